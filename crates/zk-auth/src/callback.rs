@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::token::clean;
+use super::token::sanitise;
 use super::{AuthError, pkce};
 use crate::Secret;
 use crate::client::{IssuerRule, OAuthClient, Redirect};
@@ -177,7 +177,7 @@ pub(crate) fn answer_of(query: &str, expected: &Expected<'_>) -> Result<Answer, 
         if values.next().is_some() { Err("says the same thing twice") } else { Ok(value) }
     };
     let state = one("state")?.ok_or("holds no state")?;
-    if !pkce::same(&state, expected.state) {
+    if !pkce::equals_constant_time(&state, expected.state) {
         return Err("belongs to another sign-in");
     }
     if let Some(issuer) = expected.issuer {
@@ -201,7 +201,7 @@ pub(crate) fn answer_of(query: &str, expected: &Expected<'_>) -> Result<Answer, 
     }
     if let Some(error) = one("error")? {
         let words = one("error_description")?.map_or(String::new(), |words| format!(": {words}"));
-        return Ok(Answer::Declined(clean(&format!("{error}{words}"))));
+        return Ok(Answer::Declined(sanitise(&format!("{error}{words}"))));
     }
     let code = one("code")?.ok_or("holds no code")?;
     Ok(Answer::Code(code.into()))

@@ -119,7 +119,7 @@ impl Login {
             }
         }
         Ok(Self {
-            url: shell_proof(&url),
+            url: escape_for_shells(&url),
             redirect,
             verifier: verifier.into(),
             state: state.into(),
@@ -215,7 +215,7 @@ impl Login {
 
 /// Escapes every character of the URL that has a meaning in some shell: people paste it, and some browser
 /// openers are shell scripts. A host contains none of them.
-fn shell_proof(url: &Url) -> String {
+fn escape_for_shells(url: &Url) -> String {
     let mut out = url.origin().ascii_serialization();
     let rest = url.as_str().strip_prefix(&out).unwrap_or_default();
     for c in rest.to_owned().chars() {

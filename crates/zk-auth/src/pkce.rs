@@ -20,6 +20,6 @@ pub(crate) fn challenge(verifier: &str) -> String {
 }
 
 /// Compares two texts in constant time.
-pub(crate) fn same(a: &str, b: &str) -> bool {
+pub(crate) fn equals_constant_time(a: &str, b: &str) -> bool {
     digest(&SHA256, a.as_bytes()).as_ref() == digest(&SHA256, b.as_bytes()).as_ref()
 }

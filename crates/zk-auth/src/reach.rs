@@ -31,7 +31,7 @@ impl fmt::Debug for Reach {
 }
 
 /// Address of a host that is written as an IP address.
-fn literal(host: &str) -> Option<IpAddr> {
+fn parse_address(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
@@ -55,12 +55,12 @@ impl Reach {
 
     /// Reason to refuse `url` if its host is an IP address; host names are checked when they are resolved.
     pub(crate) fn refuse_literal(&self, url: &Url) -> Option<String> {
-        let address = literal(&host(url)).filter(|address| !is_public_address(*address))?;
-        match literal(&self.server) {
+        let address = parse_address(&host(url)).filter(|address| !is_public_address(*address))?;
+        match parse_address(&self.server) {
             Some(server) if !is_public_address(server) => None,
-            Some(_) => Some(inside(&host(url), address)),
+            Some(_) => Some(private_address_message(&host(url), address)),
             None if self.server == "localhost" => None,
-            None => Some(inside(&host(url), address)),
+            None => Some(private_address_message(&host(url), address)),
         }
     }
 
@@ -69,19 +69,19 @@ impl Reach {
     async fn resolve_name(&self, name: String) -> io::Result<Vec<SocketAddr>> {
         let found = (self.look_up)(name.clone()).await?;
         if let Some(address) = found.iter().find(|address| !is_public_address(**address)) {
-            let server = match literal(&self.server) {
+            let server = match parse_address(&self.server) {
                 Some(address) => vec![address],
                 None => (self.look_up)(self.server.clone()).await?,
             };
             if server.iter().copied().all(is_public_address) {
-                return Err(io::Error::other(inside(&name, *address)));
+                return Err(io::Error::other(private_address_message(&name, *address)));
             }
         }
         Ok(found.into_iter().map(|address| SocketAddr::new(address, 0)).collect())
     }
 }
 
-fn inside(host: &str, address: IpAddr) -> String {
+fn private_address_message(host: &str, address: IpAddr) -> String {
     format!(
         "{host} leads to {address}, which only this machine or its network reaches, and the server that named it is \
          elsewhere"

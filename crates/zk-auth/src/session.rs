@@ -98,7 +98,7 @@ impl OAuthSession {
     }
 
     /// Valid token other than `rejected`, from the store or by a refresh in a separate task.
-    async fn fresh(&self, rejected: Option<Secret>, cx: &Cx) -> Result<Secret, AuthError> {
+    async fn fresh_token(&self, rejected: Option<Secret>, cx: &Cx) -> Result<Secret, AuthError> {
         let (inner, cx) = (self.inner.clone(), cx.clone());
         let refresh = tokio::spawn(async move { inner.refresh(rejected.as_ref(), &cx).await });
         refresh.await.unwrap_or(Err(AuthError::Ending))
@@ -112,11 +112,11 @@ impl TokenSource for OAuthSession {
         if self.inner.is_good(&tokens, None) {
             return Ok(tokens.access);
         }
-        self.fresh(None, cx).await
+        self.fresh_token(None, cx).await
     }
 
     async fn replace(&self, rejected: &Secret, cx: &Cx) -> Result<Option<Secret>, AuthError> {
-        self.fresh(Some(rejected.clone()), cx).await.map(Some)
+        self.fresh_token(Some(rejected.clone()), cx).await.map(Some)
     }
 
     fn serves(&self, host: &str) -> bool {
@@ -128,12 +128,12 @@ impl TokenSource for OAuthSession {
 impl Inner {
     /// Whether the tokens are valid for a while and not rejected.
     fn is_good(&self, tokens: &OAuthTokens, rejected: Option<&Secret>) -> bool {
-        tokens.lasts(self.clock.now(), self.margin(tokens)) && !is(&tokens.access, rejected)
+        tokens.lasts(self.clock.now(), self.margin(tokens)) && !is_same_token(&tokens.access, rejected)
     }
 
     fn margin(&self, tokens: &OAuthTokens) -> Duration {
         match &*self.margin.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some((token, margin)) if is(&tokens.access, Some(token)) => *margin,
+            Some((token, margin)) if is_same_token(&tokens.access, Some(token)) => *margin,
             Some(_) | None => MAX_MARGIN,
         }
     }
@@ -151,7 +151,7 @@ impl Inner {
         }
         let mut unsaved = self.unsaved.lock().unwrap_or_else(PoisonError::into_inner);
         match &*unsaved {
-            Some(newer) if is(&tokens.access, Some(&newer.instead_of)) => Ok(newer.tokens.clone()),
+            Some(newer) if is_same_token(&tokens.access, Some(&newer.instead_of)) => Ok(newer.tokens.clone()),
             Some(_) | None => {
                 *unsaved = None;
                 Ok(tokens)
@@ -169,7 +169,7 @@ impl Inner {
         }
         match self.ask(&tokens).await {
             Ok(fresh) => {
-                let unsaved = self.keep(&tokens, &fresh).await;
+                let unsaved = self.store_tokens(&tokens, &fresh).await;
                 let left = fresh.expires_at.and_then(|end| end.duration_since(self.clock.now()).ok());
                 if let Some(lifetime) = left {
                     let margin = MAX_MARGIN.min(lifetime / MARGIN_DIVISOR);
@@ -189,7 +189,8 @@ impl Inner {
                     return Ok(now.access);
                 }
                 // The refresh failed, but the token is still valid.
-                if tokens.lasts(self.clock.now(), Duration::ZERO) && !is(&tokens.access, rejected) {
+                if tokens.lasts(self.clock.now(), Duration::ZERO) && !is_same_token(&tokens.access, rejected)
+                {
                     return Ok(tokens.access);
                 }
                 Err(error)
@@ -211,7 +212,7 @@ impl Inner {
 
     /// Stores new tokens in place of `old`. If that fails, returns the reason and keeps them in memory, since
     /// the stored refresh token is used up.
-    async fn keep(&self, old: &OAuthTokens, fresh: &OAuthTokens) -> Option<String> {
+    async fn store_tokens(&self, old: &OAuthTokens, fresh: &OAuthTokens) -> Option<String> {
         let stored = self.store.put(&self.client.name, &Credential::OAuth(fresh.clone())).await;
         let mut unsaved = self.unsaved.lock().unwrap_or_else(PoisonError::into_inner);
         match stored {
@@ -222,7 +223,9 @@ impl Inner {
             Err(error) => {
                 let instead_of = match &*unsaved {
                     // The stored token is older than both.
-                    Some(before) if is(&before.tokens.access, Some(&old.access)) => before.instead_of.clone(),
+                    Some(before) if is_same_token(&before.tokens.access, Some(&old.access)) => {
+                        before.instead_of.clone()
+                    }
                     Some(_) | None => old.access.clone(),
                 };
                 *unsaved = Some(Unsaved { tokens: fresh.clone(), instead_of });
@@ -232,6 +235,6 @@ impl Inner {
     }
 }
 
-fn is(token: &Secret, other: Option<&Secret>) -> bool {
+fn is_same_token(token: &Secret, other: Option<&Secret>) -> bool {
     other.is_some_and(|other| other.expose_secret() == token.expose_secret())
 }

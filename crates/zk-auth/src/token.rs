@@ -44,7 +44,7 @@ impl TokenEndpoint<'_> {
         let (status, kind, body) = answer?;
         let body = serde_json::from_slice::<Value>(&body).ok();
         if !status.is_success() {
-            return Err(self.refused(&url, status, body.as_ref(), grant));
+            return Err(self.refusal_error(&url, status, body.as_ref(), grant));
         }
         let malformed = |reason: String| AuthError::Malformed { place: place(&url), reason };
         let Some(Value::Object(answer)) = body else {
@@ -110,7 +110,7 @@ impl TokenEndpoint<'_> {
         let response = request.body(body).send().await.map_err(|error| unavailable(&error))?;
         let status = response.status();
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        let kind = clean(kind.unwrap_or("something without a type"));
+        let kind = sanitise(kind.unwrap_or("something without a type"));
         let mut body = Received::default();
         read_some(response, ANSWER, &mut body).await;
         Ok((status, kind, body.bytes))
@@ -148,7 +148,13 @@ impl TokenEndpoint<'_> {
     }
 
     /// Error for a response with an error status. Only an explicit refusal ends the sign-in.
-    fn refused(&self, url: &Url, status: StatusCode, body: Option<&Value>, grant: &Grant<'_>) -> AuthError {
+    fn refusal_error(
+        &self,
+        url: &Url,
+        status: StatusCode,
+        body: Option<&Value>,
+        grant: &Grant<'_>,
+    ) -> AuthError {
         let text = |field: &str| body.and_then(|body| body.get(field)).and_then(Value::as_str);
         let reason = match (text("error"), text("error_description")) {
             (Some(code), Some(words)) => format!("HTTP {}, {code}: {words}", status.as_u16()),
@@ -156,7 +162,7 @@ impl TokenEndpoint<'_> {
             (None, _) => format!("HTTP {}", status.as_u16()),
         };
         // In this order, since cutting first could leave half of a secret.
-        let reason = clean(&grant.redact(&reason, &self.client.auth));
+        let reason = sanitise(&grant.redact(&reason, &self.client.auth));
         let place = place(url);
         let busy = matches!(text("error"), Some("temporarily_unavailable" | "slow_down" | "server_error"));
         let understood = matches!(status.as_u16(), 400 | 401 | 403);
@@ -211,6 +217,6 @@ fn place(url: &Url) -> String {
 }
 
 /// Shortens a foreign text and makes it safe to print.
-pub(crate) fn clean(text: &str) -> String {
+pub(crate) fn sanitise(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTE).collect()
 }

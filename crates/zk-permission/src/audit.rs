@@ -104,13 +104,13 @@ impl Handler<PermissionDecided> for Log {
     async fn call(&self, ev: &PermissionDecided, cx: &Cx) -> Answer<PermissionDecided> {
         let context = if ev.effects.leaves_context() { "outside" } else { &*self.context };
         let of = Of::Decided {
-            context: self.short(context),
-            cwd: Short(Cow::Owned(self.short(&ev.cwd.to_string_lossy()).0.into_owned())),
-            args: self.clean(Cow::Borrowed(&ev.args)),
-            effects: self.clean(Cow::Owned(serde_json::to_value(&ev.effects)?)),
+            context: self.redact_text(context),
+            cwd: Short(Cow::Owned(self.redact_text(&ev.cwd.to_string_lossy()).0.into_owned())),
+            args: self.redact_value(Cow::Borrowed(&ev.args)),
+            effects: self.redact_value(Cow::Owned(serde_json::to_value(&ev.effects)?)),
             verdict: if ev.allowed { "allow" } else { "deny" },
             by: ev.by,
-            reasons: ev.reasons.iter().map(|reason| self.short(reason)).collect(),
+            reasons: ev.reasons.iter().map(|reason| self.redact_text(reason)).collect(),
         };
         self.write("decided", &ev.call, of, cx)?;
         Ok(None)
@@ -133,11 +133,11 @@ impl Handler<ToolEnd> for Log {
 }
 
 impl Log {
-    fn short<'a>(&self, text: &'a str) -> Short<'a> {
+    fn redact_text<'a>(&self, text: &'a str) -> Short<'a> {
         Short(self.redactor.redact(text))
     }
 
-    fn clean<'a>(&self, mut value: Cow<'a, Value>) -> Cut<'a> {
+    fn redact_value<'a>(&self, mut value: Cow<'a, Value>) -> Cut<'a> {
         if self.redactor.has_candidate_in(&value) {
             self.redactor.redact_value(value.to_mut());
         }
@@ -158,7 +158,7 @@ impl Log {
             run: cx.run_id(),
             agent: &origin.agent,
             call: &call.call_id,
-            tool: self.short(&call.name),
+            tool: self.redact_text(&call.name),
             of,
         })?;
         line.push(b'\n');

@@ -57,7 +57,7 @@ pub async fn find_matching(store: &dyn SessionStore, text: &str) -> Result<Sessi
     let hint = match matching.as_slice() {
         [] => near_match(text, ids().map(ToString::to_string)),
         [only] => return Ok((*only).clone()),
-        several => among(several),
+        several => join_ids(several),
     };
     Err(StoreError::NotFound { id: text.to_owned(), hint })
 }
@@ -159,7 +159,7 @@ fn begins_with(id: &str, text: &str) -> bool {
     !text.is_empty() && (id.starts_with(text) || id.strip_prefix("s_").is_some_and(|id| id.starts_with(text)))
 }
 
-fn among(ids: &[&SessionId]) -> String {
+fn join_ids(ids: &[&SessionId]) -> String {
     let shown: Vec<String> = ids.iter().take(3).map(|id| format!("`{id}`")).collect();
     let more = if ids.len() > shown.len() { ", …" } else { "" };
     format!(": {} sessions begin with that ({}{more})", ids.len(), shown.join(", "))

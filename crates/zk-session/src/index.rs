@@ -170,13 +170,13 @@ impl Index {
                     let mut results = message.results();
                     if let Some(result) = results.find(|result| result.call_id == id && !result.is_error) {
                         let has_text = has_skill_text(&result.content.to_text());
-                        self.give(name, vec![answer, row], has_text);
+                        self.set_given_rows(name, vec![answer, row], has_text);
                     }
                 }
                 match &message.injected_by {
                     Some(by) => {
                         let has_text = !by.starts_with("skill:") || has_skill_text(&message.text());
-                        self.give(by.clone(), vec![row], has_text);
+                        self.set_given_rows(by.clone(), vec![row], has_text);
                     }
                     None if message.text().lines().any(is_remember_line) => self.remembered.push(row),
                     None => {}
@@ -187,7 +187,7 @@ impl Index {
 
     /// Records the rows of named content. A mere notice that a skill is in use does not replace the rows of
     /// its text.
-    fn give(&mut self, name: String, rows: Vec<i64>, has_text: bool) {
+    fn set_given_rows(&mut self, name: String, rows: Vec<i64>, has_text: bool) {
         if has_text || !self.given.contains_key(&name) {
             self.given.insert(name, rows);
         }
@@ -205,7 +205,7 @@ impl Index {
         let is_compaction = mark.is_compaction();
         match mark {
             CompactionMark::Plan { number, cut, .. } if is_compaction || cut.is_some() => {
-                let cut = cut.map(|cut| self.place(&cut));
+                let cut = cut.map(|cut| self.locate_cut(&cut));
                 self.plans.push(Plan { number, is_compaction, cut });
                 if self.plans.len() > MAX_PLANS {
                     self.plans.remove(0);
@@ -222,7 +222,7 @@ impl Index {
         }
     }
 
-    fn place(&self, cut: &CutMark) -> Cut {
+    fn locate_cut(&self, cut: &CutMark) -> Cut {
         let known = self.plans.iter().filter_map(|plan| plan.cut.as_ref()).flat_map(|cut| &cut.stored);
         let known: HashMap<_, _> = known.map(|(id, row)| (id, *row)).collect();
         let row = |id: &MessageId| self.rows.get(id).or_else(|| known.get(id)).copied();
@@ -243,7 +243,7 @@ impl Index {
     }
 
     /// First row that is sent, if a compaction left out the beginning of the conversation.
-    pub(crate) fn begin(&self) -> Option<i64> {
+    pub(crate) fn first_sent_row(&self) -> Option<i64> {
         self.cut().map(|(row, _)| row)
     }
 

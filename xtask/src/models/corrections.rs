@@ -129,6 +129,6 @@ pub(super) struct NewModel {
 }
 
 /// Whether `pattern` matches `id`.
-pub(super) fn means(pattern: &str, id: &str) -> bool {
+pub(super) fn matches_id(pattern: &str, id: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == id, |start| id.starts_with(start))
 }

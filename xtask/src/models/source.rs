@@ -2,7 +2,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
 use super::corrections::{
-    CORRECTIONS, Change, Correction, FILE, LEFT_OUT, NewModel, SHUTDOWNS, means, providers,
+    CORRECTIONS, Change, Correction, FILE, LEFT_OUT, NewModel, SHUTDOWNS, matches_id, providers,
 };
 use super::table::{LEVELS, Row};
 
@@ -21,13 +21,13 @@ pub(super) fn read_with(text: &str, corrections: &[Correction]) -> Result<Vec<Ro
     for (at, line) in text.lines().enumerate().skip(1) {
         let place = || format!("line {} of the catalogue", at + 1);
         let Some((api, mut row)) = row(line).with_context(place)? else { continue };
-        let exception = LEFT_OUT.iter().position(|out| out.api == api && means(out.id, &row.id));
+        let exception = LEFT_OUT.iter().position(|out| out.api == api && matches_id(out.id, &row.id));
         if let Some(seen) = exception.and_then(|at| left_out.get_mut(at)) {
             *seen = true;
             continue;
         }
         for (correction, used) in corrections.iter().zip(&mut used) {
-            if correction.provider == row.provider && means(correction.id, &row.id) {
+            if correction.provider == row.provider && matches_id(correction.id, &row.id) {
                 *used = true;
                 match correction.change {
                     Change::Add(_) => bail!(

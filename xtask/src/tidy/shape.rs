@@ -68,15 +68,15 @@ pub(super) fn check(packages: &[Package], texts: &[Text], findings: &mut Finding
     }
     let advice = "put those of one concept into a folder of their own";
     let folders = shapes.iter().flat_map(|shape| shape.folders.clone()).collect();
-    hold(&folders, MAX_FOLDER_MODULES, "modules", &exceptions.folders, advice, findings);
+    check_limits(&folders, MAX_FOLDER_MODULES, "modules", &exceptions.folders, advice, findings);
     let advice = "group them into structs that each have a name";
     let structs = shapes.iter().flat_map(|shape| shape.structs.clone()).collect();
-    hold(&structs, MAX_STRUCT_FIELDS, "fields", &exceptions.structs, advice, findings);
+    check_limits(&structs, MAX_STRUCT_FIELDS, "fields", &exceptions.structs, advice, findings);
     Ok(())
 }
 
 /// Compares counts with their limit and its exceptions.
-fn hold(
+fn check_limits(
     counts: &BTreeMap<String, usize>,
     limit: usize,
     unit: &str,

@@ -69,7 +69,7 @@ impl CredentialStore for FileStore {
     async fn get(&self, name: &str) -> Result<Option<Credential>, StoreError> {
         let name = name.to_owned();
         self.blocking(move |path| {
-            let entry = sound(path)?.get(&name);
+            let entry = load_valid(path)?.get(&name);
             entry.map_err(|reason| StoreError::Entry { name, path: path.to_owned(), reason })
         })
         .await
@@ -98,7 +98,7 @@ impl CredentialStore for FileStore {
                 return Ok(false);
             }
             let _writer = writer(path)?;
-            let mut document = sound(path)?;
+            let mut document = load_valid(path)?;
             let removed = document.remove(&name);
             if removed {
                 store(path, &document.to_bytes())?;
@@ -109,7 +109,7 @@ impl CredentialStore for FileStore {
     }
 
     async fn names(&self) -> Result<Vec<String>, StoreError> {
-        self.blocking(|path| Ok(sound(path)?.names())).await
+        self.blocking(|path| Ok(load_valid(path)?.names())).await
     }
 
     async fn lock(&self, name: &str) -> Result<CredentialLock, StoreError> {
@@ -117,7 +117,7 @@ impl CredentialStore for FileStore {
         let (file, path) = self
             .blocking(move |path| {
                 make_dir(path)?;
-                let path = beside(path, &format!(".{}.lock", file_name(&name)));
+                let path = with_ending(path, &format!(".{}.lock", file_name(&name)));
                 Ok((lock::open(&path)?, path))
             })
             .await?;
@@ -151,7 +151,7 @@ fn load(path: &Path) -> Result<Result<Document, Flaw>, StoreError> {
 }
 
 /// Loads the file; fails if it is damaged.
-fn sound(path: &Path) -> Result<Document, StoreError> {
+fn load_valid(path: &Path) -> Result<Document, StoreError> {
     load(path)?.map_err(|flaw| match flaw {
         Flaw::Damaged(reason) => StoreError::Damaged { path: path.to_owned(), reason },
         Flaw::TooNew(found) => too_new(path, found),
@@ -164,7 +164,7 @@ fn too_new(path: &Path, found: u64) -> StoreError {
 
 fn writer(path: &Path) -> Result<File, StoreError> {
     make_dir(path)?;
-    let path = beside(path, ".lock");
+    let path = with_ending(path, ".lock");
     lock::wait_blocking(lock::open(&path)?, &path, WRITER)
 }
 
@@ -183,7 +183,7 @@ fn make_dir(path: &Path) -> Result<(), StoreError> {
 fn store(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     // A symbolic link to the file is kept.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let temporary = beside(&target, ".tmp");
+    let temporary = with_ending(&target, ".tmp");
     let written = write_new(&temporary, bytes).and_then(|()| fs::rename(&temporary, &target));
     if let Err(source) = written {
         let _ = fs::remove_file(&temporary);
@@ -209,8 +209,9 @@ fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 
 /// Renames a damaged file to an unused name. The caller holds the writer's lock.
 fn set_aside(path: &Path, reason: String) -> Result<SetAside, StoreError> {
-    let mut free = (1_u32..).map(|n| beside(path, &format!(".damaged-{n}"))).filter(|path| !path.exists());
-    let to = free.next().unwrap_or_else(|| beside(path, ".damaged"));
+    let mut free =
+        (1_u32..).map(|n| with_ending(path, &format!(".damaged-{n}"))).filter(|path| !path.exists());
+    let to = free.next().unwrap_or_else(|| with_ending(path, ".damaged"));
     fs::rename(path, &to).map_err(|source| StoreError::Io {
         what: "set aside the damaged",
         path: path.to_owned(),
@@ -220,7 +221,7 @@ fn set_aside(path: &Path, reason: String) -> Result<SetAside, StoreError> {
 }
 
 /// `path` with `ending` after the file name.
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()

@@ -81,7 +81,7 @@ impl WindowOwner {
     pub(crate) fn refuse_oversized(&self, context: Option<&ContextId>, window: Option<u64>) {
         let mut state = self.lock();
         let conversation = state.conversation(context);
-        let (least, bytes) = (conversation.ledger.least(), conversation.ledger.bytes());
+        let (least, bytes) = (conversation.ledger.min_text_tokens(), conversation.ledger.bytes());
         if let Some(window) = window.filter(|window| least > *window) {
             let why = format!(
                 "the messages have {bytes} bytes, which is more than {least} tokens, and the window has {window}: \
@@ -96,13 +96,14 @@ impl WindowOwner {
     pub(crate) fn accepts_pinned(&self, context: Option<&ContextId>, pinned: &[Pin], after: Size) -> bool {
         let (all, _) = self.list_pinned(pinned);
         let told = self.lock().conversation(context).announced.pinned_tokens;
-        is_most(all, after) && told.is_some_and(|told| (all as f64) < told as f64 * PINNED_GROWTH)
+        is_most_of_request(all, after) && told.is_some_and(|told| (all as f64) < told as f64 * PINNED_GROWTH)
     }
 
     /// Records that the person is warned about pinned messages, if these are most of the request.
     pub(crate) fn note_told_pinned(&self, context: Option<&ContextId>, pinned: &[Pin], after: Size) {
         let (all, _) = self.list_pinned(pinned);
-        self.lock().conversation(context).announced.pinned_tokens = is_most(all, after).then_some(all);
+        self.lock().conversation(context).announced.pinned_tokens =
+            is_most_of_request(all, after).then_some(all);
     }
 
     /// Message for the person if the pinned content alone fills the window.
@@ -210,7 +211,7 @@ impl WindowOwner {
         };
         let of = window.map_or(String::new(), |window| format!(" of a window of {window}"));
         let (all, listed) = self.list_pinned(pinned);
-        let (stays, choices) = if is_most(all, after) {
+        let (stays, choices) = if is_most_of_request(all, after) {
             let stays = format!(", of which {all} have to ({listed})");
             (stays, "Take back what has to stay, such as to-dos and sub-agents, and compact again")
         } else {
@@ -243,7 +244,7 @@ impl WindowOwner {
     }
 
     /// Announces the fill of the window, unless it is unchanged.
-    pub(crate) async fn tell_fill(
+    pub(crate) async fn announce_fill(
         &self,
         turn: &TurnId,
         context: Option<&ContextId>,
@@ -272,6 +273,6 @@ impl WindowOwner {
 }
 
 /// Whether the pinned tokens are most of the request.
-fn is_most(pinned: u64, sent: Size) -> bool {
+fn is_most_of_request(pinned: u64, sent: Size) -> bool {
     pinned * 2 > sent.tokens
 }

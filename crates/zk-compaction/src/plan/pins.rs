@@ -39,8 +39,8 @@ impl Pin {
 /// Estimated bytes of pinned content once all of `history` is left out, as far as it is known beforehand.
 pub(crate) fn expected(history: &[Arc<Message>], sent: &[Arc<Message>]) -> usize {
     let before = sent.iter().filter(|message| is_pinned(message)).map(|message| message.size()).sum();
-    let lines: usize = remembered(history, &[]).iter().map(String::len).sum();
-    let skills: usize = skills(history, &[]).iter().map(|(_, text)| text.len()).sum();
+    let lines: usize = remembered_lines(history, &[]).iter().map(String::len).sum();
+    let skills: usize = skills_to_pin(history, &[]).iter().map(|(_, text)| text.len()).sum();
     (lines + skills).max(before)
 }
 
@@ -61,11 +61,11 @@ pub(crate) async fn collect(
     cx: &Cx,
 ) -> (Vec<Pin>, Vec<Failed>) {
     let mut pinned = Vec::new();
-    let lines = remembered(history, sent);
+    let lines = remembered_lines(history, sent);
     if !lines.is_empty() {
         pinned.push(Pin::new("lines to remember", format!("{REMEMBER}\n{}", lines.join("\n"))));
     }
-    let skills = skills(history, sent).into_iter();
+    let skills = skills_to_pin(history, sent).into_iter();
     pinned.extend(skills.map(|(name, text)| Pin::new(format!("the skill {name}"), text)));
     let mut failed = Vec::new();
     let begun = Instant::now();
@@ -94,7 +94,7 @@ pub(crate) async fn collect(
 }
 
 /// Lines of prompts that begin with "remember", if the prompt is no longer sent.
-fn remembered(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<String> {
+fn remembered_lines(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<String> {
     let prompts = history.iter().filter(|message| is_prompt(message));
     let lines: Vec<_> = prompts
         .filter_map(|prompt| {
@@ -111,7 +111,7 @@ fn remembered(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<String> {
 }
 
 /// Skills that are no longer sent, by name: the latest text of each, and of all the newest that fit.
-fn skills(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<(String, String)> {
+fn skills_to_pin(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<(String, String)> {
     let is_sent = |text: &str| {
         // Pinned messages are about to be replaced.
         let blocks = sent.iter().filter(|message| !is_pinned(message)).flat_map(|message| &message.content);
@@ -182,6 +182,6 @@ mod tests {
             [asks.shared(), Message::user(vec![Block::result(id, text, false)]).shared()]
         };
         let history: Vec<_> = uses.into_iter().flat_map(used).collect();
-        assert_eq!(skills(&history, &[]), [("review".to_owned(), text.to_owned())]);
+        assert_eq!(skills_to_pin(&history, &[]), [("review".to_owned(), text.to_owned())]);
     }
 }

@@ -269,7 +269,7 @@ impl WindowOwner {
             // A run without this tool goes on without it.
             let _ = tools.unlock(RECALL);
         }
-        self.tell_fill(&event.turn_id, context, cx).await?;
+        self.announce_fill(&event.turn_id, context, cx).await?;
         let is_same = strategies.is_empty() && preparation.was_whole;
         Ok((!is_same).then(|| preparation.sent.into_owned()))
     }

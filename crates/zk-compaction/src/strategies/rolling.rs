@@ -70,8 +70,8 @@ impl WindowStrategy for Rolling {
         }
         let Some(found) = cut::find(view.messages, view.keep) else { return Ok(None) };
         // The beginning states the task, and stays unchanged.
-        let start = beginning(view.messages, view.target / 8);
-        let (end, slimmed) = slimmed(view.messages, start, found.end, view.target / 4);
+        let start = count_beginning(view.messages, view.target / 8);
+        let (end, slimmed) = shorten_middle_turns(view.messages, start, found.end, view.target / 4);
         let cut = start..end;
         let gone = view.messages.get(cut.clone()).filter(|gone| !gone.is_empty());
         let Some(gone) = gone else { return Ok(None) };
@@ -115,7 +115,7 @@ impl WindowStrategy for Rolling {
 
 /// Second tier: the turns before the unchanged ones, with the middle of long results left out; at most
 /// [`MAX_SLIMMED_TURNS`] turns and `room` bytes. Returns the index of the first, and the changed messages.
-fn slimmed(
+fn shorten_middle_turns(
     messages: &[Arc<Message>],
     start: usize,
     end: usize,
@@ -150,7 +150,7 @@ fn slimmed(
 
 /// Number of messages up to the first prompt; 0 if they exceed `room` bytes, or messages were left out
 /// before.
-fn beginning(messages: &[Arc<Message>], room: usize) -> usize {
+fn count_beginning(messages: &[Arc<Message>], room: usize) -> usize {
     let found = messages.iter().take(3).position(|message| is_prompt(message));
     let first = messages.get(..found.map_or(0, |at| at + 1)).unwrap_or_default();
     let size: usize = first.iter().map(|message| message.size()).sum();
@@ -177,14 +177,14 @@ mod tests {
         let mut messages = vec![Message::user_text("go").shared()];
         messages.extend((0..30).flat_map(turn));
         let end = 41;
-        let (begin, changed) = slimmed(&messages, 1, end, 100_000);
+        let (begin, changed) = shorten_middle_turns(&messages, 1, end, 100_000);
         assert_eq!((begin, changed.len()), (end - 2 * MAX_SLIMMED_TURNS, MAX_SLIMMED_TURNS));
         assert!(changed.iter().all(|(at, new)| (begin..end).contains(at) && new.size() < 1200));
         assert!(messages[begin].calls().next().is_some(), "no result without its call");
         // Little room for few turns, and none where nothing would leave.
-        let (begin, changed) = slimmed(&messages, 1, end, 3000);
+        let (begin, changed) = shorten_middle_turns(&messages, 1, end, 3000);
         assert!(begin < end && changed.len() < 6 && messages[begin].calls().next().is_some());
-        assert_eq!(slimmed(&messages, 1, 5, 100_000), (5, Vec::new()));
-        assert_eq!(slimmed(&messages, 1, end, 0), (end, Vec::new()));
+        assert_eq!(shorten_middle_turns(&messages, 1, 5, 100_000), (5, Vec::new()));
+        assert_eq!(shorten_middle_turns(&messages, 1, end, 0), (end, Vec::new()));
     }
 }

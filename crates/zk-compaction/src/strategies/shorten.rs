@@ -53,12 +53,12 @@ impl WindowStrategy for Shorten {
     async fn plan(&self, view: &WindowView<'_>, _: &Cx) -> Result<Option<WindowPlan>, BoxError> {
         Ok(match view.cause {
             WindowCause::Turn | WindowCause::Soft => None,
-            WindowCause::Full => Some(shortened(view)),
+            WindowCause::Full => Some(plan_shortening(view)),
         })
     }
 }
 
-fn shortened(view: &WindowView<'_>) -> WindowPlan {
+fn plan_shortening(view: &WindowView<'_>) -> WindowPlan {
     let target = view.target;
     let mut messages = view.messages.to_vec();
     let answered = messages.iter().rposition(|message| message.role == Role::Assistant).unwrap_or(0);
@@ -79,7 +79,7 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
             replace(at, message, new);
         }
     }
-    let cut = (size > target).then(|| oldest(&messages, answered, target)).flatten();
+    let cut = (size > target).then(|| oldest_to_omit(&messages, answered, target)).flatten();
     if let Some((start, end)) = cut {
         size = size.saturating_sub(size_of(messages.get(start..end).unwrap_or_default()));
     }
@@ -94,8 +94,12 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
         }
     }
     let Some((start, end)) = cut else { return plan };
-    let notes =
-        messages.get(start..end).unwrap_or_default().iter().filter(|message| is_put_in(message)).count();
+    let notes = messages
+        .get(start..end)
+        .unwrap_or_default()
+        .iter()
+        .filter(|message| stands_for_omitted(message))
+        .count();
     let gone = view.left_out + (end - start) - notes;
     let note = format!(
         "[{gone} earlier message{} left out here to save context: what follows goes on later in the same conversation.]",
@@ -105,7 +109,7 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
 }
 
 /// Range of the oldest messages to leave out: as few as needed, and none of the newest turn.
-fn oldest(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(usize, usize)> {
+fn oldest_to_omit(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(usize, usize)> {
     // The task, or a summary of earlier work, is kept unless it fills the window itself.
     let is_summary = |message: &Arc<Message>| summary_of(message).is_some();
     let first = messages.first().filter(|first| is_prompt(first) || is_summary(first));
@@ -120,7 +124,8 @@ fn oldest(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(
     let mut rest = size_of(messages.get(start..).unwrap_or_default());
     let mut best = None;
     for (at, message) in messages.iter().enumerate().take(answered + 1).skip(start) {
-        let leaves = messages.get(start..at).unwrap_or_default().iter().any(|message| !is_put_in(message));
+        let leaves =
+            messages.get(start..at).unwrap_or_default().iter().any(|message| !stands_for_omitted(message));
         // A result must not stay without its call.
         if leaves && message.results().next().is_none() {
             best = Some((start, at));
@@ -139,6 +144,6 @@ fn size_of(messages: &[Arc<Message>]) -> usize {
 }
 
 /// Whether a message stands for omitted ones.
-fn is_put_in(message: &Arc<Message>) -> bool {
+fn stands_for_omitted(message: &Arc<Message>) -> bool {
     message.injected_by.as_deref() == Some(NOTE) || is_pinned(message)
 }

@@ -64,7 +64,7 @@ impl Tail {
 
 impl Tail {
     /// Upper bound for the bytes of sent results, updated with each turn from a cached sum.
-    fn most(&self, view: &WindowView<'_>, cx: &Cx) -> usize {
+    fn max_result_bytes(&self, view: &WindowView<'_>, cx: &Cx) -> usize {
         let (messages, from) = (view.messages, view.taken_back);
         let Some(last) = messages.last() else { return 0 };
         let context = cx.service::<ContextId>().map(|context| (*context).clone());
@@ -106,7 +106,7 @@ impl WindowStrategy for Tail {
     }
 
     async fn plan(&self, view: &WindowView<'_>, cx: &Cx) -> Result<Option<WindowPlan>, BoxError> {
-        if self.most(view, cx) <= self.threshold {
+        if self.max_result_bytes(view, cx) <= self.threshold {
             return Ok(None);
         }
         self.forget(cx);

@@ -62,7 +62,7 @@ impl Ledger {
         if self.counter != counter.version() {
             self.change_counter(counter);
         }
-        let goes_on = self.version == version && self.begins(sent);
+        let goes_on = self.version == version && self.is_continued_by(sent);
         if !goes_on {
             self.version = version;
             self.anchor = None;
@@ -114,7 +114,7 @@ impl Ledger {
 
     /// Whether `sent` begins with the counted messages, judged by the last one; earlier ones change only with
     /// the version.
-    fn begins(&self, sent: &[Arc<Message>]) -> bool {
+    fn is_continued_by(&self, sent: &[Arc<Message>]) -> bool {
         let Some(last) = self.counted.len().checked_sub(1) else { return true };
         let same = |at: usize| match (self.counted.get(at), sent.get(at)) {
             (Some(counted), Some(sent)) => Arc::ptr_eq(&counted.message, sent),
@@ -152,12 +152,12 @@ impl Ledger {
     /// Estimated tokens of the next request. `beside` is the estimate for tokens besides the messages until a
     /// usage is reported.
     pub(crate) fn estimate(&self, beside: u64) -> u64 {
-        self.counted_estimate(beside).max(self.least())
+        self.counted_estimate(beside).max(self.min_text_tokens())
     }
 
     /// Estimate without reported usage; another counter changes only this.
     pub(crate) fn counted_estimate(&self, beside: u64) -> u64 {
-        let tail = self.scaled(self.tail());
+        let tail = self.scaled(self.tail_tokens());
         match &self.anchor {
             Some(anchor) => anchor.read + tail + if self.answered(anchor) { anchor.output } else { 0 },
             None => tail + self.shown.map_or(beside, |shown| shown.overhead),
@@ -165,16 +165,16 @@ impl Ledger {
     }
 
     /// Lower bound of the text's tokens, whatever a provider reports.
-    pub(crate) fn least(&self) -> u64 {
+    pub(crate) fn min_text_tokens(&self) -> u64 {
         self.text / MAX_BYTES_PER_TOKEN
     }
 
     /// Tokens of the messages after the last reported usage.
     pub(crate) fn uncounted(&self) -> u64 {
-        self.scaled(self.tail())
+        self.scaled(self.tail_tokens())
     }
 
-    fn tail(&self) -> u64 {
+    fn tail_tokens(&self) -> u64 {
         let Some(anchor) = &self.anchor else { return self.tokens };
         let from = anchor.messages + usize::from(self.answered(anchor));
         self.counted.iter().skip(from).map(|counted| counted.tokens).sum()

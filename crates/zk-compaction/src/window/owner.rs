@@ -256,7 +256,7 @@ impl Handler<ModelSelect> for WindowOwner {
         self.model_selected(event);
         let Some(context) = cx.service::<ContextId>() else { return Ok(None) };
         if let Some(turn) = self.measure_for(&context, event.window) {
-            self.tell_fill(&turn, Some(&context), cx).await?;
+            self.announce_fill(&turn, Some(&context), cx).await?;
         }
         Ok(None)
     }

@@ -144,7 +144,7 @@ impl Tool for Recall {
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args = call.args();
         if args.get("others").and_then(Value::as_bool).unwrap_or_default() {
-            return others(args, cx).await.map(ToolOutput::text);
+            return earlier_conversations(args, cx).await.map(ToolOutput::text);
         }
         let history = self.history(cx);
         let count = |name: &str| usize::try_from(args.get(name)?.as_u64()?).ok();
@@ -161,7 +161,7 @@ impl Tool for Recall {
 }
 
 /// Lines of earlier conversations.
-async fn others(args: &Value, cx: &ToolCx) -> Result<String, ToolError> {
+async fn earlier_conversations(args: &Value, cx: &ToolCx) -> Result<String, ToolError> {
     let Some(store) = cx.cx.service::<dyn LineStore>() else {
         return Ok("no lines of other conversations are kept here".to_owned());
     };
@@ -223,7 +223,7 @@ fn words_of(query: &str) -> Result<Vec<String>, ToolError> {
 
 async fn browse(history: &NumberedHistory, from: usize) -> Result<String, ToolError> {
     let from = from.max(1);
-    let mut text = listed(&history.page(from, MESSAGES_PER_PAGE).await?);
+    let mut text = format_lines(&history.page(from, MESSAGES_PER_PAGE).await?);
     let left = (history.len() + 1).saturating_sub(from).saturating_sub(MESSAGES_PER_PAGE);
     if left > 0 {
         let _ = write!(text, "({left} more: browse from {})", from + MESSAGES_PER_PAGE);
@@ -242,7 +242,7 @@ struct Found {
 impl Found {
     /// Adds a message that contains all words, and drops the oldest if there are too many.
     fn add(&mut self, number: usize, message: &Message, words: &[String]) {
-        let text = full(message);
+        let text = full_text(message);
         let lower = text.to_lowercase();
         if !words.iter().all(|word| lower.contains(word)) || is_recall(message) {
             return;
@@ -290,7 +290,7 @@ async fn expand(
     let Some((_, message)) = page.first().filter(|(at, _)| *at == number) else {
         return Err(ToolError::failed(format!("message {number} cannot be read from the session")));
     };
-    let text = full(message);
+    let text = full_text(message);
     if text.len() <= MAX_MESSAGE_BYTES && offset.is_none() && limit.is_none() {
         return Ok(text);
     }
@@ -328,7 +328,7 @@ fn pieces(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn listed(messages: &[(usize, Arc<Message>)]) -> String {
+fn format_lines(messages: &[(usize, Arc<Message>)]) -> String {
     let mut text = String::new();
     for (number, message) in messages {
         let _ = writeln!(text, "#{number} {}", message_line::of(message));
@@ -337,7 +337,7 @@ fn listed(messages: &[(usize, Arc<Message>)]) -> String {
 }
 
 /// Full text of a message.
-fn full(message: &Message) -> String {
+fn full_text(message: &Message) -> String {
     let mut text = String::new();
     for block in &message.content {
         let part = match block {

@@ -113,16 +113,18 @@ impl Program {
                 Happened::Message(Some(message)) => self.write(message, &shared, askers).await,
                 Happened::Process(Ok(Some(ProcessEvent::Exited(exit)))) => {
                     self.read_leftover(&shared, askers).await;
-                    Err(self.ended(&shared, &describe(exit)))
+                    Err(self.ended_error(&shared, &describe(exit)))
                 }
                 Happened::Process(Ok(Some(ProcessEvent::Closed(OutputStream::Stdout)))) => {
                     // Usually because the program ended.
                     let exit = self.exit_within_grace().await;
-                    Err(self.ended(&shared, &exit.map_or("closed its output".to_owned(), describe)))
+                    Err(self.ended_error(&shared, &exit.map_or("closed its output".to_owned(), describe)))
                 }
-                Happened::Process(Ok(Some(event))) => self.take(event, &shared, askers),
-                Happened::Process(Ok(None)) => Err(self.ended(&shared, "ended")),
-                Happened::Process(Err(error)) => Err(self.ended(&shared, &format!("was lost ({error})"))),
+                Happened::Process(Ok(Some(event))) => self.handle_event(event, &shared, askers),
+                Happened::Process(Ok(None)) => Err(self.ended_error(&shared, "ended")),
+                Happened::Process(Err(error)) => {
+                    Err(self.ended_error(&shared, &format!("was lost ({error})")))
+                }
             };
             if let Err(error) = done {
                 return Some(error);
@@ -170,16 +172,16 @@ impl Program {
                 if let Some(exit) = self.exit_within_grace().await {
                     how = describe(exit);
                 }
-                Err(self.ended(shared, &how))
+                Err(self.ended_error(shared, &how))
             }
-            Err(_) => Err(self.ended(shared, &format!("read nothing for {:?}", self.limit))),
+            Err(_) => Err(self.ended_error(shared, &format!("read nothing for {:?}", self.limit))),
         }
     }
 
     /// Waits up to `LEFTOVER` for the program's exit, and processes its last lines.
     async fn exit_within_grace(&mut self) -> Option<Exit> {
         let (ended, said) = self.process.exit_within(LEFTOVER).await;
-        self.hear(&said);
+        self.keep_stderr(&said);
         ended
     }
 
@@ -187,7 +189,7 @@ impl Program {
     async fn read_leftover(&mut self, shared: &Shared, askers: &mut Askers) {
         let reading = async {
             while let Ok(Some(event)) = self.process.next().await {
-                if self.take(event, shared, askers).is_err() {
+                if self.handle_event(event, shared, askers).is_err() {
                     return;
                 }
             }
@@ -195,7 +197,12 @@ impl Program {
         let _ = timeout(LEFTOVER, reading).await;
     }
 
-    fn take(&mut self, event: ProcessEvent, shared: &Shared, askers: &mut Askers) -> Result<(), BridgeError> {
+    fn handle_event(
+        &mut self,
+        event: ProcessEvent,
+        shared: &Shared,
+        askers: &mut Askers,
+    ) -> Result<(), BridgeError> {
         match event {
             ProcessEvent::Output(OutputStream::Stdout, bytes) => {
                 let garbage = |reason| BridgeError::Garbage { program: shared.program.clone(), reason };
@@ -217,20 +224,20 @@ impl Program {
                 Ok(())
             }
             ProcessEvent::Output(OutputStream::Stderr, bytes) => {
-                self.hear(&bytes);
+                self.keep_stderr(&bytes);
                 Ok(())
             }
             ProcessEvent::Closed(_) | ProcessEvent::Exited(_) => Ok(()),
         }
     }
 
-    fn hear(&mut self, bytes: &[u8]) {
+    fn keep_stderr(&mut self, bytes: &[u8]) {
         self.said.extend_from_slice(bytes);
         let above = self.said.len().saturating_sub(SAID);
         self.said.drain(..above);
     }
 
-    fn ended(&self, shared: &Shared, how: &str) -> BridgeError {
+    fn ended_error(&self, shared: &Shared, how: &str) -> BridgeError {
         let last = self.said.split(|byte| *byte == b'\n').rfind(|line| !line.trim_ascii().is_empty());
         let said = last.map_or(String::new(), |line| format!(" (it said: {})", quote(line)));
         BridgeError::Ended { program: shared.program.clone(), how: how.to_owned(), said }

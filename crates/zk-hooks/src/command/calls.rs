@@ -94,13 +94,13 @@ impl Calls {
         if let Some(before) = before {
             seen.authors.clone_from(&before.authors);
             let answered = self.ask(&chosen, call, args, cx).await;
-            seen.fold(&answered, &call.name);
+            seen.merge(&answered, &call.name);
             return seen;
         }
         let answered = self.ask(&chosen, call, args, cx).await;
-        let changed = changes(&answered, &call.name, args);
+        let changed = changed_arguments(&answered, &call.name, args);
         let Some((_, new)) = changed.first() else {
-            seen.fold(&answered, &call.name);
+            seen.merge(&answered, &call.name);
             return seen;
         };
         if let Some((command, _)) = changed.iter().find(|(_, other)| other != new) {
@@ -111,21 +111,21 @@ impl Calls {
         seen.args = new.clone();
         let (authors, others): (Vec<Answered>, Vec<Answered>) =
             answered.into_iter().partition(|((hook, _), _)| seen.authors.contains(&hook.command));
-        seen.fold(&authors, &call.name);
+        seen.merge(&authors, &call.name);
         // The other hooks judged arguments that will not run.
         if matches!(seen.verdict, Verdict::Block(_)) || others.iter().any(is_no) {
-            seen.fold(&others, &call.name);
+            seen.merge(&others, &call.name);
             return seen;
         }
         let others: Vec<Chosen> = others.into_iter().map(|(chosen, _)| chosen).collect();
         let args = seen.args.clone();
         let answered = self.ask(&others, call, &args, cx).await;
-        seen.fold(&answered, &call.name);
+        seen.merge(&answered, &call.name);
         seen
     }
 
     async fn ask(&self, chosen: &[Chosen], call: &CallRef, args: &Value, cx: &Cx) -> Vec<Answered> {
-        self.runner.run(chosen.to_vec(), cx, |names| fields(names, call, args)).await
+        self.runner.run(chosen.to_vec(), cx, |names| call_fields(names, call, args)).await
     }
 
     /// Runs the hooks that can answer the permission question for the person.
@@ -133,7 +133,7 @@ impl Calls {
         let chosen = self.runner.for_tool(HookEvent::PermissionRequest, &request.call.name);
         let answered = self.ask(&chosen, &request.call, &request.args, cx).await;
         let mut seen = Seen::default();
-        seen.fold(&answered, &request.call.name);
+        seen.merge(&answered, &request.call.name);
         if let Some(reason) = stop_run(seen.stop.as_deref(), cx) {
             return Some(PermissionReply::Deny { reason });
         }
@@ -168,7 +168,7 @@ fn is_no((_, answer): &Answered) -> bool {
 }
 
 /// Changed arguments, each with the command of its hook.
-fn changes(answered: &[Answered], tool: &str, args: &Value) -> Vec<(String, Value)> {
+fn changed_arguments(answered: &[Answered], tool: &str, args: &Value) -> Vec<(String, Value)> {
     let changed = answered.iter().filter_map(|((hook, names), answer)| {
         let new = names.to_zk(tool, answer.as_ref().ok()?.updated_input.as_ref()?);
         (new != *args).then(|| (hook.command.clone(), new))
@@ -178,7 +178,7 @@ fn changes(answered: &[Answered], tool: &str, args: &Value) -> Vec<(String, Valu
 
 impl Seen {
     /// Merges answers; the strictest verdict wins.
-    fn fold(&mut self, answered: &[Answered], tool: &str) {
+    fn merge(&mut self, answered: &[Answered], tool: &str) {
         for ((hook, names), answer) in answered {
             let verdict = match answer {
                 Err(error) => Verdict::Block(error.to_string()),
@@ -209,7 +209,7 @@ fn key(call: &CallRef, cx: &Cx) -> Key {
 }
 
 /// Fields that describe a call in a hook's input.
-fn fields(names: Vocabulary, call: &CallRef, args: &Value) -> Value {
+fn call_fields(names: Vocabulary, call: &CallRef, args: &Value) -> Value {
     json!({
         "tool_name": names.tool(&call.name),
         "tool_input": names.args(&call.name, args),
@@ -299,7 +299,7 @@ impl Handler<ToolGate> for Ask {
             // The gate that decides last records this consent.
             return Ok(Some(Ruling::Consent(format!("{}; answered: once", asked(&reason)))));
         }
-        cx.emit(answered(gate, &answer, &reason)).await?;
+        cx.emit(answer_record(gate, &answer, &reason)).await?;
         Ok(Some(match answer {
             UiAnswer::No { message } => {
                 let said = message.map_or(String::new(), |message| format!(": {message}"));
@@ -335,7 +335,7 @@ fn asked(reason: &str) -> String {
 }
 
 /// Record of a hook's question that the person did not answer with yes.
-fn answered(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> PermissionDecided {
+fn answer_record(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> PermissionDecided {
     let (by, said) = match answer {
         UiAnswer::No { .. } => (DecidedBy::Person, "answered: no"),
         UiAnswer::Absent => (DecidedBy::Nobody, "nobody answered"),
@@ -381,7 +381,7 @@ impl Handler<ToolTransform> for Calls {
             }
             let chosen = self.runner.for_tool(HookEvent::PostToolUse, &call.name);
             let answered = self.runner.run(chosen, cx, |names| {
-                let mut all = fields(names, call, &seen.args);
+                let mut all = call_fields(names, call, &seen.args);
                 if let (Value::Object(all), Value::Object(told)) = (&mut all, told.clone()) {
                     all.extend(told);
                 }

@@ -102,7 +102,7 @@ impl HookSet {
     pub fn read(hooks: &Value, source: HookSource) -> Result<Self, HookConfigError> {
         let source = Arc::new(source);
         let Value::Object(events) = hooks else {
-            return Err(wrong("hooks", "must be a table, such as [[hooks.PreToolUse]]"));
+            return Err(config_error("hooks", "must be a table, such as [[hooks.PreToolUse]]"));
         };
         let mut set = Self::default();
         for (name, groups) in events {
@@ -114,10 +114,10 @@ impl HookSet {
                     continue;
                 }
                 let names: Vec<&str> = HookEvent::ALL.into_iter().map(HookEvent::name).collect();
-                return Err(wrong(&key, format!("is no event; there are {}", names.join(", "))));
+                return Err(config_error(&key, format!("is no event; there are {}", names.join(", "))));
             };
             let Value::Array(groups) = groups else {
-                return Err(wrong(&key, format!("must be a list: [[{key}]]")));
+                return Err(config_error(&key, format!("must be a list: [[{key}]]")));
             };
             for (at, group) in groups.iter().enumerate() {
                 let key = format!("{key}[{at}]");
@@ -145,7 +145,7 @@ impl HookSet {
     }
 }
 
-fn wrong(key: &str, what: impl Into<String>) -> HookConfigError {
+fn config_error(key: &str, what: impl Into<String>) -> HookConfigError {
     HookConfigError { key: key.to_owned(), what: what.into() }
 }
 
@@ -155,11 +155,12 @@ fn read_group(
     key: &str,
     source: &Arc<HookSource>,
 ) -> Result<Vec<CommandHook>, HookConfigError> {
-    let not = |error: serde_json::Error| wrong(key, format!("is no hook: {error}"));
+    let not = |error: serde_json::Error| config_error(key, format!("is no hook: {error}"));
     let Group { matcher, mut rest } = Group::deserialize(group).map_err(not)?;
     let matcher = matcher.unwrap_or_default();
-    let matcher = Matcher::parse(&matcher)
-        .map_err(|error| wrong(&format!("{key}.matcher"), format!("is no regular expression: {error}")))?;
+    let matcher = Matcher::parse(&matcher).map_err(|error| {
+        config_error(&format!("{key}.matcher"), format!("is no regular expression: {error}"))
+    })?;
     let entries = match rest.remove("hooks") {
         None => vec![(key.to_owned(), Value::Object(rest))],
         Some(Value::Array(entries)) if rest.is_empty() => {
@@ -167,18 +168,18 @@ fn read_group(
             named.map(|(at, entry)| (format!("{key}.hooks[{at}]"), entry)).collect()
         }
         Some(Value::Array(_)) => {
-            return Err(wrong(key, "has `hooks`, so its other settings belong into these"));
+            return Err(config_error(key, "has `hooks`, so its other settings belong into these"));
         }
-        Some(_) => return Err(wrong(&format!("{key}.hooks"), "must be a list")),
+        Some(_) => return Err(config_error(&format!("{key}.hooks"), "must be a list")),
     };
     let hook = |(key, entry): (String, Value)| {
         // Handlers of other types have other fields.
         let kind = entry.get("type").and_then(Value::as_str).unwrap_or("command").to_owned();
         let (command, timeout, unusable) = if kind == "command" {
-            let not = |error: serde_json::Error| wrong(&key, format!("is no hook: {error}"));
+            let not = |error: serde_json::Error| config_error(&key, format!("is no hook: {error}"));
             let Entry { command, timeout, r#async, .. } = Entry::deserialize(&entry).map_err(not)?;
             let command = command.filter(|command| !command.trim().is_empty());
-            let command = command.ok_or_else(|| wrong(&key, "has no `command`"))?;
+            let command = command.ok_or_else(|| config_error(&key, "has no `command`"))?;
             let unusable = r#async.then(|| "zk waits for its hooks, and `async` says not to".to_owned());
             (command, seconds(timeout, &key)?, unusable.filter(|_| event.is_gate()))
         } else {
@@ -200,7 +201,7 @@ fn seconds(timeout: Option<f64>, key: &str) -> Result<Duration, HookConfigError>
     match timeout {
         None => Ok(USUAL),
         Some(seconds) if seconds > 0.0 && seconds <= MAX_HOOK_SECONDS => Ok(Duration::from_secs_f64(seconds)),
-        Some(_) => Err(wrong(&format!("{key}.timeout"), "must be seconds, above 0 and up to 3600")),
+        Some(_) => Err(config_error(&format!("{key}.timeout"), "must be seconds, above 0 and up to 3600")),
     }
 }
 

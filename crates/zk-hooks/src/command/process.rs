@@ -72,12 +72,12 @@ struct Running {
 
 impl Running {
     async fn finish(mut self, input: &[u8]) -> Result<Printed, Trouble> {
-        self.feed(input).await?;
+        self.write_input(input).await?;
         let _ = self.process.close_input().await;
-        while self.exit.is_none() && self.step().await? {}
+        while self.exit.is_none() && self.handle_event().await? {}
         let Some(exit) = self.exit else { return Err(Trouble::Lost("was lost".to_owned())) };
         let leftover = async {
-            while self.step().await? {}
+            while self.handle_event().await? {}
             Ok(())
         };
         if let Ok(read) = timeout(LEFTOVER, leftover).await {
@@ -88,7 +88,7 @@ impl Running {
 
     /// Writes the input and reads output at the same time: a hook may print before it has read its input, or
     /// never read it.
-    async fn feed(&mut self, input: &[u8]) -> Result<(), Trouble> {
+    async fn write_input(&mut self, input: &[u8]) -> Result<(), Trouble> {
         for chunk in input.chunks(CHUNK_BYTES) {
             loop {
                 match timeout(STUCK_WRITE, self.process.write(chunk)).await {
@@ -96,7 +96,7 @@ impl Running {
                     Ok(Err(_)) => return Ok(()),
                     Err(_) => {}
                 }
-                if let Ok(more) = timeout(STUCK_WRITE, self.step()).await
+                if let Ok(more) = timeout(STUCK_WRITE, self.handle_event()).await
                     && (!more? || self.exit.is_some())
                 {
                     return Ok(());
@@ -107,7 +107,7 @@ impl Running {
     }
 
     /// Processes one event; returns false after the last.
-    async fn step(&mut self) -> Result<bool, Trouble> {
+    async fn handle_event(&mut self) -> Result<bool, Trouble> {
         match self.process.next().await {
             Ok(Some(ProcessEvent::Output(OutputStream::Stdout, bytes))) => {
                 self.stdout.extend_from_slice(&bytes);

@@ -120,7 +120,7 @@ fn of_leaf(leaf: &Leaf, near: Vicinity<'_>) -> Option<Connections> {
                     hosts.extend(usual.iter().map(|host| (*host).to_owned()));
                 }
                 hosts.extend(of_settings.hosts);
-                hosts.extend(registries::beside(&hosts));
+                hosts.extend(registries::associated_hosts(&hosts));
             }
             Connections { hosts, any_public: args.iter().any(|word| takes_hosts_elsewhere(word)) }
         }

@@ -72,7 +72,7 @@ const BESIDE: [(&str, &str); 3] = [
 ];
 
 /// Further hosts that belong to the given ones.
-pub(super) fn beside(hosts: &[String]) -> Vec<String> {
+pub(super) fn associated_hosts(hosts: &[String]) -> Vec<String> {
     let named = BESIDE.iter().filter(|(host, _)| hosts.iter().any(|named| named == host));
     named.map(|(_, other)| (*other).to_owned()).collect()
 }

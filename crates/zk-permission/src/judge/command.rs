@@ -36,18 +36,18 @@ const HARMLESS_VARIABLES: [&str; 15] = [
 
 impl Evaluation<'_> {
     /// Judges a shell text.
-    pub(super) fn command(&mut self, text: &str) {
+    pub(super) fn judge_text(&mut self, text: &str) {
         let before = self.reasons.len();
-        let exact = self.exact_allowance(text);
+        let exact = self.exact_allow_rule(text);
         match Script::parse(text) {
-            Err(why) if matches!(why.what, Obstacle::Glob(_)) && self.reads_matches(text) => {}
+            Err(why) if matches!(why.what, Obstacle::Glob(_)) && self.allow_reads_of_matches(text) => {}
             Err(why) => {
                 self.effects.push(Effect::Executes { command: Some(text.to_owned()), argv: Vec::new() });
                 let why = format!("not understood: {why}");
-                self.not_known(text, &why);
+                self.judge_opaque_part(text, &why);
             }
             Ok(script) => {
-                self.commands(&script, false);
+                self.judge_commands(&script, false);
                 if let Some(argv) = script.argv() {
                     self.argv = Some(argv.to_vec());
                 }
@@ -67,7 +67,7 @@ impl Evaluation<'_> {
     }
 
     /// Judges the commands of a text in turn.
-    pub(super) fn commands(&mut self, script: &Script, has_patterns: bool) {
+    pub(super) fn judge_commands(&mut self, script: &Script, has_patterns: bool) {
         let mut place = Whereabouts::start(self.here.cwd);
         let mut before: Option<&Command> = None;
         for command in &script.commands {
@@ -76,39 +76,39 @@ impl Evaluation<'_> {
             let words = before.filter(|_| is_fed).and_then(|before| printed_names(before, command));
             before = Some(command);
             for leaf in inspect(command, words.unwrap_or_default()) {
-                self.leaf(&leaf, &place);
+                self.judge_leaf(&leaf, &place);
                 if has_patterns {
                     self.check_matches(command, &leaf, &place);
                 }
                 if let Some(target) = &leaf.goes_to {
-                    place.go(target);
+                    place.change_directory(target);
                 } else if leaf.changes_shell {
                     place = Whereabouts::unknown();
                 }
             }
             for redirect in &command.redirects {
-                self.redirect(redirect, &place);
+                self.judge_redirect(redirect, &place);
             }
         }
     }
 
     /// Judges a program with arguments, without a shell.
-    pub(super) fn program(&mut self, argv: &[String]) {
+    pub(super) fn judge_program(&mut self, argv: &[String]) {
         let place = Whereabouts::start(self.here.cwd);
         for leaf in inspect_program(argv) {
-            self.leaf(&leaf, &place);
+            self.judge_leaf(&leaf, &place);
         }
         self.argv = Some(argv.to_vec());
     }
 
-    fn exact_allowance(&self, text: &str) -> Option<RuleRef> {
+    fn exact_allow_rule(&self, text: &str) -> Option<RuleRef> {
         if self.mode == Mode::ReadOnly {
             return None;
         }
         self.rules.saying(Decision::Allow).find(|rule| rule.is_exactly(text)).map(RuleRef::from)
     }
 
-    fn leaf(&mut self, leaf: &Leaf, place: &Whereabouts) {
+    fn judge_leaf(&mut self, leaf: &Leaf, place: &Whereabouts) {
         self.effects.extend(leaf.effects.iter().cloned());
         self.programs.extend(leaf.forms.iter().map(|form| JudgedProgram {
             argv: form.argv.clone(),
@@ -118,12 +118,12 @@ impl Evaluation<'_> {
         let outermost = leaf.forms.first().map(|form| form.argv.as_slice()).unwrap_or_default();
         let subject = quote_all(outermost);
         let restricted =
-            self.restricting_rules(leaf, &subject) | self.restricted_files(leaf, place, &subject);
+            self.apply_command_rules(leaf, &subject) | self.apply_file_rules(leaf, place, &subject);
         // In mode `read-only`, a command with effects is denied even if a rule only asks about it.
         if restricted && !(self.mode == Mode::ReadOnly && leaf.changes.is_some()) {
             return;
         }
-        let doubt = self.doubt(leaf, place).or_else(|| self.configurable_program(leaf));
+        let doubt = self.reason_to_ask(leaf, place).or_else(|| self.configurable_program(leaf));
         // In mode `read-only`, a command with effects is denied without a question.
         let unseen = if self.mode == Mode::ReadOnly && leaf.changes.is_some() {
             Vec::new()
@@ -131,17 +131,17 @@ impl Evaluation<'_> {
             self.rules_unseen(unseen(leaf, place))
         };
         if doubt.is_none() && unseen.is_empty() {
-            self.say(Decision::Allow, &subject, "it only reads", None);
+            self.add_reason(Decision::Allow, &subject, "it only reads", None);
             return;
         }
-        match self.allowance(leaf, place) {
+        match self.allow_rule(leaf, place) {
             Some(rule) => {
-                self.say(Decision::Allow, &subject, "a rule about this command", Some(rule));
+                self.add_reason(Decision::Allow, &subject, "a rule about this command", Some(rule));
                 return;
             }
             None => {
-                if let Some(rule) = self.tool_allowance() {
-                    self.say(Decision::Allow, &subject, "a rule about this tool", Some(rule));
+                if let Some(rule) = self.tool_allow_rule() {
+                    self.add_reason(Decision::Allow, &subject, "a rule about this tool", Some(rule));
                     return;
                 }
             }
@@ -150,41 +150,41 @@ impl Evaluation<'_> {
         if let Some(rule) = unseen.into_iter().max_by_key(|rule| rule.decision) {
             let why = "its words do not tell all that it does, and rules restrict what it could do; to run it unasked, \
                        allow it by a rule of its own";
-            self.say(Decision::Ask, &subject, why, Some(rule));
+            self.add_reason(Decision::Ask, &subject, why, Some(rule));
             return;
         }
         if leaf.changes.is_none() && self.mode == Mode::ReadOnly {
             // The command only reads, so a person may allow it.
-            self.say(Decision::Ask, &subject, why, None);
+            self.add_reason(Decision::Ask, &subject, why, None);
             return;
         }
         let is_contained = self.mode == Mode::Auto && self.here.is_contained;
         let private = || self.private_file(leaf, place).or_else(|| Self::private_argument(leaf));
         if let Some(why) = is_contained.then(private).flatten() {
-            self.say(Decision::Ask, &subject, why, None);
+            self.add_reason(Decision::Ask, &subject, why, None);
             return;
         }
         if let Some(hazard) = leaf.hazard.filter(|_| is_contained) {
-            self.say(Decision::Ask, &subject, hazard.describe(), None);
+            self.add_reason(Decision::Ask, &subject, hazard.describe(), None);
             return;
         }
         if leaf.is_opaque {
-            self.not_known(&subject, &why);
+            self.judge_opaque_part(&subject, &why);
             return;
         }
         if is_contained {
-            self.say(Decision::Allow, &subject, format!("{why}; the sandbox bounds it"), None);
+            self.add_reason(Decision::Allow, &subject, format!("{why}; the sandbox bounds it"), None);
             return;
         }
         let why = match leaf.hazard {
             Some(hazard @ (Hazard::Publishes | Hazard::Discards)) => format!("{why}; {}", hazard.describe()),
             Some(Hazard::Network | Hazard::Privilege | Hazard::Delegates) | None => why,
         };
-        self.otherwise(&subject, &why);
+        self.decide_unallowed(&subject, &why);
     }
 
     /// Applies the rules that deny or ask about a command; returns whether any did.
-    fn restricting_rules(&mut self, leaf: &Leaf, subject: &str) -> bool {
+    fn apply_command_rules(&mut self, leaf: &Leaf, subject: &str) -> bool {
         let mut spoke = false;
         for decision in [Decision::Deny, Decision::Ask] {
             for rule in self.rules.saying(decision) {
@@ -192,11 +192,11 @@ impl Evaluation<'_> {
                 match likeness(leaf, rule) {
                     Likeness::No => continue,
                     Likeness::Yes => {
-                        self.say(decision, subject, "a rule about this command", Some(rule.into()))
+                        self.add_reason(decision, subject, "a rule about this command", Some(rule.into()))
                     }
                     Likeness::Possible => {
                         let why = format!("it could be what the rule `{pattern}` is about");
-                        self.say(Decision::Ask, subject, why, Some(rule.into()));
+                        self.add_reason(Decision::Ask, subject, why, Some(rule.into()));
                     }
                 }
                 spoke = true;
@@ -207,23 +207,23 @@ impl Evaluation<'_> {
 
     /// Applies the rules that deny or ask about the files that a command is known to read or write, or about
     /// its hosts; returns whether any did.
-    fn restricted_files(&mut self, leaf: &Leaf, place: &Whereabouts, subject: &str) -> bool {
+    fn apply_file_rules(&mut self, leaf: &Leaf, place: &Whereabouts, subject: &str) -> bool {
         let mut spoke = false;
         for effect in &leaf.effects {
             let (access, paths) = match effect {
                 Effect::Reads { paths } => (Access::Read, paths),
                 Effect::Writes { paths } => (Access::Write, paths),
                 Effect::Network { .. } => {
-                    spoke |= self.host_rules(None, subject);
+                    spoke |= self.apply_host_rules(None, subject);
                     continue;
                 }
                 Effect::Executes { .. } | Effect::LeavesContext { .. } => continue,
             };
             for full in paths.iter().filter_map(|path| place.of(path)).flatten() {
-                spoke |= self.path_rules(access, &full, subject);
+                spoke |= self.apply_path_rules(access, &full, subject);
             }
         }
-        spoke | self.deep_files(leaf, place, subject)
+        spoke | self.apply_tree_rules(leaf, place, subject)
     }
 
     /// Reason why a read-only command needs a question if no sandbox contains its child processes.
@@ -245,7 +245,7 @@ impl Evaluation<'_> {
     }
 
     /// Reason why a command needs a question; `None` if it only reads allowed files.
-    fn doubt(&self, leaf: &Leaf, place: &Whereabouts) -> Option<String> {
+    fn reason_to_ask(&self, leaf: &Leaf, place: &Whereabouts) -> Option<String> {
         if let Some(why) = &leaf.changes {
             return Some(why.clone());
         }
@@ -255,7 +255,7 @@ impl Evaluation<'_> {
         if let Some(variable) = leaf.assignments.iter().find(|assignment| !is_harmless(assignment)) {
             return Some(format!("it sets the variable `{}`", variable.name));
         }
-        if leaf.reads_repository && (!self.here.trusts_repository || !place.is_only_start()) {
+        if leaf.reads_repository && (!self.here.trusts_repository || !place.is_unchanged()) {
             return Some("git runs programs that the configuration of the repository names".to_owned());
         }
         let elsewhere = leaf.git_directory.as_deref().filter(|directory| {
@@ -333,7 +333,7 @@ impl Evaluation<'_> {
     }
 
     /// Rule that allows a command.
-    fn allowance(&self, leaf: &Leaf, place: &Whereabouts) -> Option<RuleRef> {
+    fn allow_rule(&self, leaf: &Leaf, place: &Whereabouts) -> Option<RuleRef> {
         let reads_secret = || {
             leaf.effects.iter().any(|effect| match effect {
                 Effect::Reads { paths } | Effect::Writes { paths } => paths
@@ -384,10 +384,10 @@ impl Evaluation<'_> {
         }
         // A program given by path matches only a rule with the same path, and only if the path is
         // unambiguous.
-        (word.contains('/') && (word.starts_with('/') || place.is_only_start())).then_some(argv)
+        (word.contains('/') && (word.starts_with('/') || place.is_unchanged())).then_some(argv)
     }
 
-    fn redirect(&mut self, redirect: &Redirect, place: &Whereabouts) {
+    fn judge_redirect(&mut self, redirect: &Redirect, place: &Whereabouts) {
         let (access, path, subject) = match redirect {
             Redirect::Duplicate => return,
             Redirect::Read { path } => (Access::Read, path, format!("< {path}")),
@@ -408,11 +408,11 @@ impl Evaluation<'_> {
             for rule in self.rules_unseen(Unseen::FILES) {
                 restricted = true;
                 let why = "nobody can tell in which directory it is, and a rule restricts some files";
-                self.say(Decision::Ask, &subject, why, Some(rule));
+                self.add_reason(Decision::Ask, &subject, why, Some(rule));
             }
         }
         for full in all.iter().flatten() {
-            restricted |= self.path_rules(access, full, &subject);
+            restricted |= self.apply_path_rules(access, full, &subject);
         }
         if restricted && !(self.mode == Mode::ReadOnly && access == Access::Write) {
             return;
@@ -421,13 +421,13 @@ impl Evaluation<'_> {
         let places: Vec<PathPlace> = all.iter().map(|full| self.read_place(full)).collect();
         let is_inside = !places.is_empty() && places.iter().all(|place| *place == PathPlace::Inside);
         if access == Access::Read && is_inside {
-            self.say(Decision::Allow, &subject, "it only reads", None);
+            self.add_reason(Decision::Allow, &subject, "it only reads", None);
             return;
         }
         if access == Access::Write && is_inside {
-            let rules: Option<Vec<RuleRef>> = all.iter().map(|full| self.write_allowance(full)).collect();
+            let rules: Option<Vec<RuleRef>> = all.iter().map(|full| self.write_allow_rule(full)).collect();
             if let Some(rule) = rules.and_then(|rules| rules.into_iter().next()) {
-                self.say(Decision::Allow, &subject, "a rule about this file", Some(rule));
+                self.add_reason(Decision::Allow, &subject, "a rule about this file", Some(rule));
                 return;
             }
         }
@@ -435,16 +435,18 @@ impl Evaluation<'_> {
             let why = private_use(path);
             match self.mode {
                 // The command only reads, so a person may allow it.
-                Mode::ReadOnly if access == Access::Read => self.say(Decision::Ask, &subject, why, None),
-                _ => self.otherwise(&subject, &why),
+                Mode::ReadOnly if access == Access::Read => {
+                    self.add_reason(Decision::Ask, &subject, why, None)
+                }
+                _ => self.decide_unallowed(&subject, &why),
             }
             return;
         }
         if self.mode == Mode::Auto && self.here.is_contained {
-            self.say(Decision::Allow, &subject, "the sandbox bounds it", None);
+            self.add_reason(Decision::Allow, &subject, "the sandbox bounds it", None);
             return;
         }
-        self.otherwise(
+        self.decide_unallowed(
             &subject,
             match (access, is_inside) {
                 (Access::Read, _) => "the redirection reads a file outside of the workspace",

@@ -103,16 +103,16 @@ pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_
         argv: None,
         programs: Vec::new(),
     };
-    evaluation.tool_rules();
+    evaluation.apply_tool_rules();
     let effects = match call.effects {
         Effects::Unknown => {
-            evaluation.unknown();
+            evaluation.judge_unknown_effects();
             Effects::Unknown
         }
         Effects::Known { list } => {
-            list.iter().for_each(|effect| evaluation.effect(effect));
+            list.iter().for_each(|effect| evaluation.judge_effect(effect));
             if list.is_empty() {
-                evaluation.say(Decision::Allow, call.tool, "it has no effect", None);
+                evaluation.add_reason(Decision::Allow, call.tool, "it has no effect", None);
             }
             Effects::Known { list: std::mem::take(&mut evaluation.effects) }
         }
@@ -153,63 +153,69 @@ struct Evaluation<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    fn say(&mut self, decision: Decision, subject: &str, why: impl Into<String>, rule: Option<RuleRef>) {
+    fn add_reason(
+        &mut self,
+        decision: Decision,
+        subject: &str,
+        why: impl Into<String>,
+        rule: Option<RuleRef>,
+    ) {
         self.reasons.push(Reason { decision, subject: subject.to_owned(), why: why.into(), rule });
     }
 
     /// Decides about a part that no rule allows.
-    fn otherwise(&mut self, subject: &str, why: &str) {
+    fn decide_unallowed(&mut self, subject: &str, why: &str) {
         match self.mode {
             Mode::ReadOnly => {
-                self.say(Decision::Deny, subject, format!("{why}, and the mode is read-only"), None)
+                self.add_reason(Decision::Deny, subject, format!("{why}, and the mode is read-only"), None)
             }
-            Mode::Ask | Mode::AcceptEdits | Mode::Auto => self.say(Decision::Ask, subject, why, None),
-            Mode::All => self.say(Decision::Allow, subject, "the mode allows everything", None),
+            Mode::Ask | Mode::AcceptEdits | Mode::Auto => self.add_reason(Decision::Ask, subject, why, None),
+            Mode::All => self.add_reason(Decision::Allow, subject, "the mode allows everything", None),
         }
     }
 
     /// Applies the rules that deny or ask about the whole tool.
-    fn tool_rules(&mut self) {
+    fn apply_tool_rules(&mut self) {
         let tool = self.tool;
         for decision in [Decision::Deny, Decision::Ask] {
             for rule in self.rules.saying(decision).filter(|rule| rule.matches_tool(tool)) {
-                self.say(decision, tool, "a rule about this tool", Some(rule.into()));
+                self.add_reason(decision, tool, "a rule about this tool", Some(rule.into()));
             }
         }
     }
 
     /// Rule that allows all calls of the tool.
-    fn tool_allowance(&self) -> Option<RuleRef> {
+    fn tool_allow_rule(&self) -> Option<RuleRef> {
         if self.mode == Mode::ReadOnly {
             return None;
         }
         self.rules.saying(Decision::Allow).find(|rule| rule.matches_tool(self.tool)).map(RuleRef::from)
     }
 
-    fn unknown(&mut self) {
+    fn judge_unknown_effects(&mut self) {
         let tool = self.tool;
-        match self.tool_allowance() {
-            Some(rule) => self.say(Decision::Allow, tool, "a rule about this tool", Some(rule)),
-            None => self.otherwise(tool, "its tool does not say what it does"),
+        match self.tool_allow_rule() {
+            Some(rule) => self.add_reason(Decision::Allow, tool, "a rule about this tool", Some(rule)),
+            None => self.decide_unallowed(tool, "its tool does not say what it does"),
         }
     }
 
-    fn effect(&mut self, effect: &Effect) {
+    fn judge_effect(&mut self, effect: &Effect) {
         match effect {
             Effect::Reads { paths } => {
                 self.effects.push(effect.clone());
-                self.files(Access::Read, paths);
+                self.judge_files(Access::Read, paths);
             }
             Effect::Writes { paths } => {
                 self.effects.push(effect.clone());
-                self.files(Access::Write, paths);
+                self.judge_files(Access::Write, paths);
             }
-            Effect::Executes { command: Some(command), .. } => self.command(command),
+            Effect::Executes { command: Some(command), .. } => self.judge_text(command),
             Effect::Executes { command: None, argv } if argv.is_empty() => {
                 self.effects.push(effect.clone());
-                self.unknown();
+                self.judge_unknown_effects();
             }
-            Effect::Executes { command: None, argv } => self.program(argv),
+            Effect::Executes { command: None, argv } => self.judge_program(argv),
             Effect::LeavesContext { .. } => {
                 self.effects.push(effect.clone());
                 let tool = self.tool;
@@ -217,52 +223,56 @@ impl<'a> Evaluation<'a> {
                 match self.mode {
                     // Leaving a sandbox or container needs a question in mode `all`, too: the person chose
                     // that execution context.
-                    Mode::All => self.say(Decision::Ask, tool, why, None),
-                    Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits | Mode::Auto => self.otherwise(tool, why),
+                    Mode::All => self.add_reason(Decision::Ask, tool, why, None),
+                    Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits | Mode::Auto => {
+                        self.decide_unallowed(tool, why)
+                    }
                 }
             }
             Effect::Network { hosts } => {
                 self.effects.push(effect.clone());
-                self.hosts(hosts);
+                self.judge_hosts(hosts);
             }
         }
     }
 
     /// Judges the hosts that a tool connects to.
-    fn hosts(&mut self, hosts: &[String]) {
+    fn judge_hosts(&mut self, hosts: &[String]) {
         let tool = self.tool;
         let subjects: Vec<&str> =
             if hosts.is_empty() { vec![tool] } else { hosts.iter().map(String::as_str).collect() };
         for (at, subject) in subjects.into_iter().enumerate() {
             let host = hosts.get(at).map(String::as_str);
-            if self.host_rules(host, subject) && self.mode != Mode::ReadOnly {
+            if self.apply_host_rules(host, subject) && self.mode != Mode::ReadOnly {
                 continue;
             }
-            let about_host = host.and_then(|host| self.host_allowance(host));
-            match (about_host, self.tool_allowance()) {
-                (Some(rule), _) => self.say(Decision::Allow, subject, "a rule about this host", Some(rule)),
-                (None, Some(rule)) => {
-                    self.say(Decision::Allow, subject, "a rule about this tool", Some(rule))
+            let about_host = host.and_then(|host| self.host_allow_rule(host));
+            match (about_host, self.tool_allow_rule()) {
+                (Some(rule), _) => {
+                    self.add_reason(Decision::Allow, subject, "a rule about this host", Some(rule))
                 }
-                (None, None) => self.otherwise(subject, "it opens connections"),
+                (None, Some(rule)) => {
+                    self.add_reason(Decision::Allow, subject, "a rule about this tool", Some(rule))
+                }
+                (None, None) => self.decide_unallowed(subject, "it opens connections"),
             }
         }
     }
 
     /// Applies the rules that deny or ask about a host, or about any host if it is unknown; returns whether
     /// any did.
-    fn host_rules(&mut self, host: Option<&str>, subject: &str) -> bool {
+    fn apply_host_rules(&mut self, host: Option<&str>, subject: &str) -> bool {
         let mut spoke = false;
         for decision in [Decision::Deny, Decision::Ask] {
             for rule in self.rules.saying(decision).filter(|rule| rule.host().is_some()) {
                 match host {
                     Some(host) if rule.matches_host(host) => {
-                        self.say(decision, subject, "a rule about this host", Some(rule.into()));
+                        self.add_reason(decision, subject, "a rule about this host", Some(rule.into()));
                     }
                     Some(_) => continue,
                     None => {
                         let why = "it opens connections and does not say to whom, and a rule restricts some";
-                        self.say(Decision::Ask, subject, why, Some(rule.into()));
+                        self.add_reason(Decision::Ask, subject, why, Some(rule.into()));
                     }
                 }
                 spoke = true;
@@ -271,7 +281,7 @@ impl<'a> Evaluation<'a> {
         spoke
     }
 
-    fn host_allowance(&self, host: &str) -> Option<RuleRef> {
+    fn host_allow_rule(&self, host: &str) -> Option<RuleRef> {
         if self.mode == Mode::ReadOnly {
             return None;
         }
@@ -279,68 +289,72 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Judges files that a tool reads or writes through the file service, which bounds it.
-    fn files(&mut self, access: Access, paths: &[PathBuf]) {
+    fn judge_files(&mut self, access: Access, paths: &[PathBuf]) {
         let tool = self.tool;
         if paths.is_empty() {
             // A tool that cannot list its files may use a file that a rule restricts.
             let asked =
                 self.rules.iter().find(|rule| rule.decision != Decision::Allow && rule.is_about(access));
-            match (asked, access, self.tool_allowance()) {
+            match (asked, access, self.tool_allow_rule()) {
                 (Some(rule), ..) if self.mode != Mode::ReadOnly || access == Access::Read => {
                     let why = "it does not say which files, and a rule restricts some";
-                    self.say(Decision::Ask, tool, why, Some(rule.into()));
+                    self.add_reason(Decision::Ask, tool, why, Some(rule.into()));
                 }
-                (_, Access::Read, _) => self.say(Decision::Allow, tool, "it only reads", None),
+                (_, Access::Read, _) => self.add_reason(Decision::Allow, tool, "it only reads", None),
                 (_, Access::Write, Some(rule)) => {
-                    self.say(Decision::Allow, tool, "a rule about this tool", Some(rule));
+                    self.add_reason(Decision::Allow, tool, "a rule about this tool", Some(rule));
                 }
-                (_, Access::Write, None) => self.otherwise(tool, "it writes files and does not say which"),
+                (_, Access::Write, None) => {
+                    self.decide_unallowed(tool, "it writes files and does not say which")
+                }
             }
             return;
         }
         for path in paths {
             let subject = path.display().to_string();
             let full = self.here.cwd.join(path);
-            let restricted = self.path_rules(access, &full, &subject);
+            let restricted = self.apply_path_rules(access, &full, &subject);
             if restricted && !(self.mode == Mode::ReadOnly && access == Access::Write) {
                 continue;
             }
             match access {
-                Access::Read => self.file_read(&full, &subject),
-                Access::Write => self.file_write(&full, &subject),
+                Access::Read => self.judge_file_read(&full, &subject),
+                Access::Write => self.judge_file_write(&full, &subject),
             }
         }
     }
 
-    fn file_read(&mut self, full: &Path, subject: &str) {
+    fn judge_file_read(&mut self, full: &Path, subject: &str) {
         // The file service itself refuses secrets.
         if self.here.classifier.path(full) != PathPlace::Private {
-            self.say(Decision::Allow, subject, "it only reads", None);
+            self.add_reason(Decision::Allow, subject, "it only reads", None);
             return;
         }
-        let rule = self.read_allowance(full).or_else(|| self.tool_allowance());
+        let rule = self.read_allow_rule(full).or_else(|| self.tool_allow_rule());
         let why = private::private_use(Path::new(subject));
         match (rule, self.mode) {
-            (Some(rule), _) => self.say(Decision::Allow, subject, "a rule about this file", Some(rule)),
+            (Some(rule), _) => {
+                self.add_reason(Decision::Allow, subject, "a rule about this file", Some(rule))
+            }
             // A person may allow the read.
-            (None, Mode::ReadOnly) => self.say(Decision::Ask, subject, why, None),
-            (None, _) => self.otherwise(subject, &why),
+            (None, Mode::ReadOnly) => self.add_reason(Decision::Ask, subject, why, None),
+            (None, _) => self.decide_unallowed(subject, &why),
         }
     }
 
     /// Rule that allows reading a file.
-    fn read_allowance(&self, full: &Path) -> Option<RuleRef> {
+    fn read_allow_rule(&self, full: &Path) -> Option<RuleRef> {
         let mut rules = self.rules.saying(Decision::Allow).filter(|_| self.mode != Mode::ReadOnly);
         rules.find(|rule| rule.matches_path(Access::Read, full)).map(RuleRef::from)
     }
 
-    fn file_write(&mut self, full: &Path, subject: &str) {
-        if let Some(rule) = self.write_allowance(full) {
-            self.say(Decision::Allow, subject, "a rule about this file", Some(rule));
+    fn judge_file_write(&mut self, full: &Path, subject: &str) {
+        if let Some(rule) = self.write_allow_rule(full) {
+            self.add_reason(Decision::Allow, subject, "a rule about this file", Some(rule));
             return;
         }
-        if let Some(rule) = self.tool_allowance() {
-            self.say(Decision::Allow, subject, "a rule about this tool", Some(rule));
+        if let Some(rule) = self.tool_allow_rule() {
+            self.add_reason(Decision::Allow, subject, "a rule about this tool", Some(rule));
             return;
         }
         let place = self.here.classifier.path(full);
@@ -351,24 +365,28 @@ impl<'a> Evaluation<'a> {
         };
         match place {
             PathPlace::Inside if accepts => {
-                self.say(
+                self.add_reason(
                     Decision::Allow,
                     subject,
                     format!("the mode {} allows changes in the workspace", self.mode),
                     None,
                 );
             }
-            PathPlace::Inside => self.otherwise(subject, "it changes a file"),
-            PathPlace::Protected => self.otherwise(subject, "programs are started from what it changes"),
-            PathPlace::Secret | PathPlace::Private => {
-                self.otherwise(subject, "it changes a file with credentials");
+            PathPlace::Inside => self.decide_unallowed(subject, "it changes a file"),
+            PathPlace::Protected => {
+                self.decide_unallowed(subject, "programs are started from what it changes")
             }
-            PathPlace::Outside => self.otherwise(subject, "it changes a file outside of the workspace"),
+            PathPlace::Secret | PathPlace::Private => {
+                self.decide_unallowed(subject, "it changes a file with credentials");
+            }
+            PathPlace::Outside => {
+                self.decide_unallowed(subject, "it changes a file outside of the workspace")
+            }
         }
     }
 
     /// Rule that allows writing a file; patterns never allow writes of start files.
-    fn write_allowance(&self, full: &Path) -> Option<RuleRef> {
+    fn write_allow_rule(&self, full: &Path) -> Option<RuleRef> {
         if self.mode == Mode::ReadOnly || self.here.classifier.path(full) != PathPlace::Inside {
             return None;
         }
@@ -379,12 +397,12 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Applies the rules that deny or ask about a file; returns whether any did.
-    fn path_rules(&mut self, access: Access, full: &Path, subject: &str) -> bool {
+    fn apply_path_rules(&mut self, access: Access, full: &Path, subject: &str) -> bool {
         let mut spoke = false;
         for decision in [Decision::Deny, Decision::Ask] {
             for rule in self.rules.saying(decision).filter(|rule| rule.matches_path(access, full)) {
                 spoke = true;
-                self.say(decision, subject, "a rule about this file", Some(rule.into()));
+                self.add_reason(decision, subject, "a rule about this file", Some(rule.into()));
             }
         }
         spoke

@@ -19,7 +19,7 @@ const MAX_MATCHES: usize = 10_000;
 impl Evaluation<'_> {
     /// Allows a text with file name patterns whose commands only read, if all current matches may be read.
     /// Returns whether it did.
-    pub(super) fn reads_matches(&mut self, text: &str) -> bool {
+    pub(super) fn allow_reads_of_matches(&mut self, text: &str) -> bool {
         let is_decided_without = match self.mode {
             Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits => false,
             Mode::Auto => self.here.is_contained,
@@ -43,7 +43,7 @@ impl Evaluation<'_> {
             argv: None,
             programs: Vec::new(),
         };
-        inner.commands(&script, true);
+        inner.judge_commands(&script, true);
         let is_read = |reason: &Reason| reason.decision == Decision::Allow && reason.rule.is_none();
         if !inner.reasons.iter().all(is_read) {
             return false;
@@ -61,12 +61,17 @@ impl Evaluation<'_> {
 
     /// Asks about a command with file name patterns, unless it only reads all matches.
     pub(super) fn check_matches(&mut self, command: &Command, leaf: &Leaf, place: &Whereabouts) {
-        if let Some(why) = self.doubt_of_matches(command, leaf, place) {
-            self.say(Decision::Ask, "a pattern for file names", why, None);
+        if let Some(why) = self.reason_to_ask_about_matches(command, leaf, place) {
+            self.add_reason(Decision::Ask, "a pattern for file names", why, None);
         }
     }
 
-    fn doubt_of_matches(&self, command: &Command, leaf: &Leaf, place: &Whereabouts) -> Option<String> {
+    fn reason_to_ask_about_matches(
+        &self,
+        command: &Command,
+        leaf: &Leaf,
+        place: &Whereabouts,
+    ) -> Option<String> {
         let elsewhere = command.assignments.iter().map(|assignment| assignment.value.as_str());
         let elsewhere = elsewhere.chain(command.redirects.iter().filter_map(|redirect| redirect.path()));
         if elsewhere.into_iter().any(has_pattern) {

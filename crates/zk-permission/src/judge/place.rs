@@ -21,7 +21,7 @@ impl Whereabouts {
     }
 
     /// Applies a `cd` to `target`, which may also fail.
-    pub(super) fn go(&mut self, target: &str) {
+    pub(super) fn change_directory(&mut self, target: &str) {
         let target = Path::new(target);
         // After a link, the shell resolves `..` by text and other programs by directory.
         let is_plain = !target.components().any(|part| part == Component::ParentDir);
@@ -37,7 +37,7 @@ impl Whereabouts {
     }
 
     /// Whether the working directory is certainly still the initial one.
-    pub(super) fn is_only_start(&self) -> bool {
+    pub(super) fn is_unchanged(&self) -> bool {
         self.0.as_ref().is_some_and(|all| all.len() == 1)
     }
 

@@ -73,7 +73,7 @@ pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<S
             at += 1;
             match value {
                 // As a flag or as a value, the next word means the same: `head -n -5`.
-                Some(value) if is_number(value) && knows_numbers(spec) => Ok(value),
+                Some(value) if is_number(value) && accepts_numbers(spec) => Ok(value),
                 // Another version of the program may take the word for a flag.
                 Some(value) if value.len() > 1 && value.starts_with('-') => {
                     Err(format!("the value `{value}` of `{word}` looks like a flag"))
@@ -103,7 +103,7 @@ pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<S
             scanned.push(word, Takes::Nothing, None);
         } else {
             let letters = word.get(1..).unwrap_or_default();
-            if is_number(word) && knows_numbers(spec) {
+            if is_number(word) && accepts_numbers(spec) {
                 continue;
             }
             for (offset, letter) in letters.char_indices() {
@@ -146,7 +146,7 @@ fn is_number(word: &str) -> bool {
 }
 
 /// Whether `spec` accepts a number as a flag.
-fn knows_numbers(spec: &str) -> bool {
+fn accepts_numbers(spec: &str) -> bool {
     spec.split_ascii_whitespace().any(|word| word == "#")
 }
 

@@ -194,7 +194,7 @@ pub(super) const JQ_FLAGS: &str = "rcesnSMCaj --raw-output --compact-output --ex
                 --monochrome-output --color-output --ascii-output --join-output --tab";
 
 /// Words without the flags that take following words as values.
-fn without_values(args: &[String]) -> Vec<String> {
+fn words_without_flags(args: &[String]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut rest = args;
     while let Some((word, behind)) = rest.split_first() {
@@ -220,7 +220,7 @@ fn jq(args: &[String]) -> Outcome {
     if asks_about_itself(args) {
         return Outcome::default();
     }
-    let args = &without_values(args);
+    let args = &words_without_flags(args);
     let scanned = match scan(JQ_FLAGS, args, Until::Dashes) {
         Ok(scanned) => scanned,
         Err(why) => return Outcome::asks(format!("`jq`: {why}")),

@@ -43,7 +43,7 @@ fn program(at: usize) -> Inner {
 }
 
 /// Index of the program after the flags and `skipped` operands.
-fn behind<'a>(
+fn index_after_flags<'a>(
     name: &str,
     args: &'a [String],
     spec: &str,
@@ -59,7 +59,7 @@ fn behind<'a>(
 }
 
 fn plain(name: &str, args: &[String], spec: &str, skipped: usize) -> Found {
-    let (at, _) = behind(name, args, spec, skipped)?;
+    let (at, _) = index_after_flags(name, args, spec, skipped)?;
     match name {
         // `nohup` writes `nohup.out` if the output is a terminal.
         "nohup" | "setsid" | "exec" => Ok(Inner::Program {
@@ -74,7 +74,7 @@ fn plain(name: &str, args: &[String], spec: &str, skipped: usize) -> Found {
 }
 
 fn env(args: &[String]) -> Found {
-    let (first, _) = behind("env", args, "i0 u: --ignore-environment --unset= --null", 0)?;
+    let (first, _) = index_after_flags("env", args, "i0 u: --ignore-environment --unset= --null", 0)?;
     if args.get(first - 1).is_some_and(|word| word == "-") {
         return Err(Outcome::opaque("`env -` is not followed"));
     }
@@ -103,7 +103,7 @@ fn command(args: &[String]) -> Option<Found> {
 }
 
 fn privileged(name: &str, args: &[String], spec: &str) -> Found {
-    let (at, _) = behind(name, args, spec, 0)?;
+    let (at, _) = index_after_flags(name, args, spec, 0)?;
     if args.get(at - 1).is_some_and(|word| word.contains('=')) {
         return Err(Outcome {
             hazard: Some(Hazard::Privilege),
@@ -127,7 +127,7 @@ pub(super) fn reads_names_until_nul(argv: &[String]) -> Option<bool> {
 }
 
 fn xargs(args: &[String]) -> Found {
-    let (at, scanned) = behind("xargs", args, XARGS_FLAGS, 0)?;
+    let (at, scanned) = index_after_flags("xargs", args, XARGS_FLAGS, 0)?;
     let inner = args.get(at - 1..).unwrap_or_default();
     let mark = scanned.values(&["I", "replace"]).last();
     let note = "`xargs` runs it with what it reads".to_owned();

@@ -71,13 +71,13 @@ const QUIET: [&str; 8] = ["gzip", "gunzip", "bzip2", "xz", "zstd", "unzip", "csp
 /// Outcome with the files that a program reads and writes.
 pub(super) fn outcome(name: &str, args: &[String], why: String) -> Outcome {
     if name == "dd" {
-        return copied_blocks(args, why);
+        return dd_outcome(args, why);
     }
     let row = WRITERS.iter().find(|(known, ..)| *known == name);
     if let Some((_, role, flags)) = row
         && let Ok(scanned) = scan(flags, args, Until::Dashes)
     {
-        return by_role(*role, &scanned, why);
+        return outcome_by_role(*role, &scanned, why);
     }
     let paths = candidates(args);
     let runs_none = row.is_some() || QUIET.contains(&name) || (name == "tar" && is_plain_archive(args));
@@ -85,10 +85,10 @@ pub(super) fn outcome(name: &str, args: &[String], why: String) -> Outcome {
     // Files that are only written are not subject to read rules.
     let writes_only = row.is_some_and(|(_, role, _)| matches!(role, Role::Written | Role::WrittenBehindMode));
     let read = if writes_only { Vec::new() } else { paths.clone() };
-    Outcome { unseen, ..touching(read, paths, why) }
+    Outcome { unseen, ..outcome_for_files(read, paths, why) }
 }
 
-fn touching(read: Vec<String>, written: Vec<String>, why: String) -> Outcome {
+fn outcome_for_files(read: Vec<String>, written: Vec<String>, why: String) -> Outcome {
     let mut effects = vec![Effect::Writes { paths: written.into_iter().map(Into::into).collect() }];
     if !read.is_empty() {
         effects.push(Effect::Reads { paths: read.into_iter().map(Into::into).collect() });
@@ -96,7 +96,7 @@ fn touching(read: Vec<String>, written: Vec<String>, why: String) -> Outcome {
     Outcome { effects, changes: Some(why), ..Outcome::default() }
 }
 
-fn by_role(role: Role, scanned: &Scanned<'_>, why: String) -> Outcome {
+fn outcome_by_role(role: Role, scanned: &Scanned<'_>, why: String) -> Outcome {
     let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let operands = scanned.operands.as_slice();
     let recurses = scanned.has(&["r", "R", "a", "recursive", "archive"]);
@@ -105,7 +105,7 @@ fn by_role(role: Role, scanned: &Scanned<'_>, why: String) -> Outcome {
             let has_mode = role == Role::WrittenBehindMode && !scanned.has(&["reference"]);
             let files = operands.get(usize::from(has_mode)..).unwrap_or_default();
             let deep_writes = if recurses { own(files) } else { Vec::new() };
-            Outcome { deep_writes, ..touching(own(&scanned.reads), own(files), why) }
+            Outcome { deep_writes, ..outcome_for_files(own(&scanned.reads), own(files), why) }
         }
         Role::Copied | Role::Moved | Role::Linked => {
             let named = scanned.values(&["t", "target-directory"]).last();
@@ -143,13 +143,13 @@ fn by_role(role: Role, scanned: &Scanned<'_>, why: String) -> Outcome {
             if recurses {
                 deep_writes.push(to.to_owned());
             }
-            Outcome { trees, deep_writes, ..touching(read, written, why) }
+            Outcome { trees, deep_writes, ..outcome_for_files(read, written, why) }
         }
     }
 }
 
 /// `dd if=A of=B`.
-fn copied_blocks(args: &[String], why: String) -> Outcome {
+fn dd_outcome(args: &[String], why: String) -> Outcome {
     let known = [
         "bs", "cbs", "ibs", "obs", "count", "skip", "seek", "iseek", "oseek", "conv", "iflag", "oflag",
         "status",
@@ -163,7 +163,7 @@ fn copied_blocks(args: &[String], why: String) -> Outcome {
             _ => unseen = Unseen::FILES,
         }
     }
-    Outcome { unseen, ..touching(read, written, why) }
+    Outcome { unseen, ..outcome_for_files(read, written, why) }
 }
 
 /// Whether `tar` has only flags that start no program.

@@ -60,11 +60,11 @@ impl FileTrust {
 
     /// Reports why the store is unusable, once for each reason.
     pub fn tell_problem(&self) {
-        let _ = self.usable();
+        let _ = self.load_usable();
     }
 
     /// Loads the store; `None` if it is unusable, which is reported once for each reason.
-    fn usable(&self) -> Option<Stored> {
+    fn load_usable(&self) -> Option<Stored> {
         let loaded = self.load();
         let problem = loaded.as_ref().err().map(ToString::to_string);
         let news = {
@@ -147,7 +147,7 @@ impl Trust for FileTrust {
     }
 
     fn are_trusted(&self, items: &[TrustItem<'_>]) -> Vec<bool> {
-        let stored = if items.is_empty() { None } else { self.usable() };
+        let stored = if items.is_empty() { None } else { self.load_usable() };
         let is_trusted = |item: &TrustItem<'_>| {
             let approved = &stored.as_ref()?.approved;
             let digests = approved.get(key(item.project)?)?.get(item.kind)?.get(item.name)?;

@@ -113,7 +113,7 @@ impl Log {
         // The first poll starts the append. From here on it belongs to the state, so that a cancelled run
         // neither loses nor repeats it.
         match poll_fn(|task| Poll::Ready(begun.append.as_mut().poll(task))).await {
-            Poll::Ready(result) => self.ended(state, begun.entries, result.map(|_| ())),
+            Poll::Ready(result) => self.record_result(state, begun.entries, result.map(|_| ())),
             Poll::Pending => {
                 state.in_flight.push_back(begun);
                 Ok(())
@@ -127,7 +127,7 @@ impl Log {
         while let Some(oldest) = state.in_flight.front_mut() {
             let ended = oldest.append.as_mut().await;
             if let Some(oldest) = state.in_flight.pop_front() {
-                let ended = self.ended(state, oldest.entries, ended.map(|_| ()));
+                let ended = self.record_result(state, oldest.entries, ended.map(|_| ()));
                 result = result.and(ended);
             }
         }
@@ -135,7 +135,7 @@ impl Log {
     }
 
     /// Records the result of an append.
-    pub(super) fn ended(
+    pub(super) fn record_result(
         &self,
         state: &mut State,
         entries: Vec<EntryKind>,

@@ -197,7 +197,7 @@ fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> 
     if tables == 0 {
         return match (is_blank(path), acknowledged) {
             (true, 0) => Ok(Checked::Empty),
-            (true, _) => Ok(Checked::Damaged(cut_short(acknowledged, 0))),
+            (true, _) => Ok(Checked::Damaged(missing_entries_message(acknowledged, 0))),
             (false, _) => damaged("there are no tables in it"),
         };
     }
@@ -237,7 +237,7 @@ fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> 
         return Ok(Checked::Damaged(format!("{} entries were written, {seq} are there", meta.entries)));
     }
     if seq < acknowledged {
-        return Ok(Checked::Damaged(cut_short(acknowledged, seq)));
+        return Ok(Checked::Damaged(missing_entries_message(acknowledged, seq)));
     }
     // With an acknowledged count, missing entries would be noticed, so a cut log does no harm.
     if look.acknowledged.is_none() && !look.beside_a_writer && has_cut_log(path) {
@@ -263,7 +263,7 @@ pub(super) fn is_large(path: &Path, back: u64) -> bool {
 fn examine_part(conn: &Connection, path: &Path, look: Look, back: u64) -> rusqlite::Result<Option<Part>> {
     let mut known = meta::read_index(conn)?;
     if let Some(index) = &known
-        && !is_true(conn, index)?
+        && !is_index_valid(conn, index)?
     {
         known = None;
     }
@@ -276,7 +276,7 @@ fn examine_part(conn: &Connection, path: &Path, look: Look, back: u64) -> rusqli
             None => return Ok(None),
         },
     };
-    let Some(from) = begin_of(conn, &index, back)? else { return Ok(None) };
+    let Some(from) = first_row_to_read(conn, &index, back)? else { return Ok(None) };
     let mut tail = Log::default();
     let mut visit = |entry, _| tail.push(entry);
     let mut rows = Rows::indexed(&mut visit, from, index);
@@ -284,7 +284,7 @@ fn examine_part(conn: &Connection, path: &Path, look: Look, back: u64) -> rusqli
     let Rows { unreadable, index: Some(index), seq, .. } = rows else { return Ok(None) };
     let Checked::Whole(meta) = checked else { return Ok(None) };
     // An undo of a compaction may be recorded by a program that keeps no index.
-    let is_enough = index.begin().is_some_and(|begin| begin >= from) && index.to() == seq;
+    let is_enough = index.first_sent_row().is_some_and(|begin| begin >= from) && index.to() == seq;
     if !unreadable.is_empty() || !is_enough {
         return Ok(None);
     }
@@ -294,7 +294,7 @@ fn examine_part(conn: &Connection, path: &Path, look: Look, back: u64) -> rusqli
 }
 
 /// Whether the index is right about the message with which the conversation begins.
-fn is_true(conn: &Connection, index: &Index) -> rusqlite::Result<bool> {
+fn is_index_valid(conn: &Connection, index: &Index) -> rusqlite::Result<bool> {
     let Some((row, first)) = index.begins_with() else { return Ok(true) };
     let found = read_rows(conn, &[row])?.unwrap_or_default();
     Ok(found.first().is_some_and(|entry| {
@@ -313,8 +313,8 @@ fn read_index(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<Op
 
 /// First row to read: `back` bytes before the row where the sent conversation begins, so that an undone
 /// compaction needs no second read. `None` if everything is to be read.
-fn begin_of(conn: &Connection, index: &Index, back: u64) -> rusqlite::Result<Option<i64>> {
-    let Some(mut from) = index.begin() else { return Ok(None) };
+fn first_row_to_read(conn: &Connection, index: &Index, back: u64) -> rusqlite::Result<Option<i64>> {
+    let Some(mut from) = index.first_sent_row() else { return Ok(None) };
     let mut select =
         conn.prepare("SELECT seq, octet_length(kind) FROM entries WHERE seq < ?1 ORDER BY seq DESC")?;
     let mut rows = select.query([from])?;
@@ -348,7 +348,7 @@ fn read_rows(conn: &Connection, rows: &[i64]) -> rusqlite::Result<Option<Vec<Ent
 /// # Errors
 /// SQLite's own.
 pub(super) fn read_live(conn: &Connection, index: &Index, back: u64) -> rusqlite::Result<LiveEntries> {
-    if let Some(from) = begin_of(conn, index, back)?
+    if let Some(from) = first_row_to_read(conn, index, back)?
         && let Some(looked_up) = read_rows(conn, &index.looked_up(from))?
     {
         return Ok(index.live(looked_up, read_from(conn, from)?));
@@ -372,7 +372,7 @@ pub(super) fn read_from(conn: &Connection, from: i64) -> rusqlite::Result<Vec<En
     Ok(log.entries)
 }
 
-fn cut_short(acknowledged: i64, left: i64) -> String {
+fn missing_entries_message(acknowledged: i64, left: i64) -> String {
     format!("{acknowledged} entries were stored and {left} are there: its write-ahead log was cut or removed")
 }
 

@@ -26,7 +26,7 @@ const LOG_BYTES: u32 = 8 << 20;
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | no_mutex())?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    guard(&conn, BUSY)?;
+    harden(&conn, BUSY)?;
     Ok(conn)
 }
 
@@ -35,7 +35,7 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
 pub(super) fn connect_read_only(path: &Path, busy: Duration) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | no_mutex();
     let conn = Connection::open_with_flags(path, flags)?;
-    guard(&conn, busy)?;
+    harden(&conn, busy)?;
     match conn.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0)) {
         Err(error) if lacks_shared_memory(&error) => {
             let mut uri = b"file:".to_vec();
@@ -45,7 +45,7 @@ pub(super) fn connect_read_only(path: &Path, busy: Duration) -> rusqlite::Result
             uri.extend(b"?immutable=1");
             let uri = String::from_utf8_lossy(&uri).into_owned();
             let conn = Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?;
-            guard(&conn, busy)?;
+            harden(&conn, busy)?;
             Ok(conn)
         }
         // Other errors appear again when the caller reads.
@@ -66,7 +66,7 @@ fn no_mutex() -> OpenFlags {
 }
 
 /// Hardens a connection to an untrusted file: nothing in its schema is executed, and sizes are verified.
-fn guard(conn: &Connection, busy: Duration) -> rusqlite::Result<()> {
+fn harden(conn: &Connection, busy: Duration) -> rusqlite::Result<()> {
     conn.busy_timeout(busy)?;
     conn.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;")
 }
@@ -134,7 +134,7 @@ pub(super) struct Db {
 
 impl Db {
     /// Log whose tables are created with its first entries.
-    pub(super) fn unborn(conn: Connection, meta: Meta) -> Self {
+    pub(super) fn without_tables(conn: Connection, meta: Meta) -> Self {
         let mode = conn.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
         let begins_log = mode.is_ok_and(|mode| mode == "wal");
         Self { conn, meta, index: Index::default(), leaf: None, born: false, begins_log, format: FORMAT }
@@ -150,7 +150,7 @@ impl Db {
         &self.conn
     }
 
-    pub(super) fn is_born(&self) -> bool {
+    pub(super) fn has_tables(&self) -> bool {
         self.born
     }
 
@@ -203,7 +203,7 @@ impl Db {
             tx.pragma_update(None, "user_version", FORMAT)?;
         }
         {
-            let mut insert = insertion(&tx)?;
+            let mut insert = insert_statement(&tx)?;
             for draft in drafts {
                 meta.entries += 1;
                 meta.digest.add(&draft.kind);
@@ -264,7 +264,9 @@ pub(super) fn create_tables(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     ))
 }
 
-pub(super) fn insertion<'a>(tx: &'a Transaction<'_>) -> rusqlite::Result<rusqlite::CachedStatement<'a>> {
+pub(super) fn insert_statement<'a>(
+    tx: &'a Transaction<'_>,
+) -> rusqlite::Result<rusqlite::CachedStatement<'a>> {
     tx.prepare_cached(
         "INSERT INTO entries(seq, id, parent, time_ms, kind, sum) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     )
@@ -296,7 +298,7 @@ mod tests {
         // This variant of SQLite's file layer locks with lock files and has no shared memory.
         let conn = Connection::open_with_flags_and_vfs(&path, flags, c"unix-dotfile").unwrap();
         assert_eq!(prepare(&conn, true).unwrap(), "delete");
-        let mut db = Db::unborn(conn, Meta::default());
+        let mut db = Db::without_tables(conn, Meta::default());
         let run = EntryKind::RunStart { run_id: "r".into() };
         db.write(&[Draft::new(run).unwrap()], 7, Durability::Disk).unwrap();
         drop(db);

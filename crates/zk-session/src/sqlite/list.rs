@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(50);
 pub(super) fn list(root: &Path, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {
     let mut candidates: Vec<(SystemTime, Listed)> = files::all(root, filter.cwd.as_deref())?
         .into_iter()
-        .map(|listed| (touched(&listed), listed))
+        .map(|listed| (last_write(&listed), listed))
         .collect();
     candidates.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
     let cwd = filter.cwd.as_deref().map(canonical);
@@ -60,7 +60,7 @@ pub(super) fn list(root: &Path, filter: &SessionFilter) -> Result<Vec<SessionInf
 }
 
 /// Time of the last write to a session's files.
-fn touched(listed: &Listed) -> SystemTime {
+fn last_write(listed: &Listed) -> SystemTime {
     let time = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
     match listed {
         Listed::Db(files) => time(&files.db()).max(time(&with(&files.db(), "-wal"))),

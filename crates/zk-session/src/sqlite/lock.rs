@@ -49,7 +49,7 @@ impl SessionLock {
             let file = open_plain(&mut options, &path).map_err(fail)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 // The last owner may have removed the file after it was opened here and before it was locked.
-                Ok(()) if is_at(&file, &path) => {
+                Ok(()) if is_same_file(&file, &path) => {
                     let left = read(&file).and_then(|(_, entries)| entries);
                     let lock = Self {
                         path: path.clone(),
@@ -58,7 +58,7 @@ impl SessionLock {
                         left,
                         is_settled: left.is_none(),
                     };
-                    lock.sign(left).map_err(fail)?;
+                    lock.write_owner(left).map_err(fail)?;
                     return Ok(lock);
                 }
                 Ok(()) => {}
@@ -77,15 +77,15 @@ impl SessionLock {
     /// Records the number of entries. A failure loses no entry, only the ability to notice a loss.
     pub(super) fn note(&mut self, entries: i64) {
         self.left = None;
-        self.is_settled = self.sign(Some(entries)).is_ok();
+        self.is_settled = self.write_owner(Some(entries)).is_ok();
     }
 
     /// Whether the lock file is still at its path.
     pub(super) fn is_in_place(&self) -> bool {
-        is_at(&self.file, &self.path)
+        is_same_file(&self.file, &self.path)
     }
 
-    fn sign(&self, entries: Option<i64>) -> io::Result<()> {
+    fn write_owner(&self, entries: Option<i64>) -> io::Result<()> {
         // The text has a fixed length, so that it is replaced in place and needs no disk space.
         let text = match entries {
             Some(entries) => format!("{:>10} {entries:>20}\n", std::process::id()),
@@ -125,26 +125,26 @@ pub(super) fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<F
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = options.custom_flags(flags.bits().cast_signed()).open(path).map_err(|error| {
         match rustix::io::Errno::from_io_error(&error) {
-            Some(rustix::io::Errno::LOOP) => link("a symbolic link"),
+            Some(rustix::io::Errno::LOOP) => link_error("a symbolic link"),
             _ => error,
         }
     })?;
     let meta = file.metadata()?;
     if !meta.is_file() {
-        return Err(link("not a regular file"));
+        return Err(link_error("not a regular file"));
     }
     // A file that was removed since has no name left.
     if meta.nlink() > 1 {
-        return Err(link("a hard link to another file"));
+        return Err(link_error("a hard link to another file"));
     }
     Ok(file)
 }
 
-fn link(what: &str) -> io::Error {
+fn link_error(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, format!("it is {what}; remove it and try again"))
 }
 
-fn is_at(file: &File, path: &Path) -> bool {
+fn is_same_file(file: &File, path: &Path) -> bool {
     match (file.metadata(), path.symlink_metadata()) {
         (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
         _ => false,

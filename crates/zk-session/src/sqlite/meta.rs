@@ -63,7 +63,7 @@ impl Meta {
             None => Value::Blob(self.cwd.as_os_str().as_bytes().to_vec()),
         };
         put.execute(params!["cwd", cwd])?;
-        put.execute(params!["created_ms", integer(self.created_ms)])?;
+        put.execute(params!["created_ms", to_i64(self.created_ms)])?;
         if let Some(parent) = &self.parent {
             put.execute(params!["parent", parent.as_str()])?;
         }
@@ -74,9 +74,9 @@ impl Meta {
     pub(super) fn update(&self, conn: &Connection, before: &Self, all: bool) -> rusqlite::Result<()> {
         let mut put = conn.prepare_cached(PUT)?;
         put.execute(params!["entries", self.entries])?;
-        put.execute(params!["updated_ms", integer(self.updated_ms)])?;
+        put.execute(params!["updated_ms", to_i64(self.updated_ms)])?;
         if all || self.digest.messages != before.digest.messages {
-            put.execute(params!["messages", integer(self.digest.messages)])?;
+            put.execute(params!["messages", to_i64(self.digest.messages)])?;
         }
         if all || self.digest.title != before.digest.title {
             put.execute(params!["title", self.digest.title])?;
@@ -119,6 +119,6 @@ fn with_head(json: &str) -> String {
     format!("{INDEX_VERSION} {sum:016x} {json}")
 }
 
-fn integer(value: u64) -> i64 {
+fn to_i64(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -149,7 +149,7 @@ impl SessionStore for SqliteStore {
                 }
             }
         })?;
-        let (cwd, notices) = opened.await.map_err(|_| gone("open"))??;
+        let (cwd, notices) = opened.await.map_err(|_| thread_gone_error("open"))??;
         Ok(Arc::new(SqliteSession {
             id: id.clone(),
             cwd,
@@ -208,9 +208,9 @@ pub(crate) async fn offload<T: Send + 'static>(
             let _ = done.send(work());
         })
         .map_err(|error| StoreError::Failed(format!("cannot start a thread: {error}")))?;
-    result.await.map_err(|_| gone("read"))?
+    result.await.map_err(|_| thread_gone_error("read"))?
 }
 
-fn gone(what: &str) -> StoreError {
+fn thread_gone_error(what: &str) -> StoreError {
     StoreError::Failed(format!("the thread that was to {what} a session ended early"))
 }

@@ -68,7 +68,7 @@ pub(super) fn create(plan: &Plan) -> Result<Opened, StoreError> {
     let meta = Meta { cwd: canonical(&plan.cwd), parent: plan.parent.clone(), ..Meta::default() };
     match connect(&path).and_then(|conn| prepare(&conn, true).map(|_| conn)) {
         Ok(conn) => Ok(Opened {
-            db: Db::unborn(conn, meta),
+            db: Db::without_tables(conn, meta),
             file: identity(&path),
             files,
             live: None,
@@ -154,7 +154,7 @@ pub(super) fn open(root: &Path, id: &SessionId, back: u64) -> Result<Opened, Sto
         Checked::Empty => {
             set_up(&conn, true, &path, id)?;
             notices.push(format!("session `{id}` is empty: it was begun and nothing was written to it"));
-            (Db::unborn(conn, Meta::default()), None, None)
+            (Db::without_tables(conn, Meta::default()), None, None)
         }
         Checked::TooNew(found) => {
             return Err(StoreError::TooNew { id: id.clone(), found, known: super::db::FORMAT });

@@ -24,13 +24,13 @@ pub(super) struct Unreadable {
 impl Unreadable {
     /// The row as one line of JSON, with invalid text in hexadecimal.
     pub(super) fn to_line(&self) -> String {
-        let [id, parent, time, kind] = self.columns.each_ref().map(verbatim);
+        let [id, parent, time, kind] = self.columns.each_ref().map(to_json);
         json!({"seq": self.seq, "why": self.why, "id": id, "parent": parent, "time_ms": time, "kind": kind})
             .to_string()
     }
 }
 
-fn verbatim(value: &Value) -> serde_json::Value {
+fn to_json(value: &Value) -> serde_json::Value {
     match value {
         Value::Null => serde_json::Value::Null,
         Value::Integer(number) => json!(number),

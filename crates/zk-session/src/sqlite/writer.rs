@@ -74,7 +74,7 @@ impl Writer {
                 None => match self.wait(commands) {
                     Some(command) => command,
                     None => {
-                        let _ = self.end();
+                        let _ = self.finish_files();
                         return;
                     }
                 },
@@ -88,7 +88,7 @@ impl Writer {
                     while let Ok(command) = commands.try_recv() {
                         if let Command::Append(kinds, own, reply) = command {
                             batch.push((kinds, reply));
-                            durability = stronger(durability, own);
+                            durability = stronger_durability(durability, own);
                         } else {
                             next = Some(command);
                             break;
@@ -103,7 +103,7 @@ impl Writer {
                     let _ = reply.send(self.live());
                 }
                 Command::Close(reply) => {
-                    let kept = self.end();
+                    let kept = self.finish_files();
                     // Closes the database and releases the lock before the reply.
                     drop(self);
                     let _ = reply.send(kept);
@@ -174,14 +174,14 @@ impl Writer {
     }
 
     /// Brings the files into their final state.
-    fn end(&mut self) -> Result<(), StoreError> {
+    fn finish_files(&mut self) -> Result<(), StoreError> {
         self.remove_empty();
-        self.keep_files()?;
+        self.restore_missing_files()?;
         self.sync()
     }
 
     /// Restores the files of an open session if they were removed.
-    fn keep_files(&mut self) -> Result<(), StoreError> {
+    fn restore_missing_files(&mut self) -> Result<(), StoreError> {
         let State::Open(open) = &mut self.state else { return Ok(()) };
         if let Some(notice) = restore::files(open)? {
             self.notices.add(notice);
@@ -227,7 +227,7 @@ impl Writer {
 
     /// Syncs all earlier appends.
     fn sync_all(&mut self) -> Result<(), StoreError> {
-        self.keep_files()?;
+        self.restore_missing_files()?;
         let State::Open(open) = &self.state else { return Ok(()) };
         let path = open.files.db();
         open.db.checkpoint().map_err(|error| store_error(&error, "sync", &path, &self.id))?;
@@ -235,7 +235,7 @@ impl Writer {
     }
 
     fn write(&mut self, drafts: &[Draft], durability: Durability) -> Result<(), StoreError> {
-        self.keep_files()?;
+        self.restore_missing_files()?;
         let now = millis(self.clock.now());
         self.make_file()?;
         let State::Open(open) = &mut self.state else {
@@ -243,7 +243,7 @@ impl Writer {
         };
         open.live = None;
         // Synced before the write if possible, since written entries count as stored.
-        let early = durability == Durability::Disk && open.db.is_born();
+        let early = durability == Durability::Disk && open.db.has_tables();
         let mut written = if early { self.sync_new_file() } else { Ok(()) };
         if let (Ok(()), State::Open(open)) = (&written, &mut self.state) {
             let path = open.files.db();
@@ -265,7 +265,7 @@ impl Writer {
 
     fn entries(&mut self) -> Result<Vec<Entry>, StoreError> {
         let State::Open(open) = &mut self.state else { return Ok(Vec::new()) };
-        if !open.db.is_born() {
+        if !open.db.has_tables() {
             return Ok(Vec::new());
         }
         if let Some(live) = open.live.take_if(|live| live.is_whole()) {
@@ -277,7 +277,7 @@ impl Writer {
 
     fn live(&mut self) -> Result<LiveEntries, StoreError> {
         let State::Open(open) = &mut self.state else { return Ok(LiveEntries::default()) };
-        if !open.db.is_born() {
+        if !open.db.has_tables() {
             return Ok(LiveEntries::default());
         }
         if let Some(live) = open.live.take() {
@@ -288,7 +288,7 @@ impl Writer {
     }
 }
 
-fn stronger(one: Durability, other: Durability) -> Durability {
+fn stronger_durability(one: Durability, other: Durability) -> Durability {
     match (one, other) {
         (Durability::Process, Durability::Process) => Durability::Process,
         (Durability::Disk, _) | (_, Durability::Disk) => Durability::Disk,

@@ -197,7 +197,7 @@ async fn before_start(
     cx: &Cx,
 ) -> Result<Option<BeforeStart>, BoxError> {
     let Some(prompt) = &start.prompt else { return Ok(None) };
-    let message = asked_for(skills, &prompt.text(), cx).await;
+    let message = requested_skill_text(skills, &prompt.text(), cx).await;
     Ok(message.map(|message| BeforeStart { messages: vec![message], system: None }))
 }
 
@@ -206,13 +206,13 @@ async fn during_run(skills: &Skills, input: &Input, cx: &Cx) -> Result<Option<In
     if !skills.is_running() {
         return Ok(None);
     }
-    let message = asked_for(skills, &input.text, cx).await;
+    let message = requested_skill_text(skills, &input.text, cx).await;
     Ok(message.map(|message| InputReply::Add { messages: vec![message] }))
 }
 
 /// Text of the skill that a prompt begins with, or of the error; `None` if the conversation has the text
 /// already.
-async fn asked_for(skills: &Skills, text: &str, cx: &Cx) -> Option<Message> {
+async fn requested_skill_text(skills: &Skills, text: &str, cx: &Cx) -> Option<Message> {
     let rest = text.strip_prefix(PREFIX)?;
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let tool_cx = ToolCx::new(cx.with_service(Arc::new(TurnEnv::default())), skills.cwd(cx));

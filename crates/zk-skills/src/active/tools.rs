@@ -152,7 +152,7 @@ impl Tool for ReadResource {
         let (files, trust, project) = (host_files(cx)?, cx.cx.service::<dyn Trust>(), self.skills.project());
         let read = tokio::task::spawn_blocking(move || {
             check_approval(&skill, &*files, trust.as_deref(), &project)?;
-            let file = inside(&skill, &args.path)?;
+            let file = resolve_in_skill(&skill, &args.path)?;
             let how = HostRead {
                 max_bytes: MAX_FILE_BYTES,
                 overflow: Overflow::Cut,
@@ -217,7 +217,7 @@ impl RunScript {
     /// Command line of a call, and its skill.
     fn command(&self, args: &RunArgs, cx: &zk_core::kernel::Cx) -> Result<(String, Arc<Skill>), ToolError> {
         let skill = self.skills.in_use(&args.skill, cx)?;
-        let script = inside(&skill, &args.script)?;
+        let script = resolve_in_skill(&skill, &args.script)?;
         let mut words: Vec<String> = interpreter(&script).into_iter().map(str::to_owned).collect();
         words.push(script.to_string_lossy().into_owned());
         words.extend(args.args.iter().cloned());
@@ -288,7 +288,7 @@ impl Tool for RunScript {
     async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
         let args = RunArgs::deserialize(args).ok()?;
         let skill = self.skills.in_use(&args.skill, &place.cx).ok()?;
-        let script = inside(&skill, &args.script).ok()?;
+        let script = resolve_in_skill(&skill, &args.script).ok()?;
         let files = place.cx.service::<dyn HostFiles>()?;
         let how = HostRead { beneath: skill.dir.clone(), ..HostRead::whole(MAX_READ_BYTES) };
         let read = tokio::task::spawn_blocking(move || files.read(&script, &how)).await.ok()?.ok()?;
@@ -311,7 +311,7 @@ impl Tool for RunScript {
 
 /// Resolves the path of a skill's file; fails for paths outside of the skill and for files that its approval
 /// does not cover.
-fn inside(skill: &Skill, path: &str) -> Result<PathBuf, ToolError> {
+fn resolve_in_skill(skill: &Skill, path: &str) -> Result<PathBuf, ToolError> {
     let Some(dir) = &skill.dir else {
         return Err(ToolError::new(
             ToolErrorKind::NotFound,

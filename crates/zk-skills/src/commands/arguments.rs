@@ -89,7 +89,7 @@ impl<'a> Arguments<'a> {
                     return Err(UnclearPlace);
                 }
                 used = true;
-                out.push_str(&quotes.keep(&value));
+                out.push_str(&quotes.quote_here(&value));
                 while chars.next_if(|(next, _)| *next < at + length).is_some() {}
                 quotes.before = None;
                 continue;
@@ -205,7 +205,7 @@ impl Quotes {
     }
 
     /// Quotes a value for this position.
-    fn keep(&self, value: &Value<'_>) -> String {
+    fn quote_here(&self, value: &Value<'_>) -> String {
         let all = |words: &[String]| words.iter().map(|word| in_quotes(word)).collect::<Vec<_>>().join(" ");
         match (self.open.last(), value) {
             (Some('\''), value) => value.text().replace('\'', r"'\''"),

@@ -157,7 +157,7 @@ impl InstructionsPlugin {
         let news = (told.loaded.as_ref() != Some(&loaded)).then(|| loaded.clone());
         told.loaded = Some(loaded);
         let own = self.own.as_deref();
-        let texts = found.files.iter().map(|file| describe(file, Some(&*file.path) == own));
+        let texts = found.files.iter().map(|file| format_for_prompt(file, Some(&*file.path) == own));
         (texts.collect::<Vec<_>>().join("\n\n"), news)
     }
 
@@ -206,7 +206,7 @@ impl InstructionsPlugin {
     }
 
     /// Instructions for the result of a call, if it is the first in its directory.
-    async fn news(&self, call: &CallId, cx: &Cx) -> Result<News, BoxError> {
+    async fn instructions_for_result(&self, call: &CallId, cx: &Cx) -> Result<News, BoxError> {
         let context = context_of(cx);
         let dirs = {
             let mut told = self.told();
@@ -254,7 +254,7 @@ impl InstructionsPlugin {
             if file.cut {
                 loaded.cut = Some(file.path.clone());
             }
-            let text = frame(&file);
+            let text = format_for_result(&file);
             known.files.insert(path, text.clone());
             loaded.files.push(file.path);
             texts.push(text);
@@ -283,14 +283,14 @@ fn context_of(cx: &Cx) -> Option<ContextId> {
 }
 
 /// Formats a file for the system prompt.
-fn describe(file: &Instruction, is_own: bool) -> String {
+fn format_for_prompt(file: &Instruction, is_own: bool) -> String {
     let cut = if file.cut { "\n(The rest is left out: it is too long.)" } else { "" };
     let whose = if is_own { "of the user, for all projects" } else { "of the project" };
     format!("Instructions {whose}, from {}:\n{}{cut}", file.path.display(), file.text)
 }
 
 /// Formats a file for the end of a result.
-fn frame(file: &Instruction) -> String {
+fn format_for_result(file: &Instruction) -> String {
     let tag = "project_instructions";
     let text = file.text.replace(&format!("</{tag}"), &format!("&lt;/{tag}"));
     let cut = if file.cut { "\n(The rest is left out: it is too long.)" } else { "" };
@@ -358,7 +358,7 @@ impl Plugin for InstructionsPlugin {
                 if result.is_error {
                     return Ok::<_, BoxError>(None);
                 }
-                let news = plugin.news(&result.call.call_id, cx).await?;
+                let news = plugin.instructions_for_result(&result.call.call_id, cx).await?;
                 if let Some(loaded) = news.loaded {
                     cx.emit(loaded).await?;
                 }

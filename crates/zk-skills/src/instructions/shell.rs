@@ -15,7 +15,7 @@ pub(super) fn directory_of_call(line: &str, own: Option<&str>, cwd: &Path) -> Pa
 pub(super) fn directory(command: &str, cwd: &Path) -> PathBuf {
     let mut at = cwd.to_path_buf();
     let mut rest = command.trim_start();
-    while let Some((dir, more)) = change(rest) {
+    while let Some((dir, more)) = leading_cd(rest) {
         for part in Path::new(dir).components() {
             match part {
                 Component::ParentDir => _ = at.pop(),
@@ -29,7 +29,7 @@ pub(super) fn directory(command: &str, cwd: &Path) -> PathBuf {
 }
 
 /// Literal target of a `cd` at the beginning of a command line, and the rest of the line.
-fn change(line: &str) -> Option<(&str, &str)> {
+fn leading_cd(line: &str) -> Option<(&str, &str)> {
     let line = line.strip_prefix("cd")?;
     let line = line.strip_prefix([' ', '\t'])?.trim_start_matches([' ', '\t']);
     let (name, rest) = match line.chars().next()? {

@@ -105,7 +105,9 @@ impl Manifest {
             }
             "thinking" | "effort" => self.thinking = Some(text(&value)).filter(|level| !level.is_empty()),
             "paths" | "globs" => self.paths = words(&value),
-            "argument-hint" => self.argument_hint = Some(hint(&value)).filter(|hint| !hint.is_empty()),
+            "argument-hint" => {
+                self.argument_hint = Some(argument_hint_text(&value)).filter(|hint| !hint.is_empty())
+            }
             "disable-model-invocation" => self.disable_model_invocation = flag(&value),
             "user-invocable" => self.user_invocable = flag(&value),
             _ => {}
@@ -169,7 +171,7 @@ fn flag(node: &Node) -> bool {
 }
 
 /// Argument hint; `[file] [name]` is meant as text, but is a list in YAML.
-fn hint(node: &Node) -> String {
+fn argument_hint_text(node: &Node) -> String {
     match node {
         Node::List(items) => {
             items.iter().map(|item| format!("[{}]", text(item))).collect::<Vec<_>>().join(" ")

@@ -67,7 +67,7 @@ impl Tool for Glob {
             let base = walk::base(&*files, &start.path, base).map_err(|error| path_error(&error, &tools))?;
             let options = WalkOptions {
                 ignored: args.ignored.unwrap_or(false),
-                only: Some(walk::anywhere(pattern, !dirs.is_empty())),
+                only: Some(walk::glob_at_any_depth(pattern, !dirs.is_empty())),
                 dates: true,
             };
             let mut newest = Newest::new(most);

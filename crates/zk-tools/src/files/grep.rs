@@ -94,7 +94,7 @@ impl Tool for Grep {
                 context: args.context.unwrap_or(0).min(50),
                 walk: WalkOptions {
                     ignored: args.ignored.unwrap_or(false),
-                    only: args.glob.as_deref().map(|glob| walk::anywhere(glob, false)),
+                    only: args.glob.as_deref().map(|glob| walk::glob_at_any_depth(glob, false)),
                     dates: false,
                 },
                 skip: offset,

@@ -17,7 +17,7 @@ pub(crate) fn split_pattern(pattern: &str) -> (&str, &str) {
 
 /// Glob for paths below the search directory. A pattern without `/` matches at any depth, unless it is the
 /// rest of a longer one.
-pub(crate) fn anywhere(pattern: &str, is_rest: bool) -> String {
+pub(crate) fn glob_at_any_depth(pattern: &str, is_rest: bool) -> String {
     let any_depth = !is_rest && !pattern.contains('/');
     if any_depth { format!("**/{pattern}") } else { pattern.to_owned() }
 }

@@ -75,7 +75,8 @@ impl Tool for WriteFile {
                 }
                 let known = state.known(&reader, &at.path, old.fingerprint);
                 may_overwrite(known, read_first, old.len, &tools).map_err(|why| {
-                    let now = if known == Known::Changed { now(old, &content) } else { String::new() };
+                    let now =
+                        if known == Known::Changed { current_lines(old, &content) } else { String::new() };
                     refuse(&at.shown, &format!("{why}{now}"))
                 })?;
             }
@@ -173,7 +174,7 @@ fn may_overwrite(known: Known, read_first: bool, len: u64, tools: &ToolNames) ->
 }
 
 /// Current lines in place of the new content, for a model whose knowledge is outdated.
-fn now(old: &Old, content: &str) -> String {
+fn current_lines(old: &Old, content: &str) -> String {
     match diff::display("", &old.bytes, content.as_bytes()) {
         Display::Diff { diff, .. } => {
             let lines: Vec<&str> = diff.lines().take(MAX_SHOWN_LINES).collect();

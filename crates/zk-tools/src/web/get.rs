@@ -75,7 +75,7 @@ impl Getter {
         let addresses = self.guard.addresses(url).await?;
         let client = pinned_client(&addresses, url).map_err(|error| ToolError::failed(error.to_string()))?;
         let request = client.get(url.clone()).header(ACCEPT, WANTED).header(ACCEPT_ENCODING, "identity");
-        request.send().await.map_err(|error| broken(url, &error))
+        request.send().await.map_err(|error| request_error(url, &error))
     }
 
     async fn page(&self, url: Url, response: Response) -> Result<Page, ToolError> {
@@ -134,7 +134,7 @@ fn text_of(headers: &HeaderMap, name: &HeaderName) -> String {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default()
 }
 
-fn broken(url: &Url, error: &reqwest::Error) -> ToolError {
+fn request_error(url: &Url, error: &reqwest::Error) -> ToolError {
     let what = if error.is_connect() { "cannot be reached" } else { "did not answer as it should" };
     ToolError::failed(format!(
         "`{}` {what}: {}; check the address, or try again",

@@ -129,7 +129,7 @@ impl Segments {
                 let known = std::mem::take(&mut segment.lines);
                 let old = std::iter::once(old.title).chain(old.lines);
                 for line in old.chain(known) {
-                    if !segment.lines.iter().any(|other| said(other) == said(&line)) {
+                    if !segment.lines.iter().any(|other| without_number(other) == without_number(&line)) {
                         segment.lines.push(line);
                     }
                 }
@@ -154,14 +154,14 @@ impl Segment {
     fn words(&self) -> WordSet {
         WordSet::of(&format!(
             "{}\n{}",
-            said(&self.title),
-            self.lines.iter().map(|line| said(line)).collect::<Vec<_>>().join("\n")
+            without_number(&self.title),
+            self.lines.iter().map(|line| without_number(line)).collect::<Vec<_>>().join("\n")
         ))
     }
 }
 
 /// Line without its message number.
-fn said(line: &str) -> &str {
+fn without_number(line: &str) -> &str {
     match line.split_once(' ') {
         Some((number, rest)) if number.starts_with('#') => rest,
         Some(_) | None => line,

@@ -91,7 +91,7 @@ impl Plugin for Subgoal {
         scope.on_sync_at(Reach::Own, move |event: &SessionLoaded, cx: &Cx| {
             let registry = stored::restore(&event.entries, &source);
             let context = cx.service::<ContextId>().map(|context| (*context).clone());
-            lock(&known).insert(context, ConversationState::going_on_with(registry));
+            lock(&known).insert(context, ConversationState::resumed(registry));
         });
         plugin::register(scope, SUBGOAL, Subgoals { gain: self.gain, scope: scope.clone(), state })
     }
@@ -121,7 +121,7 @@ struct ConversationState {
 
 impl ConversationState {
     /// State of a resumed conversation; with a known subgoal the model is not asked at once.
-    fn going_on_with(registry: Registry) -> Self {
+    fn resumed(registry: Registry) -> Self {
         let asked = registry.active().map(|_| registry.position());
         Self { registry, asked, ..Self::default() }
     }
@@ -229,7 +229,7 @@ impl Subgoals {
         let Some(old) = cut::find(messages, view.keep) else { return Ok(None) };
         let mut plan = WindowPlan::default();
         let mut size = view.bytes;
-        for index in self.leave_first(messages, old.end, &known.tiers).await? {
+        for index in self.results_to_omit(messages, old.end, &known.tiers).await? {
             if size <= view.target {
                 break;
             }
@@ -262,7 +262,7 @@ impl Subgoals {
     }
 
     /// Indices of the messages before `end` whose results may be left out, in this order.
-    async fn leave_first(
+    async fn results_to_omit(
         &self,
         messages: &[Arc<Message>],
         end: usize,

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 use zk_core::service::{Entry, StoreError};
 
 use super::check::{self, Checked, Log, Look, Rows};
-use super::db::{connect, create_tables, insert_row, insertion};
+use super::db::{connect, create_tables, insert_row, insert_statement};
 use super::error::store_error;
 use super::files::{Files, remove, with};
 use super::lock::open_plain;
@@ -135,7 +135,7 @@ fn write(path: &Path, log: &Log) -> rusqlite::Result<()> {
     meta.digest = Digest::default();
     meta.entries = 0;
     {
-        let mut insert = insertion(&tx)?;
+        let mut insert = insert_statement(&tx)?;
         for entry in &log.entries {
             meta.entries += 1;
             meta.digest.add(&entry.kind);

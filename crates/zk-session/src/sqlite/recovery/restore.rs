@@ -30,7 +30,7 @@ pub(in crate::sqlite) fn files(open: &mut Opened) -> Result<Option<String>, Stor
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(source) => return Err(io_error("look at", &path, source)),
     }
-    if !open.db.is_born() {
+    if !open.db.has_tables() {
         return Ok(None);
     }
     let id = open.files.id().clone();

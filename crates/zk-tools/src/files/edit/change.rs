@@ -173,16 +173,17 @@ impl<'a> LineEnds<'a> {
     fn at(&mut self, region: &Range<usize>) -> Option<&'static str> {
         let content = self.content;
         let own = content.get(region.clone()).and_then(|part| memchr::memchr(b'\n', part));
-        let at = own.map(|at| region.start + at).or_else(|| self.behind(region.end)).or_else(|| {
-            // There is none in or after the region.
-            *self.last.get_or_insert_with(|| memchr::memrchr(b'\n', content))
-        })?;
+        let at =
+            own.map(|at| region.start + at).or_else(|| self.next_line_feed(region.end)).or_else(|| {
+                // There is none in or after the region.
+                *self.last.get_or_insert_with(|| memchr::memrchr(b'\n', content))
+            })?;
         let after_cr = at.checked_sub(1).and_then(|at| content.get(at)) == Some(&b'\r');
         Some(if after_cr { "\r\n" } else { "\n" })
     }
 
     /// First line feed from `end` on.
-    fn behind(&mut self, end: usize) -> Option<usize> {
+    fn next_line_feed(&mut self, end: usize) -> Option<usize> {
         match self.next {
             Some(None) => None,
             Some(Some(next)) if next >= end => Some(next),

@@ -348,7 +348,7 @@ impl Common {
             }
             Known::Changed => {
                 let olds: Vec<&str> = edits.iter().map(|edit| edit.old.as_str()).collect();
-                let now = nearest::current(bytes, &olds);
+                let now = nearest::current_regions(bytes, &olds);
                 // The model now knows this region, so a repeated call is accepted.
                 self.state.note_part(reader, &at.path, content);
                 refuse(format!(

@@ -35,7 +35,7 @@ pub(super) fn nearest(content: &[u8], wanted: &str) -> Option<String> {
 const REGIONS: usize = 5;
 
 /// Current lines at the positions of `wanted`, for a model whose knowledge is outdated.
-pub(super) fn current(content: &[u8], wanted: &[&str]) -> String {
+pub(super) fn current_regions(content: &[u8], wanted: &[&str]) -> String {
     let mut regions: Vec<String> = Vec::new();
     for region in wanted.iter().filter_map(|wanted| region(content, wanted)) {
         if !regions.contains(&region) {
@@ -101,7 +101,7 @@ fn candidates(lines: &[String], needle: &[&str]) -> Vec<usize> {
         for (index, other) in lines.iter().enumerate() {
             let Some(start) = index.checked_sub(at) else { continue };
             let other = other.trim();
-            if !comparable(line, other) {
+            if !has_comparable_length(line, other) {
                 continue;
             }
             let score = dice(&wanted, other);
@@ -147,7 +147,7 @@ fn dice(wanted: &[[u8; 3]], line: &str) -> f64 {
 }
 
 /// Whether the lengths of two lines allow similarity, a cheap test that excludes most pairs.
-fn comparable(a: &str, b: &str) -> bool {
+fn has_comparable_length(a: &str, b: &str) -> bool {
     let (a, b) = (a.len().min(LINE), b.len().min(LINE));
     a.min(b) * 6 >= a + b
 }

@@ -132,7 +132,7 @@ impl Keep {
         {
             let (line, rest) = piece.split_at(end);
             // Fast path for a complete line that fits.
-            if self.current_len == 0 && self.wanted() && (line.len() as u64) < self.most() {
+            if self.current_len == 0 && self.wanted() && (line.len() as u64) < self.line_limit() {
                 self.keep(line, line.len() as u64);
                 self.line += 1;
             } else {
@@ -154,8 +154,8 @@ impl Keep {
     }
 
     /// Most bytes of the current line.
-    fn most(&self) -> u64 {
-        self.budget.min(self.room.saturating_sub(self.frame()))
+    fn line_limit(&self) -> u64 {
+        self.budget.min(self.room.saturating_sub(self.line_overhead()))
     }
 
     fn wanted(&self) -> bool {
@@ -163,7 +163,7 @@ impl Keep {
     }
 
     /// Bytes of a line's number, tab and line end.
-    fn frame(&self) -> u64 {
+    fn line_overhead(&self) -> u64 {
         u64::from(self.line.ilog10()) + 3
     }
 
@@ -172,7 +172,7 @@ impl Keep {
         if !self.wanted() {
             return;
         }
-        let most = self.most();
+        let most = self.line_limit();
         let room = most.saturating_sub(self.current.len() as u64);
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
         self.current.extend_from_slice(bytes.get(..room).unwrap_or_default());
@@ -207,7 +207,7 @@ impl Keep {
     /// Keeps a line of this length that fits.
     fn keep(&mut self, line: &[u8], len: u64) {
         self.budget -= len + 1;
-        self.room -= len + self.frame();
+        self.room -= len + self.line_overhead();
         let without_cr = line.strip_suffix(b"\r");
         self.crlf |= without_cr.is_some();
         let line = without_cr.unwrap_or(line);
@@ -215,7 +215,7 @@ impl Keep {
         self.kept.push(b'\n');
         self.lines += 1;
         let enough = self.slice.limit > 0 && self.lines >= self.slice.limit;
-        self.capped = !enough && self.room <= self.frame() + 1;
+        self.capped = !enough && self.room <= self.line_overhead() + 1;
         self.full = enough || self.budget == 0 || self.capped;
     }
 
@@ -248,7 +248,7 @@ impl Keep {
 }
 
 /// Increments the decimal digits of a number, which is far faster than formatting each.
-fn count_up(number: &mut Vec<u8>) {
+fn increment_digits(number: &mut Vec<u8>) {
     for digit in number.iter_mut().rev() {
         if *digit < b'9' {
             *digit += 1;
@@ -319,7 +319,7 @@ impl Page {
                 text.push('\t');
                 text.push_str(self.text.get(from..=end).unwrap_or_default());
                 from = end + 1;
-                count_up(&mut number);
+                increment_digits(&mut number);
             }
         } else {
             text.push_str(&self.text);
