@@ -12,17 +12,6 @@
 //! | [`FileBlobs`] | large contents of a session, in files beside it |
 //! | [`DumpFiles`] | plugin that writes requests and repairs into files, for debugging |
 //! | [`discard_unanswered`] | removal of a session without an answer |
-//! |---|---|
-//! | [`SqliteStore`] | one SQLite file for each session, with a lock of its own |
-//! | [`MemoryStore`] | the same behaviour without a disk |
-//! | [`Recorder`] | the plugin that writes a run into an open session, and offers plugins a place in it |
-//! | [`resume_conversation`] | everything that an agent needs to go on with a session |
-//! | [`load_history`], [`load_live`], [`resume`] | what a resumed run starts from |
-//! | [`SessionPlace`], [`ConversationSession`] | opening the session of a conversation, new or resumed, its preview, its copies, its end |
-//! | [`latest`], [`open_matching`], [`read_matching`], [`scan_matching`] | how `--continue`, `--resume` and a listing find a session |
-//! | [`FileBlobs`] | large contents of a session, in files beside it |
-//! | [`DumpFiles`] | the plugin that writes requests and repairs into files, for a person who looks for a fault |
-//! | [`discard_unanswered`] | removes a session that nobody would miss |
 //!
 //! # Example
 //!
