@@ -49,13 +49,10 @@ use walk::Walk;
 /// with every link refused, so that a link swapped in meanwhile cannot lead outside. Links that stay inside
 /// the roots work as usual; links of `/proc` never do. Devices, pipes and sockets are not opened.
 ///
-/// A file with several hard links is readable under any of its names, since names outside the roots cannot be
-/// found. A write replaces the name inside the root and leaves the other names as they were.
-///
-/// Some files are always refused. Credentials such as `.ssh`, `.aws` and `.netrc`, and the paths that the
+/// A file with several hard links is readable by any name, since names outside the roots cannot be found. A
+/// write replaces the name inside the root and leaves the other names as they were. Some files are always refused. Credentials such as `.ssh`, `.aws` and `.netrc`, and the paths that the
 /// host adds with [`WorkspaceFiles::secret`], are neither read nor written, also under other names of the
-/// same file. Files from which programs are started, such as `.git`, `.zk` and the start files of shells, are
-/// not written.
+/// same file. Files that start programs, such as `.git`, `.zk` and shells' start files, are not written.
 ///
 /// ```
 /// use zk_core::service::{PathError, Files};
@@ -271,8 +268,7 @@ impl WorkspaceFiles {
         self.open_looked_at(place, at)
     }
 
-    /// Opens a file as [`open_file`](Self::open_file) does, after its directory has just listed it as a
-    /// regular file.
+    /// Opens a file as [`open_file`](Self::open_file) does, if it was just listed as a regular file.
     #[cfg(feature = "grep")]
     fn open_listed(&self, at: &Resolved, reading: &mut Reading<'_>) -> Result<File, PathError> {
         if let Some(why) = reading.refusal(&at.path) {

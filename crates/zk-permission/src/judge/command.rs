@@ -205,8 +205,7 @@ impl Evaluation<'_> {
         spoke
     }
 
-    /// Applies the rules that deny or ask about the files that a command is known to read or write, or about
-    /// its hosts; returns whether any did.
+    /// Applies the rules that deny or ask about a command's known files and hosts; returns whether any did.
     fn apply_file_rules(&mut self, leaf: &Leaf, place: &Whereabouts, subject: &str) -> bool {
         let mut spoke = false;
         for effect in &leaf.effects {
