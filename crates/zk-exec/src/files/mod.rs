@@ -50,9 +50,10 @@ use walk::Walk;
 /// the roots work as usual; links of `/proc` never do. Devices, pipes and sockets are not opened.
 ///
 /// A file with several hard links is readable by any name, since names outside the roots cannot be found. A
-/// write replaces the name inside the root and leaves the other names as they were. Some files are always refused. Credentials such as `.ssh`, `.aws` and `.netrc`, and the paths that the
-/// host adds with [`WorkspaceFiles::secret`], are neither read nor written, also under other names of the
-/// same file. Files that start programs, such as `.git`, `.zk` and shells' start files, are not written.
+/// write replaces the name inside the root and leaves the other names as they were. Some files are always
+/// refused. Credentials such as `.ssh`, `.aws` and `.netrc`, and the paths that the host adds with
+/// [`WorkspaceFiles::secret`], are neither read nor written, also under other names of the same file. Files
+/// that start programs, such as `.git`, `.zk` and shells' start files, are not written.
 ///
 /// ```
 /// use zk_core::service::{PathError, Files};
