@@ -11,12 +11,12 @@ use crate::{conformance, docs, fuzz, tidy, vendor_guide};
 /// Time limit of an example.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
 
-/// Whether a crate can be compiled with less: without warnings then as well.
+/// Whether a crate has optional features; it must compile without them, too, and without warnings.
 fn has_features(package: &Package) -> bool {
     package.manifest.contains_key("features")
 }
 
-/// Compares the flag tables of the judge with the real programs, and prints the versions of those.
+/// Compares the judge's flag tables with the installed programs, and prints the programs' versions.
 pub(crate) fn judge_table(workspace: &Workspace) -> Result<()> {
     let args = [
         "test",
@@ -32,7 +32,7 @@ pub(crate) fn judge_table(workspace: &Workspace) -> Result<()> {
     Run::cargo(&args, workspace.root()).env("ZK_JUDGE_FLAGS", "20000").wait()
 }
 
-/// Everything the CI runs. It stops at the first step that fails.
+/// Runs all steps of the continuous integration, and stops at the first failure.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let begun = Instant::now();
     let root = workspace.root();
@@ -55,7 +55,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     step("features", &mut || {
         workspace.packages()?.iter().try_for_each(|package| {
             let name = package.name.as_str();
-            // Alone: what another crate of the workspace enables does not count.
+            // Checked alone, so that features enabled by other crates of the workspace do not count.
             cargo(&["check", "--package", name, "--locked"]).wait()?;
             if !has_features(package) {
                 return Ok(());
@@ -94,7 +94,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Packages every crate that can be published. A cycle of dependencies that have versions, also one that only tests make, fails.
+/// Packages every publishable crate. Fails for a dependency cycle with versions, even one through tests.
 fn package(workspace: &Workspace) -> Result<()> {
     let mut args =
         vec!["package", "--workspace", "--no-verify", "--allow-dirty", "--offline", "--locked", "--quiet"];
@@ -113,7 +113,7 @@ fn examples(workspace: &Workspace) -> Result<()> {
             println!("--- {example} of {}", package.name);
             let program = programs.join(&example);
             let run = Run::new(&program.to_string_lossy(), &[], workspace.root());
-            // The output of a dump is thousands of lines, which the step of the generated docs has compared.
+            // The output of a dump is thousands of lines, which the docs step has compared.
             let run = if example.starts_with("dump_") { run.quiet() } else { run };
             run.wait_at_most(EXAMPLE_LIMIT)?;
             count += 1;
@@ -123,8 +123,9 @@ fn examples(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// The packages below `examples/` use zk from outside. They share the workspace's lock file and target folder, so that one
-/// command builds them all; each is run with the arguments in its `package.metadata.example.run`.
+/// Runs the packages below `examples/`, which use zk from outside. They share the workspace's lock file and
+/// target folder, so that one command builds them all; each runs with the arguments in its
+/// `package.metadata.example.run`.
 fn example_packages(workspace: &Workspace) -> Result<()> {
     let packages = workspace.example_packages()?;
     let programs = programs(workspace.root())?;
@@ -132,7 +133,7 @@ fn example_packages(workspace: &Workspace) -> Result<()> {
         let args = package.example_args();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         println!("--- {} {}", package.name, args.join(" "));
-        // `cargo run` would build it again with the features that it has alone, and in the time of the run.
+        // `cargo run` would build it again, with only its own features, within the time limit of the run.
         let program = programs.join(&package.name);
         Run::new(&program.to_string_lossy(), &args, workspace.root()).wait_at_most(EXAMPLE_LIMIT)?;
     }
@@ -140,7 +141,7 @@ fn example_packages(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the scaffolds write code that compiles and passes its own test.
+/// Checks that the scaffolds generate code that compiles and passes its own test.
 fn scaffolds(workspace: &Workspace) -> Result<()> {
     let dir = workspace.root().join("target").join("scaffold");
     for (kind, name) in [(Kind::Plugin, "made-plugin"), (Kind::Provider, "made-provider")] {

@@ -1,4 +1,5 @@
-//! The conformance suite of the Model Context Protocol, and programs that speak it, installed with npm from a lock file.
+//! Conformance suite of the Model Context Protocol, and other MCP programs, installed with npm from a lock
+//! file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,15 +10,15 @@ use anyhow::{Context, Result};
 use crate::run::{Run, exists, programs};
 use crate::workspace::Workspace;
 
-/// Time limits for the suite to be installed, and to run.
+/// Time limits for the installation of the suite, and for its run.
 const INSTALL: Duration = Duration::from_secs(120);
 const RUN: Duration = Duration::from_secs(120);
-/// The oldest Node that runs the suite.
+/// Oldest major version of Node that runs the suite.
 const NODE: u32 = 22;
-/// Files of the suite that are kept in the repository.
+/// Files of the suite in the repository.
 const FILES: [&str; 5] = ["package.json", "package-lock.json", "run.mjs", "servers.mjs", "modern.mjs"];
 
-/// Installs the suite, or says why it is not there.
+/// Installs the suite; fails with the reason why that is impossible.
 pub(crate) fn install(workspace: &Workspace) -> Result<Suite, String> {
     if !exists("npm") {
         return Err("npm is not installed".to_owned());
@@ -27,7 +28,7 @@ pub(crate) fn install(workspace: &Workspace) -> Result<Suite, String> {
     let own = node_major().filter(|major| *major >= NODE);
     let mut args =
         vec!["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"];
-    // The one of the lock file is only for machines with an older one.
+    // The lock file's Node is only needed on machines with an older one.
     args.extend(own.map(|_| "--omit=optional"));
     let installed = Run::new("npm", &args, &dir).quiet().wait_at_most(INSTALL);
     installed.map_err(|error| format!("npm cannot install it: {error:#}"))?;
@@ -39,14 +40,15 @@ pub(crate) fn install(workspace: &Workspace) -> Result<Suite, String> {
     if works { Ok(Suite { dir, node }) } else { Err(format!("there is no Node {NODE} or later")) }
 }
 
-/// The suite as it was installed.
+/// Installed suite.
 pub(crate) struct Suite {
     dir: PathBuf,
     node: PathBuf,
 }
 
 impl Suite {
-    /// Runs it against zk's client and against `zk mcp serve`, then both with servers and a client that others use.
+    /// Tests zk's client and `zk mcp serve` with the suite, then both with other programs' servers and
+    /// client.
     pub(crate) fn run(&self, workspace: &Workspace) -> Result<()> {
         let programs = programs(workspace.root())?;
         let client = programs.join("examples/conformance");

@@ -5,10 +5,10 @@ use anyhow::{Context, Result, bail};
 use crate::run::Run;
 use crate::workspace::Workspace;
 
-/// Time that each target runs unless something else is said, in seconds.
+/// Default run time of each target, in seconds.
 pub(crate) const SECONDS: u32 = 5;
 
-/// Names the tool that a short run needs and this machine does not have; nothing if all is there.
+/// Name of a missing tool that a short run needs; `None` if all are installed.
 pub(crate) fn missing(workspace: &Workspace) -> Option<&'static str> {
     let works = |args: &[&str]| Run::new("rustup", args, workspace.root()).quiet().wait().is_ok();
     if !works(&["run", "nightly", "cargo", "--version"]) {
@@ -20,17 +20,17 @@ pub(crate) fn missing(workspace: &Workspace) -> Option<&'static str> {
     None
 }
 
-/// Fuzzes every target for `seconds`, beginning with the checked-in corpus, which it leaves as it is.
+/// Fuzzes every target for `seconds`, starting from the checked-in corpus, which is not modified.
 ///
 /// # Errors
-/// When a target finds something; its input is in `fuzz/artifacts` then.
+/// When a target finds a failure; its input is in `fuzz/artifacts` then.
 pub(crate) fn run(workspace: &Workspace, seconds: u32) -> Result<()> {
     if let Some(missing) = missing(workspace) {
         bail!("{missing}: `rustup toolchain install nightly` and `cargo install cargo-fuzz --locked`");
     }
     let dir = workspace.root().join("fuzz");
     let target = workspace.root().join("target").join("fuzz");
-    // The targets have dependencies the workspace has not; what they share is of the same version.
+    // The targets have additional dependencies; shared ones get the same versions.
     fs::copy(workspace.root().join("Cargo.lock"), dir.join("Cargo.lock"))?;
     let built = target.to_string_lossy();
     let how = ["--sanitizer", "none", "--no-trace-compares", "--codegen-units", "16", "--target-dir", &built];

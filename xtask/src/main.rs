@@ -1,7 +1,7 @@
 //! Checks, generated docs and scaffolding: `cargo xtask help`.
 //!
-//! The program knows no crate of zk: what it needs from the code it reads as text or asks a program of the
-//! workspace to print.
+//! The program depends on no crate of zk: it reads the code as text, or runs a program of the workspace that
+//! prints the needed data.
 
 #![expect(clippy::print_stdout, reason = "what it finds is for the person who runs it")]
 
@@ -31,7 +31,7 @@ cargo xtask <task>
   tidy                          the rules no compiler checks: arrows between crates, sizes, words, links
   house                         the shape of the crates: lines, circles of imports, folders, structs
   docs [--check]                write docs/reference from the code, or fail if it is stale
-  picture                       draw the demo on a terminal into docs/demo.svg; needs tmux
+  picture [MOMENT…|all]         draw the demo on a terminal into docs/demo.svg, or moments into docs/pictures; needs tmux
   conformance                   the conformance suite of MCP, if npm can install it
   fuzz [--seconds N]            every fuzz target for N seconds, 5 by default; needs nightly and cargo-fuzz
   models [--check] [--from FILE]  write the table of models from a catalogue, or fail if it is stale
@@ -62,7 +62,7 @@ fn task(args: &[&str]) -> Result<()> {
         ["house"] => house::print(&workspace),
         ["docs"] => docs::write(&workspace),
         ["docs", "--check"] => docs::check(&workspace),
-        ["picture"] => picture::draw(&workspace),
+        ["picture", moments @ ..] => picture::draw(&workspace, moments),
         ["judge-table"] => ci::judge_table(&workspace),
         ["vendor-guide"] => vendor_guide::follow(&workspace),
         ["conformance"] => match conformance::install(&workspace) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// A program about to run, with its output on ours.
+/// Program to run, whose output goes to this program's.
 pub(crate) struct Run {
     command: Command,
     shown: String,
@@ -28,7 +28,7 @@ impl Run {
         self
     }
 
-    /// Sends its output nowhere.
+    /// Discards its output.
     pub(crate) fn quiet(mut self) -> Self {
         self.command.stdout(Stdio::null()).stderr(Stdio::null());
         self
@@ -43,7 +43,7 @@ impl Run {
         Ok(())
     }
 
-    /// Runs it to its end, or kills it.
+    /// Runs it, and kills it at the time limit.
     pub(crate) fn wait_at_most(mut self, limit: Duration) -> Result<()> {
         let mut child = self.command.spawn().with_context(|| format!("`{}` did not start", self.shown))?;
         let begun = Instant::now();
@@ -62,7 +62,7 @@ impl Run {
         }
     }
 
-    /// Runs it to its end and gives what it printed.
+    /// Runs it to its end and returns its output.
     pub(crate) fn output(mut self) -> Result<Vec<u8>> {
         let output = self.command.stderr(Stdio::inherit()).output();
         let output = output.with_context(|| format!("`{}` did not start", self.shown))?;
@@ -73,8 +73,8 @@ impl Run {
     }
 }
 
-/// Builds the programs and examples of the workspace, as its tests do, and gives the folder they are in. One by one, each
-/// would be compiled with features of its own.
+/// Builds the programs and examples of the workspace, with the features of its tests, and returns their
+/// folder. Separate builds would compile each with other features.
 pub(crate) fn programs(root: &Path) -> Result<PathBuf> {
     Run::cargo(&["build", "--quiet", "--locked", "--workspace", "--bins", "--examples"], root).wait()?;
     let own = std::env::current_exe().context("where this program is")?;

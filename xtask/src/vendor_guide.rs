@@ -1,4 +1,4 @@
-//! The guide for vendors, followed once: a vendor that nobody knows is added to a copy of the checkout.
+//! Test of the guide for vendors: follows it in a copy of the checkout to add an unknown vendor.
 
 use std::fs;
 use std::path::Path;
@@ -10,11 +10,11 @@ use crate::run::Run;
 use crate::workspace::Workspace;
 
 const GUIDE: &str = "docs/guide-provider.md";
-/// The part of the guide that is followed.
+/// Heading of the part that is followed.
 const PART: &str = "## A vendor: one row and one proof";
 
-/// One thing that the guide asks for: rows before the first line that is `end` and comes after `after`; at the end of the file
-/// where `end` is empty.
+/// Edit from the guide: rows to insert before the first line `end` after the line `after`; at the end of the
+/// file if `end` is empty.
 struct Edit {
     file: &'static str,
     after: &'static str,
@@ -79,13 +79,13 @@ const EDITS: [Edit; 5] = [
     },
 ];
 
-/// The row that `Change::Add` makes, for a checkout without a catalogue next to it.
+/// Row that `Change::Add` generates, for a checkout without a catalogue beside it.
 const MODEL: &str = "brandnew\tbrandnew-large\t200000\t32000\t1\t4\t0.1\t0\t-\tno\tnone\t-\t-\n";
 
-/// Adds the vendor to a copy and runs there what the guide says to run.
+/// Adds the vendor to a copy, and runs the guide's commands there.
 ///
 /// # Errors
-/// When the guide does not name a file that takes an edit, or show its rows, or what it says does not work.
+/// When the guide does not name an edited file or show its rows, or when a command fails.
 pub(crate) fn follow(workspace: &Workspace) -> Result<()> {
     let (copy, target) =
         (workspace.root().join("target/vendor-guide"), workspace.root().join("target/scaffold/target"));
@@ -130,7 +130,7 @@ pub(crate) fn follow(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// A text without what a formatter may change.
+/// Text without the differences that a formatter makes.
 fn without_blanks(text: &str) -> String {
     text.chars().filter(|char| !char.is_whitespace()).collect()
 }
@@ -147,7 +147,7 @@ fn insert(text: &str, edit: &Edit) -> Result<String> {
     Ok([head, inside, edit.rows, rest].concat())
 }
 
-/// The table is in the order of providers and ids.
+/// Inserts the model into the table, which is sorted by provider and id.
 fn add_model(path: &Path) -> Result<()> {
     let text = fs::read_to_string(path)?;
     let is_before = |line: &&str| line.starts_with('#') || *line < MODEL;

@@ -4,22 +4,22 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use toml::Table;
 
-/// The checkout that the program runs in, or a copy of its shape in a test.
+/// Checkout in which the program runs, or a similar tree in a test.
 pub(crate) struct Workspace {
     root: PathBuf,
 }
 
-/// One text file.
+/// Text file of the checkout.
 pub(crate) struct Text {
-    /// Relative to the root, with `/`.
+    /// Path relative to the root, with `/`.
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-/// One package.
+/// Package of the workspace.
 pub(crate) struct Package {
     pub(crate) name: String,
-    /// Relative to the root, with `/`.
+    /// Path relative to the root, with `/`.
     pub(crate) dir: String,
     pub(crate) manifest: Table,
 }
@@ -31,7 +31,7 @@ impl Package {
         publish.and_then(toml::Value::as_bool) != Some(false)
     }
 
-    /// The arguments in its `package.metadata.example.run`, which it is run with as an example.
+    /// Arguments in its `package.metadata.example.run`, with which it runs as an example.
     pub(crate) fn example_args(&self) -> Vec<String> {
         let about = self
             .manifest
@@ -42,12 +42,12 @@ impl Package {
     }
 }
 
-/// Folders that are passed over: a find of a fuzzer reads like text at times, and is none.
+/// Folders that are skipped; findings of a fuzzer may look like text files.
 const NOT_OURS: [&str; 5] = ["target", ".git", "node_modules", "corpus", "artifacts"];
 
 impl Workspace {
-    /// Workspace around the current folder. A program that another checkout built into a shared target folder checks
-    /// the checkout that it runs in.
+    /// Workspace around the current folder. A program that another checkout built into a shared target folder
+    /// checks the checkout in which it runs.
     pub(crate) fn here() -> Result<Self> {
         let current = std::env::current_dir().context("cannot tell the current folder")?;
         Self::around(&current)
@@ -69,14 +69,14 @@ impl Workspace {
         &self.root
     }
 
-    /// Every text file, in the order of the paths.
+    /// All text files, sorted by path.
     pub(crate) fn texts(&self) -> Result<Vec<Text>> {
         let mut paths = Vec::new();
         collect(&self.root, &mut paths)?;
         paths.sort();
         let mut texts = Vec::new();
         for path in paths {
-            // A file that is not UTF-8 is not text.
+            // A file with invalid UTF-8 is no text file.
             if let Ok(text) = String::from_utf8(fs::read(&path)?) {
                 texts.push(Text { path: self.relative(&path)?, text });
             }
@@ -84,14 +84,14 @@ impl Workspace {
         Ok(texts)
     }
 
-    /// The packages of `crates/` and `xtask`, in the order of their names.
+    /// Packages of `crates/` and `xtask`, sorted by name.
     pub(crate) fn packages(&self) -> Result<Vec<Package>> {
         let mut dirs = self.folders("crates")?;
         dirs.push(self.root.join("xtask"));
         self.packages_in(dirs)
     }
 
-    /// The packages of `examples/`, which use zk from outside, in the order of their names.
+    /// Packages of `examples/`, which use zk from outside, sorted by name.
     pub(crate) fn example_packages(&self) -> Result<Vec<Package>> {
         self.packages_in(self.folders("examples")?)
     }
@@ -118,7 +118,7 @@ impl Workspace {
             .collect()
     }
 
-    /// The examples of `package`, by name.
+    /// Names of the examples of `package`.
     pub(crate) fn examples(&self, package: &Package) -> Result<Vec<String>> {
         let dir = self.root.join(&package.dir).join("examples");
         let mut names = Vec::new();

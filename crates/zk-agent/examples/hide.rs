@@ -1,4 +1,4 @@
-//! Shows an answer without the notes in it, wherever its pieces are cut; the history keeps them.
+//! Hides notes in an answer from display, even if they are cut between two pieces; the history keeps them.
 #![expect(clippy::print_stdout, reason = "an example shows its answer")]
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use zk_core::kernel::plugin_fn;
 use zk_core::model::AgentError;
 use zk_testkit::{Script, ScriptedProvider};
 
-/// Takes the text that can be shown; the rest stays held back until there is more of it.
+/// Returns the text that can be shown, and holds the rest back until more arrives.
 fn without_notes(held: &mut String, last: bool) -> String {
     let mut shown = String::new();
     while let Some((before, rest)) = held.split_once("<note>")

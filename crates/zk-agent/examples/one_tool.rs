@@ -1,4 +1,5 @@
-//! An agent with a tool that is a function, and an answer that is a number. A scripted model stands in for a real one.
+//! An agent with a tool made from a function, and a number as its structured answer. A scripted model
+//! replaces a real one.
 //!
 //! `cargo run -p zk-agent --example one_tool --features typed`
 #![expect(clippy::print_stdout, reason = "an example shows its answer")]

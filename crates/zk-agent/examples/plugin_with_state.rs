@@ -1,4 +1,5 @@
-//! A plugin that keeps state with the session and steers its run: a goal that is asked about until it is reached.
+//! A plugin that stores state in the session and steers its run: it asks about a goal until the goal is
+//! reached.
 //!
 //! `cargo run -p zk-agent --example plugin_with_state`
 #![expect(clippy::print_stdout, reason = "an example shows what happens")]
@@ -25,7 +26,7 @@ impl Plugin for Goal {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         let state = self.reached.clone();
-        // Takes up what an earlier process appended, when a stored conversation goes on.
+        // Restores the state that an earlier process appended, when a stored conversation is resumed.
         scope.on_sync(move |loaded: &SessionLoaded, _: &Cx| {
             let mut own = loaded.entries.iter().rev().filter_map(|entry| match &entry.kind {
                 EntryKind::Custom(own) if own.source == "goal" => {
@@ -42,12 +43,12 @@ impl Plugin for Goal {
             let (Some(run), Ok(mut reached)) = (cx.service::<dyn RunControl>(), state.lock()) else { return };
             *reached |= turn.message.as_ref().is_some_and(|message| message.text().contains("reached"));
             if !*reached && turn.turn < 5 {
-                // A run that is over gives the message back; there is nobody left to tell.
+                // A run that is over returns the message, which is not needed any more.
                 let _ = run.follow_up(Message::injected("Is the goal reached?", "goal"));
             }
         });
         let state = self.reached.clone();
-        // Stored before the end of the run is.
+        // Appends an entry that is stored before the end of the run.
         scope.on_sync(move |_: &SessionBeforeEnd, _: &Cx| {
             let reached = state.lock().is_ok_and(|reached| *reached);
             Some(NewEntry::hidden("goal", 1, json!({ "reached": reached })))

@@ -1,8 +1,8 @@
 //! The agent loop of zk.
 //!
-//! An [`Agent`] owns a conversation; a [`Run`] is everything one prompt causes: turns with a model, tool
-//! calls, steering, the end. What happens next is decided by the [`Machine`], which does no I/O and can be
-//! driven by hand.
+//! An [`Agent`] owns a conversation; a [`Run`] is everything that one prompt causes: turns with a model, tool
+//! calls, steering, the end. The [`Machine`] decides on the next step; it does no I/O and can be driven by
+//! hand.
 //!
 //! ```no_run
 //! # async fn demo(provider: std::sync::Arc<dyn zk_core::service::Provider>) -> Result<(), zk_core::model::AgentError> {
@@ -16,14 +16,14 @@
 //! # }
 //! ```
 //!
-//! Tools that only read need nothing more. For all others somebody has to decide on their calls: a gate, such as
-//! the `PermissionGate` of `zk-permission`, or a host that says [`unguarded`](AgentBuilder::unguarded). Without either,
-//! [`build`](AgentBuilder::build) refuses them.
+//! Tools that only read need nothing more. All others need a decision on their calls: by a gate, such as the
+//! `PermissionGate` of `zk-permission`, or by a host that calls [`unguarded`](AgentBuilder::unguarded).
+//! Without either, [`build`](AgentBuilder::build) rejects them.
 //!
 //! # What this crate must never know
 //!
-//! No provider's wire format, no file, no process, no terminal, no store. It sees providers and tools through
-//! the traits of `zk-core`, and everything it does passes through events.
+//! No provider's wire format, no file, no process, no terminal and no store belongs here. This crate uses
+//! providers and tools through the traits of `zk-core`, and all its effects pass through events.
 
 mod agent;
 mod budget;

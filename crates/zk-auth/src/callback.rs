@@ -1,4 +1,4 @@
-//! Callback that the browser comes back to: a server for one answer, on this machine only.
+//! Loopback callback of a sign-in: an HTTP server for one answer, on this machine only.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -11,27 +11,27 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::token::clean;
+use super::token::sanitise;
 use super::{AuthError, pkce};
 use crate::Secret;
 use crate::client::{IssuerRule, OAuthClient, Redirect};
 
-/// Time limit of one connection: browsers on this machine take milliseconds.
+/// Time limit of one connection; a local browser takes milliseconds.
 const CONNECTION: Duration = Duration::from_secs(5);
-/// The longest head of a request.
+/// Longest head of a request, in bytes.
 const HEAD: usize = 16 << 10;
-/// Most connections that are served at once; more wait.
+/// Most connections that are served at a time; others wait.
 const AT_ONCE: usize = 32;
 
-/// Values that tell the answer of this sign-in from any other request.
+/// Values that an answer must contain to belong to this sign-in.
 pub(crate) struct Expected<'a> {
     pub(crate) state: &'a str,
-    /// The issuer an answer has to name if it names one.
+    /// Issuer that the answer may name.
     pub(crate) issuer: Option<&'a str>,
     pub(crate) rule: IssuerRule,
 }
 
-/// The answer to a sign-in.
+/// Answer to a sign-in.
 pub(crate) enum Answer {
     Code(Secret),
     Declined(String),
@@ -47,10 +47,11 @@ pub struct Callback {
 }
 
 impl Callback {
-    /// Listens where the browser comes back to `client`: at its port, or at any free one.
+    /// Listens at the redirect address of `client`, at its port or at any free one.
     ///
     /// # Errors
-    /// [`AuthError::Client`] when its redirect is not to this machine, [`AuthError::Port`] when the port is taken.
+    /// [`AuthError::Client`] when the redirect is not to this machine, [`AuthError::Port`] when the port is
+    /// in use.
     pub async fn listen(client: &OAuthClient) -> Result<Self, AuthError> {
         let wrong = |reason: &str| client.wrong("redirect", reason.to_owned());
         let Redirect::Loopback { host, port, path } = &client.redirect else {
@@ -69,15 +70,14 @@ impl Callback {
         Ok(Self { listener, host: host.clone(), port, path: path.clone() })
     }
 
-    /// Returns the address to which the authorisation server sends the browser, as it has to be registered
-    /// there.
+    /// Redirect address for the browser, as it has to be registered at the authorisation server.
     #[must_use]
     pub fn redirect_uri(&self) -> String {
         format!("http://{}:{}{}", self.host, self.port, self.path)
     }
 
-    /// Serves until a request is the answer. A slow connection keeps no other waiting. Boxed, so that it is compiled here:
-    /// a future is compiled wherever it is awaited.
+    /// Serves requests until one of them is the answer. Slow connections do not delay others. Boxed, so that
+    /// the future is compiled here and not in each caller's crate.
     pub(crate) fn wait<'a>(&'a self, expected: &'a Expected<'_>) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let mut connections = FuturesUnordered::new();
@@ -90,7 +90,7 @@ impl Callback {
                     }
                     accepted = self.listener.accept(), if connections.len() < AT_ONCE => match accepted {
                         Ok((stream, _)) => connections.push(self.serve(stream, expected)),
-                        // Out of file handles, say: the next moment may be better.
+                        // Probably out of file descriptors; tried again after a pause.
                         Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                     },
                 }
@@ -115,7 +115,7 @@ impl Callback {
              cache-control: no-store\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n\r\n{page}",
             page.len(),
         );
-        // The answer counts whether or not the browser waits to be thanked.
+        // The answer counts even if the browser does not wait for the page.
         let _ = timeout(CONNECTION, async {
             stream.write_all(response.as_bytes()).await?;
             stream.shutdown().await
@@ -124,7 +124,7 @@ impl Callback {
         judged.ok()
     }
 
-    /// Reads the answer from a request, or says why it is none of ours.
+    /// Extracts the answer from a request, or the reason why it is no answer.
     fn judge(&self, head: &str, expected: &Expected<'_>) -> Result<Answer, &'static str> {
         let mut lines = head.lines();
         let mut words = lines.next().unwrap_or_default().split(' ');
@@ -136,7 +136,7 @@ impl Callback {
         if !version.starts_with("HTTP/1.") {
             return Err("is no HTTP request");
         }
-        // A page elsewhere whose name leads here is not the browser coming back.
+        // Refuses requests with a foreign host name, as from a page that uses DNS rebinding.
         let hosts: Vec<&str> = lines
             .filter_map(|line| line.split_once(':'))
             .filter(|(name, _)| name.eq_ignore_ascii_case("host"))
@@ -154,7 +154,7 @@ impl Callback {
     }
 }
 
-/// The head of a request, if one comes and is not too long.
+/// Reads the head of a request; `None` if it is too long or the connection ends.
 async fn read_head(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 4096];
@@ -168,7 +168,7 @@ async fn read_head(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Reads the parameters of an answer. Nothing counts without the state of this sign-in: not even a no.
+/// Parses the parameters of an answer. Without the state of this sign-in nothing counts, not even a refusal.
 pub(crate) fn answer_of(query: &str, expected: &Expected<'_>) -> Result<Answer, &'static str> {
     let url = Url::parse(&format!("http://answer/?{query}")).map_err(|_| "holds no parameters")?;
     let one = |name: &str| -> Result<Option<String>, &'static str> {
@@ -177,7 +177,7 @@ pub(crate) fn answer_of(query: &str, expected: &Expected<'_>) -> Result<Answer, 
         if values.next().is_some() { Err("says the same thing twice") } else { Ok(value) }
     };
     let state = one("state")?.ok_or("holds no state")?;
-    if !pkce::same(&state, expected.state) {
+    if !pkce::equals_constant_time(&state, expected.state) {
         return Err("belongs to another sign-in");
     }
     if let Some(issuer) = expected.issuer {
@@ -191,8 +191,8 @@ pub(crate) fn answer_of(query: &str, expected: &Expected<'_>) -> Result<Answer, 
         match expected.rule {
             _ if is_it => {}
             IssuerRule::Lenient => return Err("comes from another server"),
-            // The answer holds the state of this sign-in: nobody else but the server that was asked can send
-            // another one. Words about an error are not shown.
+            // The answer contains this sign-in's state, so only the chosen server can have sent it. The
+            // server's error text is not shown.
             IssuerRule::Exact | IssuerRule::Required => {
                 let why = "the answer does not come from the server that was asked";
                 return Ok(Answer::Declined(why.to_owned()));
@@ -201,7 +201,7 @@ pub(crate) fn answer_of(query: &str, expected: &Expected<'_>) -> Result<Answer, 
     }
     if let Some(error) = one("error")? {
         let words = one("error_description")?.map_or(String::new(), |words| format!(": {words}"));
-        return Ok(Answer::Declined(clean(&format!("{error}{words}"))));
+        return Ok(Answer::Declined(sanitise(&format!("{error}{words}"))));
     }
     let code = one("code")?.ok_or("holds no code")?;
     Ok(Answer::Code(code.into()))

@@ -4,9 +4,10 @@ use serde::Deserialize;
 use super::AuthError;
 use crate::http::is_loopback;
 
-/// An authorisation server, and who zk is to it: data, so that another server is another value.
+/// Description of an authorisation server and of zk's registration there. Plain data, so that another server
+/// needs no code.
 ///
-/// zk says that it is zk: the user agent is its own, and nothing here can change that.
+/// zk identifies itself: its user agent cannot be changed here.
 ///
 /// ```
 /// use zk_auth::{OAuthClient, Redirect};
@@ -20,66 +21,66 @@ use crate::http::is_loopback;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OAuthClient {
-    /// Name of the credential: that of the provider it is for.
+    /// Name of the credential, which is the provider's name.
     pub name: String,
-    /// The id the server knows the client by.
+    /// Client id at the server.
     pub client_id: String,
-    /// Address at which the person signs in.
+    /// Address of the sign-in page.
     pub authorize_url: String,
-    /// Address at which codes and refresh tokens are turned into tokens.
+    /// Address that exchanges codes and refresh tokens for tokens.
     pub token_url: String,
-    /// The server's identifier (RFC 9207), which an answer that names its issuer has to name. The origin of
-    /// `token_url` unless set.
+    /// Identifier of the server (RFC 9207), which an answer with an issuer must name. The default is the
+    /// origin of `token_url`.
     #[serde(default)]
     pub issuer: Option<String>,
-    /// Rule for what an answer has to say about the issuer.
+    /// Rule for the issuer in an answer.
     #[serde(default)]
     pub issuer_rule: IssuerRule,
-    /// Authentication of this client at the token endpoint.
+    /// Authentication of zk at the token endpoint.
     #[serde(default)]
     pub auth: ClientAuth,
-    /// Scopes of the tokens: the uses they are to be good for.
+    /// Requested scopes of the tokens.
     #[serde(default)]
     pub scopes: Vec<String>,
-    /// Redirect by which the answer comes back.
+    /// Redirect by which the answer arrives.
     #[serde(default)]
     pub redirect: Redirect,
-    /// Form in which the token endpoint takes its fields.
+    /// Encoding of requests to the token endpoint.
     #[serde(default)]
     pub token_body: TokenBody,
-    /// More parameters of the authorize URL.
+    /// Additional parameters of the authorize URL.
     #[serde(default)]
     pub authorize_params: Vec<(String, String)>,
-    /// The API the tokens are for (RFC 8707), if the server wants to know.
+    /// API for which the tokens are requested (RFC 8707), if the server needs it.
     #[serde(default)]
     pub resource: Option<String>,
-    /// The hosts that may see the tokens; every one if there are none.
+    /// Hosts to which tokens may be sent; an empty list allows all.
     #[serde(default)]
     pub hosts: Vec<String>,
-    /// Path, in the claims of a token, to the account; nothing if no token says.
+    /// Path to the account id in the claims of a token; empty if tokens do not contain it.
     #[serde(default)]
     pub account_claim: Vec<String>,
 }
 
-/// Redirect by which the answer to a sign-in comes back.
+/// Redirect by which the answer to a sign-in arrives.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Redirect {
-    /// The browser is sent to this machine, where zk listens on 127.0.0.1.
+    /// Redirect to this machine, where zk listens on 127.0.0.1.
     Loopback {
-        /// Name of this machine for the server: `127.0.0.1` or `localhost`.
+        /// Host in the redirect address: `127.0.0.1` or `localhost`.
         #[serde(default = "loopback")]
         host: String,
-        /// The port, if the server wants a certain one; any free one otherwise.
+        /// Port, if the server requires a fixed one; otherwise any free port.
         #[serde(default)]
         port: Option<u16>,
-        /// The path: `/callback`.
+        /// Path in the redirect address, such as `/callback`.
         #[serde(default = "callback")]
         path: String,
     },
-    /// The browser is sent to a page that shows a text to paste.
+    /// Redirect to a web page that shows a code for the person to paste.
     Page {
-        /// The page.
+        /// Address of the page.
         url: String,
     },
 }
@@ -98,29 +99,28 @@ fn callback() -> String {
     "/callback".to_owned()
 }
 
-/// Form in which a token endpoint takes its fields.
+/// Encoding of requests to a token endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenBody {
-    /// Fields of a form, which is the standard.
+    /// Form fields, as the standard says.
     #[default]
     Form,
     /// A JSON object.
     Json,
 }
 
-/// Rule for what the answer to a sign-in has to say about the issuer (RFC 9207).
+/// Rule for the issuer in the answer to a sign-in (RFC 9207).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IssuerRule {
-    /// An issuer that the answer names has to be that of the client; a slash at the end makes no difference.
+    /// A named issuer must be the client's, apart from a trailing slash.
     #[default]
     Lenient,
-    /// An issuer that the answer names has to be that of the client, to the letter. Another one ends the
-    /// sign-in.
+    /// A named issuer must be exactly the client's; another one ends the sign-in.
     Exact,
-    /// An answer has to name the issuer, to the letter: the server says that it does. Anything else ends the
-    /// sign-in.
+    /// The answer must name exactly the client's issuer; the server declares that it does. Anything else ends
+    /// the sign-in.
     Required,
 }
 
@@ -128,22 +128,22 @@ pub enum IssuerRule {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", content = "secret", rename_all = "snake_case")]
 pub enum ClientAuth {
-    /// The id alone: a public client, as a program on a person's machine is.
+    /// Client id only: a public client, such as a program on a person's machine.
     #[default]
     None,
-    /// A secret, in the header `Authorization`.
+    /// Secret in the header `Authorization`.
     Basic(ClientSecret),
-    /// A secret, among the fields.
+    /// Secret among the request's fields.
     Post(ClientSecret),
 }
 
-/// The secret of a client. Its `Debug` shows nothing of it.
+/// Secret of a client. Its `Debug` output is redacted.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct ClientSecret(String);
 
 impl ClientSecret {
-    /// The secret itself.
+    /// Plain text of the secret.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -163,7 +163,7 @@ impl std::fmt::Debug for ClientSecret {
 }
 
 impl OAuthClient {
-    /// A client with an ephemeral loopback port and no scopes.
+    /// Client with any free loopback port and no scopes.
     pub fn new(
         name: impl Into<String>,
         client_id: impl Into<String>,
@@ -188,7 +188,7 @@ impl OAuthClient {
         }
     }
 
-    /// Returns the issuer of the tokens, to which they are bound.
+    /// Issuer to which tokens are bound.
     pub(crate) fn issuer(&self) -> String {
         let origin = || Url::parse(&self.token_url).map(|url| url.origin().ascii_serialization());
         self.issuer.clone().or_else(|| origin().ok()).unwrap_or_default()
@@ -202,7 +202,7 @@ impl OAuthClient {
         self.url("token_url", &self.token_url)
     }
 
-    /// Codes and tokens travel over TLS or not off this machine.
+    /// Parses an address, and refuses plain HTTP to other machines.
     fn url(&self, field: &'static str, text: &str) -> Result<Url, AuthError> {
         let url = Url::parse(text).map_err(|error| self.wrong(field, format!("is no URL ({error})")))?;
         if !url.username().is_empty() || url.password().is_some() {

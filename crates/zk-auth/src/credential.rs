@@ -3,32 +3,32 @@ use std::time::{Duration, SystemTime};
 
 use crate::Secret;
 
-/// Credential that a store keeps under the name of a provider.
+/// Credential of a provider, as stored.
 #[derive(Clone, Debug)]
 pub enum Credential {
-    /// A key that somebody typed in.
+    /// API key that a person entered.
     ApiKey(Secret),
     /// The tokens of a sign-in.
     OAuth(OAuthTokens),
 }
 
-/// Tokens that an authorisation server gave out.
+/// Tokens of an authorisation server.
 #[derive(Clone)]
 pub struct OAuthTokens {
-    /// The token that requests show.
+    /// Access token for requests.
     pub access: Secret,
-    /// The token that gets the next pair; a server that gives none wants a new sign-in each time.
+    /// Refresh token; without one, each expiry needs a new sign-in.
     pub refresh: Option<Secret>,
-    /// Time at which the access token stops working, if the server said.
+    /// Expiry of the access token, if known.
     pub expires_at: Option<SystemTime>,
-    /// The account it is for, if the server said: an id, no secret.
+    /// Id of the account, if known; not a secret.
     pub account: Option<String>,
-    /// Issuer of the tokens: they are never sent anywhere else to be refreshed.
+    /// Issuer of the tokens, the only server where they are refreshed.
     pub issuer: String,
 }
 
 impl OAuthTokens {
-    /// Whether the access token still works at `now` and for `margin` after it. One without an end does.
+    /// Whether the access token is valid at `now` and for `margin` longer. A token without expiry is.
     #[must_use]
     pub fn lasts(&self, now: SystemTime, margin: Duration) -> bool {
         self.expires_at.is_none_or(|end| end.duration_since(now).is_ok_and(|left| left > margin))

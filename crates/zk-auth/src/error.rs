@@ -4,39 +4,39 @@ use zk_core::model::ErrorKind;
 
 use super::StoreError;
 
-/// Reason why there is no token. No variant holds a secret.
+/// Reason why there is no token. Error values contain no secrets.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// Nobody signed in, or somebody signed out since.
+    /// The person has not signed in, or has signed out.
     #[error("not signed in to {name}: sign in first")]
     NotSignedIn {
-        /// The credential's name.
+        /// Name of the credential.
         name: String,
     },
-    /// The authorisation server wants a new sign-in.
+    /// The authorisation server requires a new sign-in.
     #[error("{place} no longer accepts the sign-in to {name} ({reason}): sign in again")]
     Refused {
-        /// The credential's name.
+        /// Name of the credential.
         name: String,
         /// The authorisation server.
         place: String,
-        /// Reason that the server gave.
+        /// Reason by the server.
         reason: String,
     },
-    /// The stored tokens come from another server than the one that would refresh them.
+    /// The stored tokens are from another server than the configured one.
     #[error(
         "the stored tokens of {name} come from {stored}, but {name} is now set up for {expected}, which does \
          not get to see them: sign in again"
     )]
     OtherIssuer {
-        /// The credential's name.
+        /// Name of the credential.
         name: String,
         /// Issuer of the stored tokens.
         stored: String,
-        /// Issuer that is configured.
+        /// Configured issuer.
         expected: String,
     },
-    /// The authorisation server was not reached or is failing: the same may work later.
+    /// The authorisation server is unreachable or failing; a later attempt may succeed.
     #[error("{place} did not give a token: {reason}. The stored sign-in is kept; try again")]
     Unavailable {
         /// The authorisation server.
@@ -44,71 +44,71 @@ pub enum AuthError {
         /// Cause, in words.
         reason: String,
     },
-    /// The authorisation server answered something else than tokens.
+    /// The authorisation server's response contains no valid tokens.
     #[error("{place} answered something that is not a token: {reason}. Is its address right?")]
     Malformed {
         /// The authorisation server.
         place: String,
-        /// Fault of the answer, in words.
+        /// Error in the response, in words.
         reason: String,
     },
-    /// The person, or the authorisation server, said no.
+    /// The person or the authorisation server declined the sign-in.
     #[error("the sign-in to {name} was declined: {reason}")]
     Declined {
-        /// The credential's name.
+        /// Name of the credential.
         name: String,
-        /// Reason that the server gave.
+        /// Reason by the server.
         reason: String,
     },
-    /// The description of the client cannot be used.
+    /// The client's description is invalid.
     #[error("the OAuth settings of {name} cannot be used: `{field}` {reason}")]
     Client {
-        /// The credential's name.
+        /// Name of the credential.
         name: String,
-        /// The field.
+        /// Name of the invalid field.
         field: &'static str,
-        /// Fault of the field, in words.
+        /// Error in the field, in words.
         reason: String,
     },
-    /// The port the browser is to come back to cannot be listened on.
+    /// The port for the browser's redirect cannot be used.
     #[error(
         "cannot listen on port {port} of this machine, where the browser is to come back to ({source}): is \
          another sign-in waiting? End it and try again"
     )]
     Port {
-        /// The port; 0 for any free one.
+        /// Port number; 0 for any free port.
         port: u16,
         /// Cause of the failure.
         source: std::io::Error,
     },
-    /// The pasted text is not the answer to this sign-in.
+    /// The pasted text does not answer this sign-in.
     #[error(
         "what was pasted {reason}: paste the whole text that the page shows, or the whole address that the \
          browser ended at"
     )]
     Pasted {
-        /// Fault of the text, in words.
+        /// Error in the text, in words.
         reason: &'static str,
     },
-    /// Nobody finished the sign-in.
+    /// The sign-in was not completed in time.
     #[error("nobody signed in within {} s: start again", limit.as_secs())]
     TimedOut {
-        /// Time that was waited.
+        /// Time limit.
         limit: Duration,
     },
-    /// The system gives no random numbers.
+    /// The system's random number generator failed.
     #[error("the system gives no random numbers, without which no sign-in is safe")]
     Random,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The task that refreshed ended without an answer: the program is ending.
+    /// The refreshing task was dropped because the program is ending.
     #[error("the refresh was cut off because the program is ending")]
     Ending,
 }
 
 impl AuthError {
-    /// Whether signing in, once more if need be, is what helps.
+    /// Whether a new sign-in can fix the error.
     #[must_use]
     pub fn wants_sign_in(&self) -> bool {
         match self {
@@ -129,7 +129,7 @@ impl AuthError {
         }
     }
 
-    /// The class a request fails with that got no token.
+    /// Error kind of a request that got no token.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -1,5 +1,5 @@
-//! The one place that makes HTTP clients, and the only exports of this crate with types of `reqwest`: for the crates
-//! that may use it.
+//! HTTP clients of zk. All are built here; only this module exports types of `reqwest`, for crates that may
+//! use them.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,15 +11,15 @@ use reqwest::{Client, ClientBuilder, Response, Url, redirect};
 
 use crate::reach::Reach;
 
-/// Time limit for making a connection.
+/// Time limit for establishing a connection.
 const CONNECT: Duration = Duration::from_secs(15);
 
-/// Time for which a connection that nobody uses is kept.
+/// Time after which an idle connection is closed.
 const IDLE: Duration = Duration::from_secs(90);
-/// Servers on this machine close it after 5 s, and a new one costs nothing there.
+/// As before, for local servers, which close idle connections after 5 s; reconnecting is cheap there.
 const LOCAL_IDLE: Duration = Duration::from_secs(4);
 
-/// HTTP clients, made when they are first needed and shared by all clones: give every provider a clone of one.
+/// HTTP clients, built on first use and shared by all clones. Give each provider a clone of the same value.
 ///
 /// ```
 /// let http = zk_auth::Http::new();
@@ -32,8 +32,8 @@ pub struct Http {
     reach: Option<Arc<Reach>>,
 }
 
-/// Loading the system's certificates takes most of a short program's start, so plain HTTP gets a client
-/// without them; and what is on this machine is never asked for by way of a proxy.
+/// Clients by security and place. Loading the system's certificates is slow, so plain HTTP has a client
+/// without them; local addresses are never reached through a proxy.
 #[derive(Default)]
 struct Clients {
     secure: OnceLock<Client>,
@@ -42,8 +42,8 @@ struct Clients {
     plain_local: OnceLock<Client>,
 }
 
-/// Cells that clients are kept in. Behind a trait: whatever holds an [`Http`] would have the compiler go
-/// through all types of an HTTP client for each of its futures.
+/// Storage of the clients. A trait object keeps the types of `reqwest` out of the futures of all users, which
+/// shortens compile time.
 trait ClientCells: Send + Sync {
     fn cell(&self, secure: bool, local: bool) -> &OnceLock<Client>;
 }
@@ -72,16 +72,15 @@ impl fmt::Debug for Http {
 }
 
 impl Http {
-    /// No client yet.
+    /// Value without clients yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Clients for the addresses that the server at `server` names: whatever a name leads to, they connect to no
-    /// address of this machine or of a private network, unless the server itself is at one. Every address of a name is
-    /// judged when it is looked up, and no other is connected to; no proxy is asked, since it would look the name up
-    /// again.
+    /// Clients for addresses that the server at `server` provides. They connect to no address of this machine
+    /// or of a private network, unless the server itself is in one. Each resolved address is checked, and
+    /// only checked ones are used; proxies are not used, since they would resolve the name again.
     #[must_use]
     pub fn restricted_for_server(&self, server: &Url) -> Self {
         self.with_reach(Reach::of(server))
@@ -91,10 +90,10 @@ impl Http {
         Self { reach: Some(Arc::new(reach)), ..Self::default() }
     }
 
-    /// The client for `url`: without certificates for plain HTTP, without a proxy for this machine.
+    /// Client for `url`: without certificates for plain HTTP, without a proxy for local addresses.
     ///
     /// # Errors
-    /// [`HttpError`] when no client can be made, or none of [`Http::restricted_for_server`] may connect there.
+    /// [`HttpError`] when no client can be built, or [`Http::restricted_for_server`] forbids the address.
     pub fn client(&self, url: &Url) -> Result<Client, HttpError> {
         if let Some(reason) = self.reach.as_ref().and_then(|reach| reach.refuse_literal(url)) {
             return Err(HttpError::Setup { reason });
@@ -105,7 +104,7 @@ impl Http {
         if let Some(client) = cell.get() {
             return Ok(client.clone());
         }
-        // Two first requests at once may both make one; the loser's is dropped.
+        // Two concurrent first requests may both build a client; one of them is dropped.
         let client = make(secure, local, self.reach.as_ref())?;
         Ok(cell.get_or_init(|| client).clone())
     }
@@ -119,7 +118,7 @@ pub enum HttpError {
         "this program was built without TLS: use an `http://` address, or build it with the feature `tls`"
     )]
     NoTls,
-    /// The client cannot be set up, such as without any certificate, or may not connect there.
+    /// The client cannot be built, for example without certificates, or must not connect to the address.
     #[error("{reason}")]
     Setup {
         /// Cause, in words.
@@ -163,7 +162,7 @@ fn make_secure_with(
 
     set_tls_provider();
     more(settings(is_local)).build().or_else(|error| {
-        // A container without certificate files: the roots that browsers ship will do.
+        // Without system certificates, as in some containers, the bundled roots of browsers are used.
         let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().map(|cert| Certificate::from_der(cert));
         match roots.collect::<Result<Vec<_>, _>>() {
             Ok(roots) => Ok(more(settings(is_local)).tls_certs_only(roots).build()?),
@@ -179,12 +178,12 @@ fn make_secure_with(_: bool, _: impl Fn(ClientBuilder) -> ClientBuilder) -> Resu
 
 #[cfg(feature = "tls")]
 fn set_tls_provider() {
-    // An error means that the process has a provider already, which is as good.
+    // An error means that another provider is installed, which works as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// No overall time limit: an answer may take as long as it makes progress. No redirects: they would carry the
-/// prompt to another host.
+/// Common settings. There is no overall time limit, since a stream may be long. Redirects are off, as they
+/// would send the prompt to another host.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that makes clients")]
 fn settings(local: bool) -> ClientBuilder {
     let settings = Client::builder()
@@ -196,17 +195,17 @@ fn settings(local: bool) -> ClientBuilder {
     if local { settings.no_proxy() } else { settings }
 }
 
-/// A client for one request to `url` that connects to no address but `addresses`, whatever the host is called, by way of
-/// no proxy, and follows no redirect: for addresses that were judged before.
+/// Client for one request to `url` that connects only to `addresses`, whatever the host resolves to, without
+/// proxies and redirects: for addresses that were checked before.
 ///
 /// # Errors
-/// [`HttpError`] when no client can be made.
+/// [`HttpError`] when no client can be built.
 pub fn pinned_client(addresses: &[SocketAddr], url: &Url) -> Result<Client, HttpError> {
     let pin = |settings: ClientBuilder| settings.dns_resolver(Arc::new(Pinned(addresses.to_vec())));
     if url.scheme() == "https" { make_secure_with(true, pin) } else { make_plain_with(true, pin) }
 }
 
-/// A resolver that knows one host.
+/// Resolver that returns fixed addresses.
 struct Pinned(Vec<SocketAddr>);
 
 impl Resolve for Pinned {
@@ -225,7 +224,7 @@ pub fn is_loopback(url: &Url) -> bool {
         || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified())
 }
 
-/// The innermost reason of an error: the outer ones repeat the URL.
+/// Innermost cause of an error, since the outer ones repeat the URL.
 #[must_use]
 pub fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
@@ -235,16 +234,16 @@ pub fn root_cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// A body, as far as it came.
+/// Body of a response, as far as it was received.
 #[derive(Debug, Default)]
 pub struct Received {
     /// Bytes of the body.
     pub bytes: Vec<u8>,
-    /// Whether its end came.
+    /// Whether the body is complete.
     pub is_whole: bool,
 }
 
-/// Reads at most `limit` bytes of a body into `body`; what is missing is not worth an error.
+/// Reads up to `limit` bytes of a response into `body`; errors only leave it incomplete.
 pub async fn read_some(mut response: Response, limit: usize, body: &mut Received) {
     while body.bytes.len() < limit {
         match response.chunk().await {

@@ -1,11 +1,11 @@
-//! Reads what a token says of itself. Nothing is verified: it came over TLS from the server that made it, and
-//! what is read here (whose account it is, when it ends) decides nothing but what is sent back.
+//! Reads claims of a token without verifying its signature: the token came over TLS from its issuer, and the
+//! claims (account, expiry) only affect later requests to that issuer.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
-/// The claims of a token, if it is a JSON web token.
+/// Claims of a token, if it is a JSON web token.
 pub(crate) fn claims(token: &str) -> Option<Value> {
     let mut parts = token.split('.');
     let (_, claims, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else {
@@ -14,7 +14,7 @@ pub(crate) fn claims(token: &str) -> Option<Value> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?).ok()
 }
 
-/// The text that `path` leads to.
+/// Text at `path` in the claims.
 pub(crate) fn text_at(claims: &Value, path: &[String]) -> Option<String> {
     if path.is_empty() {
         return None;

@@ -11,12 +11,12 @@ use zk_core::service::{Exec, ExecError, ExecRequest, Exit, OutputStream};
 
 use crate::Secret;
 
-/// Time limit for a command to print a key.
+/// Time limit of a command that prints a key.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Longest output of a command that prints a key: no key is longer.
+/// Largest output of a command that prints a key, in bytes.
 const MAX_KEY_BYTES: usize = 64 << 10;
 
-/// Source of a key, as settings say it.
+/// Source of an API key, as written in settings.
 ///
 /// ```
 /// use zk_auth::KeySource;
@@ -27,16 +27,16 @@ const MAX_KEY_BYTES: usize = 64 << 10;
 /// ```
 #[derive(Clone)]
 pub enum KeySource {
-    /// The key itself.
+    /// Literal key.
     Literal(Secret),
-    /// A variable of the environment.
+    /// Environment variable.
     Env(String),
-    /// Output of a command: a password manager's, say.
+    /// Command that prints the key, such as a password manager's.
     Command(String),
 }
 
 impl KeySource {
-    /// `env:NAME` is a variable, `!command` a command, all else the key itself.
+    /// Parses `env:NAME` and `!command`; any other text is a literal key.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let text = text.trim();
@@ -60,51 +60,51 @@ impl fmt::Debug for KeySource {
     }
 }
 
-/// Reason why a [`KeySource`] gave no key. A command is named by its first word only: the rest may hold a
-/// secret.
+/// Reason why a [`KeySource`] gave no key. Only the first word of a command is named, since the rest may
+/// contain a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The variable is not set, or empty.
+    /// The variable is unset or empty.
     #[error("the key is to come from the variable `{name}`, which is not set: export it")]
     Unset {
-        /// The variable.
+        /// Name of the variable.
         name: String,
     },
-    /// No command can be run here.
+    /// There is no service that runs commands.
     #[error("the key is to come from the command `{program} …`, but this host runs no commands")]
     NoExec {
-        /// The command's first word.
+        /// First word of the command.
         program: String,
     },
-    /// The command did not start.
+    /// The command could not be started.
     #[error("the key command `{program} …` did not run: {source}")]
     Exec {
-        /// The command's first word.
+        /// First word of the command.
         program: String,
         /// Cause of the failure.
         source: ExecError,
     },
-    /// The command ended without success.
+    /// The command failed.
     #[error("the key command `{program} …` {how}: run it in a terminal to see why")]
     Failed {
-        /// The command's first word.
+        /// First word of the command.
         program: String,
-        /// Manner of its end, in words.
+        /// Description of its end.
         how: String,
     },
-    /// The output of the command is no key.
+    /// The command's output is no key.
     #[error("the key command `{program} …` printed {what}: it must print the key and nothing else")]
     Output {
-        /// The command's first word.
+        /// First word of the command.
         program: String,
-        /// Kind of output that was printed instead, in general.
+        /// General description of the output.
         what: &'static str,
     },
 }
 
 type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// Reads keys from where they are, each command once for as long as this lives.
+/// Resolves key sources; runs each command once and caches its output.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -118,7 +118,7 @@ type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 pub struct KeyRing {
     lookup: Box<Lookup>,
     exec: Option<(Arc<dyn Exec>, PathBuf)>,
-    /// Output of each command; a cell is filled once, and everybody who asks meanwhile waits for that.
+    /// Output of each command. Concurrent callers wait for the same run.
     printed: Mutex<BTreeMap<String, Arc<OnceCell<Secret>>>>,
 }
 
@@ -129,23 +129,23 @@ impl fmt::Debug for KeyRing {
 }
 
 impl KeyRing {
-    /// One that finds variables with `lookup` and runs no commands.
+    /// Key ring that looks up variables with `lookup` and cannot run commands.
     #[must_use]
     pub fn new(lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         Self { lookup: Box::new(lookup), exec: None, printed: Mutex::default() }
     }
 
-    /// Commands run with `exec`, in the directory `cwd`.
+    /// Runs commands with `exec` in the directory `cwd`.
     #[must_use]
     pub fn running(mut self, exec: Arc<dyn Exec>, cwd: impl Into<PathBuf>) -> Self {
         self.exec = Some((exec, cwd.into()));
         self
     }
 
-    /// The key of `source`. A command has 10 s; one that failed runs again when it is asked for again.
+    /// Resolves a source. Commands have a time limit of 10 s; failed ones run again at the next call.
     ///
     /// # Errors
-    /// [`KeyError`] when there is none.
+    /// [`KeyError`] when there is no key.
     pub async fn key(&self, source: &KeySource, stop: &CancellationToken) -> Result<Secret, KeyError> {
         match source {
             KeySource::Literal(key) => Ok(key.clone()),
@@ -169,7 +169,7 @@ impl KeyRing {
         let Some((exec, cwd)) = &self.exec else { return Err(KeyError::NoExec { program: program() }) };
         let mut request = ExecRequest::shell(command, cwd.clone());
         request.timeout = Some(LIMIT);
-        // Room for all of it: a buffer that grows leaves what it held behind.
+        // Allocated in advance: a growing buffer would leave copies of the secret behind.
         let mut output = Zeroizing::new(Vec::with_capacity(4 << 10));
         let mut sink = |stream: OutputStream, bytes: &[u8]| {
             if stream == OutputStream::Stdout && output.len() <= MAX_KEY_BYTES {

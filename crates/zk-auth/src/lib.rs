@@ -1,15 +1,15 @@
-//! Credentials for zk: keys from where people keep them, a store, and signing in with OAuth 2.1. It knows no
-//! provider: model providers, MCP servers and other crates that need a token use the same pieces.
+//! Credentials for zk: API keys from various sources, a credential store, and sign-in with OAuth 2.1. It
+//! knows no provider: model providers, MCP servers and other crates share these parts.
 //!
-//! | type | what it is |
+//! | type | purpose |
 //! |---|---|
-//! | [`KeySource`], [`KeyRing`] | a key by literal, `env:NAME` or `!command`, and what reads it |
-//! | [`CredentialStore`] | where credentials stay: a private file ([`FileStore`]) or memory ([`MemoryStore`]) |
-//! | [`OAuthClient`] | an authorisation server and who zk is to it, as data |
-//! | [`Login`], [`Callback`] | one sign-in: the URL, the answer by loopback or by paste, the tokens |
-//! | [`TokenSource`], [`OAuthSession`] | gives a token for each request; from a sign-in, refreshed once across all processes |
-//! | [`OAuthRefresh`] | the event of a refresh |
-//! | [`Http`] | the HTTP clients, made late and shared |
+//! | [`KeySource`], [`KeyRing`] | API keys by literal, `env:NAME` or `!command`, and their resolution |
+//! | [`CredentialStore`] | storage of credentials: a private file ([`FileStore`]) or memory ([`MemoryStore`]) |
+//! | [`OAuthClient`] | description of an authorisation server and of zk's registration there |
+//! | [`Login`], [`Callback`] | one sign-in: URL, answer by loopback redirect or pasted text, tokens |
+//! | [`TokenSource`], [`OAuthSession`] | token for each request; refreshed once for all processes |
+//! | [`OAuthRefresh`] | event of a token refresh |
+//! | [`Http`] | HTTP clients, built on first use and shared |
 //!
 //! # A sign-in
 //!
@@ -42,12 +42,12 @@
 //! # }
 //! ```
 //!
-//! Tokens are stored under the client's name together with their issuer, and are refreshed at no other issuer.
+//! Tokens are stored under the client's name with their issuer, and are only refreshed there.
 //!
 //! # What this crate must never know
 //!
-//! Providers, models, settings and the environment. No secret leaves it but in a [`Secret`]: not in an error, an
-//! event or a `Debug`.
+//! Providers, models, settings and the environment. Secrets leave this crate only as [`Secret`], never in an
+//! error, event or `Debug` output.
 
 mod callback;
 mod client;
@@ -79,7 +79,7 @@ pub use session::OAuthSession;
 pub use source::TokenSource;
 pub use store::{CredentialLock, CredentialStore, FileStore, MemoryStore, SetAside, StoreError};
 
-/// A key or token. Its `Debug` shows nothing of it, and its memory is wiped when it is dropped.
+/// API key or token. Its `Debug` output is redacted, and its memory is wiped on drop.
 ///
 /// ```
 /// let key = zk_auth::Secret::from("sk-test");

@@ -12,14 +12,14 @@ use super::{AuthError, OAuthTokens, pkce};
 use crate::Secret;
 use crate::http::Http;
 
-/// Time limit of the token endpoint.
+/// Time limit of a request to the token endpoint.
 pub(crate) const TOKEN_LIMIT: Duration = Duration::from_secs(30);
 
-/// One sign-in: OAuth 2.1 with an authorisation code and PKCE.
+/// Sign-in with OAuth 2.1, using an authorisation code and PKCE.
 ///
-/// Show [`url`](Self::url) to the person. The answer comes by the browser, which [`callback`](Self::callback)
-/// waits for, or is [`pasted`](Self::pasted); whichever is first is [`exchange`](Self::exchange)d for tokens.
-/// A wrong answer, by either way, ends nothing: the right one may still come.
+/// Show [`url`](Self::url) to the person. The answer arrives through the browser, for which
+/// [`callback`](Self::callback) waits, or is [`pasted`](Self::pasted); [`exchange`](Self::exchange) trades
+/// the first valid one for tokens. Invalid answers are ignored, as the valid one may still come.
 ///
 /// ```no_run
 /// # async fn sign_in() -> Result<(), zk_auth::AuthError> {
@@ -43,11 +43,11 @@ pub struct Login {
     redirect: String,
     verifier: Secret,
     state: Secret,
-    /// Nothing where the answer can only be pasted.
+    /// `None` if the answer can only be pasted.
     callback: Option<Callback>,
 }
 
-/// The code of a finished sign-in, good for one exchange. It came with the state of its own [`Login`].
+/// Authorisation code of a sign-in, valid for one exchange. Its state was checked by its [`Login`].
 pub struct AuthorizationCode(Secret);
 
 impl fmt::Debug for AuthorizationCode {
@@ -63,13 +63,13 @@ impl fmt::Debug for Login {
 }
 
 impl Login {
-    /// Begins a sign-in, and listens for its answer if one is to come by the browser.
+    /// Starts a sign-in, and listens for the browser if the client's redirect is to this machine.
     ///
     /// # Errors
-    /// [`AuthError::Client`] when the description cannot be used, [`AuthError::Port`] when its port is taken,
+    /// [`AuthError::Client`] for an invalid description, [`AuthError::Port`] when its port is in use,
     /// [`AuthError::Random`].
     pub async fn begin(client: OAuthClient, http: Http) -> Result<Self, AuthError> {
-        // Before a port is taken.
+        // Checked before a port is opened.
         client.token_url()?;
         client.authorize_url()?;
         let callback = match &client.redirect {
@@ -79,11 +79,11 @@ impl Login {
         Self::begin_with(client, callback, http)
     }
 
-    /// Begins a sign-in whose answer `callback` waits for. A server where zk has to be registered first wants to
-    /// know [`Callback::redirect_uri`] before it gives out the client id.
+    /// Starts a sign-in whose answer arrives at `callback`: for servers at which zk has to register
+    /// [`Callback::redirect_uri`] before it gets a client id.
     ///
     /// # Errors
-    /// [`AuthError::Client`] when the description cannot be used, [`AuthError::Random`].
+    /// [`AuthError::Client`] for an invalid description, [`AuthError::Random`].
     pub fn begin_with(
         client: OAuthClient,
         callback: Option<Callback>,
@@ -119,7 +119,7 @@ impl Login {
             }
         }
         Ok(Self {
-            url: shell_proof(&url),
+            url: escape_for_shells(&url),
             redirect,
             verifier: verifier.into(),
             state: state.into(),
@@ -130,31 +130,30 @@ impl Login {
         })
     }
 
-    /// Sets the time limit of the token endpoint; 30 s unless set.
+    /// Sets the time limit of the token endpoint; 30 s by default.
     #[must_use]
     pub fn token_limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Returns the address at which the person signs in. It holds no character that a shell reads as more
-    /// than a letter inside quotes; open it without a shell all the same.
+    /// Address at which the person signs in. Inside quotes it contains no character with a meaning for
+    /// shells; open it without a shell all the same.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Whether the answer can come by the browser. If not, it has to be [`pasted`](Self::pasted).
+    /// Whether the answer can arrive through the browser. If not, it has to be [`pasted`](Self::pasted).
     #[must_use]
     pub fn listens(&self) -> bool {
         self.callback.is_some()
     }
 
-    /// Waits for the browser, for `limit` at most. Requests that are not the answer to this sign-in are
-    /// answered 400 and change nothing.
+    /// Waits up to `limit` for the browser. Requests that do not answer this sign-in get status 400.
     ///
     /// # Errors
-    /// [`AuthError::Declined`] when the answer is no, [`AuthError::TimedOut`].
+    /// [`AuthError::Declined`] for a refusal, [`AuthError::TimedOut`].
     pub async fn callback(&self, limit: Duration) -> Result<AuthorizationCode, AuthError> {
         let answer = async {
             match &self.callback {
@@ -166,10 +165,10 @@ impl Login {
         self.code(answer)
     }
 
-    /// The code in a pasted text: `code#state`, or the whole address the browser ended at.
+    /// Extracts the code from a pasted text: `code#state`, or the whole address of the last page.
     ///
     /// # Errors
-    /// [`AuthError::Pasted`] when it is not the answer to this sign-in, [`AuthError::Declined`].
+    /// [`AuthError::Pasted`] when the text does not answer this sign-in, [`AuthError::Declined`].
     pub fn pasted(&self, text: &str) -> Result<AuthorizationCode, AuthError> {
         let text = text.trim();
         let query = match Url::parse(text) {
@@ -187,11 +186,11 @@ impl Login {
         self.code(answer)
     }
 
-    /// Turns the code into tokens. They are not stored.
+    /// Exchanges the code for tokens, which are not stored.
     ///
     /// # Errors
-    /// [`AuthError::Refused`], [`AuthError::Unavailable`] or [`AuthError::Malformed`], after which a sign-in
-    /// has to begin again: a code is good once.
+    /// [`AuthError::Refused`], [`AuthError::Unavailable`] or [`AuthError::Malformed`]. Each needs a new
+    /// sign-in, since a code is valid once.
     pub async fn exchange(self, code: AuthorizationCode) -> Result<OAuthTokens, AuthError> {
         let endpoint = TokenEndpoint { client: &self.client, http: &self.http, limit: self.limit };
         let (code, verifier, state) = (&code.0, &self.verifier, &self.state);
@@ -214,9 +213,9 @@ impl Login {
     }
 }
 
-/// The URL with every character escaped that some shell might make something of: people paste it, and some
-/// openers of browsers are shell scripts. A host holds none of them.
-fn shell_proof(url: &Url) -> String {
+/// Escapes every character of the URL that has a meaning in some shell: people paste it, and some browser
+/// openers are shell scripts. A host contains none of them.
+fn escape_for_shells(url: &Url) -> String {
     let mut out = url.origin().ascii_serialization();
     let rest = url.as_str().strip_prefix(&out).unwrap_or_default();
     for c in rest.to_owned().chars() {

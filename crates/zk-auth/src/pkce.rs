@@ -1,4 +1,4 @@
-//! Proof key for code exchange (RFC 7636), and the random values of a sign-in.
+//! PKCE (RFC 7636), and random values of a sign-in.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,19 +7,19 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use super::AuthError;
 
-/// 256 random bits as 43 characters that every URL may hold.
+/// 256 random bits as 43 URL-safe characters.
 pub(crate) fn random() -> Result<String, AuthError> {
     let mut bytes = [0; 32];
     SystemRandom::new().fill(&mut bytes).map_err(|_| AuthError::Random)?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// The S256 challenge of a verifier.
+/// S256 challenge for a verifier.
 pub(crate) fn challenge(verifier: &str) -> String {
     URL_SAFE_NO_PAD.encode(digest(&SHA256, verifier.as_bytes()))
 }
 
-/// Whether two texts are equal, in a time that tells nothing of where they differ.
-pub(crate) fn same(a: &str, b: &str) -> bool {
+/// Compares two texts in constant time.
+pub(crate) fn equals_constant_time(a: &str, b: &str) -> bool {
     digest(&SHA256, a.as_bytes()).as_ref() == digest(&SHA256, b.as_bytes()).as_ref()
 }

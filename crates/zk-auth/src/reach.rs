@@ -1,4 +1,4 @@
-//! Which addresses a stranger can have zk connect to.
+//! Addresses to which untrusted servers may direct zk.
 
 use std::fmt;
 use std::io;
@@ -12,14 +12,14 @@ use zk_core::model::is_public_address;
 
 type Found = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Looks the addresses of a host up.
+/// Resolver of host names.
 type LookUp = Arc<dyn Fn(String) -> Found + Send + Sync>;
 
-/// Keeps the clients that talk to whom a server names away from the inside: what only this machine or its network
-/// reaches is only connected to where the server itself is there.
+/// Filter for addresses that a server provides, against requests to internal networks: local and private
+/// addresses are only allowed if the server itself has such an address.
 #[derive(Clone)]
 pub(crate) struct Reach {
-    /// The host of the server.
+    /// Host of the server.
     server: String,
     look_up: LookUp,
 }
@@ -30,8 +30,8 @@ impl fmt::Debug for Reach {
     }
 }
 
-/// The address of a host that is written as one.
-fn literal(host: &str) -> Option<IpAddr> {
+/// Address of a host that is written as an IP address.
+fn parse_address(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
@@ -39,7 +39,7 @@ fn host(url: &Url) -> String {
     url.host_str().unwrap_or_default().to_owned()
 }
 
-/// The resolver of this machine.
+/// System's resolver.
 fn look_up_here(host: String) -> Found {
     Box::pin(async move {
         let found = tokio::net::lookup_host((host, 0)).await?;
@@ -48,40 +48,40 @@ fn look_up_here(host: String) -> Found {
 }
 
 impl Reach {
-    /// Returns the reach of requests on behalf of the server at `server`.
+    /// Filter for addresses that the server at `server` provides.
     pub(crate) fn of(server: &Url) -> Self {
         Self { server: host(server), look_up: Arc::new(look_up_here) }
     }
 
-    /// Returns the reason not to connect to the host of `url`, written as an address; a name is judged when
-    /// it is looked up.
+    /// Reason to refuse `url` if its host is an IP address; host names are checked when they are resolved.
     pub(crate) fn refuse_literal(&self, url: &Url) -> Option<String> {
-        let address = literal(&host(url)).filter(|address| !is_public_address(*address))?;
-        match literal(&self.server) {
+        let address = parse_address(&host(url)).filter(|address| !is_public_address(*address))?;
+        match parse_address(&self.server) {
             Some(server) if !is_public_address(server) => None,
-            Some(_) => Some(inside(&host(url), address)),
+            Some(_) => Some(private_address_message(&host(url), address)),
             None if self.server == "localhost" => None,
-            None => Some(inside(&host(url), address)),
+            None => Some(private_address_message(&host(url), address)),
         }
     }
 
-    /// The addresses of a name, each of them judged: one that mixes those of the inside with others is made for that.
+    /// Resolves a name and checks all its addresses. A mix of public and private ones is refused, since it is
+    /// typical of DNS rebinding.
     async fn resolve_name(&self, name: String) -> io::Result<Vec<SocketAddr>> {
         let found = (self.look_up)(name.clone()).await?;
         if let Some(address) = found.iter().find(|address| !is_public_address(**address)) {
-            let server = match literal(&self.server) {
+            let server = match parse_address(&self.server) {
                 Some(address) => vec![address],
                 None => (self.look_up)(self.server.clone()).await?,
             };
             if server.iter().copied().all(is_public_address) {
-                return Err(io::Error::other(inside(&name, *address)));
+                return Err(io::Error::other(private_address_message(&name, *address)));
             }
         }
         Ok(found.into_iter().map(|address| SocketAddr::new(address, 0)).collect())
     }
 }
 
-fn inside(host: &str, address: IpAddr) -> String {
+fn private_address_message(host: &str, address: IpAddr) -> String {
     format!(
         "{host} leads to {address}, which only this machine or its network reaches, and the server that named it is \
          elsewhere"

@@ -17,18 +17,17 @@ use super::{AuthError, Credential, OAuthRefresh, OAuthTokens};
 use crate::Secret;
 use crate::http::Http;
 
-/// Longest time before its end at which a token is refreshed.
+/// Longest time before its expiry at which a token is refreshed.
 const MAX_MARGIN: Duration = Duration::from_secs(5 * 60);
-/// Share of a token's lifetime, as a divisor, that is the margin of a token that lives shortly.
+/// Divisor of a token's lifetime that gives the margin of a short-lived token.
 const MARGIN_DIVISOR: u32 = 5;
 
-/// The stored tokens of a sign-in, kept fresh.
+/// Stored tokens of a sign-in, refreshed when needed.
 ///
-/// A token is refreshed five minutes before it ends (one that lives less than 25 minutes: in the last fifth of its
-/// lifetime), or when the server has rejected it. However many tasks
-/// and processes need that at once, one refresh is made: the others wait for it and take what it stored. A
-/// refresh that fails changes nothing that is stored. One that has begun goes on when the run that asked for
-/// it is dropped, for its answer may be the only copy of the next refresh token.
+/// A token is refreshed five minutes before its expiry (in the last fifth of its lifetime if that is shorter
+/// than 25 minutes), or when the server has rejected it. Concurrent tasks and processes make one refresh: the
+/// others wait for it and use the stored result. A failed refresh changes no stored data. A started refresh
+/// continues if its run is cancelled, since its response may be the only copy of the next refresh token.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,18 +49,18 @@ struct Inner {
     http: Http,
     clock: Arc<dyn Clock>,
     limit: Duration,
-    /// Keeps the tasks of this process from asking the store all at once.
+    /// Lets one task of this process use the store at a time.
     flight: Mutex<()>,
     unsaved: std::sync::Mutex<Option<Unsaved>>,
-    /// The token that was refreshed last, with its own margin: what is stored does not say when a token began.
+    /// Last refreshed token with its margin, since the store does not record when a token was issued.
     margin: std::sync::Mutex<Option<(Secret, Duration)>>,
 }
 
-/// Fresh tokens that the store did not take.
+/// New tokens that could not be stored.
 #[derive(Clone)]
 struct Unsaved {
     tokens: OAuthTokens,
-    /// The stored access token they take the place of. If the store has another one by now, that is newer.
+    /// Stored access token that they replace. If the store has another one, that is newer.
     instead_of: Secret,
 }
 
@@ -72,12 +71,12 @@ impl fmt::Debug for OAuthSession {
 }
 
 impl OAuthSession {
-    /// The tokens that `store` keeps under the name of `client`.
+    /// Session for the tokens that `store` keeps under the name of `client`.
     pub fn new(client: OAuthClient, store: Arc<dyn CredentialStore>, http: Http) -> Self {
         Self::with(client, store, http, Arc::new(SystemClock), TOKEN_LIMIT)
     }
 
-    /// Creates a session with another clock, and with `limit` for one request to the token endpoint.
+    /// Session with another clock, and with a time limit for requests to the token endpoint.
     pub fn with(
         client: OAuthClient,
         store: Arc<dyn CredentialStore>,
@@ -90,16 +89,16 @@ impl OAuthSession {
         Self { inner: Arc::new(Inner { client, store, http, clock, limit, flight, unsaved, margin }) }
     }
 
-    /// The tokens as they are stored, fresh or not.
+    /// Stored tokens, expired or not.
     ///
     /// # Errors
-    /// [`AuthError::NotSignedIn`], [`AuthError::OtherIssuer`], or what the store says.
+    /// [`AuthError::NotSignedIn`], [`AuthError::OtherIssuer`], or the store's error.
     pub async fn stored(&self) -> Result<OAuthTokens, AuthError> {
         self.inner.stored().await
     }
 
-    /// A token that is good and not `rejected`, from the store or by a refresh, in a task of its own.
-    async fn fresh(&self, rejected: Option<Secret>, cx: &Cx) -> Result<Secret, AuthError> {
+    /// Valid token other than `rejected`, from the store or by a refresh in a separate task.
+    async fn fresh_token(&self, rejected: Option<Secret>, cx: &Cx) -> Result<Secret, AuthError> {
         let (inner, cx) = (self.inner.clone(), cx.clone());
         let refresh = tokio::spawn(async move { inner.refresh(rejected.as_ref(), &cx).await });
         refresh.await.unwrap_or(Err(AuthError::Ending))
@@ -113,11 +112,11 @@ impl TokenSource for OAuthSession {
         if self.inner.is_good(&tokens, None) {
             return Ok(tokens.access);
         }
-        self.fresh(None, cx).await
+        self.fresh_token(None, cx).await
     }
 
     async fn replace(&self, rejected: &Secret, cx: &Cx) -> Result<Option<Secret>, AuthError> {
-        self.fresh(Some(rejected.clone()), cx).await.map(Some)
+        self.fresh_token(Some(rejected.clone()), cx).await.map(Some)
     }
 
     fn serves(&self, host: &str) -> bool {
@@ -127,19 +126,19 @@ impl TokenSource for OAuthSession {
 }
 
 impl Inner {
-    /// Whether tokens can be used for a while.
+    /// Whether the tokens are valid for a while and not rejected.
     fn is_good(&self, tokens: &OAuthTokens, rejected: Option<&Secret>) -> bool {
-        tokens.lasts(self.clock.now(), self.margin(tokens)) && !is(&tokens.access, rejected)
+        tokens.lasts(self.clock.now(), self.margin(tokens)) && !is_same_token(&tokens.access, rejected)
     }
 
     fn margin(&self, tokens: &OAuthTokens) -> Duration {
         match &*self.margin.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some((token, margin)) if is(&tokens.access, Some(token)) => *margin,
+            Some((token, margin)) if is_same_token(&tokens.access, Some(token)) => *margin,
             Some(_) | None => MAX_MARGIN,
         }
     }
 
-    /// Returns the tokens that the store has now, or that it should have.
+    /// Newest tokens: the stored ones, or those that could not be stored.
     async fn stored(&self) -> Result<OAuthTokens, AuthError> {
         let name = || self.client.name.clone();
         let tokens = match self.store.get(&self.client.name).await? {
@@ -152,7 +151,7 @@ impl Inner {
         }
         let mut unsaved = self.unsaved.lock().unwrap_or_else(PoisonError::into_inner);
         match &*unsaved {
-            Some(newer) if is(&tokens.access, Some(&newer.instead_of)) => Ok(newer.tokens.clone()),
+            Some(newer) if is_same_token(&tokens.access, Some(&newer.instead_of)) => Ok(newer.tokens.clone()),
             Some(_) | None => {
                 *unsaved = None;
                 Ok(tokens)
@@ -163,14 +162,14 @@ impl Inner {
     async fn refresh(&self, rejected: Option<&Secret>, cx: &Cx) -> Result<Secret, AuthError> {
         let _flight = self.flight.lock().await;
         let _lock = self.store.lock(&self.client.name).await?;
-        // Whoever held the lock before may have done the work.
+        // The previous holder of the lock may have refreshed the token.
         let tokens = self.stored().await?;
         if self.is_good(&tokens, rejected) {
             return Ok(tokens.access);
         }
         match self.ask(&tokens).await {
             Ok(fresh) => {
-                let unsaved = self.keep(&tokens, &fresh).await;
+                let unsaved = self.store_tokens(&tokens, &fresh).await;
                 let left = fresh.expires_at.and_then(|end| end.duration_since(self.clock.now()).ok());
                 if let Some(lifetime) = left {
                     let margin = MAX_MARGIN.min(lifetime / MARGIN_DIVISOR);
@@ -178,19 +177,20 @@ impl Inner {
                         Some((fresh.access.clone(), margin));
                 }
                 let (provider, expires_in_s) = (self.client.name.clone(), left.map(|left| left.as_secs()));
-                // A listener that fails does not make the token worse.
+                // A failing listener does not affect the token.
                 let _ = cx.emit_with(|| OAuthRefresh { provider, expires_in_s, unsaved }).await;
                 Ok(fresh.access)
             }
             Err(error) => {
-                // A process that knows no locks, or a sign-in meanwhile, may have stored better ones.
+                // Another process without the lock, or a new sign-in, may have stored newer tokens.
                 if let Ok(now) = self.stored().await
                     && self.is_good(&now, rejected)
                 {
                     return Ok(now.access);
                 }
-                // The last minutes of a token are as good as the first.
-                if tokens.lasts(self.clock.now(), Duration::ZERO) && !is(&tokens.access, rejected) {
+                // The refresh failed, but the token is still valid.
+                if tokens.lasts(self.clock.now(), Duration::ZERO) && !is_same_token(&tokens.access, rejected)
+                {
                     return Ok(tokens.access);
                 }
                 Err(error)
@@ -210,9 +210,9 @@ impl Inner {
         endpoint.ask(&Grant::Refresh { tokens, refresh }).await
     }
 
-    /// Stores fresh tokens in place of `old`, and says why not if it fails: then they are kept here, for the
-    /// refresh token that is stored has been used up.
-    async fn keep(&self, old: &OAuthTokens, fresh: &OAuthTokens) -> Option<String> {
+    /// Stores new tokens in place of `old`. If that fails, returns the reason and keeps them in memory, since
+    /// the stored refresh token is used up.
+    async fn store_tokens(&self, old: &OAuthTokens, fresh: &OAuthTokens) -> Option<String> {
         let stored = self.store.put(&self.client.name, &Credential::OAuth(fresh.clone())).await;
         let mut unsaved = self.unsaved.lock().unwrap_or_else(PoisonError::into_inner);
         match stored {
@@ -222,8 +222,10 @@ impl Inner {
             }
             Err(error) => {
                 let instead_of = match &*unsaved {
-                    // The stored token is older still.
-                    Some(before) if is(&before.tokens.access, Some(&old.access)) => before.instead_of.clone(),
+                    // The stored token is older than both.
+                    Some(before) if is_same_token(&before.tokens.access, Some(&old.access)) => {
+                        before.instead_of.clone()
+                    }
                     Some(_) | None => old.access.clone(),
                 };
                 *unsaved = Some(Unsaved { tokens: fresh.clone(), instead_of });
@@ -233,6 +235,6 @@ impl Inner {
     }
 }
 
-fn is(token: &Secret, other: Option<&Secret>) -> bool {
+fn is_same_token(token: &Secret, other: Option<&Secret>) -> bool {
     other.is_some_and(|other| other.expose_secret() == token.expose_secret())
 }

@@ -4,7 +4,7 @@ use zk_core::kernel::Cx;
 use super::AuthError;
 use crate::Secret;
 
-/// Gives the token each request shows, as `Authorization: Bearer …`.
+/// Source of the token for requests, sent as `Authorization: Bearer …`.
 ///
 /// ```
 /// use async_trait::async_trait;
@@ -28,19 +28,19 @@ use crate::Secret;
 /// ```
 #[async_trait]
 pub trait TokenSource: Send + Sync {
-    /// The token to show now.
+    /// Current token.
     ///
     /// # Errors
-    /// [`AuthError`] when there is none.
+    /// [`AuthError`] when there is no token.
     async fn token(&self, cx: &Cx) -> Result<Secret, AuthError>;
 
-    /// Another token in place of `rejected`, which the server answered 401 to; nothing if there is no other.
+    /// Another token in place of `rejected`, to which the server answered 401; `None` if there is none.
     ///
     /// # Errors
-    /// [`AuthError`] when getting one failed.
+    /// [`AuthError`] when a new token cannot be obtained.
     async fn replace(&self, rejected: &Secret, cx: &Cx) -> Result<Option<Secret>, AuthError>;
 
-    /// Whether the token may be shown to `host`. A token that goes to the wrong server is a stolen one.
+    /// Whether the token may be sent to `host`, so that it does not reach a wrong server.
     fn serves(&self, host: &str) -> bool {
         let _ = host;
         true

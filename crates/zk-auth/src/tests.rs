@@ -9,8 +9,12 @@ fn the_challenge_is_the_one_of_the_standard() {
 
 #[test]
 fn texts_are_the_same_only_if_they_are_equal() {
-    assert!(pkce::same("abc", "abc"));
-    assert!(!pkce::same("abc", "abd") && !pkce::same("abc", "ab") && !pkce::same("", "a"));
+    assert!(pkce::equals_constant_time("abc", "abc"));
+    assert!(
+        !pkce::equals_constant_time("abc", "abd")
+            && !pkce::equals_constant_time("abc", "ab")
+            && !pkce::equals_constant_time("", "a")
+    );
 }
 
 #[test]

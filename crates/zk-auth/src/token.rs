@@ -1,4 +1,4 @@
-//! The token endpoint: one request, tokens or a reason.
+//! Requests to a token endpoint.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,26 +14,26 @@ use super::{AuthError, OAuthTokens, jwt};
 use crate::Secret;
 use crate::http::{Http, HttpError, Received, read_some, root_cause};
 
-/// The most bytes of an answer that are read.
+/// Largest response, in bytes.
 const ANSWER: usize = 256 << 10;
-/// The most characters of somebody else's words that are shown.
+/// Most characters of a server's text that are shown.
 const QUOTE: usize = 200;
 
-/// Token endpoint, as one client asks it.
+/// Token endpoint of a client.
 pub(crate) struct TokenEndpoint<'a> {
     pub(crate) client: &'a OAuthClient,
     pub(crate) http: &'a Http,
     pub(crate) limit: Duration,
 }
 
-/// Grant that is given for tokens.
+/// Grant in exchange for tokens.
 pub(crate) enum Grant<'a> {
     Code { code: &'a Secret, verifier: &'a Secret, state: &'a Secret, redirect: &'a str },
     Refresh { tokens: &'a OAuthTokens, refresh: &'a Secret },
 }
 
 impl TokenEndpoint<'_> {
-    /// Asks once.
+    /// Sends one request for tokens.
     pub(crate) async fn ask(&self, grant: &Grant<'_>) -> Result<OAuthTokens, AuthError> {
         let url = self.client.token_url()?;
         let fields = self.fields(grant);
@@ -44,7 +44,7 @@ impl TokenEndpoint<'_> {
         let (status, kind, body) = answer?;
         let body = serde_json::from_slice::<Value>(&body).ok();
         if !status.is_success() {
-            return Err(self.refused(&url, status, body.as_ref(), grant));
+            return Err(self.refusal_error(&url, status, body.as_ref(), grant));
         }
         let malformed = |reason: String| AuthError::Malformed { place: place(&url), reason };
         let Some(Value::Object(answer)) = body else {
@@ -56,7 +56,7 @@ impl TokenEndpoint<'_> {
     fn fields<'a>(&'a self, grant: &Grant<'a>) -> Vec<(&'static str, &'a str)> {
         let mut fields = match &self.client.auth {
             ClientAuth::None => vec![("client_id", self.client.client_id.as_str())],
-            // The header says who it is.
+            // The header contains the client's credentials.
             ClientAuth::Basic(_) => Vec::new(),
             ClientAuth::Post(secret) => {
                 vec![("client_id", self.client.client_id.as_str()), ("client_secret", secret.reveal())]
@@ -69,7 +69,7 @@ impl TokenEndpoint<'_> {
                 fields.push(("code_verifier", verifier.expose_secret()));
                 fields.push(("redirect_uri", redirect));
                 if self.client.token_body == TokenBody::Json {
-                    // Servers that take JSON are not quite standard, and want the state here too.
+                    // Servers with JSON deviate from the standard and expect the state here, too.
                     fields.push(("state", state.expose_secret()));
                 }
             }
@@ -110,7 +110,7 @@ impl TokenEndpoint<'_> {
         let response = request.body(body).send().await.map_err(|error| unavailable(&error))?;
         let status = response.status();
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        let kind = clean(kind.unwrap_or("something without a type"));
+        let kind = sanitise(kind.unwrap_or("something without a type"));
         let mut body = Received::default();
         read_some(response, ANSWER, &mut body).await;
         Ok((status, kind, body.bytes))
@@ -137,7 +137,7 @@ impl TokenEndpoint<'_> {
         };
         Ok(OAuthTokens {
             access: access.into(),
-            // A server that does not rotate refresh tokens does not repeat them either.
+            // Without rotation, the server does not repeat the refresh token.
             refresh: text("refresh_token")
                 .map(Secret::from)
                 .or_else(|| before.and_then(|before| before.refresh.clone())),
@@ -147,17 +147,22 @@ impl TokenEndpoint<'_> {
         })
     }
 
-    /// Returns the error for an answer of an error status: only a server that understood and said no ends a
-    /// sign-in.
-    fn refused(&self, url: &Url, status: StatusCode, body: Option<&Value>, grant: &Grant<'_>) -> AuthError {
+    /// Error for a response with an error status. Only an explicit refusal ends the sign-in.
+    fn refusal_error(
+        &self,
+        url: &Url,
+        status: StatusCode,
+        body: Option<&Value>,
+        grant: &Grant<'_>,
+    ) -> AuthError {
         let text = |field: &str| body.and_then(|body| body.get(field)).and_then(Value::as_str);
         let reason = match (text("error"), text("error_description")) {
             (Some(code), Some(words)) => format!("HTTP {}, {code}: {words}", status.as_u16()),
             (Some(code), None) => format!("HTTP {}, {code}", status.as_u16()),
             (None, _) => format!("HTTP {}", status.as_u16()),
         };
-        // In this order: cutting first could leave half a secret.
-        let reason = clean(&grant.redact(&reason, &self.client.auth));
+        // In this order, since cutting first could leave half of a secret.
+        let reason = sanitise(&grant.redact(&reason, &self.client.auth));
         let place = place(url);
         let busy = matches!(text("error"), Some("temporarily_unavailable" | "slow_down" | "server_error"));
         let understood = matches!(status.as_u16(), 400 | 401 | 403);
@@ -170,7 +175,7 @@ impl TokenEndpoint<'_> {
 }
 
 impl Grant<'_> {
-    /// Some servers quote what they were sent.
+    /// Removes secrets from a text, since some servers quote the request.
     fn redact(&self, text: &str, auth: &ClientAuth) -> String {
         let secrets = match self {
             Self::Code { code, verifier, state, .. } => vec![*code, *verifier, *state],
@@ -186,32 +191,32 @@ impl Grant<'_> {
     }
 }
 
-/// Fields as a form.
+/// Encodes fields as a form.
 fn form(fields: &[(&str, &str)]) -> String {
-    // The one encoder of forms that is in the tree anyway.
+    // Uses the form encoder of the `url` crate.
     Url::parse_with_params("http://form", fields)
         .ok()
         .and_then(|url| url.query().map(str::to_owned))
         .unwrap_or_default()
 }
 
-/// A text as a part of a form, which is how a client's id and secret go into the header (RFC 6749, 2.3.1).
+/// Encodes a text as part of a form, as a client's id and secret in the header have to be (RFC 6749, 2.3.1).
 fn form_text(text: &str) -> String {
     form(&[("", text)]).split_off(1)
 }
 
-/// A length of time; some servers send it as text.
+/// Parses a duration in seconds; some servers send it as text.
 fn seconds(value: &Value) -> Option<Duration> {
     let seconds = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// The server as it may be shown.
+/// Server's address for messages.
 fn place(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// Somebody else's words, short and harmless to show.
-pub(crate) fn clean(text: &str) -> String {
+/// Shortens a foreign text and makes it safe to print.
+pub(crate) fn sanitise(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTE).collect()
 }

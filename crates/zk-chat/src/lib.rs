@@ -12,6 +12,7 @@
 //! | [`ChatSetup`], [`EditorEnv`] | place, settings and environment, as plain values |
 //! | [`ConversationSessions`] | the present session, those that were left, and those to go on with; [`NoSessions`] keeps none |
 //! | [`Interrupts`] | the signals of the process; [`NoInterrupts`] has none |
+//! | [`ProviderAccess`], [`sign_in`] | the providers there are, and what makes one usable; the list to choose from |
 //! | [`UnapprovedProject`] | parts of a project that the person is asked about first |
 //! | [`zk_permission::ModeSwitch`], [`PersonExec`], [`JobRows`] | services and a plugin of the bus: permission mode, the person's own commands, rows of jobs |
 //! | [`session_lines`], [`context_lines`], [`totals`] | lists and sums in lines, as commands print them |
@@ -34,6 +35,7 @@ mod commands;
 mod conversation;
 mod opening;
 mod screen;
+mod sign_in;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -54,19 +56,24 @@ pub use opening::carried::{Carried, CarriedSession};
 pub use opening::error::ChatError;
 pub use opening::factory::{
     ConversationFactory, ConversationHost, ConversationSource, NamedModel, OnShown, OpenedConversation,
-    Reread, UnapprovedProject,
+    Reread, SettingsReport, UnapprovedProject,
 };
 pub use opening::interrupts::{Interruption, Interrupts, NoInterrupts};
 pub use opening::person_exec::PersonExec;
+pub use opening::provider_access::{AccessWay, LocalOffer, PendingSignIn, ProviderAccess, ProviderOffer};
 pub use opening::sessions::{ConversationSessions, LeftSession, NoSessions, UnsavedSession};
 pub use opening::setup::{ChatSetup, ExecutionPlace, ProgramPhrases};
 pub use opening::start::{ChatEnd, ChatStart};
-pub use screen::editor::EditorEnv;
+pub use screen::draft::editor::EditorEnv;
 pub use screen::runtime::Runtime;
+pub use sign_in::sign_in;
 
+use conversation::chat::Chat;
 use conversation::reload;
+use screen::first_start::SignedIn;
+use screen::pending_input::PendingInput;
 use screen::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
-use screen::{inline, plain};
+use screen::{first_start, inline, plain};
 
 /// A conversation on the terminal: on the inline screen, or in lines where those are asked for or the terminal can do no
 /// more. `watch` begins to watch for signals; what it is given puts the terminal back as it was.
@@ -87,28 +94,60 @@ where
     let editor = LineEditor::new(line_history(setup))?;
     let mut kind = setup.screen_kind();
     let mut session = TerminalSession { factory, tty, guard, interrupts, runtime: Runtime::new()?, editor };
+    if let ControlFlow::Break(end) = first_start::run(&mut session)? {
+        return Ok(end);
+    }
     let mut start = ScreenStart::Open(start);
     loop {
         let ended = match kind {
             ScreenKind::Plain => plain::run(&mut session, start)?,
             ScreenKind::Inline | ScreenKind::Full => inline::run(&mut session, start, kind)?,
         };
-        match ended {
+        let reloaded = match ended {
             ScreenExit::End(end) => return Ok(end),
             ScreenExit::Screen { next, chat, pending } => {
                 kind = next;
                 start = ScreenStart::GoOn { chat, pending, said: None };
+                continue;
+            }
+            ScreenExit::SignIn { wanted, chat, pending, kind: shown } => {
+                match first_start::log_in(&mut session, wanted, chat, pending, shown)? {
+                    SignedIn::GoOn(next) => {
+                        (start, kind) = (next, shown);
+                        continue;
+                    }
+                    SignedIn::Reload { factory, chat, pending } => {
+                        reload(&mut session, factory, *chat, pending, shown)?
+                    }
+                }
             }
             ScreenExit::Reload { factory, chat, pending, kind: shown } => {
-                let before = session.factory.clone();
-                start = match reload::open(&mut session, factory, *chat, pending)? {
-                    ControlFlow::Continue(start) => start,
-                    ControlFlow::Break(end) => return Ok(end),
-                };
-                kind = reload::kind(shown, before.setup(), session.factory.setup());
+                reload(&mut session, factory, *chat, pending, shown)?
             }
+        };
+        match reloaded {
+            ControlFlow::Continue((next, shown)) => (start, kind) = (next, shown),
+            ControlFlow::Break(end) => return Ok(end),
         }
     }
+}
+
+/// Opens a conversation anew, and gives how it goes on and on which screen.
+fn reload(
+    session: &mut TerminalSession,
+    factory: Arc<dyn ConversationFactory>,
+    chat: Chat,
+    pending: PendingInput,
+    shown: ScreenKind,
+) -> Result<ControlFlow<ChatEnd, (ScreenStart, ScreenKind)>, ChatError> {
+    let before = session.factory.clone();
+    Ok(match reload::open(session, factory, chat, pending)? {
+        ControlFlow::Continue(start) => {
+            let kind = reload::kind(shown, before.setup(), session.factory.setup());
+            ControlFlow::Continue((start, kind))
+        }
+        ControlFlow::Break(end) => ControlFlow::Break(end),
+    })
 }
 
 /// The file of the lines that were typed before, in a directory that is made where it is absent.

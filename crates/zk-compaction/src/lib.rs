@@ -1,18 +1,18 @@
 //! Context compaction for zk.
 //!
-//! [`Window`] owns the context window: it knows how full it is, decides when less is sent, and keeps what is left out.
-//! What that is, strategies plan ([`WindowStrategy`](zk_core::service::WindowStrategy)). They change what is sent, never
-//! what is stored:
+//! [`Window`] owns the context window: it measures the window's fill, decides when a request must shrink, and
+//! records the messages that are left out. Strategies ([`WindowStrategy`](zk_core::service::WindowStrategy))
+//! plan which messages these are. They change the sent conversation, never the stored one:
 //!
-//! | strategy | when | what is left out |
+//! | strategy | when | content that is left out |
 //! |---|---|---|
-//! | [`Tail`] | the tool results of a conversation exceed a number of bytes | the results of older turns |
-//! | [`ToolPairs`] | the request exceeds the lower threshold | older results, for summaries that were made beforehand |
-//! | [`Summary`] | the conversation is compacted | all but the newest messages, for a summary that a model writes |
-//! | [`Rolling`] | the conversation is compacted | all but the newest messages, for a line each |
-//! | [`Subgoal`] | the conversation is compacted | what does not belong to the present subgoal: results first, then all of it, for a summary |
-//! | [`Focus`] | the conversation is compacted | all but the newest messages, for a part for each thing that was worked on |
-//! | [`Shorten`] | all that does not suffice | older results, then the oldest messages, then the middle of the newest results: until half is left |
+//! | [`Tail`] | the conversation's tool results exceed a number of bytes | the results of older turns |
+//! | [`ToolPairs`] | the request exceeds the lower threshold | older results, replaced by summaries that were made beforehand |
+//! | [`Summary`] | the conversation is compacted | all but the newest messages, replaced by a model's summary |
+//! | [`Rolling`] | the conversation is compacted | all but the newest messages, replaced by one line each |
+//! | [`Subgoal`] | the conversation is compacted | content that does not belong to the current subgoal: first results, then whole messages, replaced by a summary |
+//! | [`Focus`] | the conversation is compacted | all but the newest messages, replaced by one section for each topic |
+//! | [`Shorten`] | the other strategies do not suffice | older results, then the oldest messages, then the middle of the newest results, until half is left |
 //!
 //! # Example
 //!
@@ -24,8 +24,8 @@
 //!
 //! # What this crate must never know
 //!
-//! No provider, no store, no tool. It sees messages and may have the run ask its model, and nothing it does
-//! changes a stored message.
+//! No provider, no store, no tool. It sees messages and may ask the run's model, and never changes a stored
+//! message.
 
 mod plan;
 #[cfg(feature = "settings")]

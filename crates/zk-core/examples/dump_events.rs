@@ -1,4 +1,5 @@
-//! Prints the event catalogue as JSON: what `cargo xtask docs` makes `docs/reference/events.md` of.
+//! Prints the event catalogue as JSON. `cargo xtask docs` generates `docs/reference/events.md` from this
+//! output.
 
 use std::error::Error;
 use std::io::{Write, stdout};

@@ -1,4 +1,4 @@
-//! Prints the JSON Schemas of what zk-core's data is stored and printed as: what `cargo xtask docs` keeps in
+//! Prints the JSON Schemas of the session entries and events. `cargo xtask docs` writes them to
 //! `docs/reference/schemas`.
 
 use std::error::Error;
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One of all events, told apart by `type`.
+/// Schema that accepts any event; the property `type` says which.
 fn events() -> Result<Value, Box<dyn Error>> {
     let (mut one_of, mut types) = (Vec::new(), Map::new());
     for event in catalogue() {

@@ -1,4 +1,4 @@
-//! A bus of one's own: one plugin refuses a tool call, and an observer sees every event.
+//! Uses a bus without an agent: one plugin refuses a tool call, and an observer sees every event.
 
 use std::error::Error;
 use std::io::{Write, stdout};

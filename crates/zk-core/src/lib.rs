@@ -17,9 +17,9 @@
 //!
 //! # What this crate must never know
 //!
-//! No provider, no tool, no file format, no process and no terminal. It reads no environment, opens no file
-//! and no socket, and prints nothing. It knows the kernel alone; the
-//! other crates of zk meet in its registries and events.
+//! No provider, no tool, no file format, no process and no terminal belongs here. This crate reads no
+//! environment, opens no file and no socket, and prints nothing. Its only dependency within zk is the kernel;
+//! the other crates meet in its registries and events.
 
 pub mod events;
 pub mod model;

@@ -1,4 +1,4 @@
-//! Names of execution contexts: where commands run and files are, as a person writes it.
+//! Names of execution contexts, as a person writes them: the place where commands run and files are.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContextName {
-    /// Processes of this machine, as they are.
+    /// Processes of this machine, without a sandbox.
     Process,
     /// Processes of this machine in a sandbox.
     Sandbox,
@@ -27,10 +27,10 @@ pub enum ContextName {
 }
 
 impl ContextName {
-    /// Choices of a context, as a person reads them.
+    /// Forms of a context's name, for error messages.
     pub const CHOICES: &str =
         "\"process\", \"sandbox\", \"docker:IMAGE\", \"remote:unix:PATH\" or \"remote:ssh:HOST\"";
-    /// Regular expression of the same choices.
+    /// Regular expression that matches the same names.
     pub const PATTERN: &str = "^(process|sandbox|docker:.+|remote:unix:/.+|remote:ssh:.+)$";
 }
 
@@ -54,19 +54,19 @@ impl FromStr for ContextName {
 /// Reason why a text names no context.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContextNameError {
-    /// There is no context of this kind.
+    /// The text begins with no known kind of context.
     #[error("use {}", ContextName::CHOICES)]
     Unknown,
-    /// The address of an exec-server is none.
+    /// The text after `remote:` is no address of an exec-server.
     #[error("`{address}` is no address; write unix:PATH with an absolute path")]
     Address {
-        /// The address.
+        /// Address as it was written.
         address: String,
     },
-    /// The host of an exec-server is none.
+    /// The text after `ssh:` names no host.
     #[error("`{host}` is no host; write remote:ssh:HOST or remote:ssh:HOST:/DIRECTORY, in plain letters")]
     Host {
-        /// The host, with its directory.
+        /// Host as it was written, with its directory.
         host: String,
     },
 }
@@ -74,7 +74,7 @@ pub enum ContextNameError {
 /// The path of an address such as `unix:/run/zk.sock`.
 ///
 /// # Errors
-/// [`ContextNameError::Address`] when it is another kind of address, or the path is not absolute.
+/// [`ContextNameError::Address`] when the address is of another kind, or its path is not absolute.
 pub fn socket_path(address: &str) -> Result<PathBuf, ContextNameError> {
     let path = address.strip_prefix("unix:").map(Path::new);
     path.filter(|path| path.is_absolute())
@@ -92,7 +92,8 @@ pub struct SshTarget {
 impl FromStr for SshTarget {
     type Err = ContextNameError;
 
-    /// Reads `HOST` or `HOST:/DIR`. Both reach a shell on the other side, so that only plain letters may be in them.
+    /// Reads `HOST` or `HOST:/DIR`. Only plain characters are allowed, since both parts reach a shell on the
+    /// other host.
     fn from_str(text: &str) -> Result<Self, ContextNameError> {
         let (host, dir) = text.split_once(':').map_or((text, None), |(host, dir)| (host, Some(dir)));
         let plain = |text: &str, more: &[u8]| {

@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-/// Names passed on as they are. Where programs and their toolchains live, how text is shown: nothing that
-/// holds a secret, and nothing that makes a program load or run something (`LD_*`, `BASH_ENV`, `GIT_*`,
-/// `PAGER` …).
+/// Variables that every child gets unchanged: search paths, locations of toolchains, locale and display
+/// settings. Variables that hold secrets, or that make a program load or run code (`LD_*`, `BASH_ENV`,
+/// `GIT_*`, `PAGER` …), are left out.
 const PASSED_ON: &[&str] = &[
     "CARGO_HOME",
     "COLORTERM",
@@ -46,7 +46,8 @@ const PASSED_ON: &[&str] = &[
     "XDG_RUNTIME_DIR",
 ];
 
-/// Names of registries, passed on unless something in an address may be a password or a token.
+/// Variables with addresses of package registries, passed on unless an address may contain a password or a
+/// token.
 const REGISTRIES: &[&str] = &[
     "GOPROXY",
     "GOSUMDB",
@@ -61,15 +62,15 @@ const REGISTRIES: &[&str] = &[
     "npm_config_registry",
 ];
 
-/// Letters and digits from which on a part of a path may be a token.
+/// Length, in letters and digits, from which a path segment may be a token.
 const MIN_TOKEN_CHARS: usize = 20;
-/// Digits from which on a part of a path with dashes in it may be a token; fewer are in the names of versions.
+/// Digits from which a path segment with dashes may be a token; version names have fewer.
 const MIN_TOKEN_DIGITS: usize = 3;
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The variables every child process sees: what the host's environment has of an allow-list, and what the
-/// host grants beside it.
+/// Variables that every child process gets: an allow-listed part of the host's environment, and variables
+/// that the host grants.
 ///
 /// ```
 /// use zk_exec::Environment;
@@ -84,7 +85,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Takes the variables of `parent`, normally the host's own environment, that children may see.
+    /// Keeps the variables of `parent`, normally the host's own environment, that are on the allow-list.
     pub fn filtered<K, V>(parent: impl IntoIterator<Item = (K, V)>) -> Self
     where
         K: Into<OsString>,
@@ -100,7 +101,8 @@ impl Environment {
         Self { vars }
     }
 
-    /// All of `parent`, secrets too: for [`ProcessExec::inheriting`](crate::ProcessExec::inheriting).
+    /// Keeps all variables of `parent`, secrets too: for
+    /// [`ProcessExec::inheriting`](crate::ProcessExec::inheriting).
     pub fn whole<K, V>(parent: impl IntoIterator<Item = (K, V)>) -> Self
     where
         K: Into<OsString>,
@@ -109,28 +111,28 @@ impl Environment {
         Self { vars: parent.into_iter().map(|(name, value)| (name.into(), value.into())).collect() }
     }
 
-    /// Adds this variable for every child.
+    /// Sets this variable for every child.
     #[must_use]
     pub fn grant(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.vars.insert(name.into(), value.into());
         self
     }
 
-    /// Leaves this variable out.
+    /// Removes this variable.
     #[must_use]
     pub fn without(mut self, name: impl AsRef<OsStr>) -> Self {
         self.vars.remove(name.as_ref());
         self
     }
 
-    /// The variables, by name.
+    /// Iterates over the variables, sorted by name.
     pub fn vars(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.vars.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 }
 
-/// The entries of a `PATH` that name the same place wherever a command works; the usual ones without any. An
-/// empty entry, `.` and others would run programs of the project under the names of the system's.
+/// Keeps the absolute entries of a `PATH`; without any, gives the system's usual directories. An empty entry,
+/// `.` and other relative entries would run programs of the project in place of the system's.
 fn absolute_entries(path: &OsStr) -> OsString {
     let entries = std::env::split_paths(path).filter(|entry| entry.is_absolute());
     match std::env::join_paths(entries) {
@@ -144,8 +146,8 @@ fn is_passed_on(name: &OsStr, value: &OsStr) -> bool {
     name.to_str().is_some_and(|name| PASSED_ON.contains(&name) || (REGISTRIES.contains(&name) && is_open()))
 }
 
-/// Whether the addresses of a registry, with blanks, commas or bars between them, consist of scheme, host, port and a plain
-/// path without what looks like a token.
+/// Whether registry addresses, separated by blanks, commas or bars, consist of scheme, host, port and a path
+/// without anything that looks like a token.
 pub(crate) fn holds_no_secret(addresses: &str) -> bool {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-._~+/".contains(char);
     let is_open = |address: &str| match address.split_once("://") {

@@ -10,8 +10,8 @@ use zk_core::service::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, 
 
 /// The `dyn HostFiles` of this machine.
 ///
-/// A file is looked at through a handle that opens nothing, then opened without waiting, and looked at again:
-/// a pipe, a device or a file of somebody else that is put there in between is refused too.
+/// A file is checked through a handle opened with `O_PATH`, then opened without blocking, and checked again:
+/// a pipe, a device or a file of another user that replaces it in between is refused too.
 ///
 /// ```
 /// use zk_core::service::{HostFileError, HostFiles, HostRead};
@@ -36,7 +36,7 @@ impl LocalHostFiles {
         Self::default()
     }
 
-    /// Trusts files of this user too, such as the one who started this process with `sudo`.
+    /// Trusts files of this user too, such as the user who started this process with `sudo`.
     #[must_use]
     pub fn trusting(mut self, uid: u32) -> Self {
         self.also_trusted.push(uid);
@@ -84,7 +84,7 @@ impl HostFiles for LocalHostFiles {
     }
 }
 
-/// Reads an opened regular file, keeping at most the limit and one byte in memory.
+/// Reads an opened regular file into memory, at most one byte more than the limit.
 pub(crate) fn read_limited(file: File, how: &HostRead) -> Result<HostFile, HostFileError> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(how.max_bytes).unwrap_or(u64::MAX).saturating_add(1);
@@ -99,7 +99,7 @@ pub(crate) fn read_limited(file: File, how: &HostRead) -> Result<HostFile, HostF
     }
 }
 
-/// Kind of a file that is not regular; nothing for a regular one.
+/// Name of a file kind that is not regular; `None` for a regular file.
 pub(crate) fn other_than_regular(kind: FileType) -> Option<&'static str> {
     match kind {
         FileType::RegularFile => None,
@@ -117,23 +117,23 @@ fn open(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, HostFileE
     openat(dir, path, flags, Mode::empty()).map_err(explain)
 }
 
-/// Opens what a handle stands for, so that nothing can be put in its place; by name where that is not possible.
+/// Opens the file that a handle refers to, so that it cannot be swapped; by name where that is not possible.
 fn reopen(handle: &OwnedFd, path: &Path) -> Result<OwnedFd, HostFileError> {
-    match open(CWD, &link_to(handle), OFlags::RDONLY) {
+    match open(CWD, &proc_path(handle), OFlags::RDONLY) {
         Err(HostFileError::Missing) => open(CWD, path, OFlags::RDONLY),
         done => done,
     }
 }
 
-fn link_to(file: &OwnedFd) -> PathBuf {
+fn proc_path(file: &OwnedFd) -> PathBuf {
     use std::os::fd::AsRawFd;
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Checks that an opened file lies in a directory, whatever links its path went through.
+/// Checks that an opened file lies in a directory, after all links of its path were followed.
 fn check_place(file: &OwnedFd, path: &Path, directory: &Path) -> Result<(), HostFileError> {
     let place =
-        std::fs::read_link(link_to(file)).or_else(|_| path.canonicalize()).map_err(HostFileError::Io)?;
+        std::fs::read_link(proc_path(file)).or_else(|_| path.canonicalize()).map_err(HostFileError::Io)?;
     let fence = directory.canonicalize().map_err(HostFileError::Io)?;
     if place.starts_with(&fence) { Ok(()) } else { Err(HostFileError::Outside { directory: fence }) }
 }

@@ -1,23 +1,23 @@
 //! Running commands and reaching files for zk's tools: the one spawn function and the one file service.
 //!
-//! | part | what it is |
+//! | part | purpose |
 //! |---|---|
-//! | [`ProcessExec`] | the `dyn Exec` of this machine: cleared environment, own process group, nothing left behind |
+//! | [`ProcessExec`] | the `dyn Exec` of this machine: cleared environment, own process group, no process left behind |
 //! | [`Supervision`] | the process that ends all commands when the program dies, however it dies |
 //! | [`SandboxExec`] | the `dyn Exec` of this machine inside namespaces, Landlock and seccomp |
-//! | [`ReadSandbox`] | the sandbox of calls that run unasked because they only read, for as long as it stands |
-//! | [`DockerExec`] | the `dyn Exec` of a container, over the interface of its engine |
-//! | [`ExecServer`], [`Remote`] | commands and files behind a socket, and the way to them |
-//! | [`SshTunnel`] | the way to those of another host |
-//! | [`ContextName`] | the name of a place where commands run, as a person writes it |
-//! | [`OverlaidFiles`] | files somewhere else, with one directory of this machine among them |
-//! | [`Limits`] | how much memory, how many processes and how much output a command may have |
-//! | [`Environment`] | which variables a child process may see |
-//! | [`git_read_variables`] | those by which a git that only reads starts nothing of the repository's |
-//! | [`WorkspaceFiles`] | the `dyn Files` of this machine: resolved, contained, safe against links swapped in |
-//! | [`LocalStateFiles`] | the `dyn StateFiles` of this machine: what zk writes for a person, private, whole, locked with a deadline |
-//! | [`LocalHostFiles`] | the `dyn HostFiles` of this machine: what zk reads for itself, never blocking, size and owner checked |
-//! | [`LocalPlugin`] | serves them, and ends every command when it is closed |
+//! | [`ReadSandbox`] | the sandbox of read-only calls that run without approval |
+//! | [`DockerExec`] | the `dyn Exec` of a container, over the engine's HTTP interface |
+//! | [`ExecServer`], [`Remote`] | server and client of commands and files over a socket |
+//! | [`SshTunnel`] | connection to the exec-server of another host |
+//! | [`ContextName`] | name of an execution context, as a person writes it |
+//! | [`OverlaidFiles`] | remote files, with one directory of this machine among them |
+//! | [`Limits`] | memory, processes and output that a command may use |
+//! | [`Environment`] | variables that a child process gets |
+//! | [`git_read_variables`] | variables that keep a read-only git from starting programs of the repository |
+//! | [`WorkspaceFiles`] | the `dyn Files` of this machine: resolved, contained, safe against swapped links |
+//! | [`LocalStateFiles`] | the `dyn StateFiles` of this machine: zk's own state, private, written atomically, locked with a deadline |
+//! | [`LocalHostFiles`] | the `dyn HostFiles` of this machine: files that zk reads for itself, never blocking, size and owner checked |
+//! | [`LocalPlugin`] | provides these services, and ends every command when it is closed |
 //!
 //! # Example
 //!

@@ -3,12 +3,12 @@ use zk_core::service::{Denial, DeniedAct, Exec, ExecError, ExecRequest, Process}
 
 use crate::wire::{put_len, take_len};
 
-/// Limits of one command, with everything it starts; a `None` sets no limit.
+/// Resource limits of one command with all its descendants; `None` sets no limit.
 ///
 /// | limit | where it is enforced |
 /// |---|---|
-/// | memory, processes | by a cgroup of the second version where this user may make one; else the process above the command looks 20 times a second and kills all of it, and no single process allocates more than the memory |
-/// | output | where it is read: the command is killed |
+/// | memory, processes | by a cgroup v2 where this user may make one; otherwise the supervising process checks 20 times a second and kills the whole tree, and `RLIMIT_DATA` bounds each process to the memory |
+/// | output | by the reader of the output, which kills the command |
 ///
 /// Without a supervisor and a cgroup the memory of each single process is limited, and the number of processes is not.
 ///
@@ -25,19 +25,19 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Processes and threads at a time.
     pub processes: Option<u32>,
-    /// Bytes that it may print.
+    /// Bytes of output, standard error included.
     pub output: Option<u64>,
 }
 
-/// Commands whose limits are tightened one by one: what an exec-server serves.
+/// Executor whose callers may set tighter limits for one command; the interface that an exec-server uses.
 #[async_trait]
 pub trait BoundedExec: Exec {
-    /// Starts a command as [`Exec::spawn`] does, within these limits and those of this context.
+    /// Starts a command as [`Exec::spawn`] does, within these limits and the executor's own.
     async fn spawn_within(&self, request: ExecRequest, limits: Limits)
     -> Result<Box<dyn Process>, ExecError>;
 }
 
-/// A limit that a command went over.
+/// Limit that a command exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exceeded {
     Memory,
@@ -65,7 +65,7 @@ impl Exceeded {
 }
 
 impl Limits {
-    /// The lower one of each.
+    /// Combines two sets of limits: the lower value of each.
     pub(crate) fn within(self, other: Self) -> Self {
         fn lower<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
             match (one, other) {
@@ -80,9 +80,9 @@ impl Limits {
         }
     }
 
-    /// Names a limit that was set and that nothing but this program enforces, by counting while the command
-    /// runs: without it each process has the memory that it may have, but nobody counts what a command
-    /// prints, nor what it starts.
+    /// Names a limit that only this program enforces, by checks while the command runs; `None` if there is
+    /// none. Without these checks each process has its own memory bound, but output and the number of
+    /// processes are unbounded.
     pub(crate) fn watched_limit(self) -> Option<&'static str> {
         match self {
             Self { processes: Some(_), .. } => Some("processes"),
@@ -91,7 +91,7 @@ impl Limits {
         }
     }
 
-    /// The limits without those that something else enforces.
+    /// Removes the limits that a cgroup already enforces.
     pub(crate) fn without(self, by_cgroup: Self) -> Self {
         Self {
             memory: self.memory.filter(|_| by_cgroup.memory.is_none()),
@@ -109,7 +109,7 @@ impl Limits {
         Denial { act: DeniedAct::Exceed, target, reason: "of one command".into() }
     }
 
-    /// The end of what a failed command printed tells that it got no more memory.
+    /// Recognises from the last output of a failed command that it ran out of memory.
     pub(crate) fn in_output(self, output: &str) -> Option<Exceeded> {
         const NO_MEMORY: [&str; 9] = [
             "annot allocate",
@@ -126,13 +126,13 @@ impl Limits {
         says_so.then_some(Exceeded::Memory)
     }
 
-    /// Encodes what the process above a command enforces.
+    /// Encodes the limits that the supervising process enforces.
     pub(crate) fn encode(self, out: &mut Vec<u8>) {
         put_len(out, self.memory.map_or(0, |bytes| usize::try_from(bytes.max(1)).unwrap_or(usize::MAX)));
         put_len(out, self.processes.map_or(0, |most| usize::try_from(most.max(1)).unwrap_or(usize::MAX)));
     }
 
-    /// Decodes what [`Limits::encode`] made.
+    /// Decodes the result of [`Limits::encode`].
     pub(crate) fn decode(from: &mut &[u8]) -> Option<Self> {
         let memory = take_len(from)? as u64;
         let processes = u32::try_from(take_len(from)?).ok()?;

@@ -9,7 +9,7 @@ use zk_core::service::{
     WalkOptions, WalkReport, WriteReceipt,
 };
 
-/// Files that are somewhere else, but for one directory of this machine: where the results of a session are.
+/// Files of another machine, except for one local directory: the results of a session.
 #[derive(Clone)]
 pub struct OverlaidFiles {
     below: Arc<dyn Files>,
@@ -24,13 +24,13 @@ impl std::fmt::Debug for OverlaidFiles {
 }
 
 impl OverlaidFiles {
-    /// Reaches paths in `directory`, absolute and canonical, through `local`, all others through `below`.
+    /// Sends paths in `directory`, absolute and canonical, to `local` and all others to `below`.
     #[must_use]
     pub fn new(below: Arc<dyn Files>, local: Arc<dyn Files>, directory: impl Into<PathBuf>) -> Self {
         Self { below, local, directory: directory.into() }
     }
 
-    fn at(&self, path: &Path) -> &dyn Files {
+    fn files_for(&self, path: &Path) -> &dyn Files {
         if path.starts_with(&self.directory) { &*self.local } else { &*self.below }
     }
 }
@@ -42,9 +42,9 @@ impl Files for OverlaidFiles {
 
     fn resolve(&self, cwd: &Path, path: &str) -> Result<Resolved, PathError> {
         let written = Path::new(path.trim_start_matches('@'));
-        let resolved = self.at(written).resolve(cwd, path)?;
+        let resolved = self.files_for(written).resolve(cwd, path)?;
         if written.starts_with(&self.directory) && !resolved.path.starts_with(&self.directory) {
-            // The path would be somebody else's file of that name.
+            // The path would be a file of that name on the other machine.
             let roots = self.directory.display().to_string();
             return Err(PathError::Outside { path: path.to_owned(), roots });
         }
@@ -52,15 +52,15 @@ impl Files for OverlaidFiles {
     }
 
     fn open(&self, at: &Resolved, range: Option<Range<u64>>) -> Result<Box<dyn Read + Send>, PathError> {
-        self.at(&at.path).open(at, range)
+        self.files_for(&at.path).open(at, range)
     }
 
     fn stat(&self, at: &Resolved) -> Result<FileStat, PathError> {
-        self.at(&at.path).stat(at)
+        self.files_for(&at.path).stat(at)
     }
 
     fn list(&self, at: &Resolved) -> Result<Vec<(String, FileStat)>, PathError> {
-        self.at(&at.path).list(at)
+        self.files_for(&at.path).list(at)
     }
 
     fn walk(
@@ -69,7 +69,7 @@ impl Files for OverlaidFiles {
         options: &WalkOptions,
         visit: &mut dyn FnMut(WalkEntry) -> ControlFlow<()>,
     ) -> Result<WalkReport, PathError> {
-        self.at(&from.path).walk(from, options, visit)
+        self.files_for(&from.path).walk(from, options, visit)
     }
 
     fn search(
@@ -78,14 +78,14 @@ impl Files for OverlaidFiles {
         query: &SearchQuery,
         stop: &CancellationToken,
     ) -> Result<SearchFound, PathError> {
-        self.at(&from.path).search(from, query, stop)
+        self.files_for(&from.path).search(from, query, stop)
     }
 
     fn watch(&self, at: &Resolved, changed: OnChange) -> Result<Box<dyn FileWatch>, PathError> {
-        self.at(&at.path).watch(at, changed)
+        self.files_for(&at.path).watch(at, changed)
     }
 
     fn write(&self, at: &Resolved, bytes: &[u8]) -> Result<WriteReceipt, PathError> {
-        self.at(&at.path).write(at, bytes)
+        self.files_for(&at.path).write(at, bytes)
     }
 }

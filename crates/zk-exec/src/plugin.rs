@@ -8,8 +8,9 @@ use crate::{
     BoundedExec, Environment, LocalHostFiles, ProcessExec, SandboxExec, Supervision, WorkspaceFiles,
 };
 
-/// Serves `dyn Exec`, `dyn Files` and `dyn HostFiles` of this machine, and ends what commands left running when its scope
-/// closes. In a sandbox also [`ReadExec`]: the same one, where git starts nothing of a repository that it reads.
+/// Provides `dyn Exec`, `dyn Files` and `dyn HostFiles` of this machine, and ends background processes of
+/// commands when its scope closes. With a sandbox it also provides [`ReadExec`]: the same executor, in which
+/// git starts no program of the repository that it reads.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
@@ -32,23 +33,23 @@ pub struct LocalPlugin {
     host_files: Arc<LocalHostFiles>,
 }
 
-/// Executor of local commands, kept so that a shutdown can kill what they left running.
+/// Executor of local commands, kept so that a shutdown can kill background processes.
 #[derive(Clone, Debug)]
 pub enum LocalExec {
-    /// Processes as they are.
+    /// Commands without a sandbox.
     Process(Arc<ProcessExec>),
-    /// Processes in a sandbox.
+    /// Commands in a sandbox.
     Sandbox(Arc<SandboxExec>),
 }
 
 impl LocalExec {
-    /// Returns the runner as a service.
+    /// Returns the executor as a service.
     #[must_use]
     pub fn exec(&self) -> Arc<dyn Exec> {
         self.bounded()
     }
 
-    /// Returns the runner for an exec-server, whose clients may tighten the limits.
+    /// Returns the executor for an exec-server, whose clients may tighten the limits.
     #[must_use]
     pub fn bounded(&self) -> Arc<dyn BoundedExec> {
         match self {
@@ -57,7 +58,7 @@ impl LocalExec {
         }
     }
 
-    /// Ends what commands left running, and waits until it has ended.
+    /// Ends all background processes of commands, and waits until they have ended.
     pub async fn close(&self) {
         match self {
             Self::Process(exec) => exec.close().await,
@@ -67,7 +68,7 @@ impl LocalExec {
 }
 
 impl LocalPlugin {
-    /// Commands run with `environment`, files are reached through `paths`.
+    /// Plugin whose commands run with `environment` and whose files are reached through `paths`.
     #[must_use]
     pub fn new(environment: Environment, paths: WorkspaceFiles) -> Self {
         Self {
@@ -78,28 +79,28 @@ impl LocalPlugin {
         }
     }
 
-    /// Commands run below a supervisor process.
+    /// Runs commands below a supervisor process.
     #[must_use]
     pub fn supervised(self, supervision: Supervision) -> Self {
         let exec = ProcessExec::supervised(self.environment.clone(), supervision);
         self.running(exec)
     }
 
-    /// Commands are run by `exec`.
+    /// Runs commands with `exec`.
     #[must_use]
     pub fn running(mut self, exec: ProcessExec) -> Self {
         self.exec = LocalExec::Process(Arc::new(exec));
         self
     }
 
-    /// Commands run in a sandbox.
+    /// Runs commands in a sandbox.
     #[must_use]
     pub fn sandboxed(mut self, exec: impl Into<Arc<SandboxExec>>) -> Self {
         self.exec = LocalExec::Sandbox(exec.into());
         self
     }
 
-    /// Sends the reads that zk does for itself through `files`.
+    /// Reads zk's own files through `files`.
     #[must_use]
     pub fn host_files(mut self, files: LocalHostFiles) -> Self {
         self.host_files = Arc::new(files);

@@ -24,27 +24,27 @@ pub struct LimitSettings {
     /// Output of a command, in MB.
     #[schemars(range(min = 1))]
     pub output_mb: Option<u32>,
-    /// Time of a command, also of one in the background, in seconds.
+    /// Longest run of a command, also in the background, in seconds.
     #[schemars(range(min = 1))]
     pub seconds: Option<u32>,
 }
 
 impl LimitSettings {
-    /// Memory, processes and output.
+    /// Limits of memory, processes and output; the time limit is in [`LimitSettings::time`].
     #[must_use]
     pub fn limits(&self) -> Limits {
         let bytes = |size: Option<u32>| size.map(|mebibytes| u64::from(mebibytes) << 20);
         Limits { memory: bytes(self.memory_mb), processes: self.processes, output: bytes(self.output_mb) }
     }
 
-    /// Time of a command.
+    /// Time limit of a command.
     #[must_use]
     pub fn time(&self) -> Option<Duration> {
         self.seconds.map(|seconds| Duration::from_secs(seconds.into()))
     }
 }
 
-/// Places and hosts that commands in the sandbox may reach beside the usual ones.
+/// Settings of the sandbox: further directories and hosts that commands may reach.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(extend("x-guarded" = true, "x-by-projects" = false))]
@@ -55,13 +55,13 @@ pub struct SandboxSettings {
         "x-expected" = "a list of paths that begin with / or ~/, such as [\"~/.cache/pip\"]"
     ))]
     pub writable: Vec<String>,
-    /// Files and directories that commands see nothing of, in every context.
+    /// Files and directories that are hidden from commands, in every context.
     #[schemars(inner(regex(pattern = "^(/|~/)")))]
     #[schemars(extend(
         "x-expected" = "a list of paths that begin with / or ~/, such as [\"~/.cache/pip\"]"
     ))]
     pub hidden: Vec<String>,
-    /// Hosts that commands reach without being asked about.
+    /// Hosts that commands reach without approval.
     #[schemars(with = "NetworkText", extend(
         "x-expected" = "`none`, `loopback` or `all` or a list of hosts, such as [\"crates.io\", \"*.npmjs.org\"]"
     ))]
@@ -72,7 +72,7 @@ pub struct SandboxSettings {
 }
 
 impl SandboxSettings {
-    /// `policy` with what is set; `home` stands for `~`.
+    /// Applies the settings to `policy`; `home` stands for `~`.
     #[cfg(feature = "sandbox")]
     #[must_use]
     pub fn policy(&self, policy: SandboxPolicy, home: Option<&Path>) -> SandboxPolicy {
@@ -92,13 +92,14 @@ impl SandboxSettings {
         }
     }
 
-    /// Files and directories that commands see nothing of; `home` stands for `~`.
+    /// Files and directories that are hidden from commands; `home` stands for `~`.
     #[must_use]
     pub fn hidden_paths(&self, home: Option<&Path>) -> Vec<PathBuf> {
         self.hidden.iter().filter_map(|path| at_home(path, home)).collect()
     }
 
-    /// Bounds of commands in the sandbox for the model, in one line. `grants` says whether single commands can be let connect.
+    /// Describes the sandbox to the model, in one line. `grants` says whether single commands can be given
+    /// network access.
     #[must_use]
     pub fn describe(&self, grants: bool) -> String {
         let network = match &self.network {
@@ -119,7 +120,7 @@ impl SandboxSettings {
     }
 }
 
-/// A path of the settings, which may begin with `~/`; nothing where that is and nobody knows `home`.
+/// Expands a path of the settings that may begin with `~/`; `None` if it does and `home` is unknown.
 #[must_use]
 pub fn at_home(path: &str, home: Option<&Path>) -> Option<PathBuf> {
     match path.strip_prefix("~/") {
@@ -128,22 +129,22 @@ pub fn at_home(path: &str, home: Option<&Path>) -> Option<PathBuf> {
     }
 }
 
-/// Hosts that commands reach.
+/// Network access of commands in the sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "NetworkText")]
 pub enum NetworkSetting {
-    /// None.
+    /// No connections.
     #[default]
     None,
-    /// Other commands in the sandbox.
+    /// Connections among commands in the sandbox.
     Loopback,
-    /// All.
+    /// All connections.
     All,
-    /// Hosts of these names; each is a rule of [`HostRules`].
+    /// Connections to these hosts; each is a rule of [`HostRules`].
     Hosts(Vec<String>),
 }
 
-/// Value of `network` as it is written.
+/// Value of `network` in the settings file.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum NetworkText {
@@ -176,7 +177,7 @@ impl TryFrom<NetworkText> for NetworkSetting {
     }
 }
 
-/// Containers that commands run in.
+/// Settings of the context `docker`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(extend("x-guarded" = true, "x-by-projects" = false))]

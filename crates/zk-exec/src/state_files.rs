@@ -9,17 +9,17 @@ use zk_core::service::{HostFiles, HostRead, StateFileError, StateFiles, StateLoc
 
 use crate::LocalHostFiles;
 
-/// Time that a lock is waited for: a write takes milliseconds.
+/// Longest wait for a lock; a write takes milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 /// Pause between two attempts at a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// Mode bits that let others write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Bits of a mode by which anybody but the owner can use a file.
+/// Mode bits that let anybody but the owner use a file.
 const FOR_OTHERS: u32 = 0o077;
 
-/// The `dyn StateFiles` of this machine. A lock is a file beside the one it is for, `NAME.lock`.
+/// The `dyn StateFiles` of this machine. Each file is locked through a second file beside it, `NAME.lock`.
 ///
 /// ```
 /// use zk_core::service::StateFiles;
@@ -46,23 +46,24 @@ impl LocalStateFiles {
         Self { host, follows_links: false }
     }
 
-    /// Allows reads of what a link in the place of a file leads to, as managers of configuration files put
-    /// there.
+    /// Allows reads through a symbolic link in place of a file, since managers of configuration files make
+    /// such links.
     #[must_use]
     pub fn follow_links(self) -> Self {
         Self { follows_links: true, ..self }
     }
 
-    /// Makes a directory, with those above it, that its owner alone can use. One that is there stays as it is.
+    /// Makes a directory that only its owner can use, with missing parents. An existing directory keeps its
+    /// mode.
     ///
     /// # Errors
-    /// When the system does not make it.
+    /// The system's error when the directory cannot be made.
     pub fn make_private_dir(dir: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)
     }
 }
 
-/// Tries until it is locked, or [`LOCK_WAIT`] is over: then the time that went by.
+/// Retries a lock for up to [`LOCK_WAIT`]; the inner error is the time that was waited.
 fn wait_for(mut attempt: impl FnMut() -> Result<(), TryLockError>) -> io::Result<Result<(), Duration>> {
     let start = Instant::now();
     loop {
@@ -75,7 +76,7 @@ fn wait_for(mut attempt: impl FnMut() -> Result<(), TryLockError>) -> io::Result
     }
 }
 
-/// Options for a file that its owner alone can use, and that is no link and no pipe.
+/// Options to open or make a file that only its owner can use; links and pipes are refused.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -111,7 +112,7 @@ impl StateFiles for LocalStateFiles {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".new-{}", std::process::id()));
         let new = path.with_file_name(name);
-        // One that a process of this id left behind.
+        // An earlier process with the same id may have left this file behind.
         let _ = std::fs::remove_file(&new);
         let written = put(&new, bytes, path, dir);
         if written.is_err() {
@@ -129,7 +130,7 @@ impl StateFiles for LocalStateFiles {
         if !found.is_file() {
             return Err(failed(io::Error::other("it is not a regular file")));
         }
-        // A file that was copied or restored may still let others in.
+        // A file that was copied or restored may have a mode that lets other users in.
         if found.mode() & FOR_OTHERS != 0 {
             file.set_permissions(Permissions::from_mode(0o600)).map_err(failed)?;
         }
@@ -153,7 +154,7 @@ impl StateFiles for LocalStateFiles {
 #[expect(clippy::disallowed_methods, reason = "the one writer of files of state")]
 fn put(new: &Path, bytes: &[u8], path: &Path, dir: &Path) -> io::Result<()> {
     let mut file = private().create_new(true).open(new)?;
-    // Whatever the mask of the process leaves of it.
+    // Overrides the process's umask.
     file.set_permissions(Permissions::from_mode(0o600))?;
     file.write_all(bytes)?;
     file.sync_all()?;

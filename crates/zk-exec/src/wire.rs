@@ -1,4 +1,4 @@
-//! Texts and numbers as they are sent between zk and the processes it starts from itself.
+//! Encoding of texts and numbers between zk and its own helper processes.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -8,7 +8,7 @@ pub(crate) fn put_len(out: &mut Vec<u8>, len: usize) {
     out.extend_from_slice(&(len as u64).to_le_bytes());
 }
 
-/// A text with its length before it, as eight bytes.
+/// Appends a text with its length in bytes before it, as eight bytes.
 pub(crate) fn put(out: &mut Vec<u8>, text: impl AsRef<OsStr>) {
     let bytes = text.as_ref().as_bytes();
     put_len(out, bytes.len());

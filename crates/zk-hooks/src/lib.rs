@@ -1,8 +1,8 @@
-//! Hooks outside of the process: a program, in any language, that takes part in events of zk as JSON lines.
+//! Hooks outside of the process: programs, in any language, that handle events of zk as JSON lines.
 //!
-//! A [`Bridge`] is a plugin. It starts its program with the `Exec` service when the first event is there for it, writes
-//! each event it was given as one line to standard input, and reads replies from standard output. The program ends with
-//! the plugin's scope.
+//! A [`Bridge`] is a plugin. It starts its program with the `Exec` service for the first event, writes each
+//! event as one line to the program's standard input, and reads replies from its standard output. The program
+//! is ended with the plugin's scope.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,26 +30,28 @@
 //! → {"id":3,"event":"tool:after","reply":false,"run":"r1","data":…}
 //! ```
 //!
-//! The first line is `bridge:hello` with the version of all this. `data` is the event as the
-//! [reference](https://github.com/zk-agent/zk/blob/main/docs/reference/events.md) has it. Where `reply` is true the
-//! program answers with the same `id`, in any order: a reply, `null` for none, or `{"id":1,"error":"why"}`. Other lines
-//! need no answer. What the program prints to standard error is quoted when it fails.
+//! The first line is `bridge:hello` with the version of this protocol. `data` is the event as described in
+//! the [reference](https://github.com/zk-agent/zk/blob/main/docs/reference/events.md). If `reply` is true,
+//! the program answers with the same `id`, in any order: a reply, `null` for none, or
+//! `{"id":1,"error":"why"}`. Other lines need no answer. The program's standard error is quoted in messages
+//! about its failure.
 //!
 //! # When it fails
 //!
-//! An error, no reply in time, an end, a closed pipe, a line that is no reply, or one above 1 MB: the handler fails, and
-//! the event decides what becomes of that. A gate refuses the call. A program that broke the protocol or ended is not
-//! started again before the plugin is: it may have forgotten what it had refused. One that only watches can neither slow
-//! nor stop anything: what it does not read in time is left out, and `bridge:lost` says how much.
+//! The handler fails after an error, a time-out, the program's end, a closed pipe, an invalid line, or a line
+//! above 1 MB; the event's contract decides what follows. A gate refuses the call. A program that broke the
+//! protocol or ended is only started again with the plugin, since it may have lost the state behind its
+//! refusals. A program that only observes can neither slow nor stop a run: events that it does not read in
+//! time are dropped, and `bridge:lost` reports their number.
 //!
 //! # Commands as hooks
 //!
-//! [`CommandHooks`] is a plugin of its own: it runs a command for each event, as the `hooks` of settings name them, with
-//! the JSON and the exit codes of Claude Code.
+//! [`CommandHooks`] is another plugin: it runs a command for each event, as configured in the `hooks` of
+//! settings, with the JSON and the exit codes of Claude Code.
 //!
 //! # What this crate must never know
 //!
-//! The places of settings, what of them is trusted, and what a terminal is: a host hands all of that in.
+//! The location of settings, their trust, and terminals: the host passes all of that in.
 
 mod bridge;
 mod command;

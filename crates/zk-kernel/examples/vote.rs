@@ -1,4 +1,5 @@
-//! A bus of one's own: an event whose handlers may object, a plugin that does, and an observer of every event.
+//! Uses a bus without an agent: an event whose handlers may object, a plugin that does, and an observer of
+//! every event.
 
 use std::error::Error;
 use std::io::{Write, stdout};

@@ -11,16 +11,16 @@ use super::{Cx, HookError, OnError, Origin, Registration, Scope, Source};
 use crate::emit::table::Table;
 use crate::failure::report::Reporter;
 
-/// Everything registered with one agent: handlers, observers, items and services.
+/// All registrations of one agent: handlers, observers, items and services.
 ///
-/// A bus is a cheap handle; clones are the same bus. A [child](Bus::child) has registrations of its own, sees its
-/// parent's services and items, and its events reach the parent's handlers of
+/// A bus is a cheap handle; clones are the same bus. A [child](Bus::child) has registrations of its own, sees
+/// its parent's services and items, and its events reach the parent's handlers of
 /// [`Reach::Descendants`](super::Reach::Descendants). There is no global bus.
 ///
-/// [`Bus::close`] ends a bus and waits for its clean-ups and tasks. When the last handle is dropped without that,
-/// they run on the current runtime with nobody waiting; without a runtime, tasks end and each clean-up is polled
-/// once. Contexts and children are handles too, so what a bus owns (handlers, tasks, clean-ups) keeps a [`Scope`]
-/// instead: one that keeps a `Bus` keeps it from ever being dropped.
+/// [`Bus::close`] ends a bus and waits for its clean-ups and tasks. If the last handle is dropped instead,
+/// these run on the current runtime in the background; without a runtime, tasks end and each clean-up is
+/// polled once. Contexts and children are handles too, so handlers, tasks and clean-ups must keep a [`Scope`]
+/// instead of a `Bus`, which would never be dropped otherwise.
 #[derive(Clone)]
 pub struct Bus {
     pub(super) inner: Arc<BusInner>,
@@ -28,7 +28,7 @@ pub struct Bus {
 
 pub(super) struct BusInner {
     pub(super) table: RwLock<Table>,
-    /// [`Table::event_bits`] of the table.
+    /// Copy of [`Table::event_bits`], readable without a lock.
     event_bits: AtomicU64,
     pub(super) items: Registry,
     pub(super) services: Registry,
@@ -36,16 +36,17 @@ pub(super) struct BusInner {
     pub(super) policy: OnError,
     origin: Arc<Origin>,
     pub(super) sequence: Sequence,
-    /// Numbers of the events that are observed.
+    /// Sequence numbers of observed events.
     pub(super) emitted: Sequence,
     pub(super) reporter: Reporter,
     scopes: Mutex<Vec<Arc<ScopeInner>>>,
-    /// Tasks that were spawned where there was no runtime.
+    /// Tasks that were spawned without a runtime, until [`Bus::warm_up`].
     waiting_tasks: Mutex<Vec<Weak<Task>>>,
     closed: AtomicBool,
 }
 
-/// Numbers that grow. Shared by a whole tree, so that the order means the same for parents and children.
+/// Growing numbers, shared by a whole tree of buses, so that the order is comparable between parents and
+/// children.
 #[derive(Clone, Default)]
 pub(super) struct Sequence(Arc<AtomicU64>);
 
@@ -70,7 +71,7 @@ impl Default for Bus {
     }
 }
 
-/// Settings of a new bus.
+/// Options of a new bus.
 #[derive(Clone)]
 pub struct BusBuilder {
     policy: OnError,
@@ -85,28 +86,28 @@ impl fmt::Debug for BusBuilder {
 }
 
 impl BusBuilder {
-    /// Policy that [`OnError::Inherit`] stands for on this bus; [`OnError::Continue`] unless set.
+    /// Sets the policy that [`OnError::Inherit`] stands for on this bus; [`OnError::Continue`] by default.
     #[must_use]
     pub fn policy(mut self, policy: OnError) -> Self {
         self.policy = policy;
         self
     }
 
-    /// The name of the root agent; `main` unless set.
+    /// Sets the name of the root agent; `main` by default.
     #[must_use]
     pub fn agent(mut self, name: impl Into<Arc<str>>) -> Self {
         self.origin.agent = name.into();
         self
     }
 
-    /// Receiver of the failures that end no emit. The kernel itself prints nothing.
+    /// Sets the receiver of failures that end no emission. The kernel itself prints nothing.
     #[must_use]
     pub fn on_error(mut self, report: impl Fn(&HookError) + Send + Sync + 'static) -> Self {
         self.reporter = Reporter::new(report);
         self
     }
 
-    /// Builds the bus.
+    /// Builds the bus with these options.
     #[must_use]
     pub fn build(self) -> Bus {
         Bus {
@@ -122,19 +123,19 @@ impl BusBuilder {
 }
 
 impl Bus {
-    /// A bus with the default settings.
+    /// Creates a bus with the default options.
     #[must_use]
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// Settings for a new bus.
+    /// Returns the options for a new bus.
     #[must_use]
     pub fn builder() -> BusBuilder {
         BusBuilder { policy: OnError::Continue, origin: Origin::default(), reporter: Reporter::new(|_| ()) }
     }
 
-    /// The bus of a sub-agent called `agent`, one level deeper.
+    /// Creates the bus of a sub-agent called `agent`, one level deeper.
     #[must_use]
     pub fn child(&self, agent: impl Into<Arc<str>>) -> Self {
         let BusInner { policy, sequence, emitted, reporter, origin, .. } = &*self.inner;
@@ -144,7 +145,7 @@ impl Bus {
         Self { inner: Arc::new(BusInner::new(parent, *policy, origin, sequences, reporter.clone())) }
     }
 
-    /// A scope for the registrations of `source`. It lives until it is closed, or the bus is.
+    /// Creates a scope for the registrations of `source`, which is open until it or the bus is closed.
     #[must_use]
     pub fn scope(&self, source: impl Into<Arc<str>>) -> Scope {
         let inner = Arc::new(ScopeInner::new(self, Source::new(source)));
@@ -158,20 +159,20 @@ impl Bus {
         Scope::from_inner(inner)
     }
 
-    /// A context for events outside any run.
+    /// Creates a context for events outside of any run.
     #[must_use]
     pub fn cx(&self) -> Cx {
         Cx::new(self.clone())
     }
 
-    /// The agent this bus belongs to.
+    /// Returns the agent that this bus belongs to.
     #[must_use]
     pub fn origin(&self) -> &Arc<Origin> {
         &self.inner.origin
     }
 
-    /// The item called `name` of this bus or the nearest ancestor that has it, inside the decorators of every
-    /// bus on the way: one registered here also wraps what is inherited, for this bus only.
+    /// Looks up an item by name on this bus, or on the nearest ancestor that has it. Decorators of every bus
+    /// on the way apply: a decorator registered here wraps inherited items too, for this bus only.
     #[must_use]
     pub fn item<T: ?Sized + Send + Sync + 'static>(&self, name: &str) -> Option<Arc<T>> {
         match self.inner.items.get::<T>(name, &self.inner.reporter) {
@@ -184,8 +185,8 @@ impl Bus {
         }
     }
 
-    /// `item`, which no bus has registered, inside the decorators that an item called `name` has here; nothing where one of
-    /// them panicked.
+    /// Wraps an unregistered `item` in the decorators that an item called `name` has here; `None` if a
+    /// decorator panicked.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -206,7 +207,7 @@ impl Bus {
         self.inner.items.decorate(name, item, &self.inner.reporter)
     }
 
-    /// All items of a kind in the order of their names; a child's item hides its parent's of the same name.
+    /// Returns all items of type `T`, sorted by name; a child's item hides its parent's of the same name.
     #[must_use]
     pub fn items<T: ?Sized + Send + Sync + 'static>(&self) -> Vec<Item<T>> {
         let mut all = Names::default();
@@ -217,14 +218,14 @@ impl Bus {
         all.into_entries().into_iter().map(|(_, item)| item).collect()
     }
 
-    /// Number of changes of registry items and decorators, of any kind, on this bus and its ancestors. As long
-    /// as it stands still, a list made of [`Bus::items`] after reading it is up to date. Services do not count.
+    /// Returns a counter of all changes of items and decorators on this bus and its ancestors. While it is
+    /// unchanged, a list of [`Bus::items`] made after reading it is up to date. Services do not count.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.lineage().fold(0, |sum, bus| sum.wrapping_add(bus.inner.items.generation()))
     }
 
-    /// The service of type `T`, of this bus or the nearest ancestor that has one.
+    /// Looks up the service of type `T` on this bus, or on the nearest ancestor that has one.
     #[must_use]
     pub fn service<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.lineage().find_map(|bus| match bus.inner.services.get::<T>("", &bus.inner.reporter) {
@@ -233,7 +234,7 @@ impl Bus {
         })
     }
 
-    /// Everything registered with this bus (not with its ancestors), in a stable order.
+    /// Describes all registrations of this bus (not of its ancestors), in a stable order.
     #[must_use]
     pub fn describe(&self) -> Vec<Registration> {
         let mut all = Vec::new();
@@ -245,7 +246,7 @@ impl Bus {
     }
 
     /// Starts the tasks that were [spawned](Scope::spawn) without a runtime, on this bus and its ancestors.
-    /// Without a runtime it does nothing.
+    /// Does nothing without a runtime.
     pub fn warm_up(&self) {
         let Ok(runtime) = Handle::try_current() else { return };
         for bus in self.lineage() {
@@ -254,7 +255,7 @@ impl Bus {
         }
     }
 
-    /// Closes every scope, newest first, and keeps the bus usable.
+    /// Closes all scopes, newest first, and leaves the bus usable.
     pub async fn clear(&self) {
         loop {
             let Some(scope) = self.scopes().last().cloned() else { return };
@@ -262,14 +263,14 @@ impl Bus {
         }
     }
 
-    /// Clears as [`Bus::clear`] does; nothing can be registered afterwards. What a task registers meanwhile
-    /// is left out unreported: it could not know.
+    /// Closes all scopes like [`Bus::clear`], and rejects registrations from now on. Registrations that a
+    /// task attempts meanwhile are ignored without a report.
     pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);
         self.clear().await;
     }
 
-    /// Whether it was closed and its scopes are still being closed.
+    /// Whether the bus was closed and some scopes are still closing.
     pub(super) fn is_closing(&self) -> bool {
         self.is_closed() && !self.scopes().is_empty()
     }
@@ -286,7 +287,7 @@ impl Bus {
         lock(&self.inner.scopes)
     }
 
-    /// Starts `task`, or keeps it for [`Bus::warm_up`] where there is no runtime.
+    /// Starts `task`, or keeps it for [`Bus::warm_up`] if there is no runtime.
     pub(super) fn start(&self, task: Arc<Task>) {
         match Handle::try_current() {
             Ok(runtime) => task.start(&runtime),
@@ -351,7 +352,8 @@ impl BusInner {
         self.event_bits.store(table.event_bits(), Ordering::Release);
     }
 
-    /// Whether the event with this [bit](crate::emit::table::event_bit) may have a handler or an observer here or above.
+    /// Whether the event with this [bit](crate::emit::table::event_bit) may have a handler or observer here
+    /// or on an ancestor.
     pub(super) fn may_have_listeners(&self, bit: u64) -> bool {
         self.event_bits.load(Ordering::Acquire) & bit != 0
             || self.parent.as_ref().is_some_and(|parent| parent.inner.may_have_listeners(bit))

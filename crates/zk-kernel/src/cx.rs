@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Bus, Item, Origin};
 
-/// Context of an event: its run, the run's stop token and the services.
+/// Context of an event: its run with stop token, its turn, and the services.
 ///
 /// The context is built per run, never per emit; clones share everything.
 #[derive(Clone)]
@@ -15,11 +15,11 @@ pub struct Cx {
     stop: CancellationToken,
     run: Arc<str>,
     turn: Arc<str>,
-    /// Services behind one pointer, so that a clone without services costs nothing more.
+    /// Services behind one pointer, which keeps clones cheap.
     services: Option<Arc<RunServices>>,
 }
 
-/// Services of one run, by the type they are asked for. A run has a handful: a scan is faster than a hash.
+/// Services of one run with their types. There are few, so a scan is faster than a hash map.
 type RunServices = Vec<(TypeId, Arc<dyn Any + Send + Sync>)>;
 
 impl fmt::Debug for Cx {
@@ -38,44 +38,45 @@ impl Cx {
         Self { bus, stop: CancellationToken::new(), run: Arc::from(""), turn: Arc::from(""), services: None }
     }
 
-    /// The bus the events of this run travel on.
+    /// Returns the bus that the events of this run are emitted on.
     #[must_use]
     pub fn bus(&self) -> &Bus {
         &self.bus
     }
 
-    /// The agent whose event this is; its depth is above 0 for a sub-agent.
+    /// Returns the agent that emitted the event; its depth is above 0 for a sub-agent.
     #[must_use]
     pub fn origin(&self) -> &Origin {
         self.bus.origin()
     }
 
-    /// The id of the run, empty outside a run.
+    /// Returns the id of the run; empty outside of a run.
     #[must_use]
     pub fn run_id(&self) -> &str {
         &self.run
     }
 
-    /// The id of the turn, empty between turns.
+    /// Returns the id of the turn; empty outside of a turn.
     #[must_use]
     pub fn turn_id(&self) -> &str {
         &self.turn
     }
 
-    /// Cancelled when the run is to stop.
+    /// Returns the token that is cancelled to stop the run.
     #[must_use]
     pub fn stop_token(&self) -> &CancellationToken {
         &self.stop
     }
 
-    /// Whether the run is to stop.
+    /// Whether the run is being stopped.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stop.is_cancelled()
     }
 
-    /// The service of type `T`: `cx.service::<dyn Ui>()`. The run's own ([`Cx::with_service`]) comes before
-    /// that of the bus and its ancestors. Ask again instead of keeping it: it can be swapped.
+    /// Looks up the service of type `T`: `cx.service::<dyn Ui>()`. A service of the run
+    /// ([`Cx::with_service`]) takes precedence over those of the bus and its ancestors. Ask again instead of
+    /// keeping the result, since a service can be replaced.
     #[must_use]
     pub fn service<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.run_service().or_else(|| self.bus.service())
@@ -87,26 +88,27 @@ impl Cx {
         service.downcast_ref::<Arc<T>>().cloned()
     }
 
-    /// The registered item of kind `T` called `name`.
+    /// Looks up the registered item of type `T` by name.
     #[must_use]
     pub fn item<T: ?Sized + Send + Sync + 'static>(&self, name: &str) -> Option<Arc<T>> {
         self.bus.item(name)
     }
 
-    /// All registered items of kind `T`, by name.
+    /// Returns all registered items of type `T`, sorted by name.
     #[must_use]
     pub fn items<T: ?Sized + Send + Sync + 'static>(&self) -> Vec<Item<T>> {
         self.bus.items()
     }
 
-    /// This context for the run `run`, stopped by `stop`, without a turn and without services of its own.
+    /// Returns a context for the run `run` with the stop token `stop`, without a turn and without services of
+    /// a run.
     #[must_use]
     pub fn for_run(&self, run: impl Into<Arc<str>>, stop: CancellationToken) -> Self {
         Self { bus: self.bus.clone(), stop, run: run.into(), turn: Arc::from(""), services: None }
     }
 
-    /// This context with `service` as the run's own `T`, in place of an earlier one. The bus is not changed:
-    /// only who is given this context, or one made from it, finds the service.
+    /// Returns a context with `service` as the run's own `T`, replacing an earlier one. The bus is unchanged:
+    /// only this context, and contexts derived from it, have the service.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -127,13 +129,13 @@ impl Cx {
         Self { services: Some(Arc::new(services)), ..self.clone() }
     }
 
-    /// This context inside the turn `turn`.
+    /// Returns a context for the turn `turn`.
     #[must_use]
     pub fn for_turn(&self, turn: impl Into<Arc<str>>) -> Self {
         Self { turn: turn.into(), ..self.clone() }
     }
 
-    /// This context under another stop token, normally a child of its own.
+    /// Returns a context with another stop token, normally a child of its own.
     #[must_use]
     pub fn with_stop(&self, stop: CancellationToken) -> Self {
         Self { stop, ..self.clone() }

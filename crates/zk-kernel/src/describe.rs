@@ -2,40 +2,40 @@ use serde::Serialize;
 
 use super::{Source, Stage};
 
-/// One thing registered with a bus.
+/// Description of one registration on a bus.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Registration {
     /// Kind of the registration.
     pub kind: RegistrationKind,
-    /// The event a handler is for, or the name of an item.
+    /// Name of the handled event or of the item.
     pub name: String,
-    /// Plugin or scope that registered it.
+    /// Plugin or scope that made the registration.
     pub source: Source,
-    /// A handler's stage.
+    /// Stage of a handler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
-    /// Whether it also receives the events of descendants: the reach in effect, asked for or the event's own.
+    /// Whether the handler also receives events of descendants, by its own reach or the event's default.
     pub descendants: bool,
-    /// `file:line:column` of the registration.
+    /// Source location of the registration, as `file:line:column`.
     pub location: String,
 }
 
-/// The kinds of [`Registration`].
+/// Kind of a [`Registration`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RegistrationKind {
-    /// Sees every event.
+    /// An observer of every event.
     Observer,
-    /// Answers one kind of event.
+    /// A handler of one event.
     Handler,
-    /// Denies in place of a handler that a reload removed.
+    /// A tombstone, which denies in place of a gate that a reload removed.
     Tombstone,
-    /// A registry item; the field is the Rust type of its kind.
+    /// A registry item, with the Rust type of its kind.
     Item(&'static str),
-    /// A decorator of registry items.
+    /// A decorator of registry items, with the Rust type of their kind.
     Decorator(&'static str),
-    /// A service.
+    /// A service, with its Rust type.
     Service(&'static str),
-    /// Is notified of changes of registry items.
+    /// A watcher of registry items, with the Rust type of their kind.
     Watcher(&'static str),
 }

@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use super::{Mode, OnError, Reach};
 
-/// Point in an agent's life that plugins can take part in.
+/// An event in an agent's life that plugins can observe or answer.
 ///
-/// The event carries its own result type and its own way to combine answers, so there is no central table
-/// to keep in step and an event without semantics does not compile.
+/// The event type defines the type of its answers and the mode that combines them. So there is no central
+/// table to maintain, and an event without defined semantics does not compile.
 ///
 /// ```
 /// use serde::Serialize;
@@ -40,53 +40,52 @@ use super::{Mode, OnError, Reach};
     note = "implement `Event` for it: a NAME, a Reply type and a Mode (`Notify` if nobody may answer)"
 )]
 pub trait Event: Serialize + Send + Sync + Sized + 'static {
-    /// The stable name, `phase:what`, as logs, the wire and the reference show it.
+    /// Stable name, `phase:what`, in logs, in JSON and in the reference.
     const NAME: &'static str;
-    /// Effect of a failing handler on the emit. Gates and persistence say [`OnError::Throw`].
+    /// Effect of a failing handler on the emission. Gates and persistence use [`OnError::Throw`].
     const ON_ERROR: OnError = OnError::Inherit;
-    /// Whether a stopped run still announces this event. The closing events of a run say `false`.
+    /// Whether stopping the run cancels the emission. Closing events of a run set `false`, so that they are
+    /// always announced.
     const CANCELLABLE: bool = true;
-    /// Time limit of one handler unless its registration sets another; `None` is without limit.
+    /// Default time limit of one handler; `None` for no limit.
     const TIME_LIMIT: Option<Duration> = None;
-    /// Reach of a handler unless its registration sets another. Gates and events that mask results say
-    /// [`Reach::Descendants`]: a guard of an agent then guards its sub-agents too.
+    /// Default reach of a handler. Gates and events that mask results use [`Reach::Descendants`]: the guard
+    /// of an agent guards its sub-agents too.
     const REACH: Reach = Reach::Own;
     /// Answer of one handler.
     type Reply: Send + 'static;
-    /// Rule that combines the answers: one of the modes of this module, or your own.
+    /// Rule that combines the answers: one of this module's modes, or a custom one.
     type Mode: Mode<Self>;
 }
 
-/// Result of emitting an `E`.
+/// Result type of emitting an `E`.
 pub type Outcome<E> = <<E as Event>::Mode as Mode<E>>::Output;
 
-/// Stamp of an observed event: its number among those of an agent and its descendants, and when it was
-/// emitted. Its name is [`AnyEvent::name`], and [`Cx::origin`](super::Cx::origin) is the agent that emitted
-/// it.
+/// Number and time of an observed event. Numbers are unique among the events of an agent and its descendants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventStamp {
-    /// Grows with each event, and is the same for all who observe it. Of two that are emitted at once, an observer may see
-    /// the later one first.
+    /// Number that grows with each event, equal for all observers. Of two concurrent events, an observer may
+    /// see the later one first.
     pub number: u64,
-    /// The time of this machine, which may be set back.
+    /// Wall-clock time of the emission; may jump backwards.
     pub at: SystemTime,
 }
 
-/// Any event, as observers see it.
+/// An event of any type, for observers.
 pub trait AnyEvent: Send + Sync {
-    /// The event's [`Event::NAME`].
+    /// Returns the event's [`Event::NAME`].
     fn name(&self) -> &'static str;
-    /// For a downcast to the event's own type.
+    /// Returns the event for a downcast to its own type.
     fn as_any(&self) -> &dyn Any;
-    /// Appends the event's data as one JSON value.
+    /// Appends the event's data to `out` as one JSON value.
     ///
     /// # Errors
-    /// When a field does not serialise.
+    /// When a field cannot be serialised.
     fn write_json(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error>;
-    /// The event's data as a JSON value.
+    /// Returns the event's data as a JSON value.
     ///
     /// # Errors
-    /// When a field does not serialise.
+    /// When a field cannot be serialised.
     fn to_json(&self) -> Result<serde_json::Value, serde_json::Error>;
 }
 
@@ -109,7 +108,7 @@ impl<E: Event> AnyEvent for E {
 }
 
 impl dyn AnyEvent + '_ {
-    /// The event as `E`, if that is what it is.
+    /// Returns the event as an `E`, if it is one.
     #[must_use]
     pub fn downcast<E: Event>(&self) -> Option<&E> {
         self.as_any().downcast_ref()

@@ -2,7 +2,7 @@ use std::future::Future;
 
 use super::{BoxError, Cx, Event};
 
-/// Handler with state of its own: the norm for crates.
+/// Handler with state, implemented as a struct: the usual form for crates.
 ///
 /// ```
 /// # use serde::Serialize;
@@ -27,22 +27,22 @@ use super::{BoxError, Cx, Event};
     note = "write `impl Handler<{E}> for {Self}`: `async fn call(&self, ev: &{E}, cx: &Cx) -> Answer<{E}>`"
 )]
 pub trait Handler<E: Event>: Send + Sync + 'static {
-    /// Answers one event.
+    /// Answers one event, or returns `None` for no answer.
     fn call(&self, event: &E, cx: &Cx) -> impl Future<Output = Answer<E>> + Send;
 }
 
-/// An `async fn(&E, &Cx)`, or an async closure that captures nothing.
+/// An `async fn(&E, &Cx)`, or an async closure without captures.
 ///
-/// A helper of [`Scope::on_async`](super::Scope::on_async): the future borrows the event, so it needs one
-/// implementation for each lifetime. Closures with state go to
-/// [`Scope::on_async_with`](super::Scope::on_async_with).
+/// Helper trait of [`Scope::on_async`](super::Scope::on_async): the future borrows the event, so there is an
+/// implementation for each lifetime. Use [`Scope::on_async_with`](super::Scope::on_async_with) for closures
+/// with state.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an async handler of `{E}`",
     note = "pass an `async fn(&{E}, &Cx)` or an async closure that captures nothing",
     note = "state goes through `on_async_with(state, async |state, ev, cx| …)`"
 )]
 pub trait AsyncHook<'a, E: Event>: Send + Sync + 'static {
-    /// The future of one call.
+    /// Future of one call.
     type Fut: Future<Output: IntoReply<E>> + Send + 'a;
     /// Starts one call.
     fn start(&self, event: &'a E, cx: &'a Cx) -> Self::Fut;
@@ -61,13 +61,13 @@ where
     }
 }
 
-/// As [`AsyncHook`], with state handed in explicitly.
+/// Like [`AsyncHook`], with the state as an explicit parameter.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an async handler of `{E}` with this state",
     note = "pass an `async fn(&State, &{E}, &Cx)` or an async closure that captures nothing"
 )]
 pub trait AsyncHookWith<'a, S, E: Event>: Send + Sync + 'static {
-    /// The future of one call.
+    /// Future of one call.
     type Fut: Future<Output: IntoReply<E>> + Send + 'a;
     /// Starts one call.
     fn start(&self, state: &'a S, event: &'a E, cx: &'a Cx) -> Self::Fut;
@@ -87,20 +87,20 @@ where
     }
 }
 
-/// Result of a handler: a reply, nothing, or why it failed.
+/// Result of a handler: a reply, `None` for no answer, or the cause of its failure.
 pub type Answer<E> = Result<Option<<E as Event>::Reply>, BoxError>;
 
-/// Return type of a closure that handles `E`.
+/// Return type of a closure that handles `E`, convertible to an answer.
 #[diagnostic::on_unimplemented(
     message = "a handler of `{E}` cannot return `{Self}`",
     label = "wrong return type",
     note = "return `()`, `Option<Reply>` or a `Result` of either, where `Reply` is the event's reply type"
 )]
 pub trait IntoReply<E: Event> {
-    /// The answer this value stands for.
+    /// Converts the value to an answer.
     ///
     /// # Errors
-    /// When the handler itself failed.
+    /// The error that the handler returned.
     fn into_answer(self) -> Answer<E>;
 }
 

@@ -1,4 +1,5 @@
-//! The kernel of zk: typed events, the ways their answers combine, and who registered what.
+//! The kernel of zk: typed events, modes that combine the answers of their handlers, and registrations by
+//! plugin.
 //!
 //! | module | concept |
 //! |---|---|
@@ -20,8 +21,9 @@
 //!
 //! # What this crate must never know
 //!
-//! No message, no model, no tool, no permission, no file and no command. It knows no crate of zk, prints
-//! nothing and reads no environment. `zk-core` re-exports it as `zk_core::kernel`.
+//! No message, no model, no tool, no permission, no file and no command belongs here. This crate depends on
+//! no other crate of zk, prints nothing and reads no environment. `zk-core` re-exports it as
+//! `zk_core::kernel`.
 
 mod bus;
 mod cx;

@@ -1,5 +1,5 @@
-//! Locks of the kernel. A panic while one is held cannot leave its value half changed, since every write replaces
-//! one value: a poisoned lock is used on.
+//! Locks that ignore poisoning. A panic cannot leave a value half changed, since every write replaces a
+//! single value.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::{Event, Source};
 
-/// Combination of the answers of an event's handlers into one outcome.
+/// Rule that combines the answers of an event's handlers into one outcome.
 ///
-/// All modes are one left fold over the replies; a new one is one impl of this trait.
+/// Every mode is a left fold over the replies; a new mode is one implementation of this trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the mode of `{E}`",
     note = "`Notify` needs `type Reply = ()`",
@@ -14,17 +14,17 @@ use super::{Event, Source};
     note = "`Veto` and `LastOrStop` need a Reply that implements `Stops`"
 )]
 pub trait Mode<E: Event>: 'static {
-    /// State carried from one reply to the next.
+    /// State of the fold.
     type Acc: Default + Send;
-    /// Outcome of the emit.
+    /// Outcome of the emission.
     type Output: Send;
-    /// Folds one reply in; `Break` ends the emit, later handlers do not run.
+    /// Folds in one reply; `Break` ends the emission before later handlers run.
     fn absorb(event: &mut E, acc: &mut Self::Acc, reply: E::Reply, from: &Source) -> ControlFlow<()>;
-    /// Makes the outcome.
+    /// Computes the outcome.
     fn finish(event: E, acc: Self::Acc) -> Self::Output;
 }
 
-/// Watched only: nobody can answer.
+/// Mode of events that are observed only, without answers.
 #[derive(Debug)]
 pub enum Notify {}
 
@@ -39,7 +39,7 @@ impl<E: Event<Reply = ()>> Mode<E> for Notify {
     fn finish(_: E, (): ()) {}
 }
 
-/// The first answer wins; later handlers are not asked.
+/// Mode in which the first answer wins and later handlers are not called.
 #[derive(Debug)]
 pub enum First {}
 
@@ -57,17 +57,17 @@ impl<E: Event> Mode<E> for First {
     }
 }
 
-/// A reply that can end the emit.
+/// A reply that can end the emission.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot stop an emit",
     note = "`Veto` and `LastOrStop` events need a Reply that implements `Stops`"
 )]
 pub trait Stops {
-    /// Whether this reply settles the matter.
+    /// Whether this reply is final.
     fn stops(&self) -> bool;
 }
 
-/// The first *stopping* answer wins; answers that do not stop are dropped.
+/// Mode in which the first *stopping* answer wins, and all other answers are ignored.
 #[derive(Debug)]
 pub enum Veto {}
 
@@ -88,7 +88,7 @@ impl<E: Event<Reply: Stops>> Mode<E> for Veto {
     }
 }
 
-/// The last answer wins, unless one stops: that one wins at once.
+/// Mode in which the last answer wins, except that a stopping answer wins at once.
 #[derive(Debug)]
 pub enum LastOrStop {}
 
@@ -107,16 +107,16 @@ impl<E: Event<Reply: Stops>> Mode<E> for LastOrStop {
     }
 }
 
-/// Every answer, each with who gave it.
+/// Mode that collects every answer with its source.
 #[derive(Debug)]
 pub enum Gather {}
 
-/// One answer of a [`Gather`] event.
+/// One answer to a [`Gather`] event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Gathered<R> {
     /// Source of the answer.
     pub from: Source,
-    /// The answer, as its source gave it.
+    /// The source's answer.
     pub reply: R,
 }
 
@@ -134,21 +134,21 @@ impl<E: Event> Mode<E> for Gather {
     }
 }
 
-/// Folds replies into a [`Fold`] event.
+/// Folds replies into an event of mode [`Fold`].
 ///
-/// The event is the accumulator: it is changed here, between two handlers, so the next handler sees the
-/// folded state and a handler that fails half-way leaves nothing half changed.
+/// The event itself is the accumulator. It changes only between two handlers, so the next handler sees the
+/// folded state, and a handler that fails half-way changes nothing.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has mode `Fold` but does not say how it takes a reply in",
     label = "`impl Absorb for {Self}` is missing",
     note = "write `fn absorb(&mut self, reply: Self::Reply, from: &Source) -> ControlFlow<()>`"
 )]
 pub trait Absorb: Event {
-    /// Folds one reply in; `Break` ends the emit.
+    /// Folds in one reply; `Break` ends the emission.
     fn absorb(&mut self, reply: Self::Reply, from: &Source) -> ControlFlow<()>;
 }
 
-/// Every reply is folded into the event, and the emit yields the event.
+/// Mode that folds every reply into the event, and returns the event.
 #[derive(Debug)]
 pub enum Fold {}
 

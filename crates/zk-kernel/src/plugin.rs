@@ -6,10 +6,10 @@ use super::scope::ScopeInner;
 use super::{BoxError, Bus, Scope, Source};
 use crate::failure::catch::catch;
 
-/// A bundle of handlers and items: the only way into an agent, for the harness's own parts too.
+/// A bundle of handlers, items and services. All parts of an agent are plugins, the harness's own included.
 ///
-/// `register` only registers. A plugin that must do I/O first does it in an async constructor or in a warm-up
-/// event.
+/// `register` must only register. A plugin that needs I/O first does it in an async constructor or in a
+/// warm-up event.
 ///
 /// ```
 /// use zk_kernel::{BoxError, Bus, Event, Notify, Plugin, Scope};
@@ -43,16 +43,16 @@ use crate::failure::catch::catch;
 /// assert!(bus.install(&Count).is_err(), "a name is taken once");
 /// ```
 pub trait Plugin: Send + Sync {
-    /// The name that travels with everything it registers.
+    /// Returns the name, which becomes the source of all its registrations.
     fn name(&self) -> &str;
-    /// Registers handlers, observers, items and clean-ups.
+    /// Registers handlers, observers, items and clean-ups through `scope`.
     ///
     /// # Errors
-    /// Whatever makes the plugin unusable; what it had registered is removed again.
+    /// Any cause for which the plugin is unusable; its registrations are removed again then.
     fn register(&self, scope: &Scope) -> Result<(), BoxError>;
 }
 
-/// A plugin made of a function.
+/// Creates a plugin from a function.
 pub fn plugin_fn<F>(name: impl Into<String>, register: F) -> impl Plugin
 where
     F: Fn(&Scope) -> Result<(), BoxError> + Send + Sync,
@@ -75,16 +75,16 @@ impl<F: Fn(&Scope) -> Result<(), BoxError> + Send + Sync> Plugin for PluginFn<F>
 /// Failure to install a plugin.
 #[derive(Debug)]
 pub enum InstallError {
-    /// A plugin of this name is installed already.
+    /// Another plugin of this name is installed.
     Duplicate {
-        /// The name.
+        /// Name of both plugins.
         name: Source,
-        /// Location of the first installation.
+        /// Location of the existing installation.
         first: &'static Location<'static>,
     },
-    /// Failure of the plugin's `register`.
+    /// The plugin's `register` failed.
     Register {
-        /// The plugin.
+        /// Name of the plugin.
         name: Source,
         /// Cause of the failure.
         error: BoxError,
@@ -112,10 +112,10 @@ impl std::error::Error for InstallError {
 }
 
 impl Bus {
-    /// Gives `plugin` a scope of its own and lets it register.
+    /// Creates a scope for `plugin` and calls its `register`.
     ///
     /// # Errors
-    /// [`InstallError`] when its name is taken or its `register` fails; nothing of it stays then.
+    /// [`InstallError`] when the name is taken or `register` fails; nothing stays registered then.
     #[track_caller]
     pub fn install(&self, plugin: &dyn Plugin) -> Result<Scope, InstallError> {
         let location = Location::caller();

@@ -3,17 +3,17 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-/// Name of who registered something: a plugin, or the host.
+/// Name of the plugin or host that made a registration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source(Arc<str>);
 
 impl Source {
-    /// A source called `name`.
+    /// Creates a source called `name`.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self(name.into())
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -32,21 +32,21 @@ impl Serialize for Source {
     }
 }
 
-/// Order of a handler among the handlers of one event; inside a stage, registration order.
+/// Position of a handler among the handlers of one event; within a stage, registration order counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Handlers before everybody: policy that must see the untouched event.
+    /// Before all others: policies that must see the unchanged event.
     Early,
-    /// The default.
+    /// The default stage, for ordinary plugins.
     #[default]
     Consumer,
-    /// The harness's own gates, which see what consumers decided.
+    /// The harness's own gates, which see the decisions of the earlier stages.
     Framework,
-    /// Handlers after the harness's gates, before whoever has the last word: such as a hook that wants a
-    /// person asked.
+    /// After the harness's gates and before the last stage, for example a hook that demands a person's
+    /// decision.
     Review,
-    /// Handlers after everybody.
+    /// After all others.
     Late,
 }
 
@@ -57,16 +57,16 @@ pub enum Reach {
     /// Events of the agent that the handler is registered with.
     #[default]
     Own,
-    /// Events of that agent and of all its descendants, at any depth.
+    /// Events of the handler's agent and of all its descendants, at any depth.
     Descendants,
 }
 
 /// Agent that an event belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Origin {
-    /// The agent's name, unique among the agents of one tree.
+    /// Name of the agent, unique within its tree.
     pub agent: Arc<str>,
-    /// 0 for the root agent, one more for each generation of sub-agents.
+    /// Depth in the tree: 0 for the root agent, 1 for its sub-agents.
     pub depth: u32,
 }
 

@@ -2,11 +2,11 @@ use serde_json::Value;
 
 use super::BoxError;
 
-/// A reply that a program outside of this process can give as JSON. An event whose reply implements it can be asked
-/// over a bridge; any other event such a program can only watch.
+/// A reply that a program outside of this process can give as JSON. Such a program can answer events whose
+/// reply implements this trait, and only observe all others.
 ///
-/// Replies of a program must not be read as something weaker than it means: an unknown field or value is an
-/// error, and the event's [`OnError`](super::OnError) says what becomes of it.
+/// A misread reply must not mean less than the program intended: unknown fields and values are errors, which
+/// the event's [`OnError`](super::OnError) policy handles.
 ///
 /// ```
 /// use zk_kernel::{BoxError, WireReply};
@@ -27,10 +27,10 @@ use super::BoxError;
     note = "implement `WireReply` for it: how it is read from JSON"
 )]
 pub trait WireReply: Sized + Send + 'static {
-    /// The reply in `value`, which is not `null`: that is no reply.
+    /// Parses the reply from `value`, which is not `null` (`null` is no reply).
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the invalid part.
     fn from_json(value: Value) -> Result<Self, BoxError>;
 }
 

@@ -148,8 +148,8 @@ fn bare() -> (Duration, Duration) {
     (listed, called)
 }
 
-/// From the installation to a prompt that could be sent, with 50 servers that never answer and with none: what the start of
-/// a run does for servers, and what they add to the system prompt.
+/// From the installation to a prompt that could be sent, with 50 servers that never answer and with none:
+/// what the start of a run does for servers, and what they add to the system prompt.
 async fn prompts() {
     let script = FakeMcpScript { fault: Some(FakeMcpFault::Silent), ..FakeMcpScript::default() };
     let by_stdio: Vec<ServerConfig> = (0..SILENT).map(|at| config(&format!("s{at}"), &script)).collect();

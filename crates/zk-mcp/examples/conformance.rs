@@ -1,6 +1,6 @@
-//! A client for the conformance suite of the protocol: everything that a server offers is used once, whatever the
-//! scenario. Without an address it says what it is for. With `ZK_LOAD_SKILLS` it takes every skill into use and reads its
-//! files: a skill is not read before somebody wants it.
+//! A client for the conformance suite of the protocol: it uses everything that a server offers once, in every
+//! scenario. Without an address it prints its purpose. With `ZK_LOAD_SKILLS` it loads every skill and reads
+//! the skill's files, which is otherwise done on demand only.
 //!
 //! `cargo run -p zk-mcp --example conformance -- URL`
 
@@ -23,9 +23,9 @@ use zk_exec::LocalHostFiles;
 use zk_mcp::{McpPlugin, McpServers, ServerConfig, ServerState, SignInOptions, SignInPage};
 use zk_skills::{ServedSkill, SkillHost, SkillRoots, SkillsOptions, SkillsPlugin};
 
-/// Longer than any scenario takes, shorter than the suite waits.
+/// Time limit longer than any scenario and shorter than the suite's own.
 const LONG: Duration = Duration::from_secs(20);
-/// The document that the suite takes for the description of a client.
+/// URL of the client metadata document that the suite expects.
 const METADATA: &str = "https://conformance-test.local/client-metadata.json";
 
 type Failure = Box<dyn std::error::Error>;
@@ -56,7 +56,7 @@ async fn main() -> Result<(), Failure> {
     done
 }
 
-/// Starts the server, signs in as often as it wants that, and uses what it offers.
+/// Starts the server, signs in as often as it asks, and uses everything that it offers.
 async fn use_all(bus: &Bus, context: &Value) -> Result<(), Failure> {
     let servers = bus.service::<McpServers>().ok_or("the plugin is not there")?;
     servers.warm_up(LONG).await;
@@ -74,7 +74,7 @@ async fn use_all(bus: &Bus, context: &Value) -> Result<(), Failure> {
     };
     for (name, args) in calls {
         match call(bus, &servers, &name, args).await {
-            // A tool may fail; a sign-in that is refused is the end.
+            // A tool may fail; a refused sign-in ends the scenario.
             Ok(output) => {
                 println!("{name}: {}", output.content.to_text().chars().take(100).collect::<String>())
             }
@@ -99,7 +99,7 @@ fn given(call: &Value) -> Option<(String, Value)> {
     Some((format!("mcp_server_{name}"), call.get("arguments").cloned().unwrap_or_else(|| json!({}))))
 }
 
-/// A call with arguments that fit the schema.
+/// Makes up a call whose arguments fit the tool's schema.
 fn made_up(tool: &dyn Tool) -> Option<(String, Value)> {
     let spec = tool.spec();
     spec.name.strip_prefix("mcp_server_")?;
@@ -125,7 +125,7 @@ fn value_of(schema: &Value) -> Value {
     }
 }
 
-/// Calls a tool, signing in anew where it needs more than the token is good for.
+/// Calls a tool, and signs in again if the token lacks a scope.
 async fn call(bus: &Bus, servers: &McpServers, name: &str, args: Value) -> Result<ToolOutput, ToolError> {
     loop {
         let Some(tool) = bus.item::<dyn Tool>(name) else {
@@ -155,7 +155,7 @@ async fn read_resource(bus: &Bus, servers: &McpServers) {
     }
 }
 
-/// The skills of the server as those of the conversation.
+/// Skills of the server as a source for the conversation.
 struct Served(Arc<McpServers>);
 
 #[async_trait]
@@ -177,7 +177,7 @@ impl SkillHost for Served {
     }
 }
 
-/// Takes each skill into use, and reads its files. The first that is refused is the end.
+/// Loads each skill and reads its files; fails at the first one that is refused.
 async fn load_skills(bus: &Bus) -> Result<(), Failure> {
     let servers = bus.service::<McpServers>().ok_or("the plugin is not there")?;
     let scope = bus.scope("skills");
@@ -211,7 +211,7 @@ async fn sign_in(servers: &McpServers) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The page of a server that sends the browser back at once.
+/// Sign-in page of a server that redirects at once.
 struct Redirected;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! The servers of a `.mcp.json`, and what becomes of one that cannot be started.
+//! Reads the servers of a `.mcp.json`, and shows the state of one that cannot be started.
 
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 
@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let servers: Vec<ServerConfig> = read.into_iter().collect::<Result<_, _>>()?;
     let servers = servers.into_iter().map(|server| server.expanded(&|_| None));
     let bus = Bus::new();
-    // There is no service here that starts programs: that is what the server's state says.
+    // This bus has no service that starts programs, which the server's state reports.
     bus.install(&McpPlugin::new(servers, "/srv"))?;
     let servers = bus.service::<McpServers>().ok_or("the plugin is not there")?;
     servers.warm_up(Duration::from_secs(5)).await;

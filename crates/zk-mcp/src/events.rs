@@ -7,7 +7,7 @@ macro_rules! notify {
     ($event:ident, $name:literal) => {
         impl Event for $event {
             const NAME: &'static str = $name;
-            // A server starts and ends whether or not the run that needs it goes on.
+            // A server starts and ends independently of the run that needs it.
             const CANCELLABLE: bool = false;
             type Reply = ();
             type Mode = Notify;
@@ -15,10 +15,10 @@ macro_rules! notify {
     };
 }
 
-/// A server is being started, or tried again.
+/// The start of a server was attempted, for the first time or again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpBootstrapStart {
-    /// The server.
+    /// Name of the server.
     pub server: String,
     /// `stdio` or `http`.
     pub transport: String,
@@ -27,31 +27,31 @@ pub struct McpBootstrapStart {
 }
 notify!(McpBootstrapStart, "mcp:bootstrap:start");
 
-/// The start of a server is over, well or not; there is one for each `mcp:bootstrap:start`.
+/// An attempt to start a server ended; one event for each `mcp:bootstrap:start`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpBootstrapEnd {
-    /// The server.
+    /// Name of the server.
     pub server: String,
-    /// Duration of the start, in milliseconds.
+    /// Duration of the attempt in milliseconds.
     pub duration_ms: u64,
-    /// Whether its tools can be used.
+    /// Whether the server's tools can be used.
     pub ok: bool,
-    /// Number of its tools.
+    /// Number of the server's tools.
     pub tools: usize,
-    /// Cause of the failure, in words for a person.
+    /// Description of the failure, for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 notify!(McpBootstrapEnd, "mcp:bootstrap:end");
 
-/// A server can be used: it was started, or its tools are accepted again.
+/// A server is ready: it was started, or its tools were accepted again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpConnect {
-    /// The server.
+    /// Name of the server.
     pub server: String,
-    /// The revision of the protocol that it speaks.
+    /// Protocol revision that was agreed on.
     pub protocol: String,
-    /// Tools of the server by their canonical names.
+    /// Canonical names of the server's tools.
     pub tools: Vec<String>,
 }
 notify!(McpConnect, "mcp:connect");
@@ -59,74 +59,75 @@ notify!(McpConnect, "mcp:connect");
 /// A server cannot be used, or no longer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpError {
-    /// The server.
+    /// Name of the server.
     pub server: String,
     /// Stage that failed.
     pub stage: FailureStage,
-    /// Cause of the failure, in words for a person.
+    /// Description of the failure, for a person.
     pub error: String,
-    /// Milliseconds until it is tried again, if it is.
+    /// Milliseconds until the next attempt, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_in_ms: Option<u64>,
 }
 notify!(McpError, "mcp:error");
 
-/// A server wants a person to sign in, or to let zk do more than before. Nothing opens by itself.
+/// A server requires a sign-in, or more scopes than its token has. No page is opened automatically.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpAuthRequired {
-    /// The server.
+    /// Name of the server.
     pub server: String,
-    /// Scopes that the token has to be good for, as far as the server says.
+    /// Scopes that the token has to have, as far as the server states them.
     pub scopes: Vec<String>,
 }
 notify!(McpAuthRequired, "mcp:auth:required");
 
-/// The skills of a server are listed, or are others than before.
+/// The skills of a server were listed, or changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpSkills {
-    /// The server.
+    /// Name of the server.
     pub server: String,
-    /// The names of its skills.
+    /// Names of the server's skills.
     pub skills: Vec<String>,
 }
 notify!(McpSkills, "mcp:skills");
 
-/// A sign-in began: the person goes to this address.
+/// A sign-in began: the person has to open this address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpAuthUrl {
-    /// The server.
+    /// Name of the server.
     pub server: String,
-    /// The address.
+    /// Address of the sign-in page.
     pub url: String,
 }
 notify!(McpAuthUrl, "mcp:auth:url");
 
-/// A person signed in to a server; the tokens are stored.
+/// A person signed in to a server, and the tokens were stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpAuthSuccess {
-    /// The server.
+    /// Name of the server.
     pub server: String,
 }
 notify!(McpAuthSuccess, "mcp:auth:success");
 
-/// A sign-in ended without tokens.
+/// A sign-in failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpAuthError {
-    /// The server.
+    /// Name of the server.
     pub server: String,
-    /// Cause of the failure, in words for a person.
+    /// Description of the failure, for a person.
     pub error: String,
 }
 notify!(McpAuthError, "mcp:auth:error");
 
-/// The tools of a server are not those that were accepted: none of them can be called until a person accepts them.
+/// The tools of a server differ from the accepted list. None of them can be called until a person accepts
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpQuarantine {
-    /// The server.
+    /// Name of the server.
     pub server: String,
-    /// Changes since the accepted list, one line for each, every character in it visible.
+    /// Changes since the accepted list, one line for each, with invisible characters made visible.
     pub changes: Vec<String>,
-    /// Digest that a person names to accept exactly these tools; empty if the server did not list them.
+    /// Digest that a person has to name to accept exactly these tools; empty if the server did not list them.
     pub digest: String,
 }
 notify!(McpQuarantine, "mcp:quarantine");

@@ -1,20 +1,20 @@
-//! The Model Context Protocol for zk: the tools of other programs as tools of an agent.
+//! The Model Context Protocol for zk: tools of other programs as tools of an agent.
 //!
-//! [`McpPlugin`] starts the servers of settings and of a project's `.mcp.json` in the background, lists their tools and
-//! registers each as `mcp_{server}_{tool}`. Both eras of the protocol are spoken, over standard input and output and over
-//! streamable HTTP.
+//! [`McpPlugin`] starts the servers of settings and of a project's `.mcp.json` in the background, lists their
+//! tools and registers each as `mcp_{server}_{tool}`. Both eras of the protocol are supported, over standard
+//! input and output and over streamable HTTP.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | `config/` | the definition of a server, as settings and `.mcp.json` have it; trust, filters of tools, names |
-//! | `transport/` | bytes to a server and back: a program's standard streams, and HTTP; limits of both |
-//! | `client/` | one connection: eras, calls, progress, cancellation, what a server asks |
-//! | `server/` | one server: attempts, its tools, what follows its end; forms as questions, the model for servers |
-//! | `tools/` | tools, resources, prompts and skills of servers as the agent has them, the search for tools |
-//! | `auth/` | signing in to servers that are reached by HTTP |
-//! | `serve/` | zk as a server: its tools for other programs |
-//! | `store/` | accepted tools, eras, states and logs of servers, in memory and in files |
-//! | `events` | `mcp:*` |
+//! | `config/` | server configuration from settings and `.mcp.json`; trust, tool filters, names |
+//! | `transport/` | transports: a program's standard streams, and HTTP; their limits |
+//! | `client/` | one connection: eras, calls, progress, cancellation, requests of the server |
+//! | `server/` | one server: attempts, tools, restarts; forms as questions, model access for servers |
+//! | `tools/` | tools, resources, prompts and skills of servers within the agent; the tool search |
+//! | `auth/` | sign-in to servers over HTTP |
+//! | `serve/` | zk as a server, which offers its tools to other programs |
+//! | `store/` | accepted tools, eras, states and logs of servers, in memory or in files |
+//! | `events` | the events `mcp:*` |
 //!
 //! # Example
 //!
@@ -26,8 +26,8 @@
 //!
 //! # What this crate must never know
 //!
-//! No provider, no store, no terminal, and no other way to start a process than the `Exec` service. The
-//! library that speaks the protocol stays inside: none of its types appear in what this crate exports.
+//! No provider, no store, no terminal, and no other way to start a process than the `Exec` service. No type of
+//! the library that implements the protocol appears in this crate's public interface.
 
 #[cfg(feature = "http")]
 mod auth;

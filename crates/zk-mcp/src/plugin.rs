@@ -25,19 +25,20 @@ use crate::store::eras::{EraStore, MemoryEras};
 use crate::store::pins::{MemoryPins, PinStore};
 use crate::tools::catalogue::{self, Catalogue};
 
-/// Most programs that are started at once.
+/// Most programs that are started concurrently.
 const MAX_STARTS_AT_ONCE: usize = 4;
 
-/// Time limit for the end of all programs.
+/// Time limit for all programs to end.
 const PROGRAMS_END_LIMIT: Duration = Duration::from_secs(3);
 
-/// Longest wait for servers of a host that warms up its agent; no handler of an event has more than 30 s.
+/// Longest wait for servers when a host warms up its agent; handlers of events are limited to 30 s.
 const WARM_UP_LIMIT: Duration = Duration::from_secs(25);
 
-/// The tools of MCP servers as tools of the agent.
+/// Plugin that makes the tools of MCP servers tools of the agent.
 ///
-/// Servers start in the background when the plugin is installed, all beside each other. A run waits a little for those
-/// that are being started ([`McpPlugin::wait_for_servers`]); what comes later joins at the next turn.
+/// Servers start concurrently in the background when the plugin is installed. A run waits a short time for
+/// servers that are starting ([`McpPlugin::wait_for_servers`]); the tools of later servers join at the next
+/// turn.
 ///
 /// ```no_run
 /// use serde_json::json;
@@ -68,6 +69,7 @@ pub struct McpPlugin {
     eager_tokens: u32,
     has_search: bool,
     wait: Duration,
+    tells_at_once: bool,
     tell: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -78,7 +80,8 @@ impl fmt::Debug for McpPlugin {
 }
 
 impl McpPlugin {
-    /// Servers for the project in `project`, their variables expanded. Those that are not enabled are left out.
+    /// Creates a plugin for servers of the project at `project`, with their variables expanded. Disabled
+    /// servers are left out.
     pub fn new(servers: impl IntoIterator<Item = ServerConfig>, project: impl Into<PathBuf>) -> Self {
         Self {
             servers: servers.into_iter().filter(|server| server.enabled).collect(),
@@ -96,42 +99,43 @@ impl McpPlugin {
             eager_tokens: EAGER_TOKENS,
             has_search: true,
             wait: Duration::ZERO,
+            tells_at_once: false,
             tell: Arc::new(|_| ()),
         }
     }
 
-    /// The directories that servers which ask for roots are told of, in the place of the project.
+    /// Sets the directories to report to servers that ask for roots; by default the project.
     pub fn roots(mut self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
         self.roots = Some(roots.into_iter().collect());
         self
     }
 
-    /// Starts programs with `exec`, such as one outside of the sandbox that the bus has for the model's commands.
+    /// Sets the executor of programs, such as one outside of the sandbox for the model's commands.
     pub fn exec(mut self, exec: Arc<dyn Exec>) -> Self {
         self.exec = Some(exec);
         self
     }
 
-    /// Starts the programs of sandboxed servers with `exec`; without it they are not started.
+    /// Sets the executor for programs of sandboxed servers, which are not started otherwise.
     pub fn sandbox(mut self, exec: Arc<dyn Exec>) -> Self {
         self.sandbox = Some(exec);
         self
     }
 
-    /// Keeps the accepted lists of tools in `pins`; without it they are forgotten with the process.
+    /// Sets the store of accepted tool lists; by default they are kept in memory only.
     pub fn pins(mut self, pins: Arc<dyn PinStore>) -> Self {
         self.pins = pins;
         self
     }
 
-    /// Keeps the eras of servers in `eras`; without it they are probed again by each process.
+    /// Sets the store of the servers' protocol eras; by default each process probes again.
     pub fn eras(mut self, eras: Arc<dyn EraStore>) -> Self {
         self.eras = eras;
         self
     }
 
-    /// Makes `check` look at a server before each start, the first and later ones: an error in words keeps it
-    /// from starting. It may block.
+    /// Sets a check of a server before each start, the first and later ones: an error message prevents the
+    /// start. May block.
     pub fn check_starts(
         mut self,
         check: impl Fn(&ServerConfig) -> Result<(), String> + Send + Sync + 'static,
@@ -140,62 +144,70 @@ impl McpPlugin {
         self
     }
 
-    /// Keeps the tokens of sign-ins in `store`; without it they are forgotten with the process.
+    /// Sets the store of sign-in tokens; by default they are kept in memory only.
     #[cfg(feature = "http")]
     pub fn credentials(mut self, store: Arc<dyn zk_auth::CredentialStore>) -> Self {
         self.credentials = store;
         self
     }
 
-    /// Hands what programs print to standard error to `log`, with the name of the server, as it comes.
+    /// Sets the receiver of the programs' standard error, called with the server's name as output arrives.
     pub fn on_log(mut self, log: impl Fn(&str, &[u8]) + Send + Sync + 'static) -> Self {
         self.log = Some(Arc::new(log));
         self
     }
 
-    /// Sets when the model is told of the tools of servers whose settings do not say it. Without this, with
-    /// every request as long as all of them together fit into [`McpPlugin::eager_tokens`].
+    /// Sets when the model is told of the tools of servers whose settings leave it open. By default with
+    /// every request, as long as all of them together fit into [`McpPlugin::eager_tokens`].
     pub fn disclosure(mut self, disclosure: ServerDisclosure) -> Self {
         self.disclosure = Some(disclosure);
         self
     }
 
-    /// Limits the tokens, about, that the tools of all servers together may fill of every request; 10000
-    /// unless set. Beyond that the model searches for them.
+    /// Sets the approximate number of tokens that the tools of all servers may use in every request; 10000 by
+    /// default. Above that the model has to search for tools.
     pub fn eager_tokens(mut self, tokens: u32) -> Self {
         self.eager_tokens = tokens;
         self
     }
 
-    /// Lists lazy tools in the prompt without the tool `tool_search`: the host lets the model use them itself, with
-    /// [`RunTools::unlock`](zk_core::service::RunTools::unlock).
+    /// Lists lazy tools in the prompt without the tool `tool_search`, for a host that unlocks tools itself
+    /// with [`RunTools::unlock`](zk_core::service::RunTools::unlock).
     pub fn without_search(mut self) -> Self {
         self.has_search = false;
         self
     }
 
-    /// Sets the longest wait of a run for servers that are being started; it does not wait unless set.
+    /// Sets the longest wait of a run for servers that are starting; no wait by default.
     pub fn wait_for_servers(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// Hands what a person should know to `tell`: at the start of a run which servers cannot be used, and later which
-    /// ones joined. It is text of any origin.
+    /// Tells a person of a server that fails when it fails, and not with the first run.
+    pub fn telling_at_once(mut self, tells_at_once: bool) -> Self {
+        self.tells_at_once = tells_at_once;
+        self
+    }
+
+    /// Sets the receiver of notices for the person: at the start of a run the servers that cannot be used,
+    /// and later the servers that joined. The text may be of any origin.
     pub fn on_notice(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
         self
     }
 }
 
-/// News that a person was not told yet.
+/// Notices that the person has not seen yet.
 #[derive(Default)]
 struct News {
-    /// Whether a run began: what joins from then on is late.
+    /// Whether a run has begun, after which servers count as late.
     is_running: bool,
-    /// The last of each server.
+    /// Last notice of each server.
     waiting: BTreeMap<String, String>,
-    /// The servers of which it was said that they are started again.
+    /// The servers whose failure a person was told before a run began.
+    told: BTreeSet<String>,
+    /// Servers whose restart was already reported.
     failing: BTreeSet<String>,
 }
 
@@ -237,7 +249,8 @@ impl Plugin for McpPlugin {
         });
         let make = |config: &ServerConfig| Server::new(config.clone(), shared.clone(), scope.clone());
         let servers: Vec<Arc<Server>> = self.servers.iter().map(make).collect();
-        // Before the tasks, so that it runs after they are gone: one that was starting a program has let go of it.
+        // Registered before the tasks, so that it runs after their end: a task that was starting a program
+        // has released it by then.
         let pumps = shared.programs.pumps.clone();
         scope.on_close(async move || {
             pumps.close();
@@ -249,11 +262,11 @@ impl Plugin for McpPlugin {
         }
         let servers = McpServers { servers: Arc::new(servers), wait: self.wait };
         scope.provide_service(Arc::new(servers.clone()));
-        // Somebody else has that name: theirs stays.
+        // Another plugin has a command of that name, which stays.
         let _ = scope.provide::<dyn Command>("mcp", Arc::new(StatusCommand(servers.clone())));
         let _ = scope.provide::<dyn PromptSection>(catalogue::ID, Arc::new(Catalogue));
         self.listen(scope, &servers, &shared);
-        // After the tasks: what ends the servers runs before those are dropped.
+        // Registered after the tasks, so that it ends the servers before the tasks are dropped.
         scope.on_close(async move || servers.close().await);
         Ok(())
     }
@@ -272,14 +285,20 @@ impl McpPlugin {
         };
         let say = Arc::new(say);
         let (told, speak) = (news.clone(), say.clone());
+        let (tell_failure, tells_at_once) = (self.tell.clone(), self.tells_at_once);
         scope.on_sync(move |event: &McpError, _: &Cx| {
             let mut news = told.lock().unwrap_or_else(PoisonError::into_inner);
             let is_retried = event.retry_in_ms.is_some();
-            // Once is enough until it works, or is given up.
+            // Reported only once until the server works or is given up.
             let is_known = is_retried && !news.failing.insert(event.server.clone());
             if !is_known {
-                let retry = if is_retried { "; it is started again" } else { "" };
-                speak(&mut news, &event.server, format!("warning: {}{retry}", event.error));
+                let retry = if is_retried { ". zk starts it again by itself" } else { "" };
+                let text = format!("warning: {}{retry}", event.error.trim_end_matches('.'));
+                if tells_at_once && !news.is_running {
+                    news.told.insert(event.server.clone());
+                    return tell_failure(&text);
+                }
+                speak(&mut news, &event.server, text);
             }
         });
         let (told, speak) = (news.clone(), say);
@@ -293,19 +312,20 @@ impl McpPlugin {
             let McpConnect { server, tools, .. } = event;
             let mut news = told.lock().unwrap_or_else(PoisonError::into_inner);
             news.failing.remove(server);
-            if news.is_running {
+            let was_told = news.told.remove(server);
+            if news.is_running || was_told {
                 tell(&format!("MCP server {server} is ready with {} tools", tools.len()));
             } else {
-                // The server failed at first, and nobody has to know that by now.
+                // The earlier failure of a server that works now need not be reported.
                 news.waiting.remove(server);
             }
         });
-        // A host that asks for it waits for the servers, however long a run would.
+        // A host that warms up the agent waits for the servers longer than a run would.
         scope.on_async_with(servers.clone(), async |servers: &McpServers, _: &AgentWarmUp, _: &Cx| {
             servers.skills_ready(WARM_UP_LIMIT).await;
         });
-        // Before the system prompt is put together, so that it has what the servers add to it; and before whatever else
-        // a run begins with, which may be about their skills.
+        // Before the system prompt is built, so that it includes what servers add, and before other handlers
+        // of a run's start, which may use the servers' skills.
         scope.on_async_with_at(
             Stage::Early,
             (news, self.tell.clone(), servers.clone(), shared.clone()),

@@ -33,7 +33,7 @@ pub struct McpSettings {
 }
 
 impl McpSettings {
-    /// Time that the first prompt waits for servers.
+    /// Returns the time that the first prompt waits for servers.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {
         self.wait.map(|milliseconds| Duration::from_millis(milliseconds.into()))
@@ -119,7 +119,7 @@ struct SignInSettings {
     client_metadata_url: Option<String>,
 }
 
-/// Transport as it is written.
+/// Transport as written in settings.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum TransportName {
@@ -130,14 +130,14 @@ enum TransportName {
 
 impl fmt::Debug for ServerSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the values: variables, headers and the secret of the client are among them.
+        // Values are omitted, since variables, headers and the client secret may be secret.
         f.debug_struct("ServerSettings").finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for SignInSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the values: variables, headers and the secret of the client are among them.
+        // Values are omitted, since variables, headers and the client secret may be secret.
         f.debug_struct("SignInSettings").finish_non_exhaustive()
     }
 }

@@ -12,24 +12,24 @@ use zk_core::service::{Redactor, StateFileError, StateFiles};
 
 use crate::plugin::date_of_day;
 
-/// The most of one text that a record has, in bytes.
+/// Longest text in a record, in bytes.
 const TEXT: usize = 4096;
 
-/// The audit record: what was asked of tools, who decided, and how it ended, in `DATE.jsonl` of a directory.
+/// Plugin that records each decision about a tool call, and the call's end, in `DATE.jsonl` of a directory.
 ///
-/// Writes one line for each decision about a call before the call runs, and one for its end before its result is given
-/// back. Where a line cannot be written the call is refused, or the run ends.
+/// A decision is written before the call runs, and the end before the call's result is returned. If a line
+/// cannot be written, the call is refused, or the run ends.
 ///
 /// | field | value |
 /// |---|---|
 /// | `time` | UTC, `2026-11-22T11:30:00.000Z` |
 /// | `record` | `decided` or `ended` |
-/// | `session`, `run`, `agent`, `call` | ids; no session where none is kept |
-/// | `tool` | its canonical name |
-/// | `context` | of a decision: `process`, `sandbox`, `docker:IMAGE`, `remote:ADDRESS`, or `outside` for a command let out of the sandbox |
-/// | `cwd`, `args`, `effects` | of a decision; long texts are cut, and say how long they were |
-/// | `verdict`, `by`, `reasons` | `allow` or `deny`; `policy`, `earlier_answer`, `person` or `nobody`; what spoke, rules included |
-/// | `exit`, `is_error`, `elapsed_ms` | of an end; `exit` of commands only |
+/// | `session`, `run`, `agent`, `call` | ids; `session` is absent if the conversation is not saved |
+/// | `tool` | canonical name of the tool |
+/// | `context` | of a decision: `process`, `sandbox`, `docker:IMAGE`, `remote:ADDRESS`, or `outside` for a command that leaves the sandbox |
+/// | `cwd`, `args`, `effects` | of a decision; long texts are cut, and give their full length |
+/// | `verdict`, `by`, `reasons` | `allow` or `deny`; `policy`, `earlier_answer`, `person` or `nobody`; reasons, with the rules that applied |
+/// | `exit`, `is_error`, `elapsed_ms` | of an end; `exit` only for commands |
 #[derive(Clone, Debug)]
 pub struct Audit(Arc<Log>);
 
@@ -43,7 +43,7 @@ struct Log {
 }
 
 impl Audit {
-    /// A record in `dir`, written by `files`, of calls whose commands usually run in `context`.
+    /// Recorder into `dir`, through `files`, for calls whose commands usually run in `context`.
     #[must_use]
     pub fn new(dir: PathBuf, context: String, redactor: Arc<Redactor>, files: Arc<dyn StateFiles>) -> Self {
         Self(Arc::new(Log { dir, context, redactor, session: Mutex::default(), files }))
@@ -67,7 +67,7 @@ impl Plugin for Audit {
     }
 }
 
-/// One line. Its texts but for ids and words of zk's own are redacted and cut.
+/// One line of the file. All texts are redacted and cut, except ids and constants.
 #[derive(Serialize)]
 struct Record<'a> {
     time: &'a str,
@@ -104,13 +104,13 @@ impl Handler<PermissionDecided> for Log {
     async fn call(&self, ev: &PermissionDecided, cx: &Cx) -> Answer<PermissionDecided> {
         let context = if ev.effects.leaves_context() { "outside" } else { &*self.context };
         let of = Of::Decided {
-            context: self.short(context),
-            cwd: Short(Cow::Owned(self.short(&ev.cwd.to_string_lossy()).0.into_owned())),
-            args: self.clean(Cow::Borrowed(&ev.args)),
-            effects: self.clean(Cow::Owned(serde_json::to_value(&ev.effects)?)),
+            context: self.redact_text(context),
+            cwd: Short(Cow::Owned(self.redact_text(&ev.cwd.to_string_lossy()).0.into_owned())),
+            args: self.redact_value(Cow::Borrowed(&ev.args)),
+            effects: self.redact_value(Cow::Owned(serde_json::to_value(&ev.effects)?)),
             verdict: if ev.allowed { "allow" } else { "deny" },
             by: ev.by,
-            reasons: ev.reasons.iter().map(|reason| self.short(reason)).collect(),
+            reasons: ev.reasons.iter().map(|reason| self.redact_text(reason)).collect(),
         };
         self.write("decided", &ev.call, of, cx)?;
         Ok(None)
@@ -122,7 +122,12 @@ impl Handler<ToolEnd> for Log {
         let exit = match &ev.display {
             Some(Display::Command { exit, .. }) => Some(exit.to_string()),
             Some(
-                Display::Line { .. } | Display::Lines { .. } | Display::Diff { .. } | Display::Table { .. },
+                Display::Line { .. }
+                | Display::Lines { .. }
+                | Display::Diff { .. }
+                | Display::Table { .. }
+                | Display::Markdown { .. }
+                | Display::Checklist { .. },
             )
             | None => None,
         };
@@ -133,19 +138,19 @@ impl Handler<ToolEnd> for Log {
 }
 
 impl Log {
-    fn short<'a>(&self, text: &'a str) -> Short<'a> {
+    fn redact_text<'a>(&self, text: &'a str) -> Short<'a> {
         Short(self.redactor.redact(text))
     }
 
-    fn clean<'a>(&self, mut value: Cow<'a, Value>) -> Cut<'a> {
+    fn redact_value<'a>(&self, mut value: Cow<'a, Value>) -> Cut<'a> {
         if self.redactor.has_candidate_in(&value) {
             self.redactor.redact_value(value.to_mut());
         }
         Cut(value)
     }
 
-    /// Appends a line. Nobody waits for the disk: what a call with effects does is on the disk in its session before
-    /// it does it, and a power cut alone can take the last lines of this record.
+    /// Appends a line without syncing: calls with effects are synced in their session, so a power cut can
+    /// lose only the last lines of this record.
     fn write(&self, record: &'static str, call: &CallRef, of: Of<'_>, cx: &Cx) -> Result<(), BoxError> {
         let time = now();
         let day = time.get(..10).unwrap_or_default();
@@ -158,12 +163,12 @@ impl Log {
             run: cx.run_id(),
             agent: &origin.agent,
             call: &call.call_id,
-            tool: self.short(&call.name),
+            tool: self.redact_text(&call.name),
             of,
         })?;
         line.push(b'\n');
         let path = self.dir.join(format!("{day}.jsonl"));
-        // One write: lines of two processes do not mix.
+        // A single write, so that lines of two processes do not mix.
         self.files.append(&path, &line).map(drop).map_err(|error: StateFileError| {
             let (path, error) = (path.display(), error.into_io());
             let next = "nothing runs unrecorded, and permissions.audit = false keeps none";
@@ -172,7 +177,7 @@ impl Log {
     }
 }
 
-/// A text; a long one is cut, and says how long it was.
+/// Serialises a long text cut, with its full length.
 struct Short<'a>(Cow<'a, str>);
 
 impl Serialize for Short<'_> {
@@ -189,7 +194,7 @@ impl Serialize for Short<'_> {
     }
 }
 
-/// A value whose long texts are cut.
+/// Serialises a value with its long texts cut.
 struct Cut<'a>(Cow<'a, Value>);
 
 impl Serialize for Cut<'_> {

@@ -1,24 +1,24 @@
-//! The permissions of zk: a judge that asks nobody, and the gate that asks.
+//! Permissions of zk: the judge, which decides without asking, and the gate, which asks the person.
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
-//! | `shell` | [`Script`]: the subset of bash that can be judged, and why a text is not in it |
-//! | `program` | what well-known programs do, as data; what starts other programs |
-//! | `rules` | [`Rules`]: allow, ask and deny, from all layers; [`CommandPattern`]; [`Rule::explain`] |
-//! | `judge` | [`judge`](fn@judge): call, [`Mode`] and rules in, [`Verdict`] with every reason out |
-//! | `connections` | which hosts a command connects to, by its words and by the remotes of its repository |
-//! | `classifier` | [`PathClassifier`]: where names and paths lead; [`HostPathClassifier`] knows it of this machine |
+//! | `shell` | [`Script`]: the subset of bash that can be judged, and the reason why a text is outside of it |
+//! | `program` | effects of well-known programs, as data; programs that start other programs |
+//! | `rules` | [`Rules`]: allow, ask and deny rules of all layers; [`CommandPattern`]; [`Rule::explain`] |
+//! | `judge` | [`judge`](fn@judge): from a call, a [`Mode`] and rules to a [`Verdict`] with all reasons |
+//! | `connections` | hosts that a command connects to, found in its words and in the remotes of its repository |
+//! | `classifier` | [`PathClassifier`]: kind of place that a program name or path leads to; [`HostPathClassifier`] looks at this machine |
 //! | `mode` | [`ModeSwitch`]: the [`Mode`] of a conversation, which judge and gate share |
-//! | `approvals` | [`Approvals`]: what a person allowed for good, in a file |
-//! | `gate` | `PermissionGate`: asks before a call that changes something (feature `gate`, on by default) |
-//! | `audit` | `Audit`: one line for each decision about a call, and for its end (feature `audit`) |
-//! | `trust` | `FileTrust`: what a person approved of projects, in a file (feature `trust`) |
+//! | `approvals` | [`Approvals`]: lasting approvals of a person, in a file |
+//! | `gate` | `PermissionGate`: asks before a call with effects (feature `gate`, on by default) |
+//! | `audit` | `Audit`: records each decision about a call, and the call's end (feature `audit`) |
+//! | `trust` | `FileTrust`: a person's approvals of project files, in a file (feature `trust`) |
 //!
-//! [`PermissionJudge`] offers the judge to gates. A gate works without it, by what calls say of themselves; a host that has a
-//! gate of its own, or needs verdicts alone, leaves the features out.
+//! [`PermissionJudge`] provides the judge to gates. A gate without a judge decides by the effects that calls
+//! declare. A host with its own gate, or one that needs only verdicts, disables the features.
 //!
-//! The judge does not contain anything: a command that it allows does what its program does. It says what certainly
-//! only reads, what a person already decided, and what has to be asked.
+//! The judge contains nothing: an allowed command does whatever its program does. The judge recognises calls
+//! that certainly only read, calls that a person has approved, and calls that need a question.
 //!
 //! # Example
 //!
@@ -30,10 +30,10 @@
 //!
 //! # What this crate must never know
 //!
-//! No terminal, no model and no tool. It knows `zk-core` and no sibling. It prints nothing and starts nothing; the gate asks by
-//! the service `Questions`, the judge asks nobody. It writes approvals, the record and the store of trust where its host says, by
-//! the service `StateFiles`. Beside them it reads git's configuration, scripts that a call names, and the names in directories
-//! that rules are about.
+//! No terminal, no model and no tool. It depends on `zk-core` and no sibling. It prints nothing and starts no
+//! process; the gate asks through the service `Questions`, the judge never asks. It writes approvals, the
+//! record and the trust store to paths of its host, through the service `StateFiles`. It also reads git's
+//! configuration, scripts that a call names, and the names in directories to which rules apply.
 
 mod approvals;
 #[cfg(feature = "audit")]
@@ -65,12 +65,12 @@ pub use connections::{GitCredentials, GitRewrite, GitRewrites};
 #[cfg(feature = "gate")]
 pub use gate::PermissionGate;
 pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, judge};
-pub use mode::{Mode, ModeError, ModeSwitch, UnknownMode};
+pub use mode::{Mode, ModeError, ModeSwitch, NameError, UnknownMode};
 pub use plugin::PermissionJudge;
 pub use repository::starts_nothing;
 pub use rules::{
-    Access, CommandPattern, Decision, DeniedFiles, Explanation, HeldPaths, HideFiles, Layer, Rule, RuleBase,
-    RuleError, Rules, UnknownDecision,
+    Access, Bound, CommandPattern, Decision, DeniedFiles, Explanation, HeldPaths, HideFiles, Layer, Manifest,
+    ProjectCode, Rule, RuleBase, RuleError, Rules, UnknownDecision,
 };
 pub use shell::{
     Assignment, Command, Connector, MAX_COMMANDS, NotUnderstood, Obstacle, Redirect, Script, quote, quote_all,

@@ -5,17 +5,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use zk_core::events::TurnBefore;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
-use zk_core::model::{Effect, Effects};
-use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer, Connections, WiderKind};
+use zk_core::model::Effects;
+use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer, Connections};
 
-use crate::approvals::{Approval, ApprovalKind, Approvals, offered};
+use crate::approvals::{Approval, ApprovalKind, Approvals, AskedPlace, call_offer, from_key, offered};
 use crate::classifier::PathClassifier;
 use crate::judge::{Call, Circumstances, Verdict, judge};
 use crate::mode::{Mode, ModeSwitch};
 use crate::repository::starts_nothing;
 use crate::rules::{Decision, Layer, Rule, Rules};
 
-/// Offers the judge to permission gates, as a [`CallJudge`].
+/// Plugin that provides the judge to permission gates, as a [`CallJudge`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -37,15 +37,16 @@ pub struct PermissionJudge {
 struct State {
     modes: ModeSwitch,
     holds_reads: AtomicBool,
-    /// Whether a sandbox of reads was ever said to stand or not: otherwise a person decided that nothing needs one.
+    /// Whether the host ever reported on the read-only sandbox. Without a report, read-only calls need no
+    /// sandbox.
     has_said_of_reads: AtomicBool,
-    /// The root of the project, canonical.
+    /// Canonical root of the project.
     project: PathBuf,
     classifier: Arc<dyn PathClassifier>,
     approvals: Option<Approvals>,
-    /// The rules of the settings and of the file of approvals.
+    /// Rules of the settings and of the approvals file.
     rules: RwLock<Rules>,
-    /// Rules of this session, and of no other.
+    /// Rules that hold for this session only.
     session: RwLock<Vec<Rule>>,
 }
 
@@ -60,7 +61,7 @@ impl std::fmt::Debug for PermissionJudge {
 }
 
 impl PermissionJudge {
-    /// A judge for a project, by its root, canonical.
+    /// Judge for the project with this canonical root.
     #[must_use]
     pub fn new(
         mode: impl Into<ModeSwitch>,
@@ -71,8 +72,7 @@ impl PermissionJudge {
         Self::with(mode.into(), rules, project.into(), classifier, None)
     }
 
-    /// Makes a judge as [`PermissionJudge::new`] does, with a file for what is allowed for good. Its rules
-    /// are not read from it here.
+    /// Judge with a file for lasting approvals; the rules in the file are not loaded here.
     #[must_use]
     pub fn with_approvals(
         mode: impl Into<ModeSwitch>,
@@ -84,20 +84,20 @@ impl PermissionJudge {
         Self::with(mode.into(), rules, project.into(), classifier, Some(approvals))
     }
 
-    /// Says that commands run in a sandbox that was proven to hold.
+    /// Declares that commands run in a sandbox whose self-test passed.
     #[must_use]
     pub fn contained(self) -> Self {
         self.state.modes.contain();
         self
     }
 
-    /// Lets only programs without configuration, plugins and processes of their own run as reads from now on: no sandbox
-    /// holds what others start.
+    /// Restricts read-only calls to programs without configuration files, plugins and child processes,
+    /// because no sandbox contains the processes of others.
     pub fn restrict_reads(&self) {
         self.set_holds_reads(false);
     }
 
-    /// Lets every program that only reads run as a read again: a sandbox holds what it starts.
+    /// Allows all read-only programs again, because a sandbox contains their processes.
     pub fn hold_reads(&self) {
         self.set_holds_reads(true);
     }
@@ -108,26 +108,26 @@ impl PermissionJudge {
         self.state.holds_reads.store(holds_reads, Ordering::Relaxed);
     }
 
-    /// Says whether the sandbox holds a rule of the settings from now on.
+    /// Records whether the sandbox enforces a rule of the settings, from the next call on.
     pub fn set_held(&self, rule: &Rule, is_held: bool) {
         let mut rules = self.state.rules.write().unwrap_or_else(PoisonError::into_inner);
         let same = rules.iter_mut().filter(|own| (own.layer, &own.text) == (rule.layer, &rule.text));
         same.for_each(|own| own.is_held = is_held);
     }
 
-    /// The mode of the next call.
+    /// Mode for the next call.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.state.modes.now()
     }
 
-    /// The mode, for whoever shows it or chooses another.
+    /// Switch of the mode, for code that shows or changes it.
     #[must_use]
     pub fn modes(&self) -> &ModeSwitch {
         &self.state.modes
     }
 
-    /// Whether commands run in a sandbox that was proven to hold.
+    /// Whether commands run in a sandbox whose self-test passed.
     #[must_use]
     pub fn is_contained(&self) -> bool {
         self.state.modes.is_contained()
@@ -156,7 +156,7 @@ impl PermissionJudge {
         }
     }
 
-    /// The verdict about a call in a directory.
+    /// Judges a call in a directory.
     #[must_use]
     pub fn verdict(&self, tool: &str, effects: &Effects, cwd: &Path) -> Verdict {
         self.verdict_in(self.mode(), tool, effects, cwd)
@@ -166,7 +166,7 @@ impl PermissionJudge {
         self.verdict_where(self.state.holds_reads.load(Ordering::Relaxed), mode, tool, effects, cwd)
     }
 
-    /// The verdict of a mode where a sandbox holds what runs as a read, or none does.
+    /// Judges a call in a given mode, with or without a read-only sandbox.
     fn verdict_where(
         &self,
         holds_reads: bool,
@@ -175,13 +175,33 @@ impl PermissionJudge {
         effects: &Effects,
         cwd: &Path,
     ) -> Verdict {
-        let State { project, classifier, rules, session, .. } = &*self.state;
+        let State { rules, session, .. } = &*self.state;
         let mut rules = rules.read().unwrap_or_else(PoisonError::into_inner).clone();
         session
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .iter()
             .for_each(|rule| rules.push(rule.clone()));
+        rules.drop_outdated();
+        self.judge_by(&rules, holds_reads, mode, &Call { tool, effects }, cwd)
+    }
+
+    /// Whether a call would run with an approval of this kind; one that changes nothing is not offered.
+    fn would_allow(&self, kind: &ApprovalKind, tool: &str, effects: &Effects, cwd: &Path) -> bool {
+        if !matches!(kind, ApprovalKind::Code(_)) {
+            return true;
+        }
+        let mut rules = self.state.rules.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let approval =
+            Approval { kind: kind.clone(), project: self.state.project.clone(), created: String::new() };
+        rules.push(approval.rule());
+        let holds_reads = self.state.holds_reads.load(Ordering::Relaxed);
+        self.judge_by(&rules, holds_reads, self.mode(), &Call { tool, effects }, cwd).decision
+            == Decision::Allow
+    }
+
+    fn judge_by(&self, rules: &Rules, holds_reads: bool, mode: Mode, call: &Call<'_>, cwd: &Path) -> Verdict {
+        let State { project, classifier, .. } = &*self.state;
         let here = Circumstances {
             cwd,
             classifier: &**classifier,
@@ -189,7 +209,7 @@ impl PermissionJudge {
             holds_reads,
             trusts_repository: is_of_repository(cwd, project) && starts_nothing(project),
         };
-        judge(&Call { tool, effects }, mode, &rules, &here)
+        judge(call, mode, rules, &here)
     }
 }
 
@@ -209,27 +229,17 @@ impl Plugin for PermissionJudge {
 }
 
 impl PermissionJudge {
-    /// Whether a call is allowed for nothing but that it seems to only read.
+    /// Whether a call is allowed only because it seems to be read-only.
     fn is_read_where(&self, holds_reads: bool, tool: &str, effects: &Effects, cwd: &Path) -> bool {
         let mode = match self.mode() {
             Mode::All => return false,
-            // The sandbox bounds all that is allowed there; a read is whatever would be allowed without it.
+            // In mode `auto` the sandbox allows most calls; a read is a call that would be allowed without
+            // it.
             Mode::Auto if self.is_contained() => Mode::ReadOnly,
             mode => mode,
         };
         let verdict = self.verdict_where(holds_reads, mode, tool, effects, cwd);
         verdict.decision == Decision::Allow && verdict.reasons.iter().all(|reason| reason.rule.is_none())
-    }
-}
-
-/// Effects of a call without leaving the sandbox or container.
-fn without_leaving(effects: &Effects) -> Effects {
-    match effects {
-        Effects::Unknown => Effects::Unknown,
-        Effects::Known { list } => {
-            let stays = |effect: &&Effect| !matches!(effect, Effect::LeavesContext { .. });
-            Effects::Known { list: list.iter().filter(stays).cloned().collect() }
-        }
     }
 }
 
@@ -245,12 +255,15 @@ impl CallJudge for PermissionJudge {
         };
         let had_a_say = verdict.reasons.iter().filter(|reason| reason.decision == verdict.decision);
         let reasons = had_a_say.map(ToString::to_string).collect();
-        let offer = offered(&verdict, effects, cwd, &*self.state.classifier).and_then(|kind| {
-            Some(CallOffer { kind: wider(&kind)?, describes: describe(&kind), key: key(&kind) })
-        });
+        let State { project, classifier, .. } = &*self.state;
+        let is_contained = self.is_contained() && !effects.leaves_context();
+        let at = AskedPlace { cwd, project, classifier: &**classifier, is_contained };
+        let offer =
+            offered(tool, &verdict, effects, at).filter(|kind| self.would_allow(kind, tool, effects, cwd));
+        let offer = offer.and_then(|kind| call_offer(&kind, project));
         let mode = self.mode();
-        // `--permission-mode all` alone selects the process context, where there is no sandbox to leave.
-        let within = without_leaving(effects);
+        // `--permission-mode all` alone selects the process context, which has no sandbox to leave.
+        let within = effects.without_leaving();
         let is_allowed = |mode: &&Mode| {
             let effects = if **mode == Mode::All { &within } else { effects };
             self.verdict_in(**mode, tool, effects, cwd).decision == Decision::Allow
@@ -263,7 +276,7 @@ impl CallJudge for PermissionJudge {
     }
 
     fn allows_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
-        // Calls that are allowed in the sandbox of all commands run there where nothing else holds them.
+        // Calls that are allowed because of the commands' sandbox run there if there is no read-only sandbox.
         let is_held = self.mode() == Mode::Auto || self.state.holds_reads.load(Ordering::Relaxed);
         self.is_read_where(is_held, tool, effects, cwd)
     }
@@ -282,7 +295,7 @@ impl CallJudge for PermissionJudge {
     }
 
     fn allows_unheld_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
-        // The sandbox of all commands holds it.
+        // The commands' sandbox contains it.
         let is_contained = self.mode() == Mode::Auto && self.is_contained();
         let is_left = !self.state.has_said_of_reads.load(Ordering::Relaxed);
         self.is_read_where(is_contained || is_left, tool, effects, cwd)
@@ -313,7 +326,7 @@ impl CallJudge for PermissionJudge {
     }
 }
 
-/// Whether a directory is in the repository at `project`, and no other repository begins on the way to it.
+/// Whether a directory belongs to the repository at `project`, with no nested repository in between.
 fn is_of_repository(cwd: &Path, project: &Path) -> bool {
     let is_absent = |path: PathBuf| std::fs::symlink_metadata(path).is_err();
     cwd.starts_with(project)
@@ -323,59 +336,13 @@ fn is_of_repository(cwd: &Path, project: &Path) -> bool {
             .all(|dir| is_absent(dir.join(".git")) && is_absent(dir.join("HEAD")))
 }
 
-/// Returns the kind of calls that an approval allows; nothing for exactly one.
-fn wider(kind: &ApprovalKind) -> Option<WiderKind> {
-    match kind {
-        ApprovalKind::Exact { .. } => None,
-        ApprovalKind::Prefix { .. } => Some(WiderKind::Prefix),
-        ApprovalKind::Directory { .. } => Some(WiderKind::Directory),
-    }
-}
-
-fn describe(kind: &ApprovalKind) -> String {
-    match kind {
-        ApprovalKind::Exact { command } => format!("exactly `{command}`"),
-        ApprovalKind::Prefix { words } => {
-            let words = crate::shell::quote_all(words);
-            format!("commands that begin with `{words}`, so also `{words} --more`, but not `{words} > file`")
-        }
-        ApprovalKind::Directory { path } => {
-            let outside = path.parent().unwrap_or(path).join("file");
-            let (path, outside) = (path.display(), outside.display());
-            format!(
-                "tools changing files below {path}, so also {path}/any/file, but not {outside}, nor what programs write \
-                 there"
-            )
-        }
-    }
-}
-
-/// One text for what is offered; the separator is in no word that is judged.
-fn key(kind: &ApprovalKind) -> String {
-    match kind {
-        ApprovalKind::Exact { command } => format!("exact\0{command}"),
-        ApprovalKind::Prefix { words } => format!("prefix\0{}", words.join("\0")),
-        ApprovalKind::Directory { path } => format!("directory\0{}", path.display()),
-    }
-}
-
-fn from_key(key: &str) -> Option<ApprovalKind> {
-    let (kind, rest) = key.split_once('\0')?;
-    Some(match kind {
-        "exact" => ApprovalKind::Exact { command: rest.to_owned() },
-        "prefix" => ApprovalKind::Prefix { words: rest.split('\0').map(str::to_owned).collect() },
-        "directory" => ApprovalKind::Directory { path: rest.into() },
-        _ => return None,
-    })
-}
-
-/// The day by the clock of this machine, in UTC, as `2026-11-22`.
+/// Current day in UTC, as `2026-11-22`.
 fn today() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     date_of_day(seconds / 86_400)
 }
 
-/// The date of a day since 1970, as `2026-11-22`, by the calendar's 400-year cycle that begins in March.
+/// Date of a day since 1970, as `2026-11-22`, computed with 400-year cycles that begin in March.
 pub(crate) fn date_of_day(days: u64) -> String {
     let days = days + 719_468;
     let (cycle, day) = (days / 146_097, days % 146_097);
@@ -397,17 +364,6 @@ mod tests {
             [(0, "1970-01-01"), (59, "1970-03-01"), (11_016, "2000-02-29"), (20_779, "2026-11-22")]
         {
             assert_eq!(date_of_day(days), text);
-        }
-    }
-
-    #[test]
-    fn what_is_offered_is_found_again_by_its_key() {
-        for kind in [
-            ApprovalKind::Exact { command: "ls\n$x".into() },
-            ApprovalKind::Prefix { words: vec!["a b".into(), String::new(), "c".into()] },
-            ApprovalKind::Directory { path: "/p/a b".into() },
-        ] {
-            assert_eq!(from_key(&key(&kind)), Some(kind));
         }
     }
 }

@@ -8,14 +8,14 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags, open};
 
-/// The largest configuration that is looked at, in bytes.
+/// Largest configuration file that is read, in bytes.
 const MAX_CONFIGURATION_BYTES: u64 = 64 * 1024;
-/// The largest index that is looked at, in bytes.
+/// Largest index that is read, in bytes.
 const MAX_INDEX_BYTES: u64 = 256 << 20;
-/// Repositories in repositories that are looked at, one in the other.
+/// Most levels of nested repositories that are checked.
 const MAX_REPOSITORY_DEPTH: usize = 4;
 
-/// Sections of a repository's configuration that start nothing, with the keys that are known; all if empty.
+/// Harmless sections of a repository's configuration, with their harmless keys; an empty list means all keys.
 const HARMLESS: [(&str, &[&str]); 6] = [
     (
         "core",
@@ -41,10 +41,10 @@ const HARMLESS: [(&str, &[&str]); 6] = [
     ("init", &["defaultbranch"]),
 ];
 
-/// Whether git starts no program of this repository when it only reads: its configuration has nothing but well-known
-/// harmless keys, it has no submodules and no hook that follows a look at the index, and that holds for each repository that
-/// its index names as a part. Anything unusual is a no, such as a directory that git would not take for a repository, so
-/// that it would look for another one.
+/// Whether a read-only git starts no program of this repository: its configuration has only keys known to be
+/// harmless, it has no submodules and no hook that runs after a look at the index, and the same holds for
+/// each repository that its index refers to. Returns false for anything unusual, such as a `.git` that git
+/// would ignore in favour of an outer repository.
 #[must_use]
 pub fn starts_nothing(root: &Path) -> bool {
     starts_nothing_at(root, MAX_REPOSITORY_DEPTH)
@@ -68,7 +68,7 @@ fn starts_nothing_at(root: &Path, depth: usize) -> bool {
         && gitlinks(&git.join("index")).is_some_and(|parts| parts.iter().all(is_part_harmless))
 }
 
-/// Whether git takes a directory for that of a repository.
+/// Whether git accepts a directory as a git directory.
 fn is_whole(git: &Path) -> bool {
     let is_directory = |name: &str| fs::metadata(git.join(name)).is_ok_and(|found| found.is_dir());
     let names_commit = |head: &str| {
@@ -82,7 +82,7 @@ fn is_whole(git: &Path) -> bool {
         && read(&git.join("HEAD")).is_some_and(|head| names_commit(&head))
 }
 
-/// State of a file that changes with its content: device, number, length, and the time of the last change.
+/// Identity of a file's content: device, inode, length, and time of the last change.
 type State = (u64, u64, u64, i64, i64);
 
 /// Gitlinks of the index that was read last.
@@ -92,13 +92,14 @@ struct KnownIndex {
     parts: Option<Vec<PathBuf>>,
 }
 
-/// Gitlinks of an index; nothing if nobody can tell them. Those of the last one are kept until it changes.
+/// Gitlinks of an index; `None` if they cannot be determined. The last result is cached until the file
+/// changes.
 fn gitlinks(path: &Path) -> Option<Vec<PathBuf>> {
     static LAST_INDEX: Mutex<Option<KnownIndex>> = Mutex::new(None);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match open(path, flags, Mode::empty()) {
         Ok(file) => fs::File::from(file),
-        // Nothing was added yet.
+        // A new repository has no index.
         Err(rustix::io::Errno::NOENT) => return Some(Vec::new()),
         Err(_) => return None,
     };
@@ -115,15 +116,15 @@ fn gitlinks(path: &Path) -> Option<Vec<PathBuf>> {
     parts
 }
 
-/// A file that is not too large. It is opened once, so that what was looked at is what is read: no link, and no pipe that
-/// makes whoever opens it wait.
+/// Reads a small regular file. It is opened once, so that the checked file is the one that is read; links are
+/// refused, and a pipe does not block.
 pub(crate) fn read(path: &Path) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(open(path, flags, Mode::empty()).ok()?);
     let found =
         file.metadata().ok().filter(|found| found.is_file() && found.len() <= MAX_CONFIGURATION_BYTES)?;
     let mut text = String::with_capacity(usize::try_from(found.len()).unwrap_or_default());
-    // One that grew meanwhile is too large as well.
+    // A file that has grown meanwhile is too large as well.
     let read = file.take(MAX_CONFIGURATION_BYTES + 1).read_to_string(&mut text).ok()?;
     (read as u64 <= MAX_CONFIGURATION_BYTES).then_some(text)
 }
@@ -132,7 +133,7 @@ fn is_harmless(config: &str) -> bool {
     let mut keys: Option<&[&str]> = None;
     config.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';'])).all(
         |line| {
-            // A value that goes on, or a key behind a section on one line, is not looked into.
+            // Continued lines, and keys on the line of their section, are not parsed.
             if line.ends_with('\\') {
                 return false;
             }
@@ -144,7 +145,7 @@ fn is_harmless(config: &str) -> bool {
             }
             let (key, value) = line.split_once('=').unwrap_or((line, ""));
             let key = key.trim().to_ascii_lowercase();
-            // `ext::` and its like name a program as an address, in `ext":":` as well.
+            // `ext::` and similar addresses name a program, also in the quoted form `ext":":`.
             let is_plain = !value.contains("::") && !value.contains(['"', '\\']);
             keys.is_some_and(|keys| keys.contains(&key.as_str())) && is_plain
         },

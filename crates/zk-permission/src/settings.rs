@@ -1,34 +1,34 @@
-//! Section of the settings that decides about calls: `[permissions]`.
+//! Settings section `[permissions]`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use crate::mode::Mode;
 
-/// Calls that run without a question, and rules about them.
+/// Settings of permissions: mode, audit and rules.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(extend("x-guarded" = true, "x-by-projects" = false))]
 pub struct PermissionSettings {
-    /// Range of calls that run without a question.
+    /// Permission mode: which calls run without a question.
     #[serde(deserialize_with = "mode")]
     #[schemars(with = "String", extend("enum" = Mode::ALL.map(Mode::name)))]
     pub mode: Option<Mode>,
-    /// Whether everything runs that no rule forbids.
+    /// Whether all calls run that no rule forbids.
     pub allow_all: bool,
-    /// Whether each decision is written to a file.
+    /// Whether each decision is recorded in a file.
     pub audit: bool,
-    /// Rules about calls that run without a question.
+    /// Rules for calls that run without a question.
     #[schemars(extend(
         "x-by-projects" = true, "x-merge" = "append", "x-expected" = "a list of rules, such as [\"cargo test **\"]"
     ))]
     pub allow: Vec<String>,
-    /// Rules about calls that a person is asked about.
+    /// Rules for calls that need a question.
     #[schemars(extend(
         "x-by-projects" = true, "x-merge" = "append", "x-expected" = "a list of rules, such as [\"cargo test **\"]"
     ))]
     pub ask: Vec<String>,
-    /// Rules about calls that are refused.
+    /// Rules for calls that are refused.
     #[schemars(extend(
         "x-by-projects" = true, "x-merge" = "append", "x-expected" = "a list of rules, such as [\"cargo test **\"]"
     ))]

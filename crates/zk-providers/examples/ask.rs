@@ -1,5 +1,4 @@
-//! Asks a server of the test kit, or one of yours, with this crate and the core alone:
-//! `cargo run -p zk-providers --example ask -- http://127.0.0.1:8080/v1 model`.
+//! Sends a question to a server of the test kit, or to your own, using this crate and the core alone:
 
 use futures_util::StreamExt;
 use zk_core::kernel::Bus;

@@ -1,4 +1,5 @@
-//! A conversation in the other format: `cargo run -p zk-providers --example convert <conversation.json`.
+//! Converts a conversation between the two formats: `cargo run -p zk-providers --example convert
+//! <conversation.json`.
 
 use zk_core::model::Model;
 use zk_providers::formats::{Conversation, Format};

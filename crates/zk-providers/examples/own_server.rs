@@ -1,4 +1,5 @@
-//! A server with habits of its own, described as data: `cargo run -p zk-providers --example own_server`.
+//! Describes a server that deviates from Chat Completions, as data:
+//! `cargo run -p zk-providers --example own_server`.
 
 use futures_util::StreamExt;
 use zk_core::kernel::Bus;
@@ -7,7 +8,7 @@ use zk_core::service::{Provider, Request};
 use zk_providers::{Compat, CompatProfile, Connection, ReasoningEcho};
 use zk_testkit::{FakeServer, Script};
 
-/// A server that limits answers by another field, and wants to see its reasoning again.
+/// A server that names its output limit differently, and wants its reasoning sent back.
 fn profile() -> CompatProfile {
     CompatProfile {
         name: "lab".into(),

@@ -4,18 +4,18 @@
 //! |---|---|
 //! | [`Anthropic`] | the Messages API |
 //! | [`Compat`] | Chat Completions, with a [`CompatProfile`] of data for each kind of server |
-//! | [`Responses`] | OpenAI's Responses API, and what imitates it |
+//! | [`Responses`] | OpenAI's Responses API, and compatible servers |
 //! | [`Gemini`] | the API of Google's Gemini, on the developer service and on Vertex |
 //! | [`Ollama`] | the native API of Ollama |
 //! | [`Vendor`], [`Vendors`] | the services and servers known by name: [`VENDORS`], and those of other crates |
-//! | [`Connection`] | where a provider is and what it is shown: the same for every dialect |
-//! | [`Clocks`] | how long a response may keep its reader waiting |
-//! | [`Replay`] | a dialect's reading of recorded bytes, without a network |
-//! | [`formats`] | conversations of other programs, read and written |
-//! | [`select`] | the provider, the credential and the model that a program talks to |
-//! | [`Auth`], [`Secret`], [`TokenSource`] | what a request shows: a key, or the token of a sign-in of [`zk_auth`] |
-//! | [`Http`] | the HTTP clients of [`zk_auth`], made late and shared |
-//! | [`sse`] | the decoder of event streams, with no I/O of its own |
+//! | [`Connection`] | base URL, credential and options of a provider, for every dialect |
+//! | [`Clocks`] | time limits for parts of a response |
+//! | [`Replay`] | decoding of recorded responses without a network |
+//! | [`formats`] | reads and writes conversations of other programs |
+//! | [`select`] | selection of the provider, the credential and the model |
+//! | [`Auth`], [`Secret`], [`TokenSource`] | credentials of requests: keys, or sign-in tokens of [`zk_auth`] |
+//! | [`Http`] | shared HTTP clients of [`zk_auth`], created on first use |
+//! | [`sse`] | decoder of server-sent events without I/O |
 //!
 //! # Example
 //!
@@ -25,22 +25,22 @@
 #![doc = include_str!("../examples/ask.rs")]
 #![doc = "```"]
 //!
-//! # Where things are
+//! # Modules
 //!
-//! | wing | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | `wire` | connections, event streams, time-outs, errors: the same for every dialect |
-//! | `encode` | what dialects share in writing requests and reading answers |
-//! | `catalogue` | vendors, models, profiles, service tiers, meanings of errors: data |
+//! | `wire` | connections, event streams, time-outs, errors, shared by all dialects |
+//! | `encode` | helpers shared by dialects for requests and answers |
+//! | `catalogue` | data on vendors, models, profiles, service tiers, errors |
 //! | `dialects` | the protocols |
 //! | [`formats`] | conversations of other programs |
-//! | [`select`] | which provider, with which key, for which model |
+//! | [`select`] | selection of the provider, the credential and the model |
 //!
 //! # What this crate must never know
 //!
-//! The loop, the tools, the sessions and the settings files. It reads no environment, prints nothing, keeps
-//! no key in anything that can be shown, and never changes a history: what it sends is a
-//! [`WireReady`](zk_core::model::WireReady), as it is.
+//! The agent loop, the tools, the sessions and the settings files. This crate reads no environment, prints
+//! nothing, keeps no key in anything that can be displayed, and never changes a history: it sends a
+//! [`WireReady`](zk_core::model::WireReady) unchanged.
 
 mod catalogue;
 mod dialects;

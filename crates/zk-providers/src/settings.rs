@@ -1,4 +1,4 @@
-//! Sections of the settings about providers (`[providers.NAME]`) and about what is known of models (`[models."PROVIDER/ID"]`).
+//! Settings sections of providers (`[providers.NAME]`) and of models (`[models."PROVIDER/ID"]`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -51,7 +51,7 @@ pub struct ProviderSettings {
 
 impl fmt::Debug for ProviderSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the headers, the options and the sign-in: there may be secrets in them.
+        // Headers, options and sign-in are omitted, since they may contain secrets.
         f.debug_struct("ProviderSettings")
             .field("like", &self.like)
             .field("base_url", &self.base_url)
@@ -76,7 +76,7 @@ pub struct ClockSettings {
 }
 
 impl ClockSettings {
-    /// The limits at an address.
+    /// Returns the time limits for an address.
     #[must_use]
     pub fn clocks(&self, base_url: &str) -> Clocks {
         let usual = Clocks::at(base_url);
@@ -140,7 +140,7 @@ pub struct ModelSettings {
     pub efforts: Option<Efforts>,
 }
 
-/// Way in which reasoning is asked for, as settings write it.
+/// Form in which reasoning is asked for, as written in settings.
 #[derive(JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[expect(dead_code, reason = "only its schema is used")]

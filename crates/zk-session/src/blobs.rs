@@ -1,4 +1,4 @@
-//! Large contents of a session, in files beside its history.
+//! Blobs: large contents of a session, in files beside its history.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zk_core::service::{BlobError, BlobId, Blobs, StateFiles};
 
-/// The most bytes of one blob.
+/// Largest blob, in bytes.
 const MAX_BLOB_BYTES: u64 = 64 << 20;
 
-/// The most bytes that all blobs of a session have together.
+/// Most bytes of all blobs of a session together.
 const MAX_TOTAL_BYTES: u64 = 1 << 30;
 
-/// Blobs of a session as files that are named by the SHA-256 of their bytes, for their owner only. The session's
-/// lock keeps other processes from writing to them.
+/// Blobs of a session, as private files named by the SHA-256 of their content. The session's lock keeps other
+/// processes from writing to them.
 #[derive(Debug)]
 pub struct FileBlobs {
     dir: PathBuf,
@@ -29,13 +29,13 @@ pub struct FileBlobs {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Bytes of all blobs, once they were counted.
+    /// Bytes of all blobs; `None` before the first count.
     total: Option<u64>,
-    /// The files whose bytes were found to have the hash in their name, as they were then.
+    /// Files whose content was found to match the hash in their name, with their identity at that time.
     verified: HashMap<BlobId, FileIdentity>,
 }
 
-/// Properties that change when a file or its bytes are replaced.
+/// Properties that change when a file or its content is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileIdentity {
     inode: (u64, u64),
@@ -44,7 +44,7 @@ struct FileIdentity {
 }
 
 impl FileBlobs {
-    /// Keeps them in `dir`, which is made when needed, with `files` for the writing.
+    /// Stores blobs in `dir`, which is created when needed, and writes them with `files`.
     #[must_use]
     pub fn new(dir: PathBuf, files: Arc<dyn StateFiles>) -> Self {
         Self { dir, files, max_blob: MAX_BLOB_BYTES, max_total: MAX_TOTAL_BYTES, state: Mutex::default() }
@@ -54,7 +54,7 @@ impl FileBlobs {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts the bytes of all blobs.
+    /// Counts the bytes of all blobs on disk.
     fn count(&self) -> io::Result<u64> {
         let entries = match std::fs::read_dir(&self.dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
@@ -63,7 +63,7 @@ impl FileBlobs {
         entries.map(|entry| Ok(entry?.metadata()?.len())).sum()
     }
 
-    /// The file of a blob whose bytes are those of its name, at its beginning.
+    /// Opens a blob's file, positioned at its start, after its content was checked against its hash.
     fn verified(&self, id: &BlobId) -> Result<File, BlobError> {
         let (mut file, identity) = self.file(id)?;
         if self.state().verified.get(id) == Some(&identity) {
@@ -123,7 +123,7 @@ impl Blobs for FileBlobs {
         let id = BlobId(hex(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref()));
         match self.verified(&id) {
             Ok(_) => return Ok(id),
-            // A blob that is missing or damaged is written anew.
+            // A missing or damaged blob is written again.
             Err(BlobError::Missing { .. } | BlobError::Damaged { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -136,7 +136,7 @@ impl Blobs for FileBlobs {
         if total.saturating_add(size) > self.max_total {
             return Err(BlobError::Full { bytes: size, limit: self.max_total });
         }
-        // On the disk before a history can be that names it.
+        // Written before a history entry can refer to the blob.
         let kept = self.files.replace(&self.dir.join(&id.0), bytes);
         kept.map_err(|error| failed(error.into_io()))?;
         state.total = Some(total.saturating_add(size));

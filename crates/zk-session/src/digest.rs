@@ -1,17 +1,17 @@
 use zk_core::model::Role;
 use zk_core::service::EntryKind;
 
-/// Longest title in a listing, in characters of the first prompt.
+/// Most characters of a title, which is the beginning of the first prompt.
 const TITLE: usize = 80;
 
-/// Summary of a session for a listing, kept up to date with every append so that listing reads no entries.
+/// Summary of a session, updated with every append so that a listing reads no entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Digest {
     pub(crate) messages: u64,
     pub(crate) title: String,
-    /// A model has answered.
+    /// Whether a model has answered.
     pub(crate) answered: bool,
-    /// The last run has no end yet.
+    /// Whether the last run is unfinished.
     pub(crate) running: bool,
 }
 
@@ -39,8 +39,9 @@ impl Digest {
     }
 }
 
-/// The beginning of `text` on one line: any run of white space or control characters becomes one space.
-fn title(text: &str) -> String {
+/// First line of a title: the beginning of `text`, with each run of white space or control characters as one
+/// space.
+pub(crate) fn title(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let mut line = String::new();
     for word in words {

@@ -1,4 +1,4 @@
-//! Events inside a conversation, in files for a person who looks for a fault.
+//! Dump of a conversation's requests and repairs into files, for debugging.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -15,8 +15,9 @@ use zk_core::service::{DebugDump, Redactor};
 
 use crate::private_dir::make_private_dir;
 
-/// Writes `NUMBER-WHAT.txt` for each thing that happens: requests as they are sent, what had to be repaired of a history,
-/// compactions and what they left out, broken prefixes, and what strategies say of themselves. Secrets are left out of it.
+/// Plugin that writes each event to a file `NUMBER-KIND.txt`: requests as they are sent, repairs of the
+/// history, compactions with the content that they left out, broken cache prefixes, and notes of compaction
+/// strategies. Secrets are removed.
 #[derive(Clone)]
 pub struct DumpFiles {
     inner: Arc<Inner>,
@@ -33,8 +34,8 @@ struct Inner {
 }
 
 impl DumpFiles {
-    /// Files in `dir`, which is made when there is something to write. The first one that cannot be written calls
-    /// `on_failure` with the directory.
+    /// Writes files into `dir`, which is created with the first file. The first failure calls `on_failure`
+    /// with the directory.
     pub fn new(
         dir: PathBuf,
         redactor: Arc<Redactor>,
@@ -49,7 +50,7 @@ impl DumpFiles {
         let inner = &self.inner;
         make_private_dir(&inner.dir)?;
         let text = inner.redactor.redact(text);
-        // Another conversation may have written here before.
+        // Files of an earlier conversation are kept.
         loop {
             let number = inner.number.fetch_add(1, Ordering::AcqRel) + 1;
             let path = inner.dir.join(format!("{number:04}-{what}.txt"));
@@ -97,7 +98,7 @@ impl Plugin for DumpFiles {
         self.dump::<ContextReduced>(scope, "left-out");
         self.dump::<PrefixBreak>(scope, "prefix-break");
         let dump = self.clone();
-        // As others leave it.
+        // Runs late, to see the request after all other handlers.
         let late = HookOptions { stage: Stage::Late, reach: Some(Reach::Descendants), time_limit: None };
         scope.on_sync_at(late, move |event: &ProviderPayload, _: &Cx| {
             dump.keep_value("request", &event.payload);

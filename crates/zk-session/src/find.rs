@@ -9,8 +9,8 @@ use zk_core::service::{
     SessionSnapshot, SessionStore, StoreError,
 };
 
-/// The session of `cwd` that was written last and can be read: what `--continue` continues. One whose first prompt
-/// waits for its answer is as good as any, unless another process is answering it.
+/// Newest readable session of `cwd`, which `--continue` resumes. A session whose first prompt has no answer
+/// yet counts too, unless another process is answering it.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -25,7 +25,7 @@ use zk_core::service::{
 pub async fn latest(store: &dyn SessionStore, cwd: &Path) -> Result<Option<SessionInfo>, StoreError> {
     let filter = SessionFilter { cwd: Some(cwd.to_path_buf()), limit: None, unanswered: true };
     let goes_on = |info: &SessionInfo| info.unreadable.is_none() && (info.answered || info.interrupted);
-    // The newest is nearly always the one: the others are read where it is not.
+    // The newest session is nearly always usable; the others are read only if it is not.
     let newest = store.list(&SessionFilter { limit: Some(1), ..filter.clone() }).await?;
     if let Some(info) = newest.into_iter().find(goes_on) {
         return Ok(Some(info));
@@ -33,8 +33,7 @@ pub async fn latest(store: &dyn SessionStore, cwd: &Path) -> Result<Option<Sessi
     Ok(store.list(&filter).await?.into_iter().find(goes_on))
 }
 
-/// The id of the session that `text` means: its whole id, or the beginning of exactly one id, with or without
-/// the `s_` in front.
+/// Finds the id of a session by `text`: its whole id or a unique prefix, with or without the leading `s_`.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -58,24 +57,25 @@ pub async fn find_matching(store: &dyn SessionStore, text: &str) -> Result<Sessi
     let hint = match matching.as_slice() {
         [] => near_match(text, ids().map(ToString::to_string)),
         [only] => return Ok((*only).clone()),
-        several => among(several),
+        several => join_ids(several),
     };
     Err(StoreError::NotFound { id: text.to_owned(), hint })
 }
 
-/// Opens the session that `text` means, as [`find_matching`] finds it.
+/// Opens the session with the id or unique prefix `text`, see [`find_matching`].
 ///
 /// # Errors
 /// [`StoreError::NotFound`], naming the candidates if there are several; else as [`SessionStore::open`].
 pub async fn open_matching(store: &dyn SessionStore, text: &str) -> Result<Arc<dyn OpenSession>, StoreError> {
-    // Also one that no listing shows, because it is empty.
+    // Found directly: listings omit empty sessions.
     match store.open(&SessionId::from(text)).await {
         Err(StoreError::NotFound { .. }) => store.open(&find_matching(store, text).await?).await,
         opened_or_failed => opened_or_failed,
     }
 }
 
-/// Reads the session that `text` means, as [`find_matching`] finds it, also while somebody has it open.
+/// Reads the session with the id or unique prefix `text`, see [`find_matching`]. Another process may have it
+/// open.
 ///
 /// # Errors
 /// [`StoreError::NotFound`], naming the candidates if there are several; else as [`SessionStore::read`].
@@ -86,7 +86,8 @@ pub async fn read_matching(store: &dyn SessionStore, text: &str) -> Result<Sessi
     }
 }
 
-/// Reads what the conversation of the session that `text` means would go on from, as [`find_matching`] finds it.
+/// Reads the entries that a resumed conversation needs, of the session with the id or unique prefix `text`;
+/// see [`find_matching`].
 ///
 /// # Errors
 /// [`StoreError::NotFound`], naming the candidates if there are several; else as [`SessionStore::read_live`].
@@ -97,7 +98,8 @@ pub async fn read_live_matching(store: &dyn SessionStore, text: &str) -> Result<
     }
 }
 
-/// Visits the entries of the session that `text` means, as [`find_matching`] finds it, with a visitor of `visitor`.
+/// Visits the entries of the session with the id or unique prefix `text`, see [`find_matching`]. `visitor`
+/// makes the visitor.
 ///
 /// # Errors
 /// [`StoreError::NotFound`], naming the candidates if there are several; else as [`SessionStore::scan`].
@@ -112,11 +114,11 @@ pub async fn scan_matching(
     }
 }
 
-/// Removes a session in which nothing but prompts was stored: no answer, no entry of a plugin. Returns whether
-/// it did.
+/// Removes a session that contains nothing but prompts: no answer and no plugin entry. Returns whether it was
+/// removed.
 ///
 /// # Errors
-/// As [`SessionStore::read`] and [`SessionStore::delete`]; a session that is not there is no error.
+/// As [`SessionStore::read`] and [`SessionStore::delete`]; a missing session is no error.
 pub async fn discard_unanswered(store: &dyn SessionStore, id: &SessionId) -> Result<bool, StoreError> {
     let has_more = Arc::new(AtomicBool::new(false));
     let found = has_more.clone();
@@ -136,7 +138,7 @@ pub async fn discard_unanswered(store: &dyn SessionStore, id: &SessionId) -> Res
     Ok(only_prompts)
 }
 
-/// Whether nothing would be lost with this entry but what a person typed, and when.
+/// Whether an entry holds only a person's prompt and its circumstances.
 pub(crate) fn is_prompt(entry: &EntryKind) -> bool {
     match entry {
         EntryKind::Message { message, .. } => message.role == Role::User,
@@ -157,20 +159,20 @@ fn begins_with(id: &str, text: &str) -> bool {
     !text.is_empty() && (id.starts_with(text) || id.strip_prefix("s_").is_some_and(|id| id.starts_with(text)))
 }
 
-fn among(ids: &[&SessionId]) -> String {
+fn join_ids(ids: &[&SessionId]) -> String {
     let shown: Vec<String> = ids.iter().take(3).map(|id| format!("`{id}`")).collect();
     let more = if ids.len() > shown.len() { ", …" } else { "" };
     format!(": {} sessions begin with that ({}{more})", ids.len(), shown.join(", "))
 }
 
-/// The hint of a [`StoreError::NotFound`]: the id that has the longest beginning in common with `wanted`, if
-/// that is enough to mean something.
+/// Hint for [`StoreError::NotFound`]: the id with the longest common prefix with `wanted`, if it is long
+/// enough to be meant.
 pub(crate) fn near_match(wanted: &str, ids: impl IntoIterator<Item = String>) -> String {
     let common = |id: &str| {
         let bare = |text: &str| text.strip_prefix("s_").unwrap_or(text).to_lowercase();
         bare(id).chars().zip(bare(wanted).chars()).take_while(|(a, b)| a == b).count()
     };
-    // The time part of ids made on one day begins alike; fewer than four characters say nothing.
+    // Ids of one day share their first characters, so a prefix of fewer than four proves nothing.
     ids.into_iter()
         .map(|id| (common(&id), id))
         .filter(|(common, _)| *common >= 4)

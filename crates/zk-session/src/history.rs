@@ -8,47 +8,49 @@ use zk_core::service::{
 use crate::Recorder;
 use crate::open_turn::{CallState, InterruptedCall, InterruptedTurn, OpenTurn};
 
-/// Starting point of a resumed run.
+/// State from which a resumed run starts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loaded {
-    /// The conversation, as it was stored. Whatever cannot be sent is mended at the wire, not here.
+    /// Messages of the conversation, as stored. Messages that a provider would reject are repaired when they
+    /// are sent.
     pub messages: Vec<Arc<Message>>,
-    /// The model last chosen, or else the one that answered last.
+    /// Model that was chosen last; without a choice, the model that answered last.
     pub model: Option<ModelRef>,
-    /// The thinking level last chosen.
+    /// Thinking level that was chosen last.
     pub thinking: Option<ThinkingLevel>,
-    /// The run that was cut off: it began and no end of it is recorded.
+    /// Unfinished run: its start is recorded, and no end.
     pub unfinished: Option<RunId>,
-    /// The turn that was cut off while its calls ran, if one was. Its pair is the end of `messages`.
+    /// Turn that was interrupted while its calls ran, if any. Its answer and results are the last two
+    /// `messages`.
     pub interrupted: Option<InterruptedTurn>,
-    /// The entries of plugins, oldest first.
+    /// Plugin entries, oldest first.
     pub custom: Vec<PluginEntry>,
-    /// Messages before the last compaction, where they were not read.
+    /// Messages before the last compaction, if they were not loaded.
     pub earlier: Option<Earlier>,
 }
 
-/// The beginning of a conversation that is stored, and was not read because a compaction had left it out.
+/// Beginning of a conversation that is stored but not loaded, because a compaction left it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Earlier {
-    /// Number of its messages.
+    /// Number of messages in it.
     pub messages: u64,
-    /// The first entry after it.
+    /// First entry after it.
     pub before: EntryId,
 }
 
-/// An entry of a plugin, and where in the conversation it stands.
+/// Plugin entry with its position in the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginEntry {
     /// Number of [`Loaded::messages`] before the entry.
     pub after: usize,
-    /// Index among the entries that were loaded, from 0.
+    /// Index among the loaded entries, from 0.
     pub entry: usize,
 }
 
-/// The resume view of a log: pure, and nothing is run again.
+/// Rebuilds the conversation from the entries of a log. Pure: no call is repeated.
 ///
-/// A turn whose calls were running when the process died becomes a pair like any other: calls that had ended
-/// keep their result, and the others say that their outcome is unknown or that they did nothing.
+/// A turn whose calls were running when the process died gets a complete message of results: finished calls
+/// keep their result, the others say that their outcome is unknown or that they did not run.
 ///
 /// ```
 /// use zk_core::model::{Message, ModelRef};
@@ -74,13 +76,13 @@ pub fn load_history(entries: &[Entry]) -> Loaded {
     reader.end()
 }
 
-/// The resume view of the entries that a conversation goes on from.
+/// Rebuilds the conversation from the entries that [`OpenSession::live`] returns.
 #[must_use]
 pub fn load_live(live: &LiveEntries) -> Loaded {
     let mut reader = Reader::default();
     for (at, entry) in live.entries.iter().enumerate() {
         if at == live.tail {
-            // Whoever looks up an earlier message has it from its entry.
+            // Earlier messages are looked up through their entries, not here.
             reader.loaded.messages.clear();
             reader.loaded.custom.iter_mut().for_each(|custom| custom.after = 0);
         }
@@ -91,12 +93,12 @@ pub fn load_live(live: &LiveEntries) -> Loaded {
     Loaded { earlier, ..reader.end() }
 }
 
-/// Reads entries one after the other.
+/// Incremental form of [`load_history`].
 #[derive(Default)]
 pub(crate) struct Reader {
     pub(crate) loaded: Loaded,
     open: Option<OpenTurn>,
-    /// Number of entries.
+    /// Number of entries read so far.
     entries: usize,
 }
 
@@ -134,7 +136,7 @@ impl Reader {
             EntryKind::Model { model } => loaded.model = Some(model.clone()),
             EntryKind::Thinking { level } => loaded.thinking = Some(*level),
             EntryKind::RunStart { run_id } => {
-                // The turn of an earlier run that could not be stored as a pair.
+                // Turn of an earlier run whose results were never stored.
                 if let Some(turn) = open.take() {
                     loaded.end(turn);
                 }
@@ -158,7 +160,7 @@ impl Reader {
 }
 
 impl Loaded {
-    /// Adds the pair of a turn that has none.
+    /// Adds an answer and its results for a turn that has no stored results.
     fn end(&mut self, turn: OpenTurn) -> InterruptedTurn {
         let turn = turn.interrupt();
         if let Some(origin) = &turn.message.origin {
@@ -168,8 +170,8 @@ impl Loaded {
         turn
     }
 
-    /// Adds what `more` says to the results of calls of the interrupted turn whose outcome is unknown. For a host that knows
-    /// more of them than the log; before [`store_interrupted`].
+    /// Adds the text of `more` to results of interrupted calls whose outcome is unknown, for a host that
+    /// knows more about them than the log. Call it before [`store_interrupted`].
     pub fn explain_unknown(&mut self, more: impl Fn(&InterruptedCall) -> Option<String>) {
         let Some(turn) = &mut self.interrupted else { return };
         let mut results = Message::clone(&turn.results);
@@ -192,12 +194,12 @@ async fn resume_live(session: &dyn OpenSession) -> Result<(Loaded, LiveEntries),
     let live = session.live().await?;
     let loaded = load_live(&live);
     store_interrupted(session, &loaded).await?;
-    // The pair is among its entries.
+    // Read again, now with the stored answer and results.
     let live = if loaded.interrupted.is_some() { session.live().await? } else { live };
     Ok((loaded, live))
 }
 
-/// Returns the history that a session goes on from, with the pair of an interrupted turn stored.
+/// Loads the history of an open session for its next run, and stores the results of an interrupted turn.
 ///
 /// # Errors
 /// As [`OpenSession::entries`] and [`store_interrupted`].
@@ -205,8 +207,8 @@ pub async fn resume(session: &dyn OpenSession) -> Result<Loaded, StoreError> {
     Ok(resume_live(session).await?.0)
 }
 
-/// The conversation in an open session, new or not, for `AgentBuilder::resume`: an agent goes on with it and stores what
-/// comes.
+/// Loads the conversation of an open session, new or not, for `AgentBuilder::resume`: the agent continues it
+/// and stores new messages in it.
 ///
 /// ```
 /// # async fn example(store: &dyn zk_core::service::SessionStore) -> Result<(), zk_core::service::StoreError> {
@@ -229,11 +231,11 @@ pub async fn resume_conversation(session: Arc<dyn OpenSession>) -> Result<Stored
     })
 }
 
-/// Stores the pair of the interrupted turn in `loaded`, if there is one: from here on it is part of the
-/// conversation like any other. Killed before that, the next resume finds the same.
+/// Stores the answer and results of the interrupted turn in `loaded`, if there is one. If the process is
+/// killed before, the next resume does the same.
 ///
 /// # Errors
-/// [`StoreError`] when it cannot be stored.
+/// [`StoreError`] when the entries cannot be stored.
 pub async fn store_interrupted(session: &dyn OpenSession, loaded: &Loaded) -> Result<(), StoreError> {
     if let Some(turn) = &loaded.interrupted {
         let pair = vec![

@@ -9,41 +9,41 @@ use zk_core::service::{
     has_skill_text, is_remember_line,
 };
 
-/// Most entries of one kind of a plugin that are handed over from before the tail.
+/// Most entries of each kind of a plugin that are loaded from before the tail.
 const MAX_ENTRIES_OF_KIND: usize = 32;
 
-/// Most plans that are kept: a compaction is rarely taken back, and never so many.
+/// Most compaction plans that are kept for an undo.
 const MAX_PLANS: usize = 64;
 
-/// Knowledge of a log that opening it needs of the entries which a compaction left out: which row the conversation goes on
-/// from, sums, and the rows of entries that are looked up later. Rows are added in their order.
+/// Index of a log, by which it can be opened without the entries that a compaction left out: the row where
+/// the conversation begins, sums, and rows that are looked up individually. Rows are added in order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Index {
-    /// The last row that counts.
+    /// Last row in the index.
     to: i64,
     sums: Sums,
     model: Option<ModelRef>,
     thinking: Option<ThinkingLevel>,
-    /// The run that has no end.
+    /// Unfinished run.
     running: Option<RunId>,
-    /// Plans that hold and leave something out, or belong to a compaction.
+    /// Plans that are in force and leave messages out, or belong to a compaction.
     plans: Vec<Plan>,
-    /// The last rows of each kind of entry of each plugin.
+    /// Last rows of each kind of plugin entry, keyed by plugin and kind.
     customs: BTreeMap<String, VecDeque<i64>>,
-    /// The last rows of what was given under a name: a skill, a message of a plugin.
+    /// Last rows of named content for the model: a skill, or a message of a plugin.
     given: BTreeMap<String, Vec<i64>>,
     /// Rows of prompts with lines to remember.
     remembered: Vec<i64>,
-    /// Rows of messages, of those from the beginning of the tail on at least.
+    /// Rows of messages, at least of those in the tail.
     #[serde(skip)]
     rows: HashMap<MessageId, i64>,
-    /// Calls of the last answer that asked for a skill, with its row.
+    /// Calls of the last answer that asked for a skill, with the answer's row.
     #[serde(skip)]
     asked: Vec<(CallId, String, i64)>,
 }
 
-/// Sums over entries.
+/// Sums of messages, tokens and cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Sums {
     messages: u64,
@@ -56,17 +56,17 @@ struct Sums {
 struct Plan {
     number: u32,
     is_compaction: bool,
-    /// The row from which on messages are sent, for a plan that leaves the others out.
+    /// First row that is sent; `None` if the plan leaves no messages out.
     cut: Option<Cut>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Cut {
-    /// The message of the row.
+    /// Id of the first message that is sent.
     first: MessageId,
-    /// Nothing where the log has no such message.
+    /// Row of that message; `None` if the log does not contain it.
     row: Option<i64>,
-    /// Messages before it that are sent as they are stored.
+    /// Earlier messages that are sent nevertheless, unchanged.
     stored: Vec<(MessageId, i64)>,
 }
 
@@ -108,24 +108,25 @@ impl Sums {
 }
 
 impl Index {
-    /// The index of entries in consecutive rows from 1.
+    /// Builds the index of entries in consecutive rows, from 1.
     pub(crate) fn of(entries: &[Entry]) -> Self {
         let mut index = Self::default();
         entries.iter().zip(1..).for_each(|(entry, row)| index.add(row, &entry.kind));
         index
     }
 
-    /// The last row that counts.
+    /// Last row in the index.
     pub(crate) fn to(&self) -> i64 {
         self.to
     }
 
-    /// Takes in a row that cannot be read.
+    /// Records an unreadable row.
     pub(crate) fn skip(&mut self, row: i64) {
         self.to = self.to.max(row);
     }
 
-    /// Takes in the entry of a row. One that counts already is only noted, so that later ones can name its message.
+    /// Adds an entry in a row. For a row that is already indexed, only the message's id is recorded, for
+    /// later references.
     pub(crate) fn add(&mut self, row: i64, kind: &EntryKind) {
         if let EntryKind::Message { message, .. } = kind
             && let Some(id) = &message.id
@@ -169,13 +170,13 @@ impl Index {
                     let mut results = message.results();
                     if let Some(result) = results.find(|result| result.call_id == id && !result.is_error) {
                         let has_text = has_skill_text(&result.content.to_text());
-                        self.give(name, vec![answer, row], has_text);
+                        self.set_given_rows(name, vec![answer, row], has_text);
                     }
                 }
                 match &message.injected_by {
                     Some(by) => {
                         let has_text = !by.starts_with("skill:") || has_skill_text(&message.text());
-                        self.give(by.clone(), vec![row], has_text);
+                        self.set_given_rows(by.clone(), vec![row], has_text);
                     }
                     None if message.text().lines().any(is_remember_line) => self.remembered.push(row),
                     None => {}
@@ -184,8 +185,9 @@ impl Index {
         }
     }
 
-    /// Notes rows under a name. A skill that is only said to be in use takes the place of no text.
-    fn give(&mut self, name: String, rows: Vec<i64>, has_text: bool) {
+    /// Records the rows of named content. A mere notice that a skill is in use does not replace the rows of
+    /// its text.
+    fn set_given_rows(&mut self, name: String, rows: Vec<i64>, has_text: bool) {
         if has_text || !self.given.contains_key(&name) {
             self.given.insert(name, rows);
         }
@@ -203,7 +205,7 @@ impl Index {
         let is_compaction = mark.is_compaction();
         match mark {
             CompactionMark::Plan { number, cut, .. } if is_compaction || cut.is_some() => {
-                let cut = cut.map(|cut| self.place(&cut));
+                let cut = cut.map(|cut| self.locate_cut(&cut));
                 self.plans.push(Plan { number, is_compaction, cut });
                 if self.plans.len() > MAX_PLANS {
                     self.plans.remove(0);
@@ -220,7 +222,7 @@ impl Index {
         }
     }
 
-    fn place(&self, cut: &CutMark) -> Cut {
+    fn locate_cut(&self, cut: &CutMark) -> Cut {
         let known = self.plans.iter().filter_map(|plan| plan.cut.as_ref()).flat_map(|cut| &cut.stored);
         let known: HashMap<_, _> = known.map(|(id, row)| (id, *row)).collect();
         let row = |id: &MessageId| self.rows.get(id).or_else(|| known.get(id)).copied();
@@ -228,7 +230,7 @@ impl Index {
         Cut { first: cut.first.clone(), row: row(&cut.first), stored }
     }
 
-    /// The cut that holds: the furthest one. Nothing where one of them names a message that is not known.
+    /// Cut in force, with its row: the furthest one. `None` if a cut's message is not in the log.
     fn cut(&self) -> Option<(i64, &Cut)> {
         let mut furthest: Option<(i64, &Cut)> = None;
         for cut in self.plans.iter().filter_map(|plan| plan.cut.as_ref()) {
@@ -240,17 +242,17 @@ impl Index {
         furthest
     }
 
-    /// The row from which on the conversation is sent, where its beginning is left out.
-    pub(crate) fn begin(&self) -> Option<i64> {
+    /// First row that is sent, if a compaction left out the beginning of the conversation.
+    pub(crate) fn first_sent_row(&self) -> Option<i64> {
         self.cut().map(|(row, _)| row)
     }
 
-    /// The row of [`begin`](Self::begin), and the message that must be in it.
+    /// Row of [`begin`](Self::begin), with the id of the message that must be in it.
     pub(crate) fn begins_with(&self) -> Option<(i64, &MessageId)> {
         self.cut().map(|(row, cut)| (row, &cut.first))
     }
 
-    /// The rows before `from` that are handed over all the same.
+    /// Rows before `from` that are loaded nevertheless.
     pub(crate) fn looked_up(&self, from: i64) -> Vec<i64> {
         let stored = self.cut().into_iter().flat_map(|(_, cut)| cut.stored.iter().map(|(_, row)| *row));
         let given = self.given.values().flatten().chain(self.customs.values().flatten());
@@ -258,14 +260,14 @@ impl Index {
         all.into_iter().filter(|row| *row < from).collect()
     }
 
-    /// The entries that the conversation goes on from: those looked up, sums of the others, and the tail.
+    /// Builds the entries of a resumed conversation: the looked-up ones, sums for the rest, and the tail.
     pub(crate) fn live(&self, looked_up: Vec<Entry>, tail: Vec<Entry>) -> LiveEntries {
         let mut later = Sums::default();
         tail.iter().for_each(|entry| later.add(Sums::of(&entry.kind)));
         let sums = self.sums.without(later);
         let mut entries = looked_up;
         for entry in &mut entries {
-            // The usage of all that is left out follows in one entry.
+            // The usage of all omitted messages follows in one entry.
             if let EntryKind::Message { usage, .. } = &mut entry.kind {
                 *usage = None;
             }

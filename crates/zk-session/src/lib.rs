@@ -1,17 +1,17 @@
 //! Sessions for zk: the entry log, its stores and the recorder that writes it.
 //!
-//! | item | what it is |
+//! | item | purpose |
 //! |---|---|
-//! | [`SqliteStore`] | one SQLite file for each session, with a lock of its own |
+//! | [`SqliteStore`] | one SQLite file and one lock for each session |
 //! | [`MemoryStore`] | the same behaviour without a disk |
-//! | [`Recorder`] | the plugin that writes a run into an open session, and offers plugins a place in it |
-//! | [`resume_conversation`] | everything that an agent needs to go on with a session |
-//! | [`load_history`], [`load_live`], [`resume`] | what a resumed run starts from |
-//! | [`SessionPlace`], [`ConversationSession`] | opening the session of a conversation, new or resumed, its preview, its copies, its end |
-//! | [`latest`], [`open_matching`], [`read_matching`], [`scan_matching`] | how `--continue`, `--resume` and a listing find a session |
+//! | [`Recorder`] | plugin that writes a run into an open session, and lets plugins store entries in it |
+//! | [`resume_conversation`] | all that an agent needs to continue a session |
+//! | [`load_history`], [`load_live`], [`resume`] | history from which a resumed run starts |
+//! | [`SessionPlace`], [`ConversationSession`] | session of a conversation: opening, resuming, preview, copy and end |
+//! | [`latest`], [`open_matching`], [`read_matching`], [`scan_matching`] | lookup of a session for `--continue`, `--resume` and listings |
 //! | [`FileBlobs`] | large contents of a session, in files beside it |
-//! | [`DumpFiles`] | the plugin that writes requests and repairs into files, for a person who looks for a fault |
-//! | [`discard_unanswered`] | removes a session that nobody would miss |
+//! | [`DumpFiles`] | plugin that writes requests and repairs into files, for debugging |
+//! | [`discard_unanswered`] | removal of a session without an answer |
 //!
 //! # Example
 //!
@@ -23,13 +23,13 @@
 //!
 //! # What it keeps
 //!
-//! - What an append acknowledged survives the death of the process at any moment, and a power cut where that
-//!   was asked for.
+//! - An acknowledged append survives the death of the process at any moment, and a power cut if that was
+//!   requested.
 //! - An assistant message with tool calls and the message with their results are one append: a log never ends
 //!   between them.
-//! - A file that cannot be read is never overwritten and never passes for an empty session: what is unreadable
-//!   is kept aside, the rest opens with a notice.
-//! - One process writes a session at a time; a second one is told which.
+//! - An unreadable file is never overwritten and never passes for an empty session: unreadable parts are kept
+//!   aside, and the rest opens with a notice.
+//! - One process writes a session at a time; a second process gets an error that names the first.
 //!
 //! # What this crate must never know
 //!

@@ -12,7 +12,7 @@ use zk_core::service::{
     SessionSnapshot, SessionStore, StoreError, SystemClock,
 };
 
-use crate::digest::Digest;
+use crate::digest::{Digest, title as title_line};
 use crate::find::near_match;
 
 /// Sessions that live as long as the store: for embedders without a disk, and for tests.
@@ -35,12 +35,14 @@ pub struct MemoryStore {
 
 type Shelf = Arc<Mutex<HashMap<SessionId, Stored>>>;
 
-/// A session that has at least one entry.
+/// Stored session; it has at least one entry.
 struct Stored {
     parent: Option<SessionId>,
     cwd: PathBuf,
     created: SystemTime,
     digest: Digest,
+    /// Title that a person gave it.
+    name: Option<String>,
     entries: Vec<Entry>,
     open: bool,
 }
@@ -64,7 +66,7 @@ impl MemoryStore {
         Self { shelf: Shelf::default(), clock: Arc::new(SystemClock) }
     }
 
-    /// This store with another source of dates.
+    /// Sets the clock that dates entries.
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
@@ -128,6 +130,16 @@ impl SessionStore for MemoryStore {
             }
         }
     }
+
+    async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
+        let mut shelf = lock(&self.shelf);
+        let Some(stored) = shelf.get_mut(id) else {
+            let hint = near_match(id.as_str(), shelf.keys().map(ToString::to_string));
+            return Err(StoreError::NotFound { id: id.to_string(), hint });
+        };
+        stored.name = Some(title_line(title)).filter(|name| !name.is_empty());
+        Ok(())
+    }
 }
 
 impl Stored {
@@ -140,7 +152,7 @@ impl Stored {
             created: self.created,
             updated,
             messages: self.digest.messages,
-            title: self.digest.title.clone(),
+            title: self.name.clone().unwrap_or_else(|| self.digest.title.clone()),
             answered: self.digest.answered,
             interrupted: self.digest.running && !self.open,
             lock: self.open.then(|| Lock { pid: std::process::id() }),
@@ -155,8 +167,8 @@ struct MemorySession {
     cwd: PathBuf,
     shelf: Shelf,
     clock: Arc<dyn Clock>,
-    /// Whether this handle has the stored session open: always after `open`, from the first append on after
-    /// `create`.
+    /// Whether this handle holds the session's lock: after `open` always, after `create` from the first
+    /// append on.
     holds: AtomicBool,
     closed: AtomicBool,
 }
@@ -216,6 +228,7 @@ impl OpenSession for MemorySession {
                 cwd: self.cwd.clone(),
                 created: now,
                 digest: Digest::default(),
+                name: None,
                 entries: Vec::new(),
                 open: true,
             };
@@ -261,7 +274,7 @@ fn lock(shelf: &Shelf) -> MutexGuard<'_, HashMap<SessionId, Stored>> {
     shelf.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Two spellings of one directory are the same directory, as long as it exists.
+/// Whether two paths name the same directory, if it exists.
 fn same_dir(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }

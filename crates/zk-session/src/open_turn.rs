@@ -5,49 +5,49 @@ use serde_json::Value;
 use zk_core::model::{Block, CallId, Display, Message, ToolCall, ToolContent, ToolResult, TurnId, TurnUsage};
 use zk_core::service::EntryKind;
 
-/// A turn whose calls were running when the process died.
+/// Turn whose calls were running when the process died.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InterruptedTurn {
     /// The turn.
     pub turn_id: TurnId,
-    /// The answer with the calls.
+    /// Answer that contains the calls.
     pub message: Arc<Message>,
-    /// The results that complete the pair: those that were stored, and what is known of the other calls.
+    /// Complete results: the stored ones, and texts about the other calls.
     pub results: Arc<Message>,
     /// The usage of the turn.
     pub usage: TurnUsage,
-    /// State of each call, in the order of the calls.
+    /// State of each call, in order.
     pub calls: Vec<InterruptedCall>,
 }
 
-/// A call of an interrupted turn.
+/// Call of an interrupted turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InterruptedCall {
     /// Id of the call.
     pub call_id: CallId,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// The arguments: those it ran with if it began, else those of the model.
+    /// Arguments with which the call ran; those of the model if it did not begin.
     pub args: Value,
-    /// State in which the process left the call.
+    /// State of the call when the process died.
     pub state: CallState,
 }
 
-/// Progress of a call before its process died.
+/// Progress of a call when its process died.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallState {
-    /// End of the call, with its result.
+    /// Finished, with its result.
     Ended {
-        /// For the model.
+        /// Result for the model.
         result: ToolResult,
-        /// For the person.
+        /// Display for the person.
         display: Option<Display>,
         /// The tool's own data.
         details: Option<Value>,
     },
-    /// Begun, and no end of it is known: the call may have taken effect or not.
+    /// Begun and not finished: the call may or may not have taken effect.
     OutcomeUnknown,
-    /// Without effect: the call did not begin, or it only reads.
+    /// Without effect: the call did not begin, or only reads.
     NotRun,
 }
 
@@ -56,13 +56,13 @@ const OUTCOME_UNKNOWN: &str = "Outcome unknown: the program ended while this cal
 const NOT_RUN: &str = "Interrupted: the program ended before the result of this call was stored. It changed nothing. \
                        Call it again if it is still needed.";
 
-/// An open turn as it is read from a log.
+/// Turn without results, as read from a log.
 #[derive(Debug)]
 pub(crate) struct OpenTurn {
     turn_id: TurnId,
     message: Arc<Message>,
     usage: TurnUsage,
-    /// Calls that began, and with which arguments.
+    /// Arguments of the calls that began.
     begun: HashMap<CallId, VecDeque<Value>>,
     ended: HashMap<CallId, VecDeque<CallState>>,
 }
@@ -78,7 +78,7 @@ impl OpenTurn {
         }
     }
 
-    /// Takes in the begin or the end of a call. One of another turn is left alone.
+    /// Adds the begin or the end of a call; entries of another turn are ignored.
     pub(crate) fn add(&mut self, kind: &EntryKind) {
         match kind {
             EntryKind::CallBegin { turn_id, call_id, args, .. } if *turn_id == self.turn_id => {
@@ -108,13 +108,13 @@ impl OpenTurn {
         }
     }
 
-    /// Whether `message` is the first half of this turn's pair.
+    /// Whether `message` is the stored answer of this turn, whose results then follow.
     pub(crate) fn is_closed_by(&self, message: &Message, usage: Option<&TurnUsage>) -> bool {
         let ids = |message: &Message| message.calls().map(|call| call.id.clone()).collect::<Vec<_>>();
         usage.is_some_and(|usage| usage.turn_id == self.turn_id) || ids(message) == ids(&self.message)
     }
 
-    /// The turn as it was when it was cut off.
+    /// Completes the turn at the point of its interruption.
     pub(crate) fn interrupt(mut self) -> InterruptedTurn {
         let message = self.message.clone();
         let calls: Vec<InterruptedCall> = message.calls().map(|call| self.call(call)).collect();
@@ -129,7 +129,7 @@ impl OpenTurn {
     }
 
     fn call(&mut self, call: &ToolCall) -> InterruptedCall {
-        // Each is used once: nothing keeps a model from giving two calls one id.
+        // Each begin is used once, since a model may give two calls the same id.
         let begun = self.begun.get_mut(&call.id).and_then(VecDeque::pop_front);
         let ended = self.ended.get_mut(&call.id).and_then(VecDeque::pop_front);
         let state = match (ended, &begun) {
@@ -143,7 +143,7 @@ impl OpenTurn {
 }
 
 impl InterruptedCall {
-    /// Returns the result that the model is told.
+    /// Result that the model sees for the call.
     fn result(&self) -> ToolResult {
         let told = |text: &str| ToolResult {
             call_id: self.call_id.clone(),

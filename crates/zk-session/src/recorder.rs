@@ -15,31 +15,30 @@ use zk_core::service::{OpenSession, SessionLog, StoreError};
 use self::log::{Log, State};
 use crate::Loaded;
 
-/// The plugin that writes a run into an open session.
+/// Plugin that writes a run into an open session.
 ///
-/// | event | entries |
+/// | event | stored entries |
 /// |---|---|
-/// | `session:start` | the run's start |
-/// | `session:messages` | the messages |
-/// | `side-call:end` | what a plugin used that asked a model beside the conversation |
-/// | `agent:start`, `model:select`, `thinking:select` | model and thinking level, when they changed |
-/// | `session:open-turn` | an answer with calls, before any of them runs |
-/// | `tool:begin`, `tool:end` | the begin and the end of a call that is not read-only, on the disk |
-/// | `tool-results:after` | what read-only calls left beside their results, the assistant message and its results, in one append |
-/// | `session:end` | the run's end |
+/// | `session:start` | start of the run |
+/// | `session:messages` | messages |
+/// | `side-call:end` | usage of a plugin's model call beside the conversation |
+/// | `agent:start`, `model:select`, `thinking:select` | changed model and thinking level |
+/// | `session:open-turn` | answer with calls, before any call runs |
+/// | `tool:begin`, `tool:end` | begin and end of a call that is not read-only, synced to disk |
+/// | `tool-results:after` | extra data of read-only calls, and the answer with its results, in one append |
+/// | `session:end` | end of the run |
 ///
-/// The prompt is stored before its request is sent, an answer before its calls run, and what a call with effects
-/// does before it does it: [`load_history`](crate::load_history) knows of a killed process how far each call
-/// got. An append that fails stops the run; its entries are kept
-/// and written, before anything else, with the next append; a message that is announced again is not written
-/// twice.
+/// The prompt is stored before its request is sent, an answer before its calls run, and the begin of a call
+/// with effects before the call: so [`load_history`](crate::load_history) knows how far each call of a killed
+/// process got. A failed append stops the run; its entries are kept and written before those of the next
+/// append. A message that is announced again is not stored twice.
 ///
-/// Secrets are not stored: where the host offers a [`Redactor`](zk_core::service::Redactor), every entry goes
-/// through it first. The conversation in memory keeps what the person typed.
+/// Secrets are not stored: if the host provides a [`Redactor`](zk_core::service::Redactor), it redacts every
+/// entry. The conversation in memory keeps the original text.
 ///
-/// Sub-agents are not recorded: each has a session of its own.
+/// Sub-agents are not recorded here: each has its own session.
 ///
-/// The recorder also offers [`SessionLog`], through which plugins keep entries of their own in this session.
+/// The recorder also provides [`SessionLog`], through which plugins store entries in this session.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -65,21 +64,21 @@ pub struct Recorder {
     log: Arc<Log>,
 }
 
-/// Extent to which a recorder has stored its session.
+/// Part of its session that a recorder has stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saved {
-    /// Everything it was given.
+    /// All entries.
     All,
-    /// Everything up to some entry: this many more are not stored.
+    /// All entries but the last ones.
     Part {
         /// Number of entries that are not stored.
         missing: usize,
     },
-    /// Nothing at all.
+    /// No entries.
     Nothing,
 }
 
-/// Takes the error because of which a run goes on without a session.
+/// Called with the error after which a run goes on without a session.
 type OnLost = Box<dyn Fn(&StoreError) + Send + Sync>;
 
 impl fmt::Debug for Recorder {
@@ -89,14 +88,14 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// A recorder into a new session.
+    /// Recorder into a new session.
     #[must_use]
     pub fn new(session: Arc<dyn OpenSession>) -> Self {
         Self::resuming(session, &Loaded::default())
     }
 
-    /// A recorder into a session that goes on from `loaded`: what it says of model and thinking level is not
-    /// written again.
+    /// Recorder into a session that continues from `loaded`: the model and thinking level in it are not
+    /// stored again.
     #[must_use]
     pub fn resuming(session: Arc<dyn OpenSession>, loaded: &Loaded) -> Self {
         let state = State {
@@ -117,16 +116,16 @@ impl Recorder {
         }
     }
 
-    /// This recorder, for a run that is worth more than its session: when the first entries of a new session
-    /// cannot be stored, `on_lost` is told why and the run goes on unrecorded. Once something was stored, an
-    /// append that fails stops the run as ever.
+    /// Lets a run go on without its session: if the first entries of a new session cannot be stored,
+    /// `on_lost` is called with the error and the run is not recorded. After the first success, a failed
+    /// append stops the run as usual.
     #[must_use]
     pub fn or_without(self, on_lost: impl Fn(&StoreError) + Send + Sync + 'static) -> Self {
         let _ = self.log.on_lost.set(Box::new(on_lost));
         self
     }
 
-    /// Returns how much of the session is stored now, after everything that is being written.
+    /// Part of the session that is stored once all pending appends have ended.
     pub async fn saved(&self) -> Saved {
         let mut state = self.log.state.lock().await;
         let _ = self.log.settle(&mut state).await;
@@ -137,7 +136,8 @@ impl Recorder {
         }
     }
 
-    /// Whether it has stored nothing but prompts, as [`discard_unanswered`](crate::discard_unanswered) looks for.
+    /// Whether only prompts were stored, so that [`discard_unanswered`](crate::discard_unanswered) would
+    /// remove the session.
     pub async fn stored_only_prompts(&self) -> bool {
         !self.log.state.lock().await.answered
     }

@@ -1,6 +1,6 @@
 use zk_core::service::{EntryKind, Redactor};
 
-/// The entry without secrets.
+/// Removes secrets from an entry.
 pub(crate) fn redact_entry(mut entry: EntryKind, redactor: &Redactor) -> EntryKind {
     match &mut entry {
         EntryKind::Message { message, .. } | EntryKind::OpenTurn { message, .. } => {

@@ -1,4 +1,5 @@
-//! A section of one's own: a documented struct, from which checks, messages and the reference are made.
+//! Defines a settings section: a documented struct, from which checks, messages and the reference are
+//! generated.
 
 use std::sync::Arc;
 

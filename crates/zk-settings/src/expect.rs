@@ -3,8 +3,8 @@ use serde_json::Value;
 use crate::node::Key;
 use crate::suggest::either;
 
-/// Reason for which a value is none of a key, in words that follow its name.
-pub(crate) fn wrong(key: &Key, value: &toml::Value) -> Option<String> {
+/// Describes why a value is invalid for a key, to follow the key's name; `None` if it is valid.
+pub(crate) fn describe_mismatch(key: &Key, value: &toml::Value) -> Option<String> {
     if fits(&key.schema, value) {
         return None;
     }
@@ -16,17 +16,17 @@ pub(crate) fn wrong(key: &Key, value: &toml::Value) -> Option<String> {
     })
 }
 
-/// Values of a key in words: `true or false`.
+/// Describes the valid values of a key: `true or false`.
 pub(crate) fn expected(key: &Key) -> String {
-    key.expected.clone().unwrap_or_else(|| of_schema(&key.schema))
+    key.expected.clone().unwrap_or_else(|| describe_schema(&key.schema))
 }
 
-/// The words of an enumeration.
+/// Returns the words of an enumeration.
 pub(crate) fn words(schema: &Value) -> Option<Vec<&str>> {
     schema.get("enum")?.as_array()?.iter().map(Value::as_str).collect()
 }
 
-fn of_schema(schema: &Value) -> String {
+fn describe_schema(schema: &Value) -> String {
     if let Some(words) = words(schema) {
         return either(&words);
     }
@@ -52,7 +52,7 @@ fn of_schema(schema: &Value) -> String {
     }
 }
 
-/// Whether a value has the shape of a schema. Patterns and bounds of nested values count.
+/// Whether a value is valid for a schema, including patterns and bounds of nested values.
 fn fits(schema: &Value, value: &toml::Value) -> bool {
     if let Some(choices) = schema.get("anyOf").and_then(Value::as_array) {
         return choices.iter().any(|choice| fits(choice, value));

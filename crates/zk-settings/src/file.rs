@@ -5,27 +5,28 @@ use zk_core::service::{HostFileError, HostFiles, HostRead};
 use crate::error::SettingsError;
 use crate::layers::Layer;
 
-/// The most a settings file may have, in bytes.
+/// Size limit of a settings file in bytes.
 const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// Content of a settings file.
+/// Result of reading a settings file.
 #[derive(Debug)]
 pub enum FileRead {
-    /// Table of the file; an empty one when there is no file and none is needed.
+    /// The file was read, or is missing and optional (an empty table).
     Table {
-        /// Table of the whole file.
+        /// Parsed table of the whole file.
         table: toml::Table,
-        /// Bytes of the file.
+        /// Raw bytes of the file.
         bytes: Vec<u8>,
     },
-    /// Message about a file that is somebody else's, so it is left out.
+    /// The file belongs to another user and is ignored, for the reason in this message.
     Foreign(String),
 }
 
 /// Reads the settings file of a layer.
 ///
 /// # Errors
-/// One that is not a regular file, too large or no TOML: what it was to forbid may not be allowed by damaging it.
+/// The file is not regular, too large or no valid TOML. Ignoring a damaged file could allow more than it was
+/// meant to.
 pub fn read_file(
     files: &dyn HostFiles,
     layer: Layer,
@@ -58,10 +59,11 @@ fn foreign(path: &Path, uid: u32) -> String {
     )
 }
 
-/// Reads a preset: the settings file `NAME.toml` of a directory of presets; nothing if there is none.
+/// Reads a preset, the settings file `NAME.toml` in a directory of presets; `None` if it does not exist.
 ///
 /// # Errors
-/// As [`read_file`], and one that is somebody else's: without it more could be allowed.
+/// The errors of [`read_file`], and a file of another user: ignoring it could allow more than it was meant
+/// to.
 pub fn read_preset(
     files: &dyn HostFiles,
     layer: Layer,
@@ -74,26 +76,26 @@ pub fn read_preset(
     }
 }
 
-/// A file whose text is one setting.
+/// Result of reading a file whose text is the value of one setting.
 #[derive(Debug)]
 pub enum TextRead {
-    /// Text of the file, without what surrounds it.
+    /// The file was read.
     Text {
-        /// The text.
+        /// Trimmed text of the file.
         text: String,
-        /// Bytes of the file.
+        /// Raw bytes of the file.
         bytes: Vec<u8>,
     },
-    /// No file, or an empty one.
+    /// The file is missing or empty.
     Nothing,
-    /// Message about a file that is somebody else's, so it is left out.
+    /// The file belongs to another user and is ignored, for the reason in this message.
     Foreign(String),
 }
 
-/// Reads a file of at most `max_bytes` whose text is one setting.
+/// Reads a file of at most `max_bytes` whose text is the value of one setting.
 ///
 /// # Errors
-/// One that is not a regular file, too large or no UTF-8.
+/// The file is not regular, too large or no valid UTF-8.
 pub fn read_text(
     files: &dyn HostFiles,
     layer: Layer,

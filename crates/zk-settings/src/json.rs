@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-/// A value of a settings file as JSON; times, and numbers that JSON does not have, become texts.
+/// Converts a value of a settings file to JSON; times, and numbers that JSON lacks, become strings.
 ///
 /// ```
 /// let table: toml::Table = "at = 2026-01-02\nlimit = inf\ndeep = [{ a = 1 }]".parse().unwrap();

@@ -3,31 +3,31 @@ use std::fmt;
 
 use secrecy::SecretString;
 
-/// Layer of settings. Later ones outrank earlier ones.
+/// Layer of settings; later layers override earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
-    /// Built into the program.
+    /// Defaults of the program.
     Default,
-    /// Variables of the environment.
+    /// Environment variables.
     Environment,
-    /// The person's own file.
+    /// The person's own settings file.
     User,
-    /// A file that the project shares.
+    /// The settings file that a project shares.
     Project,
-    /// A file of one person in the project.
+    /// A person's private settings file within a project.
     ProjectLocal,
     /// A preset of the project.
     ProjectPreset,
-    /// A preset of the person, or of zk.
+    /// A preset of the person, or one built into zk.
     Preset,
-    /// Flags, and the file that a flag names.
+    /// Command-line flags, and the file that a flag names.
     CommandLine,
-    /// The file of whoever administers the machine.
+    /// The settings file of the machine's administrator.
     Managed,
 }
 
 impl Layer {
-    /// Whether whoever wrote the project could have set it.
+    /// Whether an author of the project controls this layer.
     #[must_use]
     pub fn is_project(self) -> bool {
         match self {
@@ -42,12 +42,12 @@ impl Layer {
     }
 }
 
-/// Origin of a setting.
+/// Origin of a setting's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Layer of the value.
     pub layer: Layer,
-    /// The file, the flag or the variable.
+    /// Name of the file, flag or environment variable.
     pub place: String,
 }
 
@@ -66,12 +66,12 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One setting: a value that is no table.
+/// One setting: a value that is not a table.
 #[derive(Clone)]
 pub struct Entry {
-    /// Empty for a credential.
+    /// Value of the setting; empty for a credential.
     pub value: toml::Value,
-    /// A credential, which nothing but its owner is given.
+    /// Value of a credential, kept apart so that only its consumer gets it.
     pub key: Option<SecretString>,
     /// Origin of the value.
     pub origin: Origin,
@@ -79,25 +79,27 @@ pub struct Entry {
 
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the value: it may be a secret.
+        // The value is omitted, since it may be a secret.
         f.debug_struct("Entry").field("origin", &self.origin).finish_non_exhaustive()
     }
 }
 
 impl Entry {
-    /// Returns the value if it is a text.
+    /// Returns the value if it is a string.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         self.value.as_str()
     }
 }
 
-/// The leaves of the merged tables. Keeping leaves makes the merge deep and gives each its own origin.
+/// Leaves of the merged tables by path. Storing leaves makes the merge deep, and gives each value its own
+/// origin.
 #[derive(Clone, Default)]
 pub(crate) struct Layers(BTreeMap<Vec<String>, Entry>);
 
 impl Layers {
-    /// Puts a value over what is there, also over a table or under what was a value. A credential stays apart from tables.
+    /// Sets a value, and replaces any value or table at the path or on the way to it. A credential's
+    /// text is stored apart, so that no table contains it.
     pub(crate) fn set(&mut self, key: Vec<String>, value: toml::Value, origin: Origin, is_credential: bool) {
         self.0.retain(|old, _| *old == key || !(old.starts_with(&key) || key.starts_with(old)));
         let entry = match value {
@@ -109,7 +111,7 @@ impl Layers {
         self.0.insert(key, entry);
     }
 
-    /// Whether a higher layer says something about `key`, what is below it or what it is below.
+    /// Whether a higher layer sets `key`, a key below it, or one of the tables it is in.
     pub(crate) fn is_outranked(&self, key: &[String], layer: Layer) -> bool {
         let related = |old: &[String]| old.starts_with(key) || key.starts_with(old);
         self.0.iter().any(|(old, entry)| related(old) && entry.origin.layer > layer)
@@ -119,7 +121,7 @@ impl Layers {
         self.0.get(key)
     }
 
-    /// The value at a path written with dots.
+    /// Returns the value at a dotted path.
     pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
         self.at(&key.split('.').map(str::to_owned).collect::<Vec<_>>())
     }
@@ -129,7 +131,8 @@ impl Layers {
     }
 }
 
-/// The leaves of a table, each with its path. An empty table is a leaf: it says that something is there.
+/// Returns the leaves of a table with their paths. An empty table is a leaf, since it shows that the table is
+/// present.
 #[must_use]
 pub fn flatten(table: toml::Table) -> Vec<(Vec<String>, toml::Value)> {
     let mut leaves = Vec::new();
@@ -151,7 +154,7 @@ pub fn flatten(table: toml::Table) -> Vec<(Vec<String>, toml::Value)> {
     leaves
 }
 
-/// A path as TOML writes it.
+/// Formats a path in TOML syntax.
 #[must_use]
 pub fn dotted(key: &[String]) -> String {
     let bare = |part: &str| {

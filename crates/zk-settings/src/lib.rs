@@ -1,14 +1,14 @@
-//! Settings for zk: typed sections, layers with origins, files of a project that count once they are trusted.
+//! Settings of zk: typed sections, layered values with their origins, and project files that need approval.
 //!
 //! | item | what it is |
 //! |---|---|
-//! | [`Schema`] | the settings that there are: the sections of all crates under their tables |
-//! | [`MergedSettings`] | the values of all layers, each checked and with its origin, read as sections |
-//! | [`Layer`], [`Origin`] | the nine layers, and the file, flag or variable a value is from |
-//! | [`LayerValues`] | values given one by one: defaults, flags, variables |
-//! | [`ProjectFile`] | a file of a project, which counts only once a person approved exactly its bytes |
-//! | [`mark`] | what a section can declare beside types: secrets, keys that projects cannot set, lists that add up |
-//! | [`suggest`] | the nearest word, and choices as a sentence |
+//! | [`Schema`] | the schema of all settings: the sections of all crates at their tables |
+//! | [`MergedSettings`] | the checked values of all layers with their origins, readable as sections |
+//! | [`Layer`], [`Origin`] | the nine layers, and the file, flag or variable of a value |
+//! | [`LayerValues`] | single values of a layer: defaults, flags, variables |
+//! | [`ProjectFile`] | a settings file of a project, used only after a person approved its bytes |
+//! | [`mark`] | declarations beyond types: secrets, keys closed to projects, lists that add up |
+//! | [`suggest`] | suggestions for misspelt words, and lists of choices for messages |
 //!
 //! # Example
 //!
@@ -18,20 +18,22 @@
 #![doc = include_str!("../examples/section.rs")]
 #![doc = "```"]
 //!
-//! # What it keeps
+//! # Guarantees
 //!
-//! - A section is one documented struct of the crate that uses it: checks, messages, JSON Schema and the reference page are
-//!   made from it.
-//! - A value that cannot be used is an error that names the file or the flag; a key that nobody knows is a warning with the
-//!   nearest one, and an error in tables where it would leave a door open.
-//! - A project's files set nothing that its author should not decide, and nothing before a person approved them.
+//! - A section is one documented struct of the crate that uses it. Checks, messages, JSON Schema and the
+//!   reference page are generated from it.
+//! - An invalid value is an error that names the file or the flag. An unknown key is a warning with the
+//!   nearest known key, and an error in tables where ignoring it would be unsafe.
+//! - Files of a project cannot set keys that its authors should not decide, and set nothing before a person
+//!   approved them.
 //! - Secrets are never shown; credentials are in no table.
 //!
 //! # What this crate must never know
 //!
-//! No section: what can be set is told by the crates that use it. It reads no environment, no command line and no directory of
-//! its own: paths and variables are handed in.
+//! No section: the crates that use a setting define it. This crate reads no environment, no command line and
+//! no directory: callers pass paths and variables in.
 
+mod edit;
 mod error;
 mod expect;
 mod file;
@@ -41,12 +43,13 @@ mod merged;
 mod node;
 mod project;
 mod schema;
-/// The nearest of several words, and choices as a sentence.
+/// Suggestions for misspelt words, and lists of choices for messages.
 pub mod suggest;
 #[cfg(test)]
 mod tests;
 mod values;
 
+pub use edit::{EditError, with_value};
 pub use error::SettingsError;
 pub use file::{FileRead, TextRead, read_file, read_preset, read_text};
 pub use json::to_json;

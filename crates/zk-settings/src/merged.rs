@@ -8,7 +8,7 @@ use crate::layers::{Entry, Layer, Layers, Origin, dotted};
 use crate::schema::{Check, Schema};
 use crate::values::LayerValues;
 
-/// The settings of all layers, each with its origin. Each value was checked when its layer was read.
+/// Merged settings of all layers, each value with its origin. Values are checked when their layer is added.
 #[derive(Clone, Default)]
 pub struct MergedSettings {
     schema: Arc<Schema>,
@@ -16,34 +16,34 @@ pub struct MergedSettings {
     appended: Vec<Appended>,
 }
 
-/// A value that no other layer outranks.
+/// A list of one layer that adds to the lists of other layers instead of overriding them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Appended {
     /// Path of the key.
     pub path: Vec<String>,
-    /// Layer that has it.
+    /// Layer of the list.
     pub layer: Layer,
-    /// The list of that layer.
+    /// The layer's list.
     pub value: toml::Value,
 }
 
-/// Precedence of values that are set.
+/// Precedence of a new value over existing ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precedence {
-    /// Over those of the layers before.
+    /// Overrides the values of earlier layers.
     Over,
-    /// Below those of higher layers.
+    /// Yields to the values of higher layers.
     Below,
 }
 
 impl MergedSettings {
-    /// Settings of which nothing was read yet.
+    /// Creates settings without any values.
     #[must_use]
     pub fn new(schema: Arc<Schema>) -> Self {
         Self { schema, layers: Layers::default(), appended: Vec::new() }
     }
 
-    /// The settings that there are.
+    /// Returns the schema that values are checked against.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.schema
@@ -52,7 +52,7 @@ impl MergedSettings {
     /// Sets the values of a layer.
     ///
     /// # Errors
-    /// The first value that cannot be used.
+    /// The first invalid value.
     pub fn give(
         &mut self,
         layer: Layer,
@@ -66,10 +66,10 @@ impl MergedSettings {
         Ok(())
     }
 
-    /// Sets a value over those of the layers before.
+    /// Sets a value, overriding those of earlier layers.
     ///
     /// # Errors
-    /// A value that cannot be used.
+    /// The value is invalid.
     pub fn set(
         &mut self,
         key: Vec<String>,
@@ -87,7 +87,7 @@ impl MergedSettings {
             }
             Check::Invalid(what) => return Err(SettingsError(told(what))),
         }
-        // As a leaf it would take the place of what lower layers say there.
+        // As a leaf, an empty table would replace the values of lower layers.
         if self.schema.is_empty_table(&key, &value) {
             return Ok(());
         }
@@ -104,10 +104,10 @@ impl MergedSettings {
         Ok(())
     }
 
-    /// Sets a value unless a higher layer says something about it.
+    /// Sets a value, unless a higher layer sets the same key.
     ///
     /// # Errors
-    /// A value that cannot be used.
+    /// The value is invalid.
     pub fn set_below(
         &mut self,
         key: Vec<String>,
@@ -125,7 +125,7 @@ impl MergedSettings {
     /// Sets all values of a file.
     ///
     /// # Errors
-    /// The first value that cannot be used.
+    /// The first invalid value.
     pub fn set_all(
         &mut self,
         leaves: impl IntoIterator<Item = (Vec<String>, toml::Value)>,
@@ -145,16 +145,16 @@ impl MergedSettings {
         }
     }
 
-    /// The lists that hold beside each other, as they were read.
+    /// Returns the lists that add up over the layers, in the order they were read.
     #[must_use]
     pub fn appended(&self) -> &[Appended] {
         &self.appended
     }
 
-    /// Reads the section at a table; its defaults hold for what no layer says.
+    /// Deserialises the section at a table, with its defaults for missing keys.
     ///
     /// # Errors
-    /// Values of several layers that cannot be together.
+    /// Values of several layers that contradict each other.
     pub fn section<T: DeserializeOwned>(&self, table: &str) -> Result<T, SettingsError> {
         let name: Vec<&str> = table.split('.').filter(|name| !name.is_empty()).collect();
         let table = self.table(&name).unwrap_or_default();
@@ -164,7 +164,7 @@ impl MergedSettings {
         })
     }
 
-    /// Origin and name of the first entry that a section does not take.
+    /// Returns the origin and name of the first entry that the section's type rejects.
     fn wrong_entry<T: DeserializeOwned>(&self, name: &[&str]) -> Option<String> {
         self.layers.iter().find_map(|(path, entry)| {
             let inside =
@@ -178,7 +178,7 @@ impl MergedSettings {
         })
     }
 
-    /// Everything below a table, if there is something.
+    /// Returns the table at a path with all values below it, if there are any.
     #[must_use]
     pub fn table(&self, name: &[&str]) -> Option<toml::Table> {
         let mut table = toml::Table::new();
@@ -196,18 +196,18 @@ impl MergedSettings {
         (!table.is_empty()).then_some(table)
     }
 
-    /// The entry at a path.
+    /// Returns the entry at a path.
     #[must_use]
     pub fn at(&self, path: &[String]) -> Option<&Entry> {
         self.layers.at(path)
     }
 
-    /// All entries with their paths.
+    /// Iterates over all entries with their paths.
     pub fn iter(&self) -> impl Iterator<Item = (&[String], &Entry)> {
         self.layers.iter()
     }
 
-    /// Returns the origin of a key that is written with dots.
+    /// Returns the origin of a dotted key.
     #[must_use]
     pub fn origin(&self, key: &str) -> Option<&Origin> {
         self.layers.get(key).map(|entry| &entry.origin)
@@ -221,7 +221,7 @@ impl MergedSettings {
         self.layers.iter().find(|(path, _)| is_below(path)).map(|(_, entry)| &entry.origin)
     }
 
-    /// Every setting as a line of TOML, secrets left out, with its origin as a comment if wanted.
+    /// Formats every setting as a line of TOML without secrets, optionally with its origin as a comment.
     #[must_use]
     pub fn lines(&self, with_origin: bool) -> Vec<String> {
         let line = |(key, entry): (&[String], &Entry)| {

@@ -2,30 +2,32 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// Keys of a JSON Schema that say how zk treats a setting, as a section declares them with `#[schemars(extend(…))]`.
+/// Extension keys of a section's JSON Schema, declared with `#[schemars(extend(…))]`, that control the
+/// treatment of a setting.
 pub mod mark {
-    /// `false`: files of a project cannot set it.
+    /// `false`: files of a project must not set the key.
     pub const BY_PROJECTS: &str = "x-by-projects";
     /// `true`: the value is never shown.
     pub const SECRET: &str = "x-secret";
-    /// `true`: the value is never shown and is in no table, only in [`Entry::key`](crate::Entry::key).
+    /// `true`: the value is never shown and kept out of all tables, only in
+    /// [`Entry::key`](crate::Entry::key).
     pub const CREDENTIAL: &str = "x-credential";
-    /// `true`, of a table: a misspelt key in it, or its own misspelt name, is an error.
+    /// `true`, for a table: a misspelt key in the table, or a misspelt name of the table, is an error.
     pub const GUARDED: &str = "x-guarded";
-    /// `true`: a wrong value is left out with a warning unless the command line has it.
+    /// `true`: an invalid value is ignored with a warning, except on the command line.
     pub const LENIENT: &str = "x-lenient";
-    /// `"append"`: the lists of all layers hold, none outranks another.
+    /// `"append"`: the lists of all layers add up instead of overriding each other.
     pub const MERGE: &str = "x-merge";
-    /// Text that follows "must be" where the type does not say it.
+    /// Description of valid values, to follow "must be", for cases that the type does not describe.
     pub const EXPECTED: &str = "x-expected";
 }
 
-/// One place of the settings' tree.
+/// A node in the tree of settings.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     Table(Table),
     Key(Box<Key>),
-    /// A table whose content is checked by whoever uses it.
+    /// A table that its owner checks; contains its description.
     Free(String),
 }
 
@@ -34,7 +36,7 @@ pub(crate) enum Node {
 pub(crate) struct Table {
     pub(crate) description: String,
     pub(crate) named: BTreeMap<String, Node>,
-    /// Node under any other name.
+    /// Node for all other names.
     pub(crate) any: Option<Box<Node>>,
     pub(crate) marks: Marks,
 }
@@ -42,7 +44,7 @@ pub(crate) struct Table {
 /// One setting.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
-    /// JSON Schema of a value, without marks, description and default.
+    /// JSON Schema of the value, without marks, description and default.
     pub(crate) schema: Value,
     pub(crate) description: String,
     pub(crate) default: Option<Value>,
@@ -50,7 +52,7 @@ pub(crate) struct Key {
     pub(crate) marks: Marks,
 }
 
-/// Treatment that a section declares.
+/// Marks of a setting, from its section's schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
     pub(crate) by_projects: Option<bool>,
@@ -76,12 +78,12 @@ impl Marks {
 }
 
 impl Node {
-    /// The node that a JSON Schema describes, whose definitions stand in place.
+    /// Builds the node that a JSON Schema with inlined definitions describes.
     pub(crate) fn of_schema(schema: Value) -> Self {
         let Value::Object(mut schema) = schema else { return Self::Free(String::new()) };
         let marks = Marks::take(&mut schema);
         let text = |value: Option<Value>| match value {
-            // A paragraph is one line for a reader of the page.
+            // The reference page shows a paragraph as one line.
             Some(Value::String(text)) => text.replace('\n', " "),
             Some(_) | None => String::new(),
         };
@@ -111,7 +113,7 @@ impl Node {
         Self::Table(Table { description, named, any, marks })
     }
 
-    /// JSON Schema of the node.
+    /// Returns the JSON Schema of the node.
     pub(crate) fn json(&self) -> Value {
         let mut schema = Map::new();
         match self {
@@ -145,15 +147,15 @@ impl Node {
 }
 
 impl Table {
-    /// The node of a name in this table.
+    /// Returns the node of a name in this table.
     pub(crate) fn at(&self, name: &str) -> Option<&Node> {
         self.named.get(name).or(self.any.as_deref())
     }
 
-    /// Adds what another section has in this table.
+    /// Merges another section's keys into this table.
     ///
     /// # Errors
-    /// A key that both have.
+    /// A key that both sections have.
     pub(crate) fn merge(&mut self, other: Self) -> Result<(), String> {
         if self.description.is_empty() {
             self.description = other.description;
@@ -180,7 +182,7 @@ fn describe(schema: &mut Map<String, Value>, description: &str) {
     }
 }
 
-/// Takes out what TOML does not have (`null`), and writes a choice of words as one list.
+/// Removes `null`, which TOML lacks, and merges a choice of constants into one enumeration.
 fn simplify(schema: &mut Map<String, Value>) {
     if let Some(Value::Array(kinds)) = schema.get_mut("type") {
         kinds.retain(|kind| kind != "null");
@@ -192,7 +194,7 @@ fn simplify(schema: &mut Map<String, Value>) {
     if let Some(Value::Array(words)) = schema.get_mut("enum") {
         words.retain(|word| !word.is_null());
     }
-    // An option of an enumeration.
+    // A choice of words in an enumeration.
     if let Some(Value::Array(choices)) = schema.remove("anyOf") {
         let mut choices: Vec<Value> = choices
             .into_iter()

@@ -7,21 +7,22 @@ use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::expect::{expected, words, wrong};
+use crate::expect::{describe_mismatch, expected, words};
 use crate::layers::{Layer, dotted};
 use crate::node::{Key, Marks, Node, Table};
 use crate::suggest::{did_you_mean, either};
 
-/// Remark on a key that files of a project cannot set.
+/// Note in the reference for a key that project files must not set.
 const NOT_BY_PROJECTS: &str = " Not by a project's files.";
 
-/// Letters in which a misspelt guarded table may differ from the one that was meant.
+/// Most letters in which a name may differ from a guarded table's to count as misspelt.
 const MAX_TABLE_ERRORS: usize = 2;
 
-/// Settings that there are: the sections of all crates under their tables.
+/// Schema of all settings: the sections of all crates, each at its table.
 ///
-/// A section is a documented struct with [`DeserializeOwned`], [`JsonSchema`] and a default for each field. Its field names are
-/// keys, its doc comments the reference, its types and bounds the checks; [`mark`](crate::mark) has what more it can declare.
+/// A section is a documented struct with [`DeserializeOwned`], [`JsonSchema`] and a default for each field.
+/// Its field names are keys, its doc comments the reference, its types and bounds the checks;
+/// [`mark`](crate::mark) lists further declarations.
 #[derive(Clone, Default)]
 pub struct Schema {
     root: Table,
@@ -29,42 +30,42 @@ pub struct Schema {
     rules: Vec<CheckRule>,
 }
 
-/// A check that no type describes, of the program that composes the sections. It decides before all others where it has something to
-/// say.
+/// A check beyond types, added by the program that composes the sections. Its result, if any, overrides all
+/// other checks.
 pub type CheckRule = Arc<dyn Fn(&[String], &toml::Value, Layer) -> Option<Check> + Send + Sync>;
 
-/// Reads a table as the section that owns it.
+/// Test whether a table can be deserialised as the section that owns it.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     table: &'static str,
     read: fn(toml::Table) -> Result<(), toml::de::Error>,
 }
 
-/// Two sections have one key.
+/// Error: two sections have the same key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("two sections have the key `{key}` in the table `{table}`: each key has one owner")]
 pub struct DuplicateKey {
     /// Table of the second section.
     pub table: &'static str,
-    /// Key in it.
+    /// Name of the key.
     pub key: String,
 }
 
-/// Result of checking one value of a layer.
+/// Result of checking one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// The value counts.
+    /// The value is valid.
     Valid,
-    /// The value is kept, with a warning.
+    /// The value is kept, with this warning.
     Warn(String),
-    /// The value is left out, with a warning that says why.
+    /// The value is ignored, with this warning.
     Ignored(String),
-    /// The value ends the program.
+    /// The value is an error that ends the program.
     Invalid(String),
 }
 
 impl Check {
-    /// Verdict on a key that files of a project cannot set.
+    /// Returns the result for a key that project files must not set.
     #[must_use]
     pub fn not_by_projects(name: &str) -> Self {
         Self::Ignored(format!(
@@ -81,7 +82,7 @@ impl fmt::Debug for Schema {
 }
 
 impl Schema {
-    /// Adds the section of a crate at a table, `""` being the top level and `"providers.*"` any table below `providers`.
+    /// Adds a section at a table: `""` is the top level, `"providers.*"` any table below `providers`.
     ///
     /// # Errors
     /// [`DuplicateKey`] if another section has one of its keys.
@@ -108,7 +109,7 @@ impl Schema {
         Ok(self)
     }
 
-    /// Adds a table of tables, each of which is checked by whoever uses it: `[plugins.NAME]`.
+    /// Adds a table of free tables, such as `[plugins.NAME]`, each of which its consumer checks.
     #[must_use]
     pub fn free(self, table: &'static str, description: &str) -> Self {
         let any = Some(Box::new(Node::Free(String::new())));
@@ -116,14 +117,14 @@ impl Schema {
         self.put(table, Node::Table(Table { description, any, ..Table::default() }))
     }
 
-    /// Adds a check that no type describes.
+    /// Adds a check beyond types.
     #[must_use]
     pub fn rule(mut self, rule: CheckRule) -> Self {
         self.rules.push(rule);
         self
     }
 
-    /// Reserves a table: whatever a file has in it is an error.
+    /// Reserves a table: any key in it is an error.
     #[must_use]
     pub fn reserved(self, table: &'static str) -> Self {
         let marks = Marks { is_guarded: true, by_projects: Some(false), ..Marks::default() };
@@ -151,18 +152,19 @@ impl Schema {
         table.at(last)
     }
 
-    /// Whether something above it is a value.
+    /// Whether a key, not a table, is on the way to the path.
     fn is_below_key(&self, path: &[String]) -> bool {
         (1..path.len()).any(|length| path.get(..length).is_some_and(|path| self.key(path).is_some()))
     }
 
-    /// Whether it lies in a table whose content is checked by whoever uses it.
+    /// Whether the path lies in a free table.
     fn is_free(&self, path: &[String]) -> bool {
         (1..path.len())
             .any(|length| matches!(path.get(..length).and_then(|path| self.at(path)), Some(Node::Free(_))))
     }
 
-    /// Whether a value is never shown: one that is marked or in a marked table, and whatever has the name of a credential.
+    /// Whether a value is never shown: a marked value, a value in a marked table, or any key with the name of
+    /// a credential.
     pub(crate) fn is_secret(&self, path: &[String]) -> bool {
         let is_marked = |length| match path.get(..length).and_then(|path| self.at(path)) {
             Some(Node::Key(key)) => key.marks.is_secret || key.marks.is_credential,
@@ -172,17 +174,17 @@ impl Schema {
         (1..=path.len()).any(is_marked) || path.last().is_some_and(|last| has_credential(&self.root, last))
     }
 
-    /// Whether a value is kept apart from every table.
+    /// Whether a value is a credential, kept out of all tables.
     pub(crate) fn is_credential(&self, path: &[String]) -> bool {
         self.key(path).is_some_and(|key| key.marks.is_credential)
     }
 
-    /// Whether the lists of all layers hold.
+    /// Whether the lists of all layers add up.
     pub(crate) fn is_appended(&self, path: &[String]) -> bool {
         self.key(path).is_some_and(|key| key.marks.appends)
     }
 
-    /// Whether an empty table says nothing: one with known keys, of which none is given.
+    /// Whether the value is an empty table with known keys, which sets nothing.
     pub(crate) fn is_empty_table(&self, path: &[String], value: &toml::Value) -> bool {
         let has_keys = |table: &Table| {
             !table.named.is_empty()
@@ -193,7 +195,7 @@ impl Schema {
             && matches!(self.at(path), Some(Node::Table(table)) if has_keys(table))
     }
 
-    /// Whether files of a project may set it. The nearest declaration counts: of the key, then of the tables around it.
+    /// Whether project files may set the key, by its own mark or else that of the nearest table around it.
     fn is_by_projects(&self, path: &[String]) -> bool {
         let marks = (1..=path.len()).rev().filter_map(|length| match self.at(path.get(..length)?)? {
             Node::Key(key) => key.marks.by_projects,
@@ -222,7 +224,7 @@ impl Schema {
                 return Check::Ignored(format!("unknown setting `{name}`: `{over}` is a value and no table"));
             }
             None => return self.unknown(&name, path),
-            // With keys that it has: those are checked each by itself.
+            // The keys of a table are checked one by one.
             Some(Node::Free(_) | Node::Table(_)) if value.is_table() => return Check::Valid,
             Some(Node::Table(table)) if path.len() == 1 && !table.marks.is_guarded => {
                 return Check::Ignored(format!("`{name}` must be a table: [{name}]; the value is left out"));
@@ -232,15 +234,15 @@ impl Schema {
             }
             Some(Node::Key(key)) => key,
         };
-        if key.marks.is_lenient && layer != Layer::CommandLine && wrong(key, value).is_some() {
+        if key.marks.is_lenient && layer != Layer::CommandLine && describe_mismatch(key, value).is_some() {
             return Check::Ignored(format!(
                 "`{name}` cannot be {value}: what it is without this line holds; use {}",
                 words(&key.schema).map_or_else(|| expected(key), |words| either(&words))
             ));
         }
-        // The owner says more about a text than a pattern does.
+        // The section's own type gives a better message for a string than a pattern does.
         let is_owners = value.is_str() && key.schema.get("pattern").is_some();
-        if let Some(why) = wrong(key, value).filter(|_| !is_owners) {
+        if let Some(why) = describe_mismatch(key, value).filter(|_| !is_owners) {
             return Check::Invalid(format!("`{name}` {why}"));
         }
         self.probe(path, value).map_or(Check::Valid, |why| {
@@ -252,7 +254,7 @@ impl Schema {
         })
     }
 
-    /// Reason for which the owner of a key does not take a value of its shape.
+    /// Describes why the section's type rejects a value that has the right shape.
     fn probe(&self, path: &[String], value: &toml::Value) -> Option<String> {
         self.probes.iter().find_map(|probe| {
             let inside = below(path, probe.table)?;
@@ -267,7 +269,7 @@ impl Schema {
 
     fn unknown(&self, name: &str, path: &[String]) -> Check {
         let table = path.first().map_or("", String::as_str);
-        // A part that stands for any name is not the one that is misspelt.
+        // A part that matches any name cannot be the misspelt one.
         let pattern = match path {
             [table, _, rest @ ..] if !rest.is_empty() => {
                 dotted(&[&[table.clone(), "*".to_owned()], rest].concat())
@@ -281,7 +283,7 @@ impl Schema {
         if self.is_nearly_guarded(table) { Check::Invalid(text) } else { Check::Warn(text) }
     }
 
-    /// Whether a table is one in which a misspelt key leaves a door open, or the misspelt name of one.
+    /// Whether the table is guarded, or its name may be a misspelling of a guarded table's.
     fn is_nearly_guarded(&self, name: &str) -> bool {
         let is_guarded = |node: &Node| matches!(node, Node::Table(table) if table.marks.is_guarded);
         match self.root.at(name) {
@@ -292,7 +294,7 @@ impl Schema {
         }
     }
 
-    /// Names of all keys, `*` standing for any one name.
+    /// Returns the names of all keys, with `*` for any name.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
@@ -305,7 +307,7 @@ impl Schema {
         names
     }
 
-    /// JSON Schema of a settings file.
+    /// Returns the JSON Schema of a settings file.
     #[must_use]
     pub fn json(&self, title: &str, version: &str) -> Value {
         let mut schema = Node::Table(self.root.clone()).json();
@@ -317,7 +319,8 @@ impl Schema {
         schema
     }
 
-    /// Reference of all settings in Markdown: for each table its keys with values, defaults and descriptions.
+    /// Returns the reference of all settings in Markdown: the keys of each table with values, defaults and
+    /// descriptions.
     #[must_use]
     pub fn reference(&self) -> String {
         let mut tables: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
@@ -378,7 +381,7 @@ impl Schema {
     }
 }
 
-/// Whether a table has a credential of this name.
+/// Whether the table has a credential of this name.
 fn has_credential(table: &Table, name: &str) -> bool {
     table.named.iter().any(|(key, node)| match node {
         Node::Key(own) => own.marks.is_credential && key == name,
@@ -391,12 +394,12 @@ fn parts_of(path: &str) -> Vec<String> {
     path.split('.').map(str::to_owned).collect()
 }
 
-/// Text of a cell of a Markdown table.
+/// Formats the text of a Markdown table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// The part of a path below a table, whose `*` are any name.
+/// Returns the part of a path below a table, in whose name `*` matches any name.
 fn below<'a>(path: &'a [String], table: &str) -> Option<&'a [String]> {
     let mut rest = path;
     for part in table.split('.').filter(|part| !part.is_empty()) {

@@ -1,10 +1,10 @@
-/// The candidates that look like `word`, the nearest first.
+/// Returns the candidates similar to `word`, nearest first.
 #[must_use]
 pub fn near<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     nearest(word, &mut candidates.into_iter())
 }
 
-/// Apart, so that the sorting is compiled once for all kinds of lists.
+/// Not generic, so that the sorting is compiled once.
 fn nearest<'a>(word: &str, candidates: &mut dyn Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut scored: Vec<(f64, &str)> = candidates
         .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
@@ -14,20 +14,20 @@ fn nearest<'a>(word: &str, candidates: &mut dyn Iterator<Item = &'a str>) -> Vec
     scored.into_iter().map(|(_, candidate)| candidate).take(3).collect()
 }
 
-/// `; did you mean …?`, or nothing.
+/// Returns `; did you mean …?`, or an empty string.
 #[must_use]
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     let near = near(word, candidates);
     if near.is_empty() { String::new() } else { format!("; did you mean {}?", either(&near)) }
 }
 
-/// `a, b or c`, each in backticks.
+/// Returns `a, b or c` with each word in backticks.
 #[must_use]
 pub fn either(words: &[impl AsRef<str>]) -> String {
     or(&words.iter().map(|word| format!("`{}`", word.as_ref())).collect::<Vec<_>>())
 }
 
-/// `a, b or c`, as they are.
+/// Returns `a, b or c`.
 #[must_use]
 pub fn or(words: &[String]) -> String {
     match words {

@@ -1,18 +1,18 @@
 use std::fmt;
 
-/// Values given one by one, each under the name of its flag or variable.
+/// Single values of a layer, each with its key and the name of its flag or variable.
 #[derive(Clone, Default)]
 pub struct LayerValues(pub(crate) Vec<(String, String, toml::Value)>);
 
 impl fmt::Debug for LayerValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the values: among those of the environment are keys.
+        // The values are omitted, since environment variables contain keys.
         f.debug_list().entries(self.0.iter().map(|(key, from, _)| (key, from))).finish()
     }
 }
 
 impl LayerValues {
-    /// Sets a text, if there is one.
+    /// Sets a string, if there is one.
     pub fn text(&mut self, key: &str, from: &str, value: Option<String>) {
         self.put(key, from, value.map(toml::Value::String));
     }

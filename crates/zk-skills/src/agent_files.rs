@@ -1,4 +1,4 @@
-//! Named sub-agents as Markdown files of a project and a person, and as JSON.
+//! Named sub-agents in Markdown files of a project or a person, and in JSON.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,34 +9,34 @@ use zk_core::service::{HostFiles, HostRead, Trust, TrustItem, visible_line};
 
 use crate::skill::markdown_fields::{MarkdownFields, tool_names};
 
-/// Kind under which agents of a project are approved in the trust store.
+/// Kind of a project's agents in the trust store.
 const TRUST_KIND: &str = "agent";
 
-/// Directories of a project that hold agents.
+/// Directories of a project that contain agents.
 const PROJECT_DIRS: [&str; 2] = [".zk/agents", ".claude/agents"];
 
-/// Size limit of a file with an agent, in bytes.
+/// Largest agent file, in bytes.
 pub const MAX_AGENT_FILE_BYTES: usize = 256 * 1024;
 
-/// Length limit of the name of an agent, in bytes.
+/// Longest agent name, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// Fields of an agent, by whatever it was written with.
+/// Fields of an agent, from a file or JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentFields {
-    /// Name by which a model asks for it.
+    /// Name by which a model calls the agent.
     pub name: String,
-    /// Description for the model that asks for it.
+    /// Description for the model that calls the agent.
     pub description: String,
     /// System prompt.
     pub prompt: String,
-    /// Tools by zk's names for them; nothing for those of the parent.
+    /// Tools under zk's names; `None` for the parent's tools.
     pub tools: Option<Vec<String>>,
-    /// Model as it is written; nothing for that of the parent.
+    /// Model as written; `None` for the parent's model.
     pub model: Option<String>,
-    /// Level of thinking; nothing for that of the parent.
+    /// Thinking level; `None` for the parent's.
     pub thinking: Option<ThinkingRequest>,
-    /// Limit of its turns.
+    /// Most turns of a run.
     pub max_turns: Option<u32>,
 }
 
@@ -46,71 +46,71 @@ pub enum AgentFileError {
     /// The file does not begin with a frontmatter.
     #[error("it has no frontmatter with `name` and `description`")]
     NoFrontmatter,
-    /// The name has characters that no call can have.
+    /// The name has characters that a call cannot contain.
     #[error("its name `{0}` has other characters than letters, digits and -_.:")]
     Name(String),
-    /// No description says what it is for.
+    /// The description is missing.
     #[error("it has no `description`")]
     NoDescription,
     /// The limit of turns is no number.
     #[error("its `max_turns` is `{0}`; give a number")]
     MaxTurns(String),
-    /// There is no such level of thinking.
+    /// The thinking level is unknown.
     #[error("its `thinking` is `{level}`; there are {levels}")]
     Thinking {
-        /// The level as it is written.
+        /// Level as written.
         level: String,
-        /// The levels there are.
+        /// Known levels.
         levels: String,
     },
-    /// A tool is limited by a pattern, which is a matter of permissions.
+    /// A tool is restricted by a pattern; such rules belong in the permission settings.
     #[error("its tool `{0}` has a pattern; name the tool, and put the pattern into [permissions]")]
     ToolPattern(String),
-    /// The JSON has another shape.
+    /// The JSON has a wrong form.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// One agent of a JSON document cannot be used.
+    /// An agent in a JSON document cannot be used.
     #[error("of `{name}`, {error}")]
     Of {
-        /// The agent.
+        /// Name of the agent.
         name: String,
         /// Reason why it cannot be used.
         error: Box<AgentFileError>,
     },
 }
 
-/// Places that are searched for agents.
+/// Directories that are searched for agents.
 #[derive(Clone, Debug)]
 pub struct AgentRoots<'a> {
-    /// The directory that the agent works in: the innermost place that is searched.
+    /// Working directory of the agent, where the search begins.
     pub cwd: &'a Path,
-    /// The root of the project: the outermost one.
+    /// Root of the project, where the search ends.
     pub project: &'a Path,
-    /// The person's own directories, the first before the others.
+    /// The person's own directories, in order of precedence.
     pub user: Vec<PathBuf>,
 }
 
 /// The file of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentFile {
-    /// The path relative to the project, or the whole path of one of the person's.
+    /// Path relative to the project, or the full path of a file of the person.
     pub name: String,
     /// Content of the file.
     pub bytes: Vec<u8>,
-    /// Whether it counts: the person's always, those of the project once approved.
+    /// Whether it may be used: always for the person's files, after approval for the project's.
     pub is_trusted: bool,
-    /// Whether it is the project's.
+    /// Whether it belongs to the project.
     pub is_of_project: bool,
 }
 
 impl AgentFile {
-    /// The file as an item of the trust store, for an agent of `project`.
+    /// Item of the trust store for this file, as an agent of `project`.
     #[must_use]
     pub fn trust_item<'a>(&'a self, project: &'a Path) -> TrustItem<'a> {
         TrustItem { project, kind: TRUST_KIND, name: &self.name, bytes: &self.bytes }
     }
 
-    /// Describes the agent for a person before they approve it.
+    /// Description of the agent for the approving person.
     #[must_use]
     pub fn describe(&self) -> String {
         match self.read() {
@@ -119,10 +119,10 @@ impl AgentFile {
         }
     }
 
-    /// Reads the agent, with its model as the file calls it.
+    /// Parses the agent. Its model is as written in the file.
     ///
     /// # Errors
-    /// [`AgentFileError`] for the first field that cannot be used.
+    /// [`AgentFileError`] for the first invalid field.
     pub fn read(&self) -> Result<AgentFields, AgentFileError> {
         let text = String::from_utf8_lossy(&self.bytes);
         let file = MarkdownFields::read(&text).ok_or(AgentFileError::NoFrontmatter)?;
@@ -158,7 +158,7 @@ fn thinking(level: Option<&str>) -> Result<Option<ThinkingRequest>, AgentFileErr
     Ok(Some(ThinkingRequest { level, budget: None }))
 }
 
-/// Tools by zk's names for them.
+/// Tools under zk's names.
 fn own_tool_names(names: &[String]) -> Result<Vec<String>, AgentFileError> {
     let mut tools = Vec::new();
     for name in names {
@@ -171,7 +171,7 @@ fn own_tool_names(names: &[String]) -> Result<Vec<String>, AgentFileError> {
     Ok(tools)
 }
 
-/// An agent as JSON, as other programs write it, too.
+/// Agent in JSON, in the form that other programs use, too.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenAgent {
@@ -187,10 +187,10 @@ struct WrittenAgent {
     max_turns: Option<u32>,
 }
 
-/// Reads the agents of a JSON document, an object of them by their names.
+/// Parses a JSON object of agents by name.
 ///
 /// # Errors
-/// [`AgentFileError`] for the first one that cannot be used.
+/// [`AgentFileError`] for the first invalid agent.
 pub fn parse_agents(json: &str) -> Result<Vec<AgentFields>, AgentFileError> {
     let written: BTreeMap<String, WrittenAgent> = serde_json::from_str(json)?;
     let agent = |(name, written): (String, WrittenAgent)| {
@@ -208,8 +208,8 @@ pub fn parse_agents(json: &str) -> Result<Vec<AgentFields>, AgentFileError> {
     written.into_iter().map(agent).collect()
 }
 
-/// Finds the files of agents: those of the project from the working directory up, then the person's. The project's count
-/// as far as `trust` has exactly their bytes. Blocks for as long as the file system does.
+/// Finds agent files: the project's, from the working directory upwards, then the person's. A project's file
+/// may be used if `trust` has exactly its bytes. Blocks on the file system.
 pub fn agent_files(roots: &AgentRoots<'_>, files: &dyn HostFiles, trust: &dyn Trust) -> Vec<AgentFile> {
     let mut found = Vec::new();
     let top = if roots.cwd.starts_with(roots.project) { roots.project } else { roots.cwd };

@@ -1,4 +1,5 @@
-//! The two streams of context: what is put before a prompt and stays, and what stands behind one request.
+//! Two kinds of context messages: those before a prompt, which stay in the conversation, and those at the end
+//! of a single request.
 
 mod budget;
 mod environment;
@@ -22,23 +23,23 @@ use zk_core::service::{
 pub use budget::BudgetPart;
 pub use environment::{EnvironmentPart, GitPart, date};
 
-/// Time limit of one part.
+/// Time limit for the text of one part.
 const PART_TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// Asks every `dyn ContextProducer` of the bus at its time, for the agent and its sub-agents.
+/// Plugin that asks each `dyn ContextProducer` of the bus for its text, for the agent and its sub-agents.
 ///
-/// Parts come in the order of their names, each in a tag of its own. Nothing is added where none has a text.
+/// Parts are sorted by name, each in its own tag. Without any text no message is added.
 #[derive(Clone, Debug, Default)]
 pub struct ContextStreams {
-    /// Texts that each agent was told last, by part.
+    /// Last texts that each agent received, by part.
     told: Arc<Mutex<Told>>,
 }
 
-/// Texts by the names of their parts, for each agent.
+/// Texts by part, for each agent.
 type Told = HashMap<Option<ContextId>, BTreeMap<String, String>>;
 
 impl ContextStreams {
-    /// Both streams.
+    /// Plugin for both kinds.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -48,7 +49,7 @@ impl ContextStreams {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the parts that are news to the agent of `cx`.
+    /// Message with the parts that have changed for the agent of `cx`.
     async fn query(&self, cx: &Cx) -> Result<Option<Message>, BoxError> {
         let mut texts = texts(ContextMode::PerQuery, cx).await?;
         let agent = context(cx);
@@ -72,11 +73,11 @@ fn context(cx: &Cx) -> Option<ContextId> {
     cx.service::<ContextId>().map(|id| (*id).clone())
 }
 
-/// The texts of the parts of one mode, by name.
+/// Texts of the parts with this mode, by name.
 async fn texts(mode: ContextMode, cx: &Cx) -> Result<Vec<(String, String)>, BoxError> {
     let mut texts = Vec::new();
     for part in cx.items::<dyn ContextProducer>().into_iter().filter(|part| part.value.mode() == mode) {
-        // The call itself is made inside, so that nothing a part does can unwind further.
+        // The part is called inside of the caught future, so that its panics do not unwind further.
         let asked = AssertUnwindSafe(async { part.value.text(cx).await }).catch_unwind();
         let failed = match tokio::time::timeout(PART_TIME_LIMIT, asked).await {
             Ok(Ok(Ok(text))) => {
@@ -94,7 +95,7 @@ async fn texts(mode: ContextMode, cx: &Cx) -> Result<Vec<(String, String)>, BoxE
     Ok(texts)
 }
 
-/// Collects the text of each part that a stored conversation has been told last.
+/// Last text of each part in a stored conversation.
 fn told_in(entries: &[Entry]) -> BTreeMap<String, String> {
     let mut told = BTreeMap::new();
     for entry in entries {
@@ -113,7 +114,7 @@ fn told_in(entries: &[Entry]) -> BTreeMap<String, String> {
     told
 }
 
-/// The parts in one tag; nothing where there are none.
+/// Wraps the parts in one tag; `None` without parts.
 fn envelope(tag: &str, texts: &[(String, String)]) -> Option<String> {
     if texts.is_empty() {
         return None;
@@ -133,7 +134,7 @@ impl Plugin for ContextStreams {
             everywhere,
             self.clone(),
             async |streams: &Self, start: &AgentBeforeStart, cx: &Cx| {
-                // A run that goes on has no prompt that something could stand before.
+                // A run that is continued has no prompt.
                 if start.prompt.is_none() {
                     return Ok::<_, BoxError>(None);
                 }
@@ -141,7 +142,7 @@ impl Plugin for ContextStreams {
                 Ok(context.map(|context| BeforeStart { messages: vec![context], ..BeforeStart::default() }))
             },
         );
-        // After those who leave something out of the conversation.
+        // Late, so that handlers which shorten the conversation run first.
         let late = HookOptions { stage: Stage::Late, reach: Some(Reach::Descendants), time_limit: None };
         scope.on_async_at(late, async |transform: &ContextTransform, cx: &Cx| {
             let Some((last, before)) = transform.messages.split_last() else {

@@ -1,32 +1,32 @@
-//! Events of zk's bus about skills.
+//! Events about skills.
 
 use std::ops::ControlFlow;
 
 use serde::Serialize;
 use zk_core::kernel::{Absorb, Event, Fold, Notify, Source};
 
-/// The skills of a conversation were looked for, at its first run or because files changed.
+/// Skills of a conversation were searched: for its first run, or because files changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SkillsResolved {
-    /// Skills that can be used, by name.
+    /// Names of the usable skills.
     pub skills: Vec<String>,
-    /// Skills of the project that nobody approved.
+    /// Skills of the project that are not approved.
     pub untrusted: Vec<String>,
-    /// Skills that cannot be used: their places, and why.
+    /// Paths of skills that cannot be used, with the reason.
     pub broken: Vec<String>,
-    /// Skills that are not used because another one has their name: the name, where they are, and where that is.
+    /// Skills that are hidden by another one of the same name: the name, their path, and the other one's.
     pub shadowed: Vec<String>,
-    /// Whether others were there before.
+    /// Whether an earlier search was replaced.
     pub reloaded: bool,
 }
 
-/// The section of the system prompt about the skills that were just found. A handler answers with the whole text to use
-/// instead. The text stays the same until other skills are found, as every request begins with it.
+/// Section of the system prompt about the skills that were just found. A handler can reply with a replacement
+/// for the whole text. It stays the same until other skills are found, since every request begins with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SkillsCatalog {
-    /// The skills that can be used, by name.
+    /// Names of the usable skills.
     pub skills: Vec<String>,
-    /// The text so far; empty where no model is to be told of a skill.
+    /// Text so far; empty if no skill is offered to models.
     pub text: String,
 }
 
@@ -43,47 +43,47 @@ impl Absorb for SkillsCatalog {
     }
 }
 
-/// A skill is used from here on.
+/// An agent begins to use a skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SkillActivated {
     /// Name of the skill.
     pub name: String,
     /// Source of the skill.
     pub source: String,
-    /// Initiator of the use.
+    /// Cause of the use.
     pub via: ActivatedBy,
-    /// Whether its text was given; it was in the conversation before otherwise.
+    /// Whether the text was delivered; otherwise it was already in the conversation.
     pub delivered: bool,
 }
 
-/// Initiator of a skill's use.
+/// Cause of a skill's use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActivatedBy {
-    /// The model.
+    /// The model's call.
     Model,
     /// The person, or the host.
     Explicit,
-    /// The conversation goes on in which it was used.
+    /// Resume of a conversation that used it.
     Resume,
 }
 
-/// A skill is not used any more.
+/// An agent stops using a skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SkillDeactivated {
     /// Name of the skill.
     pub name: String,
-    /// Reason of the end.
+    /// Cause of the end.
     pub reason: DeactivatedBecause,
 }
 
-/// Reason why a skill is not used any more.
+/// Cause for the end of a skill's use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeactivatedBecause {
-    /// The run of the skill ended.
+    /// The run ended.
     RunEnd,
-    /// The host said so.
+    /// The host ended it.
     Explicit,
     /// Another conversation began.
     Reset,

@@ -11,18 +11,18 @@ mod shell;
 #[cfg(test)]
 mod tests;
 
-/// The names looked for in each directory, in this order; the first one that is there counts.
+/// File names that are looked up in each directory; the first existing one is used.
 const NAMES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "AGENT.md"];
 
-/// Most that is read of all instruction files together, in bytes.
+/// Most bytes of all instruction files together.
 pub const MAX_BYTES: usize = 32 * 1024;
 
-/// Instructions of a project for agents that work in it.
+/// Instruction files of a project for agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instructions {
-    /// The files, from the root down: later ones are nearer to the work and win.
+    /// Files from the root downwards; later ones are closer to the work and take precedence.
     pub files: Vec<Instruction>,
-    /// Files that were found and not read.
+    /// Files that were found but not read.
     pub skipped: Vec<Skipped>,
 }
 
@@ -33,11 +33,11 @@ pub struct Instruction {
     pub path: PathBuf,
     /// Text of the file, trimmed.
     pub text: String,
-    /// Whether its end is missing, because all files together exceed [`MAX_BYTES`].
+    /// Whether its end was cut, because all files together exceed [`MAX_BYTES`].
     pub cut: bool,
 }
 
-/// An instruction file that was not read.
+/// Instruction file that was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
     /// Path of the file.
@@ -46,19 +46,19 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// The project a directory belongs to.
+/// Project of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
     /// Root of the project.
     pub root: PathBuf,
-    /// The repository around the directory that was left out because another user owns it.
+    /// Repository around the directory that is ignored because another user owns it.
     pub foreign: Option<Skipped>,
 }
 
-/// Finds the project of `cwd`: the nearest directory at or above it with a `.git`; `cwd` itself without one.
+/// Finds the project of `cwd`: its nearest parent, or itself, with a `.git`; without one, `cwd` itself.
 ///
-/// A `.git` of another user makes nothing a project: whoever can write to a directory above could bring
-/// settings and instructions along otherwise. The search ends there.
+/// The search ends at a `.git` of another user, which makes no project: otherwise any user with write access
+/// to a parent directory could inject settings and instructions.
 #[must_use]
 pub fn project(cwd: &Path, files: &dyn HostFiles) -> Project {
     let alone = |foreign| Project { root: cwd.to_path_buf(), foreign };
@@ -76,9 +76,9 @@ pub fn project(cwd: &Path, files: &dyn HostFiles) -> Project {
     alone(None)
 }
 
-/// The instructions for work in `cwd`: one file for each directory from `root` down to `cwd`, `AGENTS.md`
-/// before `CLAUDE.md`. Two names for one file count once, empty files do not count, and links that lead out
-/// of `root` are not followed. If `cwd` is not below `root`, only `cwd` counts. Files of other users are skipped.
+/// Instructions for work in `cwd`: one file for each directory from `root` down to `cwd`, `AGENTS.md` before
+/// `CLAUDE.md`. Two names of one file count once, empty files are ignored, and links out of `root` are not
+/// followed. If `cwd` is not below `root`, only `cwd` is searched. Files of other users are skipped.
 #[must_use]
 pub fn instructions(cwd: &Path, root: &Path, files: &dyn HostFiles) -> Instructions {
     let root = if cwd.starts_with(root) { root } else { cwd };
@@ -126,7 +126,7 @@ pub fn instructions(cwd: &Path, root: &Path, files: &dyn HostFiles) -> Instructi
     found
 }
 
-/// The instructions of the person in the file `path`; nothing where it is not there, or empty.
+/// Reads the person's own instructions in the file `path`; `None` if it is missing or empty.
 fn own(path: &Path, files: &dyn HostFiles) -> Result<Option<Instruction>, String> {
     let how = HostRead { overflow: Overflow::Cut, ..HostRead::whole(MAX_BYTES).own_only() };
     match files.read(path, &how) {
@@ -140,7 +140,7 @@ fn own(path: &Path, files: &dyn HostFiles) -> Result<Option<Instruction>, String
 }
 
 impl Instruction {
-    /// Leaves out what goes beyond `limit` bytes.
+    /// Cuts the text to `limit` bytes.
     fn cut_to(&mut self, limit: usize) {
         if self.text.len() > limit {
             let end = (0..=limit).rev().find(|end| self.text.is_char_boundary(*end)).unwrap_or(0);
@@ -151,7 +151,8 @@ impl Instruction {
 }
 
 impl Instructions {
-    /// Keeps the files within [`MAX_BYTES`] together: the first that goes beyond is cut, those after it are skipped.
+    /// Limits all files to [`MAX_BYTES`] together: the first that exceeds the limit is cut, later ones are
+    /// skipped.
     fn limit(&mut self) {
         let mut left = MAX_BYTES;
         let mut kept = Vec::new();
@@ -169,8 +170,8 @@ impl Instructions {
     }
 }
 
-/// The files for work at `places` below `cwd`, one for each directory from `cwd`, which does not count, down to the
-/// nearest directory of each place; with their canonical paths.
+/// Files for work at `places` below `cwd`: one for each directory below `cwd` down to the directory of each
+/// place, with canonical paths.
 fn nearest(
     places: &[PathBuf],
     cwd: &Path,
@@ -180,7 +181,7 @@ fn nearest(
     let mut dirs = BTreeSet::new();
     for place in places {
         let below = place.ancestors().take_while(|dir| dir.starts_with(cwd) && *dir != cwd);
-        // A place may be a file, and a path with `..` leads elsewhere.
+        // A place may be a file, and a path with `..` may leave `cwd`.
         dirs.extend(
             below.filter(|dir| !dir.components().any(|part| part.as_os_str() == "..")).map(Path::to_path_buf),
         );
@@ -202,7 +203,7 @@ fn nearest(
     found
 }
 
-/// Reads at most `limit` bytes of a file below `fence`, and whether there is more.
+/// Reads up to `limit` bytes of a file below `fence`; also returns whether there are more.
 fn read(files: &dyn HostFiles, path: &Path, fence: &Path, limit: usize) -> Result<(String, bool), String> {
     let how = HostRead {
         max_bytes: limit,
@@ -215,7 +216,7 @@ fn read(files: &dyn HostFiles, path: &Path, fence: &Path, limit: usize) -> Resul
         && let Err(error) = std::str::from_utf8(&file.bytes)
         && error.error_len().is_none()
     {
-        // A character that the limit splits is left out as a whole.
+        // A character that the limit splits is dropped.
         file.bytes.truncate(error.valid_up_to());
     }
     Ok((String::from_utf8_lossy(&file.bytes).into_owned(), file.cut))

@@ -1,18 +1,18 @@
-//! Context of a model before the conversation: Agent Skills and project instructions.
+//! Context for a model at the start of a conversation: Agent Skills and project instructions.
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
-//! | [`instructions`](fn@instructions) | `AGENTS.md` and its kin, from the project's root down to the working directory |
-//! | [`discover`](fn@discover), [`Skill`] | directories with a `SKILL.md`: where they are, what their frontmatter says, who approved them |
-//! | [`catalog`](fn@catalog) | the section of the system prompt that names them |
-//! | [`SkillsPlugin`], [`Skills`] | which are in use; three tools to use one, read its files and run its scripts |
-//! | [`InstructionsPlugin`] | instructions in the system prompt, and those of a subdirectory when the agent first works there |
-//! | [`CommandFilesPlugin`] | slash commands that are files |
-//! | [`agent_files`](fn@agent_files), [`AgentFields`] | sub-agents that are files, or JSON |
-//! | [`SkillHost`] | skills that somebody else serves |
-//! | [`ContextStreams`] | what stands before a prompt, and behind one request |
-//! | [`scan`](fn@scan) | lines of a skill that speak to a model behind the back of the person |
-//! | [`validate`] | the strict validator behind `zk skills check` |
+//! | [`instructions`](fn@instructions) | `AGENTS.md` and similar files, from the project's root down to the working directory |
+//! | [`discover`](fn@discover), [`Skill`] | directories with a `SKILL.md`: their location, frontmatter and approval |
+//! | [`catalog`](fn@catalog) | section of the system prompt that lists the skills |
+//! | [`SkillsPlugin`], [`Skills`] | skills in use; tools to use a skill, read its files and run its scripts |
+//! | [`InstructionsPlugin`] | instructions in the system prompt, and those of a subdirectory once the agent works there |
+//! | [`CommandFilesPlugin`] | slash commands in files |
+//! | [`agent_files`](fn@agent_files), [`AgentFields`] | sub-agents in files or JSON |
+//! | [`SkillHost`] | skills from a server, such as an MCP server |
+//! | [`ContextStreams`] | context messages before a prompt, and at the end of a request |
+//! | [`scan`](fn@scan) | lines of a skill that try to manipulate a model |
+//! | [`validate`] | strict validator behind `zk skills check` |
 //!
 //! # Example
 //!
@@ -24,8 +24,8 @@
 //!
 //! # What this crate must never know
 //!
-//! No model, no provider and no terminal. It knows `zk-core` and no sibling. It reads files by `dyn HostFiles` only,
-//! and runs what it finds in them through the gates and `dyn Exec` only, once it was approved.
+//! No model, no provider and no terminal. It depends on `zk-core` and no sibling. It reads files only through
+//! `dyn HostFiles`, and runs their commands only after approval, through the gates and `dyn Exec`.
 
 mod active;
 mod agent_files;
@@ -44,6 +44,7 @@ pub use active::tools::NAMES;
 pub use agent_files::{
     AgentFields, AgentFile, AgentFileError, AgentRoots, MAX_AGENT_FILE_BYTES, agent_files, parse_agents,
 };
+pub use commands::builtin::BUILTIN_COMMANDS;
 pub use commands::command_files::{
     CommandFile, CommandFilesFound, CommandFilesPlugin, TRUST_COMMAND, command_files, command_trust_name,
 };

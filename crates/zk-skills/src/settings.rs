@@ -1,15 +1,15 @@
-//! Section of the settings about skills: `[skills]`.
+//! Settings section `[skills]`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Skills that the model can take into use.
+/// Settings of skills.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SkillSettings {
-    /// Whether there are skills at all.
+    /// Whether skills are enabled.
     pub enabled: bool,
-    /// Whether those of the project count, once they are trusted.
+    /// Whether the project's skills are used, once they are trusted.
     #[schemars(extend("x-by-projects" = false))]
     pub project: bool,
     /// Further directories with skills.
@@ -19,10 +19,10 @@ pub struct SkillSettings {
         "x-expected" = "a list of paths that begin with / or ~/, such as [\"~/team\"]"
     ))]
     pub paths: Vec<String>,
-    /// Skills that are left out.
+    /// Names of skills that are ignored.
     #[schemars(extend("x-expected" = "a list of names, such as [\"pdf\"]"))]
     pub exclude: Vec<String>,
-    /// Skills that may be in use at once.
+    /// Most skills in use at a time.
     #[schemars(range(min = 1))]
     pub max_active: Option<u32>,
 }

@@ -4,14 +4,14 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use zk_core::service::Clock;
 
-/// A wall clock that stands still until it is moved.
+/// Simulated wall clock that stands still until a test moves it.
 ///
 /// Timers are tokio's; dates come from a [`Clock`]. In a test that pauses tokio's time
-/// (`#[tokio::test(start_paused = true)]`), [`SimClock::with_timers`] ties the two together: the date moves by
-/// exactly as much as the timers do, whether `tokio::time::advance` moves them or the runtime does because
-/// everything waits. [`SimClock::advance`] moves the date alone: a laptop that slept, a clock that was set.
+/// (`#[tokio::test(start_paused = true)]`), [`SimClock::with_timers`] couples the two: the date advances with
+/// the timers, whether `tokio::time::advance` moves them or the runtime does because all tasks wait.
+/// [`SimClock::advance`] moves only the date, as when a laptop slept or its clock was set.
 ///
-/// Clones are the same clock.
+/// Clones share the date.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,31 +31,31 @@ pub struct SimClock {
 }
 
 impl SimClock {
-    /// A clock that stands at midnight of 1 January 2026, UTC.
+    /// Clock at midnight of 1 January 2026, UTC.
     #[must_use]
     pub fn new() -> Self {
         Self::at(SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600))
     }
 
-    /// A clock that stands at `date`.
+    /// Clock at `date`.
     #[must_use]
     pub fn at(date: SystemTime) -> Self {
         Self { date: Arc::new(Mutex::new(date)), began: None }
     }
 
-    /// Makes the clock move on with tokio's timers from now on.
+    /// Makes the date advance with tokio's timers from now on.
     #[must_use]
     pub fn with_timers(mut self) -> Self {
         self.began = Some(Instant::now());
         self
     }
 
-    /// Moves the date, and no timer.
+    /// Advances the date without the timers.
     pub fn advance(&self, by: Duration) {
         *self.date() += by;
     }
 
-    /// Sets the date, backwards too.
+    /// Sets the date, which may be earlier.
     pub fn set(&self, date: SystemTime) {
         let ticked = self.ticked();
         *self.date() = date - ticked;

@@ -1,4 +1,4 @@
-//! Checks of the contract that every provider keeps to, run against one that somebody else wrote.
+//! Conformance checks for providers, also for those of other authors.
 
 mod reading;
 
@@ -14,40 +14,40 @@ use zk_core::service::{Provider, Request};
 use crate::server::{FakeServer, RawReply};
 use reading::{Reading, read};
 
-/// Longest a check may take before the provider counts as one that does not end.
+/// Longest time for one check.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Time within which a stopped request has to end.
+/// Longest time for a stopped request to end.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// Answers of the service of a provider, recorded or written after its documentation: their bodies.
+/// Sample responses of a provider's service, recorded or written by its documentation.
 #[derive(Clone, Debug)]
 pub struct WireSamples {
-    /// The `content-type` of its answers, such as `text/event-stream`.
+    /// `content-type` of its responses, such as `text/event-stream`.
     pub content_type: String,
-    /// A whole answer of text that ends by itself.
+    /// Complete response with text and a regular end.
     pub text: Vec<u8>,
-    /// A whole answer that calls at least one tool.
+    /// Complete response with at least one tool call.
     pub calls: Vec<u8>,
-    /// The body of an error; `{key}` in it stands for [`WireSamples::key`].
+    /// Body of an error; `{key}` in it is replaced by [`WireSamples::key`].
     pub error: Vec<u8>,
-    /// The key that the provider was made with: no error may show it.
+    /// Key with which the provider was made; no error message may contain it.
     pub key: String,
-    /// The model to ask for.
+    /// Id of the model to request.
     pub model: String,
 }
 
-/// Findings of [`check_provider`].
+/// Results of [`check_provider`].
 #[derive(Clone, Debug, Default)]
 pub struct Conformance {
-    /// The checks that the provider passed.
+    /// Names of the passed checks.
     pub passed: Vec<&'static str>,
-    /// The checks that it failed, each with what was wrong.
+    /// Names of the failed checks, each with the reason.
     pub failed: Vec<(&'static str, String)>,
 }
 
 impl Conformance {
-    /// Whether it passed every check.
+    /// Whether all checks passed.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.failed.is_empty()
@@ -68,11 +68,11 @@ impl fmt::Display for Conformance {
     }
 }
 
-/// Checks what every provider keeps to, over a real socket: the shape of its streams however the bytes are cut, answers
-/// that break off, ids of calls, classes of errors, stopping, and silence.
+/// Checks a provider's contract over a real socket: the shape of its streams with any segmentation of the
+/// bytes, broken connections, call ids, error kinds, cancellation and silence.
 ///
-/// `make` gives the provider for a base URL, without retries, with the key of the samples and with clocks that run out
-/// within some seconds of silence.
+/// `make` builds the provider for a base URL, without retries, with the key of the samples, and with
+/// time-outs of a few seconds for silence.
 ///
 /// ```no_run
 /// # use std::sync::Arc;
@@ -120,7 +120,7 @@ impl<M: Fn(&str) -> Arc<dyn Provider>> Check<'_, M> {
         Request::new(model.clone(), WireReady::normalise(&history, &provider.rules(&model)))
     }
 
-    /// Returns the reading of one question that is answered with `reply`.
+    /// Sends one request that is answered with `reply`, and reads the stream.
     async fn ask(&self, reply: RawReply) -> Result<Reading, String> {
         let (_server, provider) = self.provider(reply)?;
         let request = self.request(&*provider, &[Message::user_text("hello")]);
@@ -206,7 +206,7 @@ impl<M: Fn(&str) -> Arc<dyn Provider>> Check<'_, M> {
         if error.is_retryable() { Err(format!("400 is asked for again: {error}")) } else { Ok(()) }
     }
 
-    /// The error that `reply` has to come to.
+    /// Error for the response `reply`.
     async fn failure(&self, reply: RawReply) -> Result<ProviderError, String> {
         let (_server, provider) = self.provider(reply.clone())?;
         let Err(error) = self.ask(reply).await?.outcome else { return Err("a success".to_owned()) };
@@ -220,8 +220,7 @@ impl<M: Fn(&str) -> Arc<dyn Provider>> Check<'_, M> {
         Ok(error)
     }
 
-    /// Checks that a conversation can go on from the provider's own tool calls, with their results sent to
-    /// it.
+    /// Checks that the provider accepts a history with its own tool calls and their results.
     async fn history(&self) -> Result<(), String> {
         let first = self.ask(self.reply(&self.samples.calls)).await?;
         let (server, provider) = self.provider(self.reply(&self.samples.text))?;

@@ -3,9 +3,9 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Server on a free port of 127.0.0.1 that counts the connections to it, for tests of who may connect.
+/// TCP server on a free port of 127.0.0.1 that counts its connections, for tests of network restrictions.
 ///
-/// The server listens until the process ends; a connection is counted before anything is read from it.
+/// The server runs until the process ends; a connection is counted before any bytes are read.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -26,10 +26,10 @@ pub struct CountingHost {
 }
 
 impl CountingHost {
-    /// Starts a server that hands each connection to `serve`, in a thread of its own.
+    /// Starts a server that passes each connection to `serve`, in its own thread.
     ///
     /// # Errors
-    /// The system's, where no port or thread is to be had.
+    /// The system's error when no port or thread is available.
     pub fn start(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let host = Self { port: listener.local_addr()?.port(), connections: Arc::default() };
@@ -44,19 +44,19 @@ impl CountingHost {
         Ok(host)
     }
 
-    /// Port it listens at.
+    /// Port of the server.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Address as a command names it: `127.0.0.1:PORT`.
+    /// Address of the server, `127.0.0.1:PORT`.
     #[must_use]
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Connections that came so far.
+    /// Number of connections so far.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)

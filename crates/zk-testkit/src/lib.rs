@@ -1,16 +1,16 @@
-//! Test kit for zk, and for what is built on zk.
+//! Test kit for zk and for programs built on zk.
 //!
-//! | part | what it is |
+//! | part | purpose |
 //! |---|---|
-//! | [`Script`], [`ScriptedProvider`] | a model that says what a script tells it to, inside the process |
+//! | [`Script`], [`ScriptedProvider`] | model that plays a script, inside of the process |
 //! | [`FakeServer`] | the same script behind a real socket, in the wire formats of real providers, with faults |
-//! | [`check_provider`] | whether a provider that somebody wrote keeps to what every provider keeps to |
-//! | [`rules`] | what providers reject, as pure functions |
-//! | `FakeMcpServer` | a server of the Model Context Protocol on two streams, with faults |
-//! | [`CountingHost`] | a server on loopback that counts who connects |
-//! | [`SimClock`] | a date that moves when it is told to |
-//! | [`demo`] | a project whose tests fail, and a script that repairs it |
-//! | [`Recorder`] | an observer whose transcript reads like a protocol of the run |
+//! | [`check_provider`] | conformance checks for a provider |
+//! | [`rules`] | rules by which providers reject requests, as pure functions |
+//! | `FakeMcpServer` | MCP server on two streams, with faults |
+//! | [`CountingHost`] | loopback server that counts its connections |
+//! | [`SimClock`] | date that tests move |
+//! | [`demo`] | project with failing tests, and a script that repairs it |
+//! | [`Recorder`] | observer with a readable transcript of a run |
 //!
 //! # Example
 //!
@@ -23,7 +23,7 @@
 //! # What this crate must never know
 //!
 //! No other crate of zk but `zk-core`, no real provider and no key. It reads no environment, prints nothing,
-//! and opens no socket but on 127.0.0.1.
+//! and opens sockets only on 127.0.0.1.
 
 mod clock;
 #[cfg(feature = "server")]

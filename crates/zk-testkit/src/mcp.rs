@@ -1,4 +1,4 @@
-//! A fake MCP server, well-behaved or not.
+//! Fake MCP server, with optional faults.
 #![expect(clippy::indexing_slicing, reason = "what JSON does not have is null")]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,41 +13,40 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FakeMcpScript {
-    /// Tools of the server; those of [`FakeMcpServer`] if nothing.
+    /// Tools of the server; `None` for those of [`FakeMcpServer`].
     pub tools: Option<Vec<Value>>,
-    /// Tools of the server after a call of `mutate`, or from the start of another process where the host
-    /// changes this.
+    /// Tools after a call of `mutate`, or after a restart if the host changes this.
     pub then: Option<Vec<Value>>,
-    /// Instructions of the server about its use.
+    /// Instructions of the server for the model.
     pub instructions: Option<String>,
-    /// Era of the protocol that it speaks.
+    /// Protocol revisions that the server speaks.
     pub era: FakeMcpEra,
-    /// The skills it lists, as entries; it has the extension if there are any.
+    /// Entries of the server's skills; with any, it declares the extension for skills.
     pub skills: Vec<Value>,
-    /// The texts of its resources, by address, beside the usual one.
+    /// Texts of its resources by URI, besides the default one.
     pub files: BTreeMap<String, String>,
-    /// Fault of the server, if it has one.
+    /// Fault of the server, if any.
     pub fault: Option<FakeMcpFault>,
-    /// Whether a call of `mutate` says nothing of the tools being others.
+    /// Whether `mutate` sends no notification that the tools have changed.
     pub is_quiet: bool,
-    /// Time until the first request is answered, in milliseconds.
+    /// Delay of the first response, in milliseconds.
     pub delay_ms: u64,
-    /// A method behind whose answers it asks the person something and pings, and waits for neither.
+    /// Method after whose responses the server sends an elicitation and a ping, without waiting for either.
     pub asks_behind: Option<String>,
-    /// The methods that it never answers.
+    /// Methods that the server never answers.
     pub silent_on: Vec<String>,
 }
 
-/// The revisions that a [`FakeMcpServer`] speaks.
+/// Protocol revisions of a [`FakeMcpServer`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FakeMcpEra {
-    /// Up to 2025-11-25, with a handshake.
+    /// Revisions up to 2025-11-25, with a handshake.
     #[default]
     Legacy,
-    /// 2026-07-28 and later, without.
+    /// Revisions from 2026-07-28 on, without a handshake.
     Modern,
-    /// Up to 2025-11-25; it answers requests that it does not know with an empty result.
+    /// Revisions up to 2025-11-25, with an empty result for unknown requests.
     Careless,
 }
 
@@ -55,31 +54,32 @@ pub enum FakeMcpEra {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FakeMcpFault {
-    /// No answer at all, nor an end when the input ends.
+    /// No response, and no exit at the end of the input.
     Silent,
-    /// An end in the middle of the first answer.
+    /// Exit in the middle of the first response.
     DiesInFrame,
-    /// Progress of nothing, as fast as it can be sent, from the first request on, before each answer.
+    /// Unrelated progress notifications, as fast as possible, before each response.
     Floods,
-    /// News, again and again, that the tools are others.
+    /// Repeated notifications that the tools have changed.
     Storms,
-    /// Answers with ids that nobody asked with.
+    /// Responses with unknown ids.
     WrongIds,
-    /// A call is answered with 100 MB on one line.
+    /// 100 MB on one line in response to a call.
     Huge,
-    /// A call is answered with 15 MB of zeros on one line.
+    /// 15 MB of zeros on one line in response to a call.
     ManyValues,
-    /// Lines that are no messages.
+    /// Lines that are no JSON-RPC messages.
     Chatty,
 }
 
-/// A server of the Model Context Protocol on a pair of streams, for a test program that plays it.
+/// MCP server on a pair of streams, for a test program that acts as the server.
 ///
-/// Tools of the server: `echo` gives back `text`; `add` gives `{"sum"}` as structured content; `image` gives
-/// an image; `fail` fails; `slow` makes `steps` of progress, each `step_ms` apart, and stops when it is told
-/// to, and with `task` it is a task that is done after that many questions for its state, once it was `asked`
-/// the model if so, and that may `fail`; `mutate` takes the tools of [`FakeMcpScript::then`]; `crash` ends
-/// the process; `env` lists the names of `vars`; `roots`, `ask` and `sample` ask the client.
+/// Tools of the server: `echo` returns `text`; `add` returns `{"sum"}` as structured content; `image` returns
+/// an image; `fail` fails; `slow` reports `steps` of progress, each after `step_ms`, and can be cancelled.
+/// With `task`, `slow` is a task that completes after so many status requests, samples the model first if
+/// `asked` is set, and can be made to `fail`. `mutate` switches to the tools of [`FakeMcpScript::then`];
+/// `crash` ends the process; `env` lists the names of `vars`; `roots`, `ask` and `sample` send requests to
+/// the client.
 #[derive(Debug)]
 pub struct FakeMcpServer<W> {
     script: FakeMcpScript,
@@ -89,21 +89,21 @@ pub struct FakeMcpServer<W> {
     input: Receiver<Value>,
     waiting: VecDeque<Value>,
     asked: u64,
-    /// The task of the last call: its arguments, and how often its state was asked for.
+    /// Task of the last call: its arguments, and the number of status requests.
     task: Option<(Value, u64)>,
 }
 
-/// End of a fake server.
+/// Reason why a fake server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FakeMcpEnd {
     /// The input ended.
     Input,
-    /// A call told the server to crash: with exit code 3.
+    /// A call of `crash`: the process exits with code 3.
     Crash,
 }
 
 impl<W: Write> FakeMcpServer<W> {
-    /// A server between two streams; `vars` are the names of its environment.
+    /// Server between two streams; `vars` are the names of its environment variables.
     pub fn new(
         script: FakeMcpScript,
         vars: Vec<String>,
@@ -124,10 +124,10 @@ impl<W: Write> FakeMcpServer<W> {
         Self { script, vars, tools, output, input: received, waiting: VecDeque::new(), asked: 0, task: None }
     }
 
-    /// Serves until the input ends.
+    /// Serves requests until the input ends.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Errors of the output stream.
     pub fn serve(mut self) -> io::Result<FakeMcpEnd> {
         while let Some(message) = self.next() {
             if self.script.fault == Some(FakeMcpFault::Silent) {
@@ -346,7 +346,7 @@ impl<W: Write> FakeMcpServer<W> {
         Ok(Called::Result(result))
     }
 
-    /// Asks the client, and waits for its answer.
+    /// Sends a request to the client, and waits for the response.
     fn ask(&mut self, method: &str, params: &Value) -> io::Result<Value> {
         self.asked += 1;
         let id = json!(format!("s{}", self.asked));
@@ -364,7 +364,7 @@ impl<W: Write> FakeMcpServer<W> {
         Ok(Value::Null)
     }
 
-    /// The state of the task, with more fields.
+    /// State of the task, with additional fields.
     fn task_state(&self, status: &str, more: &Value) -> Value {
         let polled = self.task.as_ref().map_or(0, |(_, polled)| *polled);
         let mut state = json!({
@@ -415,7 +415,7 @@ impl<W: Write> FakeMcpServer<W> {
                     if message["method"] == "notifications/cancelled"
                         && message["params"]["requestId"] == *id =>
                 {
-                    // A test sees it in the log.
+                    // The test sees the cancellation in the log.
                     return Ok(Called::Nothing);
                 }
                 Ok(message) => self.waiting.push_back(message),

@@ -16,10 +16,10 @@ use crate::rules::check_wire;
 use crate::script::{Beat, Playback, beats};
 use crate::{Answered, Asked, Script};
 
-/// A provider that plays a [`Script`]: no network, no key, the same every time.
+/// Provider that plays a [`Script`], without network and key, and deterministically.
 ///
-/// Calls get the ids `call_1`, `call_2` …; the stop token of the run ends a stream at once; what was asked is
-/// kept. A history that breaks its rules is rejected, as a real provider would. Clones are the same provider.
+/// Calls get the ids `call_1`, `call_2` …; the run's stop token ends a stream at once; requests are recorded.
+/// A history that breaks the rules is rejected, as by a real provider. Clones share the state.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -58,7 +58,7 @@ impl fmt::Debug for ScriptedProvider {
     }
 }
 
-/// Requests whose answers are held to a schema.
+/// Requests in which the provider enforces a schema for answers.
 #[derive(Clone, Copy, Debug)]
 enum NativeOutput {
     Never,
@@ -67,10 +67,10 @@ enum NativeOutput {
 }
 
 impl ScriptedProvider {
-    /// The model it has unless another is asked for.
+    /// Default model.
     pub const MODEL: &'static str = "scripted-1";
 
-    /// A provider called `scripted` that plays `script`.
+    /// Provider `scripted` that plays `script`.
     #[must_use]
     pub fn new(script: Script) -> Self {
         Self {
@@ -82,62 +82,61 @@ impl ScriptedProvider {
         }
     }
 
-    /// Sets the provider's name; `scripted` otherwise.
+    /// Sets the provider's name; `scripted` by default.
     #[must_use]
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Sets the properties of the provider's models: window, prices, what they can do. Provider name and id
-    /// are filled in.
+    /// Sets the properties of the provider's models: window, prices, capabilities. Provider and id are filled
+    /// in.
     #[must_use]
     pub fn with_model(mut self, model: Model) -> Self {
         self.model = Some(model);
         self
     }
 
-    /// Sets the rules for histories that the provider accepts, instead of the tolerant ones.
+    /// Sets the rules for accepted histories, in place of the tolerant defaults.
     #[must_use]
     pub fn with_rules(mut self, rules: impl Fn(&Model) -> WireRules + Send + Sync + 'static) -> Self {
         self.rules = Some(Arc::new(rules));
         self
     }
 
-    /// Has the provider hold answers itself to the schema that is asked for, as far as the script does.
+    /// Declares that the provider itself enforces requested schemas; the script is responsible for it.
     #[must_use]
     pub fn with_native_output(mut self) -> Self {
         self.native_output = NativeOutput::Always;
         self
     }
 
-    /// Holds answers to the schema as [`ScriptedProvider::with_native_output`] does, in requests that offer
-    /// no tools.
+    /// Declares as [`ScriptedProvider::with_native_output`] does, but only for requests without tools.
     #[must_use]
     pub fn with_native_output_without_tools(mut self) -> Self {
         self.native_output = NativeOutput::WithoutTools;
         self
     }
 
-    /// The requests so far.
+    /// Requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.recorded().clone()
     }
 
-    /// The requests so far, as a script sees them.
+    /// Requests so far, in the form that scripts see.
     #[must_use]
     pub fn asked(&self) -> Vec<Asked> {
         self.recorded().iter().zip(1..).map(|(request, number)| Asked::of(request, number)).collect()
     }
 
-    /// Returns the last text of the user in the last request; empty when there is none.
+    /// Last text of the user in the last request; empty if there is none.
     #[must_use]
     pub fn last_user_text(&self) -> String {
         self.asked().last().map(Asked::last_user_text).unwrap_or_default()
     }
 
-    /// The tool results the last request ends with.
+    /// Tool results at the end of the last request.
     #[must_use]
     pub fn last_results(&self) -> Vec<Answered> {
         self.asked().last().map(Asked::results).unwrap_or_default()
@@ -147,7 +146,7 @@ impl ScriptedProvider {
         self.inner.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the request and decides what is said to it.
+    /// Records the request and computes its response.
     fn play(&self, request: Request) -> VecDeque<Beat> {
         let origin = request.model.reference();
         let verdict = check_wire(&request.history, &self.rules(&request.model));
@@ -241,7 +240,7 @@ async fn next(
     origin: &ModelRef,
 ) -> Option<Result<StreamEvent, ProviderError>> {
     loop {
-        // A text that was said completely is an answer, even if the run is stopped in the meantime.
+        // A complete text is an answer, even if the run is stopped meanwhile.
         let beat = beats.pop_front()?;
         let pause = match beat {
             Beat::Emit(_) | Beat::Fail(_) if stop.is_cancelled() => return Some(Err(aborted(origin))),

@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value};
 use zk_core::model::{Concurrency, Effects, ToolSpec};
 
-/// The specification of a tool whose arguments are a `T`.
+/// Specification of a tool whose arguments are a `T`.
 pub(crate) fn spec<T: JsonSchema>(name: &str, description: &str) -> Arc<ToolSpec> {
     ToolSpec::of::<T>(name, description)
 }
 
-/// A specification whose arguments `change` describes by what the host set.
+/// Specification of a tool whose argument descriptions `change` adapts to the host's options.
 pub(crate) fn spec_with<T: JsonSchema>(
     name: &str,
     description: &str,
@@ -22,24 +22,24 @@ pub(crate) fn spec_with<T: JsonSchema>(
     Arc::new(spec)
 }
 
-/// Gives an argument its description.
+/// Sets the description of an argument.
 pub(crate) fn describe(arguments: &mut Map<String, Value>, name: &str, text: String) {
     if let Some(Value::Object(argument)) = arguments.get_mut(name) {
         argument.insert("description".to_owned(), text.into());
     }
 }
 
-/// The `path` of a call that reads, which is the working directory unless it says otherwise.
+/// `path` of a search or listing; the working directory by default.
 pub(crate) fn folder(args: &Value) -> &str {
     args.get("path").and_then(Value::as_str).unwrap_or(".")
 }
 
-/// The effects of a call that reads `path`.
+/// Effects of a call that reads `path`.
 pub(crate) fn reads(args: &Value) -> Effects {
     Effects::reads([folder(args)])
 }
 
-/// Returns the summary of a search for `pattern`, with the place if the call names one.
+/// Summary of a search for `pattern`, with its path if given.
 pub(crate) fn search_summary(verb: &str, args: &Value) -> String {
     let pattern = text(args, "pattern");
     match args.get("path").and_then(Value::as_str) {
@@ -48,21 +48,22 @@ pub(crate) fn search_summary(verb: &str, args: &Value) -> String {
     }
 }
 
-/// The effects of a call that writes the file `path`.
+/// Effects of a call that writes the file `path`.
 pub(crate) fn writes(args: &Value) -> Effects {
     args.get("path").and_then(Value::as_str).map_or(Effects::Unknown, |path| Effects::writes([path]))
 }
 
-/// A string argument, for summaries: arguments are not checked there.
+/// String argument for a summary, where arguments are not validated; empty if missing.
 pub(crate) fn text<'a>(args: &'a Value, key: &str) -> &'a str {
     args.get(key).and_then(Value::as_str).unwrap_or("?")
 }
 
-/// A call that changes the file `path`: in order with the calls on that file, beside all others.
+/// Concurrency of a call that changes the file `path`: in order with other calls on that file, parallel to
+/// the rest.
 ///
-/// The key is the file's bare name. That is coarser than the file's identity, which takes the file system to
-/// find out, and right for all of its spellings: `./a/x.rs`, `a/x.rs` and `/repo/a/x.rs` wait for each other.
-/// A file reached under another name, through a link, is protected by the lock inside the tool.
+/// The key is the file's base name. Resolving the file's identity would need the file system; the base name
+/// is coarser and the same for all spellings: `./a/x.rs`, `a/x.rs` and `/repo/a/x.rs` wait for each other. A
+/// file with another name, through a link, is protected by the lock inside of the tool.
 pub(crate) fn changes(args: &Value) -> Concurrency {
     let name = text(args, "path").trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     match name {

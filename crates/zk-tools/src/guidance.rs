@@ -5,9 +5,9 @@ use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::Disclosure;
 use zk_core::service::{PromptSection, RunTools, Tool, section_order};
 
-/// Guidance for a model on the tools that a run offers: the section `tools` of the system prompt.
+/// Section `tools` of the system prompt: guidance on the tools that a run offers.
 ///
-/// Lazy tools say theirs in their description, so that unlocking one does not change the prompt.
+/// Lazy tools have theirs in their description, so that unlocking a tool does not change the prompt.
 pub(crate) struct ToolGuidance;
 
 #[async_trait]

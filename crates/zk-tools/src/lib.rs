@@ -1,23 +1,24 @@
-//! The built-in tools of zk and their policies.
+//! Built-in tools of zk, and the policies for their results.
 //!
-//! | tool | what it does |
+//! | tool | effect |
 //! |---|---|
-//! | `read_file` | pages through a text file, lines numbered; shows images, PDFs and the cells of notebooks |
-//! | `recall` | pages through outputs that were too long to be shown |
-//! | `write_file` | replaces or creates a file |
-//! | `edit`, `multi_edit` | replace text in a file, and nothing else in it |
-//! | `shell` | runs a command, keeps the end of its output |
-//! | `jobs` | lists, reads, awaits and ends the commands that `shell` started in the background |
-//! | `grep`, `glob`, `list_files` | find text, files, names |
+//! | `read_file` | shows pages of a text file with line numbers, images, PDFs and the cells of notebooks |
+//! | `recall` | shows pages of outputs that were too long for their result |
+//! | `write_file` | creates or replaces a file |
+//! | `edit`, `multi_edit` | replace text in a file, and change no other byte |
+//! | `shell` | runs a command and returns the end of its output |
+//! | `jobs` | lists, reads, awaits and ends background commands of `shell` |
+//! | `grep`, `glob`, `list_files` | find text, files and names |
 //! | `todo_write`, `todo_read` | keep a to-do list with the conversation |
 //! | `fetch` | gets a page of the public web as Markdown (feature `fetch`, [`FetchPlugin`]) |
-//! | `ask_user`, `present_plan` | ask the person, have a plan approved |
+//! | `ask_user`, `present_plan` | ask the person, or present a plan for approval |
 //!
-//! [`ToolsPlugin`] registers them. A policy goes with them, a plugin of its own: [`Spill`] moves huge results to files.
-//! An agent takes the tools that change something where a gate decides on their calls, such as that of `zk-permission`.
+//! [`ToolsPlugin`] registers the tools. [`Spill`] is a separate policy plugin that moves huge results to
+//! files. An agent offers tools with effects only if a gate decides on their calls, such as that of
+//! `zk-permission`.
 //!
-//! Files are reached through the service `dyn Files`, commands run through `dyn Exec`: whoever serves those
-//! decides where that is.
+//! Files are reached through the service `dyn Files`, and commands run through `dyn Exec`: the host that
+//! provides these services decides on which machine.
 //!
 //! # Example
 //!
@@ -29,9 +30,9 @@
 //!
 //! # What this crate must never know
 //!
-//! No agent, no provider, no session and no other crate of zk but `zk-core`, and `zk-auth` with the feature `fetch`. Its tools open files by `dyn Files`
-//! only; [`Spill`] writes to the one directory its host names. It starts no process, reads no environment and
-//! prints nothing.
+//! No agent, no provider, no session and no other crate of zk but `zk-core`, and `zk-auth` with the feature
+//! `fetch`. Tools open files only through `dyn Files`; [`Spill`] writes only to the directory that its host
+//! names. The crate starts no process, reads no environment and prints nothing.
 
 mod args;
 mod files;

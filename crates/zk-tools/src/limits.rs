@@ -1,16 +1,16 @@
-//! The caps that hold whatever a call asks for: one table, so that a process stays small under all of them.
+//! Hard limits of results, whatever a call requests, which bound the process's memory.
 
-/// Bytes of one result, as the model gets it.
+/// Most bytes of one result.
 pub(crate) const RESULT_BYTES: usize = 1 << 20;
 
-/// Bytes of all results of one turn together.
+/// Most bytes of all results of a turn together.
 pub(crate) const TURN_BYTES: usize = 4 << 20;
 
-/// Bytes of one line that `grep` shows.
+/// Most bytes of a line in the result of `grep`.
 pub(crate) const SHOWN_LINE_BYTES: usize = 500;
 
-/// Bytes of a command's output that a person is shown while it runs.
+/// Most bytes of a running command's output that a person sees.
 pub(crate) const WATCHED_BYTES: usize = 1 << 20;
 
-/// Names that one `list_files` shows.
+/// Most names in the result of `list_files`.
 pub(crate) const LISTED_NAMES: usize = 1_000;

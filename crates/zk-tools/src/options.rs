@@ -3,7 +3,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The names of the built-in tools, as presets choose among them.
+/// Names of the built-in tools, from which presets choose.
 pub const NAMES: [&str; 14] = [
     "ask_user",
     "edit",
@@ -24,40 +24,41 @@ pub const NAMES: [&str; 14] = [
 /// Built-in tools that ask the person.
 pub(crate) const ASKING: [&str; 2] = ["ask_user", "present_plan"];
 
-/// Options of the built-in tools; those that a person can set are the keys of `[tools]`.
+/// Options of the built-in tools; a person sets some of them as keys of `[tools]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ToolsOptions {
-    /// Tools that there are, by name; all of [`NAMES`] if nothing.
+    /// Names of the offered tools; `None` for all of [`NAMES`].
     #[serde(skip)]
     pub only: Option<Vec<String>>,
-    /// Lines of one read, unless the call says otherwise; 0 is without limit.
+    /// Default lines of one read; 0 means no limit.
     #[schemars(range(min = 1))]
     #[schemars(description = "Lines of one read, unless the call says otherwise.")]
     pub read_lines: u64,
-    /// Bytes of one read, unless the call says otherwise; 0 is without limit.
+    /// Default bytes of one read; 0 means no limit.
     #[schemars(range(min = 1))]
     #[schemars(description = "Bytes of one read, unless the call says otherwise.")]
     pub read_bytes: u64,
-    /// Whether lines carry their numbers. `edit` accepts text copied with them.
+    /// Whether lines are shown with their numbers. `edit` accepts text that was copied with them.
     pub line_numbers: bool,
-    /// Whether a read that would show the same again is answered by saying so.
+    /// Whether a repeated read with the same result is answered by a note.
     pub dedup_reads: bool,
-    /// Whether a file must have been read before it is edited or overwritten. A file that changed since the
-    /// model saw it is never changed blindly, whatever this says.
+    /// Whether a file must have been read before it is edited or overwritten. A file that has changed since
+    /// the model saw it is refused in any case.
     pub read_before_edit: bool,
-    /// Bytes of output a command may give back, its end; 0 is without limit.
+    /// Most bytes at the end of a command's output that a result contains; 0 means no limit.
     #[schemars(range(min = 1))]
     #[schemars(description = "Bytes of output that a command may give back, its end.")]
     pub shell_bytes: usize,
-    /// Bytes of one command's output that are written to a file, once they are more than a result gives back.
+    /// Most bytes of a command's output that are written to a file, once the output exceeds the result's
+    /// limit.
     #[serde(rename = "output_file_mb", with = "crate::settings::mebibytes")]
     #[schemars(with = "u32", range(min = 1))]
     #[schemars(
         description = "Output of one command that is written to a file once it is more than a result gives back, in MB."
     )]
     pub output_file_bytes: u64,
-    /// Time limit of a command, unless the call says otherwise.
+    /// Default time limit of a command.
     #[serde(rename = "shell_seconds", with = "crate::settings::seconds")]
     #[schemars(with = "u32", range(min = 1))]
     #[schemars(description = "Seconds of a command, unless the call says otherwise.")]
@@ -67,45 +68,46 @@ pub struct ToolsOptions {
     #[schemars(with = "u32", range(min = 1))]
     #[schemars(description = "Seconds that a call may set for its command at most.")]
     pub shell_timeout_max: Duration,
-    /// Time limit of a command in the background, whatever its call says; nothing is without limit. With a
-    /// limit no command is detached, since nothing would end it.
+    /// Time limit of background commands, whatever the call says; `None` means no limit. With a limit no
+    /// command can be detached, since nothing would end it.
     #[serde(skip)]
     pub job_timeout_max: Option<Duration>,
-    /// A line that bash runs before each command, such as `source .venv/bin/activate`. Who approves a call is shown it, too.
+    /// Line that bash runs before each command, such as `source .venv/bin/activate`. It is shown in questions
+    /// about a call.
     #[schemars(extend("x-by-projects" = false))]
     pub shell_prefix: Option<String>,
-    /// Whether the result ends with the exit code and the time it took.
+    /// Whether a result ends with the exit code and the duration.
     pub shell_footer: bool,
-    /// Whether a call may ask to run its command outside of the context of all others, with the
-    /// [`OutsideExec`](zk_core::service::OutsideExec) of the host. A permission gate asks a person about each.
+    /// Whether a call may ask to run its command outside of the usual execution context, through the host's
+    /// [`OutsideExec`](zk_core::service::OutsideExec). A permission gate asks a person about each such call.
     #[serde(skip)]
     pub outside: bool,
-    /// Bounds of all commands in words for the model, as the end of the description of `shell`.
+    /// Restrictions of all commands, as text for the model at the end of the description of `shell`.
     #[serde(skip)]
     pub shell_bounds: Option<String>,
-    /// Beginnings of addresses for which git has credentials of the person's: a program that it asks, or a file; an empty
-    /// one is any. With [`shell_bounds`](Self::shell_bounds) a single command that needs some asks to run
-    /// [`outside`](Self::outside) by itself.
+    /// Prefixes of addresses for which git has the person's credentials, in a file or from a helper; an empty
+    /// prefix matches all. With [`shell_bounds`](Self::shell_bounds), a single command that needs such
+    /// credentials asks to run [`outside`](Self::outside) by itself.
     #[serde(skip)]
     pub git_helper_urls: Vec<String>,
-    /// Beginnings of addresses that git goes to by ssh although they do not say so, by rules of its configuration
-    /// (`insteadOf`), each with whether it does for pushes alone.
+    /// Prefixes of addresses that git rewrites to ssh by its configuration (`insteadOf`), each with whether
+    /// only for pushes.
     #[serde(skip)]
     pub git_ssh_prefixes: Vec<(String, bool)>,
-    /// Whether somebody may be there to answer `ask_user` and `present_plan`: without, they are not offered.
+    /// Whether a person may be there to answer `ask_user` and `present_plan`; without, they are not offered.
     #[serde(skip)]
     pub attended: bool,
-    /// Results of one search, unless the call says otherwise; 0 is without limit.
+    /// Default number of results of a search; 0 means no limit.
     #[schemars(range(min = 1))]
     #[schemars(description = "Results of one search, unless the call says otherwise.")]
     pub grep_results: usize,
-    /// Files of one `glob`.
+    /// Most files in the result of `glob`.
     #[schemars(range(min = 1))]
     pub glob_results: usize,
 }
 
 impl ToolsOptions {
-    /// Options in which the limit of all commands is not below that of one without a limit of its own.
+    /// Options whose longest time limit is at least the default one.
     ///
     /// ```
     /// use std::time::Duration;

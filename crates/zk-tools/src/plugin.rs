@@ -9,19 +9,22 @@ use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
 use zk_core::model::Message;
 use zk_core::service::{ContextProducer, Files, PromptSection, Tool};
 
+use crate::files::mentions::Mentions;
 use crate::files::read_state::reader;
 use crate::guidance::ToolGuidance;
 use crate::options::ASKING;
+use crate::person::Planning;
 use crate::policy::ResultCaps;
-use crate::shell::UnaskedCalls;
 use crate::shell::jobs::RunningJobs;
+use crate::shell::{StayingCalls, UnaskedCalls};
 use crate::{
     AskUser, Edit, Glob, Grep, Jobs, JobsTool, ListFiles, MultiEdit, NAMES, PresentPlan, ReadFile, ReadState,
     Recall, Shell, TodoRead, TodoWrite, Todos, ToolsOptions, WriteFile, todo,
 };
 
-/// Registers the built-in tools, which share one [`ReadState`], and cuts results of any tool that are above 1 MB, or
-/// above 4 MB with the others of their turn. Where the bus's [`Files`] cannot search, there is no `grep`.
+/// Plugin that registers the built-in tools, which share one [`ReadState`]. It also cuts results of any tool
+/// above 1 MB, or above 4 MB together with the others of their turn. If the bus's [`Files`] cannot search,
+/// `grep` is left out.
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -42,7 +45,7 @@ pub struct ToolsPlugin {
 }
 
 impl ToolsPlugin {
-    /// The tools, behaving as `options` say.
+    /// Plugin with these options.
     #[must_use]
     pub fn new(options: ToolsOptions) -> Self {
         Self { options, state: Arc::default(), jobs: Arc::default(), todos: Arc::default() }
@@ -63,8 +66,7 @@ impl ToolsPlugin {
             "recall" => Arc::new(Recall::new()),
             "shell" => {
                 let shell = Shell::new(options);
-                let has_jobs =
-                    options.only.as_ref().is_none_or(|only| only.iter().any(|name| name == "jobs"));
+                let has_jobs = names_tool(options.only.as_deref(), "jobs");
                 Arc::new(if has_jobs { shell.with_jobs(self.jobs.clone()) } else { shell })
             }
             "todo_read" => Arc::new(TodoRead::new(self.todos.clone())),
@@ -73,6 +75,11 @@ impl ToolsPlugin {
             _ => return None,
         })
     }
+}
+
+/// Whether a tool is among the wanted ones.
+fn names_tool(only: Option<&[String]>, name: &str) -> bool {
+    only.is_none_or(|only| only.iter().any(|wanted| wanted == name))
 }
 
 impl Plugin for ToolsPlugin {
@@ -85,7 +92,7 @@ impl Plugin for ToolsPlugin {
         let can_search = files.is_none_or(|files| files.can_search());
         let all = NAMES.map(str::to_owned);
         let names = self.options.only.as_deref().unwrap_or(&all).iter();
-        // Whoever names a tool wants it.
+        // A host that lists tools by name gets them in any case.
         let has_person = self.options.attended || self.options.only.is_some();
         let can_be_used = |name: &String| match name.as_str() {
             "grep" => can_search,
@@ -97,8 +104,15 @@ impl Plugin for ToolsPlugin {
             })?;
             scope.provide::<dyn Tool>(name, tool)?;
         }
+        if names_tool(self.options.only.as_deref(), "read_file") {
+            let (read, state) = (ReadFile::new(&self.options, self.state.clone()), self.state.clone());
+            Mentions::new(read, ListFiles::new(), state).register(scope);
+        }
         scope.provide_service(self.jobs.clone());
         scope.provide::<dyn ContextProducer>("jobs", Arc::new(RunningJobs(self.jobs.clone())))?;
+        if has_person {
+            scope.provide::<dyn ContextProducer>("plan", Arc::new(Planning))?;
+        }
         scope.provide::<dyn PromptSection>("tools", Arc::new(ToolGuidance))?;
         todo::register(&self.todos, scope)?;
         self.forget_with_the_conversation(scope);
@@ -112,22 +126,24 @@ impl Plugin for ToolsPlugin {
         scope.on_close(async move || jobs.close().await);
         ResultCaps::register(scope);
         UnaskedCalls::watch(scope);
+        StayingCalls::watch(scope);
         Ok(())
     }
 }
 
 impl ToolsPlugin {
-    /// "Unchanged since you read it" is only true while the model still has the earlier result before it.
+    /// Resets the read state when earlier results leave the conversation, since "unchanged since you read it"
+    /// refers to them.
     fn forget_with_the_conversation(&self, scope: &Scope) {
         let state = || self.state.clone();
         let reach = Reach::Descendants;
         let one = state();
         scope.on_sync_at(reach, move |_: &ContextReduced, _| one.forget_shown());
         let one = state();
-        // Of its own agent only: a sub-agent's conversation takes nobody's place.
+        // Own agent only: a sub-agent's conversation replaces no other.
         scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, _| one.forget());
         self.forget_jobs(scope);
-        // A sub-agent has one run.
+        // A sub-agent has only one run.
         let one = state();
         scope.on_sync_at(reach, move |_: &AgentDone, cx: &Cx| {
             if cx.origin().depth > 0 {
@@ -147,8 +163,8 @@ impl ToolsPlugin {
         let one = state();
         scope.on_sync_at(reach, move |_: &SessionBeforeTree, _| one.forget_shown());
     }
-    /// Jobs end with the conversation that they were started in: when another one takes its place, or once a run says so.
-    /// Those that were started before the first run of a conversation belong to it.
+    /// Ends background jobs with their conversation: when another one replaces it, or when a run requests
+    /// that. Jobs from before a conversation's first run belong to it.
     fn forget_jobs(&self, scope: &Scope) {
         let has_run = Arc::new(AtomicBool::new(false));
         let begun = has_run.clone();

@@ -1,4 +1,4 @@
-//! Sections of the settings that describe results of tools: the rest of `[tools]`, beside [`ToolsOptions`](crate::ToolsOptions).
+//! Further settings in `[tools]`, about results of tools, besides [`ToolsOptions`](crate::ToolsOptions).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,35 +9,35 @@ use zk_core::kernel::Plugin;
 
 use crate::{Compress, Spill};
 
-/// Treatment of long results, in `[tools]`.
+/// Settings in `[tools]` for long results.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ResultSettings {
-    /// Shortening of known kinds of output.
+    /// Compression of known kinds of output.
     pub compress: Compression,
     /// Bytes above which a result is moved to a file.
     #[schemars(range(min = 1))]
     pub spill_bytes: Option<u32>,
-    /// Tools whose results are never moved to files.
+    /// Tools whose results stay in the conversation.
     #[schemars(extend("x-expected" = "a list of names, such as [\"shell\"]"))]
     pub spill_except: Vec<String>,
 }
 
-/// Shortening of known kinds of output.
+/// Compression of known kinds of output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
-    /// None.
+    /// No compression.
     Off,
-    /// By rules.
+    /// Compression by rules.
     #[default]
     Rules,
-    /// By rules, and a model writes a summary of what is still long.
+    /// Compression by rules, and a model's summary of results that are still long.
     Model,
 }
 
 impl ResultSettings {
-    /// The policies for results, in their order.
+    /// Policies for results, in their order.
     #[must_use]
     pub fn policies(&self) -> Vec<Arc<dyn Plugin>> {
         match self.compress {
@@ -47,7 +47,7 @@ impl ResultSettings {
         }
     }
 
-    /// The policy that moves huge results to files of `dir`.
+    /// Policy that moves huge results to files in `dir`.
     #[must_use]
     pub fn spill(&self, dir: &Path) -> Spill {
         let spill = Spill::new(dir);
@@ -59,7 +59,7 @@ impl ResultSettings {
     }
 }
 
-/// Time limits as whole seconds.
+/// Serialises time limits as whole seconds.
 pub(crate) mod seconds {
     use std::time::Duration;
 
@@ -74,7 +74,7 @@ pub(crate) mod seconds {
     }
 }
 
-/// Sizes as mebibytes.
+/// Serialises sizes as mebibytes.
 pub(crate) mod mebibytes {
     use serde::{Deserialize, Deserializer, Serializer};
 

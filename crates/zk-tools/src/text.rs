@@ -2,32 +2,32 @@ use std::time::SystemTime;
 
 use zk_core::model::Display;
 
-/// Lines of a result that a person is shown at most.
+/// Most lines of a result that a person is shown.
 const LISTED: usize = 500;
 
-/// The longest beginning of `text` of at most `max` bytes that ends between two characters.
+/// Longest prefix of `text` within `max` bytes that ends at a character boundary.
 pub(crate) fn head(text: &str, max: usize) -> &str {
     text.get(..text.floor_char_boundary(max)).unwrap_or(text)
 }
 
-/// The longest end of `text` of at most `max` bytes that begins between two characters.
+/// Longest suffix of `text` within `max` bytes that begins at a character boundary.
 pub(crate) fn tail(text: &str, max: usize) -> &str {
     text.get(text.ceil_char_boundary(text.len().saturating_sub(max))..).unwrap_or(text)
 }
 
-/// The first line, shortened for a summary.
+/// First line, shortened for a summary.
 pub(crate) fn one_line(text: &str, max: usize) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     let short = head(line, max);
     if short.len() < text.trim().len() { format!("{short}…") } else { short.to_owned() }
 }
 
-/// `1 line`, `2 lines`.
+/// Number with its noun: `1 line`, `2 lines`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
-/// Lines of a result for a person, and one that counts them: the last, which is shown where there is little room.
+/// Lines of a result for a person, with a summary as last line, which is shown if there is little space.
 pub(crate) fn listing<'a>(lines: impl IntoIterator<Item = &'a str>, summary: String) -> Display {
     let mut lines: Vec<String> = lines.into_iter().take(LISTED + 1).map(str::to_owned).collect();
     if lines.len() > LISTED {
@@ -41,7 +41,7 @@ pub(crate) fn listing<'a>(lines: impl IntoIterator<Item = &'a str>, summary: Str
     Display::Lines { lines }
 }
 
-/// A size for people.
+/// Size with a unit, for a person.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
     if bytes < 1024 {
@@ -59,7 +59,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.1} {unit}")
 }
 
-/// Whether the beginning of a file says that it is no text: a NUL, or a tenth of it not UTF-8.
+/// Whether a file's beginning shows that it is no text: a NUL, or a tenth of invalid UTF-8.
 pub(crate) fn is_binary(start: &[u8]) -> bool {
     let start = start.get(..8192).unwrap_or(start);
     if start.contains(&0) {
@@ -69,11 +69,11 @@ pub(crate) fn is_binary(start: &[u8]) -> bool {
     bad > 3 && bad * 10 > start.len()
 }
 
-/// A time to the minute, in UTC: `2026-01-31 23:59`. Nothing before 1970.
+/// UTC time to the minute, `2026-01-31 23:59`; `None` before 1970.
 pub(crate) fn minute(time: SystemTime) -> Option<String> {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
     let (days, seconds) = (seconds / 86_400, seconds % 86_400);
-    // The calendar repeats every 400 years, and its years begin in March, so that the odd day comes last.
+    // The calendar repeats every 400 years; years begin in March here, so that the leap day comes last.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

@@ -1,17 +1,18 @@
 use zk_core::kernel::Cx;
 use zk_core::service::{RunTools, Tool};
 
-/// Names of other tools in what a model is told: advice to use a tool that it does not have costs it a call.
+/// Names of the tools that this run offers, for messages to its model: advice to use a missing tool would
+/// cost a call.
 #[derive(Clone, Debug)]
 pub(crate) struct ToolNames(Cx);
 
 impl ToolNames {
-    /// Returns the names of the tools that the model of this run may call.
+    /// Tools that the model of this run may call.
     pub(crate) fn of(cx: &Cx) -> Self {
         Self(cx.clone())
     }
 
-    /// Returns the model's name of a tool; nothing if it may not call it.
+    /// Model's name of a tool; `None` if the model may not call it.
     pub(crate) fn get(&self, name: &str) -> Option<String> {
         match self.0.service::<dyn RunTools>() {
             Some(run) => {
@@ -22,7 +23,7 @@ impl ToolNames {
         }
     }
 
-    /// A clause that names a tool; empty if the model does not have it.
+    /// Clause with the name of a tool; empty if the model may not call it.
     pub(crate) fn advise(&self, name: &str, clause: impl FnOnce(&str) -> String) -> String {
         self.get(name).map_or_else(String::new, |name| clause(&name))
     }

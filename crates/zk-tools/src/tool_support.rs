@@ -1,28 +1,70 @@
 use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Cx;
 use zk_core::model::{ToolError, ToolErrorKind};
-use zk_core::service::{Exec, Files, PathError};
+use zk_core::service::{Exec, Files, OutsideFiles, PathError, Resolved};
 
 use crate::tool_names::ToolNames;
 
-/// The path service.
+/// File service of the bus.
 pub(crate) fn files(cx: &Cx) -> Result<Arc<dyn Files>, ToolError> {
     cx.service::<dyn Files>().ok_or_else(|| {
         ToolError::failed("this agent has no file service, so it cannot reach files; its host must serve one")
     })
 }
 
-/// Returns the service that runs commands.
+/// Finds the place of a path, and the service that has it. A path whose name says that it is outside of the workspace is read
+/// where the host has that decided on for each call; what is swapped for a link meanwhile is not followed there.
+pub(crate) fn find_readable(
+    cx: &Cx,
+    files: Arc<dyn Files>,
+    cwd: &Path,
+    path: &str,
+) -> Result<(Arc<dyn Files>, Resolved), PathError> {
+    let refused = match files.resolve(cwd, path) {
+        Ok(at) => return Ok((files, at)),
+        Err(error) => error,
+    };
+    let (PathError::Outside { .. }, Some(outside)) = (&refused, cx.service::<OutsideFiles>()) else {
+        return Err(refused);
+    };
+    let outside = outside.0.clone();
+    let at = outside.resolve(cwd, path)?;
+    let named = named_place(cwd, path);
+    if files.roots().iter().any(|root| named.starts_with(root)) {
+        return Err(refused);
+    }
+    if at.path != named {
+        let (path, why) = (path.to_owned(), format!("it leads to `{}`: ask for that", at.path.display()));
+        return Err(PathError::Invalid { path, why: why.into() });
+    }
+    Ok((outside, at))
+}
+
+/// The place that a judge of calls takes a path for, whatever is there: what it decided on is what is read.
+fn named_place(cwd: &Path, path: &str) -> PathBuf {
+    let mut named = PathBuf::new();
+    for part in cwd.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => _ = named.pop(),
+            part => named.push(part),
+        }
+    }
+    named
+}
+
+/// Service that runs commands.
 pub(crate) fn exec(cx: &Cx) -> Result<Arc<dyn Exec>, ToolError> {
     cx.service::<dyn Exec>().ok_or_else(|| {
         ToolError::failed("this agent has nothing that runs commands; its host must serve one")
     })
 }
 
-/// Runs file work on a thread where it may block. A stopped run has its answer at once; the work is told by
+/// Runs blocking file work on another thread. If the run is stopped, this returns at once; the work notices
 /// the token and ends by itself.
 pub(crate) async fn blocking<T: Send + 'static>(
     cx: &Cx,
@@ -38,24 +80,24 @@ pub(crate) async fn blocking<T: Send + 'static>(
         biased;
         done = &mut work => done.unwrap_or_else(|error| Err(ToolError::failed(format!("the tool broke: {error}")))),
         () = stop.cancelled() => {
-            // Only helps if it has not begun.
+            // Only effective if the work has not begun.
             work.abort();
             Err(stopped())
         }
     }
 }
 
-/// The error of a call that ended early.
+/// Error of a cancelled call.
 pub(crate) fn stopped() -> ToolError {
     ToolError::new(ToolErrorKind::Aborted, "the run was stopped before this call was finished")
 }
 
-/// Ends work early when the run is to stop.
+/// Returns an error if the run is stopped.
 pub(crate) fn go_on(stop: &CancellationToken) -> Result<(), ToolError> {
     if stop.is_cancelled() { Err(stopped()) } else { Ok(()) }
 }
 
-/// A path error as the model is told it.
+/// Converts a path error to a message for the model.
 pub(crate) fn path_error(error: &PathError, tools: &ToolNames) -> ToolError {
     let kind = match error {
         PathError::Outside { .. } | PathError::Protected { .. } => ToolErrorKind::Denied,
@@ -86,12 +128,12 @@ pub(crate) fn path_error(error: &PathError, tools: &ToolNames) -> ToolError {
     ToolError::new(kind, format!("{error}{next}"))
 }
 
-/// An input or output error on `path`.
+/// Converts an I/O error on `path` to a message for the model.
 pub(crate) fn io_error(doing: &str, path: &str, error: &std::io::Error) -> ToolError {
     ToolError::failed(format!("cannot {doing} `{path}`: {error}{}", next_step(error)))
 }
 
-/// Returns the advice where the system refuses to read or write.
+/// Advice for a refused read or write.
 fn next_step(error: &std::io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::PermissionDenied => "; use another file, or ask the user to allow it",

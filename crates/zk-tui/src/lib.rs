@@ -47,14 +47,16 @@ mod transcript;
 mod view;
 
 pub use app::{Action, App, IsHarmless, Mask};
-pub use edit::{DRAFT_PAUSE, DraftFiles, Drafts, KeptDrafts, Recall};
+pub use edit::{DRAFT_PAUSE, DraftFiles, Drafts, KeptDrafts, LostDraft, Recall};
 pub use inline::{Abilities, Caret, InlineScreen, Size};
 pub use keys::{Direction, Key, KeyDecoder, Keymap};
 pub use markdown::Markdown;
-pub use pick::{Asked, Completer, Offered, opens_picker};
-pub use question::{Frame, LineChoice, answer_keys};
-pub use row::{Looks, Row, Span, Style, Theme, Tone};
+pub use pick::{
+    Asked, Completer, Entry, EntryKey, Menu, MenuKey, MenuRow, Offered, message_rows, opens_picker,
+};
+pub use question::{CardLook, Frame, LineChoice, answer_keys};
+pub use row::{Ground, Looks, Palette, PaletteError, Row, Span, Style, Theme, Tone};
 pub use screen_kind::ScreenKind;
 pub use term::{Input, Modes, NoticeForm, Queries, TerminalEnv, TerminalError, Typed};
 pub use transcript::Transcript;
-pub use view::ModelFacts;
+pub use view::{ModelFacts, Renderers, TableFences, thousands};

@@ -11,7 +11,9 @@ use self::item::{Answer, Item, bytes_of};
 use crate::full::Log;
 use crate::markdown::Markdown;
 use crate::row::{Row, Style};
-use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, thought_row};
+use crate::view::{
+    Detail, Kind, Reads, Renderers, block_rows, kind, open_rows, running_seconds, thought_row,
+};
 
 /// Bytes of printed rows that may wait, such as while the alternate screen is in use: the oldest are left out beyond that.
 const WAITING: usize = 64 * 1024 * 1024;
@@ -43,6 +45,7 @@ pub struct Transcript {
     left_out: usize,
     /// The last exchange of a session that is about to be shown, as it was given.
     announced: Option<Vec<Arc<Block>>>,
+    renderers: Renderers,
 }
 
 impl Transcript {
@@ -65,6 +68,7 @@ impl Transcript {
             waiting: 0,
             left_out: 0,
             announced: None,
+            renderers: Renderers::default(),
         };
         transcript.take_in_all();
         transcript
@@ -113,7 +117,7 @@ impl Transcript {
         if exchange.is_empty() {
             return;
         }
-        let rows = exchange_rows(exchange, self.width);
+        let rows = exchange_rows(exchange, self.width, &self.renderers);
         self.log.rows(&rows);
         self.items.push_back(Item::Rows(rows));
         self.announced = Some(exchange.to_vec());
@@ -143,7 +147,7 @@ impl Transcript {
                     let exchange = last_exchange(&view.blocks);
                     let announced = self.announced.take().unwrap_or_default();
                     if !shows_the_same(exchange, &announced) {
-                        let rows = exchange_rows(exchange, self.width);
+                        let rows = exchange_rows(exchange, self.width, &self.renderers);
                         self.items.push_back(Item::Rows(rows));
                     }
                 }
@@ -163,7 +167,8 @@ impl Transcript {
             | Patch::Answered { .. }
             | Patch::Queue { .. }
             | Patch::Agents { .. }
-            | Patch::Jobs { .. } => {}
+            | Patch::Jobs { .. }
+            | Patch::Checklist { .. } => {}
         }
     }
 
@@ -254,7 +259,7 @@ impl Transcript {
                     let rows = match answer {
                         Some(answer) => answer.markdown.open_rows(),
                         None if block.closed => self.closed_rows(block),
-                        None => open_rows(block),
+                        None => open_rows(block, self.width, running_seconds(&self.view.status)),
                     };
                     let began = answer.as_ref().is_some_and(|answer| answer.began);
                     add(if began { Kind::Hidden } else { kind(block) }, rows);
@@ -268,11 +273,12 @@ impl Transcript {
 
     /// The rows of a closed block.
     fn closed_rows(&self, block: &Block) -> Vec<Row> {
-        let mut rows = block_rows(block, self.width, Detail::Short);
-        if let (Content::Thinking { text }, Some(seconds), Some(first)) =
+        let own = self.renderers.block(block, self.width);
+        let mut rows = own.unwrap_or_else(|| block_rows(block, self.width, Detail::Short));
+        if let (Content::Thinking { .. }, Some(seconds), Some(first)) =
             (&block.content, self.log.thought(&block.id), rows.first_mut())
         {
-            *first = thought_row(text, Some(seconds));
+            *first = thought_row(Some(seconds));
         }
         rows
     }
@@ -325,7 +331,7 @@ impl Transcript {
         let (width, room) = (self.width, self.room);
         if let Some(Item::Block { answer, .. }) = self.items.iter_mut().rev().find(|item| is_this(item)) {
             answer.get_or_insert_with(|| {
-                let mut markdown = Markdown::new(width);
+                let mut markdown = Markdown::new(width).with_margin().with_renderers(self.renderers.clone());
                 room.into_iter().for_each(|room| markdown.set_room(room));
                 Box::new(Answer { markdown, fed: 0, began: false })
             });
@@ -360,7 +366,7 @@ impl Transcript {
                     None => {
                         self.waits.remove(id);
                         if matches!(&item, Item::Block { answer: Some(answer), .. } if answer.began) {
-                            rows.push(Row::of(Style::YELLOW, "(this answer broke off and is not kept)"));
+                            rows.push(Row::of(Style::YELLOW, "  (this answer broke off and is not kept)"));
                             self.last = Kind::Log;
                         }
                         continue;

@@ -63,7 +63,8 @@ impl IndexedView {
             | Patch::Queue { .. }
             | Patch::Status { .. }
             | Patch::Agents { .. }
-            | Patch::Jobs { .. } => self.view.apply(patch),
+            | Patch::Jobs { .. }
+            | Patch::Checklist { .. } => self.view.apply(patch),
         }
     }
 

@@ -57,7 +57,8 @@ pub use intent::{Effect, Intent, Lines, Queued};
 pub use patch::{PATCH_VERSION, Patch};
 pub use question::Card;
 pub use status::{
-    Activity, AgentRow, AgentState, BatchCounts, ContextGauge, GaugeColour, JobRow, JobState, Status,
+    Activity, AgentRow, AgentState, BatchCounts, CheckRow, ContextGauge, GaugeColour, JobRow, JobState,
+    Status,
 };
 pub use subagents::SubagentWords;
 pub use text::{Sanitiser, Text, is_harmless, is_plain_ascii, sanitise};

@@ -3,11 +3,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use zk_core::service::QuestionId;
 
-use crate::{AgentRow, Block, BlockId, Card, JobRow, Lines, Queued, Status, Text, View};
+use crate::{AgentRow, Block, BlockId, Card, CheckRow, JobRow, Lines, Queued, Status, Text, View};
 
 /// The version of the patches' shape: the second part grows with what is added, the first with what a reader of the old
 /// shape would miss.
-pub const PATCH_VERSION: &str = "1.9";
+pub const PATCH_VERSION: &str = "1.11";
 
 /// One change of a [`View`]. Patches are applied in order, by [`View::apply`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,6 +84,11 @@ pub enum Patch {
         /// All of them.
         jobs: Vec<JobRow>,
     },
+    /// The list of what is to be done.
+    Checklist {
+        /// All of it.
+        items: Vec<CheckRow>,
+    },
 }
 
 impl Patch {
@@ -98,6 +103,7 @@ impl Patch {
             Self::Queue { queued } => ITEM + queued.iter().map(|text| text.text.weight()).sum::<usize>(),
             Self::Agents { agents } => ITEM * (1 + agents.len()),
             Self::Jobs { jobs } => ITEM * (1 + jobs.len()),
+            Self::Checklist { items } => ITEM * (1 + items.len()),
             Self::Ask { .. } => 8 * ITEM,
             Self::Reset { view } => ITEM + size_of::<Arc<Block>>() * view.blocks.len(),
             Self::Remove { .. } | Self::Answered { .. } | Self::Status { .. } => ITEM,

@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use zk_core::service::{PendingQuestion, Question, QuestionDigest, QuestionId};
+use zk_core::service::{ApprovalCard, PendingQuestion, Question, QuestionDigest, QuestionId};
 
 use crate::{SubAgent, Text};
 
@@ -19,6 +19,9 @@ pub struct Card {
     pub agent: Option<SubAgent>,
     /// The question.
     pub question: Question,
+    /// The words of a question about a call: its title, what will run, why it is asked, and every choice with its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Box<ApprovalCard>>,
 }
 
 impl Card {
@@ -26,6 +29,13 @@ impl Card {
         let origin = &pending.origin;
         let agent =
             (origin.depth > 0).then(|| SubAgent { name: Text::line(&origin.agent), depth: origin.depth });
-        Self { id: pending.id, digest: pending.digest, agent, question: pending.question.clone() }
+        let approval = match &pending.question {
+            Question::Approve(approval) => Some(Box::new(approval.card())),
+            Question::Confirm { .. }
+            | Question::Trust(_)
+            | Question::Select { .. }
+            | Question::Input { .. } => None,
+        };
+        Self { id: pending.id, digest: pending.digest, agent, question: pending.question.clone(), approval }
     }
 }

@@ -1,4 +1,5 @@
 use serde::{Deserialize, Serialize};
+use zk_core::model::{CheckItem, CheckState};
 
 use crate::{CallState, Text};
 
@@ -265,6 +266,24 @@ pub struct AgentRow {
     /// Cost of the sub-agent so far in US dollars, as far as it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
+    /// Tokens that the sub-agent read and wrote so far.
+    #[serde(default)]
+    pub tokens: u64,
+    /// Calls of tools that the sub-agent has finished.
+    #[serde(default)]
+    pub calls: u32,
+    /// Milliseconds that the sub-agent has worked, as of this row.
+    #[serde(default)]
+    pub elapsed_ms: u64,
+}
+
+impl AgentRow {
+    /// Words that the sub-agent is known by: its task, or its name where it has none.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        let task = self.task.as_str().trim();
+        if task.is_empty() { self.name.as_str() } else { task }
+    }
 }
 
 /// State of a sub-agent.
@@ -278,6 +297,22 @@ pub enum AgentState {
     Done,
     /// Sub-agent that failed.
     Failed,
+}
+
+/// One item of the list of what is to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CheckRow {
+    /// The item, in one line.
+    pub text: Text,
+    /// State of the item.
+    pub state: CheckState,
+}
+
+impl CheckRow {
+    pub(crate) fn of(item: &CheckItem) -> Self {
+        Self { text: Text::line(&item.text), state: item.state }
+    }
 }
 
 /// A command in the background, as a list shows it.

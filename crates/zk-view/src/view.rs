@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentRow, Block, BlockId, Card, JobRow, Patch, Queued, Status};
+use crate::{AgentRow, Block, BlockId, Card, CheckRow, JobRow, Patch, Queued, Status};
 
 /// A conversation as it is shown at one moment. Plain data: the same patches make the same view. Blocks are searched for
 /// from the end; [`IndexedView`](crate::IndexedView) finds them in constant time.
@@ -26,6 +26,9 @@ pub struct View {
     /// The commands that run in the background, and those that ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobRow>,
+    /// The list of what is to be done, as the conversation's own agent wrote it last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checklist: Vec<CheckRow>,
 }
 
 impl View {
@@ -52,6 +55,7 @@ impl View {
             Patch::Status { status } => self.status = status.clone(),
             Patch::Agents { agents } => self.agents.clone_from(agents),
             Patch::Jobs { jobs } => self.jobs.clone_from(jobs),
+            Patch::Checklist { items } => self.checklist.clone_from(items),
         }
     }
 

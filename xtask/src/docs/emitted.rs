@@ -1,6 +1,6 @@
 use crate::workspace::Text;
 
-/// Source of the crates that may emit the events of the catalogue.
+/// Source texts of the crates that may emit events of the catalogue.
 pub(super) struct Emitters<'a>(Vec<&'a str>);
 
 impl<'a> Emitters<'a> {
@@ -14,7 +14,7 @@ impl<'a> Emitters<'a> {
         Self(texts.iter().filter(emits).map(|file| &*file.text).collect())
     }
 
-    /// Whether one of them makes an event of the type `rust`: `Type { … }`, `Type(…)` or `Type::new(…)`.
+    /// Whether any of them constructs an event of the type `rust`: `Type { … }`, `Type(…)` or `Type::new(…)`.
     pub(super) fn emit(&self, rust: &str) -> bool {
         self.0.iter().any(|text| {
             let mut before = None;

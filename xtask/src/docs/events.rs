@@ -27,7 +27,7 @@ How answers combine:
 Observers see each event as it was emitted, before its handlers. The JSON of an event is what its fields say.
 ";
 
-/// The reference page of `catalogue`, which is what the example `dump_events` prints.
+/// Reference page for `catalogue`, the output of the example `dump_events`.
 pub(super) fn page(catalogue: &Value, emitters: &Emitters<'_>) -> Result<String> {
     let events = catalogue.as_array().context("the catalogue is no list")?;
     let mut page = INTRO.to_owned();

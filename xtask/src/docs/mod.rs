@@ -1,4 +1,4 @@
-//! The generated part of `docs/reference`, and the READMEs of the crates.
+//! Generated part of `docs/reference`, and READMEs of the crates.
 
 mod emitted;
 mod events;
@@ -19,7 +19,7 @@ use emitted::Emitters;
 use crate::run::{Run, programs};
 use crate::workspace::Workspace;
 
-/// Writes the pages.
+/// Writes all pages.
 pub(crate) fn write(workspace: &Workspace) -> Result<()> {
     for (path, text) in pages(workspace)? {
         let path = workspace.root().join(path);
@@ -32,7 +32,7 @@ pub(crate) fn write(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Fails when a page is not what the code says now.
+/// Fails if a page is outdated.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let pages = pages(workspace)?;
     for (path, text) in &pages {

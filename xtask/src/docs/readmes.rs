@@ -2,7 +2,7 @@ use anyhow::{Context, Result};
 
 use crate::workspace::{Package, Text};
 
-/// READMEs of the crates, which registries show: front pages of their documentation, as plain Markdown.
+/// READMEs of the crates for registries: the front pages of their documentation as plain Markdown.
 pub(super) fn pages(packages: &[Package], texts: &[Text]) -> Result<Vec<(String, String)>> {
     let find = |path: &str| texts.iter().find(|text| text.path == path).map(|text| text.text.as_str());
     let mut pages = Vec::new();
@@ -42,7 +42,7 @@ fn page<'a>(package: &Package, library: &str, example: impl Fn(&str) -> Option<&
             is_code = !is_code;
             continue;
         }
-        // Lines of an example that documentation hides.
+        // Hidden lines of an example.
         if is_code && (text == "#" || text.starts_with("# ")) {
             continue;
         }
@@ -60,7 +60,7 @@ fn page<'a>(package: &Package, library: &str, example: impl Fn(&str) -> Option<&
     Ok(page)
 }
 
-/// Text without links that lead into the documentation of Rust.
+/// Text without links into Rust's documentation.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;

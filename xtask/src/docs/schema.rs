@@ -2,13 +2,13 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// A schema's description, without the brackets of rustdoc's links.
+/// Description of a schema, without the brackets of rustdoc links.
 pub(super) fn prose(schema: &Value) -> String {
     let text = schema["description"].as_str().unwrap_or_default();
     text.replace("[`", "`").replace("`]", "`")
 }
 
-/// The table of an object's fields.
+/// Table of an object's fields.
 pub(super) fn fields(schema: &Value) -> String {
     let Some(all) = schema["properties"].as_object().filter(|all| !all.is_empty()) else {
         return String::new();
@@ -45,7 +45,7 @@ pub(super) fn definition(schema: &Value) -> String {
     text
 }
 
-/// One variant of an enum, in a line.
+/// Describes a variant of an enum in one line.
 fn one_of(variant: &Value) -> String {
     let about = cell(&prose(variant));
     let mut parts: Vec<String> = Vec::new();
@@ -58,7 +58,7 @@ fn one_of(variant: &Value) -> String {
     if about.is_empty() { parts.join(", ") } else { format!("{}: {about}", parts.join(", ")) }
 }
 
-/// The JSON type of a value, in words.
+/// JSON type of a value, in words.
 fn of_type(schema: &Value) -> String {
     let Some(object) = schema.as_object() else { return "any JSON".to_owned() };
     if let Some(name) = object.get("$ref").and_then(Value::as_str) {
@@ -110,7 +110,7 @@ fn accepts_null(schema: &Value) -> bool {
         || schema["anyOf"].as_array().is_some_and(|all| all.iter().any(null))
 }
 
-/// Text for one cell of a table, or one line of a list.
+/// Text for a table cell or a list line.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }

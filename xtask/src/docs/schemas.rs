@@ -10,10 +10,10 @@ use crate::workspace::Workspace;
 /// Folder of the schemas.
 const DIR: &str = "docs/reference/schemas";
 
-/// Programs that print schemas, each under the name of the surface it describes.
+/// Programs that print schemas, each keyed by the name of its surface.
 const DUMPS: [&str; 3] = ["examples/dump_schemas", "examples/dump_schema", "examples/dump_bridge_schema"];
 
-/// The pages of what is stored and printed: one JSON Schema for each surface.
+/// Schema pages for stored and printed data: one JSON Schema for each surface.
 pub(super) fn pages(workspace: &Workspace, programs: &Path) -> Result<Vec<(String, String)>> {
     let mut surfaces = Map::new();
     for dump in DUMPS {
@@ -40,7 +40,7 @@ pub(super) fn pages(workspace: &Workspace, programs: &Path) -> Result<Vec<(Strin
         .collect()
 }
 
-/// A shape does not change without its version.
+/// Checks that a changed schema has a new version.
 pub(super) fn check_version(path: &str, known: Option<&Value>, new: &Value) -> Result<()> {
     let version = new["version"].as_str().with_context(|| format!("{path} has no version"))?;
     let Some(known) = known else { return Ok(()) };
@@ -53,7 +53,7 @@ pub(super) fn check_version(path: &str, known: Option<&Value>, new: &Value) -> R
     Ok(())
 }
 
-/// A schema without what is written for people.
+/// Schema without descriptions for people.
 fn shape(schema: &Value) -> Value {
     match schema {
         Value::Object(object) => {

@@ -5,10 +5,10 @@ use petgraph::graphmap::DiGraphMap;
 
 use super::module::Module;
 
-/// Steps over exports of exports that are followed.
+/// Most steps through re-exports that are followed.
 const MAX_EXPORT_STEPS: usize = 8;
 
-/// Modules of one crate and what they name of each other.
+/// Modules of one crate and their imports of each other.
 pub(super) struct Graph<'a> {
     modules: &'a [Module],
     by_path: HashMap<&'a [String], usize>,
@@ -20,8 +20,8 @@ impl<'a> Graph<'a> {
         Self { modules, by_path }
     }
 
-    /// Files that reach each other by imports, the largest circle first. Files that stand for a folder count for none: what
-    /// they export is followed to its own file.
+    /// Cycles of files that import each other, the largest first. The file of a folder is no part of a cycle:
+    /// its re-exports are followed to the defining file.
     pub(super) fn circles(&self) -> Vec<Vec<&'a str>> {
         let is_counted = |at: usize| self.modules.get(at).is_some_and(|module| !module.is_folder());
         let mut imports = DiGraphMap::<usize, ()>::new();
@@ -45,7 +45,7 @@ impl<'a> Graph<'a> {
         circles
     }
 
-    /// Module that defines what a path from the root names.
+    /// Module that defines the item at a path from the root.
     fn resolve(&self, path: &[String], steps: usize) -> Option<usize> {
         let depth = (0..=path.len())
             .rev()

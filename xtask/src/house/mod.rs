@@ -1,4 +1,4 @@
-//! Shape of the crates: lines, circles of imports, folders, structs and comments.
+//! Shape of the crates: lines, import cycles, folders, structs and comments.
 
 mod graph;
 mod module;
@@ -16,17 +16,17 @@ use module::Module;
 pub(crate) struct CrateShape {
     pub(crate) name: String,
     pub(crate) lines: usize,
-    /// Circles of files that import each other, the largest first.
+    /// Cycles of files that import each other, the largest first.
     pub(crate) circles: Vec<Vec<String>>,
-    /// Folders with the number of modules in them, the fullest first.
+    /// Folders with their number of modules, the fullest first.
     pub(crate) folders: Vec<(String, usize)>,
-    /// Files with their lines, the longest first.
+    /// Files with their number of lines, the longest first.
     pub(crate) files: Vec<(String, usize)>,
-    /// Structs as `FILE: NAME` with the number of their fields, the largest first.
+    /// Structs as `FILE: NAME` with their number of fields, the largest first.
     pub(crate) structs: Vec<(String, usize)>,
 }
 
-/// Reads the shape of every package. Files that are no Rust count for nothing: the compiler tells of them.
+/// Shapes of all packages. Files with syntax errors are skipped, since the compiler reports them.
 pub(crate) fn shapes(packages: &[Package], texts: &[Text]) -> Vec<CrateShape> {
     packages.iter().map(|package| shape(package, texts)).collect()
 }
@@ -60,7 +60,7 @@ fn shape(package: &Package, texts: &[Text]) -> CrateShape {
     }
 }
 
-/// Whether a file below `src/` is code that ships.
+/// Whether a file below `src/` is shipped code.
 fn is_code(inside: &str) -> bool {
     let is_test = inside.ends_with("tests.rs") || inside.contains("tests/");
     inside.ends_with(".rs") && !is_test
@@ -71,13 +71,13 @@ fn largest_first(mut all: Vec<(String, usize)>) -> Vec<(String, usize)> {
     all
 }
 
-/// Number of comments that begin with a word that the guard refuses, and of all comments.
+/// Number of comments that begin with a refused word, and of all comments.
 fn weak_openings(texts: &[Text]) -> (usize, usize) {
     let all: Vec<_> = texts.iter().flat_map(openings).collect();
     (all.iter().filter(|(_, weak)| weak.is_some()).count(), all.len())
 }
 
-/// Prints the figures.
+/// Prints the figures of all crates.
 ///
 /// # Errors
 /// When a file cannot be read.

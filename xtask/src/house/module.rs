@@ -4,28 +4,28 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemStruct, ItemUse, Macro, UseTree, Visibility};
 
-/// One source file of a crate, as a module.
+/// Source file of a crate, as a module.
 pub(super) struct Module {
-    /// Names from the crate's root, which has none.
+    /// Module path from the crate's root; empty for the root.
     pub(super) path: Vec<String>,
     pub(super) file: String,
-    /// Lines outside of `#[cfg(test)] mod tests { … }`.
+    /// Number of lines outside of `#[cfg(test)] mod tests { … }`.
     pub(super) lines: usize,
-    /// Names of the items that the file defines.
+    /// Names of the items that it defines.
     pub(super) items: BTreeSet<String>,
-    /// Names that it exports from elsewhere, with their paths; `*` for all of a module.
+    /// Names that it re-exports, with their paths; `*` for a whole module.
     pub(super) exports: Vec<(String, Vec<String>)>,
-    /// Paths from the crate's root that its code names.
+    /// Paths from the crate's root that its code mentions.
     pub(super) uses: BTreeSet<Vec<String>>,
-    /// Names of structs with the number of their fields.
+    /// Names of structs with their number of fields.
     pub(super) structs: Vec<(String, usize)>,
 }
 
 impl Module {
-    /// Reads a file below `src/`.
+    /// Parses a file below `src/`.
     ///
     /// # Errors
-    /// When it is no Rust.
+    /// The syntax error of the file.
     pub(super) fn parse(file: &str, inside: &str, text: &str) -> syn::Result<Self> {
         let syntax = syn::parse_file(text)?;
         let path = path_of(inside);
@@ -46,13 +46,13 @@ impl Module {
         Ok(reader.module)
     }
 
-    /// Whether the file stands for a folder.
+    /// Whether the file is the module of a folder.
     pub(super) fn is_folder(&self) -> bool {
         ["/mod.rs", "/lib.rs", "/main.rs"].iter().any(|name| self.file.ends_with(name))
     }
 }
 
-/// Module of a path below `src/`.
+/// Module path of a file path below `src/`.
 fn path_of(inside: &str) -> Vec<String> {
     let mut path: Vec<String> = inside.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     let is_folder = path.last().is_some_and(|name| matches!(name.as_str(), "mod" | "lib" | "main"));
@@ -62,7 +62,7 @@ fn path_of(inside: &str) -> Vec<String> {
     path
 }
 
-/// Name of a module that an item declares.
+/// Name of the module that an item declares.
 fn child(item: &Item) -> Option<String> {
     match item {
         Item::Mod(module) => Some(module.ident.to_string()),
@@ -76,14 +76,14 @@ struct Reader {
 }
 
 impl Reader {
-    /// Notes a path as it stands in the code, if it leads into the crate.
+    /// Records a path in the code, if it leads into the crate.
     fn note(&mut self, path: &[String]) {
         if let Some(path) = self.absolute(path) {
             self.module.uses.insert(path);
         }
     }
 
-    /// Path from the crate's root; nothing for one that leads out of the crate or to a name of the file.
+    /// Path from the crate's root; `None` for a path out of the crate or to a local name.
     fn absolute(&self, path: &[String]) -> Option<Vec<String>> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -100,7 +100,7 @@ impl Reader {
         }
     }
 
-    /// Notes paths in the arguments of a macro, which are no syntax yet.
+    /// Records paths in the arguments of a macro, which are not parsed yet.
     fn note_tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;
@@ -197,7 +197,7 @@ fn is_for_tests(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg") && attribute.meta.require_list().is_ok_and(is_test)
 }
 
-/// Collects the paths of a `use`, each with the name it gets.
+/// Collects the paths of a `use`, each with its local name.
 fn flatten(tree: &UseTree, above: &mut Vec<String>, found: &mut Vec<(String, Vec<String>)>) {
     match tree {
         UseTree::Path(path) => {

@@ -1,11 +1,11 @@
-/// File in which corrections are made: messages name it.
+/// Path of this file, for messages.
 pub(crate) const FILE: &str = "xtask/src/models/corrections.rs";
 
-/// File that lists the providers of the table, for this and for the program: messages name it.
+/// Path of the list of providers, which zk reads as well, for messages.
 pub(crate) const PROVIDERS_FILE: &str = "crates/zk-providers/src/catalogue/models/providers.tsv";
 const PROVIDERS: &str = include_str!("../../../crates/zk-providers/src/catalogue/models/providers.tsv");
 
-/// The providers of the catalogue, each with zk's name for it. Others are left out.
+/// Providers of the catalogue, each with zk's name for it. Others are left out.
 pub(super) fn providers() -> impl Iterator<Item = (&'static str, &'static str)> {
     let lines = PROVIDERS.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -13,14 +13,14 @@ pub(super) fn providers() -> impl Iterator<Item = (&'static str, &'static str)> 
         .flat_map(|(name, theirs)| theirs.split_whitespace().map(move |theirs| (theirs, name)))
 }
 
-/// Models that cannot be talked with, by what they are served by or called.
+/// Models without chat, by API or id.
 pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut { api: "openai-decisions", id: "*", why: "it answers with a choice, not with messages" },
     LeftOut { api: "typesafe-system-one", id: "*", why: "it answers with a choice, not with messages" },
     LeftOut { api: "google-generative-ai", id: "deep-research-*", why: "it is an agent of another API" },
 ];
 
-/// Corrections of what the catalogue says otherwise than zk needs it.
+/// Corrections of the catalogue's data.
 pub(super) const CORRECTIONS: &[Correction] = &[
     Correction {
         provider: "anthropic",
@@ -66,7 +66,7 @@ pub(super) const CORRECTIONS: &[Correction] = &[
     },
 ];
 
-/// When models are shut down, as their providers announced. The catalogue does not say it.
+/// Shutdown dates of models, as announced by their providers; the catalogue has none.
 pub(super) const SHUTDOWNS: &[Shutdown] = &[
     Shutdown {
         provider: "openai",
@@ -77,22 +77,22 @@ pub(super) const SHUTDOWNS: &[Shutdown] = &[
     Shutdown { provider: "openai", date: "2027-01-14", ids: &["gpt-4.1", "gpt-4o"] },
 ];
 
-/// The last day of some models.
+/// Last day of some models.
 pub(super) struct Shutdown {
     pub(super) provider: &'static str,
-    /// `YYYY-MM-DD`.
+    /// Date as `YYYY-MM-DD`.
     pub(super) date: &'static str,
     pub(super) ids: &'static [&'static str],
 }
 
-/// Rows of one API that are left out. A `*` at the end of `id` stands for any rest.
+/// Rows of one API that are left out. A `*` at the end of `id` matches any rest.
 pub(super) struct LeftOut {
     pub(super) api: &'static str,
     pub(super) id: &'static str,
     pub(super) why: &'static str,
 }
 
-/// One change by hand. A `*` at the end of `id` stands for any rest.
+/// Manual change. A `*` at the end of `id` matches any rest.
 pub(super) struct Correction {
     pub(super) provider: &'static str,
     pub(super) id: &'static str,
@@ -103,32 +103,32 @@ pub(super) struct Correction {
 #[cfg_attr(not(test), expect(dead_code, reason = "the next correction may need any of them"))]
 #[derive(Clone)]
 pub(super) enum Change {
-    /// A model that the catalogue does not have.
+    /// Adds a model that is missing in the catalogue.
     Add(NewModel),
-    /// The largest prompt and answer together, in tokens.
+    /// Sets the context window, in tokens.
     Window(u64),
-    /// US dollars for a million tokens: input, output, read from a cache, written to one.
+    /// Sets the prices in US dollars for a million tokens: input, output, cache read, cache write.
     Price([&'static str; 4]),
     MaxOutput(u64),
     Efforts(&'static str),
-    /// A second row, under this id.
+    /// Adds a second row with this id.
     AlsoCalled(&'static str),
 }
 
-/// Row of one model, in the words of the table.
+/// Row of a new model, with the values of the table.
 #[derive(Clone, Copy)]
 pub(super) struct NewModel {
     pub(super) window: u64,
     pub(super) max_output: u64,
     pub(super) price: [&'static str; 4],
     pub(super) vision: bool,
-    /// `none`, `budget`, `effort` or `adaptive`.
+    /// Kind of thinking: `none`, `budget`, `effort` or `adaptive`.
     pub(super) thinking: &'static str,
-    /// The levels of effort with the words the provider has for them; `-` for none.
+    /// Levels of effort with the provider's names for them; `-` for none.
     pub(super) efforts: &'static str,
 }
 
-/// Whether `pattern` means `id`.
-pub(super) fn means(pattern: &str, id: &str) -> bool {
+/// Whether `pattern` matches `id`.
+pub(super) fn matches_id(pattern: &str, id: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == id, |start| id.starts_with(start))
 }

@@ -1,4 +1,4 @@
-//! The table of models: made from a catalogue of many vendors, corrected by hand, checked in.
+//! Table of models: generated from a catalogue of many vendors, with manual corrections, and checked in.
 
 mod corrections;
 mod source;
@@ -14,17 +14,17 @@ use anyhow::{Context, Result, bail};
 use crate::workspace::Workspace;
 pub(crate) use corrections::{FILE as CORRECTIONS, PROVIDERS_FILE};
 
-/// The table that is checked in.
+/// Path of the checked-in table.
 pub(crate) const TABLE: &str = "crates/zk-providers/src/catalogue/models/models.tsv";
 
-/// The catalogue it is made from, next to the checkout. It is not part of it.
+/// Path of the catalogue, beside the checkout and not part of it.
 pub(crate) const SOURCE: &str = "../shared/spec/models.tsv";
 
 fn source(workspace: &Workspace, from: Option<&Path>) -> PathBuf {
     from.map_or_else(|| workspace.root().join(SOURCE), Path::to_path_buf)
 }
 
-/// Writes the table.
+/// Generates the table.
 pub(crate) fn write(workspace: &Workspace, from: Option<&Path>) -> Result<()> {
     let is_named = from.is_some();
     let from = source(workspace, from);
@@ -47,7 +47,7 @@ pub(crate) fn write(workspace: &Workspace, from: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Fails when the table is not sound, or not what the catalogue says, where there is one.
+/// Fails if the table has faults, or differs from the catalogue, if that is there.
 pub(crate) fn check(workspace: &Workspace, from: Option<&Path>) -> Result<()> {
     let wrong = faults(workspace, from)?;
     if !wrong.is_empty() {
@@ -57,7 +57,7 @@ pub(crate) fn check(workspace: &Workspace, from: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the faults of the table of `workspace`, if it has one.
+/// Faults of the table in `workspace`, if it has one.
 pub(crate) fn faults(workspace: &Workspace, from: Option<&Path>) -> Result<Vec<String>> {
     let path = workspace.root().join(TABLE);
     if !path.is_file() {

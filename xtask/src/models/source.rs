@@ -2,32 +2,32 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
 use super::corrections::{
-    CORRECTIONS, Change, Correction, FILE, LEFT_OUT, NewModel, SHUTDOWNS, means, providers,
+    CORRECTIONS, Change, Correction, FILE, LEFT_OUT, NewModel, SHUTDOWNS, matches_id, providers,
 };
 use super::table::{LEVELS, Row};
 
-/// The rows of the catalogue that zk has a use for, corrected.
+/// Corrected rows of the catalogue that zk uses.
 ///
 /// # Errors
-/// When a line cannot be read, or when a correction or an exception means no row any more.
+/// When a line is invalid, or a correction or exception matches no row any more.
 pub(super) fn read(text: &str) -> Result<Vec<Row>> {
     read_with(text, CORRECTIONS)
 }
 
-/// As [`read`], with other corrections.
+/// Variant of [`read`] with other corrections.
 pub(super) fn read_with(text: &str, corrections: &[Correction]) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let (mut used, mut left_out) = (vec![false; corrections.len()], vec![false; LEFT_OUT.len()]);
     for (at, line) in text.lines().enumerate().skip(1) {
         let place = || format!("line {} of the catalogue", at + 1);
         let Some((api, mut row)) = row(line).with_context(place)? else { continue };
-        let exception = LEFT_OUT.iter().position(|out| out.api == api && means(out.id, &row.id));
+        let exception = LEFT_OUT.iter().position(|out| out.api == api && matches_id(out.id, &row.id));
         if let Some(seen) = exception.and_then(|at| left_out.get_mut(at)) {
             *seen = true;
             continue;
         }
         for (correction, used) in corrections.iter().zip(&mut used) {
-            if correction.provider == row.provider && means(correction.id, &row.id) {
+            if correction.provider == row.provider && matches_id(correction.id, &row.id) {
                 *used = true;
                 match correction.change {
                     Change::Add(_) => bail!(
@@ -38,7 +38,7 @@ pub(super) fn read_with(text: &str, corrections: &[Correction]) -> Result<Vec<Ro
                     Change::Window(tokens) => row.window = tokens.to_string(),
                     Change::Price(rates) => {
                         row.rates = rates.map(str::to_owned);
-                        // The steps were those of the price that is corrected.
+                        // The price steps belonged to the corrected price.
                         row.tiers = "-".to_owned();
                     }
                     Change::MaxOutput(most) => row.max_output = most.to_string(),
@@ -97,7 +97,7 @@ fn added(provider: &str, id: &str, model: &NewModel) -> Row {
     }
 }
 
-/// One line and the API it is about; nothing for a provider zk does not know.
+/// Parses a line into a row and its API; `None` for a provider that zk does not know.
 fn row(line: &str) -> Result<Option<(&str, Row)>> {
     let cells: Vec<&str> = line.split('\t').collect();
     let [provider, id, api, window, max_output, rates @ .., tiers, input, reasoning, efforts] = &cells[..]
@@ -128,7 +128,7 @@ fn row(line: &str) -> Result<Option<(&str, Row)>> {
     Ok(Some((api, row)))
 }
 
-/// Returns the kind of a model's reasoning: with a token budget where its dialect had one and the catalogue lists no efforts.
+/// Kind of a model's thinking: a token budget if its dialect had one and the catalogue lists no efforts.
 fn thinking(provider: &str, reasons: bool, has_efforts: bool) -> &'static str {
     match (provider, reasons, has_efforts) {
         (_, false, _) => "none",
@@ -138,7 +138,7 @@ fn thinking(provider: &str, reasons: bool, has_efforts: bool) -> &'static str {
     }
 }
 
-/// `above:input:output:cache_read:cache_write` for each tier.
+/// Price tiers, each as `above:input:output:cache_read:cache_write`.
 fn tiers(text: &str) -> Result<String> {
     if text.is_empty() {
         return Ok("-".to_owned());
@@ -153,8 +153,8 @@ fn tiers(text: &str) -> Result<String> {
     Ok(tiers.iter().map(tier).collect::<Result<Vec<_>>>()?.join(","))
 }
 
-/// The levels the model has, each with its word where that is another one. A map that leaves out a usual level
-/// means that it is there; the least and the two highest have to be named.
+/// Levels of the model, each with its name if that differs. A usual level that the map leaves out exists; the
+/// lowest and the two highest must be named.
 fn efforts(map: &Map<String, Value>) -> Result<String> {
     if map.is_empty() {
         return Ok("-".to_owned());

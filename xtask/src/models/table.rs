@@ -3,7 +3,7 @@ use super::corrections::{PROVIDERS_FILE, providers};
 const HEAD: &str = "# provider\tid\twindow\tmax_output\tinput\toutput\tcache_read\tcache_write\ttiers\tvision\
                     \tthinking\tefforts\tshutdown";
 
-/// The levels of effort, the least first, with the word each usually has.
+/// Levels of effort, the lowest first, with their usual names.
 pub(super) const LEVELS: &[(&str, &str)] = &[
     ("off", "none"),
     ("minimal", "minimal"),
@@ -14,12 +14,12 @@ pub(super) const LEVELS: &[(&str, &str)] = &[
     ("max", "max"),
 ];
 
-/// Price of a million tokens that no model reaches.
+/// Upper bound for the price of a million tokens, as a plausibility check.
 const MAX_PRICE_USD: f64 = 2_000.0;
-/// Window that every model has at least.
+/// Lower bound for a model's context window.
 const MIN_WINDOW_TOKENS: u64 = 2_048;
 
-/// One line. Cells that are numbers stay as they were written.
+/// Row of the table. Numbers are kept as text.
 #[derive(Clone)]
 pub(super) struct Row {
     pub(super) provider: String,
@@ -31,11 +31,11 @@ pub(super) struct Row {
     pub(super) vision: bool,
     pub(super) thinking: &'static str,
     pub(super) efforts: String,
-    /// `YYYY-MM-DD`.
+    /// Date as `YYYY-MM-DD`.
     pub(super) shutdown: String,
 }
 
-/// The table of `rows`, in the order it is searched in.
+/// Formats the table, sorted as the program's lookup requires.
 pub(super) fn write(rows: &[Row]) -> String {
     let mut rows: Vec<&Row> = rows.iter().collect();
     rows.sort_by(|a, b| (&a.provider, &a.id).cmp(&(&b.provider, &b.id)));
@@ -64,7 +64,7 @@ pub(super) fn write(rows: &[Row]) -> String {
     text
 }
 
-/// Returns the faults of a table, line by line.
+/// Faults of a table, by line.
 pub(super) fn faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let mut before = None;
@@ -128,7 +128,7 @@ pub(super) fn faults(text: &str) -> Vec<String> {
     faults
 }
 
-/// Whether it is `YYYY-MM-DD`: such dates are in the order of their texts.
+/// Whether a cell is a date `YYYY-MM-DD`, whose text order is the order in time.
 fn is_date(cell: &str) -> bool {
     let shape: String = cell.chars().map(|char| if char.is_ascii_digit() { '0' } else { char }).collect();
     shape == "0000-00-00"
@@ -138,7 +138,7 @@ fn is_rate(cell: &str) -> bool {
     cell.parse::<f64>().is_ok_and(|rate| (0.0..MAX_PRICE_USD).contains(&rate))
 }
 
-/// Whether each tier begins above the one before.
+/// Whether the tiers are sorted by their lower bound.
 fn are_tiers(cell: &str) -> bool {
     let mut before = 0;
     cell.split(',').all(|tier| {
@@ -150,7 +150,7 @@ fn are_tiers(cell: &str) -> bool {
     })
 }
 
-/// Whether the levels are known and stand in their order.
+/// Whether all levels are known and in order.
 fn are_efforts(cell: &str) -> bool {
     let mut levels = LEVELS.iter();
     cell.split(',').all(|effort| {

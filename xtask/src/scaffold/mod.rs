@@ -1,4 +1,4 @@
-//! New crates that compile, pass their own test and show how they are used.
+//! Scaffolds: new crates that compile, pass their own test and show their use.
 
 #[cfg(test)]
 mod tests;
@@ -13,12 +13,12 @@ use toml::{Table, Value};
 use crate::run::Run;
 use crate::workspace::Workspace;
 
-/// Kind of crate to make.
+/// Kind of the new crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Handlers, tools, or anything else that registers itself.
+    /// Plugin with handlers, tools, or other registrations.
     Plugin,
-    /// A model service.
+    /// Provider of a model service.
     Provider,
 }
 
@@ -55,8 +55,8 @@ const PROVIDER: Template = Template {
     guide: "docs/guide-provider.md",
 };
 
-/// Makes the crate `zk-NAME` in `crates/`, or in `into` as a package of its own that depends on this checkout
-/// by path.
+/// Generates the crate `zk-NAME` in `crates/`, or in `into` as a package of its own that depends on this
+/// checkout by path.
 pub(crate) fn new(workspace: &Workspace, kind: Kind, name: &str, into: Option<PathBuf>) -> Result<()> {
     let name = name.strip_prefix("zk-").unwrap_or(name);
     let legal = name.starts_with(|c: char| c.is_ascii_lowercase())
@@ -90,10 +90,10 @@ pub(crate) fn new(workspace: &Workspace, kind: Kind, name: &str, into: Option<Pa
     }
     if alone {
         fs::copy(workspace.root().join("rustfmt.toml"), dir.join("rustfmt.toml"))?;
-        // The versions this checkout was tested with.
+        // Copies the versions with which this checkout was tested.
         fs::copy(workspace.root().join("Cargo.lock"), dir.join("Cargo.lock"))?;
     }
-    // The place of an import depends on the name.
+    // The sort order of imports depends on the name.
     let mut format = vec!["--edition", "2024"];
     format.extend(sources.map(|(path, _)| path));
     Run::new("rustfmt", &format, &dir).wait()?;

@@ -2,7 +2,7 @@ use super::Findings;
 use crate::workspace::Package;
 use toml::Value;
 
-/// Crates that may use an outside crate, because it is large, or because one place must own what it does.
+/// Crates that may use a certain outside crate, because it is large, or because its use belongs in one place.
 const HOMES: [(&str, &[&str]); 13] = [
     ("reqwest", &["zk-auth", "zk-providers", "zk-mcp", "zk-tools"]),
     ("rustls", &["zk-auth"]),
@@ -19,12 +19,12 @@ const HOMES: [(&str, &[&str]); 13] = [
     ("hyper", &["zk-exec", "zk-mcp", "zk-testkit"]),
 ];
 
-/// Crates that may know a sibling: sign-in is below those who need a token, and the chat engine below who
-/// draws it.
+/// Crates that may depend on a sibling: sign-in is below the crates that need a token, and the chat engine
+/// below those that draw it.
 const BELOW: [(&str, &[&str]); 2] =
     [("zk-auth", &["zk-providers", "zk-mcp", "zk-tools"]), ("zk-view", &["zk-tui"])];
 
-/// Crates that a conversation consists of.
+/// Crates that `zk-chat` may depend on.
 const IN_CHAT: [&str; 10] = [
     "zk-agent",
     "zk-compaction",
@@ -38,9 +38,10 @@ const IN_CHAT: [&str; 10] = [
     "zk-view",
 ];
 
-/// Arrows point down only: `zk-core` knows `zk-kernel`, every other crate `zk-core` and no sibling but those in
-/// [`BELOW`]; `zk-chat` knows those [`IN_CHAT`]; `zk-cli` knows all and is known by none, and so does the facade `zk`, but for the program. A test may use what it likes except the program, and the tests
-/// of kernel and core use these alone.
+/// Checks that dependencies point downwards only: `zk-core` depends on `zk-kernel`, and other crates on
+/// `zk-core` and no sibling except those in [`BELOW`]; `zk-chat` may use those in [`IN_CHAT`]. `zk-cli` may
+/// use all crates except the facade `zk`, and `zk` all except `zk-cli`; no crate uses these two. Tests may use
+/// any other crate, but those of the kernel, core and `xtask` use none.
 pub(super) fn check(packages: &[Package], findings: &mut Findings) {
     for package in packages {
         let name = package.name.as_str();
@@ -94,7 +95,7 @@ enum Kind {
     Dev,
 }
 
-/// The dependencies by the names of their packages, those of single platforms too.
+/// Dependencies by package name, those for single platforms included.
 fn dependencies(package: &Package) -> Vec<(String, Kind)> {
     let mut found = Vec::new();
     let mut tables = vec![&package.manifest];

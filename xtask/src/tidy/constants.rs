@@ -1,14 +1,14 @@
 use super::{Findings, size};
 use crate::workspace::Text;
 
-/// Superlatives, and their like, that name no subject and no unit where they are all of a constant's name.
+/// Words, mostly superlatives, that name neither subject nor unit if they are a constant's whole name.
 const BARE: [&str; 29] = [
     "BEST", "BIGGEST", "DEAREST", "DEEPEST", "EARLIEST", "FARTHEST", "FASTEST", "FEWEST", "FIRST",
     "FURTHEST", "GREATEST", "HIGHEST", "LARGEST", "LAST", "LATEST", "LEAST", "LONGEST", "LOWEST", "MAX",
     "MIN", "MOST", "NEAREST", "NEWEST", "OLDEST", "SHORTEST", "SHOWN", "SLOWEST", "SMALLEST", "WIDEST",
 ];
 
-/// Refuses constants that are named by a bare superlative: bytes, characters, seconds and ratios look alike where one
+/// Refuses constants with such a name, since bytes, characters, seconds and ratios look alike where a constant
 /// is used.
 pub(super) fn check(file: &Text, findings: &mut Findings) {
     if !file.path.ends_with(".rs") || size::is_test(&file.path) {
@@ -23,7 +23,7 @@ pub(super) fn check(file: &Text, findings: &mut Findings) {
     }
 }
 
-/// The name of the constant or the static that a line defines.
+/// Name of the constant or static that a line defines.
 fn constant_of(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace().skip_while(|word| word.starts_with("pub") || word.ends_with(')'));
     words.next().filter(|word| matches!(*word, "const" | "static"))?;

@@ -1,7 +1,8 @@
 use super::Findings;
 use crate::workspace::{Text, Workspace};
 
-/// Links between the pages of the checkout lead somewhere: to a file, and to a heading if they name one.
+/// Checks that links between pages of the checkout lead to an existing file, and to a heading if they name
+/// one.
 pub(super) fn check(workspace: &Workspace, page: &Text, all: &[Text], findings: &mut Findings) {
     if !page.path.ends_with(".md") {
         return;
@@ -34,7 +35,7 @@ fn place(page: &Text, number: usize) -> String {
     format!("{}:{}", page.path, number + 1)
 }
 
-/// The lines that are not in a code block, with their numbers from 0.
+/// Lines outside of code blocks, with their numbers from 0.
 fn outside_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut inside = false;
     text.lines().enumerate().filter(move |(_, line)| {
@@ -44,7 +45,7 @@ fn outside_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The targets of `[text](target)` in a line, without those in code.
+/// Targets of `[text](target)` in a line, without those in code.
 fn links(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = line;
@@ -59,7 +60,7 @@ fn links(line: &str) -> Vec<&str> {
     found
 }
 
-/// `link` as seen from `page`, relative to the root.
+/// Path of `link` relative to the root, as seen from `page`.
 pub(super) fn resolve(page: &str, link: &str) -> Option<String> {
     if link.is_empty() {
         return Some(page.to_owned());
@@ -76,7 +77,7 @@ pub(super) fn resolve(page: &str, link: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The anchors of a page's headings, as GitHub makes them.
+/// Anchors of a page's headings, as GitHub generates them.
 fn anchors(text: &str) -> Vec<String> {
     let mut seen: Vec<(String, usize)> = Vec::new();
     let mut all = Vec::new();

@@ -4,13 +4,13 @@ use toml::{Table, Value};
 use super::Findings;
 use crate::workspace::{Package, Text, Workspace};
 
-/// Most lines of code that the shortest example of a library may have.
+/// Most lines of code in the shortest example of a library.
 const EXAMPLE_LINES: usize = 30;
 
-/// The table of what tests use.
+/// Name of the table of test dependencies.
 const TESTS: &str = "dev-dependencies";
 
-/// Every crate says what it is, inherits the workspace's rules, and shows in an example how to use it.
+/// Checks that every crate has a description, inherits the workspace's settings, and has an example.
 pub(super) fn check(
     workspace: &Workspace,
     packages: &[Package],
@@ -33,7 +33,8 @@ pub(super) fn check(
             findings.error(&place, "`[lints] workspace = true` is missing");
         }
         for (table, name, how) in dependencies(&package.manifest) {
-            // A version would make a cycle of what the tests of two crates use, which no registry takes.
+            // A version would create a cycle between crates whose tests use each other, which registries
+            // refuse.
             if table == TESTS && name.starts_with("zk-") {
                 if how.get("path").is_none() || how.get("version").is_some() {
                     findings.error(
@@ -56,7 +57,7 @@ fn inherits(value: Option<&Value>) -> bool {
     value.and_then(|value| value.get("workspace")).and_then(Value::as_bool) == Some(true)
 }
 
-/// Each dependency, with the name of its table.
+/// Dependencies with the name of their table.
 fn dependencies(manifest: &Table) -> impl Iterator<Item = (&'static str, &String, &Value)> {
     ["dependencies", TESTS, "build-dependencies"]
         .into_iter()
@@ -76,7 +77,7 @@ fn crate_doc(package: &Package, texts: &[Text], findings: &mut Findings) {
 }
 
 fn examples(workspace: &Workspace, package: &Package, texts: &[Text], findings: &mut Findings) -> Result<()> {
-    // A program is its own example, and a crate that exports nothing has nothing to show.
+    // A program is its own example, and a crate without exports needs none.
     let (root, program) = (format!("{}/src/lib.rs", package.dir), format!("{}/src/main.rs", package.dir));
     if texts.iter().any(|file| file.path == program) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The rules no compiler and no lint checks.
+//! Rules of the project that no compiler or lint checks.
 
 mod arrows;
 mod constants;
@@ -21,7 +21,7 @@ use anyhow::{Result, bail};
 use crate::models;
 use crate::workspace::Workspace;
 
-/// Findings of the checks, in the order they were found.
+/// Findings of the checks, in order.
 #[derive(Default)]
 pub(super) struct Findings {
     errors: Vec<String>,
@@ -36,7 +36,7 @@ impl Findings {
 /// Checks all rules.
 ///
 /// # Errors
-/// When one is broken; all that is wrong was printed then.
+/// When a rule is broken; all findings were printed then.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let findings = check(workspace)?;
     for error in &findings.errors {

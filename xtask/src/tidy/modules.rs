@@ -6,7 +6,7 @@ use toml::Value;
 use super::Findings;
 use crate::workspace::{Package, Text};
 
-/// Every Rust file below `src/` and `tests/` is a target or is named by one: what nobody compiles rots.
+/// Checks that every Rust file below `src/` and `tests/` is compiled: as a target, or as a module of one.
 pub(super) fn check(packages: &[Package], texts: &[Text], findings: &mut Findings) {
     let files: HashMap<&Path, &str> = texts
         .iter()
@@ -27,7 +27,7 @@ pub(super) fn check(packages: &[Package], texts: &[Text], findings: &mut Finding
             let is_root = targets.contains(&path) || path.ends_with("mod.rs");
             let new = children(&path, is_root, text).into_iter().filter(|child| named.insert(child.clone()));
             open.extend(new);
-            // Files that a test compiles by itself, such as those that must not compile.
+            // Files that a test compiles itself, such as those that must fail to compile.
             folders.extend(globs(dir, text));
         }
         for path in ours.iter().filter(|path| path.starts_with(&src) || path.starts_with(&tests)) {
@@ -68,7 +68,7 @@ fn is_target(package: &Package, dir: &Path, path: &Path) -> bool {
     is_named || is_usual
 }
 
-/// The files that the `mod` lines of a file can mean.
+/// Files that the `mod` lines of a file may refer to.
 fn children(path: &Path, is_root: bool, text: &str) -> Vec<PathBuf> {
     let folder = path.parent().unwrap_or_else(|| Path::new(""));
     let below = if is_root { folder.to_owned() } else { path.with_extension("") };
@@ -79,7 +79,7 @@ fn children(path: &Path, is_root: bool, text: &str) -> Vec<PathBuf> {
             && let Some((before, rest)) = line.split_once("path = \"")
         {
             let at = rest.split('"').next().map(|at| plain(&folder.join(at)));
-            // With a feature or without it, one of two files is the module.
+            // The module is one of two files, depending on a feature.
             match before {
                 "#[" => elsewhere = at,
                 _ => children.extend(at),
@@ -89,7 +89,7 @@ fn children(path: &Path, is_root: bool, text: &str) -> Vec<PathBuf> {
         let code = line.split("//").next().unwrap_or_default().trim_end();
         let mut words = code.strip_suffix(';').unwrap_or_default().rsplit([' ', '\t']);
         let (Some(name), Some("mod")) = (words.next(), words.next()) else {
-            // Other attributes may stand between a path and its module.
+            // Other attributes may stand between `path` and its module.
             elsewhere = elsewhere.filter(|_| line.starts_with("#["));
             continue;
         };
@@ -101,7 +101,7 @@ fn children(path: &Path, is_root: bool, text: &str) -> Vec<PathBuf> {
     children
 }
 
-/// The folders of patterns such as `tests/compile_fail/*.rs` in a file's text.
+/// Folders of patterns such as `tests/compile_fail/*.rs` in a file's text.
 fn globs(dir: &Path, text: &str) -> Vec<PathBuf> {
     let strings = text.split('"').filter_map(|piece| piece.strip_suffix("/*.rs"));
     strings.map(|folder| dir.join(folder)).collect()

@@ -1,10 +1,10 @@
 use super::Findings;
 use crate::workspace::Text;
 
-/// Words that say nothing of the subject where a comment begins with them.
+/// Words that must not begin a comment, since they do not name its subject.
 const WEAK: [&str; 10] = ["What", "How", "Who", "Whose", "Why", "Where", "Those", "That", "Its", "It"];
 
-/// Two words that do not either.
+/// Pair of words with the same problem.
 const WEAK_PAIR: &str = "The same";
 
 /// Refuses comments that begin with a pronoun or a relative clause instead of the noun that a reader searches for.
@@ -17,7 +17,7 @@ pub(super) fn check(file: &Text, findings: &mut Findings) {
     }
 }
 
-/// Line at which each comment of a file begins, with the weak word that it begins with.
+/// Line of each comment in a file, with the refused word that it begins with, if any.
 pub(crate) fn openings(file: &Text) -> Vec<(usize, Option<&'static str>)> {
     if !file.path.ends_with(".rs") {
         return Vec::new();
@@ -35,7 +35,7 @@ pub(crate) fn openings(file: &Text) -> Vec<(usize, Option<&'static str>)> {
     found
 }
 
-/// The marker of a line that is a comment, with its indentation, and the text behind it.
+/// Marker of a comment line with its indentation, and the text after it.
 fn comment_of(line: &str) -> Option<(&str, &str)> {
     let trimmed = line.trim_start();
     let marker = ["///", "//!", "//"].iter().find(|marker| trimmed.starts_with(**marker))?;

@@ -1,16 +1,16 @@
 use super::Findings;
 use crate::workspace::Text;
 
-/// Calls that stand in a few places only.
+/// Rule about calls that are only allowed in a few places.
 struct Rule {
-    /// Beginnings of the calls, each a whole word.
+    /// Prefixes of the calls, as whole words.
     calls: &'static [&'static str],
-    /// Beginnings of the paths that may have them, each with its reason. This list may only shrink.
+    /// Path prefixes where the calls are allowed, each with its reason. This list may only shrink.
     places: &'static [(&'static str, &'static str)],
     advice: &'static str,
 }
 
-/// Path of the rules.
+/// Path of this file.
 const OWN_PATH: &str = "xtask/src/tidy/places.rs";
 
 const RULES: [Rule; 2] = [
@@ -41,12 +41,11 @@ const RULES: [Rule; 2] = [
     },
 ];
 
-/// Refuses calls that belong into one place where they stand in another, and places that have them no more. Test code is
-/// free.
+/// Refuses calls outside of their places, and places without such calls. Tests are exempt.
 pub(super) fn check(texts: &[Text], findings: &mut Findings) {
     for rule in &RULES {
         let mut unused: Vec<&str> = rule.places.iter().map(|(place, _)| *place).collect();
-        // A checkout without the file has nothing to say of it.
+        // A checkout without the file, as in tests, need not have the call.
         unused.retain(|place| texts.iter().any(|file| file.path.starts_with(place)));
         for file in texts.iter().filter(|file| is_code(&file.path)) {
             let calls = rule.calls_in(&file.text);
@@ -69,7 +68,7 @@ pub(super) fn check(texts: &[Text], findings: &mut Findings) {
 }
 
 impl Rule {
-    /// The calls in a file before its tests, each with its line.
+    /// Calls in a file before its tests, with their lines.
     fn calls_in(&self, text: &str) -> Vec<(usize, &'static str)> {
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         let call_in = |line: &str| {
@@ -80,7 +79,7 @@ impl Rule {
     }
 }
 
-/// A call as a message shows it.
+/// Call in the form for a message.
 fn shown(call: &'static str) -> &'static str {
     call.trim_end_matches('(')
 }
@@ -90,7 +89,7 @@ fn is_code(path: &str) -> bool {
     is_source && path.ends_with(".rs") && !path.ends_with("/tests.rs") && !path.contains("/tests/")
 }
 
-/// Whether a line has a word that begins where no other one goes on.
+/// Whether a line contains the word at a word boundary.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         !line

@@ -4,19 +4,19 @@ use super::Findings;
 use super::vendors::{character, literal};
 use crate::workspace::Text;
 
-/// So many lines that stand twice are one piece of code that has no name yet.
+/// Number of equal lines that count as duplicated code.
 const RUN: usize = 12;
-/// A run of fewer kinds of lines is a table.
+/// Fewest different kinds of lines in such a run; with fewer it is a table.
 const KINDS: usize = 5;
 
-/// A line of code, and where it stands.
+/// Line of code with its position.
 struct Line<'a> {
     number: usize,
     code: &'a str,
 }
 
-/// Finds code that stands twice outside tests: the same lines, or lines that differ in names and values alone.
-/// Declarations, fields and rows of tables repeat by nature and are passed over.
+/// Finds duplicated code outside of tests: equal lines, or lines that differ only in names and literals.
+/// Declarations, fields and table rows are skipped, since they repeat by nature.
 pub(super) fn check(texts: &[Text], findings: &mut Findings) {
     let files: Vec<(&str, Vec<Line<'_>>)> = texts
         .iter()
@@ -54,7 +54,7 @@ fn report(
             }
             let [(begin, _), .., (end, _)] = run;
             let (of, at, line) = *first.entry(keys).or_insert((path, place, begin));
-            // A run overlaps itself, and the next one begins inside of this.
+            // A run overlaps itself, and further runs begin inside of it.
             let is_other = of != *path || place >= at + RUN;
             if is_other && place >= told {
                 told = place + RUN;
@@ -69,7 +69,7 @@ fn is_test(path: &str) -> bool {
     path.ends_with("/tests.rs") || ["/tests/", "/benches/", "fuzz/"].iter().any(|part| path.contains(part))
 }
 
-/// The lines of a file up to its tests, without blank ones, comments, attributes and imports.
+/// Lines of a file before its tests, without blank lines, comments, attributes and imports.
 fn code(text: &str) -> Vec<Line<'_>> {
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let mut in_import = false;
@@ -85,12 +85,12 @@ fn code(text: &str) -> Vec<Line<'_>> {
     lines
 }
 
-/// Nothing but punctuation.
+/// Whether a line is only punctuation.
 fn is_thin(code: &str) -> bool {
     code == "} else {" || !code.contains(char::is_alphanumeric)
 }
 
-/// Whether a line does something: it calls, binds, decides or computes.
+/// Whether a line has logic: a call, a binding, a decision or a computation.
 fn has_logic(code: &str) -> bool {
     const DECLARES: [&str; 7] = ["const ", "static ", "type ", "struct ", "enum ", "trait ", "mod "];
     let unmarked = code.strip_prefix("pub(crate) ").or_else(|| code.strip_prefix("pub(super) "));
@@ -99,7 +99,7 @@ fn has_logic(code: &str) -> bool {
     {
         return false;
     }
-    // A field: `name: Type,` or `name: value,`.
+    // Field: `name: Type,` or `name: value,`.
     let name =
         unmarked.split_once(": ").filter(|(name, _)| name.chars().all(|c| c.is_alphanumeric() || c == '_'));
     if name.is_some_and(|(_, value)| value.ends_with(',') && !value.contains('(')) {
@@ -118,7 +118,7 @@ const KEYWORDS: [&str; 27] = [
     "while",
 ];
 
-/// A line with one letter for every name and one for every literal.
+/// Line with one letter for every name and one for every literal.
 fn shape(code: &str) -> String {
     let (mut rest, mut tokens) = (code, Vec::new());
     while let Some(first) = rest.chars().next() {

@@ -11,24 +11,24 @@ const MAX_CIRCLE_FILES: usize = 3;
 const MAX_FOLDER_MODULES: usize = 15;
 const MAX_STRUCT_FIELDS: usize = 20;
 
-/// Path of the exceptions.
+/// Path of the file with exceptions.
 const EXCEPTIONS: &str = "xtask/house.toml";
 
 /// Counts above the limits, which may only shrink.
 #[derive(Default, Deserialize)]
 struct Exceptions {
-    /// Files in a circle, by crate.
+    /// Number of files in each cycle, by crate.
     circles: BTreeMap<String, Vec<usize>>,
-    /// Modules, by folder.
+    /// Number of modules, by folder.
     folders: BTreeMap<String, usize>,
-    /// Fields, by file and struct.
+    /// Number of fields, by file and struct.
     structs: BTreeMap<String, usize>,
 }
 
-/// Holds the shape of the crates: circles of imports, modules of a folder, fields of a struct.
+/// Checks the shape of the crates: import cycles, modules of a folder, fields of a struct.
 ///
 /// # Errors
-/// When the exceptions do not parse.
+/// When the file with exceptions cannot be parsed.
 pub(super) fn check(packages: &[Package], texts: &[Text], findings: &mut Findings) -> Result<()> {
     let exceptions = match texts.iter().find(|text| text.path == EXCEPTIONS) {
         Some(file) => toml::from_str(&file.text).with_context(|| format!("{EXCEPTIONS} does not parse"))?,
@@ -68,15 +68,15 @@ pub(super) fn check(packages: &[Package], texts: &[Text], findings: &mut Finding
     }
     let advice = "put those of one concept into a folder of their own";
     let folders = shapes.iter().flat_map(|shape| shape.folders.clone()).collect();
-    hold(&folders, MAX_FOLDER_MODULES, "modules", &exceptions.folders, advice, findings);
+    check_limits(&folders, MAX_FOLDER_MODULES, "modules", &exceptions.folders, advice, findings);
     let advice = "group them into structs that each have a name";
     let structs = shapes.iter().flat_map(|shape| shape.structs.clone()).collect();
-    hold(&structs, MAX_STRUCT_FIELDS, "fields", &exceptions.structs, advice, findings);
+    check_limits(&structs, MAX_STRUCT_FIELDS, "fields", &exceptions.structs, advice, findings);
     Ok(())
 }
 
-/// Compares counts with their limit and with the exceptions to it.
-fn hold(
+/// Compares counts with their limit and its exceptions.
+fn check_limits(
     counts: &BTreeMap<String, usize>,
     limit: usize,
     unit: &str,

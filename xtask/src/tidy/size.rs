@@ -3,8 +3,8 @@ use crate::workspace::Text;
 
 const MAX_FILE_LINES: usize = 500;
 
-/// One concept a file. Tests, benches and examples may be long; a module's tests move to a file of their own
-/// before they hide the code.
+/// Checks the length of files. Tests, benches and examples may be long; the tests of a module move to a
+/// separate file before they dominate.
 pub(super) fn check(file: &Text, findings: &mut Findings) {
     if !file.path.ends_with(".rs") || is_test(&file.path) {
         return;
@@ -17,7 +17,7 @@ pub(super) fn check(file: &Text, findings: &mut Findings) {
     }
 }
 
-/// Whether the file has its tests in it, and not only a line that names their module.
+/// Whether the file contains its tests, not only a line that names their module.
 fn ends_file(text: &str) -> bool {
     text.contains("#[cfg(test)]\nmod tests {")
 }

@@ -2,7 +2,7 @@ use super::Findings;
 use super::links::resolve;
 use crate::workspace::Text;
 
-/// Code that a page shows from an example stands in that example, letter for letter, so it compiles.
+/// Checks that code which a page shows from an example occurs in that example literally, so that it compiles.
 pub(super) fn check(page: &Text, all: &[Text], findings: &mut Findings) {
     if !page.path.ends_with(".md") {
         return;
@@ -18,7 +18,7 @@ pub(super) fn check(page: &Text, all: &[Text], findings: &mut Findings) {
     }
 }
 
-/// The examples a page links to directly before a block of Rust, each with that block.
+/// Examples that a page links to directly before a block of Rust, each with that block.
 fn shown(page: &str) -> Vec<(&str, &str)> {
     page.match_indices("\n```rust\n")
         .filter_map(|(at, fence)| {
@@ -30,7 +30,7 @@ fn shown(page: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// The path of the example that a line links to last.
+/// Path of the last example that a line links to.
 fn example(line: &str) -> Option<&str> {
     let (_, target) = line.rsplit_once("](")?;
     let path = target.split(')').next()?;

@@ -1,25 +1,25 @@
 use super::Findings;
 use crate::workspace::Text;
 
-/// Folder of files that name vendors: a new one, its address, its key and its habits are rows there.
+/// Folder of the files that name vendors: a new vendor is a row there.
 const CATALOGUE: &str = "crates/zk-providers/src/catalogue/";
 const TABLE: &str = "crates/zk-providers/src/catalogue/vendors/table.rs";
 
-/// Files that may name vendors besides, and the reasons.
+/// Other files that may name vendors, with the reasons.
 const ALLOWED: [(&str, &str); 3] = [
     ("crates/zk-testkit/src/", "its server plays them"),
     ("crates/zk-core/src/service/redact/shapes.rs", "a key begins with its vendor's name"),
     ("crates/zk-core/src/service/files/guarded_paths.rs", "files of other programs are called so"),
 ];
 
-/// Vendors whose name is that of a protocol, which is a dialect's folder.
+/// Vendors whose name is also that of a protocol, and of a dialect's folder.
 const PROTOCOLS: [&str; 3] = ["anthropic", "gemini", "ollama"];
-/// Parts of names that say what a vendor speaks.
+/// Parts of vendor names that describe a protocol.
 const KINDS: [&str; 2] = ["chat", "compat"];
-/// Names that are words of everyday English, which count only where they are a whole string.
+/// Vendor names that are common English words, which only count as a whole string.
 const ORDINARY: [&str; 1] = ["together"];
 
-/// The vendors of the table, in words: those that no code may name.
+/// Names of the table's vendors, as words that no code may contain.
 pub(super) fn names(texts: &[Text]) -> Vec<String> {
     let Some(table) = texts.iter().find(|file| file.path == TABLE) else { return Vec::new() };
     let mut names: Vec<String> = ["service(", "server(", "name: "]
@@ -35,7 +35,7 @@ pub(super) fn names(texts: &[Text]) -> Vec<String> {
     names
 }
 
-/// The code of libraries and of the program names no vendor, so that a new one is a new row and nothing else.
+/// Checks that the code of libraries and the program names no vendor, so that a new vendor is only a new row.
 pub(super) fn check(file: &Text, names: &[String], findings: &mut Findings) {
     let path = file.path.as_str();
     let is_code = path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs");
@@ -67,7 +67,7 @@ fn is_in(text: &str, name: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).any(|word| word == name)
 }
 
-/// The words of `likeThis`, `LikeThis` and `LIKE_THIS`, in lower case.
+/// Words of `likeThis`, `LikeThis` and `LIKE_THIS`, in lower case.
 fn words_of(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
@@ -88,7 +88,7 @@ enum Token<'a> {
     Literal(&'a str),
 }
 
-/// The names and string literals of a file up to its tests, each with its line; comments are passed over.
+/// Names and string literals of a file before its tests, with their lines; comments are skipped.
 fn tokens(text: &str) -> Vec<(usize, Token<'_>)> {
     let mut rest = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let (mut tokens, mut number) = (Vec::new(), 1);
@@ -116,7 +116,7 @@ fn tokens(text: &str) -> Vec<(usize, Token<'_>)> {
     tokens
 }
 
-/// The contents of the string literal that `rest` begins with, and its whole length.
+/// Content of the string literal at the beginning of `rest`, and the literal's length.
 pub(super) fn literal(rest: &str) -> Option<(&str, usize)> {
     let marked = rest.strip_prefix('b').unwrap_or(rest);
     let (opening, end) = match marked.strip_prefix('r') {
@@ -139,11 +139,11 @@ pub(super) fn literal(rest: &str) -> Option<(&str, usize)> {
     Some((inside.split_at(length).0, rest.len() - inside.len() + length + end.len()))
 }
 
-/// The length of the character literal or of the lifetime's mark that `rest` begins with.
+/// Length of the character literal or lifetime mark at the beginning of `rest`.
 pub(super) fn character(rest: &str) -> usize {
     let mut chars = rest.char_indices().skip(1);
     match (chars.next(), chars.next()) {
-        // An escaped character is never the end.
+        // An escaped character never ends the literal.
         (Some((_, '\\')), Some(_)) => chars.find(|(_, c)| *c == '\'').map_or(1, |(end, _)| end + 1),
         (Some(_), Some((end, '\''))) => end + 1,
         _ => 1,

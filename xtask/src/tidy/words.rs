@@ -1,8 +1,7 @@
 use super::Findings;
 use crate::workspace::Text;
 
-/// Words that code must not contain, and what to do instead. They are put together here so that this list
-/// does not find itself.
+/// Forbidden words in code, with advice. They are assembled here so that this list does not match itself.
 fn banned_code() -> [(String, &'static str); 6] {
     [
         (["todo", "!("].concat(), "write it, or leave the branch out"),
@@ -14,15 +13,15 @@ fn banned_code() -> [(String, &'static str); 6] {
     ]
 }
 
-/// The one reason to ignore a test: it is the other half of a test that runs it as a process.
+/// Only accepted reason to ignore a test: another test runs it as a process.
 const OTHER_HALF: &str = "started by another test";
 
-/// Words a comment must not begin with.
+/// Words that must not begin a comment.
 fn banned_notes() -> [String; 3] {
     [["TO", "DO"].concat(), ["FIX", "ME"].concat(), ["XX", "X"].concat()]
 }
 
-/// Places of one machine that have no business in a checkout.
+/// Paths of single machines, which must not be in a checkout.
 fn machine_paths() -> [String; 3] {
     [["/wo", "rk/"].concat(), ["/root/.car", "go"].concat(), ["/tmp/", "tgt-"].concat()]
 }

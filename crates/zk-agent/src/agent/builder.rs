@@ -14,11 +14,11 @@ use crate::spawn::{self, SpawnOptions};
 use crate::tools::{Aliases, check_guarded, check_tools};
 use crate::{Behavior, Preset, RateLimits, RetryPolicy, Retrying, ToolSet};
 
-/// Puts an [`Agent`] together.
+/// Builder of an [`Agent`].
 #[must_use = "an agent is made by `build`"]
 pub struct AgentBuilder {
     provider: Arc<dyn Provider>,
-    /// Nothing: the agent makes one of its own.
+    /// Bus to use; `None` creates one for the agent.
     bus: Option<Bus>,
     model: Option<ModelChoice>,
     system: String,
@@ -39,7 +39,7 @@ pub struct AgentBuilder {
     is_unguarded: bool,
 }
 
-/// Model of an agent, as it was named.
+/// Choice of the agent's model: a complete model, or an id.
 #[derive(Debug)]
 enum ModelChoice {
     Model(Box<Model>),
@@ -58,7 +58,7 @@ impl fmt::Debug for AgentBuilder {
 }
 
 impl Agent {
-    /// An agent that asks `provider`.
+    /// Starts building an agent that uses `provider`.
     pub fn builder(provider: Arc<dyn Provider>) -> AgentBuilder {
         AgentBuilder::new(provider)
     }
@@ -89,13 +89,13 @@ impl AgentBuilder {
         }
     }
 
-    /// The model.
+    /// Sets the model.
     pub fn model(mut self, model: Model) -> Self {
         self.model = Some(ModelChoice::Model(Box::new(model)));
         self
     }
 
-    /// The model, by the id its provider knows; a [`model`](Self::model) wins over it.
+    /// Sets the model by its id at the provider; [`model`](Self::model) takes precedence.
     pub fn model_id(mut self, id: impl Into<String>) -> Self {
         if !matches!(self.model, Some(ModelChoice::Model(_))) {
             self.model = Some(ModelChoice::Id(id.into()));
@@ -103,20 +103,20 @@ impl AgentBuilder {
         self
     }
 
-    /// The bus whose plugins and items the agent uses; a new one unless set. It stays its owner's: a build that
-    /// fails leaves nothing on it, and [`Agent::close`] leaves it open.
+    /// Sets the bus whose plugins and items the agent uses; a new one by default. The bus stays the caller's:
+    /// a build that fails leaves nothing registered on it, and [`Agent::close`] leaves it open.
     pub fn bus(mut self, bus: Bus) -> Self {
         self.bus = Some(bus);
         self
     }
 
-    /// The system prompt; none unless set.
+    /// Sets the system prompt; empty by default.
     pub fn system(mut self, system: impl Into<String>) -> Self {
         self.system = system.into();
         self
     }
 
-    /// Sets which of the registered tools the model is offered; all unless set.
+    /// Sets which of the registered tools the model is offered; all by default.
     pub fn tools(mut self, tools: ToolSet) -> Self {
         self.tools = tools;
         self
@@ -132,77 +132,79 @@ impl AgentBuilder {
         self
     }
 
-    /// Shows the tool `canonical` to the model as `wire`. Histories and hooks keep the canonical name.
+    /// Sets the name `wire` under which the model sees the tool `canonical`. Histories and hooks keep the
+    /// canonical name.
     pub fn alias(mut self, canonical: impl Into<String>, wire: impl Into<String>) -> Self {
         self.aliases.insert(canonical.into(), wire.into());
         self
     }
 
-    /// The behaviour; the defaults unless set.
+    /// Sets the behaviour.
     pub fn behavior(mut self, behavior: Behavior) -> Self {
         self.behavior = behavior;
         self
     }
 
-    /// The reasoning; off unless set.
+    /// Sets the reasoning request; off by default.
     pub fn thinking(mut self, thinking: ThinkingRequest) -> Self {
         self.thinking = thinking;
         self
     }
 
-    /// Sets the retry policy of failed requests; the defaults of [`RetryPolicy`] unless set, which one
-    /// overloaded answer does not end. A provider that retries by itself, such as a
-    /// [`Retrying`] one, keeps its own policy.
+    /// Sets the retry policy of failed requests; by default that of [`RetryPolicy`], with enough attempts to
+    /// outlast a short overload. A provider that retries by itself, such as a [`Retrying`] one, keeps its own
+    /// policy.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
     }
 
-    /// The rate limits the agent shares with others; its own and those of its sub-agents unless set.
+    /// Sets the rate limits shared with other agents; by default only sub-agents share them.
     pub fn rate_limits(mut self, limits: RateLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The conversation so far. A message without an id gets one, which copies it where others share it.
+    /// Sets the history of the conversation. Messages without an id get one, which copies those that are
+    /// shared.
     pub fn history(mut self, history: Vec<Arc<Message>>) -> Self {
         self.history = history;
         self
     }
 
-    /// The stored entries that the conversation was made of, to the leaf. The first run hands them to plugins with
-    /// `session:loaded`, before anything else.
+    /// Sets the stored entries that the conversation was loaded from, up to the leaf. The first run announces
+    /// them to plugins with `session:loaded`, before all other events.
     pub fn restored(mut self, entries: impl Into<Arc<[Entry]>>) -> Self {
         self.restored = Some(entries.into());
         self
     }
 
-    /// Goes on with a stored conversation: its history, its session and what plugins kept there, and stores what comes.
-    /// `zk_session::resume_conversation` opens one.
+    /// Resumes a stored conversation: sets its history, its session and the plugins' entries, and stores new
+    /// messages. `zk_session::resume_conversation` opens such a conversation.
     pub fn resume(mut self, stored: StoredConversation) -> Self {
         self.plugins.push(stored.recorder);
         self.history(stored.messages).restored(stored.entries).session(stored.session)
     }
 
-    /// The session the conversation belongs to, for events. Storing it is a plugin's work.
+    /// Sets the session id for events. Storing the session is left to a plugin.
     pub fn session(mut self, session: SessionId) -> Self {
         self.session = Some(session);
         self
     }
 
-    /// The directory tools work in; `.` unless set.
+    /// Sets the working directory of tools; `.` by default.
     pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.cwd = cwd.into();
         self
     }
 
-    /// Installs a plugin for the agent's whole life.
+    /// Installs a plugin for the agent's lifetime.
     pub fn plugin(mut self, plugin: impl Plugin + 'static) -> Self {
         self.plugins.push(Arc::new(plugin));
         self
     }
 
-    /// Takes over what the preset sets; what it leaves open stays.
+    /// Applies the values that the preset sets; others stay unchanged.
     pub fn preset(mut self, preset: Preset) -> Self {
         self.system = preset.system.unwrap_or(self.system);
         self.tools = preset.tools.unwrap_or(self.tools);
@@ -220,33 +222,35 @@ impl AgentBuilder {
         self
     }
 
-    /// Warms the agent up in the background as soon as it is built ([`Agent::warm_up`]); without a runtime, when its
-    /// first run begins. Not done unless set.
+    /// Makes the agent warm up in the background right after the build ([`Agent::warm_up`]); without a
+    /// runtime, when its first run begins.
     pub fn eager(mut self) -> Self {
         self.eager = true;
         self
     }
 
-    /// Lets calls run that nobody decided on, whatever they do; sub-agents too. A gate that is installed still decides.
+    /// Allows all calls for which no gate decides, whatever they do, also for sub-agents. An installed gate
+    /// still decides.
     ///
-    /// Without it an agent takes tools that may do more than read only where a plugin provides a [`CallGuard`](zk_core::service::CallGuard): for a
-    /// host whose tools are harmless, or which is itself in a place where nothing can be harmed.
+    /// Otherwise an agent rejects tools that may do more than read, unless a plugin provides a
+    /// [`CallGuard`](zk_core::service::CallGuard). Meant for hosts whose tools are harmless, or that run in a
+    /// place where no harm can be done.
     pub fn unguarded(mut self) -> Self {
         self.is_unguarded = true;
         self
     }
 
-    /// The agent.
+    /// Builds the agent.
     ///
-    /// Tools that are registered later are looked at before each request: one that may do more than read ends the
-    /// run with [`AgentError::Unguarded`] before anything is sent, where this would have.
+    /// Tools registered later are checked before each request: a tool that the build would have rejected as
+    /// unguarded ends the run with [`AgentError::Unguarded`] before a request is sent.
     ///
     /// # Errors
-    /// [`AgentError::Unguarded`] when a tool may do more than read, no plugin provides a [`CallGuard`](zk_core::service::CallGuard), and the agent
-    /// is not [`unguarded`](Self::unguarded).
-    /// [`AgentError::Usage`] when no model is chosen, a plugin does not install, a tool's name is taken, no
-    /// provider takes the name or the schema of a tool, or two tools would have the same name for the model.
-    /// Nothing of the agent stays on its bus then.
+    /// [`AgentError::Unguarded`] when a tool may do more than read, no plugin provides a
+    /// [`CallGuard`](zk_core::service::CallGuard), and the agent is not [`unguarded`](Self::unguarded).
+    /// [`AgentError::Usage`] when no model is chosen, a plugin cannot be installed, a tool's name is taken,
+    /// no provider accepts the name or the schema of a tool, or two tools have the same name for the model.
+    /// Nothing of the agent stays registered on its bus then.
     pub fn build(self) -> Result<Agent, AgentError> {
         let default = || self.provider.default_model().map(ModelChoice::Id);
         let model = match self.model.or_else(default) {
@@ -261,7 +265,7 @@ impl AgentBuilder {
         };
         let owns_bus = self.bus.is_none();
         let bus = self.bus.unwrap_or_default();
-        // Scopes that a build which fails leaves here are closed with it.
+        // If the build fails, dropping this guard closes the scopes installed so far.
         let mut installed = Installed::default();
         for plugin in &self.plugins {
             let scope = bus.install(&**plugin).map_err(|error| AgentError::Usage(error.to_string()))?;
@@ -296,10 +300,10 @@ impl AgentBuilder {
             session: self.session,
             cwd: self.cwd,
         }));
-        models::offer(&agent.inner, &scope);
+        models::register_handlers(&agent.inner, &scope);
         scope.provide_service::<dyn CurrentCwd>(Arc::new(AgentCwd(Arc::downgrade(&agent.inner))));
         if let Some(options) = self.spawn {
-            spawn::offer(&agent, options, &scope)?;
+            spawn::register_tool(&agent, options, &scope)?;
         }
         if self.eager {
             agent.warm_up_in_background(&scope);
@@ -309,7 +313,7 @@ impl AgentBuilder {
     }
 }
 
-/// Working directory of an agent.
+/// Service that returns the agent's current working directory.
 struct AgentCwd(Weak<AgentInner>);
 
 impl CurrentCwd for AgentCwd {
@@ -318,7 +322,7 @@ impl CurrentCwd for AgentCwd {
     }
 }
 
-/// The scopes of an agent that is being built; closed at once, newest first, unless they are taken out.
+/// Scopes of an agent that is being built. Dropping this closes the scopes that were not taken, newest first.
 #[derive(Default)]
 struct Installed(Vec<Scope>);
 

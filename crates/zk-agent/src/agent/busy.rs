@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use super::inner::AgentInner;
 use crate::run::RunShared;
 
-/// Marks the agent busy for as long as it lives, whatever ends the run.
+/// Guard that marks the agent as busy until it is dropped, however the run ends.
 pub(crate) struct Busy {
     agent: Arc<AgentInner>,
     run: Arc<RunShared>,

@@ -21,10 +21,10 @@ use crate::lock::lock;
 use crate::run::RunShared;
 use crate::{Agent, Run, RunOptions};
 
-/// The conversation of an [`Agent`]. A handle: clones are the same conversation.
+/// The conversation of an [`Agent`], as a handle: clones are the same conversation.
 ///
-/// Everything that belongs to the present session (its recorder, the place of its large results) is installed
-/// on the agent's bus for as long as it is the present one.
+/// Plugins of the current session (its recorder, its store of large results) are installed on the agent's bus
+/// as long as the session is current.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -52,10 +52,10 @@ pub struct AgentConversation {
 struct Inner {
     agent: Agent,
     opener: Arc<dyn SessionOpener>,
-    /// The scopes of what belongs to the present session, newest last. Locked while a run begins and while
-    /// the session is replaced.
+    /// Scopes of the current session's plugins, newest last. Locked while a run begins and while the session
+    /// is replaced.
     session: Mutex<Vec<Scope>>,
-    /// Keeps what a submitted run does not deliver.
+    /// Task that collects the messages a submitted run did not deliver.
     watching: std::sync::Mutex<Option<JoinHandle<()>>>,
     /// Messages that no run delivered.
     unsent: std::sync::Mutex<Vec<Arc<Message>>>,
@@ -67,7 +67,7 @@ impl fmt::Debug for AgentConversation {
     }
 }
 
-/// A host without a store.
+/// Opener for a host without a session store: only new conversations.
 struct Unstored;
 
 #[async_trait]
@@ -90,17 +90,18 @@ impl SessionOpener for Unstored {
 }
 
 impl AgentConversation {
-    /// The conversation of `agent`, which can be replaced by a new one only.
+    /// Creates the conversation of `agent` without a session store: it can only be replaced by a new
+    /// conversation.
     #[must_use]
     pub fn new(agent: Agent) -> Self {
         Self::with(agent, Arc::new(Unstored))
     }
 
-    /// The conversation of `agent` with the sessions that `opener` opens. `plugins` belong to the session the
-    /// agent was built with, as [`OpenedSession::plugins`] do.
+    /// Creates the conversation of `agent`, with `opener` to open other sessions. `plugins` belong to the
+    /// agent's current session, like [`OpenedSession::plugins`].
     ///
     /// # Errors
-    /// [`AgentError::Usage`] when one of them does not install; nothing of them stays then.
+    /// [`AgentError::Usage`] when a plugin cannot be installed; none stays installed then.
     pub async fn stored(
         agent: Agent,
         opener: Arc<dyn SessionOpener>,
@@ -128,13 +129,13 @@ impl AgentConversation {
         }
     }
 
-    /// The agent.
+    /// Returns the agent.
     #[must_use]
     pub fn agent(&self) -> &Agent {
         &self.inner.agent
     }
 
-    /// A run of this conversation, for a front-end that waits for its outcome itself.
+    /// Creates a run of this conversation, for a front-end that waits for the outcome itself.
     ///
     /// # Errors
     /// As [`Agent::run`].
@@ -143,8 +144,8 @@ impl AgentConversation {
         self.inner.agent.run(options)
     }
 
-    /// The context that a [`Command`](zk_core::service::Command) of this conversation runs with: it has the
-    /// [`Conversation`], the identity of its context window and its directory as services, beside those of the bus.
+    /// Returns the context for a [`Command`](zk_core::service::Command) of this conversation. It provides the
+    /// [`Conversation`], the id of its context window and its directory, besides the services of the bus.
     #[must_use]
     pub fn command_cx(&self) -> Cx {
         let cx = self.inner.agent.bus().cx().with_service::<dyn Conversation>(Arc::new(self.clone()));
@@ -152,7 +153,7 @@ impl AgentConversation {
         cx.with_service(Arc::new(self.inner.agent.context())).with_service(Arc::new(cwd))
     }
 
-    /// Stops the run, closes what belongs to the session, and then the agent.
+    /// Stops the run, closes the session's plugins, and then the agent.
     pub async fn close(&self) {
         self.inner.agent.stop_and_wait().await;
         let mut scopes = self.inner.session.lock().await;
@@ -161,8 +162,8 @@ impl AgentConversation {
         self.inner.agent.close().await;
     }
 
-    /// Takes back the newest message with this text that [`Conversation::steer`] took and the run did not deliver yet.
-    /// False if there is none: the model has it, or the run is over and gave it back.
+    /// Withdraws the newest steering message with this text, if the run has not delivered it yet. Returns
+    /// false if there is none: the model has it, or the run ended and returned it.
     #[must_use]
     pub fn unsteer(&self, text: &str) -> bool {
         self.current().is_some_and(|run| run.queues().unsteer(text))
@@ -173,18 +174,18 @@ impl AgentConversation {
         current.filter(|_| self.inner.agent.is_running())
     }
 
-    /// Has the run that works take `message`. Gives the message back when no run works any more.
+    /// Queues `message` for the active run. Returns the message if no run is active any more.
     async fn queue(&self, kind: SteerKind, message: Message) -> Result<RunId, Message> {
         let Some(run) = self.current() else { return Err(message) };
         if run.queue(kind, message.clone()).is_ok() {
             return Ok(run.id.clone());
         }
-        // The run takes no more and is about to end.
+        // The run accepts no more messages and is about to end.
         self.inner.agent.wait_for_idle().await;
         Err(message)
     }
 
-    /// Begins a run that goes on by itself.
+    /// Starts a run in the background.
     fn start_run(&self, options: RunOptions) -> Result<Submitted, ConversationError> {
         let mut run = self.inner.agent.run(options)?;
         run.start();
@@ -206,7 +207,7 @@ impl AgentConversation {
         Ok(())
     }
 
-    /// Asks the plugins whether the conversation may be replaced.
+    /// Asks plugins, with a `session:before-*` event, whether the conversation may be replaced.
     async fn ask_plugins(&self, target: &SwitchTarget) -> Result<(), ConversationError> {
         let cx = self.inner.agent.bus().cx();
         let from = self.state().session;
@@ -231,7 +232,7 @@ impl AgentConversation {
         allow(reply.as_ref(), || target.to_string())
     }
 
-    /// Puts `opened` in the place of the present session. What belonged to that is closed by now.
+    /// Replaces the current session by `opened`. The plugins of the old session are closed already.
     async fn replace(
         &self,
         scopes: &mut Vec<Scope>,
@@ -247,7 +248,7 @@ impl AgentConversation {
         Ok(self.state())
     }
 
-    /// Has the agent go on with `opened`, and tells front-ends.
+    /// Replaces the agent's conversation by `opened`, and announces the switch to front-ends.
     async fn begin(&self, opened: OpenedSession) -> Result<(), ConversationError> {
         let (from, to, entries) = (self.state().session, opened.id.clone(), opened.entries.clone());
         let replaced = self.inner.agent.replace(opened).await;
@@ -256,7 +257,7 @@ impl AgentConversation {
         Ok(replaced?)
     }
 
-    /// The lock of the session, when no run works.
+    /// Locks the session, if no run is active.
     fn idle_session(&self) -> Result<MutexGuard<'_, Vec<Scope>>, ConversationError> {
         let session = self.inner.session.try_lock().map_err(|_| ConversationError::Busy)?;
         if self.inner.agent.is_running() { Err(ConversationError::Busy) } else { Ok(session) }
@@ -416,7 +417,7 @@ impl Conversation for AgentConversation {
         };
         let target = SwitchTarget::Session(id.clone());
         self.ask_plugins(&target).await?;
-        // One process has a session open once.
+        // Closed first, because the store allows a session to be opened only once.
         close_all(&mut scopes).await;
         match self.inner.opener.open(&target, Some(&id)).await {
             Ok(opened) => self.replace(&mut scopes, opened).await,

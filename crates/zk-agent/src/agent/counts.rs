@@ -4,17 +4,17 @@ use zk_core::model::Spent;
 
 use crate::Agent;
 
-/// Counts of an agent over all its runs.
+/// Totals of an agent over all its runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AgentCounts {
-    /// Amount spent of the budget in the present session; nothing is counted without a budget.
+    /// Amount spent in the current session; `None` if the agent has no budget.
     pub spent: Option<Spent>,
-    /// Number of sub-agents that the agent started: their names have numbers.
+    /// Number of sub-agents that the agent started, which numbers their names.
     pub sub_agents: u32,
 }
 
 impl Agent {
-    /// Returns what this agent has counted so far, for another one that goes on with its conversation.
+    /// Returns the agent's totals, for another agent that continues its conversation.
     #[must_use]
     pub fn counts(&self) -> AgentCounts {
         AgentCounts {
@@ -23,7 +23,7 @@ impl Agent {
         }
     }
 
-    /// Goes on counting from what the agent before has counted in this conversation.
+    /// Adds to the totals of an agent that had this conversation before.
     pub fn continue_counts(&self, before: AgentCounts) {
         if let (Some(ledger), Some(spent)) = (&self.inner.ledger, before.spent) {
             ledger.restore(spent);

@@ -6,11 +6,12 @@ use tokio_util::sync::CancellationToken;
 use zk_core::events::{Cause, ModelSelect, ThinkingSelect};
 use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, Role, ThinkingRequest};
-use zk_core::service::{ContextId, OpenedSession};
+use zk_core::service::{ContextId, OpenedSession, RunControl, SideAnswer, SideCall};
 
 use super::busy::Busy;
 use crate::agent::{AgentInner, AgentState};
-use crate::budget::stored_spent;
+use crate::budget::{BudgetChain, stored_spent};
+use crate::run::Control;
 use crate::run::Driver;
 use crate::run::Lineage;
 use crate::run::RunShared;
@@ -19,7 +20,7 @@ use crate::tools::ToolMemory;
 use crate::turn::is_blank;
 use crate::{Run, RunOptions};
 
-/// A conversation with a model that can use tools. A handle: clones are the same agent.
+/// A conversation with a model that can use tools. As a handle: clones are the same agent.
 #[derive(Clone)]
 pub struct Agent {
     pub(crate) inner: Arc<AgentInner>,
@@ -41,16 +42,16 @@ impl Agent {
         Self { inner: Arc::new(inner) }
     }
 
-    /// A run. Nothing happens before it is awaited.
+    /// Creates a run, which starts when it is awaited.
     ///
     /// # Errors
-    /// [`AgentError::Usage`] while another run is in progress, and for a run without a prompt that has
-    /// nothing to go on from: no history, or one the model had finished.
+    /// [`AgentError::Usage`] while another run is active, and for a run without a prompt when there is
+    /// nothing to continue: the history is empty, or ends with a finished answer.
     pub fn run(&self, options: impl Into<RunOptions>) -> Result<Run, AgentError> {
         self.run_under(options.into(), self.inner.token.child_token(), Lineage::default())
     }
 
-    /// Runs and gives the answer as a `T`, whose fields are what the model is asked for.
+    /// Runs a prompt and returns the answer as a `T`, whose JSON Schema the model has to follow.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -79,7 +80,8 @@ impl Agent {
     /// ```
     ///
     /// # Errors
-    /// As [`Agent::run`], whatever ends the run, and [`AgentError::Output`] where the answer is no `T` in the end.
+    /// The errors of [`Agent::run`] and of the run itself, and [`AgentError::Output`] when the final answer
+    /// is no valid `T`.
     #[cfg(feature = "typed")]
     pub async fn run_as<T>(&self, options: impl Into<RunOptions>) -> Result<T, AgentError>
     where
@@ -128,39 +130,39 @@ impl Agent {
         }))
     }
 
-    /// Has the plugins connect to what they need, such as servers of tools, and waits for them; a run does that by
-    /// itself. Later calls do nothing, and those made meanwhile wait with the first.
+    /// Lets plugins connect to external resources, such as tool servers, and waits for them; otherwise the
+    /// first run does this. Later calls do nothing, and concurrent calls wait for the first.
     ///
     /// # Errors
-    /// [`AgentError::Hook`] when a handler that must not fail does; the next call tries again.
+    /// [`AgentError::Hook`] when a required handler fails; the next call tries again.
     pub async fn warm_up(&self) -> Result<(), AgentError> {
         self.inner.warm_up().await
     }
 
-    /// Warms up in a task of `scope`, unless the agent is gone by then.
+    /// Warms up in a task of `scope`, unless the agent is dropped before.
     pub(crate) fn warm_up_in_background(&self, scope: &Scope) {
         let agent = Arc::downgrade(&self.inner);
         scope.spawn(async move {
             if let Some(agent) = agent.upgrade() {
-                // A run meets the same failure and says so.
+                // A run will meet the same failure and report it.
                 let _ = agent.warm_up().await;
             }
         });
     }
 
-    /// The conversation so far, as stored: canonical names, nothing repaired or left out.
+    /// Returns the history of the conversation as stored: with canonical names, neither repaired nor reduced.
     #[must_use]
     pub fn history(&self) -> Vec<Arc<Message>> {
         self.inner.state().history.clone()
     }
 
-    /// Whether a run exists that has not ended.
+    /// Whether there is a run that has not ended, even if it was not started.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.inner.running.load(Ordering::Acquire)
     }
 
-    /// Waits until no run exists that has not ended, one that was never started included.
+    /// Waits until every run has ended or was dropped, even one that was not started.
     pub async fn wait_for_idle(&self) {
         loop {
             let idle = self.inner.idle.notified();
@@ -171,37 +173,38 @@ impl Agent {
         }
     }
 
-    /// The bus of this agent.
+    /// Returns the agent's bus.
     #[must_use]
     pub fn bus(&self) -> &Bus {
         &self.inner.bus
     }
 
-    /// The agent's own part of the system prompt, before its sections.
+    /// Returns the agent's own part of the system prompt, which precedes the sections.
     #[must_use]
     pub fn system(&self) -> &str {
         &self.inner.system
     }
 
-    /// The identity of what the model has before it, under which its window is known.
+    /// Returns the id of the conversation's context, under which its window is tracked.
     #[must_use]
     pub fn context(&self) -> ContextId {
         self.inner.state().context.clone()
     }
 
-    /// The model of the next run.
+    /// Returns the model for the next run.
     #[must_use]
     pub fn model(&self) -> Model {
         self.inner.state().model.clone()
     }
 
-    /// The reasoning of the next run.
+    /// Returns the reasoning request for the next run.
     #[must_use]
     pub fn thinking(&self) -> ThinkingRequest {
         self.inner.state().thinking
     }
 
-    /// Another model from the next run on, also of another registered provider. The conversation stays.
+    /// Changes the model from the next turn on, also of a run in progress, and also to another registered
+    /// provider. The history stays.
     ///
     /// # Errors
     /// [`AgentError::Usage`] when its provider is not registered.
@@ -210,16 +213,29 @@ impl Agent {
         self.select_model(model, Cause::Set).await
     }
 
-    /// Other reasoning from the next run on.
+    /// Changes the reasoning request from the next turn on, also of a run in progress.
     ///
     /// # Errors
-    /// [`AgentError::Hook`] when a handler that must not fail does.
+    /// [`AgentError::Hook`] when a required handler fails.
     pub async fn set_thinking(&self, thinking: ThinkingRequest) -> Result<(), AgentError> {
         self.select_thinking(thinking, Cause::Set).await
     }
 
-    /// Adds a message to the conversation, to be sent with the next run: the output of a command the person
-    /// ran, a note of a plugin.
+    /// Asks a model something beside the conversation, also while a run goes on: without tools, and without a place in the
+    /// history. The budgets of the agent count it, and [`SideCallEnd`](zk_core::events::SideCallEnd) tells it.
+    ///
+    /// # Errors
+    /// As [`RunControl::side_call`].
+    pub async fn side_call(&self, call: SideCall, stop: CancellationToken) -> Result<SideAnswer, AgentError> {
+        let budgets = BudgetChain::new(self.inner.ledger.clone(), None);
+        let shared = Arc::new(RunShared::new(stop));
+        Control::new(self.inner.clone(), shared, self.model(), self.inner.tools.clone(), budgets)
+            .side_call(call)
+            .await
+    }
+
+    /// Adds a message to the conversation, for the next run: the output of a command that the person ran, a
+    /// note of a plugin.
     ///
     /// # Errors
     /// [`AgentError::Usage`] while a run is in progress: steer it instead.
@@ -231,7 +247,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Forgets the conversation, and what it queued. The next run announces an empty one with `session:loaded`.
+    /// Clears the conversation and its queues. The next run announces an empty conversation with
+    /// `session:loaded`.
     ///
     /// # Errors
     /// [`AgentError::Usage`] while a run is in progress.
@@ -239,7 +256,7 @@ impl Agent {
         self.begin_anew(|_| ())
     }
 
-    /// Forgets the conversation, and sets up another one.
+    /// Clears the conversation, then applies `set_up` to the new state.
     fn begin_anew(&self, set_up: impl FnOnce(&mut AgentState)) -> Result<(), AgentError> {
         if self.is_running() {
             return Err(AgentError::Usage("this agent is running: stop the run first".into()));
@@ -255,14 +272,14 @@ impl Agent {
         self.inner.dedup.clear();
         let before = state.session.clone();
         set_up(&mut state);
-        // Another branch of the same session costs what the session has cost so far.
+        // The spending of the same session stays counted, whichever branch is loaded.
         if let Some(ledger) = self.inner.ledger.as_ref().filter(|_| state.session != before) {
             ledger.restore(state.restored.as_deref().map(stored_spent).unwrap_or_default());
         }
         Ok(())
     }
 
-    /// Goes on with another conversation, as it was when it was left.
+    /// Replaces the conversation by an opened session, with its model, reasoning and directory.
     pub(crate) async fn replace(&self, opened: OpenedSession) -> Result<(), AgentError> {
         let OpenedSession { id, messages, entries, model, thinking, cwd, plugins: _ } = opened;
         self.begin_anew(|state| {
@@ -299,17 +316,18 @@ impl Agent {
         Ok(self.inner.bus.cx().emit(ThinkingSelect { from, to: thinking.level, cause }).await?)
     }
 
-    /// Stops a run in progress, and every later one, and waits for its end.
+    /// Stops the active run and all later ones, and waits for the end of the active one.
     pub(crate) async fn stop_and_wait(&self) {
         self.inner.token.cancel();
-        // A run that nobody started has no end to wait for; it will find itself stopped.
+        // A run that was never started does not end by itself; it finds its stop token cancelled when
+        // started.
         if self.inner.state().current.upgrade().is_none_or(|run| run.has_begun()) {
             self.wait_for_idle().await;
         }
     }
 
-    /// Stops a run in progress, waits for its end and closes what the agent opened: the scopes of its plugins and
-    /// tools, newest first, and its bus unless it was given one.
+    /// Stops the active run, waits for its end and closes the agent's scopes of plugins and tools, newest
+    /// first, and its bus, unless the caller provided it.
     pub async fn close(&self) {
         self.stop_and_wait().await;
         if self.inner.owns_bus {

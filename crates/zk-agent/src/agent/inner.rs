@@ -19,7 +19,7 @@ use crate::run::{Commit, identified};
 use crate::tools::{Aliases, ToolMemory};
 use crate::{Behavior, RateLimits, RetryPolicy, Retrying, ToolSet};
 
-/// Parts that an agent is put together of.
+/// Values from the builder for a new agent.
 pub(crate) struct Config {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) retry: RetryPolicy,
@@ -39,65 +39,65 @@ pub(crate) struct Config {
     pub(crate) cwd: PathBuf,
 }
 
-/// An agent, as its handles, its runs and its handlers share it.
+/// State shared by an agent's handles, runs and handlers.
 pub(crate) struct AgentInner {
-    /// Provider that sends failed requests again, unless the agent was told not to.
+    /// Provider with retries, unless the agent was built without.
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) retry: RetryPolicy,
     pub(crate) limits: RateLimits,
     pub(crate) bus: Bus,
-    /// Nobody else made the bus: it is closed with the agent.
+    /// Whether the agent created the bus, which is closed with it then.
     pub(crate) owns_bus: bool,
     pub(crate) is_unguarded: bool,
-    /// Scopes that the agent put on its bus, newest last.
+    /// Scopes that the agent opened on its bus, newest last.
     scopes: Mutex<Vec<Scope>>,
     pub(crate) system: Arc<str>,
     pub(crate) tools: ToolSet,
     pub(crate) aliases: Aliases,
     pub(crate) behavior: Behavior,
-    /// Ledger of what all runs of this agent and of its sub-agents may spend together.
+    /// Spending of all runs of this agent and its sub-agents, if a budget is set.
     pub(crate) ledger: Option<Arc<Ledger>>,
-    /// Number of sub-agents that got a name.
+    /// Number of sub-agents that were given a name.
     pub(crate) sub_agents: AtomicU32,
     pub(crate) dedup: Arc<DedupMemory>,
     pub(crate) token: CancellationToken,
     state: Mutex<AgentState>,
     pub(crate) running: AtomicBool,
     pub(crate) idle: Notify,
-    /// Set once the agent was warmed up.
+    /// Set once the agent has warmed up.
     warm: OnceCell<()>,
 }
 
-/// Conversation of an agent, and what its next run begins with.
+/// Conversation of an agent, and the values for its next run.
 pub(crate) struct AgentState {
-    /// Fixed for a run when it begins.
+    /// Id of the session; a run keeps the value from its start.
     pub(crate) session: Option<SessionId>,
-    /// Fixed for a turn when it begins.
+    /// Working directory; a turn keeps the value from its start.
     pub(crate) cwd: PathBuf,
-    /// Fixed for a turn when it begins.
+    /// Environment variables for commands; a turn keeps the value from its start.
     pub(crate) env: Arc<TurnEnv>,
     pub(crate) model: Model,
     pub(crate) thinking: ThinkingRequest,
     pub(crate) history: Vec<Arc<Message>>,
-    /// Another one after every reset.
+    /// Id of the context, replaced on every reset.
     pub(crate) context: ContextId,
-    /// The stored entries of a conversation that was loaded or replaced, until a run has announced them.
+    /// Stored entries of a loaded conversation, until a run has announced them.
     pub(crate) restored: Option<Arc<[Entry]>>,
-    /// Models that the endpoints listed, by provider.
+    /// Models listed by endpoints, by provider.
     pub(crate) listed: BTreeMap<String, Vec<Model>>,
-    /// Commits that could not be stored: announced again before anything else happens.
+    /// Commits that could not be stored, announced again at the start of the next run.
     pub(crate) unstored: Vec<Commit>,
-    /// Queued messages that join the conversation right after the next prompt.
+    /// Queued messages for after the next prompt.
     pub(crate) next_prompt: Vec<Message>,
     pub(crate) current: Weak<RunShared>,
-    /// The tools of the last request.
+    /// Tools of the last request.
     pub(crate) tools: ToolMemory,
-    /// The last request.
+    /// Comparison with the prefix of the last request.
     pub(crate) prefix: PrefixGuard,
 }
 
 impl AgentState {
-    /// Adds a message to the conversation, to be stored when its next run begins.
+    /// Adds a message to the conversation, which is stored when the next run begins.
     pub(crate) fn inject(&mut self, message: Message) {
         let message = message.identified().shared();
         self.history.push(message.clone());
@@ -164,7 +164,7 @@ impl AgentInner {
         self.warm.get_or_try_init(|| warm).await.map(|&()| ())
     }
 
-    /// Keeps what was registered for the agent until it is closed.
+    /// Keeps the scopes open until the agent is closed.
     pub(crate) fn keep(&self, scopes: Vec<Scope>) {
         lock(&self.scopes).extend(scopes);
     }
@@ -173,12 +173,12 @@ impl AgentInner {
         std::mem::take(&mut *lock(&self.scopes))
     }
 
-    /// The provider that the agent was built with, inside its decorators; nothing where one of them panicked.
+    /// Returns the agent's own provider with its decorators applied; `None` if a decorator panicked.
     pub(crate) fn own_provider(&self) -> Option<Arc<dyn Provider>> {
         self.bus.decorate(self.provider.name(), self.provider.clone())
     }
 
-    /// The provider of `model`: the agent's own, or the registered one of that name.
+    /// Returns the provider of `model`: the agent's own, or a registered one by name.
     pub(crate) fn provider_of(&self, model: &Model) -> Result<Arc<dyn Provider>, AgentError> {
         if model.provider == self.provider.name() {
             return self.own_provider().ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! The agent: its parts, how it is built, and its conversation as a front-end has it.
+//! The agent: builder, handle, options, and its conversation for front-ends.
 
 mod builder;
 mod busy;

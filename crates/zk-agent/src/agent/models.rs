@@ -10,13 +10,13 @@ use zk_core::service::Provider;
 
 use super::inner::AgentInner;
 
-/// Time limit for an endpoint to list its models.
-const LISTING: Duration = Duration::from_secs(10);
+/// Time limit of a request for an endpoint's model list.
+const LISTING_TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// Answers what models `agent` can be given, and announces when there are others.
-pub(crate) fn offer(agent: &Arc<AgentInner>, scope: &Scope) {
+/// Registers handlers that answer `models:query` for `agent`, and announce changes of its models.
+pub(crate) fn register_handlers(agent: &Arc<AgentInner>, scope: &Scope) {
     let agent = Arc::downgrade(agent);
-    // Whoever knows better answers after it.
+    // Early, so that later handlers with better data override this answer.
     scope.handle_at::<ModelsQuery, _>(Stage::Early, Arc::new(Answers(agent.clone())));
     scope.on_items::<dyn Provider>(move |change| {
         if let Some(agent) = agent.upgrade() {
@@ -43,14 +43,14 @@ impl Handler<ModelsQuery> for Answers {
 }
 
 impl AgentInner {
-    /// The agent's own provider and the other registered ones.
+    /// Returns the agent's own provider and all other registered providers.
     fn providers(&self) -> Vec<Arc<dyn Provider>> {
         let registered = self.bus.items::<dyn Provider>().into_iter().map(|item| item.value);
         let others = registered.filter(|provider| provider.name() != self.provider.name());
         self.own_provider().into_iter().chain(others).collect()
     }
 
-    /// The models a provider listed, and then what else it knows of.
+    /// Returns a provider's listed models, followed by the other models it knows.
     fn models_of(&self, provider: &dyn Provider) -> Vec<Model> {
         let mut models = self.state().listed.get(provider.name()).cloned().unwrap_or_default();
         let listed: HashSet<String> = models.iter().map(|model| model.id.clone()).collect();
@@ -58,8 +58,8 @@ impl AgentInner {
         models
     }
 
-    /// The model that somebody means by `asked`: by its id, or by a part of it such as `sonnet`; `PROVIDER/ID` where the
-    /// named provider knows no such model.
+    /// Finds a model by its id or a part of it, such as `sonnet`. Without a match, `PROVIDER/ID` may
+    /// name a model of another provider.
     pub(crate) fn known_model(&self, asked: &ModelRef) -> Option<Model> {
         let at = |provider: &str, name: &str| {
             let provider = self.providers().into_iter().find(|known| known.name() == provider)?;
@@ -74,11 +74,11 @@ impl AgentInner {
         at(&asked.provider, &asked.model).or_else(elsewhere)
     }
 
-    /// Asks an endpoint for its models; gives the provider if it does not tell.
+    /// Requests a provider's model list and caches it; returns the provider if that fails.
     async fn list(&self, provider: &dyn Provider, cx: &Cx) -> Option<ListingFailed> {
         let name = provider.name();
         let failed = |error| Some(ListingFailed { provider: name.to_owned(), error });
-        let listed = match tokio::time::timeout(LISTING, provider.list_models(cx)).await {
+        let listed = match tokio::time::timeout(LISTING_TIME_LIMIT, provider.list_models(cx)).await {
             Ok(Ok(Some(models))) => models,
             Ok(Ok(None)) => return failed(None),
             Ok(Err(error)) => return failed(Some(error.kind)),
@@ -86,28 +86,29 @@ impl AgentInner {
         };
         let before = self.models_of(provider);
         self.state().listed.insert(name.to_owned(), listed);
-        if !same(&before, &self.models_of(provider)) {
+        if !has_same_models(&before, &self.models_of(provider)) {
             let changed = || ModelsChanged { provider: name.to_owned(), cause: ModelsCause::Listed };
-            // A watcher that fails makes the list no worse.
+            // A failing observer does not affect the list.
             let _ = cx.emit_with(changed).await;
         }
         None
     }
 
-    /// A provider came or went. What its endpoint listed before was another endpoint's, as far as anybody knows.
+    /// Handles a provider that was registered or removed. Its cached model list may be another endpoint's, so
+    /// it is dropped.
     fn provider_changed(&self, change: &ItemChange) {
         let provider = change.name.to_string();
         self.state().listed.remove(&provider);
         self.know_model_better(&provider);
         let cause = if change.owner.is_some() { ModelsCause::Registered } else { ModelsCause::Removed };
         let cx = self.bus.cx();
-        // Without a runtime nobody hears it; whoever asks is told what there is all the same.
+        // Without a runtime the event is not emitted; `models:query` is correct nevertheless.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { cx.emit_with(|| ModelsChanged { provider, cause }).await });
         }
     }
 
-    /// A model may have been chosen before its provider was there, who knows more of it.
+    /// Updates the chosen model with facts of a provider that was registered after the choice.
     fn know_model_better(&self, provider: &str) {
         let chosen = self.state().model.clone();
         if chosen.provider != provider || chosen.window.is_some() {
@@ -122,6 +123,6 @@ impl AgentInner {
     }
 }
 
-fn same(before: &[Model], after: &[Model]) -> bool {
+fn has_same_models(before: &[Model], after: &[Model]) -> bool {
     before.len() == after.len() && after.iter().all(|model| before.contains(model))
 }

@@ -1,5 +1,4 @@
-//! Messages that are sent of a conversation, settled while no run works: a person has it made smaller and
-//! wants to see what that gave.
+//! Builds the context between runs, so that a person who asks for a compaction sees its result at once.
 
 use std::sync::Arc;
 
@@ -13,8 +12,8 @@ use crate::run::Control;
 use crate::run::RunShared;
 
 impl Agent {
-    /// Has the context put together as for a request that is not sent. It counts as a run: it can be stopped, and
-    /// none begins meanwhile.
+    /// Builds the messages as for a request, without sending one. Counts as a run: it can be stopped, and no
+    /// other run begins meanwhile.
     pub(crate) async fn prepare_context(&self) -> Result<(), AgentError> {
         let agent = &self.inner;
         let shared = Arc::new(RunShared::new(agent.token.child_token()));

@@ -7,24 +7,25 @@ use zk_core::model::ThinkingRequest;
 
 use crate::{Behavior, ToolSet};
 
-/// A reusable slice of an agent: everything but the provider, the session and where it runs.
+/// Reusable options of an agent: all but the provider, the session and the place it works in.
 #[derive(Clone, Default)]
 pub struct Preset {
-    /// A name to show.
+    /// Name to show.
     pub name: Option<String>,
-    /// The system prompt.
+    /// System prompt.
     pub system: Option<String>,
-    /// The tools offered.
+    /// Tools to offer.
     pub tools: Option<ToolSet>,
-    /// Canonical names to the names the model sees.
+    /// Names that the model sees, by canonical name.
     pub aliases: BTreeMap<String, String>,
-    /// The behaviour.
+    /// Limits and other behaviour of runs.
     pub behavior: Behavior,
-    /// The level and budget of reasoning; without it that of the agent.
+    /// Reasoning request; `None` keeps that of the agent.
     pub thinking: Option<ThinkingRequest>,
-    /// Whether the agent is warmed up as soon as it is built: see [`AgentBuilder::eager`](crate::AgentBuilder::eager).
+    /// Whether the agent warms up right after the build: see
+    /// [`AgentBuilder::eager`](crate::AgentBuilder::eager).
     pub eager: Option<bool>,
-    /// Plugins: tools, hooks and everything else that registers.
+    /// Plugins with tools, hooks and other registrations.
     pub plugins: Vec<Arc<dyn Plugin>>,
 }
 
@@ -44,9 +45,9 @@ impl fmt::Debug for Preset {
 }
 
 impl Preset {
-    /// Puts presets together: of names, system prompts, reasoning and warming up the last one set wins; listed tools add up;
-    /// aliases and behaviour merge field by field, later fields winning; plugins add up in order, a later one replacing
-    /// an earlier one of its name.
+    /// Merges presets. Of names, system prompts, reasoning and eagerness, the last set value wins. Listed
+    /// tools add up. Aliases and behaviour merge field by field, with later values winning. Plugins add up in
+    /// order, and a later plugin replaces an earlier one of the same name.
     #[must_use]
     pub fn compose(presets: impl IntoIterator<Item = Self>) -> Self {
         presets.into_iter().fold(Self::default(), |mut all, next| {

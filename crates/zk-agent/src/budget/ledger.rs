@@ -5,21 +5,21 @@ use zk_core::model::{AgentError, Budget, Model, Spent, Usage};
 use zk_core::service::{Entry, EntryKind, Request};
 
 use super::Quote;
-use super::quote::bytes_of;
+use super::quote::request_bytes;
 use crate::lock::lock;
 
-/// Tokens of an answer below which asking for one is no use.
-const LEAST_ANSWER: u32 = 1_024;
+/// Output limit in tokens below which a request is not worth sending.
+const MIN_ANSWER_TOKENS: u32 = 1_024;
 
-/// One budget, what was spent of it, and what requests in flight could still cost.
+/// One budget: its limit, the amount spent, and reservations for requests in flight.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// The budget as it was given: raising it adds as much again.
+    /// The budget as first set; a person who raises it adds this amount again.
     first: Budget,
     state: Mutex<State>,
-    /// Signal that a request no longer holds anything.
+    /// Notified when a reservation is released or the budget changes.
     freed: Notify,
-    /// Lock that is held while a person is asked: others wait for that answer.
+    /// Lock that is held while a person is asked; other requests wait for the answer.
     pub(super) asking: tokio::sync::Mutex<()>,
 }
 
@@ -28,7 +28,8 @@ struct State {
     budget: Budget,
     spent: Spent,
     held: Vec<(u64, Spent)>,
-    /// A person said no, or nobody was there: until the next run nobody is asked again.
+    /// Whether a person refused to raise the budget, or none was present. No further question until the next
+    /// run.
     is_refused: bool,
 }
 
@@ -52,7 +53,7 @@ impl Ledger {
         (!budget.is_unlimited()).then(ledger)
     }
 
-    /// Counts from what a conversation has cost so far.
+    /// Sets the amount spent to that of a restored conversation.
     pub(crate) fn restore(&self, spent: Spent) {
         lock(&self.state).spent = spent;
         self.freed.notify_waiters();
@@ -84,13 +85,13 @@ impl Ledger {
         self.freed.notify_waiters();
     }
 
-    /// Whether `wanted` fits beside what is spent.
+    /// Whether `wanted` fits into the rest of the budget.
     pub(super) fn has_room(&self, wanted: Spent) -> bool {
         let state = lock(&self.state);
         state.budget.allows(state.spent + wanted)
     }
 
-    /// The budget raised by what it was at first, or by what `wanted` needs if that is more.
+    /// Returns the budget raised by its first amount, or by as much as `wanted` needs if that is more.
     pub(super) fn raised(&self, wanted: Spent) -> Budget {
         let state = lock(&self.state);
         let needed = state.spent + wanted;
@@ -105,7 +106,7 @@ impl Ledger {
     }
 }
 
-/// Cost of the turns of a stored conversation and of its side calls.
+/// Sums up the cost of a stored conversation's turns and side calls.
 pub(crate) fn stored_spent(entries: &[Entry]) -> Spent {
     let usages = entries.iter().filter_map(|entry| match &entry.kind {
         EntryKind::Message { usage, .. } => usage.as_deref(),
@@ -114,7 +115,7 @@ pub(crate) fn stored_spent(entries: &[Entry]) -> Spent {
         | EntryKind::Thinking { .. }
         | EntryKind::RunStart { .. }
         | EntryKind::RunEnd { .. }
-        // The message of an open turn follows it.
+        // The usage of an open turn is stored again with its message, which follows.
         | EntryKind::OpenTurn { .. }
         | EntryKind::CallBegin { .. }
         | EntryKind::CallEnd { .. }
@@ -127,11 +128,11 @@ pub(crate) fn stored_spent(entries: &[Entry]) -> Spent {
     })
 }
 
-/// The budgets that a request has to fit: of its run, its agent, and those above.
+/// Budgets that a request has to fit: those of its run, its agent, and its ancestors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BudgetChain(Vec<Arc<Ledger>>);
 
-/// A budget that does not have what a request could cost.
+/// A budget whose rest cannot pay a request.
 #[derive(Clone, Debug)]
 pub(super) struct Shortage {
     pub(super) ledger: Arc<Ledger>,
@@ -147,18 +148,19 @@ impl Shortage {
     }
 }
 
-/// Outcome of asking for a request's worst case.
+/// Result of reserving the highest cost of a request.
 pub(super) enum ReserveOutcome {
-    /// The request fits, if the answer has at most so many tokens; with what made it fewer.
+    /// The request fits with at most `max_tokens` of output; `shortened_by` is the budget that lowered this
+    /// limit.
     Granted { reservation: Reservation, max_tokens: u32, shortened_by: Option<Shortage> },
-    /// The request would fit if requests in flight turned out to cost less than they could.
+    /// The request would fit if requests in flight cost less than reserved.
     Busy(Shortage),
-    /// The request does not fit what is left.
+    /// The request does not fit the rest of a budget.
     Short(Shortage),
 }
 
 impl BudgetChain {
-    /// The chain with budgets of its own before those of whoever started it.
+    /// Creates the chain of a run's own budgets followed by those of its ancestors.
     pub(crate) fn new(own: impl IntoIterator<Item = Arc<Ledger>>, above: Option<&Self>) -> Self {
         let above = above.into_iter().flat_map(|above| above.0.iter().cloned());
         Self(own.into_iter().chain(above).collect())
@@ -168,22 +170,22 @@ impl BudgetChain {
         self.0.is_empty()
     }
 
-    /// Size of a request in bytes of text; 0 where nothing depends on it.
+    /// Returns the size of a request in bytes of text; 0 if there is no budget.
     pub(crate) fn measure(&self, request: &Request) -> u64 {
-        if self.is_unlimited() { 0 } else { bytes_of(request) }
+        if self.is_unlimited() { 0 } else { request_bytes(request) }
     }
 
-    /// Whether a budget is in money that is left in force.
+    /// Whether a budget limits money.
     pub(crate) fn limits_money(&self) -> bool {
         self.0.iter().any(|ledger| ledger.budget().usd.is_some())
     }
 
-    /// Reserves the most that a request can cost in every budget, or in none.
+    /// Reserves the highest cost of a request in every budget, or in none.
     pub(super) fn reserve(&self, quote: &Quote<'_>, max_tokens: u32) -> ReserveOutcome {
-        // Budgets of one tree are locked from the leaf to the root by everybody.
+        // All callers lock the budgets of a tree from the leaf to the root, which avoids deadlocks.
         let mut states: Vec<MutexGuard<'_, State>> =
             self.0.iter().map(|ledger| lock(&ledger.state)).collect();
-        let least = quote.most(LEAST_ANSWER.min(max_tokens));
+        let least = quote.max_cost(MIN_ANSWER_TOKENS.min(max_tokens));
         let (mut granted, mut shortened_by) = (max_tokens, None);
         for (ledger, state) in self.0.iter().zip(&states) {
             let (held, budget, spent) = (state.held(), state.budget, state.spent);
@@ -196,10 +198,10 @@ impl BudgetChain {
             }
             let longest = quote.longest_answer(&budget, spent + held, max_tokens);
             if longest < granted {
-                (granted, shortened_by) = (longest, Some(shortage(quote.most(max_tokens))));
+                (granted, shortened_by) = (longest, Some(shortage(quote.max_cost(max_tokens))));
             }
         }
-        let most = quote.most(granted);
+        let most = quote.max_cost(granted);
         let id = next_reservation();
         states.iter_mut().for_each(|state| state.held.push((id, most)));
         drop(states);
@@ -210,10 +212,10 @@ impl BudgetChain {
         }
     }
 
-    /// Completes when a request in flight has freed what it held of `ledger`, or its budget changed.
+    /// Waits until a reservation in `ledger` is released, or its budget changes.
     pub(super) async fn until_freed(&self, ledger: &Ledger, quote: &Quote<'_>, max_tokens: u32) {
         let freed = ledger.freed.notified();
-        // Something may have been freed between the look at it and now.
+        // The release may have happened before the wait began.
         if matches!(self.reserve(quote, max_tokens), ReserveOutcome::Busy(_)) {
             freed.await;
         }
@@ -226,7 +228,7 @@ fn next_reservation() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Most that a request in flight could cost, kept free in every budget it has to fit.
+/// Highest cost of a request in flight, reserved in every budget of its chain until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     budgets: BudgetChain,
@@ -235,13 +237,13 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Charges what was used.
+    /// Charges the actual usage.
     pub(crate) fn charge(&self, model: &Model, usage: &Usage) {
         let cost = Spent { usd: model.cost(usage).unwrap_or_default(), tokens: usage.read() + usage.output };
         self.budgets.0.iter().for_each(|ledger| lock(&ledger.state).spent += cost);
     }
 
-    /// Whether the request may be sent once more, as it was, after an attempt that was charged.
+    /// Checks that a retry of the same request still fits, after an attempt that was charged.
     pub(crate) fn check_again(&self) -> Result<(), AgentError> {
         for ledger in &self.budgets.0 {
             let state = lock(&ledger.state);

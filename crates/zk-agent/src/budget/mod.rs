@@ -1,5 +1,5 @@
-//! Budgets in money and tokens: what the next request could cost is held before it is sent, and what it did cost is
-//! charged afterwards, in every budget of the tree.
+//! Budgets in money and tokens. The highest cost of a request is reserved before it is sent, and its actual
+//! cost is charged afterwards, in every budget of the tree.
 
 mod ledger;
 mod quote;

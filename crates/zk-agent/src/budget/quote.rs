@@ -3,36 +3,37 @@ use std::sync::Arc;
 use zk_core::model::{Budget, Message, Model, Spent, Usage, context_size};
 use zk_core::service::Request;
 
-/// Bytes of text that a token has at least, where nothing was counted yet: three to four is usual, two is safe.
-const BYTES_OF_A_TOKEN: u64 = 2;
+/// Least bytes of text per token, before a provider has counted any: usual are three to four, two is a safe
+/// bound.
+const BYTES_PER_TOKEN: u64 = 2;
 
-/// Tokens that a request has beside its text.
-const FRAME: u64 = 64;
+/// Tokens that a request has besides its text.
+const FRAME_TOKENS: u64 = 64;
 
-/// Estimates what a request reads, from what the provider counted of the one before.
+/// Estimates the input tokens of a request from the provider's counts of earlier requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Estimator {
     last: Option<(u64, u64)>,
 }
 
 impl Estimator {
-    /// Takes in what the provider counted of a request with so many bytes.
+    /// Records the provider's count for a request of `bytes` bytes.
     pub(crate) fn note(&mut self, bytes: u64, usage: &Usage) {
         if usage.context() > 0 {
             self.last = Some((bytes, usage.context()));
         }
     }
 
-    /// The most tokens that a request of so many bytes reads.
-    pub(crate) fn most(&self, bytes: u64) -> u64 {
+    /// Returns an upper bound of the input tokens of a request with `bytes` bytes.
+    pub(crate) fn max_input_tokens(&self, bytes: u64) -> u64 {
         let counted = self.last.filter(|(before, _)| bytes >= *before);
         let (before, tokens) = counted.unwrap_or_default();
-        tokens + (bytes - before) / BYTES_OF_A_TOKEN + FRAME
+        tokens + (bytes - before) / BYTES_PER_TOKEN + FRAME_TOKENS
     }
 }
 
-/// Size of a request, in bytes of text.
-pub(crate) fn bytes_of(request: &Request) -> u64 {
+/// Returns the size of a request in bytes of text.
+pub(crate) fn request_bytes(request: &Request) -> u64 {
     let tools = request.tools.iter().map(|tool| {
         tool.name.len()
             + tool.description.len()
@@ -45,7 +46,7 @@ fn bytes_of_messages(system: &str, messages: &[Arc<Message>]) -> u64 {
     (system.len() + context_size(messages)) as u64
 }
 
-/// The most that a request can cost, depending on how long its answer is.
+/// Upper bound of a request's cost, as a function of the length of its answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Quote<'a> {
     model: &'a Model,
@@ -53,14 +54,14 @@ pub(crate) struct Quote<'a> {
 }
 
 impl<'a> Quote<'a> {
-    /// A request to `model` that reads at most `input` tokens.
+    /// Creates a quote for a request to `model` with at most `input` input tokens.
     pub(crate) fn new(model: &'a Model, input: u64) -> Self {
         Self { model, input }
     }
 
-    /// Returns the most that the request costs with an answer of so many tokens: nothing is read from a
-    /// cache, and all is written to one if that is dearer.
-    pub(super) fn most(&self, output: u32) -> Spent {
+    /// Returns the highest cost with `output` tokens of answer: no input is read from the cache, and all of
+    /// it is written there if that costs more.
+    pub(super) fn max_cost(&self, output: u32) -> Spent {
         let output = u64::from(output);
         let fresh = Usage { input: self.input, output, ..Usage::default() };
         let written = Usage { cache_write: self.input, output, ..Usage::default() };
@@ -68,15 +69,16 @@ impl<'a> Quote<'a> {
         Spent { usd: cost(&fresh).max(cost(&written)), tokens: self.input + output }
     }
 
-    /// The longest answer up to `limit` that fits beside `spent`: halved until it does.
+    /// Returns the longest answer in tokens, up to `limit`, that fits the budget: halves the limit until it
+    /// fits.
     pub(super) fn longest_answer(&self, budget: &Budget, spent: Spent, limit: u32) -> u32 {
         let (mut fits, mut too_long) = (0, limit.saturating_add(1));
-        if budget.allows(spent + self.most(limit)) {
+        if budget.allows(spent + self.max_cost(limit)) {
             return limit;
         }
         while too_long - fits > 1 {
             let middle = fits + (too_long - fits) / 2;
-            if budget.allows(spent + self.most(middle)) { fits = middle } else { too_long = middle }
+            if budget.allows(spent + self.max_cost(middle)) { fits = middle } else { too_long = middle }
         }
         fits
     }
@@ -95,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_request_is_quoted_as_if_nothing_was_cached() {
-        let most = Quote::new(&model(), 1_000_000).most(100_000);
+        let most = Quote::new(&model(), 1_000_000).max_cost(100_000);
         assert_eq!(most, Spent { usd: 2.25, tokens: 1_100_000 });
     }
 
@@ -117,10 +119,10 @@ mod tests {
     #[test]
     fn what_was_counted_once_is_not_estimated_again() {
         let mut estimator = Estimator::default();
-        assert_eq!(estimator.most(1_000), 564);
+        assert_eq!(estimator.max_input_tokens(1_000), 564);
         estimator.note(1_000, &Usage { input: 200, cache_read: 100, ..Usage::default() });
-        assert_eq!(estimator.most(1_000), 364);
-        assert_eq!(estimator.most(1_200), 464);
-        assert_eq!(estimator.most(400), 264, "a shorter request is another one");
+        assert_eq!(estimator.max_input_tokens(1_000), 364);
+        assert_eq!(estimator.max_input_tokens(1_200), 464);
+        assert_eq!(estimator.max_input_tokens(400), 264, "a shorter request is another one");
     }
 }

@@ -4,20 +4,20 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use zk_core::events::{BudgetOutcome, RunBudgetReached};
 use zk_core::model::{AgentError, Budget, Model};
-use zk_core::service::{Question, Questions, Request, UiAnswer};
+use zk_core::service::{Questions, Request, Selection, UiAnswer};
 
 use super::ledger::{ReserveOutcome, Shortage};
-use super::quote::bytes_of;
+use super::quote::request_bytes;
 use super::{BudgetChain, Estimator, Quote, Reservation};
 use crate::run::RunState;
 use crate::turn::Turn;
 
-/// Time limit for a person to say what becomes of a budget.
+/// Time limit for a person to decide about a budget.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 impl RunState {
-    /// Reserves what `request` can cost, with a shorter answer if only that can be paid. When not even that can, a person
-    /// is asked; where nobody is, the run ends.
+    /// Reserves the highest cost of `request`, and lowers its output limit if only a shorter answer can be
+    /// paid. If even that does not fit, a person is asked; if none is present, the run ends.
     pub(crate) async fn reserve(
         &self,
         turn: &Turn,
@@ -27,7 +27,7 @@ impl RunState {
             return Ok(None);
         }
         check_price(&self.spending.budgets, &self.model)?;
-        let quote = Quote::new(&self.model, self.spending.estimator.most(bytes_of(request)));
+        let quote = Quote::new(&self.model, self.spending.estimator.max_input_tokens(request_bytes(request)));
         loop {
             match self.spending.budgets.reserve(&quote, request.max_tokens) {
                 ReserveOutcome::Granted { reservation, max_tokens, shortened_by } => {
@@ -50,7 +50,8 @@ impl RunState {
     }
 }
 
-/// Reserves what a side call can cost. Nobody is asked about one, and none waits for another.
+/// Reserves the highest cost of a side call. No person is asked about it, and it does not wait for other
+/// requests.
 pub(crate) fn reserve_side_call(
     budgets: &BudgetChain,
     request: &mut Request,
@@ -59,7 +60,7 @@ pub(crate) fn reserve_side_call(
         return Ok(None);
     }
     check_price(budgets, &request.model)?;
-    let quote = Quote::new(&request.model, Estimator::default().most(bytes_of(request)));
+    let quote = Quote::new(&request.model, Estimator::default().max_input_tokens(request_bytes(request)));
     match budgets.reserve(&quote, request.max_tokens) {
         ReserveOutcome::Granted { reservation, max_tokens, shortened_by: _ } => {
             request.max_tokens = max_tokens;
@@ -69,7 +70,7 @@ pub(crate) fn reserve_side_call(
     }
 }
 
-/// A budget in money means nothing where prices are not known.
+/// Fails for a model without known prices if a budget limits money.
 fn check_price(budgets: &BudgetChain, model: &Model) -> Result<(), AgentError> {
     if model.prices.is_some() || !budgets.limits_money() {
         return Ok(());
@@ -81,7 +82,7 @@ fn check_price(budgets: &BudgetChain, model: &Model) -> Result<(), AgentError> {
 }
 
 impl Shortage {
-    /// Settles what becomes of the budget, once for all agents that have met its end; fails if the run has to stop.
+    /// Settles an exhausted budget, once for all agents that share it; fails if the run has to stop.
     async fn settle(self, turn: &Turn) -> Result<(), AgentError> {
         let cx = &turn.cx;
         let _asking = match select(pin!(cx.stop_token().cancelled()), pin!(self.ledger.asking.lock())).await {
@@ -104,6 +105,9 @@ impl Shortage {
             | UiAnswer::Always
             | UiAnswer::WiderSession
             | UiAnswer::WiderAlways
+            | UiAnswer::MoreSession { .. }
+            | UiAnswer::MoreAlways { .. }
+            | UiAnswer::Contained
             | UiAnswer::No { .. }
             | UiAnswer::Text { .. }
             | UiAnswer::Absent => {
@@ -123,18 +127,18 @@ impl Shortage {
             return Ok(UiAnswer::Absent);
         };
         self.announce(turn, BudgetOutcome::Asked).await?;
-        let question = Question::Select {
-            text: format!(
+        let question = Selection::new(
+            format!(
                 "The budget is used up: {}. What now?",
                 self.budget.describe_shortage(self.spent, self.wanted)
             ),
-            options: vec![
+            vec![
                 format!("raise it to {}", self.ledger.raised(self.wanted)),
                 "go on without a limit".to_owned(),
                 "stop here".to_owned(),
             ],
-        };
-        Ok(questions.ask(question, cx, PATIENCE).await)
+        );
+        Ok(questions.ask(question.into(), cx, PATIENCE).await)
     }
 
     async fn announce(&self, turn: &Turn, outcome: BudgetOutcome) -> Result<(), AgentError> {

@@ -1,4 +1,4 @@
-//! The beginning of every request: the system prompt, and the guard of the prefix that providers cache.
+//! Beginning of each request: the system prompt, and the check of the prefix that providers cache.
 
 mod prefix_guard;
 mod sections;

@@ -1,5 +1,4 @@
-//! Compares each request with the one before it: what a provider has read and kept is the beginning that both have in
-//! common.
+//! Compares each request with the one before: the provider's prompt cache covers only their common prefix.
 
 mod parts;
 mod rewrites;
@@ -16,39 +15,39 @@ use parts::{Chains, Part};
 pub(crate) use rewrites::Rewrites;
 use stored::Stored;
 
-/// Request that was sent last, and what happened since that explains another beginning.
+/// The last request, and announced changes since then that explain a different prefix.
 #[derive(Debug, Default)]
 pub(crate) struct PrefixGuard {
     last: Last,
-    /// Something was left out of the conversation.
+    /// Whether the conversation was reduced or restored since.
     reduced: bool,
-    /// The tools changed, and that was announced.
+    /// Whether changed tools were announced since.
     tools_changed: bool,
     changes: SectionChanges,
-    /// Rewrites of the messages that are sent next.
+    /// Rewrites of the messages for the next request.
     rewrites: Rewrites,
 }
 
-/// The request that the next one is compared with.
+/// Request that the next one is compared with.
 #[derive(Debug, Default)]
 enum Last {
     #[default]
     None,
     Sent(Box<Sent>),
-    /// The request of another process.
+    /// Last request of an earlier process.
     Stored(Box<Stored>),
 }
 
-/// Most times that a section may be another one at the beginning of a run: files are edited now and then, a
-/// clock goes on.
-const RELOADS: u32 = 2;
+/// Most times that a section may differ at the start of a run without being reported as unexplained: files
+/// are edited now and then, and a date changes.
+const MAX_RELOADS: u32 = 2;
 
-/// Sections that were others at the beginning of runs.
+/// Statistics of prompt sections that differed at the start of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct SectionChanges {
-    /// The one at the beginning of the last runs, and of how many in a row.
+    /// The section that differed at the last starts of runs, and the number of runs in a row.
     in_a_row: Option<(String, u32)>,
-    /// Number of times that nothing of a section changed but digits, in the whole conversation.
+    /// Number of times that only digits of a section changed, by section, in the whole conversation.
     digits: BTreeMap<String, u32>,
 }
 
@@ -58,23 +57,23 @@ struct Sent {
     thinking: ThinkingRequest,
     system: Arc<str>,
     sections: Arc<[SectionSize]>,
-    /// Source of the handler that rewrote the system prompt.
+    /// Source of the handler that rewrote the system prompt, if any.
     system_by: Option<String>,
     tools: Arc<[Arc<ToolSpec>]>,
-    /// Source that registered each of the tools.
+    /// Sources that registered the tools, in the order of `tools`.
     tool_sources: Arc<[String]>,
     messages: Vec<Arc<Message>>,
-    /// Chains of the messages of a conversation that is stored.
+    /// Hash chains of the messages, for conversations that are stored.
     chains: Chains,
     rewrites: Rewrites,
 }
 
-/// Part that the next request does not begin with.
+/// Part of the request at which the common prefix ends.
 struct Broken {
     part: PrefixPart,
-    /// Bytes of what was sent from there on.
+    /// Bytes of the last request that come after the common prefix.
     lost: usize,
-    /// Nothing of a section changed but digits.
+    /// Whether only digits of a section changed.
     only_digits: bool,
 }
 
@@ -84,38 +83,38 @@ impl Broken {
     }
 }
 
-/// A request about to be sent.
+/// A request that is about to be sent.
 pub(crate) struct Next<'a> {
     pub(crate) turn: &'a TurnId,
     pub(crate) request: &'a Request,
     pub(crate) sections: &'a Arc<[SectionSize]>,
-    /// Source of the handler that rewrote the system prompt.
+    /// Source of the handler that rewrote the system prompt, if any.
     pub(crate) system_by: Option<String>,
-    /// Source that registered each of the tools.
+    /// Sources that registered the tools, in the order of the request.
     pub(crate) tool_sources: Arc<[String]>,
-    /// Whether it is the first of its run.
+    /// Whether this is the first request of its run.
     pub(crate) is_first: bool,
-    /// Whether its provider reads the messages anew when other thinking is asked for.
+    /// Whether a changed thinking request invalidates the provider's cache of the messages.
     pub(crate) thinking_counts: bool,
 }
 
 impl PrefixGuard {
-    /// The conversation is sent shorter from now on, or longer again.
+    /// Records that the conversation was reduced or restored.
     pub(crate) fn note_reduction(&mut self) {
         self.reduced = true;
     }
 
-    /// The tools are others from now on, and that was announced.
+    /// Records that changed tools were announced.
     pub(crate) fn note_tools(&mut self) {
         self.tools_changed = true;
     }
 
-    /// Notes what handlers made of the messages that are sent next.
+    /// Records the handlers' rewrites of the messages for the next request.
     pub(crate) fn note_rewrites(&mut self, rewrites: Rewrites) {
         self.rewrites = rewrites;
     }
 
-    /// Another conversation begins, whose stored entries are these.
+    /// Starts over for another conversation with these stored entries.
     pub(crate) fn restore(&mut self, entries: &[Entry]) {
         *self = Self::default();
         if let Some((stored, changes, reduced)) = Stored::of(entries) {
@@ -124,8 +123,8 @@ impl PrefixGuard {
         }
     }
 
-    /// Returns the entry that the first request of another process is to be compared with; nothing before one
-    /// was sent.
+    /// Returns the entry to store, for the first request of the next process to be compared with; `None` if
+    /// no request was sent.
     pub(crate) fn entry(&self) -> Option<NewEntry> {
         match &self.last {
             Last::Sent(sent) => Stored::from(&**sent).entry(&self.changes),
@@ -133,7 +132,8 @@ impl PrefixGuard {
         }
     }
 
-    /// Takes note of a request. Gives what breaks the beginning that it should share with the one before.
+    /// Records a request, and returns the break of the prefix that it should share with the request before,
+    /// if any.
     pub(crate) fn note(&mut self, next: Next<'_>) -> Option<PrefixBreak> {
         let Next { turn, request, sections, system_by, tool_sources, is_first, thinking_counts } = next;
         let mut sent = Sent {
@@ -156,7 +156,7 @@ impl PrefixGuard {
                 Last::Sent(before) => (std::mem::take(&mut before.chains), before.count_shared(&sent)),
                 Last::None | Last::Stored(_) => (Chains::default(), 0),
             };
-            sent.chains = chains.go_on(same, &sent.messages);
+            sent.chains = chains.extend_to(same, &sent.messages);
         }
         let found = match &before {
             Last::None => None,
@@ -178,13 +178,13 @@ impl PrefixGuard {
             PrefixPart::Tools { .. } if tools_changed => PrefixCause::ToolsChanged,
             PrefixPart::Tools { .. } if is_other_process => PrefixCause::Reloaded,
             PrefixPart::Messages { .. } if reduced => PrefixCause::Reduction,
-            // The text of a section is fixed for a run.
+            // Sections are fixed within a run, so only the first request of a run may have changed ones.
             PrefixPart::Section { .. } if is_first && !goes_on_changing => PrefixCause::Reloaded,
             PrefixPart::Tools { .. } | PrefixPart::Section { .. } | PrefixPart::Messages { .. } => {
                 PrefixCause::Unexplained
             }
         };
-        // A token is about four bytes.
+        // Estimated at four bytes per token.
         let lost_tokens = (lost / 4) as u64;
         let rates = request.model.prices.as_ref().map(|prices| prices.rates);
         let cost = rates.map(|rates| (rates.input - rates.cache_read).max(0.0) * lost_tokens as f64 / 1e6);
@@ -193,8 +193,8 @@ impl PrefixGuard {
 }
 
 impl SectionChanges {
-    /// Takes note of what a run began with that the one before had not. Gives whether that is a section which is another
-    /// one each time, or whose digits go on.
+    /// Records the difference found at the start of a run. Returns whether it is a section that changes each
+    /// time, such as a clock.
     fn note(&mut self, found: Option<&Broken>) -> bool {
         let Some(Broken { part: PrefixPart::Section { id, .. }, only_digits, .. }) = found else {
             self.in_a_row = None;
@@ -202,79 +202,82 @@ impl SectionChanges {
         };
         let before = self.in_a_row.take().filter(|(before, _)| before == id).map_or(0, |(_, times)| times);
         self.in_a_row = Some((id.clone(), before + 1));
-        // A clock that shows no seconds stays the same for several runs.
+        // A clock without seconds may show the same time for several runs.
         let digits = self.digits.entry(id.clone()).or_default();
         *digits += u32::from(*only_digits);
-        before + 1 > RELOADS || (*only_digits && *digits > RELOADS)
+        before + 1 > MAX_RELOADS || (*only_digits && *digits > MAX_RELOADS)
     }
 }
 
 impl Sent {
     fn tool_parts(&self) -> Vec<Part> {
-        parts::of_tools(&self.tools, &self.tool_sources)
+        parts::tool_parts(&self.tools, &self.tool_sources)
     }
 
     fn system_parts(&self) -> Vec<Part> {
-        parts::of_system(&self.system, &self.sections, self.system_by.as_deref())
+        parts::system_parts(&self.system, &self.sections, self.system_by.as_deref())
     }
 
-    /// Number of messages at the beginning that are the same in `next`.
+    /// Returns the number of leading messages that `next` shares.
     fn count_shared(&self, next: &Self) -> usize {
         let is_same = |(one, other): &(&Arc<Message>, &Arc<Message>)| Arc::ptr_eq(one, other) || one == other;
         self.messages.iter().zip(&next.messages).take_while(is_same).count()
     }
 
-    /// The first part that is not in `next` as it is here. Providers put tools before the system prompt, and that before the
-    /// messages.
+    /// Returns the first part that differs from `next`. Providers cache the tools first, then the system
+    /// prompt, then the messages.
     fn difference(&self, next: &Self, thinking_counts: bool) -> Option<Broken> {
-        // Counted only where something is lost.
+        // Computed only if the prefix differs.
         let messages = || context_size(&self.messages);
         if self.model != next.model {
             let all = messages() + self.system.len() + size(&self.tool_parts());
-            return Some(Broken::new(of_model(&next.model), all));
+            return Some(Broken::new(model_part(&next.model), all));
         }
         if !Arc::ptr_eq(&self.tools, &next.tools) && self.tools != next.tools {
             let (before, after) = (self.tool_parts(), next.tool_parts());
-            if let Some(broken) = of_tools(&before, &after, self.system.len() + messages()) {
+            if let Some(broken) = tools_break(&before, &after, self.system.len() + messages()) {
                 return Some(broken);
             }
         }
         if self.system != next.system
-            && let Some(broken) = of_sections(&self.system_parts(), &next.system_parts(), messages())
+            && let Some(broken) = sections_break(&self.system_parts(), &next.system_parts(), messages())
         {
             return Some(broken);
         }
         if thinking_counts && self.thinking != next.thinking {
-            return Some(Broken::new(of_thinking(&next.thinking), messages()));
+            return Some(Broken::new(thinking_part(&next.thinking), messages()));
         }
-        let same =
-            self.messages.iter().zip(&next.messages).take_while(|(one, other)| continues(one, other)).count();
+        let same = self
+            .messages
+            .iter()
+            .zip(&next.messages)
+            .take_while(|(one, other)| begins_with(one, other))
+            .count();
         let gone = self.messages.get(same..).filter(|gone| !gone.is_empty())?;
         let source = next.rewrites.changed_since(&self.rewrites);
         Some(Broken::new(PrefixPart::Messages { first: same, source }, context_size(gone)))
     }
 }
 
-fn of_model(next: &ModelRef) -> PrefixPart {
+fn model_part(next: &ModelRef) -> PrefixPart {
     PrefixPart::Section { id: "model".into(), source: next.to_string() }
 }
 
-fn of_thinking(next: &ThinkingRequest) -> PrefixPart {
+fn thinking_part(next: &ThinkingRequest) -> PrefixPart {
     PrefixPart::Thinking { level: next.level }
 }
 
-/// Finds what breaks the tools, with `behind` bytes of the request behind them.
-fn of_tools(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
+/// Finds the first changed tool; `behind` is the size of the request after the tools in bytes.
+fn tools_break(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
     let found = parts::difference(before, after)?;
-    // Tools behind those that were there push everything else away from the beginning.
+    // Appended tools keep the cache of the earlier tools.
     let lost = behind + if found.is_behind { 0 } else { size(before) };
     let source = Some(found.part.source.clone()).filter(|source| !source.is_empty());
     Some(Broken::new(PrefixPart::Tools { first: found.part.name.clone(), source }, lost))
 }
 
-/// Finds the first section that breaks the cached prefix; `behind` is the size of the request after the
-/// sections.
-fn of_sections(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
+/// Finds the first changed section; `behind` is the size of the request after the sections in bytes.
+fn sections_break(before: &[Part], after: &[Part], behind: usize) -> Option<Broken> {
     let found = parts::difference(before, after)?;
     let (id, source) = (found.part.name.clone(), found.part.source.clone());
     Some(Broken {
@@ -288,8 +291,8 @@ fn size(parts: &[Part]) -> usize {
     parts.iter().map(|part| part.bytes).sum()
 }
 
-/// Whether `next` begins with what of `message` stays: what stood behind it for one request alone does not.
-fn continues(message: &Arc<Message>, next: &Arc<Message>) -> bool {
+/// Whether `next` begins with the blocks of `message`, apart from dynamic context, which is sent once only.
+fn begins_with(message: &Arc<Message>, next: &Arc<Message>) -> bool {
     if Arc::ptr_eq(message, next) || message == next {
         return true;
     }

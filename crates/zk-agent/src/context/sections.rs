@@ -8,20 +8,20 @@ use zk_core::kernel::{BoxError, Cx, Item};
 use zk_core::model::AgentError;
 use zk_core::service::{PromptSection, Redactor};
 
-/// Time limit of a section.
-const LIMIT: Duration = Duration::from_secs(5);
+/// Time limit for the text of a section.
+const SECTION_TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// The section that says who the agent is. A sub-agent with a definition of its own gets that in its place, and in the place
-/// of [`GUIDE_SECTION`].
+/// Id of the section that tells the model its role. The definition of a sub-agent replaces it together with
+/// [`GUIDE_SECTION`].
 pub const IDENTITY_SECTION: &str = "identity";
 
-/// The section that says how to work.
+/// Id of the section with general working instructions.
 pub const GUIDE_SECTION: &str = "guide";
 
-/// One section of a system prompt.
+/// One section of a system prompt with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SectionText {
-    /// The section; `system` is the agent's own prompt.
+    /// Id of the section; `system` is the agent's own prompt.
     pub id: String,
     /// Source that registered the section.
     pub source: String,
@@ -29,11 +29,12 @@ pub struct SectionText {
     pub text: String,
 }
 
-/// The sections of the system prompt of a run in the context `cx`, whose own prompt is `own`: that as it
-/// is, then the others by order and id, redacted where the bus has a [`Redactor`]. A section that fails is left out and announced as [`PartLeftOut`].
+/// Returns the sections of a run's system prompt: `own`, the agent's own prompt, first and unchanged, then
+/// the others by order and id, redacted if the bus has a [`Redactor`]. A section that fails is left out and
+/// announced as [`PartLeftOut`].
 ///
 /// # Errors
-/// [`AgentError`] when a handler of that fails.
+/// [`AgentError`] when a handler of that event fails.
 pub async fn section_texts(cx: &Cx, own: &str) -> Result<Vec<SectionText>, AgentError> {
     let mut sections: Vec<_> =
         cx.items::<dyn PromptSection>().into_iter().map(|item| (item.value.order(), item)).collect();
@@ -51,7 +52,7 @@ pub async fn section_texts(cx: &Cx, own: &str) -> Result<Vec<SectionText>, Agent
         match text {
             Ok(text) if text.trim().is_empty() => {}
             Ok(text) => {
-                // Instructions and other files are as much as the result of a tool.
+                // Sections contain instructions from files, which are redacted like tool results.
                 let text = match &redactor {
                     Some(redactor) => redactor.redact(&text).into_owned(),
                     None => text,
@@ -67,7 +68,7 @@ pub async fn section_texts(cx: &Cx, own: &str) -> Result<Vec<SectionText>, Agent
     Ok(found)
 }
 
-/// The system prompt of a run, and the sizes of its sections: an empty line stands between two.
+/// Returns the system prompt of a run with an empty line between sections, and the sizes of the sections.
 pub(crate) async fn system_prompt(cx: &Cx, own: &str) -> Result<(String, Vec<SectionSize>), AgentError> {
     let found = section_texts(cx, own).await?;
     let prompt = found.iter().map(|section| &*section.text).collect::<Vec<_>>().join("\n\n");
@@ -84,11 +85,11 @@ pub(crate) async fn system_prompt(cx: &Cx, own: &str) -> Result<(String, Vec<Sec
 }
 
 async fn text(section: &Item<dyn PromptSection>, cx: &Cx) -> Result<String, BoxError> {
-    // The call itself is made inside, so that nothing a section does can unwind further.
+    // The section is called inside of the guarded future, so that its panic unwinds no further.
     let asked = AssertUnwindSafe(async { section.value.text(cx).await }).catch_unwind();
-    match tokio::time::timeout(LIMIT, asked).await {
+    match tokio::time::timeout(SECTION_TIME_LIMIT, asked).await {
         Ok(Ok(text)) => text,
         Ok(Err(_)) => Err("it panicked".into()),
-        Err(_) => Err(format!("it took longer than {} s", LIMIT.as_secs()).into()),
+        Err(_) => Err(format!("it took longer than {} s", SECTION_TIME_LIMIT.as_secs()).into()),
     }
 }

@@ -9,11 +9,11 @@ use crate::lock::lock;
 use crate::run::RunShared;
 use crate::{OnExceed, ToolBudget, Verdict};
 
-/// Refuses calls over their tool's budget, or asks the model to come to an end.
+/// Refuses calls over their tool's budget, or asks the model to finish.
 pub(super) struct Budgets {
     budgets: BTreeMap<String, ToolBudget>,
     run: Arc<RunShared>,
-    /// Tools the model was already asked about in this run.
+    /// Tools for which the model was already asked to finish in this run.
     steered: Mutex<BTreeSet<String>>,
 }
 
@@ -29,7 +29,7 @@ impl Handler<ToolGate> for Budgets {
         let Some(budget) = self.budgets.get(tool).filter(|_| !gate.is_decided() && self.run.owns(cx)) else {
             return Ok(None);
         };
-        // The live count, not the event's snapshot: calls of this batch that were let through are in it.
+        // The live count instead of the event's, so that approved calls of this batch are included.
         let count = self.run.counts().get(tool).copied().unwrap_or(0);
         if count < budget.max {
             return Ok(None);

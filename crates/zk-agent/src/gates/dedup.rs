@@ -10,12 +10,12 @@ use crate::lock::lock;
 use crate::run::RunShared;
 use crate::{Behavior, DedupKey};
 
-/// The last successful call of each tool that may be replayed, for as long as the agent lives.
+/// Last successful call of each deduplicated tool, for the agent's lifetime.
 #[derive(Default)]
 pub(crate) struct DedupMemory(Mutex<HashMap<String, (String, ToolOutput)>>);
 
 impl DedupMemory {
-    /// Remembers the result of a call under the key [`call_key`] made of its arguments.
+    /// Caches the result of a call under a key of [`call_key`].
     pub(crate) fn record(&self, tool: &str, key: String, output: &ToolOutput) {
         lock(&self.0).insert(tool.to_owned(), (key, output.clone()));
     }
@@ -29,7 +29,7 @@ impl DedupMemory {
     }
 }
 
-/// The key of a call, made of the arguments its gate saw: what a repeated call is compared with.
+/// Computes the cache key of a call from the arguments that its gates saw.
 pub(crate) fn call_key(behavior: &Behavior, tool: &str, args: &Value) -> Option<String> {
     behavior.dedup_tools.get(tool).and_then(|key| usable_key(key, args))
 }
@@ -38,7 +38,7 @@ fn usable_key(key: &DedupKey, args: &Value) -> Option<String> {
     key(args).filter(|key| !key.is_empty())
 }
 
-/// Gives a call that repeats the last one of its tool the same result.
+/// Gives a call that repeats the last call of its tool the cached result.
 pub(super) struct Dedup {
     keys: BTreeMap<String, DedupKey>,
     memory: Arc<DedupMemory>,

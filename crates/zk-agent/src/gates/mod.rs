@@ -1,6 +1,6 @@
 //! The harness's own gates. They run after the consumers' in this order: allowed tools, budgets, repeated
-//! calls, calls that nobody decides on, lazy tools; each does nothing once a call is decided, nor to the calls
-//! of other runs on the same bus.
+//! calls, unguarded calls, lazy tools. Each ignores calls that are decided already, and calls of other runs
+//! on the same bus.
 
 mod budget;
 mod dedup;
@@ -22,7 +22,7 @@ use crate::turn::OUTPUT_TOOL;
 pub(crate) use dedup::{DedupMemory, call_key};
 
 pub(crate) fn install(scope: &Scope, behavior: &Behavior, run: &Arc<RunShared>, agent: &Arc<AgentInner>) {
-    // A sub-agent has gates of its own, for its own run.
+    // Own reach, because a sub-agent has gates for its own runs.
     let at = HookOptions { stage: Stage::Framework, reach: Some(Reach::Own), ..HookOptions::default() };
     if let Some(names) = &behavior.allowed_tools {
         let gate = Arc::new(AllowedTools::new(names, run.clone()));
@@ -44,10 +44,10 @@ pub(crate) fn install(scope: &Scope, behavior: &Behavior, run: &Arc<RunShared>, 
     scope.handle_at::<ToolGate, _>(at, Arc::new(lazy));
 }
 
-/// The tool that plugins with lazy tools register, so that the model finds them.
-const SEARCH: &str = "tool_search";
+/// Name of the tool that plugins with lazy tools register, with which the model finds them.
+const SEARCH_TOOL: &str = "tool_search";
 
-/// Refuses lazy tools that the run did not ask for.
+/// Refuses calls of lazy tools that the run has not unlocked.
 struct LazyTools {
     run: Arc<RunShared>,
     agent: Weak<AgentInner>,
@@ -60,8 +60,9 @@ impl Handler<ToolGate> for LazyTools {
         if !is_locked || gate.is_decided() || !self.run.owns(cx) {
             return Ok(None);
         }
-        let search = self.agent.upgrade().filter(|_| cx.item::<dyn Tool>(SEARCH).is_some());
-        let with = search.map_or(String::new(), |agent| format!(" with `{}`", agent.aliases.wire(SEARCH)));
+        let search = self.agent.upgrade().filter(|_| cx.item::<dyn Tool>(SEARCH_TOOL).is_some());
+        let with =
+            search.map_or(String::new(), |agent| format!(" with `{}`", agent.aliases.wire(SEARCH_TOOL)));
         Ok(Some(Ruling::refuse(format!(
             "`{}` is not among the tools of this request; search for it first{with}, then call it with the \
              arguments it asks for",
@@ -70,7 +71,8 @@ impl Handler<ToolGate> for LazyTools {
     }
 }
 
-/// Refuses calls that do more than their tool told of no arguments, where nobody decides on them.
+/// Refuses calls with more effects than their tool declares for empty arguments, if no permission gate
+/// decides about them.
 struct Unguarded {
     run: Arc<RunShared>,
 }
@@ -89,7 +91,7 @@ impl Handler<ToolGate> for Unguarded {
     }
 }
 
-/// Refuses every tool that is not on the list.
+/// Refuses calls of all tools that are not on the list.
 struct AllowedTools {
     names: BTreeSet<String>,
     run: Arc<RunShared>,

@@ -1,4 +1,4 @@
-//! One limit for all requests that go the same way.
+//! Rate limits shared by all requests that use the same quota.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use zk_core::service::Provider;
 
-/// The limits of a process, one for each endpoint and key: whoever gets a clone of it shares them.
+/// Shared rate limits of a process, one for each endpoint and key; clones share them.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct RateLimits(Arc<Mutex<Known>>);
 #[derive(Default)]
 struct Known {
     shared: HashMap<String, Arc<Limit>>,
-    /// Limits of providers that do not say whose quota they use.
+    /// Limits of providers without a quota key.
     own: Vec<Weak<Limit>>,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Debug for RateLimits {
 }
 
 impl RateLimits {
-    /// The limit of `provider`, which is its own if it does not say whose quota it uses.
+    /// Returns the limit of `provider`; a provider without a quota key has one of its own.
     pub(super) fn of(&self, provider: &dyn Provider) -> Arc<Limit> {
         let mut known = self.known();
         match provider.quota_key() {
@@ -55,8 +55,8 @@ impl RateLimits {
         }
     }
 
-    /// Ends the waits of all requests that wait to be sent again, for a person who does not want to wait: of each
-    /// endpoint and key one is sent now, and the others once that one is answered. Gives whether any waited.
+    /// Skips all waits for retries, for a person who does not want to wait: one request per endpoint and key
+    /// is sent now, and the others after its answer. Returns whether any request was waiting.
     pub fn skip_waits(&self) -> bool {
         let all: Vec<Arc<Limit>> = {
             let known = self.known();
@@ -70,7 +70,8 @@ impl RateLimits {
     }
 }
 
-/// Closed by a rate-limit error until its wait is over; then one request tries while the others still wait.
+/// Rate limit of one quota. An error closes it for a wait; then one request probes while the others still
+/// wait.
 #[derive(Default)]
 pub(super) struct Limit {
     state: Mutex<State>,
@@ -81,46 +82,47 @@ pub(super) struct Limit {
 struct State {
     closed_until: Option<Instant>,
     probing: bool,
-    /// Number of requests that wait and were told so.
+    /// Number of requests whose callers were told that they wait.
     waiting: usize,
-    /// Number of times that the waits were skipped.
+    /// Number of times that waits were skipped.
     skips: u64,
-    /// Whether anything there ever answered.
+    /// Whether the endpoint has ever answered.
     was_reached: bool,
 }
 
-/// A wait that is shorter needs no word.
-const WORTH_TELLING: Duration = Duration::from_secs(1);
+/// Shortest wait that is announced to the caller.
+const MIN_ANNOUNCED_WAIT: Duration = Duration::from_secs(1);
 
-/// Answer of the limit to a request.
+/// Answer of the limit to a request that wants to be sent.
 pub(super) enum Entry {
-    /// Now; the probe is there if it tries first.
+    /// The request may be sent; with a probe if it is the first after a wait.
     Go(Option<Probe>),
-    /// The request waits until this instant, which the caller does not know yet.
+    /// The request has to wait until this instant, which the caller has not been told yet.
     Held(Instant),
 }
 
-/// The request that tries first.
+/// Guard of the one request that probes whether the limit is over.
 pub(super) struct Probe {
     limit: Arc<Limit>,
 }
 
-/// A request that waits and was told so.
+/// Guard of a request whose caller was told that it waits.
 pub(super) struct Waiting {
     limit: Arc<Limit>,
-    /// Number of times that waits had been skipped when it began.
+    /// Value of the limit's `skips` when the wait began.
     skips: u64,
 }
 
 impl Limit {
-    /// A wait begins.
+    /// Registers a request that begins to wait.
     pub(super) fn begin_wait(self: &Arc<Self>) -> Waiting {
         let mut state = self.state();
         state.waiting += 1;
         Waiting { skips: state.skips, limit: self.clone() }
     }
 
-    /// Ends all waits: one request may be sent, the others when that one has passed. Gives whether any waited.
+    /// Skips all waits: one request may be sent, the others after it has passed. Returns whether any was
+    /// waiting.
     pub(super) fn skip(&self) -> bool {
         let mut state = self.state();
         if state.waiting == 0 {
@@ -133,10 +135,11 @@ impl Limit {
         true
     }
 
-    /// Waits until a request may be sent, or has to wait longer than until `known`.
+    /// Waits until a request may be sent; returns early if it has to wait longer than until `known`, which
+    /// the caller was told.
     pub(super) async fn enter(self: &Arc<Self>, known: Option<Instant>) -> Entry {
         loop {
-            // Registered before the look, so that no change is missed between the two.
+            // Registered before the check, so that no change in between is missed.
             let changed = self.changed.notified();
             let closed_until = {
                 let mut state = self.state();
@@ -146,7 +149,7 @@ impl Limit {
                     state.probing = true;
                     return Entry::Go(Some(Probe { limit: self.clone() }));
                 }
-                if until.saturating_duration_since(known.unwrap_or(now).max(now)) >= WORTH_TELLING {
+                if until.saturating_duration_since(known.unwrap_or(now).max(now)) >= MIN_ANNOUNCED_WAIT {
                     return Entry::Held(until);
                 }
                 (!state.probing).then_some(until)
@@ -161,7 +164,7 @@ impl Limit {
         }
     }
 
-    /// Something answered, be it with an error.
+    /// Records that the endpoint answered, if only with an error.
     pub(super) fn note_reached(&self) {
         self.state().was_reached = true;
     }
@@ -170,7 +173,7 @@ impl Limit {
         self.state().was_reached
     }
 
-    /// Nothing is sent before `until`.
+    /// Closes the limit until `until`.
     pub(super) fn hold_until(&self, until: Instant) {
         let mut state = self.state();
         state.closed_until = state.closed_until.max(Some(until));
@@ -206,7 +209,7 @@ impl Drop for Waiting {
 }
 
 impl Probe {
-    /// Opens the limit for everybody, since the probe got an answer.
+    /// Opens the limit for all requests, because the probe was answered.
     pub(super) fn passed(self) {
         self.limit.state().closed_until = None;
     }

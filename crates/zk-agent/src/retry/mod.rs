@@ -1,4 +1,4 @@
-//! Sending a failed request again: a decorator, so any provider can have it and none has to know.
+//! Retries of failed requests, as a decorator for any provider.
 
 mod limit;
 mod policy;
@@ -21,12 +21,12 @@ use limit::{Entry, Limit, Probe, Waiting};
 pub use limit::RateLimits;
 pub use policy::RetryPolicy;
 
-/// A provider whose failed requests are sent again. Where a part of an answer was handed out before, the notice says
-/// so ([`RetryNotice::discards`]): the answer begins anew.
+/// A provider that retries failed requests of another. If a part of an answer was already streamed, the
+/// notice says that it must be discarded ([`RetryNotice::discards`]), because the answer begins anew.
 ///
-/// An agent puts one around every provider that has none; by hand it is for another policy or for shared limits.
-/// Everybody who shares one `Retrying` shares its limit: after a rate-limit error all requests wait, and one
-/// of them tries first. [`RateLimits`] share it between several.
+/// An agent wraps its provider in one unless it retries already; create one by hand for another policy or for
+/// shared limits. All users of one `Retrying` share its limit: after a rate-limit error all requests wait,
+/// and one of them probes first. [`RateLimits`] share a limit between several `Retrying`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -56,20 +56,20 @@ impl fmt::Debug for Retrying {
 }
 
 impl Retrying {
-    /// `inner` under `policy`, with a limit of its own.
+    /// Wraps `inner` with `policy` and a limit of its own.
     #[must_use]
     pub fn new(inner: Arc<dyn Provider>, policy: RetryPolicy) -> Self {
         Self { inner, policy, limit: Arc::default() }
     }
 
-    /// `inner` under `policy`, with the limit that all providers of its endpoint and key have in `limits`.
+    /// Wraps `inner` with `policy` and the limit that `limits` has for its endpoint and key.
     #[must_use]
     pub fn sharing(limits: &RateLimits, inner: Arc<dyn Provider>, policy: RetryPolicy) -> Self {
         let limit = limits.of(&*inner);
         Self { inner, policy, limit }
     }
 
-    /// `inner` as it is if it sends failed requests again by itself or `policy` has no retries, else inside one of these.
+    /// Wraps `inner` with `policy`; returns it unwrapped if it retries by itself or `policy` has no retries.
     #[must_use]
     pub fn unless_retrying(
         limits: &RateLimits,
@@ -82,7 +82,7 @@ impl Retrying {
         Arc::new(Self::sharing(limits, inner, policy.clone()))
     }
 
-    /// Skips waits as [`RateLimits::skip_waits`] does, for the requests that share this one's limit.
+    /// Skips waits like [`RateLimits::skip_waits`], for the requests that share this provider's limit.
     pub fn skip_waits(&self) -> bool {
         self.limit.skip()
     }
@@ -129,20 +129,20 @@ impl Provider for Retrying {
     }
 }
 
-/// The attempts at one request.
+/// State of one request over its attempts.
 struct Attempts {
     provider: Retrying,
     request: Request,
     cx: Cx,
     began: Instant,
-    /// The one that runs, from 1.
+    /// Number of the current attempt, from 1.
     attempt: u32,
     step: Step,
-    /// Wait of the request for the limit of all, if the caller was told of one.
+    /// Wait for the shared limit, if the caller was told about it.
     held: Option<Waiting>,
-    /// Until when the caller knows that it waits.
+    /// End of the wait that the caller was told.
     told: Option<Instant>,
-    /// Whether the caller has something of the answer that arrives.
+    /// Whether a part of the current answer was passed to the caller.
     delivered: bool,
     /// Number of answers that broke off.
     broken: u32,
@@ -199,7 +199,8 @@ impl Attempts {
                     }
                     Some(Err(error)) => match self.judge(error) {
                         Ok((notice, until)) => {
-                            // Dropping the failed attempt first lets another request try while this one waits.
+                            // Replacing the step drops the failed attempt, so that another request can probe
+                            // while this one waits.
                             self.step = Step::Wait { until, wait: self.provider.limit.begin_wait() };
                             return Some(Ok(self.announce(notice, until).await));
                         }
@@ -217,7 +218,7 @@ impl Attempts {
         }
     }
 
-    /// Whether a failed attempt is followed by another, and when.
+    /// Decides whether a failed attempt is retried, and when.
     fn judge(&mut self, mut error: ProviderError) -> Result<(RetryNotice, Instant), ProviderError> {
         if self.attempt > 1 {
             error.attempts = self.attempt;
@@ -255,13 +256,13 @@ impl Attempts {
         Ok((RetryNotice { discards, ..notice }, until))
     }
 
-    /// Whether `error` ended an answer that had begun, and not for its bytes alone.
+    /// Whether `error` ended an answer that had begun.
     fn is_broken(&self, error: &ProviderError) -> bool {
         let is_cut = matches!(error.kind, ErrorKind::Transport | ErrorKind::Malformed);
         self.delivered || (is_cut && matches!(error.phase, Phase::FirstEvent | Phase::Stream))
     }
 
-    /// Retries of a request that fails with `error`.
+    /// Returns the number of retries for a request that failed with `error`.
     fn retries(&self, error: &ProviderError) -> u32 {
         let Retrying { policy, limit, .. } = &self.provider;
         let may_be_misnamed = error.phase == Phase::Connect && !limit.was_reached();
@@ -275,7 +276,7 @@ impl Attempts {
         }
     }
 
-    /// Returns a notice that the limit of all holds this request, whatever became of its own attempts.
+    /// Creates the notice that the shared limit holds this request back.
     fn held_back(&self, until: Instant) -> RetryNotice {
         let message = "another request met the rate limit that this one shares";
         let (wait, retries) = (until.saturating_duration_since(Instant::now()), self.provider.policy.retries);
@@ -290,7 +291,7 @@ impl Attempts {
     async fn announce(&mut self, retry: RetryNotice, until: Instant) -> StreamEvent {
         self.told = Some(until);
         let model = self.request.model.reference();
-        // A listener that fails does not stop the next attempt, and a stopped run is seen by the wait.
+        // A failing observer does not prevent the retry, and the wait notices a stopped run.
         let _ = self.cx.emit_with(|| ProviderRetry { model, retry: retry.clone() }).await;
         StreamEvent::Retry(retry)
     }
@@ -303,7 +304,8 @@ impl Attempts {
     }
 }
 
-/// Whether an event is part of an answer. That a response began, and its token count, can be taken back.
+/// Whether an event is part of an answer. The start of a response and its token count are not, since a retry
+/// replaces them.
 fn is_answer(event: &StreamEvent) -> bool {
     match event {
         StreamEvent::Start { .. }

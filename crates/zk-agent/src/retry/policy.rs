@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// Number and timing of the retries of a failed request.
+/// Number and timing of retries of a failed request.
 ///
 /// ```
 /// use std::time::Duration;
@@ -11,19 +11,21 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Retries of a failed request: 9, so that ten attempts outlast an overload of a minute or two.
+    /// Number of retries of a failed request: 9, so that ten attempts outlast an overload of a minute or two.
     pub retries: u32,
-    /// Retries of a failed connection to an endpoint that has not answered yet, as with a wrong address: 3.
+    /// Number of retries after a failure to connect to an endpoint that has never answered, which may have a
+    /// wrong address: 3.
     pub unreached_retries: u32,
-    /// Retries of a request whose stream broke off, even after its first delta: 5 a turn.
+    /// Number of retries after a stream that broke off, even after its first delta: 5 per turn.
     pub resends: u32,
-    /// The longest wait before the first retry, doubled for each one after it: 1 s.
+    /// Longest wait before the first retry, doubled for each further one: 1 s.
     pub base: Duration,
-    /// Longest wait to which `base` grows: 30 s.
+    /// Upper limit of the doubled wait: 30 s.
     pub cap: Duration,
-    /// The shortest wait: 500 ms.
+    /// Lower limit of every wait: 500 ms.
     pub floor: Duration,
-    /// The longest wait a provider may ask for: 60 s. A longer one ends the request with that reason.
+    /// Longest wait that a provider may ask for: 60 s. A longer one ends the request with an error that says
+    /// so.
     pub longest_wait: Duration,
 }
 
@@ -42,14 +44,14 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// No request is sent again.
+    /// Returns a policy without retries.
     #[must_use]
     pub fn never() -> Self {
         Self { retries: 0, ..Self::default() }
     }
 
-    /// The wait after the failed attempt `attempt` (from 1): what the provider asks for, else the doubled wait or, by
-    /// `random` (from 0 to 1), as little as half of it.
+    /// Returns the wait after the failed attempt `attempt` (from 1): as long as the provider asks for, or
+    /// else the doubled wait shortened by up to half by `random` (from 0 to 1).
     pub(super) fn delay(&self, attempt: u32, asked: Option<Duration>, random: f64) -> Duration {
         if let Some(asked) = asked {
             return asked.max(self.floor);

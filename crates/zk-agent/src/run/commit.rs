@@ -4,15 +4,15 @@ use zk_core::events::{MessagesCause, SessionMessages, ToolResultsAfter};
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Message, MessageId};
 
-/// Something that happened and belongs into the history and into the store.
+/// Messages that belong in the history and in the store.
 pub(crate) enum Commit {
-    /// An assistant message and the results of its calls, as one unit.
+    /// An assistant message and the results of its calls, stored as one unit.
     Pair(ToolResultsAfter),
     /// Any other messages.
     Turns(SessionMessages),
 }
 
-/// Gives messages ids that have none: those that plugins and embedders made.
+/// Assigns ids to messages without one, which plugins and embedders created.
 pub(crate) fn identified(mut messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
     for message in messages.iter_mut().filter(|message| message.id.is_none()) {
         Arc::make_mut(message).id = Some(MessageId::fresh());
@@ -21,7 +21,7 @@ pub(crate) fn identified(mut messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
 }
 
 impl Commit {
-    /// A message put in from outside a run.
+    /// Creates the commit of a message added outside of a run.
     pub(crate) fn injected(message: Arc<Message>) -> Self {
         Self::Turns(SessionMessages {
             run_id: "".into(),
@@ -31,10 +31,10 @@ impl Commit {
         })
     }
 
-    /// Returns the commit with ids for all its messages.
+    /// Assigns ids to all its messages.
     pub(crate) fn identified(self) -> Self {
         match self {
-            // The agent made both, with ids.
+            // The agent created both messages with ids.
             Self::Pair(pair) => Self::Pair(pair),
             Self::Turns(turns) => {
                 Self::Turns(SessionMessages { messages: identified(turns.messages), ..turns })

@@ -26,10 +26,10 @@ use crate::turn::Attempts;
 use crate::turn::output_limit;
 use crate::turn::{Draft, unfinished};
 
-/// Longest answer to a side call that names no limit, in tokens.
+/// Default output limit of a side call in tokens.
 const SIDE_CALL_TOKENS: u32 = 1_024;
 
-/// The run, as its handlers and tools find it in their context.
+/// Services of a run for its handlers and tools.
 pub(crate) struct Control {
     agent: Arc<AgentInner>,
     shared: Arc<RunShared>,
@@ -50,7 +50,7 @@ impl Control {
         Arc::new_cyclic(|me| Self { agent, shared, model, tools, budgets, me: me.clone() })
     }
 
-    /// The context of its run, with the services of the run.
+    /// Returns the context of the run with the services of the run.
     pub(crate) fn run_cx(self: Arc<Self>, context: ContextId) -> Cx {
         let cx = self.agent.bus.cx().for_run(self.shared.id.shared(), self.shared.stop.clone());
         cx.with_service::<dyn RunControl>(self.clone())
@@ -58,7 +58,7 @@ impl Control {
             .with_service(Arc::new(context))
     }
 
-    /// The context of a side call: stopped with the run, or alone by the token it is given.
+    /// Returns the context of a side call, with a child of the run's stop token.
     fn cx(&self, turn: &TurnId) -> Cx {
         let stop = self.shared.stop.child_token();
         let cx = self.agent.bus.cx().for_run(self.shared.id.shared(), stop).for_turn(turn.shared());
@@ -68,13 +68,13 @@ impl Control {
         }
     }
 
-    /// Counts what the provider counted, if it did.
+    /// Adds a side call's usage to the statistics, if the provider counted any.
     async fn account(&self, source: &Source, purpose: String, turn: &TurnUsage, cx: &Cx) {
         if turn.usage == Usage::default() {
             return;
         }
         self.shared.stats().add_side_call(purpose.clone(), turn.clone());
-        // A failing subscriber is reported; the response stays valid.
+        // A failing observer is reported; the response stays valid.
         let _ = cx.emit(SideCallEnd { source: source.to_string(), purpose, usage: turn.clone() }).await;
     }
 }
@@ -116,12 +116,12 @@ impl RunControl for Control {
         let turn_id = self.shared.present_turn().1.unwrap_or_else(TurnId::fresh);
         let cx = self.cx(&turn_id);
         let (name, source) = (call.purpose.clone(), call.source.to_string());
-        let answer = self.ask_beside(call, &cx, turn_id).await;
+        let answer = self.send_side_call(call, &cx, turn_id).await;
         if let Err(error) = &answer
             && !matches!(error, AgentError::Aborted)
         {
             let (kind, error) = (PartKind::SideCall, error.to_string());
-            // Whoever asked is told the error itself.
+            // The caller gets the error itself.
             let _ = cx.emit(PartLeftOut { kind, name, source, error }).await;
         }
         answer
@@ -129,12 +129,17 @@ impl RunControl for Control {
 }
 
 impl Control {
-    /// Place in which tools are asked what they do.
+    /// Returns the context and directory in which tools declare their effects.
     fn place(&self) -> CallPlace {
         CallPlace { cx: self.agent.bus.cx(), cwd: ".".into() }
     }
 
-    async fn ask_beside(&self, call: SideCall, cx: &Cx, turn_id: TurnId) -> Result<SideAnswer, AgentError> {
+    async fn send_side_call(
+        &self,
+        call: SideCall,
+        cx: &Cx,
+        turn_id: TurnId,
+    ) -> Result<SideAnswer, AgentError> {
         let SideCall { source, purpose, system, messages, model, max_tokens, limit } = call;
         if messages.is_empty() {
             return Err(AgentError::Usage(format!("the side call `{purpose}` has no message; give it one")));
@@ -159,7 +164,7 @@ impl Control {
         let mut reading = Reading::new(&model, reservation);
         let begun = Instant::now();
         let ended = {
-            // The call itself is made inside, so that nothing a provider does can unwind further.
+            // The provider is called inside of the guarded future, so that its panic unwinds no further.
             let asked = AssertUnwindSafe(async { reading.read(provider.stream(request, cx)).await });
             let read = pin!(asked.catch_unwind());
             let over = pin!(async {
@@ -221,7 +226,7 @@ impl RunTools for Control {
     }
 }
 
-/// The error of a provider that panicked.
+/// Creates the error for a provider that panicked.
 fn panicked(model: &Model) -> ProviderError {
     let message = "the provider panicked";
     let error =
@@ -230,7 +235,7 @@ fn panicked(model: &Model) -> ProviderError {
     ProviderError { hint: Some(hint.to_owned()), ..error }
 }
 
-/// The answer to a side call, as far as it has arrived.
+/// A partial answer to a side call, with its usage.
 struct Reading<'a> {
     draft: Draft,
     attempts: Attempts<'a>,
@@ -241,7 +246,7 @@ impl<'a> Reading<'a> {
         Self { draft: Draft::default(), attempts: Attempts::new(model, reservation) }
     }
 
-    /// The text of the answer.
+    /// Reads the stream to its end and returns the text.
     async fn read(&mut self, mut stream: EventStream) -> Result<String, AgentError> {
         while let Some(event) = stream.next().await {
             match event? {

@@ -22,11 +22,11 @@ use crate::tools::{CallHistory, Toolbox};
 use crate::turn::OutputTool;
 use crate::{ErrorFormatter, Machine, Next, RunOptions, RunOutcome, Seen, Stop};
 
-/// Driver of one run: it does what the [`Machine`] says.
+/// Driver of one run: carries out the steps of the [`Machine`].
 pub(crate) struct Driver {
     state: RunState,
     options: RunOptions,
-    /// Number of messages in the conversation when the run began.
+    /// Number of messages in the history when the run began.
     from: usize,
 }
 
@@ -37,11 +37,12 @@ impl Driver {
         options: RunOptions,
         lineage: Lineage,
     ) -> Self {
-        let (model, thinking, from, context, session, cwd) = {
+        let (model, thinking, chosen, from, context, session, cwd) = {
             let state = agent.state();
             (
                 options.model.clone().unwrap_or_else(|| state.model.clone()),
                 options.thinking.unwrap_or(state.thinking),
+                (state.model.reference(), state.thinking),
                 state.history.len(),
                 state.context.clone(),
                 state.session.clone(),
@@ -74,7 +75,7 @@ impl Driver {
             agent,
             shared,
             cx,
-            models: RunModels { own: model.clone(), unknown: None },
+            models: RunModels { own: model.clone(), unknown: None, chosen },
             model,
             thinking,
             behavior,
@@ -91,27 +92,27 @@ impl Driver {
     }
 
     pub(crate) async fn run(mut self) -> RunOutcome {
-        // Plugins may have been installed before there was a runtime.
+        // Plugins may have spawned tasks before there was a runtime.
         self.state.agent.bus.warm_up();
         let (scopes, conducted) = match self.install() {
             Ok(scopes) => (scopes, self.conduct().await),
             Err(error) => (Vec::new(), Err(error)),
         };
-        // However it failed, a stopped run was stopped.
+        // Any error of a stopped run counts as the stop.
         let result = if self.state.shared.stop.is_cancelled() && conducted.is_err() {
             Err(AgentError::Aborted)
         } else {
             conducted
         };
         let outcome = self.finish(result).await;
-        // The plugins of the run see its end.
+        // Closed after the end was announced, so that the run's plugins see it.
         for scope in scopes.into_iter().rev() {
             scope.close().await;
         }
         outcome
     }
 
-    /// The plugins and gates of this run; they leave with it.
+    /// Installs the plugins and gates of this run; dropping the guards removes them.
     fn install(&self) -> Result<Vec<ScopeGuard>, AgentError> {
         let RunState { agent, behavior, shared, .. } = &self.state;
         let bus = &agent.bus;
@@ -140,7 +141,7 @@ impl Driver {
     }
 
     async fn conduct(&mut self) -> Result<(), AgentError> {
-        self.state.store_what_is_owed().await?;
+        self.state.store_pending().await?;
         if self.state.shared.stop.is_cancelled() {
             return Err(AgentError::Aborted);
         }
@@ -170,7 +171,7 @@ impl Driver {
         let has_prompt = prompt.is_some();
         asked.extend(prompt);
         if !asked.is_empty() {
-            self.state.commit(self.state.turns(asked, MessagesCause::Prompt)).await?;
+            self.state.commit(self.state.messages_commit(asked, MessagesCause::Prompt)).await?;
         }
         let waited =
             if has_prompt { std::mem::take(&mut self.state.agent.state().next_prompt) } else { Vec::new() };
@@ -178,17 +179,17 @@ impl Driver {
         let before_start = before_start.map(|message| message.identified().shared());
         let added: Vec<_> = before_start.chain(added).collect();
         if !added.is_empty() {
-            self.state.commit(self.state.turns(added, MessagesCause::Harness)).await?;
+            self.state.commit(self.state.messages_commit(added, MessagesCause::Harness)).await?;
         }
         if self.options.system.is_some() {
             self.state.cx.emit(SystemBefore { system: self.state.prompt.text.clone() }).await?;
         }
         let tools = self.options.tools.clone().unwrap_or_else(|| self.state.agent.tools.clone());
         self.state.toolbox = Toolbox::new(tools, self.state.agent.aliases.clone());
-        self.state.take_tools()?;
+        self.state.snapshot_tools()?;
         if let Some(output) = self.state.output.clone() {
             let provider = self.state.agent.provider_of(&self.state.model)?;
-            output.settle(&*provider, &self.state.model, !self.state.toolbox.specs().is_empty());
+            output.decide_native(&*provider, &self.state.model, !self.state.toolbox.specs().is_empty());
             if !output.is_native() {
                 self.state.toolbox.add_output(output);
             }
@@ -206,7 +207,7 @@ impl Driver {
         self.turns_until_done().await
     }
 
-    /// Hands plugins the entries of the conversation that the agent was given, once.
+    /// Announces the stored entries of a loaded conversation to plugins, once.
     async fn announce_restored(&self) -> Result<(), AgentError> {
         let Some(entries) = self.state.agent.state().restored.clone() else { return Ok(()) };
         self.state.cx.emit(SessionLoaded { session_id: self.state.session.clone(), entries }).await?;
@@ -234,7 +235,7 @@ impl Driver {
                 next @ (Next::Steer | Next::FollowUp) => {
                     let kind = if next == Next::Steer { SteerKind::Steer } else { SteerKind::FollowUp };
                     if !self.deliver(kind).await? {
-                        // Nothing was said, so that nothing is due for it.
+                        // No message was delivered, so the step is taken back.
                         machine = before;
                     }
                 }
@@ -254,7 +255,7 @@ impl Driver {
         }
     }
 
-    /// Puts waiting messages into the conversation; whether any is left after the handlers of `input`.
+    /// Delivers queued messages to the conversation; returns whether handlers of `input` left any.
     async fn deliver(&self, kind: SteerKind) -> Result<bool, AgentError> {
         let mode = self.state.behavior.queue_mode.unwrap_or_default();
         let messages = {
@@ -287,7 +288,7 @@ impl Driver {
             SteerKind::Steer => MessagesCause::Steer,
             SteerKind::FollowUp => MessagesCause::FollowUp,
         };
-        self.state.commit(self.state.turns(read, cause)).await?;
+        self.state.commit(self.state.messages_commit(read, cause)).await?;
         Ok(true)
     }
 
@@ -318,7 +319,7 @@ impl Driver {
         let stop = self.state.last.as_ref().and_then(|message| message.stop.clone());
         if status == RunStatus::Aborted {
             let abort = AgentAbort { run_id: run_id.clone(), reason: abort_reason.clone() };
-            note(&mut result, self.state.cx.emit(abort).await);
+            keep_closing_error(&mut result, self.state.cx.emit(abort).await);
         }
         let error = result.as_ref().err().map(|error| match (error, &abort_reason) {
             (AgentError::Aborted, Some(reason)) => format!("{error}: {reason}"),
@@ -329,8 +330,8 @@ impl Driver {
         });
         let done =
             AgentDone { run_id: run_id.clone(), status, error, text: text.clone(), stats: stats.clone() };
-        note(&mut result, self.state.cx.emit(done).await);
-        let entries = self.entries_at_the_end(status).await;
+        keep_closing_error(&mut result, self.state.cx.emit(done).await);
+        let entries = self.closing_entries(status).await;
         let to = self.state.agent.state().history.len();
         let end = SessionEnd {
             session_id: self.state.session.clone(),
@@ -340,15 +341,15 @@ impl Driver {
             to,
             entries,
         };
-        note(&mut result, self.state.cx.emit(end).await);
+        keep_closing_error(&mut result, self.state.cx.emit(end).await);
         let unsent = self.state.shared.queues().close();
         RunOutcome { run_id, result, text, stop, stats, unsent, abort_reason }
     }
 
-    /// Collects the entries that are appended to the session before its run ends: by plugins, and what the
-    /// first request of the next process is compared with.
-    async fn entries_at_the_end(&self, status: RunStatus) -> Vec<CustomEntry> {
-        let mut entries = self.entries_of_plugins(status).await;
+    /// Collects the entries to append before the end of the run: those of plugins, and the request that the
+    /// next process compares its first one with.
+    async fn closing_entries(&self, status: RunStatus) -> Vec<CustomEntry> {
+        let mut entries = self.plugin_entries(status).await;
         let state = self.state.agent.state();
         let is_answered = state.history.iter().any(|message| message.role == Role::Assistant);
         if self.state.session.is_some() && is_answered {
@@ -358,19 +359,19 @@ impl Driver {
         entries
     }
 
-    async fn entries_of_plugins(&self, status: RunStatus) -> Vec<CustomEntry> {
+    async fn plugin_entries(&self, status: RunStatus) -> Vec<CustomEntry> {
         if !self.state.cx.bus().has_handlers::<SessionBeforeEnd>() {
             return Vec::new();
         }
         let (session_id, run_id) = (self.state.session.clone(), self.state.shared.id.clone());
         let before = SessionBeforeEnd { session_id, run_id, status, entries: Vec::new() };
-        // The event cannot fail: a handler that does is reported and left out.
+        // The event cannot fail: a failing handler is reported and ignored.
         self.state.cx.emit(before).await.map(|before| before.entries).unwrap_or_default()
     }
 }
 
-/// A closing event that fails spoils a run that was fine; it never hides why a run failed.
-fn note(result: &mut Result<(), AgentError>, closing: Result<(), zk_core::kernel::EmitError>) {
+/// Makes the failure of a closing event the result of a successful run; an earlier error stays.
+fn keep_closing_error(result: &mut Result<(), AgentError>, closing: Result<(), zk_core::kernel::EmitError>) {
     if let (Ok(()), Err(error)) = (&result, closing) {
         *result = Err(error.into());
     }

@@ -2,8 +2,8 @@ use std::fmt;
 
 use zk_core::model::AgentError;
 
-/// Service that formats the error of a run for [`AgentDone`](zk_core::events::AgentDone), for example with the flags of
-/// the host that help. Without it an error is shown by its `Display`.
+/// Service that formats the error of a run for [`AgentDone`](zk_core::events::AgentDone), for example with a
+/// hint on the host's flags. By default an error is formatted by its `Display`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -27,7 +27,7 @@ impl fmt::Debug for ErrorFormatter {
 }
 
 impl ErrorFormatter {
-    /// Formats errors with `describe`.
+    /// Creates a formatter that uses `describe`.
     pub fn new(describe: impl Fn(&AgentError) -> String + Send + Sync + 'static) -> Self {
         Self(Box::new(describe))
     }

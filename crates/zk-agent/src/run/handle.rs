@@ -22,10 +22,10 @@ mod updates;
 
 pub use updates::{RunUpdate, RunUpdates};
 
-/// Items of a stream that may wait for their reader.
-const ITEMS_WAITING: usize = 16_384;
+/// Most unread items in the channel of a stream.
+const MAX_UNREAD_ITEMS: usize = 16_384;
 
-/// Everything one prompt causes, as one handle.
+/// A run: everything that one prompt causes, as one handle.
 ///
 /// A run starts when it is first awaited, through [`Run::wait`] or [`Run::events`], or at [`Run::start`].
 /// Dropping it cancels everything it does: the request, the tools, the sub-agents.
@@ -48,60 +48,60 @@ impl fmt::Debug for Run {
     }
 }
 
-/// Outcome of a run.
+/// Result of a finished run.
 #[derive(Debug)]
 pub struct RunOutcome {
-    /// The run.
+    /// Id of the run.
     pub run_id: RunId,
-    /// Whether it did what it was asked.
+    /// Success, or the error that ended the run.
     pub result: Result<(), AgentError>,
     /// The text of the last answer.
     pub text: String,
-    /// Reason why the last response ended.
+    /// Reason for which the last response ended.
     pub stop: Option<StopReason>,
     /// Statistics of the run.
     pub stats: Stats,
     /// Steering messages and follow-ups that were not delivered.
     pub unsent: Vec<Arc<Message>>,
-    /// Reason why the run was stopped, if whoever stopped it gave one.
+    /// Reason for the stop, if the caller gave one.
     pub abort_reason: Option<String>,
 }
 
-/// Steers a run from elsewhere; clones are the same.
+/// Handle to steer or stop a run from elsewhere; clones refer to the same run.
 #[derive(Clone, Debug)]
 pub struct RunHandle {
     shared: Arc<RunShared>,
 }
 
 impl RunHandle {
-    /// Interrupts with a message: delivered between tool calls, or before the next turn. Calls of the batch
-    /// that have not begun are skipped.
+    /// Queues a message that interrupts the run: delivered between tool calls or before the next turn. Calls
+    /// of the batch that have not begun are skipped.
     ///
-    /// A message that is taken is delivered, or in [`RunOutcome::unsent`].
+    /// An accepted message is delivered, or returned in [`RunOutcome::unsent`].
     ///
     /// # Errors
-    /// [`RunEnded`] with the message when the run takes no more.
+    /// [`RunEnded`] with the message when the run accepts no more.
     pub fn steer(&self, text: impl Into<String>) -> Result<(), RunEnded> {
         self.shared.queue(SteerKind::Steer, Message::injected(text, "steer"))
     }
 
-    /// Adds a message for when the run would end.
+    /// Queues a message for when the run would end.
     ///
     /// # Errors
-    /// As [`RunHandle::steer`].
+    /// The errors of [`RunHandle::steer`].
     pub fn follow_up(&self, text: impl Into<String>) -> Result<(), RunEnded> {
         let message =
             Message { injected_by: Some("follow-up".into()), ..Message::user(vec![Block::text(text)]) };
         self.shared.queue(SteerKind::FollowUp, message)
     }
 
-    /// Stops the run. It ends with [`AgentError::Aborted`] and a valid history.
+    /// Stops the run, which ends with [`AgentError::Aborted`] and a valid history.
     pub fn abort(&self) {
         self.shared.abort(None);
     }
 
-    /// Aborts as [`RunHandle::abort`] does, for a reason that `agent:abort`, `agent:done` and the outcome
-    /// tell.
+    /// Stops the run like [`RunHandle::abort`], with a reason that `agent:abort`, `agent:done` and the
+    /// outcome report.
     pub fn abort_because(&self, reason: &str) {
         self.shared.abort(Some(reason));
     }
@@ -122,35 +122,35 @@ impl Run {
         Self { shared, bus, task: RunTask::Idle(Box::pin(work)) }
     }
 
-    /// The run's id.
+    /// Returns the run's id.
     #[must_use]
     pub fn id(&self) -> &RunId {
         &self.shared.id
     }
 
-    /// A handle to steer and stop it from elsewhere.
+    /// Returns a handle to steer or stop the run from elsewhere.
     #[must_use]
     pub fn handle(&self) -> RunHandle {
         RunHandle { shared: self.shared.clone() }
     }
 
-    /// See [`RunHandle::steer`].
+    /// Queues an interrupting message: see [`RunHandle::steer`].
     ///
     /// # Errors
-    /// [`RunEnded`] with the message when the run takes no more.
+    /// [`RunEnded`] with the message when the run accepts no more.
     pub fn steer(&self, text: impl Into<String>) -> Result<(), RunEnded> {
         self.handle().steer(text)
     }
 
-    /// See [`RunHandle::follow_up`].
+    /// Queues a message for when the run would end: see [`RunHandle::follow_up`].
     ///
     /// # Errors
-    /// As [`Run::steer`].
+    /// The errors of [`Run::steer`].
     pub fn follow_up(&self, text: impl Into<String>) -> Result<(), RunEnded> {
         self.handle().follow_up(text)
     }
 
-    /// See [`RunHandle::abort`].
+    /// Stops the run: see [`RunHandle::abort`].
     pub fn abort(&self) {
         self.handle().abort();
     }
@@ -161,7 +161,7 @@ impl Run {
         self.shared.snapshot()
     }
 
-    /// Starts the run without waiting for it. Needs a tokio runtime.
+    /// Starts the run in the background. Needs a tokio runtime.
     pub fn start(&mut self) {
         let task = std::mem::replace(&mut self.task, RunTask::Over);
         self.task = match task {
@@ -169,7 +169,7 @@ impl Run {
                 self.shared.begin();
                 let (done, outcome) = oneshot::channel();
                 tokio::spawn(async move {
-                    // Nobody waits when the handle was dropped.
+                    // The receiver is dropped with the handle.
                     let _ = done.send(work.await);
                 });
                 RunTask::Running(outcome)
@@ -178,12 +178,12 @@ impl Run {
         };
     }
 
-    /// The events of this run and of its sub-agents, and of no other run on the bus, as data. Starts the run; call it before anything else
-    /// starts it to see all events.
+    /// Returns a stream of the events of this run and its sub-agents, as data, without those of other runs on
+    /// the bus. Starts the run; call it before all other methods that start it, to receive all events.
     ///
-    /// A reader that falls 16,384 events behind misses those that follow, so that it holds up neither the run nor memory:
-    /// [`RunEvent::missed`] of the next one that is sent says how many, and [`RunStream::missed`] how many in all. For typed
-    /// events subscribe on the agent's bus instead ([`Scope::on_sync`]).
+    /// A reader that falls 16,384 events behind misses further ones, so that it delays neither the run nor
+    /// fills memory: [`RunEvent::missed`] of the next event says how many, and [`RunStream::missed`] how many
+    /// in all. For typed events, subscribe on the agent's bus ([`Scope::on_sync`]).
     pub fn events(&mut self) -> RunEvents {
         let missed = AtomicU64::new(0);
         self.stream("run-events", move |scope, run, outlet| {
@@ -206,10 +206,11 @@ impl Run {
         })
     }
 
-    /// The text of the run's answers as it arrives, without that of sub-agents. Starts the run; [`Run::wait`] still says how it ended.
+    /// Returns a stream of the text of the run's answers, without sub-agents' text. Starts the run;
+    /// [`Run::wait`] still returns its outcome.
     ///
-    /// While 16,384 pieces wait for the reader, further ones are left out, and the text has gaps: [`RunStream::missed`] counts
-    /// them. [`RunOutcome::text`] is whole all the same.
+    /// While 16,384 pieces are unread, further ones are dropped, and the text has gaps: [`RunStream::missed`]
+    /// counts them. [`RunOutcome::text`] is complete nevertheless.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -241,7 +242,7 @@ impl Run {
         })
     }
 
-    /// Starts the run and streams the events that `register` subscribes to.
+    /// Starts the run and streams the items for which `register` subscribes.
     fn stream<T>(
         &mut self,
         name: &'static str,
@@ -258,7 +259,7 @@ impl Run {
         RunStream { receiver, waiting, missed, over, _scope: scope.close_on_drop() }
     }
 
-    /// Waits for the end. Starts the run if nothing has yet.
+    /// Waits for the end of the run; starts it if it has not started.
     pub async fn wait(mut self) -> RunOutcome {
         self.start();
         let ended = match &mut self.task {
@@ -292,16 +293,16 @@ impl Drop for Run {
 /// One event as data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunEvent {
-    /// The event's name.
+    /// Name of the event.
     pub name: &'static str,
-    /// The agent it happened in.
+    /// Name of the agent that emitted the event.
     pub agent: Arc<str>,
-    /// 0 for the agent itself, more for its sub-agents.
+    /// Depth of that agent: 0 for the root agent, more for sub-agents.
     pub depth: u32,
-    /// Events before this one that the reader was too far behind for.
+    /// Number of events dropped right before this one because the reader was too far behind.
     #[serde(skip_serializing_if = "is_zero")]
     pub missed: u64,
-    /// The event's data.
+    /// Data of the event.
     pub data: Value,
 }
 
@@ -309,13 +310,13 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The events of a run, in order.
+/// Stream of the events of a run, in order.
 pub type RunEvents = RunStream<RunEvent>;
 
-/// The text of a run, in pieces.
+/// Stream of the text of a run, in pieces.
 pub type RunText = RunStream<String>;
 
-/// Sender of a [`RunStream`].
+/// Sending half of a [`RunStream`].
 struct Outlet<T> {
     sender: mpsc::UnboundedSender<T>,
     waiting: Arc<AtomicUsize>,
@@ -323,9 +324,9 @@ struct Outlet<T> {
 }
 
 impl<T> Outlet<T> {
-    /// Whether one more item may wait; counts the one that may not.
+    /// Whether the channel has room for one more item; counts a dropped item otherwise.
     fn has_room(&self) -> bool {
-        let has_room = self.waiting.load(Ordering::Acquire) < ITEMS_WAITING;
+        let has_room = self.waiting.load(Ordering::Acquire) < MAX_UNREAD_ITEMS;
         if !has_room {
             self.missed.fetch_add(1, Ordering::Relaxed);
         }
@@ -339,12 +340,12 @@ impl<T> Outlet<T> {
     }
 }
 
-/// Stream of what a run sends a reader, in order. Ends when the run is over and its agent idle.
+/// Stream of a run's items for a reader, in order. Ends when the run is over and its agent idle.
 pub struct RunStream<T> {
     receiver: mpsc::UnboundedReceiver<T>,
-    /// Unread events in the channel; the sender counts up.
+    /// Number of unread items in the channel; the sender increments it.
     waiting: Arc<AtomicUsize>,
-    /// Count of dropped items.
+    /// Number of dropped items.
     missed: Arc<AtomicU64>,
     over: Pin<Box<WaitForCancellationFutureOwned>>,
     _scope: ScopeGuard,
@@ -357,13 +358,13 @@ impl<T> fmt::Debug for RunStream<T> {
 }
 
 impl<T> RunStream<T> {
-    /// Number of events or pieces that were left out so far because the reader was too far behind.
+    /// Returns the number of items dropped so far because the reader was too far behind.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
 
-    /// Receives the next event; `None` after the last one of the run.
+    /// Receives the next item; `None` after the last one of the run.
     pub async fn next(&mut self) -> Option<T> {
         std::future::poll_fn(|task| Pin::new(&mut *self).poll_next(task)).await
     }
@@ -374,7 +375,7 @@ impl<T> Stream for RunStream<T> {
 
     fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<T>> {
         if !self.receiver.is_closed() && self.over.as_mut().poll(task).is_ready() {
-            // Items that were sent before stay to be read.
+            // Items already sent can still be read.
             self.receiver.close();
         }
         let next = self.receiver.poll_recv(task);

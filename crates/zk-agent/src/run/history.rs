@@ -7,11 +7,11 @@ use super::commit::Commit;
 use super::state::RunState;
 
 impl RunState {
-    pub(crate) fn turns(&self, messages: Vec<Arc<Message>>, cause: MessagesCause) -> Commit {
+    pub(crate) fn messages_commit(&self, messages: Vec<Arc<Message>>, cause: MessagesCause) -> Commit {
         Commit::Turns(SessionMessages { run_id: self.shared.id.clone(), messages, usage: None, cause })
     }
 
-    pub(crate) fn answer(&self, message: Arc<Message>, usage: Option<TurnUsage>) -> Commit {
+    pub(crate) fn answer_commit(&self, message: Arc<Message>, usage: Option<TurnUsage>) -> Commit {
         Commit::Turns(SessionMessages {
             run_id: self.shared.id.clone(),
             messages: vec![message],
@@ -20,13 +20,13 @@ impl RunState {
         })
     }
 
-    /// Returns a commit of the cost of a turn that left no message.
-    pub(crate) fn billed(&self, usage: TurnUsage) -> Commit {
+    /// Creates the commit of the usage of a turn that left no message.
+    pub(crate) fn usage_commit(&self, usage: TurnUsage) -> Commit {
         let (messages, cause) = (Vec::new(), MessagesCause::Answer);
         Commit::Turns(SessionMessages { run_id: self.shared.id.clone(), messages, usage: Some(usage), cause })
     }
 
-    pub(crate) fn pair(
+    pub(crate) fn pair_commit(
         &self,
         turn_id: TurnId,
         assistant: Arc<Message>,
@@ -36,8 +36,8 @@ impl RunState {
         Commit::Pair(ToolResultsAfter { run_id: self.shared.id.clone(), turn_id, assistant, results, usage })
     }
 
-    /// Adds to the history and has it stored. What happened stays in the history even if it cannot be
-    /// stored: the run stops then, and the next one begins by storing it.
+    /// Appends a commit to the history and has it stored. It stays in the history even if storing fails: the
+    /// run stops then, and the next run stores it first.
     pub(crate) async fn commit(&self, commit: Commit) -> Result<(), AgentError> {
         let commit = commit.identified();
         self.agent.state().history.extend(commit.messages());
@@ -50,8 +50,8 @@ impl RunState {
         }
     }
 
-    /// Announces again what could not be stored, oldest first.
-    pub(crate) async fn store_what_is_owed(&self) -> Result<(), AgentError> {
+    /// Announces the commits again that could not be stored, oldest first.
+    pub(crate) async fn store_pending(&self) -> Result<(), AgentError> {
         loop {
             let owed = {
                 let mut state = self.agent.state();

@@ -6,7 +6,7 @@ use zk_core::kernel::Cx;
 use crate::budget::BudgetChain;
 use crate::{ToolBudget, ToolSet};
 
-/// Limits of a run's tools: a service of its context, so that sub-agents inherit them.
+/// Limits on a run's tools, as a service of its context, so that sub-agents inherit them.
 #[derive(Clone, Debug)]
 pub(crate) struct RunLimits {
     pub(crate) tools: ToolSet,
@@ -14,11 +14,11 @@ pub(crate) struct RunLimits {
     pub(crate) tool_budgets: BTreeMap<String, ToolBudget>,
 }
 
-/// The runs that a run was started by, directly or not: a service of the context of a sub-agent's run.
+/// Ids and budgets of the runs that started this run, directly or not: a service of a sub-agent's context.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lineage {
     runs: Vec<Arc<str>>,
-    /// Budgets that the run that started this one may spend.
+    /// Budgets of the run that started this one.
     budgets: Option<Arc<BudgetChain>>,
 }
 
@@ -27,7 +27,7 @@ impl Lineage {
         cx.service::<Self>()
     }
 
-    /// The lineage of a run that is started in `cx`.
+    /// Returns the lineage of a run that is started in `cx`.
     pub(crate) fn below(cx: &Cx) -> Self {
         let mut runs = Self::of(cx).map(|above| above.runs.clone()).unwrap_or_default();
         runs.push(cx.run_id().into());

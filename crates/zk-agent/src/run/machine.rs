@@ -1,5 +1,5 @@
-/// State machine that decides what happens next in a run, given what happened. No I/O, no time: it can be
-/// driven by hand.
+/// State machine that decides the next step of a run from its past steps. It does no I/O and uses no clock,
+/// so tests can drive it by hand.
 ///
 /// ```
 /// use zk_agent::{Machine, Next, Seen, Stop};
@@ -23,68 +23,68 @@ pub struct Machine {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// A turn is due, unless something is to be said first.
+    /// A turn is due, unless messages are waiting.
     Ready,
-    /// Something was said: a turn is due before anything else is.
+    /// Messages were delivered: a turn is due before more are.
     Told,
-    /// A turn is over; whether the model was done.
+    /// A turn is over; the flag says whether the model was done.
     After {
         ended: bool,
     },
     Stopped(Stop),
 }
 
-/// Signals that the driver sees when it asks.
+/// Conditions that the driver observes before each step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// The run is to stop.
+    /// Whether the run was stopped.
     pub aborted: bool,
-    /// A steering message waits.
+    /// Whether a steering message is queued.
     pub steering: bool,
-    /// A follow-up waits.
+    /// Whether a follow-up is queued.
     pub follow_up: bool,
 }
 
-/// Step that the driver has to do.
+/// Next step for the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Do turn number so-and-so, from 1, and report it with [`Machine::turn_done`].
+    /// Run the turn with this number, from 1, and report its end with [`Machine::turn_done`].
     Turn(u32),
-    /// Put waiting steering messages into the conversation and ask again.
+    /// Deliver queued steering messages and ask again.
     Steer,
-    /// Put waiting follow-ups into the conversation and ask again.
+    /// Deliver queued follow-ups and ask again.
     FollowUp,
     /// The run is over.
     Stop(Stop),
 }
 
-/// Reason why a run is over.
+/// Reason for which a run is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The model is done and nothing waits.
+    /// The model is done and no message is queued.
     Done,
     /// The run was stopped.
     Aborted,
-    /// Another turn is due but not allowed.
+    /// Another turn is due, but the limit of turns is reached.
     TurnLimit(u32),
 }
 
 impl Machine {
-    /// A run of at most `max_turns` turns.
+    /// Creates the machine of a run with at most `max_turns` turns.
     #[must_use]
     pub fn new(max_turns: Option<u32>) -> Self {
         Self { max_turns, turns: 0, state: State::Ready }
     }
 
-    /// The turns begun so far.
+    /// Returns the number of turns begun so far.
     #[must_use]
     pub fn turns(&self) -> u32 {
         self.turns
     }
 
-    /// Decides what to do next: stop if aborted; deliver steering, even if the model said it was done; then a
-    /// follow-up if it was; then another turn unless the limit is reached. What was delivered is answered
-    /// before more is delivered.
+    /// Decides the next step: stop if aborted; deliver steering messages, even if the model was done; deliver
+    /// follow-ups if it was; otherwise begin another turn, unless the limit is reached. Delivered messages
+    /// are answered before more are delivered.
     pub fn next(&mut self, seen: Seen) -> Next {
         if let State::Stopped(stop) = self.state {
             return Next::Stop(stop);
@@ -107,7 +107,8 @@ impl Machine {
         }
     }
 
-    /// The turn is over; `ended` says whether the model was done: no tool calls, no structured output due.
+    /// Reports the end of a turn; `ended` says whether the model was done: no tool calls, no structured
+    /// output due.
     pub fn turn_done(&mut self, ended: bool) {
         if !matches!(self.state, State::Stopped(_)) {
             self.state = State::After { ended };

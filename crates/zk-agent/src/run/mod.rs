@@ -1,4 +1,4 @@
-//! One run: its handle, the data it works on, and the driver that takes it from prompt to end.
+//! One run: its handle, its state, and the driver that takes it from the prompt to the end.
 
 mod commit;
 mod control;

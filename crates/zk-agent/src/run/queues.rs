@@ -13,17 +13,17 @@ use zk_core::service::RunEnded;
     serde(rename_all = "lowercase")
 )]
 pub enum QueueMode {
-    /// The oldest; the next one after the next turn.
+    /// The oldest message; the next one follows after the next turn.
     #[default]
     One,
-    /// All of them.
+    /// All queued messages.
     All,
 }
 
-/// Messages waiting to join the conversation.
+/// Messages that wait to join the conversation.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
-    /// The run is over: nobody will look at what is added.
+    /// Whether the run is over, so that no more messages are accepted.
     closed: bool,
     pub(crate) steer: VecDeque<Arc<Message>>,
     pub(crate) follow_up: VecDeque<Arc<Message>>,
@@ -32,7 +32,7 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// Adds a message, or gives it back when the run takes no more.
+    /// Queues a message; returns it if the run accepts no more.
     pub(crate) fn add(&mut self, kind: SteerKind, message: Arc<Message>) -> Result<(), RunEnded> {
         if self.closed {
             return Err(RunEnded { message });
@@ -44,14 +44,14 @@ impl Queues {
         Ok(())
     }
 
-    /// Takes the newest steering message with this text out, as long as it was not delivered. False if there is none.
+    /// Removes the newest undelivered steering message with this text. Returns false if there is none.
     pub(crate) fn unsteer(&mut self, text: &str) -> bool {
         let has_text = |message: &Arc<Message>| matches!(message.content.first(), Some(Block::Text(block)) if block.text == text);
         let found = self.steer.iter().rposition(has_text);
         found.and_then(|at| self.steer.remove(at)).is_some()
     }
 
-    /// Takes back what could not be delivered.
+    /// Puts messages back that could not be delivered.
     pub(crate) fn put_back(&mut self, kind: SteerKind, messages: Vec<Arc<Message>>) {
         let queue = match kind {
             SteerKind::Steer => &mut self.steer,
@@ -62,7 +62,7 @@ impl Queues {
         }
     }
 
-    /// Ends the queues. Gives what stays undelivered; what comes later is given back to whoever sends it.
+    /// Closes the queues and returns the undelivered messages. Later messages are returned to their senders.
     pub(crate) fn close(&mut self) -> Vec<Arc<Message>> {
         self.closed = true;
         self.steer.drain(..).chain(self.follow_up.drain(..)).collect()

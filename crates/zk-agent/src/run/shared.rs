@@ -11,7 +11,7 @@ use zk_core::service::RunEnded;
 use crate::lock::lock;
 use crate::run::Queues;
 
-/// State that a run shares with its handles, its gates and its sub-agents.
+/// State of a run shared with its handles, its gates and its sub-agents.
 #[derive(Debug)]
 pub(crate) struct RunShared {
     pub(crate) id: RunId,
@@ -21,13 +21,14 @@ pub(crate) struct RunShared {
     begun: OnceLock<Instant>,
     queues: Mutex<Queues>,
     stats: Mutex<Stats>,
-    /// Calls so far, counted when their gate let them through: a budget inside a batch sees its siblings.
+    /// Calls so far by tool, counted when their gates approved them, so that a budget sees other calls of the
+    /// batch.
     counts: Mutex<BTreeMap<String, u32>>,
-    /// Lazy tools the model may use in this run, by canonical name.
+    /// Canonical names of lazy tools that were unlocked in this run.
     unlocked: Mutex<BTreeSet<String>>,
-    /// Reason why the run was stopped, as the first who gave one put it.
+    /// Reason for the stop, of the first caller that gave one.
     abort_reason: OnceLock<String>,
-    /// The number and the id of the present turn.
+    /// Number and id of the current turn.
     turn: Mutex<(u32, Option<TurnId>)>,
 }
 
@@ -47,12 +48,12 @@ impl RunShared {
         }
     }
 
-    /// Whether `cx` is the context of this run.
+    /// Whether `cx` belongs to this run.
     pub(crate) fn owns(&self, cx: &Cx) -> bool {
         cx.run_id() == self.id.as_str()
     }
 
-    /// The run begins now, if it has not yet.
+    /// Marks the run as begun, if it is not yet.
     pub(crate) fn begin(&self) {
         self.begun.get_or_init(Instant::now);
     }
@@ -85,12 +86,12 @@ impl RunShared {
         *self.counts().entry(tool.to_owned()).or_default() += 1;
     }
 
-    /// Queues a message, or gives it back when the run takes no more.
+    /// Queues a message; returns it if the run accepts no more.
     pub(crate) fn queue(&self, kind: SteerKind, message: Message) -> Result<(), RunEnded> {
         self.queues().add(kind, message.identified().shared())
     }
 
-    /// Stops the run.
+    /// Stops the run, with an optional reason.
     pub(crate) fn abort(&self, reason: Option<&str>) {
         if let Some(reason) = reason.filter(|_| !self.stop.is_cancelled()) {
             let _ = self.abort_reason.set(reason.to_owned());
@@ -106,12 +107,12 @@ impl RunShared {
         *lock(&self.turn) = (number, Some(id));
     }
 
-    /// The number of the present turn, 0 before the first, and its id.
+    /// Returns the number of the current turn, 0 before the first, and its id.
     pub(crate) fn present_turn(&self) -> (u32, Option<TurnId>) {
         lock(&self.turn).clone()
     }
 
-    /// A message of the harness for after the batch: it interrupts nothing.
+    /// Queues a message of the harness for after the batch, without interrupting it.
     pub(crate) fn nudge(&self, message: Arc<Message>) {
         self.queues().nudges.push(message);
     }
@@ -125,7 +126,7 @@ impl RunShared {
         self.stats().first_token_ms.get_or_insert(elapsed);
     }
 
-    /// The statistics as of now.
+    /// Returns the current statistics.
     pub(crate) fn snapshot(&self) -> Stats {
         let mut stats = self.stats().clone();
         stats.tool_calls = self.counts().clone();

@@ -12,12 +12,12 @@ use crate::budget::{BudgetChain, Estimator};
 use crate::tools::{CallContext, CallHistory, Toolbox};
 use crate::turn::OutputTool;
 
-/// Data that the turns of one run work on.
+/// State of one run, shared by its turns.
 pub(crate) struct RunState {
     pub(crate) agent: Arc<AgentInner>,
     pub(crate) shared: Arc<RunShared>,
     pub(crate) cx: Cx,
-    /// Model of the present turn.
+    /// Model of the current turn.
     pub(crate) model: Model,
     pub(crate) models: RunModels,
     pub(crate) thinking: ThinkingRequest,
@@ -26,24 +26,26 @@ pub(crate) struct RunState {
     pub(crate) toolbox: Toolbox,
     pub(crate) calls: CallHistory,
     pub(crate) output: Option<Arc<OutputTool>>,
-    /// Last answer of the model, whole or not.
+    /// Last answer of the model, complete or not.
     pub(crate) last: Option<Arc<Message>>,
-    /// Messages of the present request, in canonical names.
+    /// Messages of the current request, with canonical names.
     pub(crate) sent: Vec<Arc<Message>>,
     pub(crate) session: Option<SessionId>,
-    /// Directory of the present turn.
+    /// Working directory of the current turn.
     pub(crate) cwd: PathBuf,
-    /// Last turn after which the conversation had to be made shorter for the answer to go on.
+    /// Number of the last turn whose answer was cut by a full window.
     pub(crate) cut_at: Option<u32>,
     pub(crate) spending: RunSpending,
 }
 
-/// Models that a run chooses from for each turn.
+/// Models between which a run chooses for each turn.
 pub(crate) struct RunModels {
-    /// Model of the run, which a plugin may replace for a turn.
+    /// The run's model, which a plugin may override for a turn.
     pub(crate) own: Model,
-    /// Model that a plugin asked for last and nobody knows.
+    /// Unknown model that a plugin asked for last, reported once.
     pub(crate) unknown: Option<ModelRef>,
+    /// Model and reasoning of the agent when they were last looked at: another choice counts from the next turn on.
+    pub(crate) chosen: (ModelRef, ThinkingRequest),
 }
 
 /// System prompt of a run.
@@ -52,15 +54,15 @@ pub(crate) struct SystemPrompt {
     pub(crate) sections: Arc<[SectionSize]>,
 }
 
-/// Limits of what a run may spend, and estimates of what its requests cost.
+/// Budgets of a run, and the estimate of its requests' cost.
 pub(crate) struct RunSpending {
-    /// Budgets of this run and of those above.
+    /// Budgets of this run and its ancestors.
     pub(crate) budgets: BudgetChain,
     pub(crate) estimator: Estimator,
 }
 
 impl RunState {
-    /// Parts that the calls of a turn need, whose context is `cx`.
+    /// Returns the parts of the run that tool calls of a turn need, with `cx` as their context.
     pub(crate) fn call_context<'a>(&'a self, cx: &'a Cx) -> CallContext<'a> {
         CallContext {
             cx,

@@ -2,41 +2,41 @@ use zk_core::model::ThinkingRequest;
 
 use crate::{Preset, ToolSet};
 
-/// The longest description of a named agent that models are told, in bytes.
+/// Length limit of a named agent's description for models, in bytes.
 const MAX_DESCRIPTION_BYTES: usize = 300;
 
-/// A sub-agent that can be asked for by its name: what differs from its parent.
+/// A named sub-agent: its differences from its parent.
 #[derive(Clone, Debug, Default)]
 pub struct AgentDefinition {
     /// Name of the sub-agent.
     pub name: String,
-    /// Purpose of the agent, for the model that delegates.
+    /// Description of the agent's purpose, for the model that delegates.
     pub description: String,
     /// System prompt of the sub-agent, in place of the parent's.
     pub prompt: String,
-    /// Other settings of its own: behaviour, aliases and plugins, in place of the preset of
-    /// [`SpawnOptions`](crate::SpawnOptions). A prompt and tools in it do not count: they stand here.
+    /// Preset with behaviour, aliases and plugins, instead of that of [`SpawnOptions`](crate::SpawnOptions).
+    /// Its prompt and tools are ignored in favour of the fields here.
     pub preset: Option<Preset>,
-    /// The only tools it may use; of these only those that its parent may use, too. Without, those of its parent.
+    /// Tools that the agent may use, as far as its parent may use them; `None` for all of the parent's.
     pub tools: Option<Vec<String>>,
-    /// Model of the sub-agent at the parent's provider; the parent's unless set.
+    /// Id of the model at the parent's provider; `None` for the parent's model.
     pub model: Option<String>,
-    /// Reasoning of the sub-agent; the parent's unless set.
+    /// Reasoning request; `None` for the parent's.
     pub thinking: Option<ThinkingRequest>,
-    /// Turns after which it is stopped, at most its parent's; those of its preset, else of
-    /// [`SpawnOptions`](crate::SpawnOptions), unless set.
+    /// Most turns, limited by the parent's; `None` for the limit of its preset, or else of
+    /// [`SpawnOptions`](crate::SpawnOptions).
     pub max_turns: Option<u32>,
 }
 
 impl AgentDefinition {
-    /// The line that models are told.
+    /// Returns the line that describes the agent to models.
     pub(super) fn line(&self) -> String {
         let about: String = self.description.split_whitespace().collect::<Vec<_>>().join(" ");
         let end = about.floor_char_boundary(MAX_DESCRIPTION_BYTES);
         format!("- {}: {}", self.name, about.get(..end).unwrap_or_default())
     }
 
-    /// The tools it may use under an agent that may use `parent`.
+    /// Returns the tools of the agent under a parent with the tools `parent`.
     pub(super) fn tools_under(&self, parent: &ToolSet) -> ToolSet {
         match (&self.tools, parent) {
             (None, parent) => parent.clone(),

@@ -1,4 +1,4 @@
-//! Sub-agents: agents like any other, on a child bus, stopped with their parent.
+//! Sub-agents: ordinary agents on a child bus, stopped together with their parent.
 
 mod definition;
 mod tool;
@@ -15,9 +15,9 @@ pub use definition::AgentDefinition;
 
 use crate::{Agent, Preset};
 
-/// Limits of sub-agents, and how they differ from their parent: those of a name by the preset of their
-/// definition, all others, and those whose definition has none, by `preset`. The reasoning of a preset wins
-/// over `thinking`.
+/// Limits of sub-agents and their differences from the parent. A named sub-agent uses the preset of its
+/// definition, if that has one; all others use `preset`. Reasoning in a preset takes precedence over
+/// `thinking`.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -51,23 +51,24 @@ use crate::{Agent, Preset};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SpawnOptions {
-    /// Sub-agents that may run at once; a call beyond them is refused. 3 by default.
+    /// Most sub-agents that run concurrently; a further call is refused. 3 by default.
     pub max_concurrent: usize,
-    /// Levels that the tree may grow below the root; 3 by default.
+    /// Most levels of sub-agents below the root; 3 by default.
     pub max_depth: u32,
-    /// Sub-agents of one session, at all depths together; 100 by default.
+    /// Most sub-agents of one session, on all levels together; 100 by default.
     pub max_total: u32,
-    /// Turns after which a sub-agent is stopped; 50 by default. What it had said is given with the error.
+    /// Most turns of a sub-agent; 50 by default. Text it wrote before is included in the error.
     pub max_turns: Option<u32>,
-    /// Tokens of output after which a sub-agent is stopped; without limit by default. Its own sub-agents count apart.
+    /// Most output tokens of a sub-agent before it is stopped; no limit by default. Its own sub-agents count
+    /// separately.
     pub max_output_tokens: Option<u64>,
-    /// Sub-agents that can be asked for by name.
+    /// Named sub-agents.
     pub agents: Vec<AgentDefinition>,
     /// Replacement for the parent's system prompt, tools, aliases and behaviour.
     pub preset: Option<Preset>,
-    /// Model of the sub-agents; the parent's unless set.
+    /// Model of the sub-agents; `None` for the parent's.
     pub model: Option<Model>,
-    /// Reasoning of the sub-agents; the parent's unless set.
+    /// Reasoning request of the sub-agents; `None` for the parent's.
     pub thinking: Option<ThinkingRequest>,
 }
 
@@ -87,18 +88,18 @@ impl Default for SpawnOptions {
     }
 }
 
-/// The sub-agents that a session has had, in the whole tree of agents: a service of its root.
+/// Number of sub-agents that a session has started in the whole tree of agents; a service of the root.
 #[derive(Debug, Default)]
 pub(crate) struct SpawnCount(AtomicU32);
 
 impl SpawnCount {
-    /// Counts one more, unless there were `most`.
+    /// Counts one more sub-agent, unless there are already `most`.
     fn take(&self, most: u32) -> bool {
         let more = |count: u32| (count < most).then_some(count + 1);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
-    /// The count of this tree.
+    /// Returns the counter of this tree.
     fn of(scope: &Scope) -> Arc<Self> {
         let known = scope.bus().and_then(|bus| bus.service::<Self>());
         known.unwrap_or_else(|| {
@@ -114,7 +115,7 @@ impl SpawnCount {
 }
 
 /// Registers the tool `spawn` for `agent`.
-pub(crate) fn offer(agent: &Agent, options: SpawnOptions, scope: &Scope) -> Result<(), AgentError> {
+pub(crate) fn register_tool(agent: &Agent, options: SpawnOptions, scope: &Scope) -> Result<(), AgentError> {
     let children = tool::Children::default();
     scope
         .provide::<dyn PinnedContext>("sub-agents", Arc::new(children.clone()))

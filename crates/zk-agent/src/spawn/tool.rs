@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use zk_core::events::{SpawnBefore, SpawnComplete, SpawnError, TurnAfter};
+use zk_core::events::{SpawnBefore, SpawnComplete, SpawnError, ToolAfter, TurnAfter};
 use zk_core::kernel::{BoxError, Cx, EmitError};
 use zk_core::model::{
     AgentError, Approved, CallKind, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput,
@@ -49,11 +49,11 @@ pub(super) struct SpawnTool {
     pub(super) options: SpawnOptions,
     pub(super) running: Arc<AtomicUsize>,
     pub(super) children: Children,
-    /// The number of sub-agents spawned in the whole tree.
+    /// Number of sub-agents started in the whole tree.
     pub(super) total: Arc<SpawnCount>,
 }
 
-/// The sub-agents that run now, and what they do: their parent is told of them after a compaction.
+/// Tasks of the running sub-agents by name, which the parent is reminded of after a compaction.
 #[derive(Clone, Default)]
 pub(super) struct Children(Arc<Mutex<BTreeMap<String, String>>>);
 
@@ -62,7 +62,7 @@ impl Children {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A child runs until what is given is dropped.
+    /// Records a running child until the returned guard is dropped.
     fn begin(&self, name: &str, task: &str) -> Child {
         self.lock().insert(name.to_owned(), task.lines().next().unwrap_or_default().to_owned());
         Child { of: self.clone(), name: name.to_owned() }
@@ -80,7 +80,7 @@ impl Drop for Child {
     }
 }
 
-/// Text that the model reads about sub-agents when messages leave its context, also when they are done.
+/// Text that the model reads about sub-agents after a compaction, also when they are done.
 const RUNNING: &str = "Sub-agents that were at work when earlier messages left this context. Of those that are done by now, what they \
      gave comes later:";
 
@@ -92,7 +92,7 @@ impl PinnedContext for Children {
     }
 }
 
-/// A place among the sub-agents that may run at once.
+/// Slot of a running sub-agent, limited by `max_concurrent`.
 struct Place(Arc<AtomicUsize>);
 
 impl Place {
@@ -110,7 +110,7 @@ impl Drop for Place {
     }
 }
 
-/// A sub-agent that is closed also when nobody waits for it any more.
+/// Guard that closes a sub-agent even if the call's future is dropped.
 struct Closing {
     child: Agent,
     closed: bool,
@@ -138,7 +138,7 @@ impl Drop for Closing {
     }
 }
 
-/// Stops an agent once its answers have more than `most` tokens. Tells whether it did.
+/// Stops an agent once its answers exceed `most` tokens; the returned flag says whether it did.
 fn limit_output(child: &Agent, most: u64) -> Arc<AtomicBool> {
     let (cut, sum) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
     let told = cut.clone();
@@ -154,6 +154,16 @@ fn limit_output(child: &Agent, most: u64) -> Arc<AtomicBool> {
     cut
 }
 
+/// Counts the calls of an agent that are over.
+fn count_calls(child: &Agent) -> Arc<AtomicU64> {
+    let calls = Arc::new(AtomicU64::new(0));
+    let counter = calls.clone();
+    child.bus().scope("spawn-calls").on_sync(move |_: &ToolAfter, _: &Cx| {
+        counter.fetch_add(1, Ordering::AcqRel);
+    });
+    calls
+}
+
 #[async_trait]
 impl Tool for SpawnTool {
     fn spec(&self) -> &Arc<ToolSpec> {
@@ -164,7 +174,7 @@ impl Tool for SpawnTool {
         Concurrency::Shared
     }
 
-    /// Spawning changes nothing by itself: what the sub-agent does passes the gates, its parent's too.
+    /// Spawning has no effects by itself: the calls of the sub-agent pass the gates, its parent's too.
     fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
         Effects::none()
     }
@@ -179,8 +189,12 @@ impl Tool for SpawnTool {
 
     fn summary(&self, args: &Value) -> String {
         let text = |key: &str| args.get(key).and_then(Value::as_str).unwrap_or_default();
-        let who = if text("agent").is_empty() { String::new() } else { format!(" {}", text("agent")) };
-        format!("spawn{who}: {}", text("task").lines().next().unwrap_or_default())
+        let task = text("task").trim().lines().next().unwrap_or_default();
+        match text("agent") {
+            "" if task.is_empty() => NAME.to_owned(),
+            "" => task.to_owned(),
+            agent => format!("{agent}: {task}"),
+        }
     }
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
@@ -193,7 +207,7 @@ impl Tool for SpawnTool {
         let parent = self.parent.upgrade().ok_or_else(|| ToolError::failed("the parent agent is gone"))?;
         let agent = match call.args().get("agent").and_then(Value::as_str) {
             None | Some("") => None,
-            Some(name) => Some(self.named(name)?),
+            Some(name) => Some(self.definition(name)?),
         };
         let depth = parent.bus.origin().depth + 1;
         if depth > self.options.max_depth {
@@ -222,19 +236,23 @@ impl Tool for SpawnTool {
         }
         let name =
             format!("{}.{}", parent.bus.origin().agent, parent.sub_agents.fetch_add(1, Ordering::AcqRel) + 1);
-        let child =
-            self.child(&parent, &name, agent, cx).map_err(|error| ToolError::failed(error.to_string()))?;
+        let child = self
+            .build_child(&parent, &name, agent, cx)
+            .map_err(|error| ToolError::failed(error.to_string()))?;
         let child = Closing { child, closed: false };
         let running = self.children.begin(&name, task);
+        let calls = count_calls(&child.child);
         let cut = self.options.max_output_tokens.map(|most| limit_output(&child.child, most));
         let outcome = self.run(&parent, &child.child, &name, depth, task, cx).await;
         drop(running);
         child.close().await;
         let RunOutcome { result, text, stats, .. } = outcome?;
-        let who = agent.map_or_else(|| name.clone(), |agent| format!("{} ({name})", agent.name));
         match result {
             Ok(()) => {
-                let line = format!("{who}: {}", text.lines().next().unwrap_or("no answer"));
+                let line = match calls.load(Ordering::Acquire) {
+                    1 => "1 call".to_owned(),
+                    calls => format!("{calls} calls"),
+                };
                 let answer = if text.is_empty() { "(the sub-agent gave no answer)".into() } else { text };
                 let details =
                     json!({"child": name, "agent": agent.map(|agent| &agent.name), "turns": stats.turns});
@@ -263,8 +281,8 @@ impl Tool for SpawnTool {
 }
 
 impl SpawnTool {
-    /// The definition of a named agent.
-    fn named(&self, name: &str) -> Result<&AgentDefinition, ToolError> {
+    /// Returns the definition of a named agent.
+    fn definition(&self, name: &str) -> Result<&AgentDefinition, ToolError> {
         self.options.agents.iter().find(|agent| agent.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.options.agents.iter().map(|agent| agent.name.as_str()).collect();
             let known =
@@ -273,8 +291,9 @@ impl SpawnTool {
         })
     }
 
-    /// A sub-agent with everything its parent has, but an empty conversation and what its definition says.
-    fn child(
+    /// Creates a sub-agent with everything its parent has, except for an empty conversation and its
+    /// definition's differences.
+    fn build_child(
         &self,
         parent: &Arc<AgentInner>,
         name: &str,
@@ -288,7 +307,7 @@ impl SpawnTool {
         let limits = cx.cx.service::<RunLimits>();
         let bus = parent.bus.child(name);
         if agent.is_some() {
-            // The definition of the sub-agent takes their place.
+            // The definition of the sub-agent replaces these sections.
             let scope = bus.scope("definition");
             [IDENTITY_SECTION, GUIDE_SECTION].into_iter().for_each(|id| drop_section(&scope, id));
         }
@@ -298,7 +317,7 @@ impl SpawnTool {
             .thinking(self.options.thinking.unwrap_or(thinking))
             .system(&*parent.system)
             .tools(limits.as_ref().map_or_else(|| parent.tools.clone(), |limits| limits.tools.clone()))
-            .behavior(self.behavior(parent, limits.as_deref(), agent))
+            .behavior(self.child_behavior(parent, limits.as_deref(), agent))
             .retry(parent.retry.clone())
             .rate_limits(parent.limits.clone())
             .cwd(&cx.cwd);
@@ -335,8 +354,8 @@ impl SpawnTool {
         Ok(child)
     }
 
-    /// The parent's behaviour, with the turns that a sub-agent may take.
-    fn behavior(
+    /// Returns the parent's behaviour with the turn limit of a sub-agent.
+    fn child_behavior(
         &self,
         parent: &AgentInner,
         limits: Option<&RunLimits>,
@@ -344,7 +363,7 @@ impl SpawnTool {
     ) -> Behavior {
         let own = agent.and_then(|agent| agent.max_turns).or(self.options.max_turns);
         let max_turns = [own, parent.behavior.max_turns].into_iter().flatten().min();
-        // A sub-agent spends of the budget of the run that starts it, and answers its parent in words.
+        // A sub-agent spends the budget of the run that starts it, and answers its parent in free text.
         let own = Behavior { max_turns, budget: None, schema: None, ..parent.behavior.clone() };
         match limits {
             Some(limits) => Behavior {
@@ -387,7 +406,7 @@ impl SpawnTool {
             Ok(()) => cx.cx.emit(SpawnComplete { child, depth, stats }).await,
             Err(error) => cx.cx.emit(SpawnError { child, depth, error: error.to_string(), stats }).await,
         };
-        // The sub-agent is done; a watcher that fails changes nothing about that.
+        // The sub-agent is done; a failing observer changes nothing about that.
         drop(announced);
         Ok(outcome)
     }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use zk_core::model::{AgentError, Block, Message, ToolSpec};
 
-/// The names tools have for the model, where those differ from the canonical ones.
+/// Names of tools for the model that differ from the canonical ones.
 #[derive(Clone, Default)]
 pub(crate) struct Aliases {
     to_wire: Arc<BTreeMap<String, String>>,
@@ -31,7 +31,7 @@ impl Aliases {
         self.to_wire.iter()
     }
 
-    /// Whether a tool still has a name of its own.
+    /// Checks that a tool's name does not collide with an alias.
     pub(crate) fn check(&self, name: &str) -> Result<(), String> {
         let clashes = !self.to_wire.contains_key(name)
             && self.to_canonical.get(name).is_some_and(|other| other != name);
@@ -58,10 +58,11 @@ impl Aliases {
     }
 }
 
-/// Messages renamed for the model, kept so that one message stays one shared value from request to request.
+/// Cache of messages with tools renamed for the model, so that each stays one shared value from request to
+/// request.
 #[derive(Default)]
 pub(crate) struct Renamed {
-    /// Renamed messages by the address of the stored one, which the entry keeps alive.
+    /// Renamed messages by the address of the stored message, which the entry keeps alive.
     by_address: HashMap<usize, (Arc<Message>, Arc<Message>)>,
 }
 

@@ -9,11 +9,11 @@ use zk_core::service::{CallPlace, Redactor};
 use super::call::Calls;
 use super::catch::catch_panic;
 
-/// Characters of an error's first line that a batch's end tells.
+/// Most characters of an error's first line in `tool:batch-end`.
 const ERROR_CHARS: usize = 200;
 
 impl Calls<'_> {
-    /// Files of a call: the locations that its tool names, else those of its effects.
+    /// Returns the files of a call: the locations that its tool names, or else those of its effects.
     fn files(&self, call: &ToolCall) -> Vec<PathBuf> {
         let tool = self.context.toolbox.get(&call.name).filter(|_| call.malformed.is_none());
         let Some(tool) = tool else { return Vec::new() };
@@ -26,7 +26,7 @@ impl Calls<'_> {
         located.into_iter().map(|location| cwd.join(location.path)).collect()
     }
 
-    /// Counts the results of the batch, and announces its end.
+    /// Counts the results of the batch and announces its end.
     pub(super) async fn announce_end(&self, calls: &[&ToolCall], refs: &[Arc<CallRef>], results: &[Block]) {
         let results = || results.iter().filter_map(Block::as_result);
         let ended: Vec<(&ToolCall, bool)> =
@@ -45,11 +45,11 @@ impl Calls<'_> {
     }
 }
 
-/// Returns the end of a call, as a batch's end tells it.
+/// Describes an ended call for the event.
 fn ended_call(call: &Arc<CallRef>, result: &ToolResult, cx: &Cx) -> EndedCall {
     let error = result.is_error.then(|| {
         let text = result.content.to_text();
-        // Before the cut, which may go through the middle of a key.
+        // Redacted before it is cut, since a cut could split a key.
         let text = match cx.service::<Redactor>() {
             Some(redactor) => redactor.redact(&text).into_owned(),
             None => text,

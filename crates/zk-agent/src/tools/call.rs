@@ -10,21 +10,21 @@ use zk_core::service::{CallEnd, CallPlace, CallSteps, Progress, Tool};
 use super::CallContext;
 use super::catch::catch_panic;
 
-/// State that all calls of one batch share.
+/// State shared by all calls of one batch.
 pub(super) struct Calls<'a> {
     pub(super) context: &'a CallContext<'a>,
     pub(super) cx: Cx,
-    /// Calls of the run before this batch.
+    /// Number of calls in the run before this batch, by tool.
     pub(super) counts: Arc<BTreeMap<String, u32>>,
 }
 
-/// A call with its result.
+/// Result of a call.
 pub(super) struct CallOutcome {
     pub(super) result: ToolResult,
     pub(super) bytes: usize,
-    /// Whether its failure cancels the calls running beside it.
+    /// Whether a failure of the call cancels the calls running beside it.
     pub(super) cancels_siblings: bool,
-    /// Error that kept the call's end from being recorded: the run stops.
+    /// Error that prevented recording the end of the call. The run stops then.
     pub(super) unrecorded: Option<AgentError>,
 }
 
@@ -38,8 +38,8 @@ impl Calls<'_> {
         })
     }
 
-    /// The calls in groups of one kind, as far as their tools tell it.
-    pub(super) fn batch(&self, calls: &[&ToolCall], refs: &[Arc<CallRef>]) -> ToolBatch {
+    /// Groups the calls by kind, as declared by their tools.
+    pub(super) fn batch_event(&self, calls: &[&ToolCall], refs: &[Arc<CallRef>]) -> ToolBatch {
         let place = CallPlace { cx: self.cx.clone(), cwd: self.context.cwd.to_owned() };
         let mut groups: Vec<CallGroup> = Vec::new();
         for (call, info) in calls.iter().zip(refs) {
@@ -56,7 +56,7 @@ impl Calls<'_> {
         ToolBatch { turn_id: self.cx.turn_id().into(), groups }
     }
 
-    /// The steps that `call` goes through.
+    /// Returns the steps for `call`.
     pub(super) fn steps(&self, call: Arc<CallRef>) -> CallSteps {
         CallSteps {
             cx: self.cx.clone(),
@@ -87,13 +87,13 @@ pub(super) fn failed(call: &CallRef, text: String) -> CallOutcome {
     call_outcome(call, ToolContent::Text(text), true)
 }
 
-/// An honest result for a call that has none.
+/// Returns the result of a call that was not run.
 pub(super) async fn skipped(cx: &Cx, call: &Arc<CallRef>, reason: &str) -> CallOutcome {
     let _ = cx.emit(ToolSkipped { call: call.clone(), reason: reason.to_owned() }).await;
     failed(call, reason.to_owned())
 }
 
-/// Returns which calls this one may run beside. A tool that cannot say runs alone.
+/// Returns which calls may run beside this one; a tool that panics runs alone.
 pub(super) fn concurrency(tool: &dyn Tool, args: &Value) -> Concurrency {
     catch_panic(|| tool.concurrency(args)).unwrap_or_default()
 }

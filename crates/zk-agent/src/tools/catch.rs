@@ -1,6 +1,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Returns what a tool says of a call; nothing if it panics, since its arguments may be anything.
+/// Calls a tool's method that describes a call; `None` if the method panics, since the arguments are
+/// unchecked.
 pub(super) fn catch_panic<T>(describe: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(describe)).ok()
 }

@@ -1,4 +1,4 @@
-//! Whether a provider takes a tool: one name or schema it refuses makes it refuse every request.
+//! Checks whether providers accept a tool: one invalid name or schema makes them reject every request.
 
 use std::sync::Arc;
 
@@ -11,28 +11,28 @@ use super::Aliases;
 use super::catch::catch_panic;
 use crate::ToolSet;
 
-/// Deepest nesting of a schema; far beyond what a model can follow.
+/// Deepest nesting of a schema that is accepted, far beyond a model's understanding.
 const MAX_DEPTH: usize = 64;
 
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];
 
-/// Checks the tools that are registered now.
+/// Checks the tools that are currently registered.
 ///
 /// # Errors
-/// [`AgentError::Usage`] that names the tool, and what is wrong with its name or its schema.
+/// [`AgentError::Usage`] that names the tool and the problem of its name or schema.
 pub(crate) fn check_tools(bus: &Bus, set: &ToolSet, aliases: &Aliases) -> Result<(), AgentError> {
     let items = bus.items::<dyn Tool>();
     let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
     let mut offered = items.iter().filter(|item| set.offers(&item.name, &*item.value, &place));
-    offered.try_for_each(|item| offer(item, aliases, None).map(drop)).map_err(AgentError::Usage)
+    offered.try_for_each(|item| check_tool(item, aliases, None).map(drop)).map_err(AgentError::Usage)
 }
 
-/// Checks a tool and returns its specification under the name the model sees; one that equals `known` is
-/// not checked again.
+/// Checks a tool and returns its specification under the name that the model sees. A specification equal to
+/// `known` is not checked again.
 ///
 /// # Errors
-/// Why it cannot be offered, and what to do about it.
-pub(super) fn offer(
+/// Reason for which the tool cannot be offered, and how to fix that.
+pub(super) fn check_tool(
     item: &Item<dyn Tool>,
     aliases: &Aliases,
     known: Option<&Arc<ToolSpec>>,
@@ -73,7 +73,7 @@ fn check_schema(schema: &Value) -> Result<(), String> {
     Check { root: schema }.schema(schema, "#", 0).map_err(|why| format!("is no valid JSON Schema: {why}"))
 }
 
-/// Checks keywords that every dialect of JSON Schema knows; others are anybody's own.
+/// Checks the keywords that every dialect of JSON Schema has; others are ignored.
 struct Check<'a> {
     root: &'a Value,
 }

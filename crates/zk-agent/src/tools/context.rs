@@ -23,7 +23,7 @@ pub(crate) struct CallContext<'a> {
     pub(crate) keeps_images: bool,
 }
 
-/// Results of the calls of one run, as later batches are judged by them.
+/// Earlier calls of one run that affect later batches.
 #[derive(Debug, Default)]
 pub(crate) struct CallHistory {
     repeats: Mutex<RepeatedFailures>,

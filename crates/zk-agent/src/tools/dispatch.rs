@@ -18,30 +18,30 @@ use super::call::{CallOutcome, Calls, concurrency, skipped};
 use super::execute::CallCancel;
 use super::preflight::{Preflight, Ready};
 
-/// Time that calls that were told to stop are waited for before the run goes on without them. Dropping a call
-/// ends it for good; this only lets one that is just ending say how. A sub-agent waits shorter than its
-/// parent, so that what it says is heard.
+/// Time that cancelled calls get to end before the run drops them. Dropping a call ends it in any case; the
+/// wait lets a call that is about to end give its result. A sub-agent waits for less time than its parent, so
+/// that its result still counts.
 const ABORT_GRACE: Duration = Duration::from_millis(60);
 
 const DEFAULT_CONCURRENCY: usize = 10;
 
-/// The most calls of one answer that are run. Vendors stop far below; a server that sends more has lost its way.
+/// Most calls of one answer that are run. Real models stay far below; more come only from a broken server.
 const MAX_CALLS_PER_ANSWER: usize = 10_000;
 
 const CUT_SHORT: &str = "Aborted: the run was stopped while this call was running. Its effects are unknown.";
 const PARKED: &str = "Skipped: a call before this one waits for approval. It was not run.";
 const INTERRUPTED: &str = "Skipped: the user sent a message before this call. It was not run.";
 
-/// The results of a batch, one for each call, in the order of the calls.
+/// Results of a batch, one for each call, in the order of the calls.
 pub(crate) struct Batch {
     pub(crate) results: Vec<Block>,
-    /// Size of the results as it weighs on the wire.
+    /// Size of the results in bytes as sent.
     pub(crate) bytes: usize,
-    /// Error that keeps the run from going on after them.
+    /// Error after which the run must not continue.
     pub(crate) failure: Option<AgentError>,
 }
 
-/// Runs the calls of an assistant message. Whatever ends the batch early, every call has a result.
+/// Runs the calls of an assistant message. Every call gets a result, even if the batch ends early.
 pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message) -> Batch {
     let cx = context.cx;
     let calls: Vec<&ToolCall> = message.calls().collect();
@@ -49,13 +49,13 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message) -> Ba
         Calls { context: &context, cx: cx.clone(), counts: Arc::new(context.shared.counts().clone()) };
     let refs: Vec<Arc<CallRef>> = calls.iter().map(|call| shared.call_ref(call)).collect();
     if calls.len() > 1 {
-        let _ = cx.emit(shared.batch(&calls, &refs)).await;
+        let _ = cx.emit(shared.batch_event(&calls, &refs)).await;
     }
     let mut in_flight =
         InFlight::new(cx, context.behavior.max_concurrent_tools.unwrap_or(DEFAULT_CONCURRENCY));
     let mut parked = None;
     for (index, (call, info)) in calls.iter().zip(&refs).take(MAX_CALLS_PER_ANSWER).enumerate() {
-        // Room is made before the last look at the queues: an exclusive call may have waited long.
+        // Waits for room before it checks the queues, since an exclusive call may wait for long.
         let expected = match context.toolbox.get(&call.name) {
             Some(tool) if call.malformed.is_none() => concurrency(&*tool, &call.args),
             _ => Concurrency::Shared,
@@ -111,7 +111,7 @@ pub(crate) async fn run_calls(context: CallContext<'_>, message: &Message) -> Ba
     Batch { results, bytes, failure: failure.or(parked) }
 }
 
-/// Tells the model why a call behind the limit was not run.
+/// Returns the message for the model about a call above the limit.
 fn too_many_calls(count: usize) -> String {
     format!(
         "Skipped: your answer has {count} calls, and at most {MAX_CALLS_PER_ANSWER} of one answer are run. This one was \
@@ -119,12 +119,12 @@ fn too_many_calls(count: usize) -> String {
     )
 }
 
-/// Index of the call in the batch, and its result.
+/// Index of the call in the batch, and its outcome.
 type Joined = (usize, CallOutcome);
 
 type Running<'a> = Pin<Box<dyn Future<Output = Joined> + Send + 'a>>;
 
-/// The next call to end; never ends while none is in flight.
+/// Returns the next call that ends; pending forever while none is in flight.
 async fn next_joined(running: &mut FuturesUnordered<Running<'_>>) -> Joined {
     match running.next().await {
         Some(joined) => joined,
@@ -132,14 +132,14 @@ async fn next_joined(running: &mut FuturesUnordered<Running<'_>>) -> Joined {
     }
 }
 
-/// The calls in flight.
+/// Calls in flight.
 struct InFlight<'a> {
     cx: &'a Cx,
     limit: usize,
     running: FuturesUnordered<Running<'a>>,
     cancels: BTreeMap<usize, (CallCancel, Concurrency)>,
     results: BTreeMap<usize, CallOutcome>,
-    /// Ends a moment after the run is stopped.
+    /// Completes shortly after the run is stopped.
     grace: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
     given_up: bool,
 }
@@ -174,7 +174,7 @@ impl<'a> InFlight<'a> {
         self.running.push(Box::pin(async move { (index, calls.execute(ready, cancel).await) }));
     }
 
-    /// Waits until a call of this kind may run beside those in flight.
+    /// Waits until a call with this concurrency may run beside those in flight.
     async fn make_room(&mut self, wanted: &Concurrency) {
         while self.running.len() >= self.limit || self.is_in_the_way(wanted) {
             if self.running.is_empty() {
@@ -201,7 +201,7 @@ impl<'a> InFlight<'a> {
         }
     }
 
-    /// Waits for one call. Once the run is stopped and its calls had their moment, gives up all of them.
+    /// Waits for one call to end. After a stop and the grace period it drops all calls.
     async fn join_one(&mut self) {
         let joined = {
             let joining = pin!(next_joined(&mut self.running));
@@ -210,11 +210,11 @@ impl<'a> InFlight<'a> {
                 Either::Right(_) => None,
             }
         };
-        self.take(joined);
+        self.store_joined(joined);
     }
 
-    /// Takes a joined call in, or drops all of them if there was none in time.
-    fn take(&mut self, joined: Option<Joined>) {
+    /// Stores the outcome of an ended call; drops all calls if the grace period is over.
+    fn store_joined(&mut self, joined: Option<Joined>) {
         let Some((index, settled)) = joined else {
             self.given_up = true;
             self.running.clear();
@@ -230,7 +230,8 @@ impl<'a> InFlight<'a> {
         self.results.insert(index, settled);
     }
 
-    /// Awaits `work` while the calls in flight go on. Nothing when the run is stopped and `work` does not end.
+    /// Awaits `work` while the calls in flight continue. `None` if the run is stopped and `work` does not
+    /// end.
     async fn run_while_draining<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         while !self.given_up {
@@ -242,12 +243,12 @@ impl<'a> InFlight<'a> {
                     Either::Right((Either::Right(_), _)) => None,
                 }
             };
-            self.take(joined);
+            self.store_joined(joined);
         }
         None
     }
 
-    /// The results, and the calls that had begun and got none.
+    /// Returns the outcomes, and the indices of calls that had begun and have none.
     fn into_results(self) -> (BTreeMap<usize, CallOutcome>, Vec<usize>) {
         (self.results, self.cancels.into_keys().collect())
     }

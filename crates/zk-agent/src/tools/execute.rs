@@ -11,12 +11,12 @@ use super::preflight::Ready;
 #[derive(Clone)]
 pub(super) struct CallCancel {
     pub(super) stop: CancellationToken,
-    /// Whether it is a failed sibling that stops it.
+    /// Whether the cause is a failed call of the same batch.
     pub(super) by_sibling: Arc<AtomicBool>,
 }
 
 impl Calls<'_> {
-    /// Runs a call to its result. Never fails: whatever happens becomes a result.
+    /// Runs a call. Never fails: every error becomes a result for the model.
     pub(super) async fn execute(&self, ready: Ready, cancel: CallCancel) -> CallOutcome {
         let Ready { approved, tool, coercions, dedup, .. } = ready;
         let call = approved.call().clone();

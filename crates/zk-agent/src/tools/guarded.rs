@@ -6,15 +6,15 @@ use zk_core::service::{CallGuard, CallPlace, Tool};
 use super::catch::catch_panic;
 use crate::ToolSet;
 
-/// Whether somebody decides on the calls of a bus before they run.
+/// Whether calls on a bus are decided on before they run.
 pub(crate) fn is_guarded(bus: &Bus) -> bool {
     bus.service::<CallGuard>().is_some()
 }
 
-/// Checks that nothing of `set` that is registered now may do more than read, or that somebody decides on it.
+/// Checks that no registered tool of `set` may do more than read, or that calls are guarded.
 ///
 /// # Errors
-/// [`AgentError::Unguarded`] for the first tool, by name.
+/// [`AgentError::Unguarded`] for the first such tool, by name.
 pub(crate) fn check_guarded(bus: &Bus, set: &ToolSet) -> Result<(), AgentError> {
     if is_guarded(bus) {
         return Ok(());
@@ -29,12 +29,13 @@ pub(crate) fn check_guarded(bus: &Bus, set: &ToolSet) -> Result<(), AgentError> 
 /// Checks that none of the tools may do more than read.
 ///
 /// # Errors
-/// [`AgentError::Unguarded`] for the first that may, or that cannot tell.
+/// [`AgentError::Unguarded`] for the first tool that may, or that cannot declare its effects.
 pub(super) fn check_reading<'a>(
     mut tools: impl Iterator<Item = (&'a str, &'a dyn Tool)>,
     place: &CallPlace,
 ) -> Result<(), AgentError> {
-    // Effects told of no arguments hold for all; calls that tell more of their own are refused one by one.
+    // Effects declared for empty arguments hold for all calls; a call with further effects is refused when it
+    // is made.
     let arguments = Value::Object(Map::new());
     let only_reads =
         |tool: &dyn Tool| catch_panic(|| tool.effects(&arguments, place).is_read_only()).unwrap_or(false);

@@ -1,4 +1,4 @@
-//! The path of a tool call, from the model's request to its result.
+//! Tool calls of a run, from the model's request to the result.
 
 mod alias;
 mod batch_end;

@@ -1,5 +1,5 @@
-/// Names that look like `wanted`, the nearest first: the same letters in another case or with other separators, or a
-/// few letters off.
+/// Returns the names similar to `wanted`, nearest first: equal up to case and separators, or with a few other
+/// letters.
 pub(super) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let plain = |name: &str| {
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()

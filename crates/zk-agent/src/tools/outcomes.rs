@@ -3,14 +3,14 @@ use std::path::PathBuf;
 use zk_core::events::OutcomeCounts;
 use zk_core::model::ToolCall;
 
-/// The most errors that are looked after until a success follows: those before them stay unresolved.
+/// Most unresolved errors that are tracked; older ones stay unresolved.
 const MAX_OPEN: usize = 1000;
 
-/// Counts how the calls of a run end.
+/// Counts the outcomes of a run's calls.
 #[derive(Debug, Default)]
 pub(crate) struct Outcomes {
     counts: OutcomeCounts,
-    /// Errors that no success followed yet.
+    /// Errors that no success has followed yet.
     open: Vec<OpenError>,
 }
 
@@ -21,8 +21,8 @@ struct OpenError {
 }
 
 impl Outcomes {
-    /// Counts the results of one batch; `files` lists the files of a call. A success resolves errors of earlier batches
-    /// only: the model has not seen those of its own batch yet.
+    /// Counts the results of one batch; `files` lists the files of a call. A success resolves errors of
+    /// earlier batches only, because the model has not seen those of its own batch yet.
     pub(super) fn count_batch(
         &mut self,
         ended: &[(&ToolCall, bool)],

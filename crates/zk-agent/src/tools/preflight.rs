@@ -10,13 +10,13 @@ use super::call::{CallOutcome, Calls, call_outcome, concurrency, failed};
 use super::nearest::nearest;
 use crate::gates::call_key;
 
-/// A call that may run.
+/// An approved call that may run.
 pub(super) struct Ready {
     pub(super) approved: Approved,
     pub(super) tool: Arc<dyn Tool>,
     pub(super) concurrency: Concurrency,
     pub(super) coercions: Vec<Coercion>,
-    /// Key under which its result is remembered.
+    /// Cache key of the result, if the tool is deduplicated.
     pub(super) dedup: Option<String>,
 }
 
@@ -24,17 +24,17 @@ pub(super) struct Ready {
 pub(super) enum Preflight {
     Settled(CallOutcome),
     Ready(Ready),
-    /// The call waits for somebody who is not here: the batch and the run end.
+    /// The call was parked: it waits for a person who is not present. The batch and the run end.
     Parked {
         settled: CallOutcome,
         tool: String,
         reason: String,
     },
-    /// The run was stopped in the meantime; the call was not let through.
+    /// The run was stopped before the call was approved.
     Stopped,
 }
 
-/// A call that did not run, with what the model is told.
+/// Converts the reason for which a call did not run to a result for the model.
 fn not_run(call: &CallRef, why: NotRun) -> Preflight {
     let settled = failed(call, why.to_string());
     match why {
@@ -45,12 +45,12 @@ fn not_run(call: &CallRef, why: NotRun) -> Preflight {
 }
 
 impl Calls<'_> {
-    /// Everything up to the permission to run: arguments, preparation, gates, the count. Calls are taken through
-    /// this one after the other, in the order the model made them.
+    /// Performs all steps up to the approval of a call: arguments, preparation, gates, counting. Runs for one
+    /// call after the other, in the order the model made them.
     pub(super) async fn preflight(&self, call: &ToolCall, info: Arc<CallRef>) -> Preflight {
         if let Some(raw) = &call.malformed {
             self.context.shared.count(&call.name);
-            return Preflight::Settled(self.malformed(info, raw).await);
+            return Preflight::Settled(self.reject_malformed(info, raw).await);
         }
         let tool = self.context.toolbox.get(&info.name);
         let steps = self.steps(info.clone());
@@ -66,19 +66,21 @@ impl Calls<'_> {
             (Err(why), _) => not_run(&info, why),
             (Ok(Gated::Substituted(output)), _) => Preflight::Settled(steps.substitute(output).await.into()),
             (Ok(Gated::Approved(approved)), Some(tool)) => Preflight::Ready(Ready {
-                concurrency: self.order(concurrency(&*tool, approved.args()), &approved).await,
+                concurrency: self
+                    .concurrency_with_files(concurrency(&*tool, approved.args()), &approved)
+                    .await,
                 dedup: call_key(self.context.behavior, &info.name, approved.args()),
                 approved,
                 tool,
                 coercions,
             }),
-            (Ok(Gated::Approved(_)), None) => Preflight::Settled(self.unknown(info, args).await),
+            (Ok(Gated::Approved(_)), None) => Preflight::Settled(self.handle_unknown(info, args).await),
         }
     }
 
-    /// Returns what a call waits for: beside the names that its tool tells, the files that it changes, by
-    /// where they are. Two calls that reach one file under different names run in their order too.
-    async fn order(&self, told: Concurrency, call: &Approved) -> Concurrency {
+    /// Returns the resources of a call: those that its tool names, plus the canonical paths of files that it
+    /// changes, so that calls that reach one file by different paths run in order.
+    async fn concurrency_with_files(&self, told: Concurrency, call: &Approved) -> Concurrency {
         let (Concurrency::Resources(mut names), Effects::Known { list }) = (told.clone(), call.effects())
         else {
             return told;
@@ -95,7 +97,7 @@ impl Calls<'_> {
         if written.is_empty() {
             return told;
         }
-        // Links are followed, which may wait for the disk. A path that leads nowhere fails in its tool.
+        // Resolves links, which may block on the disk. A path that does not exist fails in its tool.
         let resolving = tokio::task::spawn_blocking(move || {
             let resolve = |path: &PathBuf| files.resolve(&cwd, path.to_str()?).ok();
             written.iter().filter_map(resolve).map(|at| format!("at:{}", at.path.display())).collect()
@@ -105,7 +107,7 @@ impl Calls<'_> {
         Concurrency::Resources(names)
     }
 
-    async fn malformed(&self, call: Arc<CallRef>, raw: &str) -> CallOutcome {
+    async fn reject_malformed(&self, call: Arc<CallRef>, raw: &str) -> CallOutcome {
         let why = match serde_json::from_str::<Value>(raw) {
             Ok(_) => "they are not a JSON object".to_owned(),
             Err(error) => error.to_string(),
@@ -118,7 +120,7 @@ impl Calls<'_> {
         failed(&call, text)
     }
 
-    async fn unknown(&self, call: Arc<CallRef>, args: Value) -> CallOutcome {
+    async fn handle_unknown(&self, call: Arc<CallRef>, args: Value) -> CallOutcome {
         let asked = ToolUnknown { call: call.clone(), args, result: None, suppress_error: false };
         let (mut result, suppressed) = match self.cx.emit(asked).await {
             Ok(answer) => (answer.result, answer.suppress_error),

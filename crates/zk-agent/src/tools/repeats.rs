@@ -2,20 +2,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use zk_core::model::{AgentError, ToolCall, ToolResult};
-/// Batches in a row in which one call may fail in one way before a person is asked, or the run ends where
-/// nobody is: a model that repeats itself so often does not recover by itself, and pays for every try.
+/// Number of batches in a row in which one call may fail in the same way, before a person is asked or the run
+/// ends. A model that repeats itself so often does not recover, and every attempt costs money.
 const MOST_IDENTICAL_FAILURES: u32 = 5;
 
-/// Counts failures that repeat those of the batches before.
+/// Counts failures that repeat those of earlier batches.
 #[derive(Debug, Default)]
 pub(crate) struct RepeatedFailures {
-    /// Number of batches in a row in which each failure came.
+    /// Number of batches in a row with the failure, by its digest.
     counts: BTreeMap<u64, u32>,
 }
 
 impl RepeatedFailures {
-    /// Takes in the result of a call; gives why the run has to end if it only repeats itself. Calls that fail alike in
-    /// one batch, whose failures are in `batch`, count once: the model has not seen the first of them yet.
+    /// Records the result of a call; returns the error to end the run with if it only repeats itself. Equal
+    /// failures within one batch (`batch` has its digests) count once, because the model has not seen the
+    /// first of them yet.
     pub(crate) fn check(
         &mut self,
         call: &ToolCall,
@@ -40,13 +41,13 @@ impl RepeatedFailures {
         self.counts.clear();
     }
 
-    /// Forgets the failures that did not come again in the batch that ended, whose failures are in `batch`.
+    /// Forgets failures that did not occur in the batch that ended, whose digests are in `batch`.
     pub(crate) fn end_batch(&mut self, batch: &BTreeSet<u64>) {
         self.counts.retain(|digest, _| batch.contains(digest));
     }
 }
 
-/// Hash that is equal for equal calls with equal results; compared within one run only.
+/// Hash that is equal for equal calls with equal results, for comparison within one run only.
 fn digest(call: &ToolCall, result: &ToolResult) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&call.name, &call.malformed, call.args.to_string()).hash(&mut hasher);

@@ -6,10 +6,11 @@ use zk_core::service::{Question, Questions, UiAnswer};
 
 use super::CallHistory;
 
-/// Time limit for a person to think about it.
+/// Time limit for a person to decide.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Asks a person whether a run that only repeats itself goes on; with a yes it may repeat itself as often again.
+/// Asks a person whether a run that only repeats itself should continue. A yes allows as many repetitions
+/// again.
 pub(crate) async fn ask_to_go_on(error: &AgentError, cx: &Cx, history: &CallHistory) -> bool {
     let AgentError::Stuck { tool, failures } = error else { return false };
     let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {

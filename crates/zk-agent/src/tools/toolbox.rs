@@ -9,7 +9,7 @@ use zk_core::service::{CallPlace, Tool, ToolChoice};
 
 use super::Aliases;
 use super::alias::Renamed;
-use super::check::offer;
+use super::check::check_tool;
 use super::guarded::check_reading;
 use crate::ToolSet;
 use crate::turn::{OUTPUT_TOOL, OutputTool};
@@ -19,13 +19,13 @@ use crate::turn::{OUTPUT_TOOL, OutputTool};
 pub(crate) struct Toolbox {
     set: ToolSet,
     aliases: Aliases,
-    /// State of the bus and number of unlocked tools when the snapshot was taken.
+    /// Generation of the bus and number of unlocked tools when the snapshot was taken.
     taken_at: Option<(u64, usize)>,
     tools: BTreeMap<String, Arc<dyn Tool>>,
-    /// Canonical names of the tools in the request, in its order.
+    /// Canonical names of the tools in the request, in order.
     offered: Vec<String>,
     specs: Arc<[Arc<ToolSpec>]>,
-    /// Sources that registered the tools in the request.
+    /// Sources that registered the tools in the request, in order.
     sources: Vec<String>,
     output: Option<(Arc<OutputTool>, Arc<ToolSpec>)>,
     left_out: Vec<ToolLeftOut>,
@@ -33,7 +33,7 @@ pub(crate) struct Toolbox {
     renamed: Renamed,
 }
 
-/// News that `tools:changed` has to tell.
+/// Changes to announce with `tools:changed`.
 #[derive(Default)]
 pub(crate) struct ToolNews {
     pub(crate) changes: Vec<ToolChange>,
@@ -47,20 +47,20 @@ impl ToolNews {
     }
 }
 
-/// The tools of the last snapshot of a conversation. The order of the request is kept here from run to run: a
-/// tool that comes is appended, so that the bytes before it stay the same.
+/// Tools of the last snapshot of a conversation. The order in the request is kept from run to run: new tools
+/// are appended, so that the cached prefix stays valid.
 #[derive(Default)]
 pub(crate) struct ToolMemory {
     known: Option<BTreeMap<String, Known>>,
-    /// Every registered name that was offered, oldest first.
+    /// Registered names that were ever offered, oldest first.
     order: Vec<String>,
     specs: Vec<Arc<ToolSpec>>,
 }
 
-/// A tool of a snapshot.
+/// A tool of the last snapshot.
 struct Known {
     source: String,
-    /// Spec of the tool, under the name the model sees.
+    /// Specification under the name that the model sees.
     spec: Arc<ToolSpec>,
     unlocked: bool,
 }
@@ -70,7 +70,7 @@ impl Toolbox {
         Self { set, aliases, ..Self::default() }
     }
 
-    /// Takes the snapshot anew if the registered or the unlocked tools changed since.
+    /// Takes a new snapshot if the registered or unlocked tools changed.
     pub(crate) fn refresh(&mut self, bus: &Bus, unlocked: &BTreeSet<String>, memory: &mut ToolMemory) {
         let now = (bus.generation(), unlocked.len());
         if self.taken_at == Some(now) {
@@ -86,7 +86,7 @@ impl Toolbox {
         for item in items.iter().filter(|item| self.set.offers(&item.name, &*item.value, &place)) {
             let (name, source) = (item.name.to_string(), item.source.to_string());
             let earlier = before.as_ref().and_then(|before| before.get(&name));
-            match offer(item, &self.aliases, earlier.map(|known| &known.spec)) {
+            match check_tool(item, &self.aliases, earlier.map(|known| &known.spec)) {
                 Ok(spec) => {
                     let unlocked = spec.disclosure == Disclosure::Always || unlocked.contains(&name);
                     tools.insert(name.clone(), item.value.clone());
@@ -113,40 +113,40 @@ impl Toolbox {
         self.news.left_out.extend(left_out.iter().filter(|tool| !self.left_out.contains(tool)).cloned());
         (self.tools, self.left_out) = (tools, left_out);
         (memory.known, memory.specs) = (Some(known), specs.clone());
-        self.specify(specs);
+        self.rebuild_specs(specs);
     }
 
-    fn specify(&mut self, mut specs: Vec<Arc<ToolSpec>>) {
+    fn rebuild_specs(&mut self, mut specs: Vec<Arc<ToolSpec>>) {
         specs.extend(self.output.as_ref().map(|(_, spec)| spec.clone()));
         if *specs != *self.specs {
             self.specs = specs.into();
         }
     }
 
-    /// Offers the tool that takes the structured output, behind all others.
+    /// Adds the tool for the structured output, behind all others.
     pub(crate) fn add_output(&mut self, output: Arc<OutputTool>) {
         if self.output.is_some() {
             return;
         }
         let spec = self.aliases.spec(OUTPUT_TOOL, output.spec());
         self.output = Some((output, spec));
-        self.specify(self.specs.to_vec());
+        self.rebuild_specs(self.specs.to_vec());
     }
 
     /// Checks that none of the tools may do more than read.
     ///
     /// # Errors
-    /// [`AgentError::Unguarded`] for the first that may.
+    /// [`AgentError::Unguarded`] for the first tool that may.
     pub(crate) fn check_reading(&self, place: &CallPlace) -> Result<(), AgentError> {
         check_reading(self.tools.iter().map(|(name, tool)| (name.as_str(), &**tool)), place)
     }
 
-    /// Takes the changes since this was last asked, if there are any.
+    /// Takes the changes since the last call, if there are any.
     pub(crate) fn take_news(&mut self) -> Option<ToolNews> {
         (!self.news.is_empty()).then(|| std::mem::take(&mut self.news))
     }
 
-    /// The names the run was to have and nobody registered.
+    /// Returns the requested names that are not registered.
     pub(crate) fn missing(&self) -> Vec<String> {
         let is_missing = |name: &&String| {
             !self.tools.contains_key(*name) && self.left_out.iter().all(|tool| tool.name != **name)
@@ -154,13 +154,13 @@ impl Toolbox {
         self.set.wanted().into_iter().filter(is_missing).cloned().collect()
     }
 
-    /// The tools in the request, in its order.
+    /// Returns the names of the tools in the request, in order.
     pub(crate) fn names(&self) -> Vec<String> {
         let output = self.output.iter().map(|_| OUTPUT_TOOL.to_owned());
         self.offered.iter().cloned().chain(output).collect()
     }
 
-    /// A tool of the run, whether it is offered or not.
+    /// Returns a tool of the run, whether it is offered or not.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
         match &self.output {
             Some((output, _)) if name == OUTPUT_TOOL => Some(output.clone()),
@@ -168,12 +168,12 @@ impl Toolbox {
         }
     }
 
-    /// The specifications under the names the model sees.
+    /// Returns the specifications under the names that the model sees.
     pub(crate) fn specs(&self) -> Arc<[Arc<ToolSpec>]> {
         self.specs.clone()
     }
 
-    /// Returns the source that registered each of them.
+    /// Returns the sources that registered the tools in the request.
     pub(crate) fn sources(&self) -> Arc<[String]> {
         let output = self.output.iter().map(|_| "zk-agent".to_owned());
         self.sources.iter().cloned().chain(output).collect()
@@ -190,7 +190,7 @@ impl Toolbox {
         }
     }
 
-    /// A history with the names the model sees.
+    /// Returns the messages with the names that the model sees.
     pub(crate) fn in_wire_names<'a>(&mut self, messages: &'a [Arc<Message>]) -> Cow<'a, [Arc<Message>]> {
         if self.aliases.is_empty() {
             return messages.into();

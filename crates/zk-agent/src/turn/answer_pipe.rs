@@ -8,15 +8,15 @@ use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{CallId, TurnId};
 use zk_core::service::{RedactedPieces, Redactor};
 
-/// The way of an answer's pieces to those who show them: without secrets, also where one is cut between two pieces,
-/// and text through the handlers of `stream:transform`, if there are any.
+/// Path of an answer's pieces to front-ends: redacts secrets, even across pieces, and passes text through the
+/// handlers of `stream:transform`.
 pub(crate) struct AnswerPipe<'a> {
     cx: &'a Cx,
     turn_id: &'a TurnId,
     redactor: Option<Arc<Redactor>>,
-    /// The blocks that have begun, of which something may be held back, by their numbers.
+    /// Unfinished blocks by number, parts of which may be held back.
     open: BTreeMap<u32, Open>,
-    /// The block of text of which a handler may hold something back.
+    /// The block of text of which a handler may hold a part back.
     transformed: Option<u32>,
 }
 
@@ -38,7 +38,7 @@ impl<'a> AnswerPipe<'a> {
         Self { cx, turn_id, redactor: cx.service::<Redactor>(), open: BTreeMap::new(), transformed: None }
     }
 
-    /// More of `block`.
+    /// Passes on more of `block`.
     pub(crate) async fn push(
         &mut self,
         block: u32,
@@ -58,7 +58,7 @@ impl<'a> AnswerPipe<'a> {
         self.pass(self.cx, block, part, delta).await
     }
 
-    /// Nothing more of `block` follows.
+    /// Ends `block` and releases its held-back part.
     pub(crate) async fn finish(&mut self, block: u32) -> Result<(), EmitError> {
         if let Some(open) = self.open.remove(&block) {
             self.flush(self.cx, block, open).await?;
@@ -66,13 +66,13 @@ impl<'a> AnswerPipe<'a> {
         if self.transformed == Some(block) { self.end_text(self.cx).await } else { Ok(()) }
     }
 
-    /// Nothing more of any block follows.
+    /// Ends all blocks.
     pub(crate) async fn end(&mut self) -> Result<(), EmitError> {
         self.end_all(self.cx).await
     }
 
-    /// Forgets what is held back: the answer begins anew. What a handler holds back is for nobody, and whether it fails
-    /// over that changes nothing.
+    /// Drops held-back text because the answer begins anew. Handlers are told the end, and their output and
+    /// failures are ignored.
     pub(crate) async fn discard(&mut self) {
         self.open.clear();
         if self.transformed.take().is_some() {

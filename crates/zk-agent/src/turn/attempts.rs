@@ -2,12 +2,12 @@ use zk_core::model::{AgentError, Model, Usage};
 
 use crate::budget::Reservation;
 
-/// Usage of the attempts at one response: those that are followed by another may be billed as well.
+/// Usage of the attempts at one response. Failed attempts may be billed too.
 pub(crate) struct Attempts<'a> {
     model: &'a Model,
     earlier: Usage,
     current: Usage,
-    /// Amount reserved for what the attempts may cost; charged with what they did.
+    /// Reservation for the attempts, charged with their actual usage.
     reservation: Option<Reservation>,
 }
 
@@ -20,15 +20,15 @@ impl<'a> Attempts<'a> {
         self.model
     }
 
-    /// Sets the usage of the whole current attempt so far.
+    /// Sets the total usage of the current attempt so far.
     pub(crate) fn count(&mut self, usage: Usage) {
         self.current = usage;
     }
 
-    /// Begins to count another attempt.
+    /// Starts counting another attempt.
     ///
     /// # Errors
-    /// When the budget has no room for it beside what the last one cost.
+    /// The budget has no room for it after the cost of the last attempt.
     pub(crate) fn begin_next(&mut self) -> Result<(), AgentError> {
         self.charge();
         self.earlier = self.total();
@@ -42,7 +42,8 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// The usage of all of them. Each has its own price, since one depends on how much one request read.
+    /// Returns the usage of all attempts. Prices are per attempt, because a price may depend on the size of
+    /// the input.
     pub(crate) fn total(&self) -> Usage {
         if self.earlier == Usage::default() {
             return self.current;

@@ -6,7 +6,8 @@ use zk_core::model::{AgentError, Block, Message};
 use crate::run::RunState;
 
 impl RunState {
-    /// The prompt after the `input` event, if there is one, and what handlers added to it; nothing if one dealt with it.
+    /// Passes the prompt through handlers of `input`: returns it with the messages they added, or `None` if a
+    /// handler dealt with it.
     pub(crate) async fn read_input(
         &self,
         prompt: Option<Vec<Block>>,
@@ -15,8 +16,8 @@ impl RunState {
         Ok(self.read_blocks(blocks).await?.map(|(blocks, added)| (Some(blocks), added)))
     }
 
-    /// Returns what a person typed into the run, after the `input` event; without what a handler dealt with.
-    /// Messages of plugins are as they were.
+    /// Passes messages that a person typed through handlers of `input`, and drops those that a handler dealt
+    /// with. Messages of plugins stay unchanged.
     pub(crate) async fn read_messages(
         &self,
         messages: &[Arc<Message>],
@@ -36,8 +37,8 @@ impl RunState {
         Ok(read)
     }
 
-    /// Returns what is left of something typed after the `input` event, and what handlers added to it;
-    /// nothing if one dealt with it.
+    /// Passes blocks through handlers of `input`: returns them with the messages they added, or `None` if a
+    /// handler dealt with them.
     async fn read_blocks(
         &self,
         blocks: Vec<Block>,
@@ -76,7 +77,7 @@ impl RunState {
     }
 }
 
-/// Whether there is nothing in a prompt.
+/// Whether a prompt has no content.
 pub(crate) fn is_blank(blocks: &[Block]) -> bool {
     blocks.iter().all(|block| block.as_text().is_some_and(|text| text.trim().is_empty()))
 }

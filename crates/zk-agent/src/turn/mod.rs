@@ -1,6 +1,6 @@
-//! One turn: what is sent, the answer, its tool calls, what follows from them. `sequence` has it from top to bottom.
-//! The request is put together in `request`, an answer that may not stand is judged in `stop_reason`, a full window is
-//! dealt with in `overflow`, structured output in `structured_output`, and the calls run in the wing of the tools.
+//! One turn: the request, the answer, its tool calls and their consequences. `sequence` has the steps from
+//! top to bottom. `request` builds the request, `stop_reason` judges how the answer ended, `overflow` handles
+//! a full window, `structured_output` the structured output; the calls themselves run in `tools`.
 
 mod answer_pipe;
 mod attempts;

@@ -8,27 +8,28 @@ use zk_core::service::{CallPlace, OutputFormat, Provider, Tool, ToolChoice, Tool
 
 use crate::lock::lock;
 
-/// The tool through which a model gives its structured output.
+/// Name of the tool through which a model gives its structured output.
 pub(crate) const OUTPUT_TOOL: &str = "__output__";
 /// Most times that a model that ended without output is asked again.
 const MAX_FORCED: u32 = 2;
-/// Most outputs that do not follow the schema and are answered with what is wrong.
+/// Most invalid outputs that are answered with an error message.
 const MAX_REJECTED: u32 = 5;
 
-/// Takes the structured output of one run.
+/// Tool that receives the structured output of one run.
 pub(crate) struct OutputTool {
     spec: Arc<ToolSpec>,
     schema: Value,
-    /// Tool arguments are objects: any other output travels as the field `value`.
+    /// Whether the output is wrapped in an object as the field `value`, because tool arguments have to be
+    /// objects.
     wrapped: bool,
     value: Mutex<Option<Value>>,
-    /// Whether the value has not been announced.
+    /// Whether the value has not been announced yet.
     news: AtomicBool,
-    /// The provider holds the answer itself to the schema: the tool is not offered.
+    /// Whether the provider itself enforces the schema, so that the tool is not offered.
     native: AtomicBool,
-    /// The provider does so in requests without tools alone, and those are left out by now.
+    /// Whether the provider enforces the schema only without tools, which are now left out of requests.
     alone: AtomicBool,
-    /// Whether that was tried.
+    /// Whether requests without tools were tried.
     tried_alone: AtomicBool,
     forced: AtomicU32,
     rejected: AtomicU32,
@@ -37,7 +38,7 @@ pub(crate) struct OutputTool {
 impl OutputTool {
     pub(crate) fn new(mut schema: Value) -> Self {
         if let Some(fields) = schema.as_object_mut() {
-            // Strict providers reject it.
+            // Removed because strict providers reject this key.
             fields.remove("$schema");
         }
         let wrapped =
@@ -59,23 +60,22 @@ impl OutputTool {
         }
     }
 
-    /// Settles whether `provider` holds the answer itself to the schema. Once for a run, whose model and tools
-    /// stay the same: should another provider take over the name, it leaves the schema unheard or heeds it, and
-    /// the answer is checked in either case.
-    pub(crate) fn settle(&self, provider: &dyn Provider, model: &Model, with_tools: bool) {
+    /// Decides once per run whether `provider` enforces the schema. If another provider takes over its name,
+    /// the answer is validated in any case.
+    pub(crate) fn decide_native(&self, provider: &dyn Provider, model: &Model, with_tools: bool) {
         let native = provider.native_output(model, &self.spec.schema, with_tools);
         self.native.store(native, Ordering::Release);
     }
 
-    /// Makes the tool give the answer from now on.
+    /// Requests the output through the tool from now on.
     pub(crate) fn leave_native(&self) {
         self.native.store(false, Ordering::Release);
         self.alone.store(false, Ordering::Release);
         self.tried_alone.store(true, Ordering::Release);
     }
 
-    /// Asks `provider` to hold the answer to the schema without tools, if it can do that and was not asked before. Gives
-    /// whether it is asked.
+    /// Switches to requests without tools, if `provider` enforces the schema then and this was not tried
+    /// before. Returns whether it switched.
     pub(crate) fn ask_alone(&self, provider: &dyn Provider, model: &Model) -> bool {
         let is_asked = !self.tried_alone.swap(true, Ordering::AcqRel)
             && provider.native_output(model, &self.spec.schema, false);
@@ -86,12 +86,12 @@ impl OutputTool {
         is_asked
     }
 
-    /// Whether tools are left out of requests, so that the provider holds the answer to the schema.
+    /// Whether tools are left out of requests so that the provider enforces the schema.
     pub(crate) fn is_alone(&self) -> bool {
         self.alone.load(Ordering::Acquire)
     }
 
-    /// Text of the schema that the answer has to follow.
+    /// Returns the JSON Schema of the answer as text.
     pub(crate) fn answer_schema(&self) -> String {
         self.spec.schema.to_string()
     }
@@ -100,22 +100,22 @@ impl OutputTool {
         self.native.load(Ordering::Acquire)
     }
 
-    /// Returns the format that the provider is asked for, if it structures output itself.
+    /// Returns the output format for the request, if the provider enforces the schema.
     pub(crate) fn format(&self) -> Option<OutputFormat> {
         let schema = self.is_native().then(|| Arc::new(self.spec.schema.clone()))?;
         Some(OutputFormat { name: Arc::from("answer"), schema })
     }
 
-    /// Takes an answer that the provider was to hold to the schema.
+    /// Accepts an answer that the provider should have made follow the schema.
     ///
     /// # Errors
-    /// What is wrong with it, for the model.
+    /// Description of the invalid part, for the model.
     pub(crate) fn take(&self, message: &Message) -> Result<(), String> {
         let answer = read(message).map_err(|error| format!("it is no JSON: {error}"))?;
         let fits = validate(&answer, &self.spec.schema).map_err(|issues| issues.join("; "))?;
         self.keep(fits.args);
         if self.is_alone() {
-            // A message that is steered in later is answered with tools again.
+            // Later messages are answered with tools again.
             self.leave_native();
         }
         Ok(())
@@ -131,17 +131,17 @@ impl OutputTool {
         lock(&self.value).clone()
     }
 
-    /// The value, if it was given since the last time somebody asked.
+    /// Returns the value, if it was set since the last call.
     pub(crate) fn take_news(&self) -> Option<Value> {
         self.news.swap(false, Ordering::AcqRel).then(|| self.value()).flatten()
     }
 
-    /// Notes that an output was not accepted. Gives whether it is time to stop asking.
+    /// Counts a rejected output. Returns whether the limit is exceeded.
     pub(crate) fn note_rejection(&self) -> bool {
         self.rejected.fetch_add(1, Ordering::AcqRel) >= MAX_REJECTED
     }
 
-    /// Notes a failed call as [`OutputTool::note_rejection`] does, unless there is an output already.
+    /// Counts a failed call like [`OutputTool::note_rejection`], unless there is an output already.
     pub(crate) fn note_failed_call(&self) -> bool {
         self.value().is_none() && self.note_rejection()
     }
@@ -150,7 +150,7 @@ impl OutputTool {
         &self.schema
     }
 
-    /// Asks for the output in the next request, unless that was tried often enough.
+    /// Forces the output in the next request, unless that was tried too often.
     pub(crate) fn force(&self) -> bool {
         self.forced.fetch_add(1, Ordering::AcqRel) < MAX_FORCED
     }
@@ -164,7 +164,7 @@ impl OutputTool {
     }
 }
 
-/// The JSON of an answer: all its text, or what was said last, after tools of the provider's side.
+/// Parses the JSON of an answer: all its text, or only the text behind the last tool of the provider.
 fn read(message: &Message) -> serde_json::Result<Value> {
     serde_json::from_str(message.text().trim()).or_else(|error| {
         let last = message.content.iter().rev().find_map(Block::as_text).unwrap_or_default();
@@ -172,7 +172,8 @@ fn read(message: &Message) -> serde_json::Result<Value> {
     })
 }
 
-/// The schema of an object with the field `value`. References point to the root, so definitions stay there.
+/// Wraps a schema in that of an object with the field `value`. Definitions stay at the root, which references
+/// point to.
 fn wrap(mut schema: Value) -> Value {
     let definitions: Vec<(&str, Value)> = ["$defs", "definitions"]
         .into_iter()

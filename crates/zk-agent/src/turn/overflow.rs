@@ -1,5 +1,5 @@
-//! Recovery of a conversation that does not fit the model's window: whoever can leave something out of it is
-//! asked to, and the model is asked again if that helped.
+//! Recovery from a conversation that exceeds the model's window: plugins are asked to reduce it, and the
+//! model is asked again if they did.
 
 use std::sync::Arc;
 
@@ -11,21 +11,25 @@ use super::sequence::Turn;
 use crate::run::RunState;
 
 impl RunState {
-    /// The request again, of fewer messages, or nothing if they did not become less.
-    pub(crate) async fn with_room(
+    /// Returns the request with fewer messages; `None` if they did not become fewer.
+    pub(crate) async fn reduced_request(
         &mut self,
         turn: &Turn,
         error: &ProviderError,
     ) -> Result<Option<Request>, AgentError> {
         let Some(messages) = self.make_room(turn, error).await? else { return Ok(None) };
-        let request = self.request(turn, &messages).await?;
+        let request = self.build_request(turn, &messages).await?;
         self.sent = messages;
         Ok(Some(request))
     }
 
-    /// Whether another turn can go on with an answer that stopped because of `error`: if the window was full, and
-    /// now is not. Twice in a row the window is too small for the answer, whatever is left out before it.
-    pub(crate) async fn go_on_after(&mut self, turn: &Turn, error: AgentError) -> Result<bool, AgentError> {
+    /// Makes room after an answer that a full window cut, so that another turn can continue it; fails for any
+    /// other error. If two turns in a row are cut, the window is too small for the answer.
+    pub(crate) async fn make_room_after(
+        &mut self,
+        turn: &Turn,
+        error: AgentError,
+    ) -> Result<bool, AgentError> {
         let AgentError::ContextExceeded(overflow) = &error else { return Err(error) };
         if self.cut_at.is_some_and(|cut| cut + 1 == turn.number) {
             return Err(error);
@@ -39,7 +43,7 @@ impl RunState {
         }
     }
 
-    /// The messages to send after whoever listens left something out of them; nothing if nobody did.
+    /// Announces the overflow and returns the reduced messages; `None` if they did not become fewer.
     async fn make_room(
         &self,
         turn: &Turn,
@@ -54,7 +58,7 @@ impl RunState {
             error: error.to_string(),
         };
         turn.cx.emit(overflow).await?;
-        let messages = self.context(turn).await?;
+        let messages = self.build_messages(turn).await?;
         Ok((context_size(&messages) < size).then_some(messages))
     }
 }

@@ -8,15 +8,15 @@ use zk_core::model::{AgentError, ErrorKind, Message, ModelRef, Phase, ProviderEr
 use zk_core::service::{CallPlace, ContextId, ContextWindow, Request, ToolChoice};
 
 use super::sequence::Turn;
-use super::thinking::{decayed, output_limit, usual_limit};
+use super::thinking::{decayed, default_output_limit, output_limit};
 use crate::context::{Next, Rewrites};
 use crate::run::RunState;
 use crate::tools::{ToolNews, is_guarded};
 
 impl RunState {
-    /// The tools of this turn, announced if they are not those of the request before.
+    /// Updates the tools for this turn, and announces changes since the last request.
     pub(crate) async fn refresh_tools(&mut self, turn: &Turn) -> Result<(), AgentError> {
-        self.take_tools()?;
+        self.snapshot_tools()?;
         let Some(news) = self.toolbox.take_news() else { return Ok(()) };
         let ToolNews { changes, left_out, breaks_prefix } = news;
         self.agent.state().prefix.note_tools();
@@ -31,11 +31,11 @@ impl RunState {
         Ok(turn.cx.emit(changed).await?)
     }
 
-    /// Takes the snapshot of the tools, and settles how structured output is given beside them.
-    pub(crate) fn take_tools(&mut self) -> Result<(), AgentError> {
+    /// Takes the snapshot of the tools, and decides how structured output is requested.
+    pub(crate) fn snapshot_tools(&mut self) -> Result<(), AgentError> {
         let had_tools = !self.toolbox.specs().is_empty();
         let unlocked = self.shared.unlocked().clone();
-        // Decorators run here, and may ask the agent something.
+        // Decorators run here, and may lock the agent's state.
         let mut memory = std::mem::take(&mut self.agent.state().tools);
         self.toolbox.refresh(&self.agent.bus, &unlocked, &mut memory);
         self.agent.state().tools = memory;
@@ -43,11 +43,11 @@ impl RunState {
             self.toolbox.check_reading(&CallPlace { cx: self.cx.clone(), cwd: self.cwd.clone() })?;
         }
         let has_tools = !self.toolbox.specs().is_empty();
-        // Some providers hold the answer to a schema only as long as there are no tools.
+        // Some providers enforce a schema only in requests without tools.
         if let Some(output) = self.output.clone().filter(|output| output.is_native() && !output.is_alone())
             && has_tools != had_tools
         {
-            output.settle(&*self.agent.provider_of(&self.model)?, &self.model, has_tools);
+            output.decide_native(&*self.agent.provider_of(&self.model)?, &self.model, has_tools);
             if !output.is_native() {
                 self.toolbox.add_output(output);
             }
@@ -55,8 +55,8 @@ impl RunState {
         Ok(())
     }
 
-    /// The messages to send, in canonical names.
-    pub(crate) async fn context(&self, turn: &Turn) -> Result<Vec<Arc<Message>>, AgentError> {
+    /// Builds the messages to send, with canonical names.
+    pub(crate) async fn build_messages(&self, turn: &Turn) -> Result<Vec<Arc<Message>>, AgentError> {
         let history = self.agent.state().history.clone();
         if !turn.cx.bus().has_listeners::<ContextTransform>() {
             self.agent.state().prefix.note_rewrites(Rewrites::new(history.clone(), Vec::new()));
@@ -75,8 +75,8 @@ impl RunState {
         Ok(messages)
     }
 
-    /// Everything else that is settled before the request: what is sent with them, and how.
-    pub(crate) async fn request(
+    /// Builds the request from these messages: system prompt, tools, parameters.
+    pub(crate) async fn build_request(
         &mut self,
         turn: &Turn,
         messages: &[Arc<Message>],
@@ -91,7 +91,7 @@ impl RunState {
         }
         let thinking = decayed(self.thinking, self.behavior.thinking_decay.as_ref(), turn.number);
         let own = self.models.own.reference();
-        let max_tokens = self.behavior.max_tokens.unwrap_or_else(|| usual_limit(&self.models.own));
+        let max_tokens = self.behavior.max_tokens.unwrap_or_else(|| default_output_limit(&self.models.own));
         let parameters = cx
             .emit(ProviderRequest {
                 model: own.clone(),
@@ -142,7 +142,27 @@ impl RunState {
         Ok(request)
     }
 
-    /// Has the model `asked` answer the turn that a plugin asked for, or the run's own one.
+    /// Takes in the model and the reasoning that somebody chose for the agent since the turn before. An answer of a given
+    /// shape comes from the model that it was settled with.
+    pub(crate) fn follow_choice(&mut self) {
+        if self.output.is_some() {
+            return;
+        }
+        let (model, thinking) = {
+            let state = self.agent.state();
+            (state.model.clone(), state.thinking)
+        };
+        let (before, reasoned) = std::mem::replace(&mut self.models.chosen, (model.reference(), thinking));
+        if thinking != reasoned {
+            self.thinking = thinking;
+        }
+        if model.reference() != before {
+            self.model = model.clone();
+            self.models.own = model;
+        }
+    }
+
+    /// Chooses the model of the turn: the one that a plugin asked for, or the run's own.
     async fn choose_model(&mut self, own: &ModelRef, asked: &ModelRef, cx: &Cx) -> Result<(), AgentError> {
         let found = if asked == own { None } else { self.agent.known_model(asked) };
         if found.is_none() && asked != own && self.models.unknown.as_ref() != Some(asked) {

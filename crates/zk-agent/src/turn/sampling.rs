@@ -20,27 +20,27 @@ use super::attempts::Attempts;
 use crate::run::RunShared;
 use crate::tools::Aliases;
 
-/// Outcome of a response.
+/// Result of reading a response.
 pub(crate) enum Sampled {
-    /// Complete response.
+    /// The response is complete.
     Whole {
         message: Message,
-        /// Usage of the response, and of the attempts before it.
+        /// Usage of the response and of the attempts before it.
         usage: Usage,
-        /// A handler whose failure must stop the run failed on its end.
+        /// Failure at the end of the response of a handler that must not fail, which stops the run.
         spoilt: Option<AgentError>,
     },
-    /// Response that broke off.
+    /// The response broke off.
     Broken {
-        /// Message as far as it had arrived, without its calls: nobody will answer them.
+        /// Partial message without its calls, which will not be answered.
         message: Option<Message>,
-        /// Usage that the provider had counted of it and of earlier attempts, which it may bill all the same.
+        /// Usage counted so far, earlier attempts included, since the provider may bill it.
         usage: Usage,
         error: AgentError,
     },
 }
 
-/// Reads a response to its end, announcing it as it arrives.
+/// Reads a response to its end, and announces its events.
 pub(crate) async fn sample(
     mut stream: EventStream,
     cx: &Cx,
@@ -103,7 +103,7 @@ pub(crate) async fn sample(
                     call.name = aliases.canonical(std::mem::take(&mut call.name));
                 }
                 let opaque = content.as_provider().map(|opaque| opaque.text.clone());
-                let repaired = draft.repaired(block, &content).map(|(call, text)| {
+                let repaired = draft.repaired_call(block, &content).map(|(call, text)| {
                     let (call_id, name, turn_id) = (call.id.clone(), call.name.clone(), turn_id.clone());
                     ToolArgsRepaired { turn_id, call_id, name, text }
                 });
@@ -144,7 +144,7 @@ pub(crate) async fn sample(
                 } else {
                     let_go.and(cx.emit(StreamEnd { turn_id: turn_id.clone(), text }).await)
                 };
-                // A run that is stopped here still has the whole answer.
+                // A run that is stopped here still has the complete answer.
                 let spoilt = ended.err().filter(|_| !cx.is_stopped()).map(AgentError::from);
                 return Sampled::Whole { message, usage: attempts.total(), spoilt };
             }
@@ -158,7 +158,7 @@ pub(crate) async fn sample(
     Sampled::Broken { message: draft.into_broken(model, stop), usage: attempts.total(), error }
 }
 
-/// The error of a provider that stops talking in the middle of a response.
+/// Creates the error for a stream that ended without its final event.
 pub(crate) fn unfinished(model: &ModelRef) -> ProviderError {
     let mut error = ProviderError::new(
         ErrorKind::Malformed,
@@ -171,10 +171,10 @@ pub(crate) fn unfinished(model: &ModelRef) -> ProviderError {
     error
 }
 
-/// The message as far as it has arrived.
+/// Partial message of the current response.
 #[derive(Default)]
 pub(crate) struct Draft {
-    /// Pieces by the numbers of their blocks, which are their order.
+    /// Pieces of the message by block number, in order.
     pieces: BTreeMap<u32, Piece>,
 }
 
@@ -217,8 +217,8 @@ impl Draft {
         }
     }
 
-    /// The call that `content` is, and its arguments as they came, if those had to be repaired.
-    fn repaired<'a>(&self, block: u32, content: &'a Block) -> Option<(&'a ToolCall, String)> {
+    /// Returns a finished tool call and its raw arguments, if the arguments had to be repaired.
+    fn repaired_call<'a>(&self, block: u32, content: &'a Block) -> Option<(&'a ToolCall, String)> {
         let Block::ToolCall(call) = content else { return None };
         let Piece::Call { args, .. } = self.pieces.get(&block)? else { return None };
         let is_plain = args.trim().is_empty() || serde_json::from_str::<Map<String, Value>>(args).is_ok();
@@ -229,7 +229,8 @@ impl Draft {
         self.pieces.insert(block, Piece::Done(content));
     }
 
-    /// A whole message. A block its provider did not finish counts as far as it came; a call is then cut.
+    /// Returns the complete message. An unfinished block counts as far as it arrived; an unfinished call is
+    /// marked as cut.
     pub(crate) fn into_message(self, model: &ModelRef, stop: StopReason) -> Message {
         let mut content: Vec<Block> = self
             .pieces
@@ -237,14 +238,14 @@ impl Draft {
             .map(|piece| match piece {
                 Piece::Done(block) => block,
                 Piece::Text(text) => Block::text(text),
-                Piece::Thinking(text) => unsigned(text, model),
+                Piece::Thinking(text) => unsigned_thinking(text, model),
                 Piece::Call { id, name, args } => Block::ToolCall(ToolCall {
                     malformed: Some(args),
                     ..ToolCall::new(id, &*name, serde_json::json!({}))
                 }),
             })
             .collect();
-        // A call cut before its first argument looks like one without arguments.
+        // A call that was cut before its first argument looks like a call without arguments.
         if stop == StopReason::MaxTokens
             && let Some(Block::ToolCall(call)) = content.last_mut()
             && call.malformed.is_none()
@@ -252,11 +253,10 @@ impl Draft {
         {
             call.malformed = Some(String::new());
         }
-        assistant(content, model, stop)
+        assistant_message(content, model, stop)
     }
 
-    /// Returns the rest of a broken response: text and thinking, no calls, since none of them will be
-    /// answered.
+    /// Returns the message of a broken response: text and thinking without calls, which will not be answered.
     fn into_broken(self, model: &ModelRef, stop: StopReason) -> Option<Message> {
         let content: Vec<Block> = self
             .pieces
@@ -265,18 +265,18 @@ impl Draft {
                 Piece::Done(Block::ToolCall(_)) | Piece::Call { .. } => None,
                 Piece::Done(block) => Some(block),
                 Piece::Text(text) => (!text.is_empty()).then(|| Block::text(text)),
-                Piece::Thinking(text) => (!text.is_empty()).then(|| unsigned(text, model)),
+                Piece::Thinking(text) => (!text.is_empty()).then(|| unsigned_thinking(text, model)),
             })
             .collect();
-        (!content.is_empty()).then(|| assistant(content, model, stop))
+        (!content.is_empty()).then(|| assistant_message(content, model, stop))
     }
 }
 
-fn unsigned(text: String, model: &ModelRef) -> Block {
+fn unsigned_thinking(text: String, model: &ModelRef) -> Block {
     Block::Thinking(Thinking { text, origin: Some(model.clone()), ..Thinking::default() })
 }
 
-fn assistant(content: Vec<Block>, model: &ModelRef, stop: StopReason) -> Message {
+fn assistant_message(content: Vec<Block>, model: &ModelRef, stop: StopReason) -> Message {
     let said = Message { origin: Some(model.clone()), stop: Some(stop), ..Message::assistant(content) };
     said.identified()
 }

@@ -10,7 +10,7 @@ use super::sampling::{Sampled, sample};
 use crate::run::RunState;
 use crate::tools::{Batch, ask_to_go_on, run_calls};
 
-/// The turn a run is in.
+/// Identity and context of the current turn.
 pub(crate) struct Turn {
     pub(crate) id: TurnId,
     /// Number of the turn, from 1.
@@ -19,7 +19,7 @@ pub(crate) struct Turn {
 }
 
 impl RunState {
-    /// One model response with its tool results. Gives whether the model was done.
+    /// Performs one turn: a response with its tool results. Returns whether the model was done.
     pub(crate) async fn turn(&mut self, number: u32) -> Result<bool, AgentError> {
         let id = TurnId::fresh();
         self.shared.begin_turn(number, id.clone());
@@ -28,15 +28,16 @@ impl RunState {
             self.cwd.clone_from(&state.cwd);
             state.env.clone()
         };
+        self.follow_choice();
         let cwd = Arc::new(TurnCwd(self.cwd.clone()));
         let turn = Turn { cx: self.cx.for_turn(id.shared()).with_service(env).with_service(cwd), id, number };
         self.refresh_tools(&turn).await?;
-        let messages = self.context(&turn).await?;
-        let mut request = self.request(&turn, &messages).await?;
+        let messages = self.build_messages(&turn).await?;
+        let mut request = self.build_request(&turn, &messages).await?;
         let provider = self.agent.provider_of(&self.model)?;
         self.sent = messages;
         let reservation = self.reserve(&turn, &mut request).await?;
-        // From here on the turn has begun: whatever happens, `turn:after` follows.
+        // The turn has begun: from here on `turn:after` follows in any case.
         let before = TurnBefore {
             turn_id: turn.id.clone(),
             turn: number,
@@ -45,15 +46,15 @@ impl RunState {
             thinking: request.thinking,
         };
         if let Err(error) = turn.cx.emit(before).await {
-            return self.broke_off(turn, None, Usage::default(), error.into()).await;
+            return self.handle_broken_answer(turn, None, Usage::default(), error.into()).await;
         }
         let model = self.model.clone();
         let (bytes, max_tokens) = (self.spending.budgets.measure(&request), request.max_tokens);
         let mut attempts = Attempts::new(&model, reservation);
         let mut sampled = self.ask(&turn, &*provider, request, &mut attempts).await;
-        // Nothing of an answer was seen: asking for less is no second turn.
+        // No part of the answer has arrived, so asking again with fewer messages belongs to the same turn.
         if let Sampled::Broken { message: None, error: AgentError::ContextExceeded(error), .. } = &sampled {
-            match self.with_room(&turn, error).await {
+            match self.reduced_request(&turn, error).await {
                 Ok(Some(smaller)) => match attempts.begin_next() {
                     Ok(()) => {
                         let request = Request { max_tokens: smaller.max_tokens.min(max_tokens), ..smaller };
@@ -66,14 +67,16 @@ impl RunState {
             }
         }
         self.spending.estimator.note(bytes, &attempts.total());
-        // Before the calls run: sub-agents need what is left.
+        // Releases the reservation before the calls run, because sub-agents need the rest of the budget.
         drop(attempts);
         match sampled {
             Sampled::Whole { message, usage, spoilt } => {
-                let (message, failed) = self.settle(&turn, message).await;
-                self.answered(turn, message, usage, spoilt.or(failed)).await
+                let (message, failed) = self.finish_message(&turn, message).await;
+                self.handle_answer(turn, message, usage, spoilt.or(failed)).await
             }
-            Sampled::Broken { message, usage, error } => self.broke_off(turn, message, usage, error).await,
+            Sampled::Broken { message, usage, error } => {
+                self.handle_broken_answer(turn, message, usage, error).await
+            }
         }
     }
 
@@ -88,8 +91,8 @@ impl RunState {
         sample(stream, &turn.cx, &turn.id, attempts, &self.agent.aliases, &self.shared).await
     }
 
-    /// The message after the handlers of `message:end`, and why the run has to stop if one of them failed.
-    async fn settle(&self, turn: &Turn, message: Message) -> (Arc<Message>, Option<AgentError>) {
+    /// Passes the message through handlers of `message:end`; returns it with the error if one failed.
+    async fn finish_message(&self, turn: &Turn, message: Message) -> (Arc<Message>, Option<AgentError>) {
         if !turn.cx.bus().has_listeners::<MessageEnd>() {
             return (message.shared(), None);
         }
@@ -100,8 +103,8 @@ impl RunState {
         }
     }
 
-    /// The response is whole: it joins the conversation, with the results of its calls if it has any.
-    async fn answered(
+    /// Handles a complete response: adds it to the conversation, with the results of its calls if it has any.
+    async fn handle_answer(
         &mut self,
         turn: Turn,
         message: Arc<Message>,
@@ -119,19 +122,19 @@ impl RunState {
             failure = self.announce_open_turn(&turn, &message, &usage).await.err();
         }
         if let Some(error) = failure {
-            // Nobody will answer its calls.
-            self.commit(self.answer(without_calls(&message), Some(usage.clone()))).await?;
+            // The calls will not be answered.
+            self.commit(self.answer_commit(without_calls(&message), Some(usage.clone()))).await?;
             self.announce_usage(&turn, usage).await?;
-            return self.go_on_after(&turn, error).await;
+            return self.make_room_after(&turn, error).await;
         }
         if !has_calls {
-            self.commit(self.answer(message.clone(), Some(usage.clone()))).await?;
+            self.commit(self.answer_commit(message.clone(), Some(usage.clone()))).await?;
             self.announce_usage(&turn, usage).await?;
             return self.ask_for_output(&turn.cx, &message, stop).await;
         }
         let Batch { results, bytes, failure } = run_calls(self.call_context(&turn.cx), &message).await;
         let results = Message::user(results).identified().shared();
-        self.commit(self.pair(turn.id.clone(), message.clone(), results, usage.clone())).await?;
+        self.commit(self.pair_commit(turn.id.clone(), message.clone(), results, usage.clone())).await?;
         self.announce_usage(&turn, usage).await?;
         if let Some(error) = failure
             && !ask_to_go_on(&error, &turn.cx, &self.calls).await
@@ -140,15 +143,16 @@ impl RunState {
         }
         let nudges = std::mem::take(&mut self.shared.queues().nudges);
         if !nudges.is_empty() {
-            self.commit(self.turns(nudges, MessagesCause::Harness)).await?;
+            self.commit(self.messages_commit(nudges, MessagesCause::Harness)).await?;
         }
         let is_done = self.announce_output(&turn.cx, &message).await?;
         self.check_output_budget(&turn, bytes).await?;
         Ok(is_done)
     }
 
-    /// The response failed or was stopped: what had arrived is kept, marked as such, and what it cost is counted.
-    async fn broke_off(
+    /// Handles a response that failed or was stopped: keeps the partial message, marked as such, and counts
+    /// its usage.
+    async fn handle_broken_answer(
         &mut self,
         turn: Turn,
         message: Option<Message>,
@@ -164,14 +168,14 @@ impl RunState {
             self.announce_usage(&turn, counted.clone()).await?;
         }
         let Some(message) = message.map(Message::shared) else {
-            // Nothing joins the history, but it was billed.
+            // No message joins the history, but the usage was billed.
             if let Some(counted) = counted {
-                self.commit(self.billed(counted)).await?;
+                self.commit(self.usage_commit(counted)).await?;
             }
-            return if self.leave_to_the_tool(&error) { Ok(false) } else { Err(error) };
+            return if self.fall_back_to_tool(&error) { Ok(false) } else { Err(error) };
         };
         self.last = Some(message.clone());
-        self.commit(self.answer(message, counted)).await?;
+        self.commit(self.answer_commit(message, counted)).await?;
         Err(error)
     }
 }

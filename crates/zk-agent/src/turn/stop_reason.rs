@@ -4,12 +4,12 @@ use zk_core::model::{AgentError, ErrorKind, Message, Phase, ProviderError, StopR
 
 use crate::run::RunState;
 
-/// Most times in a row that a provider may pause its answer.
+/// Most pauses of an answer in a row.
 const MAX_PAUSES: usize = 32;
 
 impl RunState {
-    /// Whether a response that the provider paused may be gone on with: not for ever.
-    pub(crate) fn go_on(&self) -> Result<(), AgentError> {
+    /// Checks that a paused response may be continued: fails after too many pauses.
+    pub(crate) fn check_pauses(&self) -> Result<(), AgentError> {
         let state = self.agent.state();
         let is_pause = |message: &&Arc<Message>| message.stop.as_ref().is_some_and(StopReason::is_pause);
         if state.history.iter().rev().take_while(is_pause).count() <= MAX_PAUSES {
@@ -22,7 +22,7 @@ impl RunState {
         Err(error.into())
     }
 
-    /// Error of a run that cannot go on from a response that ended like this; nothing if it can.
+    /// Returns the error for a response that ended in a way that the run cannot continue from, if any.
     pub(crate) fn failure(&self, stop: StopReason) -> Option<AgentError> {
         let (kind, message, hint) = match stop {
             StopReason::EndTurn

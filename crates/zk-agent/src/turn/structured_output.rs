@@ -6,7 +6,7 @@ use crate::run::RunState;
 use crate::turn::{OUTPUT_TOOL, OutputTool};
 
 impl RunState {
-    /// Whether a batch brought the structured output, and with it the end.
+    /// Announces the structured output if the batch had it. Returns whether it did, which ends the run.
     pub(crate) async fn announce_output(&self, cx: &Cx, message: &Message) -> Result<bool, AgentError> {
         let Some(tool) = &self.output else { return Ok(false) };
         if let Some(output) = tool.take_news() {
@@ -22,8 +22,9 @@ impl RunState {
         Ok(false)
     }
 
-    /// The model is done. If structured output is due, it is asked for once more: without tools, where the provider then
-    /// holds the answer to the schema, else by forcing the model to call the tool that takes it.
+    /// Handles the end of the model's answer: returns whether the run is done. If structured output is
+    /// missing, requests it: without tools, if the provider enforces the schema then, or else by forcing a
+    /// call of the output tool.
     pub(crate) async fn ask_for_output(
         &self,
         cx: &Cx,
@@ -31,7 +32,7 @@ impl RunState {
         stop: StopReason,
     ) -> Result<bool, AgentError> {
         if stop.is_pause() {
-            return self.go_on().map(|()| false);
+            return self.check_pauses().map(|()| false);
         }
         if let Some(output) = self.output.as_ref().filter(|output| output.is_native()) {
             return self.take_output(cx, output, message, stop).await;
@@ -44,26 +45,27 @@ impl RunState {
             let schema = output.answer_schema();
             let text = format!("Give the final answer now: JSON alone, that follows this schema: {schema}");
             let message = Message::injected(text, "output").shared();
-            self.commit(self.turns(vec![message], MessagesCause::Harness)).await?;
+            self.commit(self.messages_commit(vec![message], MessagesCause::Harness)).await?;
             return Ok(false);
         }
         self.ask_for_call(output, "").await
     }
 
-    /// Has the model call the tool that takes the output, with `why` before the request for it, unless that was tried often
-    /// enough. Gives whether it was.
+    /// Forces a call of the output tool in the next request, with `why` in the message, unless that was tried
+    /// too often. Returns true if no attempt
+    /// is left.
     async fn ask_for_call(&self, output: &OutputTool, why: &str) -> Result<bool, AgentError> {
         let due = output.force();
         if due {
             let name = self.agent.aliases.wire(OUTPUT_TOOL);
             let message =
                 Message::injected(format!("{why}Give the final answer by calling `{name}`."), "output");
-            self.commit(self.turns(vec![message.shared()], MessagesCause::Harness)).await?;
+            self.commit(self.messages_commit(vec![message.shared()], MessagesCause::Harness)).await?;
         }
         Ok(!due)
     }
 
-    /// Takes the answer for the output, or asks for it again.
+    /// Accepts the answer as the output, or asks for it again.
     async fn take_output(
         &self,
         cx: &Cx,
@@ -83,7 +85,7 @@ impl RunState {
         };
         if output.note_rejection() {
             return match output.value() {
-                // A message steered in after the output need not lead to another one.
+                // A later steering message does not require a new output.
                 Some(_) => Ok(true),
                 None => Err(AgentError::Output(format!(
                     "none of the answers follows the schema; they are in the history. Of the last one: {why}"
@@ -92,20 +94,20 @@ impl RunState {
         }
         let why = format!("The answer does not follow the schema: {why}. ");
         if output.is_alone() {
-            // The server may leave the shape of an answer unheard, and heed a tool.
+            // The server may ignore the output format and still support tools.
             output.leave_native();
             self.agent.state().prefix.note_tools();
             return self.ask_for_call(output, &why).await;
         }
         let text = format!("{why}Give the whole answer again.");
         let message = Message::injected(text, "output").shared();
-        self.commit(self.turns(vec![message], MessagesCause::Harness)).await?;
+        self.commit(self.messages_commit(vec![message], MessagesCause::Harness)).await?;
         Ok(false)
     }
 
-    /// A provider may refuse a schema it seemed to be able to hold to, such as one too large to compile. Gives
-    /// whether that may be why it failed: then the answer is asked for by the tool from now on.
-    pub(crate) fn leave_to_the_tool(&mut self, error: &AgentError) -> bool {
+    /// Falls back to the output tool after an error, since a provider may reject a schema that it should
+    /// support, such as one too large to compile. Returns whether it fell back.
+    pub(crate) fn fall_back_to_tool(&mut self, error: &AgentError) -> bool {
         let is_rejected = matches!(error, AgentError::Provider(error) if error.kind == ErrorKind::Rejected);
         let Some(output) = self.output.clone().filter(|output| is_rejected && output.is_native()) else {
             return false;

@@ -2,8 +2,8 @@ use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 
 use crate::ThinkingDecay;
 
-/// The reasoning asked for in turn `turn` (from 1). Only an exact budget decays; decayed to nothing, none is asked
-/// for.
+/// Returns the reasoning request for turn `turn` (from 1). Only an exact budget decays; a budget that decayed
+/// to 0 turns reasoning off.
 pub(crate) fn decayed(request: ThinkingRequest, decay: Option<&ThinkingDecay>, turn: u32) -> ThinkingRequest {
     let (Some(base), Some(decay)) = (request.budget, decay) else { return request };
     let wanted = match decay {
@@ -14,7 +14,7 @@ pub(crate) fn decayed(request: ThinkingRequest, decay: Option<&ThinkingDecay>, t
         }
         ThinkingDecay::With(curve) => curve(turn, base),
     };
-    // Not-a-number becomes 0; the cast saturates.
+    // NaN becomes 0; the cast saturates.
     let budget = wanted.clamp(0.0, f64::from(base)) as u32;
     match budget {
         0 => ThinkingRequest { level: ThinkingLevel::Off, budget: None },
@@ -22,21 +22,22 @@ pub(crate) fn decayed(request: ThinkingRequest, decay: Option<&ThinkingDecay>, t
     }
 }
 
-/// Default output limit, in tokens, thoughts included.
+/// Default output limit in tokens, reasoning included.
 const MAX_OUTPUT_TOKENS: u64 = 65_536;
-/// Default output limit, in tokens, without a known context window.
+/// Default output limit in tokens if the model's window is not known.
 const MAX_OUTPUT_UNKNOWN_WINDOW: u64 = 16_384;
 
-/// Output limit, in tokens, of a response for which nobody set one: two fifths of the window at most, as what
-/// is asked has to fit, too.
-pub(crate) fn usual_limit(model: &Model) -> u32 {
+/// Returns the default output limit of a response in tokens: at most two fifths of the window, since the
+/// input has to fit too.
+pub(crate) fn default_output_limit(model: &Model) -> u32 {
     let room =
         model.window.map_or(MAX_OUTPUT_UNKNOWN_WINDOW, |window| (window / 5 * 2).clamp(1, MAX_OUTPUT_TOKENS));
     let limit = room.min(model.max_output.unwrap_or(u64::MAX));
     u32::try_from(limit).unwrap_or(u32::MAX)
 }
 
-/// A model that reasons as it likes is bounded by the output limit.
+/// Caps the output limit by an exact thinking budget, if the model decides on its reasoning itself: such a
+/// model has no other limit on it.
 pub(crate) fn output_limit(max_tokens: u32, request: ThinkingRequest, model: &Model) -> u32 {
     match (request.level, request.budget) {
         (ThinkingLevel::Adaptive, Some(budget))
@@ -99,7 +100,7 @@ mod tests {
             (None, Some(4096), 4096),
         ] {
             let model = Model { window, max_output, ..Model::unknown("p", "m") };
-            assert_eq!(usual_limit(&model), limit, "{window:?} {max_output:?}");
+            assert_eq!(default_output_limit(&model), limit, "{window:?} {max_output:?}");
         }
     }
 

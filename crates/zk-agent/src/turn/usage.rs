@@ -1,4 +1,4 @@
-//! Cost and work of a turn, counted and announced.
+//! Counts and announces the usage of a turn.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use super::sequence::Turn;
 use crate::OutputBudget;
 use crate::run::RunState;
 
-/// Bytes of text that a token has, or some more.
-const BYTES_OF_A_TOKEN: u64 = 3;
+/// Conservative estimate of the bytes of text per token.
+const BYTES_PER_TOKEN: u64 = 3;
 
 impl RunState {
-    /// Counts what a response cost.
+    /// Adds a response's usage to the statistics and computes its cost.
     pub(crate) fn account(&self, turn: &Turn, usage: Usage) -> TurnUsage {
         let cost = self.model.cost(&usage);
         let usage = TurnUsage { turn_id: turn.id.clone(), model: self.model.reference(), usage, cost };
@@ -41,7 +41,7 @@ impl RunState {
         Ok(turn.cx.emit(after).await?)
     }
 
-    /// Has an answer with calls kept before any of them runs.
+    /// Has an answer with calls stored before any of them runs.
     pub(crate) async fn announce_open_turn(
         &self,
         turn: &Turn,
@@ -65,7 +65,7 @@ impl RunState {
         Ok(turn.cx.emit(UsageUpdate { turn: usage, total, cost }).await?)
     }
 
-    /// The bytes that the results of this turn may have together.
+    /// Returns the limit for all results of this turn in bytes, if any.
     fn output_budget(&self, turn: &Turn) -> Option<usize> {
         match self.behavior.tool_output_budget? {
             OutputBudget::Bytes(bytes) => Some(bytes),
@@ -74,7 +74,7 @@ impl RunState {
                     turn.cx.service::<dyn ContextWindow>().zip(turn.cx.service::<ContextId>())?;
                 let fill = window.fill(&context)?;
                 let left = fill.usable?.saturating_sub(fill.estimate);
-                let bytes = left.saturating_mul(BYTES_OF_A_TOKEN).saturating_mul(percent.into()) / 100;
+                let bytes = left.saturating_mul(BYTES_PER_TOKEN).saturating_mul(percent.into()) / 100;
                 usize::try_from(bytes).ok()
             }
         }
@@ -87,7 +87,7 @@ impl RunState {
              Write down what matters in them before calling more tools."
         );
         let message = Message::injected(text, "tool-output-budget").shared();
-        self.commit(self.turns(vec![message], MessagesCause::Harness)).await?;
+        self.commit(self.messages_commit(vec![message], MessagesCause::Harness)).await?;
         let exceeded = BudgetExceeded { turn: turn.number, turn_id: turn.id.clone(), bytes, budget };
         Ok(turn.cx.emit(exceeded).await?)
     }

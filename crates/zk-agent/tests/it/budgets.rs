@@ -250,7 +250,8 @@ async fn a_person_raises_the_budget_and_the_run_goes_on() {
     tree.run("one").await.result.unwrap();
     let (outcome, questions) = attended(&tree, "two", &[0]).await;
     outcome.result.unwrap();
-    let Question::Select { text, options } = &questions[0] else { panic!("{questions:?}") };
+    let Question::Select(asked) = &questions[0] else { panic!("{questions:?}") };
+    let (text, options) = (&asked.text, &asked.options);
     assert!(text.starts_with("The budget is used up: $0.06 of $0.07 is spent"), "{text}");
     assert_eq!(options, &["raise it to $0.14", "go on without a limit", "stop here"]);
     assert_eq!(tree.outcomes(), ["asked", "raised"]);

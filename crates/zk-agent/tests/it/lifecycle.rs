@@ -242,6 +242,29 @@ async fn a_model_can_be_chosen_for_a_run_or_from_now_on() {
 }
 
 #[tokio::test]
+async fn a_model_that_is_chosen_during_a_run_answers_from_its_next_turn_on() {
+    let script = Script::answering(|asked| match asked.number {
+        1 => Turn::new().call("look", json!({})),
+        _ => Turn::new().text("Seen."),
+    });
+    let chosen: Arc<Mutex<Option<Agent>>> = Arc::default();
+    let agent = chosen.clone();
+    let look = TestTool::new("look", move |_, _| {
+        let agent = agent.lock().unwrap().clone().unwrap();
+        async move {
+            agent.set_model(Model::unknown("scripted", "larger")).await.unwrap();
+            Ok(ToolOutput::text("a file"))
+        }
+    });
+    let rig = rig_with(script, |builder| builder.tool(look.arc()));
+    *chosen.lock().unwrap() = Some(rig.agent.clone());
+    rig.run(RunOptions::from("go").model(rig.provider.model("small"))).await.result.unwrap();
+    let models: Vec<String> = rig.provider.asked().into_iter().map(|one| one.model).collect();
+    assert_eq!(models, ["small", "larger"]);
+    chosen.lock().unwrap().take();
+}
+
+#[tokio::test]
 async fn a_model_of_another_registered_provider_answers() {
     let rig = rig(chatty());
     let other = ScriptedProvider::new(Script::new().turn(|t| t.text("from elsewhere"))).named("other");

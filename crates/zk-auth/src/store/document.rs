@@ -1,4 +1,4 @@
-//! The JSON of a store's file. Whatever it does not know, it keeps.
+//! JSON document of the credential file. Unknown content is kept.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use crate::Secret;
 use crate::{Credential, OAuthTokens};
 
-/// The format this zk writes.
+/// Format version that this program writes.
 const VERSION: u64 = 1;
 
-/// Fault of a file. Never quotes it.
+/// Error in a file; does not quote its content.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     Damaged(String),
@@ -22,7 +22,7 @@ pub(super) enum Flaw {
 pub(super) struct Document(Map<String, Value>);
 
 impl Document {
-    /// Nothing but blanks is an empty one: somebody's `touch`.
+    /// Parses a file. Only white space counts as an empty document, such as after `touch`.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Flaw> {
         if bytes.trim_ascii().is_empty() {
             return Ok(Self::default());
@@ -44,7 +44,7 @@ impl Document {
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        // `{:#}` of a value cannot fail, and ends without a line break.
+        // Serialising a value cannot fail, and ends without a line break.
         format!("{:#}\n", Value::Object(self.0.clone())).into_bytes()
     }
 
@@ -52,12 +52,12 @@ impl Document {
         self.entries().map(|entries| entries.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// The credential called `name`, or why it is none.
+    /// Parses the credential called `name`; fails with the reason if the entry is invalid.
     pub(super) fn get(&self, name: &str) -> Result<Option<Credential>, String> {
         self.entries().and_then(|entries| entries.get(name)).map(read).transpose()
     }
 
-    /// Fields of the entry that this zk does not know stay, as long as the entry keeps its kind.
+    /// Stores a credential. Unknown fields of the entry are kept if its kind stays the same.
     pub(super) fn put(&mut self, name: &str, credential: &Credential) {
         self.0.insert("version".to_owned(), VERSION.into());
         let entries = self.0.entry("credentials").or_insert_with(|| Value::Object(Map::new()));
@@ -85,7 +85,7 @@ impl Document {
     }
 }
 
-/// The fields of an entry that are ours to write.
+/// Fields of an entry that this program writes.
 const FIELDS: &[&str] = &["type", "key", "access", "refresh", "expires_at", "account", "issuer"];
 
 fn read(entry: &Value) -> Result<Credential, String> {

@@ -11,20 +11,20 @@ use super::document::{Document, Flaw};
 use super::{CredentialLock, CredentialStore, SetAside, StoreError, lock};
 use crate::Credential;
 
-/// Longest wait of a writer for another: writing takes milliseconds.
+/// Longest wait for another writer; a write takes milliseconds.
 const WRITER: Duration = Duration::from_secs(10);
-/// Longest wait of a refresh for another: longer than one takes.
+/// Longest wait for another process's refresh, longer than a refresh takes.
 const REFRESH: Duration = Duration::from_secs(90);
 
-/// The largest file that is read, in bytes.
+/// Largest credential file, in bytes.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// Credentials in one JSON file that only its owner can read.
+/// Credential store in one JSON file that only its owner can read.
 ///
-/// The file has mode 0600, and its directory 0700 if it had to be made: give it a directory of its own. A
-/// change is written beside it and renamed into place, under a lock that other processes respect; fields that
-/// this zk does not know are kept. A damaged file is never written over: reading reports it, and the next
-/// [`put`](CredentialStore::put) moves it aside and says where to.
+/// The file has mode 0600. Its directory is created with mode 0700 if it is missing; give the file a
+/// directory of its own. A change is written to a temporary file and renamed, under a lock that other
+/// processes respect; unknown fields are kept. A damaged file is never overwritten: reads report it, and the
+/// next [`put`](CredentialStore::put) moves it aside and returns the new path.
 ///
 /// ```no_run
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -43,18 +43,18 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// The store in the file at `path`; neither it nor its directory has to exist.
+    /// Store in the file at `path`; the file and its directory need not exist.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: Arc::new(path.into()) }
     }
 
-    /// Returns the path of the file.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Runs `work` where blocking does no harm.
+    /// Runs blocking `work` on another thread.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Path) -> Result<T, StoreError> + Send + 'static,
@@ -69,7 +69,7 @@ impl CredentialStore for FileStore {
     async fn get(&self, name: &str) -> Result<Option<Credential>, StoreError> {
         let name = name.to_owned();
         self.blocking(move |path| {
-            let entry = sound(path)?.get(&name);
+            let entry = load_valid(path)?.get(&name);
             entry.map_err(|reason| StoreError::Entry { name, path: path.to_owned(), reason })
         })
         .await
@@ -98,7 +98,7 @@ impl CredentialStore for FileStore {
                 return Ok(false);
             }
             let _writer = writer(path)?;
-            let mut document = sound(path)?;
+            let mut document = load_valid(path)?;
             let removed = document.remove(&name);
             if removed {
                 store(path, &document.to_bytes())?;
@@ -109,7 +109,7 @@ impl CredentialStore for FileStore {
     }
 
     async fn names(&self) -> Result<Vec<String>, StoreError> {
-        self.blocking(|path| Ok(sound(path)?.names())).await
+        self.blocking(|path| Ok(load_valid(path)?.names())).await
     }
 
     async fn lock(&self, name: &str) -> Result<CredentialLock, StoreError> {
@@ -117,7 +117,7 @@ impl CredentialStore for FileStore {
         let (file, path) = self
             .blocking(move |path| {
                 make_dir(path)?;
-                let path = beside(path, &format!(".{}.lock", file_name(&name)));
+                let path = with_ending(path, &format!(".{}.lock", file_name(&name)));
                 Ok((lock::open(&path)?, path))
             })
             .await?;
@@ -125,7 +125,7 @@ impl CredentialStore for FileStore {
     }
 }
 
-/// The file as it is: a flaw is for the caller to judge.
+/// Loads the file; the inner error is a damaged content, which the caller handles.
 fn load(path: &Path) -> Result<Result<Document, Flaw>, StoreError> {
     let failed = |source| StoreError::Io { what: "read", path: path.to_owned(), source };
     let file = match OpenOptions::new().read(true).custom_flags(lock::NO_WAIT).open(path) {
@@ -150,8 +150,8 @@ fn load(path: &Path) -> Result<Result<Document, Flaw>, StoreError> {
     Ok(Document::parse(&bytes))
 }
 
-/// The file, if it is a good one.
-fn sound(path: &Path) -> Result<Document, StoreError> {
+/// Loads the file; fails if it is damaged.
+fn load_valid(path: &Path) -> Result<Document, StoreError> {
     load(path)?.map_err(|flaw| match flaw {
         Flaw::Damaged(reason) => StoreError::Damaged { path: path.to_owned(), reason },
         Flaw::TooNew(found) => too_new(path, found),
@@ -164,7 +164,7 @@ fn too_new(path: &Path, found: u64) -> StoreError {
 
 fn writer(path: &Path) -> Result<File, StoreError> {
     make_dir(path)?;
-    let path = beside(path, ".lock");
+    let path = with_ending(path, ".lock");
     lock::wait_blocking(lock::open(&path)?, &path, WRITER)
 }
 
@@ -177,20 +177,20 @@ fn make_dir(path: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// Writes the whole file, or nothing of it. The caller holds the writer's lock, so what lies at the temporary
-/// name is what a killed writer left.
+/// Writes the file atomically. The caller holds the writer's lock, so an existing temporary file is left from
+/// a killed writer.
 #[expect(clippy::disallowed_methods, reason = "credentials are written on threads that may block")]
 fn store(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    // A link that somebody made on purpose stays one.
+    // A symbolic link to the file is kept.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let temporary = beside(&target, ".tmp");
+    let temporary = with_ending(&target, ".tmp");
     let written = write_new(&temporary, bytes).and_then(|()| fs::rename(&temporary, &target));
     if let Err(source) = written {
         let _ = fs::remove_file(&temporary);
         return Err(StoreError::Io { what: "write", path: target, source });
     }
     if let Some(dir) = target.parent().and_then(|dir| File::open(dir).ok()) {
-        // Some file systems cannot sync a directory; the rename is atomic all the same.
+        // Some file systems cannot sync a directory; the rename is atomic in any case.
         let _ = dir.sync_all();
     }
     Ok(())
@@ -207,10 +207,11 @@ fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Moves a damaged file to a name that is free. The caller holds the writer's lock.
+/// Renames a damaged file to an unused name. The caller holds the writer's lock.
 fn set_aside(path: &Path, reason: String) -> Result<SetAside, StoreError> {
-    let mut free = (1_u32..).map(|n| beside(path, &format!(".damaged-{n}"))).filter(|path| !path.exists());
-    let to = free.next().unwrap_or_else(|| beside(path, ".damaged"));
+    let mut free =
+        (1_u32..).map(|n| with_ending(path, &format!(".damaged-{n}"))).filter(|path| !path.exists());
+    let to = free.next().unwrap_or_else(|| with_ending(path, ".damaged"));
     fs::rename(path, &to).map_err(|source| StoreError::Io {
         what: "set aside the damaged",
         path: path.to_owned(),
@@ -219,14 +220,14 @@ fn set_aside(path: &Path, reason: String) -> Result<SetAside, StoreError> {
     Ok(SetAside { path: to, reason })
 }
 
-/// `path` with `ending` after its name.
-fn beside(path: &Path, ending: &str) -> PathBuf {
+/// `path` with `ending` after the file name.
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
 }
 
-/// A credential's name as part of a file's: two names never become one.
+/// Encodes a credential's name for a file name; different names stay different.
 fn file_name(name: &str) -> String {
     let mut out = String::new();
     for byte in name.bytes() {

@@ -1,4 +1,4 @@
-//! Locks between processes. The system lets them go when their holder dies.
+//! File locks between processes; the kernel releases them when the holder dies.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,10 +12,10 @@ use super::StoreError;
 /// Pause between two attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Flags of a file that is opened: a pipe in its place makes nobody wait.
+/// Flags for opening a file, with which a pipe in its place does not block.
 pub(super) const NO_WAIT: i32 = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits().cast_signed();
 
-/// Opens the lock file at `path`; its directory exists.
+/// Opens the lock file at `path`, whose directory exists.
 pub(super) fn open(path: &Path) -> Result<File, StoreError> {
     OpenOptions::new()
         .create(true)
@@ -27,7 +27,7 @@ pub(super) fn open(path: &Path) -> Result<File, StoreError> {
         .map_err(|source| StoreError::Io { what: "open", path: path.to_owned(), source })
 }
 
-/// Waits for the lock without keeping a thread, so a wait that is dropped is over.
+/// Waits for the lock without blocking a thread; dropping the future ends the wait.
 pub(super) async fn wait(file: File, path: &Path, limit: Duration) -> Result<File, StoreError> {
     let start = tokio::time::Instant::now();
     while !attempt(&file, path)? {
@@ -40,7 +40,7 @@ pub(super) async fn wait(file: File, path: &Path, limit: Duration) -> Result<Fil
     Ok(file)
 }
 
-/// Waits for the lock on a thread of its own.
+/// Waits for the lock and blocks the thread.
 pub(super) fn wait_blocking(file: File, path: &Path, limit: Duration) -> Result<File, StoreError> {
     let start = Instant::now();
     while !attempt(&file, path)? {

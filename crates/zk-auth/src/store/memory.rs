@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use super::{CredentialLock, CredentialStore, SetAside, StoreError};
 use crate::Credential;
 
-/// Credentials that end with the process.
+/// Credential store in memory.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {

@@ -1,4 +1,4 @@
-//! Stores of credentials.
+//! Credential stores.
 
 mod document;
 mod file;
@@ -17,46 +17,46 @@ use super::Credential;
 pub use file::FileStore;
 pub use memory::MemoryStore;
 
-/// Keeps one credential for each provider. What another process stores is seen by the next [`get`](Self::get).
+/// Storage of one credential for each provider. [`get`](Self::get) sees changes by other processes.
 #[async_trait]
 pub trait CredentialStore: Send + Sync {
-    /// The credential called `name`.
+    /// Reads the credential called `name`.
     ///
     /// # Errors
-    /// [`StoreError`] when it cannot be read; one that is not there is no error.
+    /// [`StoreError`] when the store cannot be read; a missing credential is no error.
     async fn get(&self, name: &str) -> Result<Option<Credential>, StoreError>;
 
-    /// Stores a credential in place of the one called `name`. It is safe on disk when this returns.
+    /// Stores a credential under `name`, replacing an earlier one. It is synced to disk on return.
     ///
     /// # Errors
-    /// [`StoreError`]; what was stored before is still there then.
+    /// [`StoreError`]; the earlier credential is kept then.
     async fn put(&self, name: &str, credential: &Credential) -> Result<Option<SetAside>, StoreError>;
 
-    /// Removes the credential called `name`, and says whether there was one.
+    /// Removes the credential called `name`; returns whether there was one.
     ///
     /// # Errors
-    /// [`StoreError`]; it is still there then.
+    /// [`StoreError`]; the credential is kept then.
     async fn remove(&self, name: &str) -> Result<bool, StoreError>;
 
-    /// The names there are, in order.
+    /// Names of all credentials, sorted.
     ///
     /// # Errors
-    /// [`StoreError`] when they cannot be read.
+    /// [`StoreError`] when the store cannot be read.
     async fn names(&self) -> Result<Vec<String>, StoreError>;
 
-    /// Waits until nobody else, in this process or another, holds the lock of `name`. It keeps others from
-    /// refreshing at the same time, not from reading or storing.
+    /// Waits for the lock of `name`, which prevents concurrent refreshes in this and other processes. Reads
+    /// and writes are not affected.
     ///
     /// # Errors
-    /// [`StoreError::Busy`] after a time longer than any refresh takes.
+    /// [`StoreError::Busy`] after a time longer than a refresh takes.
     async fn lock(&self, name: &str) -> Result<CredentialLock, StoreError>;
 }
 
-/// Lock of one credential, held for as long as this value lives.
+/// Lock of one credential, released on drop.
 pub struct CredentialLock(#[expect(dead_code, reason = "dropping it is what it is for")] Box<dyn Any + Send>);
 
 impl CredentialLock {
-    /// A lock that is let go when `guard` is dropped.
+    /// Lock that is released when `guard` is dropped.
     pub fn new(guard: impl Send + 'static) -> Self {
         Self(Box::new(guard))
     }
@@ -68,62 +68,62 @@ impl fmt::Debug for CredentialLock {
     }
 }
 
-/// A damaged file that had to make room. Nothing of it was lost: tell the person where it is.
+/// Damaged file that was moved aside, unchanged. Tell the person its new path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAside {
-    /// Path of the file now.
+    /// New path of the file.
     pub path: PathBuf,
-    /// Fault of the file, in words.
+    /// Damage, in words.
     pub reason: String,
 }
 
-/// Reason why a store did not do what it was asked. No variant holds a secret.
+/// Error of a credential store. Error values contain no secrets.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file cannot be read or written.
     #[error("cannot {what} {path}: {source}")]
     Io {
-        /// Action that was tried: `read`, `write`.
+        /// Failed action: `read` or `write`.
         what: &'static str,
         /// The file.
         path: PathBuf,
         /// Cause of the failure.
         source: std::io::Error,
     },
-    /// The file is not what a store writes. It is left as it is until something is stored.
+    /// The file's content is invalid. It stays unchanged until a credential is stored.
     #[error(
         "{path} is damaged ({reason}): repair it, or sign in again, which sets it aside and begins a new one"
     )]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Fault of the file, in words.
+        /// Damage, in words.
         reason: String,
     },
-    /// A later zk wrote the file.
+    /// A newer version of zk wrote the file.
     #[error("{path} was written by a later zk (format {found}): update this one")]
     TooNew {
         /// The file.
         path: PathBuf,
-        /// Format of the file.
+        /// Format version of the file.
         found: u64,
     },
-    /// An entry is of a kind, or has a shape, that this zk does not know.
+    /// An entry has an unknown kind or form.
     #[error("the entry `{name}` of {path} cannot be used ({reason}): sign in again, or store the key again")]
     Entry {
-        /// The entry.
+        /// Name of the entry.
         name: String,
         /// The file.
         path: PathBuf,
-        /// Fault of the entry, in words.
+        /// Error in the entry, in words.
         reason: String,
     },
-    /// Others can read the file, and that cannot be changed.
+    /// Other users can read the file, and its mode cannot be changed.
     #[error("others can read {path}, and its mode cannot be changed ({source}): run `chmod 600` on it")]
     Exposed {
         /// The file.
         path: PathBuf,
-        /// Cause of the failure to change its mode.
+        /// Error of the change.
         source: std::io::Error,
     },
     /// Another process holds a lock for too long.
@@ -131,10 +131,10 @@ pub enum StoreError {
     Busy {
         /// The lock.
         path: PathBuf,
-        /// Time that was waited.
+        /// Time waited.
         waited: Duration,
     },
-    /// The task that did the work ended: the program is ending.
+    /// The task was dropped because the program is ending.
     #[error("the credentials were not stored because the program is ending")]
     Ending,
 }

@@ -6,7 +6,7 @@ use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 use zk_core::service::{Command, CommandOutcome, SessionFilter, Tool};
 use zk_permission::ModeSwitch;
-use zk_tui::plain::help;
+use zk_tui::plain::{folded, help};
 use zk_tui::{Modes, ScreenKind};
 use zk_view::{Block, Content, Intent, ViewDriver};
 
@@ -51,7 +51,10 @@ struct Builtin {
 #[derive(Clone, Copy)]
 enum BuiltinKind {
     Copy,
+    Effort,
+    Exit,
     Help,
+    Login,
     Model,
     Models,
     Permissions,
@@ -66,9 +69,12 @@ enum BuiltinKind {
 }
 
 impl BuiltinKind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 16] = [
         Self::Copy,
+        Self::Effort,
+        Self::Exit,
         Self::Help,
+        Self::Login,
         Self::Model,
         Self::Models,
         Self::Permissions,
@@ -88,7 +94,10 @@ impl Command for Builtin {
     fn name(&self) -> &str {
         match self.kind {
             BuiltinKind::Copy => "copy",
+            BuiltinKind::Effort => "effort",
+            BuiltinKind::Exit => "exit",
             BuiltinKind::Help => "help",
+            BuiltinKind::Login => "login",
             BuiltinKind::Model => "model",
             BuiltinKind::Models => "models",
             BuiltinKind::Permissions => "permissions",
@@ -105,42 +114,61 @@ impl Command for Builtin {
 
     fn help(&self) -> &str {
         match self.kind {
-            BuiltinKind::Copy => "put the last answer into the clipboard, through ssh and tmux as well",
-            BuiltinKind::Help => "list the commands and keys",
-            BuiltinKind::Model => {
-                "show the model, or go on with another: /model NAME, or a family such as opus"
-            }
-            BuiltinKind::Models => "list the models there are: /models [WORD …]",
-            BuiltinKind::Permissions => {
-                "show what runs without asking, or change it: /permissions read-only, ask, accept-edits, auto or all"
-            }
-            BuiltinKind::Provider => "show the provider, or go on with another: /provider NAME [MODEL]",
-            BuiltinKind::Quit => "end the conversation",
-            BuiltinKind::Reload => {
-                "read settings, hooks, keys, skills, agents and MCP servers anew, and go on in this session"
-            }
-            BuiltinKind::Screen => "draw the conversation in another way: /screen inline, full or plain",
-            BuiltinKind::Sessions => "list the sessions of this directory",
-            BuiltinKind::Show => "show all of the last result, or of the Nth before it: /show [N]",
-            BuiltinKind::Thinking => "show how much the model reasons, or change it: /thinking LEVEL",
-            BuiltinKind::Tools => "list the tools",
+            BuiltinKind::Copy => "the last answer to the clipboard, through ssh and tmux as well",
+            BuiltinKind::Effort | BuiltinKind::Thinking => "how much the model thinks: show it, or change it",
+            BuiltinKind::Exit | BuiltinKind::Quit => "end the conversation; it is kept",
+            BuiltinKind::Help => "commands and keys",
+            BuiltinKind::Login => "sign in to a provider, or store its key, and go on with it",
+            BuiltinKind::Model => "choose a model, also during a run",
+            BuiltinKind::Models => "list models that contain a word",
+            BuiltinKind::Permissions => "what runs without asking: show it, or change it",
+            BuiltinKind::Provider => "go on with another service",
+            BuiltinKind::Reload => "read settings, hooks, keys, skills, agents and MCP servers anew",
+            BuiltinKind::Screen => "draw the conversation in another way",
+            BuiltinKind::Sessions => "sessions of this directory: resume, rename, remove",
+            BuiltinKind::Show => "a result with all its lines",
+            BuiltinKind::Tools => "tools of the model",
+        }
+    }
+
+    fn argument_hint(&self) -> Option<&str> {
+        match self.kind {
+            BuiltinKind::Effort | BuiltinKind::Thinking => Some("LEVEL"),
+            BuiltinKind::Login => Some("[PROVIDER]"),
+            BuiltinKind::Models => Some("[WORD]"),
+            BuiltinKind::Permissions => Some("[MODE]"),
+            BuiltinKind::Provider => Some("[NAME]"),
+            BuiltinKind::Screen => Some("KIND"),
+            BuiltinKind::Copy
+            | BuiltinKind::Exit
+            | BuiltinKind::Help
+            | BuiltinKind::Model
+            | BuiltinKind::Quit
+            | BuiltinKind::Reload
+            | BuiltinKind::Sessions
+            | BuiltinKind::Show
+            | BuiltinKind::Tools => None,
         }
     }
 
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         let text = match self.kind {
-            BuiltinKind::Quit => return Ok(CommandOutcome::Quit),
+            BuiltinKind::Exit | BuiltinKind::Quit => return Ok(CommandOutcome::Quit),
             BuiltinKind::Reload => return Ok(CommandOutcome::Reload),
             BuiltinKind::Copy => self.context.copy(),
             BuiltinKind::Help => help(cx, self.context.wanted.is_drawn(), Modes::size().width),
+            BuiltinKind::Login => self.context.login(args)?,
             BuiltinKind::Permissions => permissions(args, cx)?,
             BuiltinKind::Model => self.context.model(args).await?,
-            BuiltinKind::Models => models::list(args, &self.context.agent.model().reference(), cx).await?,
+            BuiltinKind::Models => {
+                let others = self.context.factory.known_models().await;
+                models::list(args, &self.context.agent.model().reference(), others, cx).await?
+            }
             BuiltinKind::Provider => self.context.provider(args).await?,
             BuiltinKind::Screen => self.context.screen(args)?,
-            BuiltinKind::Sessions => self.context.sessions(cx).await?,
+            BuiltinKind::Sessions => self.context.sessions(args, cx).await?,
             BuiltinKind::Show => self.context.show(args)?,
-            BuiltinKind::Thinking => self.context.thinking(args).await?,
+            BuiltinKind::Effort | BuiltinKind::Thinking => self.context.thinking(args).await?,
             BuiltinKind::Tools => tools(cx),
         };
         Ok(CommandOutcome::Show(text))
@@ -158,7 +186,13 @@ impl CommandContext {
             }
         }
         let thinking = self.carry_thinking(&before).await?;
-        Ok(self.describe_model() + &thinking)
+        let holds = if name.is_empty() { "" } else { self.holds_from() };
+        Ok(self.describe_model() + &thinking + holds)
+    }
+
+    /// Says from when on a choice holds that is made during a run.
+    fn holds_from(&self) -> &'static str {
+        if self.agent.is_running() { "\nthis holds from the next turn of the run on" } else { "" }
     }
 
     async fn provider(&self, args: &str) -> Result<String, BoxError> {
@@ -183,6 +217,7 @@ impl CommandContext {
         if !level.is_empty() {
             let level: ThinkingLevel = level.parse()?;
             self.agent.set_thinking(ThinkingRequest { level, budget: None }).await?;
+            return Ok(format!("thinking: {}{}", self.describe_thinking(), self.holds_from()));
         }
         Ok(self.describe_thinking())
     }
@@ -247,6 +282,15 @@ impl CommandContext {
         }
     }
 
+    /// Has the host ask for a provider, and for its key or sign-in.
+    fn login(&self, name: &str) -> Result<String, BoxError> {
+        if self.factory.provider_access().is_none() {
+            return Err("this program has only one provider".into());
+        }
+        self.wanted.sign_in(Some(name.to_owned()).filter(|name| !name.is_empty()));
+        Ok(String::new())
+    }
+
     /// Has the host go on with another screen.
     fn screen(&self, name: &str) -> Result<String, BoxError> {
         let kind = name.parse()?;
@@ -280,25 +324,46 @@ impl CommandContext {
                 self.view.intent(&Intent::Expand { id: block.id.clone() });
                 Ok(String::new())
             }
-            None => Ok("there is no such result".to_owned()),
+            None if back == 0 => Ok("nothing to show yet".to_owned()),
+            None => Ok(format!("there is no result {back} before the last one")),
         }
     }
 
-    async fn sessions(&self, cx: &Cx) -> Result<String, BoxError> {
+    /// Lists sessions; `rename ID TITLE` and `remove ID` do what the keys of the drawn list do.
+    async fn sessions(&self, args: &str, cx: &Cx) -> Result<String, BoxError> {
+        let mut words = args.splitn(3, char::is_whitespace);
+        match (words.next().unwrap_or_default(), words.next(), words.next()) {
+            ("" | "list", None, _) => {}
+            ("rename", Some(id), Some(title)) if !title.trim().is_empty() => {
+                let id = self.sessions.find(id).await?;
+                self.sessions.rename(&id, title.trim()).await?;
+                return Ok(format!("{id} is called `{}` now", title.trim()));
+            }
+            ("remove", Some(id), None) => {
+                let id = self.sessions.find(id).await?;
+                self.sessions.delete(&id).await?;
+                return Ok(format!("{id} is removed"));
+            }
+            _ => {
+                return Err(
+                    "/sessions lists them; /sessions rename ID TITLE and /sessions remove ID change one"
+                        .into(),
+                );
+            }
+        }
         let cwd = Some(self.factory.setup().cwd_now(cx));
         let filter = SessionFilter { cwd, limit: Some(LISTED_SESSIONS), unanswered: false };
         let lines = session_lines(&self.sessions.list(&filter).await?, false);
-        Ok(if lines.is_empty() { "there are none yet".to_owned() } else { lines.join("\n") })
+        Ok(if lines.is_empty() { "no sessions here yet".to_owned() } else { lines.join("\n") })
     }
 }
 
 fn permissions(name: &str, cx: &Cx) -> Result<String, BoxError> {
     let modes = cx.service::<ModeSwitch>().ok_or("this conversation has no permission modes")?;
     if !name.is_empty() {
-        modes.choose(name.parse()?)?;
+        modes.choose_by_name(name)?;
     }
-    let mode = modes.chosen();
-    Ok(format!("{mode}: {}", mode.describe()))
+    Ok(format!("{}: {}", modes.name(), modes.describe()))
 }
 
 fn tools(cx: &Cx) -> String {
@@ -308,8 +373,9 @@ fn tools(cx: &Cx) -> String {
         .map(|tool| {
             let description = &tool.value.spec().description;
             let first = description.split_inclusive(". ").next().unwrap_or(description);
-            format!("{:<12} {}", tool.name, first.trim())
+            format!("{:<14}  {}", tool.name, first.trim())
         })
+        .flat_map(|line| folded(&line, Modes::size().width))
         .collect();
     lines.join("\n")
 }

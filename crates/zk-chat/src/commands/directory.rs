@@ -1,4 +1,4 @@
-//! `/cd`: where the conversation works.
+//! `/cd` and `/add-dir`: where the conversation works.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,6 +9,8 @@ use zk_core::service::{
     Command, CommandOutcome, Conversation, FileKind, Files, PathError, TurnCwd, visible_line,
 };
 use zk_skills::Skills;
+
+use crate::opening::factory::ConversationFactory;
 
 /// The command; `advice` is about a directory that tools may not work in.
 pub(crate) fn command(advice: &'static str) -> Arc<dyn Command> {
@@ -27,6 +29,10 @@ impl Command for DirectoryCommand {
         "show the directory that tools work in, or go on in another one: /cd DIR"
     }
 
+    fn argument_hint(&self) -> Option<&str> {
+        Some("[DIR]")
+    }
+
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         let conversation = cx.service::<dyn Conversation>().ok_or("there is no conversation to move")?;
         let now = conversation.state().cwd;
@@ -41,6 +47,44 @@ impl Command for DirectoryCommand {
         }
         Ok(CommandOutcome::Show(text))
     }
+}
+
+/// The command that has a conversation work in another directory as well.
+pub(crate) fn add_command(factory: Arc<dyn ConversationFactory>) -> Arc<dyn Command> {
+    Arc::new(AddDirectoryCommand(factory))
+}
+
+struct AddDirectoryCommand(Arc<dyn ConversationFactory>);
+
+#[async_trait]
+impl Command for AddDirectoryCommand {
+    fn name(&self) -> &'static str {
+        "add-dir"
+    }
+
+    fn help(&self) -> &'static str {
+        "show the directories that tools work in, or add one: /add-dir DIR"
+    }
+
+    async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
+        if args.is_empty() {
+            let files = cx.service::<dyn Files>().ok_or("this conversation has no files")?;
+            let roots: Vec<String> = files.roots().iter().map(|root| root.display().to_string()).collect();
+            return Ok(CommandOutcome::Show(roots.join("\n")));
+        }
+        let (factory, wanted) = (self.0.clone(), unquoted(args).to_owned());
+        let added = tokio::task::spawn_blocking(move || factory.add_directory(Path::new(&wanted))).await??;
+        let text =
+            format!("tools and commands work in {} as well", visible_line(&added.display().to_string()));
+        self.0.setup().notices.show(&text);
+        Ok(CommandOutcome::Reload)
+    }
+}
+
+/// A path without the quotes around it.
+fn unquoted(path: &str) -> &str {
+    let inside = |quote| path.strip_prefix(quote)?.strip_suffix(quote);
+    inside('"').or_else(|| inside('\'')).unwrap_or(path)
 }
 
 /// Makes the conversation work in a directory, and returns its path; `advice` is about one that tools may not

@@ -12,9 +12,36 @@ use crate::opening::person_exec::PersonExec;
 /// Most of a job's output that is shown, in bytes.
 const TAIL: usize = 8 * 1024;
 
-/// The command.
-pub(crate) fn command() -> Arc<dyn Command> {
-    Arc::new(JobsCommand)
+/// The commands.
+pub(crate) fn commands() -> [Arc<dyn Command>; 2] {
+    [Arc::new(JobsCommand), Arc::new(BackgroundCommand)]
+}
+
+struct BackgroundCommand;
+
+#[async_trait]
+impl Command for BackgroundCommand {
+    fn name(&self) -> &'static str {
+        "background"
+    }
+
+    fn help(&self) -> &'static str {
+        "put the command that runs in the background; Ctrl-B on an empty line does it too"
+    }
+
+    async fn run(&self, _: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
+        let jobs = cx.service::<Jobs>().ok_or("this conversation runs no commands in the background")?;
+        put_in_background(&jobs)?;
+        Ok(CommandOutcome::Done)
+    }
+}
+
+/// Puts the commands that calls wait for in the background; their calls say as which jobs they go on.
+pub(crate) fn put_in_background(jobs: &Jobs) -> Result<(), String> {
+    match jobs.put_in_background() {
+        0 => Err("no command runs that could go on in the background".to_owned()),
+        _ => Ok(()),
+    }
 }
 
 struct JobsCommand;
@@ -26,7 +53,7 @@ impl Command for JobsCommand {
     }
 
     fn help(&self) -> &'static str {
-        "commands in the background: /jobs lists them, /jobs start COMMAND, /jobs tail ID, /jobs kill ID"
+        "commands in the background: list, start COMMAND, tail ID, kill ID"
     }
 
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {

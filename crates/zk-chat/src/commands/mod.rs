@@ -1,6 +1,7 @@
 pub(crate) mod builtins;
 pub(crate) mod context_lines;
 pub(crate) mod directory;
+pub(crate) mod info;
 pub(crate) mod job_commands;
 pub(crate) mod models;
 pub(crate) mod own_commands;

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use zk_core::events::{ListingFailed, ModelsQuery};
 use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{Model, ModelRef};
@@ -5,10 +7,17 @@ use zk_core::model::{Model, ModelRef};
 /// Most models that are shown at once.
 const MAX_SHOWN_MODELS: usize = 40;
 
-/// The models of the conversation's providers whose names contain every word, the `current` one marked, and who
+/// The models of the conversation's providers and `others` whose names contain every word, the `current` one marked, and who
 /// did not say which models it has.
-pub(crate) async fn list(words: &str, current: &ModelRef, cx: &Cx) -> Result<String, EmitError> {
-    let known = cx.emit(ModelsQuery { refresh: true, ..ModelsQuery::default() }).await?;
+pub(crate) async fn list(
+    words: &str,
+    current: &ModelRef,
+    others: Vec<Model>,
+    cx: &Cx,
+) -> Result<String, EmitError> {
+    let mut known = cx.emit(ModelsQuery { refresh: true, ..ModelsQuery::default() }).await?;
+    let seen: HashSet<ModelRef> = known.models.iter().map(Model::reference).collect();
+    known.models.extend(others.into_iter().filter(|model| !seen.contains(&model.reference())));
     let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
     let fits = |model: &&Model| {
         let name = model.reference().to_string().to_lowercase();
@@ -61,7 +70,7 @@ mod tests {
         let bus = Bus::new();
         let reply = reply.clone();
         bus.scope("test").on_sync(move |_: &ModelsQuery, _: &Cx| Some(reply.clone()));
-        runtime.block_on(list(words, &ModelRef::new("lab", "b"), &bus.cx())).unwrap()
+        runtime.block_on(list(words, &ModelRef::new("lab", "b"), Vec::new(), &bus.cx())).unwrap()
     }
 
     #[test]

@@ -6,15 +6,26 @@ use zk_core::kernel::Bus;
 use zk_core::service::Command;
 
 /// Names of zk's own commands: no file takes them, and without a person they are no prompts.
-pub const OWN_COMMANDS: [&str; 24] = [
+pub const OWN_COMMANDS: [&str; 38] = [
+    "add-dir",
+    "agents",
+    "background",
+    "btw",
     "cd",
     "clear",
     "compact",
+    "config",
     "context",
     "copy",
+    "cost",
+    "effort",
+    "exit",
+    "export",
     "help",
     "history",
     "jobs",
+    "login",
+    "logout",
     "mcp",
     "model",
     "models",
@@ -27,18 +38,44 @@ pub const OWN_COMMANDS: [&str; 24] = [
     "screen",
     "sessions",
     "show",
+    "skills",
+    "status",
+    "theme",
     "thinking",
     "tools",
     "tree",
     "uncompact",
 ];
 
-/// Commands that only show something, and change at most how the conversation is drawn and what runs without asking.
-const HARMLESS: [&str; 10] =
-    ["cd", "context", "help", "history", "models", "permissions", "screen", "sessions", "show", "tools"];
+/// Commands that only show something, and change at most how the conversation is drawn, what runs without asking, and which
+/// model answers from the next turn on.
+const HARMLESS: [&str; 22] = [
+    "agents",
+    "background",
+    "btw",
+    "cd",
+    "context",
+    "cost",
+    "effort",
+    "export",
+    "help",
+    "history",
+    "mcp",
+    "model",
+    "models",
+    "permissions",
+    "screen",
+    "sessions",
+    "show",
+    "skills",
+    "status",
+    "theme",
+    "thinking",
+    "tools",
+];
 
 /// Commands that show something unless they are told more.
-const HARMLESS_ALONE: [&str; 4] = ["jobs", "model", "provider", "thinking"];
+const HARMLESS_ALONE: [&str; 3] = ["config", "jobs", "provider"];
 
 /// Verbs of `/jobs` that can be used beside a run, as in the list of jobs on a drawn screen.
 const HARMLESS_OF_JOBS: [&str; 3] = ["kill", "list", "tail"];
@@ -144,13 +181,27 @@ mod tests {
             "/screen plain",
             "/permissions auto",
             "/model",
+            "/model opus",
+            "/effort high",
+            "/btw why this file?",
+            "/config",
             "/jobs ",
             "/jobs tail j1",
             "/jobs kill j1",
         ] {
             assert!(is_harmless(line), "{line}");
         }
-        for line in ["/compact", "/new", "/model opus", "/jobs start ls", "!ls", "help", "/helpless", "/"] {
+        for line in [
+            "/compact",
+            "/new",
+            "/config edit",
+            "/provider x",
+            "/jobs start ls",
+            "!ls",
+            "help",
+            "/helpless",
+            "/",
+        ] {
             assert!(!is_harmless(line), "{line}");
         }
     }

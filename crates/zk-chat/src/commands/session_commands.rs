@@ -77,10 +77,8 @@ impl Command for SessionCommand {
         match self.kind {
             Kind::New => "begin a new conversation; the present one stays saved",
             Kind::Clear => "the same as /new",
-            Kind::Resume => "go on with another session: /resume ID; without one, list them",
-            Kind::Tree => {
-                "go back to an earlier prompt, in a copy of this session: /tree ID; without one, list them"
-            }
+            Kind::Resume => "go on with another session",
+            Kind::Tree => "go back to an earlier prompt, in a copy of this session",
         }
     }
 

@@ -40,7 +40,7 @@ pub fn parent_remark(session: &SessionInfo) -> Option<String> {
     session.parent.as_ref().map(|parent| format!("(from {})", visible_line(parent.as_str())))
 }
 
-fn age(time: SystemTime) -> String {
+pub(crate) fn age(time: SystemTime) -> String {
     let seconds = SystemTime::now().duration_since(time).map_or(0, |age| age.as_secs());
     match seconds {
         0..60 => "just now".to_owned(),

@@ -41,9 +41,16 @@ impl Command for WindowCommand {
 
     fn help(&self) -> &str {
         match self.kind {
-            Kind::Compact => "make the conversation smaller now: /compact [what the summary should keep]",
-            Kind::Uncompact => "take the last compaction back: what it left out is sent again",
-            Kind::Context => "show what fills the context",
+            Kind::Compact => "make the conversation smaller; WORDS say what to keep",
+            Kind::Uncompact => "take the last compaction back",
+            Kind::Context => "what fills the context window",
+        }
+    }
+
+    fn argument_hint(&self) -> Option<&str> {
+        match self.kind {
+            Kind::Compact => Some("[WORDS]"),
+            Kind::Uncompact | Kind::Context => None,
         }
     }
 

@@ -9,7 +9,7 @@ use zk_core::model::{Block, Image};
 use zk_core::service::{HostFiles, HostRead};
 
 /// The most bytes of an image: more is refused by most providers.
-const MAX_IMAGE_BYTES: usize = 5 << 20;
+pub(crate) const MAX_IMAGE_BYTES: usize = 5 << 20;
 
 /// Images by the marks that stand for them in a text. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -24,10 +24,23 @@ impl Attachments {
         let bytes = read.map_err(|error| cannot(&error.to_string()))?.bytes;
         let media_type = media_type(&bytes).ok_or_else(|| cannot("it is no PNG, JPEG, GIF or WebP image"))?;
         let name = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
+        Ok(self.keep(&name.unwrap_or_default(), media_type, &bytes))
+    }
+
+    /// Takes an image that has no file, and gives the mark that stands for it; or why it is none.
+    pub(crate) fn add_unnamed(&self, bytes: &[u8]) -> Result<String, String> {
+        let media_type =
+            media_type(bytes).ok_or("what is in the clipboard is no PNG, JPEG, GIF or WebP image")?;
+        let name =
+            png_size(bytes).map_or("clipboard".to_owned(), |(width, height)| format!("{width}×{height}"));
+        Ok(self.keep(&name, media_type, bytes))
+    }
+
+    fn keep(&self, name: &str, media_type: &str, bytes: &[u8]) -> String {
         let mut images = self.images();
-        let mark = format!("[image {}: {}]", images.len() + 1, name.unwrap_or_default());
-        images.push((mark.clone(), Image::new(media_type, STANDARD.encode(&bytes))));
-        Ok(mark)
+        let mark = format!("[image {}: {name}]", images.len() + 1);
+        images.push((mark.clone(), Image::new(media_type, STANDARD.encode(bytes))));
+        mark
     }
 
     /// The images whose marks are in a text.
@@ -42,6 +55,12 @@ impl Attachments {
     }
 }
 
+/// Width and height of a PNG image, as its header says.
+fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
+    let whole = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    (media_type(bytes)? == "image/png").then_some((whole(16)?, whole(20)?))
+}
+
 /// Returns the media type of an image, by its first bytes: a name may say anything.
 fn media_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
@@ -50,5 +69,21 @@ fn media_type(bytes: &[u8]) -> Option<&'static str> {
         [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_without_a_file_is_called_by_its_size() {
+        let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+        png.extend([0, 0, 2, 128, 0, 0, 1, 224]);
+        let attachments = Attachments::default();
+        assert_eq!(attachments.add_unnamed(&png).as_deref(), Ok("[image 1: 640×480]"));
+        assert_eq!(attachments.add_unnamed(b"\xff\xd8\xff\xe0").as_deref(), Ok("[image 2: clipboard]"));
+        assert_eq!(attachments.of("see [image 1: 640×480]").len(), 1);
+        assert!(attachments.add_unnamed(b"text").unwrap_err().contains("no PNG"));
     }
 }

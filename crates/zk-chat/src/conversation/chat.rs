@@ -12,6 +12,7 @@ use zk_view::ViewDriver;
 use super::attachments::Attachments;
 use super::effects::EffectHost;
 use super::wanted_screen::WantedScreen;
+use crate::commands::info::{InfoContext, info_commands};
 use crate::commands::own_commands::{is_harmless, provide_own};
 use crate::commands::window_commands::window_commands;
 use crate::commands::{builtins, directory, job_commands, session_commands};
@@ -68,10 +69,15 @@ pub(crate) enum LineOutcome {
     Reload(Arc<dyn ConversationFactory>),
 }
 
-/// Goes on with the next permission mode, and shows which.
+/// Goes on with the next permission mode, and says which.
+pub(crate) fn next_mode(modes: &ModeSwitch) -> String {
+    modes.cycle();
+    format!("mode {}: {}", modes.name(), modes.describe())
+}
+
+/// Goes on with the next permission mode, and shows which in a line.
 fn show_next_mode(modes: &ModeSwitch, screen: &SharedScreen) {
-    let mode = modes.cycle();
-    screen.line(Style::YELLOW, &format!("mode {mode}: {}", mode.describe()));
+    screen.line(Style::YELLOW, &next_mode(modes));
 }
 
 /// Provides the commands of a conversation on a terminal.
@@ -86,8 +92,16 @@ fn provide_commands(
     let mut commands = builtins::all(opened, factory, view, wanted);
     commands.extend(session_commands::all(opened, setup, view, keyboard, wanted));
     commands.extend(window_commands(&opened.conversation));
-    commands.push(job_commands::command());
+    commands.extend(info_commands(InfoContext {
+        agent: opened.agent.clone(),
+        sessions: opened.sessions.clone(),
+        factory: factory.clone(),
+        view: view.clone(),
+        wanted: wanted.clone(),
+    }));
+    commands.extend(job_commands::commands());
     commands.push(directory::command(setup.phrases.add_directory));
+    commands.push(directory::add_command(factory.clone()));
     let warnings = provide_own(opened.agent.bus(), &commands);
     warnings.iter().for_each(|warning| setup.notices.show(warning));
 }
@@ -175,33 +189,6 @@ impl Chat {
             on_busy: Mutex::default(),
             beside: tokio::sync::Mutex::new(beside),
         })
-    }
-
-    pub(crate) fn greet(&self) {
-        let model = self.agent.model().reference();
-        let (setup, is_resumed) = (self.factory.setup(), self.sessions.is_resumed());
-        let kept = match self.sessions.open_session() {
-            Some(open) if is_resumed => format!("session {} continues", open.id()),
-            Some(_) => "session saved".to_owned(),
-            None => "session not saved".to_owned(),
-        };
-        self.screen.line(Style::DIM, &format!("zk {} · {model} · {kept}", env!("CARGO_PKG_VERSION")));
-        if setup.allow_all {
-            let text = format!("every tool runs without asking ({})", setup.phrases.allow_all);
-            self.screen.line(Style::YELLOW, &text);
-        }
-        if let Some(modes) = self.agent.bus().service::<ModeSwitch>() {
-            let mode = modes.chosen();
-            let text = format!("mode {mode}: {} · Shift-Tab changes it", mode.describe());
-            self.screen.line(Style::DIM, &text);
-        }
-        self.screen.line(Style::DIM, "/help lists the commands, !command runs one of your own, Ctrl-D ends");
-        // The drawn screen shows it as it was drawn when it took place.
-        if is_resumed && self.lines().is_some() {
-            for line in session_commands::last_exchange(&self.view.view().blocks) {
-                self.screen.line(Style::DIM, &line);
-            }
-        }
     }
 
     /// Parts that effects of the view are carried out on.

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zk_agent::RunOptions;
 use zk_core::kernel::Cx;
-use zk_core::model::{AgentError, Block, Message, Role, StopReason};
+use zk_core::model::{AgentError, Block, MENTIONED_BY, Message, Role};
 use zk_core::service::{Command, CommandOutcome, Conversation, UiAnswer, match_command};
 use zk_skills::{CommandFilesPlugin, Skills};
 use zk_tui::Style;
@@ -30,9 +30,36 @@ pub(crate) async fn refresh_files(cx: &Cx) {
     }
 }
 
+/// Advice on a command that other programs have.
+fn other_words(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "rewind" | "undo" | "checkpoint" | "fork" | "branch" | "back" => {
+            "/tree goes back to an earlier prompt, in a copy of this session (files stay as they are)"
+        }
+        "usage" | "stats" | "tokens" => "/cost says what was spent, /context what fills the window",
+        "memory" | "memories" => "AGENTS.md is what is remembered of a project: /init writes it",
+        "settings" | "preferences" => "/config shows settings, /config edit opens your file",
+        "approvals" | "allowed-tools" | "mode" | "sandbox" => {
+            "/permissions says and changes what runs unasked"
+        }
+        "continue" => "/resume goes on with another session",
+        "save" | "share" => "a session is saved by itself; /export writes it as Markdown",
+        "connect" | "signin" | "auth" => "/login signs in to a provider",
+        "diff" => "`!git diff` shows what changed, /review has it reviewed",
+        "doctor" => "`zk doctor` in a shell checks what is configured",
+        "hooks" => "`zk hooks` in a shell lists them",
+        "vim" | "keybindings" => "`keys.toml` beside settings.toml says which key does what; ?? lists them",
+        "reasoning" | "think" => "/effort says and changes how much the model thinks",
+        _ => return None,
+    })
+}
+
 /// The answer to a line with a command that nobody provides.
 pub(crate) fn no_command(line: &str, cx: &Cx) -> String {
     let name = line.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
+    if let Some(instead) = other_words(name) {
+        return format!("zk has no /{name}: {instead}");
+    }
     let all = cx.items::<dyn Command>();
     let hint = suggest::did_you_mean(name, all.iter().map(|command| &*command.name));
     format!("there is no command /{name}{hint}; /help lists them")
@@ -55,6 +82,13 @@ impl Chat {
             .filter(|name| !name.contains(':'))
             .map(|name| format!("/{name}"))
             .collect()
+    }
+
+    /// Whether a line is a prompt that begins with a skill which there is.
+    pub(crate) fn begins_with_skill(&self, line: &str) -> bool {
+        let name = line.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
+        let cx = self.conversation.command_cx();
+        name.starts_with("skill:") && cx.item::<dyn Command>(name).is_some()
     }
 
     /// Waits for the turn to read a line: a question that is asked is answered first. Escape and Ctrl-C decline it.
@@ -82,6 +116,10 @@ impl Chat {
     pub(crate) async fn handle_line(&self, line: &str) -> LineOutcome {
         if line.is_empty() {
             return LineOutcome::Done;
+        }
+        // Nobody means a model with these alone.
+        if matches!(line, "exit" | "quit") {
+            return LineOutcome::Quit(ChatEnd::Done);
         }
         if let Some(command) = line.strip_prefix('!') {
             return self.run_own(command).await;
@@ -162,7 +200,7 @@ impl Chat {
         match outcome {
             Some(CommandOutcome::Done) => LineOutcome::Done,
             Some(CommandOutcome::Show(text)) => {
-                text.lines().for_each(|line| self.screen.line(Style::PLAIN, line));
+                text.lines().for_each(|said| self.screen.line(style_of(line, said), said));
                 LineOutcome::Done
             }
             Some(CommandOutcome::Prompt(text)) => self.submit(text).await,
@@ -264,14 +302,10 @@ impl Chat {
             };
             self.flush().await;
             self.screen.end_line();
-            // Elsewhere the view says how the run ended, and what it took.
+            // Elsewhere the view says how the run ended, what to do then, and what it took.
             let is_told = self.lines().is_none();
             let raise_limit = self.factory.setup().phrases.raise_output_limit;
             match &outcome.result {
-                Ok(()) if is_told && outcome.stop == Some(StopReason::MaxTokens) => {
-                    let what = format!("hit the output limit: {raise_limit}");
-                    self.screen.line(Style::YELLOW, &what);
-                }
                 _ if is_told => {}
                 Ok(()) => {
                     if let Some(note) = summary::incomplete(&outcome, &outcome.text, raise_limit) {
@@ -331,6 +365,29 @@ impl Chat {
         let is_it = |message: &Arc<Message>| {
             message.role == Role::User && message.injected_by.is_none() && message.text() == prompt
         };
-        self.agent.history().last().is_some_and(is_it)
+        // Files that were attached to it stand behind it.
+        let is_attached = |message: &&Arc<Message>| {
+            let by = message.injected_by.as_deref().unwrap_or_default();
+            by.starts_with(MENTIONED_BY) || by.starts_with("skill:")
+        };
+        self.agent.history().iter().rev().find(|message| !is_attached(message)).is_some_and(is_it)
+    }
+}
+
+/// The style of a line that the command `typed` said: headings of its list of commands are heavy.
+pub(crate) fn style_of(typed: &str, said: &str) -> Style {
+    let is_heading = !said.is_empty() && !said.starts_with(' ');
+    if typed.trim() == "/help" && is_heading { Style::BOLD } else { Style::PLAIN }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headings_of_the_list_of_commands_are_heavy() {
+        assert_eq!(style_of("/help", "model"), Style::BOLD);
+        assert_eq!(style_of("/help", "  /model   another"), Style::PLAIN);
+        assert_eq!(style_of("/models", "model"), Style::PLAIN);
     }
 }

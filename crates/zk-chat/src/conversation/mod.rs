@@ -1,8 +1,10 @@
 pub(crate) mod attachments;
 pub(crate) mod bash;
 pub(crate) mod chat;
+pub(crate) mod clipboard_image;
 pub(crate) mod commands_during_run;
 pub(crate) mod effects;
+pub(crate) mod greeting;
 pub(crate) mod job_rows;
 pub(crate) mod line;
 pub(crate) mod reload;

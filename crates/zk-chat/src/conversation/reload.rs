@@ -21,7 +21,7 @@ use crate::opening::interrupts::{Interruption, Interrupts};
 use crate::opening::sessions::LeftSession;
 use crate::opening::setup::ChatSetup;
 use crate::opening::start::ChatEnd;
-use crate::screen::draft_files::draft_files;
+use crate::screen::draft::draft_files::draft_files;
 use crate::screen::front_end::ConsoleFrontEnd;
 use crate::screen::pending_input::PendingInput;
 use crate::screen::terminal_session::{ScreenStart, TerminalSession};
@@ -79,9 +79,23 @@ impl Chat {
         let injected = messages.iter().rev().take_while(|message| message.role == Role::User);
         let mut unstored: Vec<_> = injected.cloned().collect();
         unstored.reverse();
+        let plans = modes.as_ref().is_some_and(|modes| modes.before_plan().is_some());
         let mode = modes.and_then(|modes| modes.changed());
         let (attachments, asking, view) = (self.attachments, self.asking, self.view);
-        Carried { session, unstored, model, thinking, mode, cwd, attachments, jobs, counts, asking, view }
+        Carried {
+            session,
+            unstored,
+            model,
+            thinking,
+            mode,
+            plans,
+            cwd,
+            attachments,
+            jobs,
+            counts,
+            asking,
+            view,
+        }
     }
 }
 

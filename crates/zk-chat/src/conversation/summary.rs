@@ -2,6 +2,7 @@
 
 use zk_agent::RunOutcome;
 use zk_core::model::{AgentError, Stats, StopReason};
+use zk_tui::thousands;
 use zk_view::Status;
 
 /// Returns the reason why the answer of a run that ended well may be incomplete, if it may. `text` is the
@@ -55,7 +56,7 @@ pub(crate) fn context(status: &Status) -> Option<String> {
 pub fn totals(stats: &Stats) -> String {
     let usage = &stats.usage;
     let turns = if stats.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", stats.turns) };
-    let mut text = format!("{turns} · {} in, {} out", usage.read(), usage.output);
+    let mut text = format!("{turns} · {} in, {} out", thousands(usage.read()), thousands(usage.output));
     if let Some(cost) = stats.cost.filter(|cost| *cost > 0.0) {
         let is_all = stats.flatten().iter().all(|turn| turn.cost.is_some());
         text.push_str(&format!(" · {}${cost:.4}", if is_all { "" } else { "at least " }));
@@ -87,5 +88,11 @@ mod tests {
             costs.iter().for_each(|cost| stats.add_turn(turn(*cost)));
             assert_eq!(totals(&stats), expected);
         }
+        let mut stats = Stats::default();
+        stats.add_turn(TurnUsage {
+            usage: Usage { input: 47_200, output: 269, ..Usage::default() },
+            ..turn(None)
+        });
+        assert_eq!(totals(&stats), "1 turn · 47.2k in, 269 out · 0.0 s");
     }
 }

@@ -1,16 +1,28 @@
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zk_tui::ScreenKind;
 
-/// Messages between commands and the host of the screen: how it is drawn now, another one to go on with, or a
+/// Messages between commands and the host of the screen: how it is drawn now, another one to go on with, a sign-in, or a
 /// text for the clipboard.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WantedScreen(Arc<Mutex<Wanted>>);
+
+/// Sign-in that the host is to ask for, of the provider that the person named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WantedSignIn {
+    pub(crate) provider: Option<String>,
+}
 
 #[derive(Debug, Default)]
 struct Wanted {
     kind: Option<ScreenKind>,
     copy: Option<String>,
+    /// File to open in the person's editor.
+    edited: Option<PathBuf>,
+    /// Colours that were chosen last.
+    theme: Option<&'static str>,
+    sign_in: Option<WantedSignIn>,
     is_drawn: bool,
 }
 
@@ -42,6 +54,31 @@ impl WantedScreen {
 
     pub(crate) fn take_clipboard_text(&self) -> Option<String> {
         self.lock().copy.take()
+    }
+
+    pub(crate) fn edit(&self, file: PathBuf) {
+        self.lock().edited = Some(file);
+    }
+
+    pub(crate) fn take_edited(&self) -> Option<PathBuf> {
+        self.lock().edited.take()
+    }
+
+    pub(crate) fn set_theme(&self, theme: &'static str) {
+        self.lock().theme = Some(theme);
+    }
+
+    pub(crate) fn theme(&self) -> Option<&'static str> {
+        self.lock().theme
+    }
+
+    /// Has the host ask for a provider, and for its key or sign-in.
+    pub(crate) fn sign_in(&self, provider: Option<String>) {
+        self.lock().sign_in = Some(WantedSignIn { provider });
+    }
+
+    pub(crate) fn take_sign_in(&self) -> Option<WantedSignIn> {
+        self.lock().sign_in.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, Wanted> {

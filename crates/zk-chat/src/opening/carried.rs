@@ -29,6 +29,8 @@ pub struct Carried {
     pub(crate) thinking: Option<ThinkingRequest>,
     /// The permission mode, if the person chose it.
     pub(crate) mode: Option<Mode>,
+    /// Whether the agent plans.
+    pub(crate) plans: bool,
     /// The directory that tools work in.
     pub(crate) cwd: PathBuf,
     pub(crate) attachments: Attachments,
@@ -76,11 +78,12 @@ impl Carried {
             agent.inject(Message::clone(message)).map_err(|error| ChatError::Factory(error.into()))?;
         }
         let modes = agent.bus().service::<ModeSwitch>();
-        if let (Some(modes), Some(mode)) = (modes, self.mode)
+        if let (Some(modes), Some(mode)) = (&modes, self.mode)
             && let Err(why) = modes.choose(mode)
         {
             setup.notices.show(&format!("the permission mode is {} now, not {mode}: {why}", modes.chosen()));
         }
+        modes.iter().filter(|_| self.plans).for_each(|modes| modes.plan());
         if conversation.state().cwd != self.cwd {
             let cx = conversation.command_cx();
             if let Err(why) =

@@ -1,17 +1,19 @@
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation};
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::model::{AgentError, Model, ThinkingLevel};
+use zk_core::model::{AgentError, Model, ThinkingLevel, ThinkingSupport};
 use zk_core::service::{Questions, Ui};
 use zk_tui::Keymap;
 use zk_view::{Block, ViewDriver};
 
 use super::carried::Carried;
 use super::error::ChatError;
+use super::provider_access::ProviderAccess;
 use super::sessions::ConversationSessions;
 use super::setup::ChatSetup;
 
@@ -86,6 +88,15 @@ pub struct NamedModel {
     pub thinking: Option<ThinkingLevel>,
 }
 
+/// Settings as a person reads them.
+#[derive(Clone, Debug, Default)]
+pub struct SettingsReport {
+    /// A line for each setting that is not the default, with its origin.
+    pub lines: Vec<String>,
+    /// File of the person's own settings; nothing where there can be none.
+    pub file: Option<PathBuf>,
+}
+
 /// Factory of the next conversation, with everything that is set as it was read anew.
 pub struct Reread {
     /// Factory with what was read.
@@ -131,6 +142,11 @@ pub trait ConversationFactory: Send + Sync {
         None
     }
 
+    /// Access to providers for a person who has none yet, or wants another one; nothing where there is no choice.
+    fn provider_access(&self) -> Option<Arc<dyn ProviderAccess>> {
+        None
+    }
+
     /// The last run of the stored session that the start goes on with: its end is there before all of it is read. Nothing
     /// of a new session.
     async fn last_run(&self) -> Option<Vec<Arc<Block>>> {
@@ -155,6 +171,14 @@ pub trait ConversationFactory: Send + Sync {
         Err("this program reads nothing that could be read anew".into())
     }
 
+    /// Has the next [`reread`](Self::reread) work in another directory as well; gives its path.
+    ///
+    /// # Errors
+    /// When it is no directory, or the conversation cannot work elsewhere.
+    fn add_directory(&self, dir: &Path) -> Result<PathBuf, BoxError> {
+        Err(format!("this program cannot add {}", dir.display()).into())
+    }
+
     /// The model that `name` means to the conversation of an agent, whose provider is opened where it is not there.
     ///
     /// # Errors
@@ -176,9 +200,48 @@ pub trait ConversationFactory: Send + Sync {
         Err(format!("there is no provider {name}: this program has only one").into())
     }
 
+    /// The models of all providers that have what they need, by what is known without asking anybody.
+    async fn known_models(&self) -> Vec<Model> {
+        Vec::new()
+    }
+
+    /// Levels of reasoning that can be asked of a model, the least first; none where it has no levels.
+    fn thinking_levels(&self, model: &Model) -> Vec<String> {
+        let levels: &[&str] = match model.capabilities.thinking {
+            ThinkingSupport::None => &[],
+            ThinkingSupport::Budget => &["off", "low", "medium", "high"],
+            ThinkingSupport::Effort => &["low", "medium", "high"],
+            ThinkingSupport::Adaptive => &["off", "low", "medium", "high", "adaptive"],
+        };
+        levels.iter().map(ToString::to_string).collect()
+    }
+
+    /// Describes where commands run and what holds them.
+    fn describe_place(&self, _agent: &Agent) -> Option<String> {
+        None
+    }
+
+    /// Settings that hold, each in a line with its origin, and the person's own file of them.
+    fn settings_report(&self) -> SettingsReport {
+        SettingsReport::default()
+    }
+
+    /// Forgets the stored key or sign-in of a provider. Says what was done.
+    ///
+    /// # Errors
+    /// When nothing is stored, or the store cannot be written.
+    async fn sign_out(&self, provider: &str) -> Result<String, BoxError> {
+        Err(format!("this program stores nothing for {provider}").into())
+    }
+
     /// A remark on a model of which nothing is known.
     fn remark_on(&self, _model: &Model) -> Option<String> {
         None
+    }
+
+    /// Servers of tools that an agent has, in a few words each.
+    fn servers(&self, _agent: &Agent) -> Vec<String> {
+        Vec::new()
     }
 
     /// Describes the error of a run, with what to do next.

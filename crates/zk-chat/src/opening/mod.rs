@@ -5,6 +5,8 @@ pub(crate) mod error;
 pub(crate) mod factory;
 pub(crate) mod interrupts;
 pub(crate) mod person_exec;
+pub(crate) mod provider_access;
 pub(crate) mod sessions;
 pub(crate) mod setup;
 pub(crate) mod start;
+pub(crate) mod workplace;

@@ -65,6 +65,23 @@ pub trait ConversationSessions: Send + Sync {
 
     /// The stored session whose id begins so.
     async fn find(&self, id: &str) -> Result<SessionId, BoxError>;
+
+    /// The last `most` entries of a stored session, oldest first.
+    async fn last_entries(&self, id: &SessionId, most: usize) -> Result<Vec<Entry>, BoxError> {
+        let _ = (id, most);
+        Ok(Vec::new())
+    }
+
+    /// Gives a stored session another title.
+    async fn rename(&self, id: &SessionId, title: &str) -> Result<(), BoxError> {
+        let _ = title;
+        Err(format!("the session {id} has no title that could be changed").into())
+    }
+
+    /// Removes a stored session.
+    async fn delete(&self, id: &SessionId) -> Result<(), BoxError> {
+        Err(format!("the session {id} cannot be removed here").into())
+    }
 }
 
 /// Sessions of a conversation that is kept nowhere.

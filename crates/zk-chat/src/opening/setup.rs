@@ -9,9 +9,9 @@ use zk_core::model::ThinkingLevel;
 use zk_core::service::{HostFiles, TurnCwd};
 use zk_tools::ToolsOptions;
 use zk_tui::plain::{Notices, Screen};
-use zk_tui::{Abilities, ScreenKind, TerminalEnv, term};
+use zk_tui::{Abilities, Palette, ScreenKind, TerminalEnv, Theme, term};
 
-use crate::screen::editor::EditorEnv;
+use crate::screen::draft::editor::EditorEnv;
 
 /// Machine that runs the commands of a conversation and has its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub struct ChatSetup {
     pub terminal: TerminalEnv,
     /// Name of the colours that are wanted.
     pub theme: Option<&'static str>,
+    /// Colours of the person's own, in the place of those.
+    pub palette: Option<Palette>,
     /// Screen that is wanted.
     pub screen: Option<ScreenKind>,
     /// Editor of the person, and the variables that it sees.
@@ -52,6 +54,10 @@ pub struct ChatSetup {
     pub program_path: Option<OsString>,
     /// Directory worked in, canonical.
     pub cwd: PathBuf,
+    /// Directory of the person, from which on theirs are told in short.
+    pub home: Option<PathBuf>,
+    /// Whether the title of the terminal says what goes on.
+    pub sets_title: bool,
     /// Machine of commands and files.
     pub execution_place: ExecutionPlace,
     /// Directory of the person's for drafts; nothing where none can be kept.
@@ -90,10 +96,13 @@ impl ChatSetup {
         Self {
             terminal: TerminalEnv::default(),
             theme: None,
+            palette: None,
             screen: None,
             editor: EditorEnv::new(|_| None),
             program_path: None,
             cwd,
+            home: None,
+            sets_title: true,
             execution_place: ExecutionPlace::ThisMachine,
             state_dir: None,
             line_history: None,
@@ -118,7 +127,8 @@ impl ChatSetup {
 
     /// The screen of a conversation in plain lines.
     pub(crate) fn plain_screen(&self) -> Screen {
-        Screen::stdout(&self.terminal).with_theme(term::theme(&self.terminal, self.theme))
+        let theme = term::theme(&self.terminal, self.theme);
+        Screen::stdout(&self.terminal).with_theme(self.own_colours(theme).unwrap_or(theme))
     }
 
     /// The screen that is wanted, as far as the terminal can draw it.
@@ -131,6 +141,16 @@ impl ChatSetup {
         // Files of another machine cannot be opened on this one.
         let workspace = (self.execution_place == ExecutionPlace::ThisMachine)
             .then(|| self.cwd.display().to_string().into());
-        term::abilities(&self.terminal, self.theme, workspace)
+        let mut abilities = term::abilities(&self.terminal, self.theme, workspace);
+        if let Some(own) = self.own_colours(abilities.looks.theme) {
+            abilities.looks.theme = own;
+            abilities.follows_ground = false;
+        }
+        abilities
+    }
+
+    /// The colours of the person's own in the place of a theme, unless the terminal is to have none.
+    fn own_colours(&self, theme: Theme) -> Option<Theme> {
+        self.palette.filter(|_| theme != Theme::Mono).map(Theme::Own)
     }
 }

@@ -14,6 +14,8 @@ pub enum ChatEnd {
     Done,
     /// The terminal can no longer be read.
     Failed,
+    /// Demo in its place: the person chose it before the conversation began.
+    Demo,
     /// A signal ended it, or the terminal is gone.
     Terminated,
 }

@@ -1,25 +1,42 @@
 //! Actions of the screen for a person beside drawing.
 
+use zk_core::model::SessionId;
+use zk_core::service::{Exec, Renderer};
+use zk_permission::ModeSwitch;
 use zk_tools::Jobs;
 use zk_tui::plain::LineEditor;
-use zk_tui::{Action, App, Modes, Queries, ScreenKind, Style};
+use zk_tui::{Action, App, Input, Modes, Queries, Renderers, ScreenKind, Style};
 use zk_view::{Intent, NoteLevel};
 
-use super::editor::Editing;
-use super::host_messages::{HostRequest, Made};
-use super::inline::{Edited, InlineScreen};
+use super::draft::edited::{Edited, EditedThing};
+use super::draft::editor::Editing;
+use super::host_messages::{HostEvent, HostRequest, Made};
+use super::inline::InlineScreen;
 use crate::commands::job_commands;
+use crate::conversation::chat::next_mode;
+use crate::conversation::clipboard_image::read_clipboard_image;
 use crate::conversation::commands_during_run;
 use crate::conversation::effects::EffectHost;
+use crate::conversation::line::style_of;
 use crate::opening::error::ChatError;
+use crate::opening::person_exec::PersonExec;
 
 impl InlineScreen {
+    /// The renderers that plugins of the conversation offer.
+    pub(crate) fn renderers(&self) -> Renderers {
+        let opened = self.opened.clone();
+        Renderers::new(move |name| opened.get()?.agent.bus().item::<dyn Renderer>(name))
+    }
+
     pub(crate) async fn act(
         &mut self,
         action: Action,
         app: &mut App,
         editor: &mut LineEditor,
     ) -> Result<(), ChatError> {
+        if let Action::Line(line) | Action::Beside(line) | Action::PromptCommand { line, .. } = &action {
+            self.uses.note(line);
+        }
         match action {
             Action::Line(line) => self.work(HostRequest::Line(line)),
             Action::Beside(line) => match self.opened.get() {
@@ -45,8 +62,17 @@ impl InlineScreen {
             }
             Action::Hurry => _ = self.setup.limits.skip_waits(),
             Action::Job { id, kill } => self.job(&id, kill),
+            Action::RenameSession { id, title } => self.change_session(id, Some(title)),
+            Action::DeleteSession { id } => self.change_session(id, None),
             Action::Attach(path) => self.attach(&path, app),
-            Action::NextMode => self.keyboard.back_tab(),
+            Action::PasteImage => self.paste_image(app),
+            Action::Background => self.put_in_background(app),
+            Action::NextMode => {
+                match self.opened.get().and_then(|opened| opened.agent.bus().service::<ModeSwitch>()) {
+                    Some(modes) => app.set_hint(next_mode(&modes)),
+                    None => self.keyboard.back_tab(),
+                }
+            }
             Action::Remember(text) => editor.remember(&text),
             Action::Suspend => self.suspend(app, true).map_err(ChatError::TerminalAfterStop)?,
             Action::Quit => self.work(HostRequest::Quit),
@@ -99,6 +125,40 @@ impl InlineScreen {
         }
     }
 
+    /// Reads the image in the clipboard beside everything else, where the model sees images.
+    fn paste_image(&self, app: &mut App) {
+        let Some(opened) = self.opened.get() else {
+            return app.set_hint("an image can be pasted once the conversation has begun");
+        };
+        let model = opened.agent.model();
+        if !model.capabilities.vision {
+            return app.print(Style::YELLOW, &format!("{} does not see images", model.reference()));
+        }
+        let bus = opened.agent.bus();
+        let person = bus.service::<PersonExec>().map(|person| person.0.clone());
+        let Some(exec) = person.or_else(|| bus.service::<dyn Exec>()) else {
+            return app.set_hint("nothing here can read the clipboard: paste the path of an image file");
+        };
+        app.set_hint("reading the clipboard …");
+        let (setup, notes) = (self.setup.clone(), self.notes.clone());
+        tokio::spawn(async move {
+            let path = setup.program_path.clone().unwrap_or_default();
+            let image = read_clipboard_image(&*exec, &path, &setup.editor.display(), &setup.cwd).await;
+            // The screen may have ended.
+            let _ = notes.send(HostEvent::Image(image));
+        });
+    }
+
+    /// Attaches the image of the clipboard, or says why there is none.
+    pub(crate) fn attach_pasted(&self, image: Result<Vec<u8>, String>, app: &mut App) {
+        app.clear_hint();
+        let Some(opened) = self.opened.get() else { return };
+        match image.and_then(|bytes| opened.attachments.add_unnamed(&bytes)) {
+            Ok(mark) => app.attach(&mark),
+            Err(why) => app.print(Style::YELLOW, &why),
+        }
+    }
+
     /// Takes a steering message back, as long as the model does not have it.
     async fn unsteer(&self, id: u64, text: &str, app: &mut App) {
         if self.opened.get().is_some_and(|opened| opened.conversation.unsteer(text)) {
@@ -111,6 +171,13 @@ impl InlineScreen {
     }
 
     /// Shows the output of a command in the background, or has it end, also while a run goes on.
+    fn put_in_background(&self, app: &mut App) {
+        let jobs = self.opened.get().and_then(|opened| opened.agent.bus().service::<Jobs>());
+        if jobs.is_none_or(|jobs| job_commands::put_in_background(&jobs).is_err()) {
+            app.set_hint("no command runs that could go on in the background");
+        }
+    }
+
     fn job(&self, id: &str, kill: bool) {
         let Some(jobs) = self.opened.get().and_then(|opened| opened.agent.bus().service::<Jobs>()) else {
             return;
@@ -124,11 +191,39 @@ impl InlineScreen {
         self.view.note(level, &text);
     }
 
+    /// Gives a session another title, or removes it where there is none.
+    fn change_session(&self, id: String, title: Option<String>) {
+        let Some(sessions) = self.opened.get().map(|opened| opened.sessions.clone()) else { return };
+        let notes = self.notes.clone();
+        tokio::spawn(async move {
+            let session = SessionId::from(id.as_str());
+            let done = match &title {
+                Some(title) => sessions.rename(&session, title).await,
+                None => sessions.delete(&session).await,
+            };
+            let what = if title.is_some() { "renamed" } else { "removed" };
+            // The screen may have ended.
+            let _ = match done {
+                Ok(()) => notes.send(HostEvent::SessionsChanged),
+                Err(error) => notes.send(HostEvent::Failed(format!("{id} was not {what}: {error}"))),
+            };
+        });
+    }
+
     /// Shows what a command said that was done beside a run.
     pub(crate) async fn show_beside(&mut self, line: &str, text: &str, app: &mut App) {
         app.print(Style::BOLD, &format!("› {line}"));
-        app.print(Style::PLAIN, text);
+        // As a whole where nothing is a heading: a sequence may go on in the next line.
+        if text.lines().any(|said| style_of(line, said) != Style::PLAIN) {
+            text.lines().for_each(|said| app.print(style_of(line, said), said));
+        } else {
+            app.print(Style::PLAIN, text);
+        }
         self.follow_view().await;
+        let theme = self.opened.get().and_then(|opened| opened.wanted.theme());
+        if let Some(theme) = theme {
+            self.set_theme(theme, app);
+        }
         let Some(opened) = self.opened.get() else { return };
         match opened.wanted.peek() {
             // The lines begin where the run ends: until then what is drawn belongs to this screen.
@@ -159,8 +254,25 @@ impl InlineScreen {
         let _ = self.todo.send(work);
     }
 
-    /// Gives the terminal to an editor.
-    pub(crate) async fn begin_editing(&self, text: &str, app: &mut App) -> Result<Edited, String> {
+    /// Gives the terminal to an editor, and takes it back where none begins.
+    pub(crate) async fn lend(
+        &self,
+        thing: EditedThing,
+        app: &mut App,
+        input: &mut Option<Input>,
+    ) -> std::io::Result<Option<Edited>> {
+        *input = None;
+        match self.begin_editing(thing, app).await {
+            Ok(begun) => Ok(Some(begun)),
+            Err(why) => {
+                self.end_editing(Err(why), app)?;
+                *input = Some(Input::read()?);
+                Ok(None)
+            }
+        }
+    }
+
+    async fn begin_editing(&self, thing: EditedThing, app: &mut App) -> Result<Edited, String> {
         let Some(opened) = self.opened.get() else {
             return Err("the conversation has not begun yet".to_owned());
         };
@@ -169,14 +281,20 @@ impl InlineScreen {
         self.write(&bytes, app).map_err(cannot)?;
         self.guard.modes().leave();
         self.guard.modes().enter_raw().map_err(cannot)?;
-        let result = Box::pin(Editing::begin(&self.setup, opened, text).await?.finish());
-        Ok(Edited { before: text.to_owned(), result })
+        let (before, editing) = match thing {
+            EditedThing::Text(text) => {
+                let editing = Editing::begin(&self.setup, opened, &text).await?;
+                (Some(text), editing)
+            }
+            EditedThing::File(file) => (None, Editing::of_file(&self.setup, opened, file).await?),
+        };
+        Ok(Edited { before, result: Box::pin(editing.finish()) })
     }
 
     /// Takes the terminal back, and the text that was edited.
     pub(crate) fn end_editing(
         &self,
-        edited: Result<(String, String), String>,
+        edited: Result<(Option<String>, String), String>,
         app: &mut App,
     ) -> std::io::Result<()> {
         self.guard.modes().leave();
@@ -185,9 +303,20 @@ impl InlineScreen {
         self.write(&bytes, app)?;
         app.enter(self.began.elapsed());
         match edited {
-            Ok((before, text)) => app.end_edit(&before, &text),
+            Ok((Some(before), text)) => app.end_edit(&before, &text),
+            Ok((None, _)) => app.print(Style::DIM, "/reload takes in what you changed"),
             Err(why) => app.print(Style::YELLOW, &why),
         }
         Ok(())
     }
+}
+
+/// Has the terminal copy a text, and says so.
+pub(super) fn copy(text: &str, app: &mut App) {
+    let said = if app.copy(text) {
+        "the last answer is in the clipboard of the terminal, if it allows that"
+    } else {
+        "the last answer is too long for the clipboard of a terminal"
+    };
+    app.print(Style::DIM, said);
 }

@@ -1,24 +1,25 @@
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::ops::ControlFlow;
-use std::os::unix::fs::PermissionsExt;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 use zk_core::events::ModelsQuery;
-use zk_core::kernel::Cx;
-use zk_core::service::{Command, Files, SessionFilter, WalkOptions};
+use zk_core::service::{Command, Files, match_command};
 use zk_tui::{Asked, Offered};
 
+use super::command_uses::CommandUses;
 use super::host_messages::{HostEvent, OpenConversation};
+use super::offers::{
+    commands, file_preview, fixed, models, of_choices, programs, prompts_offered, session_preview, stored,
+    walk,
+};
 use crate::commands::session_commands::prompts;
-use crate::opening::sessions::ConversationSessions;
+use crate::opening::factory::ConversationFactory;
 use crate::opening::setup::{ChatSetup, ExecutionPlace};
 
 /// Paths that are offered at most.
-const MAX_PATHS: usize = 100_000;
+pub(super) const MAX_PATHS: usize = 100_000;
 
 /// Time that names count as known.
 const FRESH: Duration = Duration::from_secs(10);
@@ -26,8 +27,11 @@ const FRESH: Duration = Duration::from_secs(10);
 /// Time that the prompts of the present session count as known.
 const CURRENT: Duration = Duration::from_secs(1);
 
-/// Sessions that are offered.
-const SESSIONS: usize = 100;
+/// Time that the lists of servers count as known.
+const LISTED: Duration = Duration::from_secs(300);
+
+/// Previews and completions of arguments that are kept.
+const MAX_KEPT: usize = 200;
 
 /// Names of commands, their arguments and files, for whoever types. What takes time is found in the background.
 #[derive(Clone)]
@@ -36,6 +40,8 @@ pub(crate) struct Completions {
     pub(crate) setup: ChatSetup,
     /// Sender of a note when names were found.
     pub(crate) notes: UnboundedSender<HostEvent>,
+    pub(crate) uses: CommandUses,
+    pub(crate) factory: Arc<dyn ConversationFactory>,
     pub(crate) known: Arc<Mutex<Known>>,
 }
 
@@ -47,8 +53,12 @@ pub(crate) struct Known {
     files: Names,
     programs: Names,
     models: Names,
+    /// Time at which servers were asked for their models.
+    listed: Option<Instant>,
     sessions: Names,
     prompts: Names,
+    /// Previews, and arguments of commands that complete them, by what they are asked for.
+    kept: HashMap<Asked, Names>,
 }
 
 #[derive(Default)]
@@ -68,22 +78,32 @@ impl Names {
     }
 }
 
+impl Known {
+    /// Has the sessions found again: one got another title, or is gone.
+    pub(crate) fn forget_sessions(&mut self) {
+        self.sessions.asked = None;
+    }
+}
+
 impl Completions {
     /// The names for what is asked, as far as they are known by now.
     pub(crate) fn offer(&self, asked: &Asked) -> Offered {
         let Some(opened) = self.opened.get() else { return Offered::default() };
         match asked {
-            Asked::Command => commands(opened),
+            Asked::Command => commands(opened, &self.uses),
             Asked::Program => self.programs(),
             Asked::File | Asked::ShellWord => self.files(opened, &self.cwd(opened)),
-            Asked::Argument(command) => match command.as_str() {
+            Asked::FilePreview(_) | Asked::SessionPreview(_) => self.kept(opened, asked),
+            Asked::Argument(line) => match line.as_str() {
                 "model" => self.models(opened),
                 "resume" => self.sessions(opened, self.cwd(opened)),
                 "tree" => self.prompts(opened),
                 "screen" => fixed(&["inline", "full", "plain"]),
                 "permissions" => fixed(&["read-only", "ask", "accept-edits", "auto", "all"]),
-                "thinking" => fixed(&["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]),
-                _ => Offered::default(),
+                "thinking" | "effort" => {
+                    fixed(&["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"])
+                }
+                _ => self.kept(opened, asked),
             },
         }
     }
@@ -95,9 +115,61 @@ impl Completions {
         let mut known = self.known();
         if known.cwd != cwd {
             (known.files, known.sessions) = (Names::default(), Names::default());
+            known.kept.clear();
             known.cwd.clone_from(&cwd);
         }
         cwd
+    }
+
+    /// A preview, or the arguments of a command that completes them itself.
+    fn kept(&self, opened: &OpenConversation, asked: &Asked) -> Offered {
+        let cwd = self.cwd(opened);
+        let mut known = self.known();
+        if known.kept.len() > MAX_KEPT {
+            known.kept.clear();
+        }
+        let names = known.kept.entry(asked.clone()).or_default();
+        let (is_due, offered) = (names.is_due(), names.offered.clone());
+        drop(known);
+        if is_due {
+            self.find_kept(opened, asked.clone(), cwd);
+        }
+        offered
+    }
+
+    fn find_kept(&self, opened: &OpenConversation, asked: Asked, cwd: PathBuf) {
+        let completions = self.clone();
+        let found = move |asked: Asked, offered: Offered| {
+            completions.found(move |known| known.kept.entry(asked).or_default(), offered);
+        };
+        match &asked {
+            Asked::FilePreview(path) => {
+                let Some(files) = opened.agent.bus().service::<dyn Files>() else { return };
+                let path = path.clone();
+                tokio::task::spawn_blocking(move || found(asked, file_preview(&*files, &cwd, &path)));
+            }
+            Asked::SessionPreview(id) => {
+                let (sessions, id) = (opened.sessions.clone(), id.clone());
+                tokio::spawn(async move {
+                    let offered = session_preview(&*sessions, &id).await;
+                    found(asked, offered);
+                });
+            }
+            Asked::Argument(line) => {
+                let (cx, line) = (opened.conversation.command_cx(), line.clone());
+                tokio::spawn(async move {
+                    let Some((command, before)) = match_command(&line, |name| cx.item::<dyn Command>(name))
+                    else {
+                        return;
+                    };
+                    let offered = of_choices(command.complete(before, &cx).await);
+                    if !offered.names.is_empty() {
+                        found(asked, offered);
+                    }
+                });
+            }
+            Asked::Command | Asked::File | Asked::Program | Asked::ShellWord => {}
+        }
     }
 
     fn files(&self, opened: &OpenConversation, cwd: &Path) -> Offered {
@@ -129,13 +201,26 @@ impl Completions {
         known.programs.offered.clone()
     }
 
+    /// The models of every provider with a key: what is known without asking anybody at once, the lists of servers when they
+    /// come.
     fn models(&self, opened: &OpenConversation) -> Offered {
         let mut known = self.known();
         if known.models.is_due() {
-            let (completions, cx) = (self.clone(), opened.agent.bus().cx());
+            let asks_servers = known.listed.is_none_or(|listed| listed.elapsed() > LISTED);
+            if asks_servers {
+                known.listed = Some(Instant::now());
+            }
+            let (completions, agent) = (self.clone(), opened.agent.clone());
+            let factory = self.factory.clone();
             tokio::spawn(async move {
-                let offered = models(&cx).await;
-                completions.found(|known| &mut known.models, offered);
+                let cx = agent.bus().cx();
+                let others = factory.known_models().await;
+                for refresh in [false, true].into_iter().take(if asks_servers { 2 } else { 1 }) {
+                    let query = ModelsQuery { refresh, ..ModelsQuery::default() };
+                    let own = cx.emit(query).await.map(|reply| reply.models).unwrap_or_default();
+                    let offered = models(own, others.clone(), &agent, &*factory);
+                    completions.found(|known| &mut known.models, offered);
+                }
             });
         }
         known.models.offered.clone()
@@ -160,9 +245,7 @@ impl Completions {
             known.prompts.asked = Some(Instant::now());
             let (completions, sessions) = (self.clone(), opened.sessions.clone());
             tokio::spawn(async move {
-                let found = prompts(&*sessions).await.unwrap_or_default();
-                let (names, notes): (Vec<String>, Vec<String>) = found.into_iter().unzip();
-                let offered = Offered { names: names.into(), notes: notes.into(), ..Offered::default() };
+                let offered = prompts_offered(prompts(&*sessions).await.unwrap_or_default());
                 completions.found(|known| &mut known.prompts, offered);
             });
         }
@@ -184,100 +267,5 @@ impl Completions {
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn fixed(names: &[&str]) -> Offered {
-    Offered { names: names.iter().map(ToString::to_string).collect(), ..Offered::default() }
-}
-
-fn commands(opened: &OpenConversation) -> Offered {
-    let commands = opened.agent.bus().cx().items::<dyn Command>();
-    Offered {
-        names: commands.iter().map(|command| command.name.to_string()).collect(),
-        notes: commands.iter().map(|command| command.value.help().to_owned()).collect(),
-        remark: None,
-    }
-}
-
-async fn stored(sessions: &dyn ConversationSessions, cwd: PathBuf) -> Offered {
-    let filter = SessionFilter { cwd: Some(cwd), limit: Some(SESSIONS), unanswered: false };
-    let listed = sessions.list(&filter).await.unwrap_or_default();
-    let names = listed.iter().map(|info| info.id.as_str().to_owned()).collect();
-    Offered { names, notes: listed.into_iter().map(|info| info.title).collect(), remark: None }
-}
-
-async fn models(cx: &Cx) -> Offered {
-    let Ok(reply) = cx.emit(ModelsQuery::default()).await else { return Offered::default() };
-    let note = |window: Option<u64>| window.map_or(String::new(), |tokens| format!("window {tokens} tokens"));
-    Offered {
-        names: reply.models.iter().map(|model| model.reference().to_string()).collect(),
-        notes: reply.models.iter().map(|model| note(model.window)).collect(),
-        remark: None,
-    }
-}
-
-/// The programs in the directories of a `PATH`.
-fn programs(path: &OsStr) -> Vec<String> {
-    let entries =
-        std::env::split_paths(path).filter_map(|directory| std::fs::read_dir(directory).ok()).flatten();
-    let name = |entry: std::io::Result<std::fs::DirEntry>| {
-        let entry = entry.ok()?;
-        // A link to a program is one.
-        let about = std::fs::metadata(entry.path()).ok()?;
-        let is_program = about.is_file() && about.permissions().mode() & 0o111 != 0;
-        let name = entry.file_name().into_string().ok()?;
-        (is_program && !name.contains(|c: char| c.is_control() || c.is_whitespace())).then_some(name)
-    };
-    let names: BTreeSet<String> = entries.filter_map(name).take(MAX_PATHS).collect();
-    names.into_iter().collect()
-}
-
-/// The first `most` files below a directory that no ignore file leaves out, shorter paths first.
-fn walk(files: &dyn Files, cwd: &Path, most: usize) -> Offered {
-    let Ok(start) = files.resolve(cwd, ".") else { return Offered::default() };
-    let (mut names, mut is_cut) = (Vec::new(), false);
-    let mut visit = |entry: zk_core::service::WalkEntry| {
-        let name = entry.at.path.strip_prefix(&start.path).ok().and_then(Path::to_str);
-        // One with a blank is put in quotes where it is chosen.
-        let Some(name) = name.filter(|name| !name.is_empty() && !name.contains(char::is_control)) else {
-            return ControlFlow::Continue(());
-        };
-        is_cut = names.len() == most;
-        if is_cut {
-            return ControlFlow::Break(());
-        }
-        names.push(name.to_owned());
-        ControlFlow::Continue(())
-    };
-    // Files that were found before an error are offered.
-    let _ = files.walk(&start, &WalkOptions::default(), &mut visit);
-    names.sort_by_key(|name| (name.matches('/').count(), name.len()));
-    let remark = is_cut.then(|| {
-        let text = format!("only the first {most} paths are offered here; others can be typed");
-        text.into()
-    });
-    Offered { names: names.into(), remark, ..Offered::default() }
-}
-
-#[cfg(test)]
-mod tests {
-    use zk_exec::WorkspaceFiles;
-
-    use super::*;
-
-    #[test]
-    fn paths_that_are_not_offered_are_told_of() {
-        let dir = tempfile::tempdir().unwrap();
-        for name in ["a", "b", "c"] {
-            std::fs::write(dir.path().join(name), "").unwrap();
-        }
-        let files = WorkspaceFiles::new([dir.path()]).unwrap();
-        let all = walk(&files, dir.path(), 3);
-        assert_eq!((all.names.len(), all.remark), (3, None));
-        let some = walk(&files, dir.path(), 2);
-        assert_eq!(some.names.len(), 2);
-        let remark = some.remark.unwrap();
-        assert!(remark.starts_with("only the first 2 paths are offered"), "{remark}");
     }
 }

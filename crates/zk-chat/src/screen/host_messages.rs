@@ -1,6 +1,7 @@
 //! Messages between a screen and the conversation beside it.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -29,8 +30,18 @@ pub(crate) enum HostEvent {
     Full(bool),
     /// Names were found that may be typed.
     Names,
+    /// An image of the clipboard, or why there is none.
+    Image(Result<Vec<u8>, String>),
     /// A text for the clipboard.
     Copy(String),
+    /// Other colours.
+    Theme(&'static str),
+    /// A file of the person's to open in their editor.
+    EditFile(PathBuf),
+    /// A session got another title, or is gone.
+    SessionsChanged,
+    /// Somebody could not do with a session what was asked.
+    Failed(String),
     /// The person is to choose the session to go on with.
     ChooseSession,
     /// Output of a command that was done beside a run.

@@ -1,24 +1,26 @@
 //! The drawn screen of a conversation: what is typed and what happens go in, frames come out.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use zk_permission::ModeSwitch;
 use zk_tui::plain::{Backlog, Keyboard, LineEditor, Screen, SharedScreen, Sink};
-use zk_tui::term::{TerminalGuard, queries, redacted, stop_process};
+use zk_tui::term::{self, TerminalGuard, queries, redacted, stop_process};
 use zk_tui::{
-    Action, App, Completer, DRAFT_PAUSE, Drafts, Input, Key, Keymap, ModelFacts, Modes, Queries, ScreenKind,
-    Style, Typed,
+    Action, App, Completer, DRAFT_PAUSE, Drafts, Input, Key, Keymap, Modes, Queries, ScreenKind, Style, Typed,
 };
 use zk_view::{Reader, ViewDriver};
 
-use super::completions::Completions;
-use super::draft_files::draft_files;
+use super::actions::copy;
+use super::command_uses::CommandUses;
+use super::completions::{Completions, Known};
+use super::draft::draft_files::draft_files;
+use super::draft::edited::{Edited, EditedThing, edited, typed};
 use super::front_end::ConsoleFrontEnd;
 use super::host_messages::{HostEvent, HostRequest, OpenConversation};
 use super::pending_input::PendingInput;
@@ -27,8 +29,10 @@ use super::worker::{Begin, Opening, WorkEnd, Worker};
 use crate::commands::own_commands::{is_harmless, makes_prompt};
 use crate::conversation::commands_during_run::PromptCommands;
 use crate::opening::error::ChatError;
+use crate::opening::factory::ConversationFactory;
 use crate::opening::setup::ChatSetup;
 use crate::opening::start::ChatEnd;
+use crate::opening::workplace::Workplace;
 
 /// Longest wait of the screen for what is still to be drawn at the end.
 const FINAL_DRAW_WAIT: Duration = Duration::from_millis(30);
@@ -88,8 +92,12 @@ pub(crate) fn run(
     let opened = Arc::new(OnceLock::new());
     let (keyboard, view) = front_end;
     let reader = view.reader();
+    let chosen = match &start {
+        Begin::GoOn(chat) => chat.wanted.theme(),
+        Begin::Open(_) => None,
+    };
     let mut screen = InlineScreen {
-        setup: setup.clone(),
+        setup: ChatSetup { theme: chosen.or(setup.theme), ..setup.clone() },
         guard: guard.clone(),
         keyboard,
         view,
@@ -98,10 +106,14 @@ pub(crate) fn run(
         opened: opened.clone(),
         notes: notes.clone(),
         todo,
+        place: None,
         partial: String::new(),
         backlog,
         began: Instant::now(),
         commands: PromptCommands::default(),
+        uses: CommandUses::read(setup),
+        factory: factory.clone(),
+        known: Arc::default(),
     };
     let (keymap, said) = factory.keymap();
     let shortcuts = keymap.commands().map(str::to_owned).collect();
@@ -138,12 +150,19 @@ pub(crate) struct InlineScreen {
     pub(crate) opened: Arc<OnceLock<OpenConversation>>,
     pub(crate) todo: UnboundedSender<HostRequest>,
     pub(crate) notes: UnboundedSender<HostEvent>,
+    /// Directory that is worked in, and when its place was looked at.
+    pub(super) place: Option<(PathBuf, Instant, Workplace)>,
     /// Printed part of a line that is not complete.
     partial: String,
     /// Printed text that is not drawn yet.
     backlog: Backlog,
     pub(crate) began: Instant,
     pub(crate) commands: PromptCommands,
+    /// Number of times that each command was used.
+    pub(crate) uses: CommandUses,
+    factory: Arc<dyn ConversationFactory>,
+    /// Names that are known by now.
+    known: Arc<Mutex<Known>>,
 }
 
 impl InlineScreen {
@@ -169,13 +188,17 @@ impl InlineScreen {
         let completer = self.completer();
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let mut app = app.masked_by(mask).with_keys(keymap).with_recall(editor.recall());
-        app = app.with_commands_beside_runs(is_harmless).with_prompt_commands(makes_prompt);
+        app = app
+            .with_renderers(self.renderers())
+            .with_commands_beside_runs(is_harmless)
+            .with_prompt_commands(makes_prompt);
         said.iter().chain(&Modes::size_remark()).for_each(|line| app.print(Style::YELLOW, line));
         app.give_back(&draft);
         if let Some(lost) = drafts.take_lost() {
-            app.give_back(&lost);
+            app.offer_draft(&lost.text, &lost.note());
         }
         app.set_full(self.is_full);
+        app.set_titles(self.setup.sets_title);
         let mut working = pin!(working);
         let (mut is_closed, mut is_unread) = (false, false);
         let exit = loop {
@@ -188,14 +211,8 @@ impl InlineScreen {
                         for action in app.keys(&keys, self.began.elapsed()) {
                             match action {
                                 Action::Edit(text) => {
-                                    input = None;
-                                    match self.begin_editing(&text, &mut app).await {
-                                        Ok(begun) => editing = Some(begun),
-                                        Err(why) => {
-                                            self.end_editing(Err(why), &mut app).map_err(cannot)?;
-                                            input = Some(Input::read().map_err(cannot)?);
-                                        }
-                                    }
+                                    let lent = self.lend(EditedThing::Text(text), &mut app, &mut input).await;
+                                    editing = lent.map_err(cannot)?;
                                 }
                                 action => self.act(action, &mut app, editor).await?,
                             }
@@ -216,10 +233,23 @@ impl InlineScreen {
                     HostEvent::Full(is_full) => self.set_full(is_full, &mut app),
                     HostEvent::Announce(blocks) => app.announce(&blocks),
                     HostEvent::Names => app.names_changed(),
+                    HostEvent::SessionsChanged => {
+                        self.known.lock().unwrap_or_else(PoisonError::into_inner).forget_sessions();
+                        app.names_changed();
+                    }
                     HostEvent::Beside { line, text } => self.show_beside(&line, &text, &mut app).await,
                     HostEvent::Made(made) => self.made(made, &mut app).await,
                     HostEvent::ChooseSession => app.choose_session(),
                     HostEvent::Copy(text) => copy(&text, &mut app),
+                    HostEvent::Theme(theme) => self.set_theme(theme, &mut app),
+                    HostEvent::Failed(why) => app.print(Style::YELLOW, &why),
+                    HostEvent::EditFile(file) if editing.is_none() => {
+                        let lent = self.lend(EditedThing::File(file), &mut app, &mut input).await;
+                        editing = lent.map_err(cannot)?;
+                    }
+                    // The editor that is open takes the whole terminal.
+                    HostEvent::EditFile(_) => {}
+                    HostEvent::Image(image) => self.attach_pasted(image, &mut app),
                 },
                 edited = edited(editing.as_mut()) => {
                     editing = None;
@@ -280,7 +310,7 @@ impl InlineScreen {
         if !self.partial.is_empty() {
             app.print(Style::PLAIN, &std::mem::take(&mut self.partial));
         }
-        if matches!(exit, Ok(WorkEnd::Screen(..) | WorkEnd::Reload(..))) {
+        if matches!(exit, Ok(WorkEnd::Screen(..) | WorkEnd::SignIn(..) | WorkEnd::Reload(..))) {
             let keys = match input.take() {
                 Some(input) => input.finish().await,
                 None => Vec::new(),
@@ -298,21 +328,29 @@ impl InlineScreen {
             WorkEnd::Screen(next, chat, queued) => {
                 ScreenExit::Screen { next, chat, pending: PendingInput::of_screen(queued, app.draft()) }
             }
+            WorkEnd::SignIn(wanted, chat, queued) => ScreenExit::SignIn {
+                wanted,
+                chat,
+                pending: PendingInput::of_screen(queued, app.draft()),
+                kind: self.kind(),
+            },
             WorkEnd::Reload(read, chat, queued) => ScreenExit::Reload {
                 factory: read,
                 chat,
                 pending: PendingInput::of_screen(queued, app.draft()),
-                kind: if self.is_full { ScreenKind::Full } else { ScreenKind::Inline },
+                kind: self.kind(),
             },
         });
-        match &ended {
-            Ok(ScreenExit::Screen { pending, .. } | ScreenExit::Reload { pending, .. }) => {
-                drafts.hand_on(pending.text());
-            }
-            Ok(ScreenExit::End(_)) | Err(_) => drafts.close(),
+        match ended.as_ref().ok().and_then(ScreenExit::pending) {
+            Some(pending) => drafts.hand_on(pending.text()),
+            None => drafts.close(),
         }
         self.guard.end_drawing();
         ended
+    }
+
+    fn kind(&self) -> ScreenKind {
+        if self.is_full { ScreenKind::Full } else { ScreenKind::Inline }
     }
 
     /// Takes the last notes and keys of a screen that ends: queued work and a draft for the next screen.
@@ -330,11 +368,17 @@ impl InlineScreen {
                 HostEvent::Beside { line, text } => self.show_beside(&line, &text, app).await,
                 HostEvent::Made(made) => self.made(made, app).await,
                 HostEvent::Copy(text) => copy(&text, app),
+                HostEvent::Failed(why) => app.print(Style::YELLOW, &why),
                 // The next screen begins as this one would have gone on.
                 HostEvent::Full(is_full) => self.is_full = is_full,
                 // There the command does without a list to choose from.
                 HostEvent::ChooseSession => self.work(HostRequest::Line("/resume".to_owned())),
-                HostEvent::Announce(_) | HostEvent::Names => {}
+                HostEvent::Announce(_)
+                | HostEvent::Names
+                | HostEvent::SessionsChanged
+                | HostEvent::Theme(_)
+                | HostEvent::EditFile(_)
+                | HostEvent::Image(_) => {}
             }
         }
         if let Some(text) = self.commands.end() {
@@ -418,6 +462,12 @@ impl InlineScreen {
         app.set_full(is_full);
     }
 
+    /// Draws in other colours from now on.
+    pub(crate) fn set_theme(&mut self, theme: &'static str, app: &mut App) {
+        self.setup.theme = Some(theme);
+        app.set_theme(term::theme(&self.setup.terminal, Some(theme)));
+    }
+
     fn print(&mut self, app: &mut App, style: Style, text: &str) {
         let Some((lines, rest)) = text.rsplit_once('\n') else {
             self.partial.push_str(text);
@@ -433,50 +483,10 @@ impl InlineScreen {
 
     fn completer(&self) -> Completer {
         let (opened, setup, notes) = (self.opened.clone(), self.setup.clone(), self.notes.clone());
-        let completions = Completions { opened, setup, notes, known: Arc::default() };
+        let (uses, factory, known) = (self.uses.clone(), self.factory.clone(), self.known.clone());
+        let completions = Completions { opened, setup, notes, uses, factory, known };
         Box::new(move |asked| completions.offer(asked))
     }
-
-    /// Returns what the row of the status says of the conversation itself.
-    fn model(&self) -> ModelFacts {
-        let Some(OpenConversation { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
-        let model = agent.model();
-        let mode = agent.bus().service::<ModeSwitch>().map(|modes| modes.chosen().to_string());
-        ModelFacts { name: model.reference().to_string(), mode: mode.unwrap_or_default() }
-    }
-}
-
-/// A text that is being edited elsewhere.
-pub(crate) struct Edited {
-    /// Text that the editor was given.
-    pub(crate) before: String,
-    pub(crate) result: std::pin::Pin<Box<dyn Future<Output = Result<String, String>>>>,
-}
-
-/// The text that an editor was given, and the one that it gives; waits for good where there is none.
-async fn edited(editing: Option<&mut Edited>) -> Result<(String, String), String> {
-    match editing {
-        Some(Edited { before, result }) => Ok((before.clone(), result.await?)),
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits for input; for good while somebody else reads it.
-async fn typed(input: Option<&mut Input>) -> Typed {
-    match input {
-        Some(input) => input.next().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Has the terminal copy a text, and says so.
-fn copy(text: &str, app: &mut App) {
-    let said = if app.copy(text) {
-        "the last answer is in the clipboard of the terminal, if it allows that"
-    } else {
-        "the last answer is too long for the clipboard of a terminal"
-    };
-    app.print(Style::DIM, said);
 }
 
 fn mask(line: &str) -> Option<String> {

@@ -1,12 +1,15 @@
 pub(crate) mod actions;
+pub(crate) mod command_uses;
 pub(crate) mod completions;
-pub(crate) mod draft_files;
-pub(crate) mod editor;
+pub(crate) mod draft;
+pub(crate) mod first_start;
 pub(crate) mod front_end;
 pub(crate) mod host_messages;
 pub(crate) mod inline;
+pub(crate) mod offers;
 pub(crate) mod pending_input;
 pub(crate) mod plain;
 pub(crate) mod runtime;
+pub(crate) mod status_facts;
 pub(crate) mod terminal_session;
 pub(crate) mod worker;

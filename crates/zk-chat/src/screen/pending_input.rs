@@ -10,7 +10,7 @@ use super::host_messages::{HostRequest, Queued};
 pub(crate) fn split_line(text: &str) -> (&str, Option<&str>) {
     let text = text.trim();
     let Some((first, behind)) = text.split_once('\n') else { return (text, None) };
-    let is_leaving = matches!(first.split_whitespace().next(), Some("/reload" | "/screen"));
+    let is_leaving = matches!(first.split_whitespace().next(), Some("/login" | "/reload" | "/screen"));
     if is_leaving { (first, Some(behind)) } else { (text, None) }
 }
 

@@ -4,7 +4,7 @@ use tokio_util::sync::CancellationToken;
 use zk_tui::plain::{LineEditor, ReadLine, Waiting};
 use zk_tui::{DRAFT_PAUSE, KeptDrafts, ScreenKind, Style};
 
-use super::draft_files::draft_files;
+use super::draft::draft_files::draft_files;
 use super::front_end::ConsoleFrontEnd;
 use super::host_messages::HostRequest;
 use super::pending_input::{PendingInput, join, split_line};
@@ -37,7 +37,10 @@ pub(crate) fn run(session: &mut TerminalSession, start: ScreenStart) -> Result<S
             let text = pending.text();
             runtime.block_on(async {
                 chat.draw_lines(setup.plain_screen());
-                chat.screen.line(Style::DIM, said.as_deref().unwrap_or(BACK));
+                let said = said.as_deref().unwrap_or(BACK);
+                if !said.is_empty() {
+                    chat.screen.line(Style::DIM, said);
+                }
                 queue_pending(pending, &chat).await;
             });
             carried = Some(text);
@@ -48,13 +51,14 @@ pub(crate) fn run(session: &mut TerminalSession, start: ScreenStart) -> Result<S
     // The file of the draft is that of the screen before.
     carried.iter().for_each(|text| drafts.noting()(text));
     if let Some(lost) = drafts.take_lost() {
-        chat.keyboard.set_draft(lost);
+        chat.screen.line(Style::DIM, &lost.note());
+        chat.keyboard.set_draft(lost.text);
     }
     chat.keyboard.on_change(Some(drafts.noting()));
     editor.on_change(Some(drafts.noting()));
     let ended = converse(chat, runtime, editor, given);
     editor.on_change(None);
-    if let Ok(ScreenExit::Screen { pending, .. } | ScreenExit::Reload { pending, .. }) = &ended {
+    if let Some(pending) = ended.as_ref().ok().and_then(ScreenExit::pending) {
         // The text is kept until another screen keeps it.
         drafts.noting()(&pending.text());
     }
@@ -125,6 +129,10 @@ fn converse(
         }
         if chat.wanted.take_clipboard_text().is_some() {
             chat.screen.line(Style::YELLOW, "plain lines cannot use the clipboard; /screen inline can");
+        }
+        if let Some(wanted) = chat.wanted.take_sign_in() {
+            let pending = pending(&chat, given);
+            return Ok(ScreenExit::SignIn { wanted, chat, pending, kind: ScreenKind::Plain });
         }
         if let Some(next) = chat.wanted.take().filter(|kind| *kind != ScreenKind::Plain) {
             let pending = pending(&chat, given);

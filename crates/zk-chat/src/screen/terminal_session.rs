@@ -9,6 +9,7 @@ use zk_tui::term::{TerminalGuard, Tty};
 use super::pending_input::PendingInput;
 use super::runtime::Runtime;
 use crate::conversation::chat::Chat;
+use crate::conversation::wanted_screen::WantedSignIn;
 use crate::opening::factory::ConversationFactory;
 use crate::opening::interrupts::Interrupts;
 use crate::opening::start::{ChatEnd, ChatStart};
@@ -45,6 +46,14 @@ pub(crate) enum ScreenExit {
         chat: Box<Chat>,
         pending: PendingInput,
     },
+    /// The person is asked for a provider on the terminal itself; then the same screen goes on.
+    SignIn {
+        wanted: WantedSignIn,
+        chat: Box<Chat>,
+        pending: PendingInput,
+        /// The screen that it was drawn on.
+        kind: ScreenKind,
+    },
     /// The conversation is opened anew, by this factory.
     Reload {
         factory: Arc<dyn ConversationFactory>,
@@ -53,4 +62,16 @@ pub(crate) enum ScreenExit {
         /// The screen that it was drawn on.
         kind: ScreenKind,
     },
+}
+
+impl ScreenExit {
+    /// Returns what goes on with the conversation; nothing where it ended.
+    pub(crate) fn pending(&self) -> Option<&PendingInput> {
+        match self {
+            Self::End(_) => None,
+            Self::Screen { pending, .. } | Self::SignIn { pending, .. } | Self::Reload { pending, .. } => {
+                Some(pending)
+            }
+        }
+    }
 }

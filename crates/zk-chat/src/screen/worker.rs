@@ -11,6 +11,7 @@ use super::host_messages::{HostEvent, HostRequest, OpenConversation, Queued};
 use super::pending_input::{PendingInput, split_line};
 use crate::conversation::chat::{Chat, LineOutcome};
 use crate::conversation::effects::Remainder;
+use crate::conversation::wanted_screen::WantedSignIn;
 use crate::opening::error::ChatError;
 use crate::opening::factory::{ConversationFactory, ConversationSource};
 use crate::opening::interrupts::Interrupts;
@@ -35,6 +36,8 @@ pub(crate) struct Opening {
 pub(crate) enum WorkEnd {
     End(ChatEnd),
     Screen(ScreenKind, Box<Chat>, Queued),
+    /// The person is asked for a provider first.
+    SignIn(WantedSignIn, Box<Chat>, Queued),
     /// The conversation goes on with what was read anew.
     Reload(Arc<dyn ConversationFactory>, Box<Chat>, Queued),
 }
@@ -137,6 +140,15 @@ impl Worker {
             if let Some(text) = chat.wanted.take_clipboard_text() {
                 self.tell(HostEvent::Copy(text));
             }
+            if let Some(theme) = chat.wanted.theme() {
+                self.tell(HostEvent::Theme(theme));
+            }
+            if let Some(file) = chat.wanted.take_edited() {
+                self.tell(HostEvent::EditFile(file));
+            }
+            if let Some(wanted) = chat.wanted.take_sign_in() {
+                return Ok(WorkEnd::SignIn(wanted, chat, Queued { first: given, rest: self.work }));
+            }
             match chat.wanted.take() {
                 Some(ScreenKind::Plain) => {
                     let queued = Queued { first: given, rest: self.work };
@@ -153,7 +165,10 @@ impl Worker {
     async fn line(&self, chat: &Chat, line: &str) -> LineOutcome {
         let is_command = line.starts_with(['/', '!']);
         if is_command {
-            chat.screen.line(Style::BOLD, &format!("› {line}"));
+            // A skill that is asked for is part of a prompt, which is drawn itself.
+            if !chat.begins_with_skill(line) {
+                chat.screen.line(Style::BOLD, &format!("› {line}"));
+            }
             self.tell(HostEvent::Busy(true));
         }
         let outcome = chat.handle_line(line).await;

@@ -9,6 +9,12 @@ pub(crate) enum HooksAction {
     List,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum DebugAction {
+    /// List every handler, observer, tool and service, and who registered it
+    Registry,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum McpAction {
     /// List the servers that are set up, and how they are in the program that used them last

@@ -7,14 +7,17 @@ use zk_core::model::ThinkingLevel;
 use zk_permission::Mode;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, HooksAction, McpAction, PolicyAction, PromptAction,
-    SessionsAction, SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PolicyAction,
+    PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 
 /// A key, hidden from whatever prints the command line.
 fn secret(text: &str) -> Result<Secret, Infallible> {
     Ok(text.into())
 }
+
+/// Heading of the options that every command has.
+pub(super) const GLOBAL: &str = "Options of every command";
 
 /// Coding agent for your terminal.
 ///
@@ -38,11 +41,11 @@ pub(crate) struct Cli {
     pub(crate) print: bool,
 
     /// The provider, such as anthropic, openai, gemini, openrouter or ollama
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
     pub(crate) provider: Option<String>,
 
     /// The model's id
-    #[arg(long, global = true, value_name = "ID")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "ID")]
     pub(crate) model: Option<String>,
 
     /// The system prompt, in place of zk's own
@@ -57,9 +60,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "LEVEL")]
     pub(crate) thinking: Option<ThinkingLevel>,
 
-    /// Settings under a name: build (the default), plan or explore (tools that only read), or a file of your own, such
-    /// as .zk/presets/NAME.toml
-    #[arg(long, global = true, value_name = "NAME")]
+    /// A named set of settings: build (default), plan, explore (both read-only), or .zk/presets/NAME.toml
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
     pub(crate) preset: Option<String>,
 
     /// The only tools the model is offered, such as read_file,grep,mcp_github_*
@@ -78,10 +80,10 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "FILE")]
     pub(crate) json_schema: Option<PathBuf>,
 
-    /// Context of commands: process (on this machine), sandbox (there, and they write to the project alone),
+    /// Run commands here: process (on this machine), sandbox (there, and they write to the project alone),
     /// docker:IMAGE (in a container with the project), remote:unix:PATH (where `zk exec-server` listens,
     /// files too), or remote:ssh:HOST (where it is started)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long = "run-in", alias = "context", value_name = "WHERE")]
     pub(crate) context: Option<String>,
 
     /// Form of the conversation: inline (answers as Markdown, and a place to type that stays), full (the same
@@ -107,7 +109,7 @@ pub(crate) struct Cli {
     pub(crate) max_tokens_total: Option<u32>,
 
     /// The directory to work in
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
 
     /// Format of the answer; json and stream-json imply --print
@@ -124,7 +126,7 @@ pub(crate) struct Cli {
 
     /// Calls that run without asking: read-only, ask, accept-edits, auto (in the sandbox; default where it
     /// holds) or all
-    #[arg(long, global = true, value_name = "MODE")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "MODE")]
     pub(crate) permission_mode: Option<Mode>,
 
     /// Go on with the newest session of this directory
@@ -140,15 +142,15 @@ pub(crate) struct Cli {
     pub(crate) no_session: bool,
 
     /// Address of the provider, instead of its usual one
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
     pub(crate) base_url: Option<String>,
 
     /// The provider's key. Other users of the machine can see it here: prefer `zk auth login`
-    #[arg(long, global = true, value_name = "KEY", hide_env_values = true, value_parser = secret)]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "KEY", hide_env_values = true, value_parser = secret)]
     pub(crate) api_key: Option<Secret>,
 
     /// One more settings file, over those of the project and the user
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
     /// Sub-agents for this once, by name: JSON such as {"critic": {"description": "…", "prompt": "…"}}, or a file of it
@@ -160,7 +162,7 @@ pub(crate) struct Cli {
     pub(crate) trust_mcp: Vec<String>,
 
     /// MCP servers for this once, over those of the settings: a file like .mcp.json; may be repeated
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) mcp_config: Vec<PathBuf>,
 
     /// Write requests, compactions and what had to be repaired to files in this directory, without secrets
@@ -168,7 +170,7 @@ pub(crate) struct Cli {
     pub(crate) debug_dump: Option<String>,
 
     /// With --print, show tool calls on standard error
-    #[arg(short, long, global = true, action = ArgAction::SetTrue)]
+    #[arg(short, long, global = true, help_heading = GLOBAL, action = ArgAction::SetTrue)]
     pub(crate) verbose: bool,
 
     #[command(subcommand)]
@@ -235,7 +237,7 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         keep: bool,
     },
-    /// List the models of the provider
+    /// List the models of the provider; without one, the providers and how many models each has
     Models {
         /// Only models whose provider and id contain each of these words
         filter: Vec<String>,
@@ -282,7 +284,7 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: Option<PolicyAction>,
     },
-    /// Run commands and reach files here for a zk elsewhere, which has `--context remote:unix:PATH` or `remote:ssh:HOST`
+    /// Run commands and reach files here for a zk elsewhere, which has `--run-in remote:unix:PATH` or `remote:ssh:HOST`
     ExecServer {
         /// The socket, such as unix:/run/user/1000/zk.sock; only programs of the same user may connect
         #[arg(long, value_name = "unix:PATH", required_unless_present = "stdio", conflicts_with = "stdio")]
@@ -291,9 +293,14 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         stdio: bool,
     },
-    /// List every handler, observer, tool and service, and who registered it; or the commands that are hooks
+    /// List the commands that are hooks, and whether they count
     Hooks {
         #[command(subcommand)]
         action: Option<HooksAction>,
+    },
+    /// Look into zk itself
+    Debug {
+        #[command(subcommand)]
+        action: DebugAction,
     },
 }

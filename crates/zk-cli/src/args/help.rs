@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 
 use clap::{Command, CommandFactory};
 
-use super::cli::Cli;
+use super::cli::{Cli, GLOBAL};
 
 /// Options of every command that only these commands use; the help of the others leaves them out.
 const USERS: [(&str, &[&str]); 8] = [
@@ -44,10 +44,22 @@ fn command() -> Command {
 }
 
 fn belonging(mut command: Command, name: &str) -> Command {
-    for (id, users) in USERS {
-        if !users.contains(&name) && command.get_arguments().any(|arg| arg.get_id() == id) {
-            command = command.mut_arg(id, |arg| arg.hide(true));
+    let global: Vec<(String, String)> = command
+        .get_arguments()
+        .filter(|arg| arg.get_help_heading() == Some(GLOBAL))
+        .map(|arg| (arg.get_id().to_string(), arg.get_long().unwrap_or_default().to_owned()))
+        .collect();
+    let mut counting = Vec::new();
+    for (id, long) in global {
+        let users = USERS.iter().find(|(of, _)| *of == id);
+        if users.is_none_or(|(_, users)| users.contains(&name)) {
+            counting.push(format!("--{long}"));
         }
+        command = command.mut_arg(id, |arg| arg.hide(true));
+    }
+    if !counting.is_empty() {
+        let line = format!("{GLOBAL} that count here: {}. `zk --help` explains them.", counting.join(", "));
+        command = command.after_help(line);
     }
     let inner: Vec<String> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
     for one in inner {

@@ -4,8 +4,8 @@ use clap::CommandFactory;
 use zk_providers::select::GivenValues;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, HooksAction, McpAction, PolicyAction, PromptAction,
-    SessionsAction, SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PolicyAction,
+    PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
 use crate::exit::{Failure, Outcome};
@@ -50,7 +50,8 @@ pub(crate) enum Job {
         filter: Vec<String>,
         json: bool,
     },
-    Hooks(Option<HooksAction>),
+    Hooks,
+    Registry,
     Mcp(McpAction),
     ExecServer {
         /// Nothing for the pipes that the program was started with.
@@ -94,12 +95,33 @@ pub(crate) enum Resume {
     Choose,
 }
 
+/// Names that other programs have for something, and what to type for it here.
+const OTHER_NAMES: [(&str, &str); 10] = [
+    ("continue", "zk --continue"),
+    ("key", "zk auth login"),
+    ("keys", "zk auth login"),
+    ("login", "zk auth login"),
+    ("logout", "zk auth logout"),
+    ("permissions", "zk policy"),
+    ("resume", "zk --resume"),
+    ("settings", "zk config show"),
+    ("usage", "zk cost"),
+    ("version", "zk --version"),
+];
+
 impl Cli {
-    /// The command that a prompt of one word is nearly the name of, unless printing was asked for.
+    /// Advice on a prompt of one word that is nearly a command, unless printing was asked for.
     pub(crate) fn near_command(&self) -> Option<String> {
         let word = self.prompt.as_deref().filter(|_| !self.print && self.command.is_none())?;
         if word.contains(char::is_whitespace) {
             return None;
+        }
+        let did_you_mean = |line: &str| format!("did you mean `{line}`?");
+        if ["update", "upgrade"].iter().any(|name| word.eq_ignore_ascii_case(name)) {
+            return Some("zk does not update itself: install it again as it was installed.".to_owned());
+        }
+        if let Some((_, line)) = OTHER_NAMES.iter().find(|(name, _)| word.eq_ignore_ascii_case(name)) {
+            return Some(did_you_mean(line));
         }
         let most = word.chars().count() / 3;
         let cli = Self::command();
@@ -110,7 +132,7 @@ impl Cli {
             })
             .filter(|(distance, _)| *distance <= most)
             .min()
-            .map(|(_, name)| name.to_owned())
+            .map(|(_, name)| did_you_mean(&format!("zk {name}")))
     }
 
     pub(crate) fn into_task(self) -> Outcome<Task> {
@@ -121,7 +143,7 @@ impl Cli {
         given.text("append_system", "--append-system", self.append_system);
         given.text("thinking", "--thinking", self.thinking.map(|level| level.as_str().to_owned()));
         given.text("preset", "--preset", self.preset);
-        given.text("context", "--context", self.context);
+        given.text("context", "--run-in", self.context);
         given.text("screen", "--screen", self.screen);
         given.text("debug_dump", "--debug-dump", self.debug_dump);
         given.count("max_turns", "--max-turns", self.max_turns);
@@ -189,7 +211,8 @@ impl Cli {
                     CliCommand::Doctor => Job::Doctor,
                     CliCommand::Demo { keep } => Job::Demo { keep },
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
-                    CliCommand::Hooks { action } => Job::Hooks(action),
+                    CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,
+                    CliCommand::Debug { action: DebugAction::Registry } => Job::Registry,
                     CliCommand::Mcp { action } => Job::Mcp(action.unwrap_or(McpAction::List)),
                     CliCommand::Policy { action } => Job::Policy(action.unwrap_or(PolicyAction::List)),
                     CliCommand::Prompt { action } => {
@@ -211,6 +234,7 @@ impl Cli {
             mcp_configs: self.mcp_config,
             agents: self.agents,
             add_dirs: self.add_dir,
+            ..Launch::default()
         };
         let endpoint = GivenValues { base_url: self.base_url, api_key: self.api_key };
         Ok(Task { job, launch, endpoint, cwd: self.cwd })

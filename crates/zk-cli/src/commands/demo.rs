@@ -29,12 +29,12 @@ pub(crate) fn run(app: &AppContext, keep: bool) -> Outcome<Exit> {
     let screen = SharedScreen::new(Screen::stdout(&app.work.machine.env.terminal()));
     screen.take_notices(&app.work.machine.notices);
     screen.line(Style::BOLD, "zk demo · scripted model: no LLM is asked");
-    screen.line(
+    screen.lock().prose(
         Style::DIM,
         "What the model says is scripted. The agent, the tools, the files and the test runs are real.",
     );
-    screen.line(Style::DIM, &format!("project: {}", project.dir().display()));
-    screen.line(Style::PLAIN, &format!("› {PROMPT}"));
+    screen.lock().prose(Style::DIM, &format!("project: {}", project.dir().display()));
+    screen.lock().prose(Style::PLAIN, &format!("› {PROMPT}"));
 
     let stop = CancellationToken::new();
     let signals = Signals::watch(|| ())
@@ -77,7 +77,7 @@ async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToke
     if let Err(error) = &outcome.result {
         screen.line(Style::RED, &error.to_string());
     }
-    screen.line(Style::DIM, &zk_chat::totals(&outcome.stats));
+    screen.lock().prose(Style::DIM, &zk_chat::totals(&outcome.stats));
     let passes = tests_pass(&app.work, &bus, stop).await;
     agent.close().await;
     bus.close().await;

@@ -28,7 +28,7 @@ pub(crate) fn exec_server(app: &AppContext, listen: Option<&str>) -> Outcome<Exi
         }
         ContextName::Docker(_) | ContextName::Remote(_) | ContextName::Ssh(_) => {
             return Err(Failure::usage(
-                "an exec-server runs commands itself: use --context process or sandbox",
+                "an exec-server runs commands itself: use --run-in process or sandbox",
             ));
         }
     };

@@ -4,7 +4,7 @@ use zk_core::kernel::RegistrationKind;
 use zk_core::service::visible_line;
 use zk_hooks::CommandHook;
 
-use super::print;
+use super::print_words as print;
 use crate::app::{AppContext, Machine, runtime};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Outcome};
@@ -12,7 +12,7 @@ use crate::sessions::Session;
 use crate::settings::Settings;
 
 /// Prints everything that is registered, and by whom.
-pub(crate) fn hooks(app: &AppContext) -> Outcome<Exit> {
+pub(crate) fn registry(app: &AppContext) -> Outcome<Exit> {
     runtime()?.block_on(async {
         let bus = compose::bus(app, &Session::default(), HostOptions::unattended(&app.settings)).await?;
         let lines: Vec<String> = bus

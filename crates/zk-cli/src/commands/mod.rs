@@ -15,14 +15,14 @@ mod sessions;
 mod skills;
 mod trust;
 
-pub(crate) use auth::auth;
+pub(crate) use auth::{Access, auth};
 pub(crate) use context::context;
 pub(crate) use cost::cost;
 pub(crate) use cost::records::{note_breaks, note_savings};
 pub(crate) use demo::run as demo;
 pub(crate) use doctor::run as doctor;
 pub(crate) use exec_server::exec_server;
-pub(crate) use hooks::{command_hooks, hooks};
+pub(crate) use hooks::{command_hooks, registry};
 pub(crate) use mcp::mcp;
 pub(crate) use models::models;
 pub(crate) use policy::policy;
@@ -53,6 +53,14 @@ pub(crate) fn config_schema(machine: &Machine, of_result: bool) -> Outcome<Exit>
     let schema = if of_result { result_schema() } else { json_schema()? };
     let schema = serde_json::to_string_pretty(&schema).map_err(Failure::failed)?;
     print(machine, &schema.lines().map(str::to_owned).collect::<Vec<_>>())
+}
+
+/// Prints lines of words, which a terminal gets broken at words.
+fn print_words(machine: &Machine, lines: &[String]) -> Outcome<Exit> {
+    let mut screen = Screen::stdout(&machine.env.terminal());
+    lines.iter().for_each(|line| screen.prose(Style::PLAIN, line));
+    screen.finish()?;
+    Ok(Exit::Done)
 }
 
 fn print(machine: &Machine, lines: &[String]) -> Outcome<Exit> {

@@ -4,6 +4,7 @@ pub(crate) mod compaction;
 pub(crate) mod hooks;
 pub(crate) mod mcp;
 pub(crate) mod prompt;
+mod reachable_files;
 pub(crate) mod session_switch;
 pub(crate) mod sessions;
 pub(crate) mod skills;
@@ -15,10 +16,11 @@ use zk_agent::{Agent, ErrorFormatter, RetryPolicy, Retrying};
 use zk_auth::OAuthRefresh;
 use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
 use zk_core::model::{Model, ThinkingRequest};
-use zk_core::service::{Blobs, Exec, Files, OutsideExec, PluginSettings, Provider, Questions, Trust, Ui};
+use zk_core::service::{
+    Blobs, Exec, Files, OutsideExec, OutsideFiles, PluginSettings, Provider, Questions, Trust, Ui,
+};
 use zk_exec::{
     ContextName, Environment, LocalPlugin, LocalStateFiles, ProcessExec, SandboxExec, Supervision,
-    WorkspaceFiles,
 };
 use zk_permission::{Mode, PermissionGate};
 use zk_providers::select::{CredentialSource, SelectedEndpoint, split_thinking_level};
@@ -26,8 +28,11 @@ use zk_providers::settings::RetrySettings;
 use zk_providers::{Auth, Connection, Http, SetupError, VendorDialect};
 use zk_session::{DumpFiles, FileBlobs};
 use zk_tools::{OutputHandles, PlanModes, RedactResults, ToolsOptions, ToolsPlugin, VisibleTags};
+use zk_tui::TableFences;
 use zk_view::ViewDriver;
 
+pub(crate) use self::reachable_files::files;
+use self::reachable_files::outside_files;
 use crate::app::{AppContext, Machine, Shared, Workplace};
 use crate::containment::Containment;
 use crate::credentials;
@@ -82,14 +87,18 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     if containment.problem.is_some() || containment.reads_problem.is_some() {
         app.work.machine.notices.show(&format!("warning: {}", containment.describe()));
     }
-    let (judge, private) = policy::judge(&app.work, &app.settings, &containment);
+    let attended = host.questions.is_some();
+    let (judge, private) = policy::judge(&app.work, &app.settings, &containment, attended);
+    if attended && policy::can_read_outside(&app.settings) {
+        let outside = outside_files(&app.work, &app.settings)?;
+        bus.scope("outside-files").provide_service(Arc::new(OutsideFiles(Arc::new(outside))));
+    }
     let Containment { sandbox, is_contained, for_reads, .. } = containment;
     let modes = judge.modes().clone();
     let gate = PermissionGate::new(modes.clone()).remembering(&app.work.project).advising(advise);
     let scope = bus.scope("permission-modes");
     scope.provide_service(Arc::new(modes.clone()));
     scope.provide_service::<dyn PlanModes>(Arc::new(PlanWays::new(modes.clone())));
-    let attended = host.questions.is_some();
     // A container has an outside as well; it is what the person chose for commands of their own, too.
     let is_in_sandbox = sandbox.is_some();
     let outside = is_in_sandbox || matches!(app.settings.context(), ContextName::Docker(_));
@@ -134,11 +143,12 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     plugins.push(Arc::new(ToolsPlugin::new(tools)));
     // Behind the tools: a hook at the end of the conversation still finds its jobs.
     plugins.extend(hooks::plugin(&app.work, &app.settings, own, modes));
-    plugins.extend::<[Arc<dyn Plugin>; 6]>([
+    plugins.extend::<[Arc<dyn Plugin>; 7]>([
         Arc::new(gate),
         Arc::new(judge.clone()),
         Arc::new(RedactResults::new(app.work.machine.redactor.clone())),
         Arc::new(VisibleTags),
+        Arc::new(TableFences),
         Arc::new(JobRows(host.view.clone())),
         Arc::new(host.view),
     ]);
@@ -235,24 +245,6 @@ fn of_person(settings: &Settings, bus: &Bus, children: Environment) -> Arc<dyn E
 fn advise(mode: &str) -> String {
     let short = if mode == Mode::All.name() { " (or --allow-all)" } else { "" };
     format!("to allow it, run zk with --permission-mode {mode}{short}, or start it on a terminal to be asked")
-}
-
-/// The files a conversation may reach.
-pub(crate) fn files(work: &Workplace, settings: &Settings) -> Outcome<WorkspaceFiles> {
-    let mut files = WorkspaceFiles::new(work.roots()).map_err(Failure::failed)?;
-    if let Some(home) = work.machine.env.path("HOME") {
-        files = files.home(home);
-    }
-    if let Some(auth) = work.machine.dirs.credentials().as_deref().and_then(std::path::Path::parent) {
-        files = files.secret(auth);
-    }
-    for own in work.machine.dirs.own(&work.roots()) {
-        files = files.protected(own);
-    }
-    for path in sandbox::hidden(&work.machine, settings) {
-        files = files.hidden(path);
-    }
-    Ok(files)
 }
 
 /// Returns the plugins that belong to one session: the place of its large results and blobs, and its
@@ -371,11 +363,16 @@ pub(crate) async fn model(
     settings: &Settings,
     provider: &dyn Provider,
     session: &Session,
+    is_attended: bool,
 ) -> Outcome<Model> {
     if let Some(name) = &settings.program.model {
         let id = settings.known_providers().model_id(provider.name(), name);
         let model = describe_model(provider, &id).await;
         if let Some(unknown) = settings.known_providers().misspelt_model(provider, &model).await {
+            // Without a person nobody would choose another one before it costs.
+            if unknown.is_unlisted && !is_attended {
+                return Err(Failure::usage(select::not_there(&model, &unknown)));
+            }
             machine.notices.show(&format!("warning: {}: {}", model.reference(), select::note(&unknown)));
         }
         return Ok(model);

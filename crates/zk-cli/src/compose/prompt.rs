@@ -7,8 +7,8 @@ use zk_core::service::{
     ContextProducer, FixedSection, PromptSection, Questions, section_order, visible_line,
 };
 use zk_skills::{
-    BudgetPart, CommandFilesFound, CommandFilesPlugin, ContextStreams, EnvironmentPart, GitPart,
-    InstructionsLoaded, InstructionsPlugin,
+    BUILTIN_COMMANDS, BudgetPart, CommandFilesFound, CommandFilesPlugin, ContextStreams, EnvironmentPart,
+    GitPart, InstructionsLoaded, InstructionsPlugin,
 };
 
 use crate::app::{Machine, Workplace};
@@ -120,7 +120,8 @@ pub(crate) fn install_context(work: &Workplace, bus: &Bus) -> Outcome<()> {
     scope.provide::<dyn ContextProducer>("git", git).map_err(Failure::failed)?;
     bus.install(&BudgetPart::default()).map_err(Failure::failed)?;
     let user = crate::skills::command_dirs(&work.machine);
-    let files = CommandFilesPlugin::new(&work.cwd, &work.project, user).reserving(OWN_COMMANDS);
+    let files = CommandFilesPlugin::new(&work.cwd, &work.project, user);
+    let files = files.reserving(OWN_COMMANDS).offering(&BUILTIN_COMMANDS);
     bus.install(&files).map_err(Failure::failed)?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Reading of everything that is set, once at the start and again for a reload.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use zk_agent::AgentDefinition;
 use zk_core::service::HostFiles;
@@ -52,7 +52,8 @@ impl Configured {
 fn all_dirs(launch: &Launch, settings: &Settings, env: &Env) -> Outcome<Vec<PathBuf>> {
     let home = env.path("HOME");
     let of_settings = settings.program.add_dirs.iter().filter_map(|dir| at_home(dir, home.as_deref()));
-    launch.add_dirs.iter().cloned().chain(of_settings).map(|dir| canonical(&dir)).collect()
+    let added = launch.added_dirs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    launch.add_dirs.iter().cloned().chain(of_settings).chain(added).map(|dir| canonical(&dir)).collect()
 }
 
 fn given_agents(launch: &Launch, files: &dyn HostFiles) -> Outcome<Arc<[AgentDefinition]>> {
@@ -75,6 +76,23 @@ impl AppContext {
         let work = Workplace { machine, cwd, add_dirs, project };
         let (launch, shared) = (Some(Arc::new(launch)), Shared::default());
         Ok((Self { work, settings, given, shared, launch, agents }, warnings))
+    }
+
+    /// Has the next [`reread`](Self::reread) work in this directory, too; gives its path. One below those that there are is no
+    /// other.
+    pub(crate) fn add_directory(&self, dir: &Path) -> Outcome<PathBuf> {
+        let launch = self.launch.as_ref();
+        let launch = launch.ok_or_else(|| Failure::usage("this conversation takes no directories"))?;
+        let home = self.work.machine.env.path("HOME");
+        let dir =
+            dir.to_str().and_then(|dir| at_home(dir, home.as_deref())).unwrap_or_else(|| dir.to_owned());
+        let dir = canonical(&self.work.cwd.join(dir))?;
+        if let Some(root) = self.work.roots().iter().find(|root| dir.starts_with(root)) {
+            let (dir, root) = (dir.display(), root.display());
+            return Err(Failure::usage(format!("{dir} is among the directories already: {root}")));
+        }
+        launch.added_dirs.lock().unwrap_or_else(PoisonError::into_inner).push(dir.clone());
+        Ok(dir)
     }
 
     /// A copy of this context with the settings files read anew, and the warnings of that. `self` stays as it is.

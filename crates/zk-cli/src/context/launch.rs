@@ -1,4 +1,5 @@
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use crate::settings::LayerValues;
 
@@ -16,4 +17,6 @@ pub(crate) struct Launch {
     pub(crate) agents: Option<String>,
     /// Directories to work in beside the first.
     pub(crate) add_dirs: Vec<PathBuf>,
+    /// Directories that were added since, canonical.
+    pub(crate) added_dirs: Mutex<Vec<PathBuf>>,
 }

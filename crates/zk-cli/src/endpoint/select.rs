@@ -1,10 +1,11 @@
 //! Selection of the provider: the values that it takes, and its answers in the program's words.
 
+use zk_core::model::Model;
 use zk_providers::Vendor;
 use zk_providers::select::{
     CredentialError, CredentialOrigin, CredentialSource, GivenValues, LocalServer, LocalServerState,
     NamedProvider, RequestedName, SelectError, SelectedEndpoint, Selection, SelectionReason,
-    StoredCredentials, UnknownModel,
+    StoredCredentials, UnknownModel, stored_credentials,
 };
 
 use crate::app::AppContext;
@@ -29,6 +30,24 @@ impl AppContext {
         let stored = credentials::all_stored(&self.work.machine).await;
         let reason = SelectionReason::Named { origin: format!("/provider {name}") };
         Ok(selection(&self.settings, GivenValues::default(), stored).endpoint_of(name, reason)?)
+    }
+
+    /// The endpoint of a provider as it would be with this key.
+    pub(crate) async fn endpoint_with_key(&self, name: &str, key: &str) -> Outcome<SelectedEndpoint> {
+        let given = GivenValues { api_key: Some(key.into()), ..self.given.clone() };
+        let reason = SelectionReason::Named { origin: name.to_owned() };
+        let stored = StoredCredentials::new();
+        Ok(selection(&self.settings, given, stored).endpoint_of(name, reason)?)
+    }
+
+    /// Whether nothing says which provider to use, or its credential is missing.
+    pub(crate) async fn lacks_provider(&self) -> bool {
+        let stored = match credentials::store(&self.work.machine) {
+            Ok(store) => stored_credentials(&store).await.0,
+            Err(_) => StoredCredentials::new(),
+        };
+        let endpoint = selection(&self.settings, self.given.clone(), stored).endpoint().await;
+        endpoint.is_err_and(|error| error.lacks_credential())
     }
 
     /// The source of the credential used for a provider, and its origin.
@@ -79,6 +98,15 @@ pub(crate) fn reason(endpoint: &SelectedEndpoint) -> String {
             format!("nothing is configured, and {name} runs on port {port}")
         }
     }
+}
+
+/// Message on a model that its provider does not have.
+pub(crate) fn not_there(model: &Model, unknown: &UnknownModel) -> String {
+    let near = suggest::either(&unknown.near);
+    format!(
+        "{} does not know {}: did you mean {near}? `zk models` lists what it has",
+        model.provider, model.id
+    )
 }
 
 /// A note on a model that the table of its provider lacks.

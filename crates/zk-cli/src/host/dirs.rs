@@ -3,11 +3,12 @@ use std::path::PathBuf;
 use crate::env::Env;
 
 /// Entries that zk reads of its directory of settings: all of it decides what runs, or what models are told.
-const IN_CONFIG: [&str; 11] = [
+const IN_CONFIG: [&str; 12] = [
     "settings.toml",
     "approvals.toml",
     "keys.toml",
     "presets",
+    "themes",
     "prompts",
     "skills",
     "commands",
@@ -17,8 +18,18 @@ const IN_CONFIG: [&str; 11] = [
     "APPEND_SYSTEM.md",
 ];
 /// Entries of the directory of state, but for large results of sessions.
-const IN_STATE: [&str; 9] =
-    ["trust.json", "auth", "mcp", "sandbox", "sessions", "audit", "history", "lines.jsonl", "drafts"];
+const IN_STATE: [&str; 10] = [
+    "trust.json",
+    "auth",
+    "mcp",
+    "sandbox",
+    "sessions",
+    "audit",
+    "history",
+    "lines.jsonl",
+    "drafts",
+    "command-uses",
+];
 
 /// Directories of zk's files. Nothing is known without `ZK_HOME`, the XDG variables and `HOME`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -78,7 +78,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             }
         };
         let built = async {
-            let model = compose::model(&app.work.machine, &app.settings, &*provider, &session).await?;
+            let model = compose::model(&app.work.machine, &app.settings, &*provider, &session, false).await?;
             compose::agent(app, &bus, provider.clone(), model, &session)
         };
         let agent = match built.await {

@@ -2,6 +2,7 @@
 
 mod conversation;
 mod headless;
+mod messages;
 mod plan_ways;
 mod prompt_command;
 pub(crate) mod summary;

@@ -15,7 +15,10 @@ impl PlanWays {
     /// The modes to choose from, the present one or the next that allows changes first.
     fn modes(&self) -> Vec<Mode> {
         let (chosen, widest) = (self.modes.chosen(), self.modes.widest());
-        let plain = if chosen == Mode::ReadOnly { Mode::Ask } else { chosen };
+        let plain = match self.modes.before_plan().unwrap_or(chosen) {
+            Mode::ReadOnly => Mode::Ask,
+            mode => mode,
+        };
         let edits = Some(Mode::AcceptEdits).filter(|edits| *edits > plain);
         std::iter::once(plain).chain(edits).filter(|mode| *mode <= widest).collect()
     }
@@ -25,12 +28,17 @@ impl PlanModes for PlanWays {
     fn ways(&self) -> Vec<String> {
         let chosen = self.modes.chosen();
         let way = |mode: Mode| match mode {
-            mode if mode == chosen => "Approve".to_owned(),
-            Mode::AcceptEdits => "Approve, and let it change files of the workspace unasked".to_owned(),
-            mode => format!("Approve, in mode {mode}: {}", mode.describe()),
+            mode if mode == chosen => "Go on".to_owned(),
+            mode if self.modes.before_plan() == Some(mode) => format!("Go on, in mode {mode} as before"),
+            Mode::AcceptEdits => "Go on, and let it change files of the workspace unasked".to_owned(),
+            mode => format!("Go on, in mode {mode}: {}", mode.describe()),
         };
         let ways: Vec<String> = self.modes().into_iter().map(way).collect();
-        if ways.is_empty() { vec!["Approve".to_owned()] } else { ways }
+        if ways.is_empty() { vec!["Go on".to_owned()] } else { ways }
+    }
+
+    fn plans(&self) -> bool {
+        self.modes.before_plan().is_some()
     }
 
     fn choose(&self, way: usize) -> Result<Option<String>, String> {

@@ -4,6 +4,7 @@ use zk_core::kernel::{Cause, EmitError, HookError};
 use zk_core::model::{AgentError, ProviderError};
 use zk_core::service::StoreError;
 
+use super::messages;
 use zk_chat::choices;
 
 /// Advice on an answer that its output limit cut.
@@ -14,10 +15,9 @@ pub(crate) const RAISE_OUTPUT_LIMIT: &str = "raise it with --max-tokens";
 pub(crate) fn run_error(error: &AgentError) -> String {
     match error {
         AgentError::Provider(error) | AgentError::ContextExceeded(error) => provider_error(error),
-        AgentError::TurnLimit { .. } => format!("{error}; raise it with --max-turns"),
-        AgentError::Budget { budget, .. } => {
-            let flag = if budget.usd.is_some() { "--max-budget-usd" } else { "--max-tokens-total" };
-            format!("{error}; raise it with {flag}")
+        AgentError::TurnLimit { turns } => messages::turn_limit(*turns),
+        AgentError::Budget { budget, spent, wanted } => {
+            messages::budget(&budget.describe_shortage(*spent, *wanted), budget.usd.is_some())
         }
         AgentError::Hook(error) => hook_error(error),
         AgentError::Parked { .. }
@@ -61,13 +61,13 @@ fn provider_error(error: &ProviderError) -> String {
         Some(ProviderError::NO_KEY) => format!("no API key reached {provider}"),
         Some(ProviderError::SIGN_IN) => format!("{provider} rejected the sign-in"),
         _ if error.rejects_key() => format!("invalid API key for {provider}"),
-        _ => return error.to_string(),
+        _ => return messages::provider(error),
     };
-    let status = error.status.map(|status| status.to_string());
-    let request = error.request_id.as_ref().map(|id| format!("request {id}"));
-    let facts: Vec<String> = status.into_iter().chain(request).collect();
-    let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
-    format!("{what}{facts}: {}. Run `zk auth login {provider}`.", error.message.trim_end_matches('.'))
+    format!(
+        "{what}{}: {}. Run `zk auth login {provider}`.",
+        messages::facts(error),
+        error.message.trim_end_matches('.')
+    )
 }
 
 #[cfg(test)]

@@ -104,7 +104,8 @@ impl Teller {
             | Patch::Answered { .. }
             | Patch::Queue { .. }
             | Patch::Agents { .. }
-            | Patch::Jobs { .. } => {}
+            | Patch::Jobs { .. }
+            | Patch::Checklist { .. } => {}
         }
     }
 

@@ -116,7 +116,11 @@ fn write_data(event: &dyn AnyEvent, out: &mut Vec<u8>) -> Result<(), serde_json:
             Display::Command { total_lines, exit, .. } => {
                 Some(Display::Command { lines: Vec::new(), total_lines: *total_lines, exit: *exit })
             }
-            Display::Line { .. } | Display::Diff { .. } | Display::Table { .. } => Some(display.clone()),
+            Display::Line { .. }
+            | Display::Diff { .. }
+            | Display::Table { .. }
+            | Display::Markdown { .. }
+            | Display::Checklist { .. } => Some(display.clone()),
         };
         return serde_json::to_writer(out, &ToolAfter { display, ..after.clone() });
     }

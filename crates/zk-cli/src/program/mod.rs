@@ -18,7 +18,6 @@ use zk_tui::term;
 
 use crate::additions::Additions;
 use crate::app::{AppContext, Machine};
-use crate::args::actions::HooksAction;
 use crate::args::cli::{Cli, OutputFormat};
 use crate::args::{Job, Task, help};
 use crate::configure::canonical;
@@ -37,10 +36,10 @@ fn prints_help_of_subcommand(error: &clap::Error) -> bool {
 pub(crate) fn run(additions: Additions) -> Exit {
     let task = match Cli::try_parse() {
         Ok(cli) => match cli.near_command() {
-            Some(name) if !std::env::args_os().any(|arg| arg == "--") => {
+            Some(advice) if !std::env::args_os().any(|arg| arg == "--") => {
                 let word = cli.prompt.as_deref().unwrap_or_default();
                 Err(Failure::usage(format!(
-                    "there is no command `{word}`; did you mean `zk {name}`? To send it as a prompt: zk -p {word}"
+                    "there is no command `{word}`; {advice} To send it as a prompt: zk -- {word}"
                 )))
             }
             Some(_) | None => cli.into_task(),
@@ -138,8 +137,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Models { filter, json } => commands::models(&app, &filter, json),
         Job::Trust(action) => commands::trust(&app, &action),
         Job::Mcp(action) => commands::mcp(&app, action),
-        Job::Hooks(None) => commands::hooks(&app),
-        Job::Hooks(Some(HooksAction::List)) => commands::command_hooks(&app.work.machine, &app.settings),
+        Job::Hooks => commands::command_hooks(&app.work.machine, &app.settings),
+        Job::Registry => commands::registry(&app),
         Job::PromptShow(action) => commands::prompt_command(&app, &action),
         Job::Cost { action, by, all, json } => commands::cost(&app.work, action, by, all, json),
         Job::Skills(action) => commands::skills(&app, &action),

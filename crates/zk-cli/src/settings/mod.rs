@@ -19,10 +19,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use zk_core::model::ThinkingLevel;
-use zk_core::service::{HostFiles, Trust};
+use zk_core::service::{HostFiles, Trust, TrustRequest, visible_line};
 use zk_exec::ContextName;
 use zk_hooks::HookSet;
-use zk_mcp::{Scripts, ServerConfig};
+use zk_mcp::{Scripts, ServerConfig, ServerTransport};
 use zk_permission::Decision;
 use zk_settings::{FileRead, MergedSettings, Precedence, ProjectFile as File, Schema, flatten, read_file};
 
@@ -77,6 +77,46 @@ pub(crate) struct ProjectFile {
 impl ProjectFile {
     fn new(file: File) -> Self {
         Self { file, hooks: HookSet::default(), server: None, scripts: Scripts::default() }
+    }
+}
+
+impl ProjectFile {
+    /// The one MCP server it is, with how it is started or reached.
+    fn describe_server(&self) -> Option<String> {
+        let server = self.server.as_ref()?;
+        let how = match &server.transport {
+            ServerTransport::Stdio { command, args, .. } => {
+                let words = std::iter::once(command).chain(args).map(String::as_str);
+                visible_line(&words.collect::<Vec<_>>().join(" "))
+            }
+            ServerTransport::Http { url, .. } => visible_line(url),
+        };
+        let name = visible_line(&server.name);
+        Some(format!("this project wants to start an MCP server: {name} (`{how}`)."))
+    }
+
+    /// Warns that nobody approved it, so that it does not count.
+    fn warning(&self, project: &Path) -> String {
+        let server = self.describe_server();
+        let warned = server.map(|server| format!("{server} Not started: `zk trust add` allows it"));
+        warned.unwrap_or_else(|| self.untrusted_warning(project))
+    }
+
+    /// Asks whether it is trusted.
+    pub(crate) fn question(&self, project: &Path) -> TrustRequest {
+        let mut rows: Vec<String> =
+            self.values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        match self.describe_server() {
+            Some(server) => {
+                let details = rows.split_off(rows.len().min(1));
+                TrustRequest { text: format!("{server} Allow it?"), items: rows, details }
+            }
+            None => {
+                let text =
+                    format!("Trust {} exactly as it is? It sets:", project.join(&*self.name).display());
+                TrustRequest { text, items: rows, details: Vec::new() }
+            }
+        }
     }
 }
 
@@ -276,7 +316,7 @@ impl Settings {
     /// Warns of what the project sets and nobody approved: a warning for each file.
     pub(crate) fn untrusted_warnings(&self, project: &Path) -> Vec<String> {
         let files = self.project_files.iter().filter(|file| !file.trusted);
-        files.map(|file| file.untrusted_warning(project)).collect()
+        files.map(|file| file.warning(project)).collect()
     }
 
     fn give(&mut self, layer: Layer, given: LayerValues, warnings: &mut Vec<String>) -> Outcome<()> {

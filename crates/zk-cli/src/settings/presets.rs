@@ -1,6 +1,7 @@
 //! Presets: settings under a name, chosen together with `--preset`.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use zk_settings::{Precedence, flatten, read_preset};
 
@@ -8,7 +9,10 @@ use super::{Entry, File, Layer, Origin, ProjectFile, Settings, SettingsSources};
 use crate::exit::{Failure, Outcome};
 
 /// The presets that zk has itself.
-pub(crate) const BUILT_IN: [&str; 3] = ["build", "plan", "explore"];
+pub(crate) const BUILT_IN: [&str; 3] = ["build", PLAN_PRESET, "explore"];
+
+/// Preset that has the model plan.
+const PLAN_PRESET: &str = "plan";
 
 const PLAN: &str = "You are planning: you have tools that read, and none that change anything. Find out what there is to \
     know, then say what you would change, where, in which order, and how it would be checked.";
@@ -21,7 +25,7 @@ fn built_in(name: &str) -> Option<Vec<(&'static str, toml::Value)>> {
     let reading = |prompt: &str| vec![("tools.read_only", true.into()), ("preset_system", prompt.into())];
     Some(match name {
         "build" => Vec::new(),
-        "plan" => reading(PLAN),
+        PLAN_PRESET => reading(PLAN),
         "explore" => {
             let mut values = reading(EXPLORE);
             values.push(("thinking", "low".into()));
@@ -32,6 +36,18 @@ fn built_in(name: &str) -> Option<Vec<(&'static str, toml::Value)>> {
 }
 
 impl Settings {
+    /// Leaves the tools that change something to a conversation that the preset has plan first: the mode refuses them
+    /// until the plan is approved. Whether it is to plan.
+    pub(crate) fn plan_with_person(&mut self) -> bool {
+        let is_of_preset = self.origin("tools.read_only").is_some_and(|origin| origin.layer == Layer::Preset);
+        let plans = self.program.preset == PLAN_PRESET && is_of_preset;
+        if plans {
+            let sections = Arc::make_mut(&mut self.sections);
+            (sections.calls.read_only, sections.program.preset_system) = (false, None);
+        }
+        plans
+    }
+
     /// Takes in what the chosen preset sets: below the command line, above all files but the managed one.
     pub(super) fn preset(
         &mut self,

@@ -42,8 +42,11 @@ pub(crate) struct ProgramSettings {
     #[schemars(extend("x-by-projects" = false, "x-lenient" = true))]
     pub(crate) screen: Option<ScreenName>,
     /// Colours.
-    #[schemars(extend("x-lenient" = true))]
+    #[schemars(with = "String", regex(pattern = ThemeName::PATTERN))]
+    #[schemars(extend("x-lenient" = true, "x-expected" = ThemeName::CHOICES))]
     pub(crate) theme: Option<ThemeName>,
+    /// Whether the title of the terminal says where the conversation is and whether something goes on.
+    pub(crate) title: bool,
     /// Directories to work in beside the first one.
     #[schemars(inner(regex(pattern = "^(/|~/)")))]
     #[schemars(extend(
@@ -71,6 +74,7 @@ impl Default for ProgramSettings {
             debug_dump: None,
             screen: None,
             theme: None,
+            title: true,
             add_dirs: Vec::new(),
             sessions: true,
             shorten: true,
@@ -98,27 +102,27 @@ impl ScreenName {
     }
 }
 
-/// Colours, as they are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum ThemeName {
-    Auto,
-    Dark,
-    Light,
-    ColourBlind,
-    Mono,
-}
+/// Colours, as they are written: a built-in theme, or the name of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct ThemeName(String);
 
 impl ThemeName {
-    /// Returns the name as it is written in settings.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Dark => "dark",
-            Self::Light => "light",
-            Self::ColourBlind => "colour-blind",
-            Self::Mono => "mono",
-        }
+    /// Choices of a theme, as a person reads them.
+    const CHOICES: &str = "`auto`, `dark`, `light`, `colour-blind`, `mono` or the name of a file themes/NAME.toml beside settings.toml";
+    /// Regular expression of such names.
+    const PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$";
+    /// Names of the built-in themes.
+    const BUILT_IN: [&str; 5] = ["auto", "dark", "light", "colour-blind", "mono"];
+
+    /// The name of a built-in theme.
+    pub(crate) fn built_in(&self) -> Option<&'static str> {
+        Self::BUILT_IN.into_iter().find(|name| *name == self.0)
+    }
+
+    /// The name of a file of colours.
+    pub(crate) fn file(&self) -> Option<&str> {
+        self.built_in().is_none().then_some(&self.0)
     }
 }
 

@@ -126,7 +126,7 @@ impl Containment {
             }
             (Some(context), Some(Mode::Auto)) => Err(Failure::usage(format!(
                 "the permission mode auto needs the sandbox, and commands run in the context {context}: choose \
-                 --context sandbox"
+                 --run-in sandbox"
             ))),
             (Some(_), named) => Ok(process(named.unwrap_or_default())),
             (None, Some(mode)) => Ok(with_reads_held(process(mode))),

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zk_exec::{Environment, LocalStateFiles};
+use zk_exec::{ContextName, Environment, LocalStateFiles};
 use zk_permission::{
     Approvals, Audit, HostPathClassifier, Layer, ModeSwitch, PermissionJudge, PrivateFiles, RuleBase, Rules,
 };
@@ -64,11 +64,12 @@ pub(crate) fn audit(machine: &Machine, settings: &Settings, context: String) -> 
     }
 }
 
-/// The judge of a conversation whose commands run there, and the credentials of the project that its walks pass.
+/// The judge of a conversation whose commands run there, with a person or without one, and the credentials of the project that its walks pass.
 pub(crate) fn judge(
     work: &Workplace,
     settings: &Settings,
     containment: &Containment,
+    attended: bool,
 ) -> (PermissionJudge, PrivateFiles) {
     let modes = ModeSwitch::new(containment.mode).limited_to(widest_mode(settings));
     let is_contained = containment.is_contained;
@@ -95,6 +96,10 @@ pub(crate) fn judge(
         true => classifier.hiding_private(),
         false => classifier,
     };
+    let classifier = match attended && can_read_outside(settings) {
+        true => classifier.asking_reads_outside(work.roots().into_iter().chain(work.machine.dirs.outputs())),
+        false => classifier,
+    };
     let classifier = Arc::new(classifier);
     let judge = match approvals(&work.machine) {
         Some(approvals) => {
@@ -107,6 +112,11 @@ pub(crate) fn judge(
         judge.restrict_reads();
     }
     (judge, private)
+}
+
+/// Whether file tools can read outside of the project at all: they read this machine.
+pub(crate) fn can_read_outside(settings: &Settings) -> bool {
+    matches!(settings.context(), ContextName::Process | ContextName::Sandbox)
 }
 
 fn of_settings(layer: SettingsLayer) -> Layer {

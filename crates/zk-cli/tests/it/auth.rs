@@ -83,6 +83,24 @@ fn a_key_can_be_in_a_variable_or_come_from_a_command() {
 }
 
 #[test]
+fn a_key_that_its_provider_refuses_is_not_stored_and_one_that_cannot_be_checked_is_with_a_word() {
+    let script = Script::answering(|_| zk_testkit::Turn::new().text("Hello."));
+    let server = FakeServer::builder(script).require_key("right").start().unwrap();
+    let person = Person::new().with("ANTHROPIC_BASE_URL", &server.url());
+    let ended = person.run_with(&["auth", "login", "anthropic"], "canary-wrong");
+    assert_eq!(ended.code, 4, "{}", ended.stderr);
+    assert!(ended.stderr.contains("anthropic does not take this key"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("canary") && !person.home().join("auth").exists());
+    let ended = person.run_with(&["auth", "login", "anthropic"], "right");
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+
+    let gone = Person::new().with("ANTHROPIC_BASE_URL", "http://127.0.0.1:1");
+    let ended = gone.run_with(&["auth", "login", "anthropic"], "a-key");
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("the key is stored, but not checked"), "{}", ended.stderr);
+}
+
+#[test]
 fn what_is_no_key_is_not_stored() {
     let person = Person::new();
     for (args, input) in [
@@ -90,6 +108,7 @@ fn what_is_no_key_is_not_stored() {
         (&["auth", "login", "anthropic"], " \n"),
         (&["auth", "login"], "key"),
         (&["auth", "login", "nobody"], "key"),
+        (&["auth", "login", "anthropic"], "!cat key"),
         (&["auth", "login", "openai_codex", "--key"], "key"),
     ] {
         let ended = person.run_with(args, input);

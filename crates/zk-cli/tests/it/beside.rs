@@ -17,7 +17,7 @@ fn commands_that_leave_a_run_as_it_is_are_done_beside_it_in_plain_lines() {
     terminal.expect("On and");
     terminal.keys("/help\r");
     terminal.expect("› /help");
-    terminal.expect("/thinking");
+    terminal.expect("/effort");
     terminal.keys("/show\r");
     terminal.expect("1012");
     terminal.keys("/jobs kill nothing\r");

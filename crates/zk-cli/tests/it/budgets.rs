@@ -25,7 +25,7 @@ fn a_run_ends_with_3_before_the_request_that_its_budget_cannot_pay() {
     assert_eq!((&result["subtype"], &result["stop_reason"]), (&json!("limit"), &json!("budget")));
     let error = result["error"].as_str().unwrap();
     assert!(error.contains(" of 90000 tokens are spent, and the next request may take up to "), "{error}");
-    assert!(error.ends_with("raise it with --max-tokens-total"), "{error}");
+    assert!(error.ends_with(": --max-tokens-total raises it"), "{error}");
     let usage: Usage = serde_json::from_value(result["usage"].clone()).unwrap();
     assert!((1..=90_000).contains(&(usage.read() + usage.output)), "{usage:?}");
     assert!(server.bodies().len() > 1);
@@ -41,7 +41,7 @@ fn a_budget_in_dollars_comes_from_a_flag_or_from_the_own_settings() {
         person.settings(settings);
         let ended = person.run(&[&["-p", "x"][..], args].concat());
         assert_eq!((ended.code, server.bodies().len()), (3, 0), "{}", ended.stderr);
-        assert!(ended.stderr.contains("raise it with --max-budget-usd"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("--max-budget-usd raises it"), "{}", ended.stderr);
     }
     for wrong in ["0", "-1", "much"] {
         assert_eq!(person.run(&["-p", "x", "--max-budget-usd", wrong]).code, 2);

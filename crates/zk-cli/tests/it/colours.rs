@@ -36,9 +36,9 @@ fn conversation(screen: &str, no_color: &str) -> Option<String> {
     let person = Person::asking(&server).with("ZK_SCREEN", screen).with("NO_COLOR", no_color);
     person.write("a", "one\n");
     let mut terminal = Terminal::open(&person, "--permission-mode ask 'go'")?;
-    terminal.see("[y]es once");
+    terminal.see("Esc stops the run");
     terminal.keys("\u{3}");
-    terminal.see("stopped");
+    terminal.see("2 turns");
     terminal.keys("/quit\r");
     Some(terminal.rest())
 }
@@ -56,7 +56,7 @@ fn who_wants_no_colours_gets_none_on_any_screen_and_an_empty_variable_wants_noth
         for (no_color, is_coloured) in [("1", false), ("", true)] {
             let Some(seen) = conversation(screen, no_color) else { return };
             assert!(
-                seen.contains("missing") && seen.contains("-one") && seen.contains("stopped"),
+                seen.contains("missing") && seen.contains("- one") && seen.contains("stopped"),
                 "{screen}: {seen:?}"
             );
             assert_eq!(has_colour(&seen), is_coloured, "{screen}, `{no_color}`: {seen:?}");

@@ -53,7 +53,7 @@ fn files_commands_and_models_are_listed_while_they_are_typed() {
     terminal.keys("\t");
     terminal.expect("see @src/deep/needle.rs");
     terminal.keys("\u{15}/thi");
-    terminal.expect("❯ thinking");
+    terminal.expect("❯ /thinking");
     terminal.keys("\t");
     terminal.expect("❯ off");
     terminal.keys("hig\t\r");

@@ -87,14 +87,9 @@ fn a_run_that_failed_or_was_cut_says_what_to_do_next_on_a_drawn_screen() {
     for (script, key, args, words) in [
         (anything(), "other", "", "invalid API key for anthropic (401, request req_"),
         (anything(), "other", "", ". Run `zk auth login anthropic`."),
-        (Script::answering(calls), "test-key", "--max-turns 1", "; raise it with --max-turns"),
-        (
-            Script::answering(calls),
-            "test-key",
-            "--max-budget-usd 0.000001",
-            "; raise it with --max-budget-usd",
-        ),
-        (cut, "test-key", "", "hit the output limit: raise it with --max-tokens"),
+        (Script::answering(calls), "test-key", "--max-turns 1", ": --max-turns raises it"),
+        (Script::answering(calls), "test-key", "--max-budget-usd 0.000001", ": --max-budget-usd raises it"),
+        (cut, "test-key", "", "cut by the output limit: say `go on` for the rest"),
     ] {
         for screen in ["inline", "full"] {
             let server = FakeServer::builder(script.clone()).require_key(key).start().unwrap();
@@ -103,7 +98,7 @@ fn a_run_that_failed_or_was_cut_says_what_to_do_next_on_a_drawn_screen() {
             let command = format!("stty cols 300; exec {zk} --screen {screen} {args} go");
             let Some(mut terminal) = Terminal::run(&person, &command) else { return };
             if args.contains("budget") {
-                terminal.expect("3 stop here");
+                terminal.expect("3  stop here");
                 // Alt-Q gives the question the keys; it hears none in its first moment.
                 terminal.keys("\u{1b}q");
                 std::thread::sleep(Duration::from_millis(1000));
@@ -144,8 +139,13 @@ fn an_option_of_a_provider_that_cannot_be_is_told_with_its_name_and_file() {
 fn an_unknown_model_gets_near_matches_when_the_endpoint_rejects_it() {
     let server = FakeServer::builder(anything()).models(["claude-sonnet-4-5"]).start().unwrap();
     let person = Person::asking(&server);
-    fails(&person, 1, &["-p", "x", "--model", "claude-sonet-4-5"], &["claude-sonnet-4-5"]);
+    fails(&person, 2, &["-p", "x", "--model", "claude-sonet-4-5"], &["claude-sonnet-4-5"]);
     assert_eq!(person.run(&["-p", "x", "--model", "claude-sonnet-4-5"]).code, 0);
+    // A name that is known, and is refused all the same, is not advised.
+    let refused = person.run(&["-p", "x", "--model", "claude-opus-4-5"]);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("anthropic does not know claude-opus-4-5 (404"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("`claude-opus-4-5`"), "{}", refused.stderr);
 }
 
 #[test]

@@ -42,13 +42,42 @@ fn an_unquoted_prompt_says_what_is_wrong() {
 }
 
 #[test]
-fn hooks_lists_what_is_registered_and_by_whom() {
-    let ended = Person::new().run(&["hooks"]);
+fn the_registry_lists_what_is_registered_and_by_whom_and_hooks_only_commands() {
+    let hooks = Person::new().run(&["hooks"]);
+    assert_eq!(hooks.stdout, Person::new().run(&["hooks", "list"]).stdout);
+    assert!(hooks.stdout.starts_with("no command is a hook"), "{}", hooks.stdout);
+    let ended = Person::new().run(&["debug", "registry"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     for (kind, name) in [("service", "exec"), ("tool", "read_file"), ("handler", "tool:gate")] {
         let line = ended.stdout.lines().find(|line| line.starts_with(kind) && line.contains(name));
         assert!(line.is_some(), "{kind} {name}\n{}", ended.stdout);
     }
+}
+
+#[test]
+fn the_help_of_a_command_has_its_own_options_and_a_line_of_those_of_every_command() {
+    let help = Person::new().run(&["sessions", "list", "--help"]).stdout;
+    assert!(help.contains("--json") && help.contains("Options of every command that count here: "), "{help}");
+    for option in ["--api-key", "--permission-mode", "--verbose", "--mcp-config"] {
+        assert!(!help.contains(option), "{option}: {help}");
+    }
+    let doctor = Person::new().run(&["doctor", "--help"]).stdout;
+    assert!(doctor.contains("--base-url") && doctor.contains("--permission-mode"), "{doctor}");
+    let all = Person::new().run(&["--help"]).stdout;
+    let (own, global) = all.split_once("Options of every command:").unwrap();
+    assert!(own.contains("--print") && global.contains("--provider") && !own.contains("--provider"), "{all}");
+}
+
+#[test]
+fn the_place_of_commands_is_named_by_run_in_and_by_its_name_of_before() {
+    let server = server(Script::answering(|_| Turn::new().text("Hello.")));
+    let person = Person::asking(&server);
+    for flag in ["--run-in", "--context"] {
+        let ended = person.run(&["-p", "hi", flag, "nowhere"]);
+        assert_eq!(ended.code, 2, "{}", ended.stderr);
+        assert!(ended.stderr.contains("--run-in"), "{}", ended.stderr);
+    }
+    assert!(!person.run(&["--help"]).stdout.contains("--context"));
 }
 
 #[test]
@@ -73,11 +102,20 @@ fn a_prompt_without_quotes_and_a_resume_without_an_id_say_what_to_write() {
 fn one_word_that_is_nearly_a_command_is_an_error_that_names_it_unless_it_is_said_to_be_a_prompt() {
     let server = server(Script::answering(|_| Turn::new().text("Hello.")));
     let person = Person::asking(&server);
-    for (word, command) in [("sessoins", "zk sessions"), ("model", "zk models"), ("Docter", "zk doctor")] {
+    for (word, command) in [
+        ("sessoins", "zk sessions"),
+        ("model", "zk models"),
+        ("Docter", "zk doctor"),
+        ("login", "zk auth login"),
+        ("resume", "zk --resume"),
+    ] {
         let ended = person.run(&[word]);
         assert_eq!(ended.code, 2, "{word}: {}", ended.stderr);
         assert!(ended.stderr.contains(&format!("did you mean `{command}`?")), "{}", ended.stderr);
     }
+    let ended = person.run(&["update"]);
+    assert_eq!(ended.code, 2);
+    assert!(ended.stderr.contains("zk does not update itself"), "{}", ended.stderr);
     assert!(server.bodies().is_empty());
     for args in [&["-p", "sessoins"][..], &["--", "sessoins"], &["explain"], &["fix"]] {
         let ended = person.run(args);

@@ -80,11 +80,11 @@ pub(crate) fn converse_on<H: Host>(open: impl Fn(&Rc<Person>, &str) -> Option<H>
             "bash -c 'set -m; echo stood-before; {zk} --permission-mode ask; while [ -n \"$(jobs -s)\" ]; do fg; done; sleep 60'"
         );
         let Some(mut host) = open(&person, &command) else { return };
-        host.see("Ctrl-D ends");
+        host.see("? keys");
         for turn in 1..=sizes.len() {
             host.keys(&[&format!("prompt-{turn}!"), "Enter"]);
             if turn == questioned {
-                host.see("Run? [y]es once");
+                host.see("y  Yes");
                 match random.u8(0..4) {
                     0 => host.resize(random.usize(40..100), random.usize(12..40)),
                     1 => {
@@ -95,7 +95,7 @@ pub(crate) fn converse_on<H: Host>(open: impl Fn(&Rc<Person>, &str) -> Option<H>
                     2 => host.keys(&["typed", "C-u"]),
                     _ => host.keys(&["C-z"]),
                 }
-                host.see("Run? [y]es once");
+                host.see("y  Yes");
                 assert!(!person.project().join("made").exists(), "nobody answered");
                 // Until it hears answers.
                 std::thread::sleep(Duration::from_millis(1500));
@@ -127,7 +127,7 @@ pub(crate) fn converse_on<H: Host>(open: impl Fn(&Rc<Person>, &str) -> Option<H>
         let history = host.history();
         let marks = sizes.iter().zip(1..).flat_map(|(paragraphs, turn)| {
             let prompt = std::iter::once(format!("› prompt-{turn}!"));
-            let answered = (turn == questioned).then(|| "shell: yes, once".to_owned());
+            let answered = (turn == questioned).then(|| "allowed once".to_owned());
             prompt
                 .chain(answered)
                 .chain((0..*paragraphs).map(move |n| format!("#{turn}.{n}#")))

@@ -29,7 +29,7 @@ fn the_inline_screen_streams_keeps_what_is_typed_and_gives_the_terminal_back() {
     terminal.expect("End-3.");
     terminal.expect("1 turn ·");
     terminal.keys("/help\r");
-    terminal.expect("/thinking");
+    terminal.expect("/effort");
     terminal.keys("/quit\r");
     let rest = terminal.rest();
     assert!(rest.contains("zk --resume s_") && rest.contains("\u{1b}[?2004l"), "{rest:?}");
@@ -52,7 +52,7 @@ fn a_question_on_the_inline_screen_is_not_answered_by_typing() {
     let person = Person::asking(&server);
     let args = "--screen inline --permission-mode ask 'do it'";
     let Some(mut terminal) = Terminal::open(&person, args) else { return };
-    terminal.expect("Run? [y]es once");
+    terminal.expect("y  Yes");
     terminal.keys("yes");
     terminal.expect("Alt-Q answers");
     assert!(!person.project().join("made").exists());
@@ -73,14 +73,14 @@ fn a_question_on_the_inline_screen_is_not_answered_by_typing() {
 fn a_wrong_theme_screen_keymap_or_size_is_said_in_a_line_each_and_the_conversation_goes_on() {
     let server = counting();
     let person = Person::asking(&server);
-    person.settings("theme = \"x\"\nscreen = 7\n");
+    person.settings("theme = \"x\\u001b[2J\"\nscreen = 7\n");
     std::fs::write(person.home().join("keys.toml"), "pager = [\"no such key\"]\nnothing = 1\n= broken\n")
         .unwrap();
     let command = format!("stty rows 0 cols 0; exec env -u ZK_SCREEN {} 'first one'", program().display());
     let Some(mut terminal) = Terminal::run(&person, &command) else { return };
     terminal.see("Answer 1 to: first one");
     for said in [
-        "`theme` cannot be \"x\"",
+        "`theme` cannot be",
         "`screen` cannot be 7",
         "keys.toml",
         "the terminal does not say how large it is: 80 columns and 24 rows are assumed",
@@ -142,14 +142,14 @@ fn who_has_the_screen_read_to_them_gets_labelled_lines_and_nothing_is_ever_redra
     let person = Person::asking(&server);
     let command = format!("env -u ZK_SCREEN ACCESSIBLE=1 {} 'a question'", program().display());
     let Some(mut terminal) = Terminal::run(&person, &command) else { return };
-    let mut seen = terminal.until("Run? [y]es once");
+    let mut seen = terminal.until("y  Yes");
     std::thread::sleep(Duration::from_millis(1000));
     terminal.keys("y");
-    seen += &terminal.until("  yes, once");
+    seen += &terminal.until("  allowed once");
     terminal.keys("and more");
     seen += &terminal.until("zk: Made.");
     assert!(seen.contains("you: a question\r\n") && seen.contains("zk: Looking.\r\n"), "{seen:?}");
-    assert!(seen.contains("→ yes, once · Enter confirms\u{1b}[0m\r\n"), "{seen:?}");
+    assert!(seen.contains("→ Yes · Enter confirms\u{1b}[0m\r\n"), "{seen:?}");
     let mut codes = seen.split('\u{1b}').skip(1);
     let is_colour = |code: &str| {
         let rest = code
@@ -242,7 +242,7 @@ fn what_waits_in_the_queue_when_the_terminal_goes_is_given_back_to_the_next_conv
     let Some((mut terminal, pid)) = drawn(&person, "true") else { return };
     terminal.expect("On and");
     terminal.keys("for later\t");
-    terminal.expect("⏎ next: ");
+    terminal.expect("↳ then: ");
     terminal.keys("half a draft");
     terminal.expect("half a draft");
     kill_process(pid, Signal::HUP).unwrap();
@@ -264,7 +264,7 @@ fn commands_that_leave_a_run_as_it_is_are_done_beside_it() {
     let Some(mut terminal) = Terminal::open(&person, "--screen inline --allow-all 'go'") else { return };
     terminal.expect("On and");
     terminal.keys("/help\r");
-    terminal.expect("/thinking");
+    terminal.expect("/effort");
     terminal.keys("/show\r");
     terminal.expect("1012");
     terminal.keys("/compact\r");
@@ -315,7 +315,7 @@ fn a_line_without_an_end_is_shown_in_parts() {
     let server = counting();
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "--screen inline") else { return };
-    terminal.expect("Ctrl-D ends");
+    terminal.expect("? keys");
     terminal.keys("!head -c 20000 /dev/zero | tr '\\0' x; sleep 1000\r");
     terminal.expect(&"x".repeat(1000));
     terminal.keys("\u{1b}");

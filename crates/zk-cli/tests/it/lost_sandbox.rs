@@ -15,7 +15,7 @@ use crate::terminal::Terminal;
 use crate::zk::{Person, program, server, until};
 
 /// End of a question of a command.
-const ASKED: &str = "Run? [y]es once";
+const ASKED: &str = "y  Yes";
 
 /// Parent of a process, and the name it was started by.
 fn parent_and_name(pid: i32) -> Option<(i32, String)> {

@@ -5,6 +5,8 @@ mod agents;
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod attached;
+#[cfg(test)]
 mod auth;
 #[cfg(test)]
 mod beside;
@@ -24,6 +26,8 @@ mod demo;
 mod directory;
 #[cfg(test)]
 mod doctor;
+#[cfg(test)]
+mod doing;
 mod edits;
 #[cfg(test)]
 #[path = "../../../zk-tui/tests/it/foreign.rs"]
@@ -34,6 +38,8 @@ mod endings;
 mod exec_server;
 #[cfg(test)]
 mod failures;
+#[cfg(test)]
+mod first_start;
 #[cfg(test)]
 mod flags;
 #[cfg(test)]
@@ -53,6 +59,8 @@ mod keys;
 #[cfg(test)]
 mod kill;
 mod limits;
+#[cfg(test)]
+mod look;
 #[cfg(test)]
 mod lost_sandbox;
 #[cfg(test)]
@@ -102,6 +110,7 @@ mod settings;
 mod signals;
 #[cfg(test)]
 mod skills;
+mod slash_commands;
 #[cfg(test)]
 mod streams;
 mod switching;

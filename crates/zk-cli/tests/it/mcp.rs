@@ -196,7 +196,12 @@ fn a_server_of_the_project_starts_only_once_its_exact_definition_is_trusted() {
     let person = Person::new().with("ANTHROPIC_API_KEY", "test-key");
     person.write(".mcp.json", &with("one"));
     let (is_offered, said) = offered(&person, &[]);
-    assert!(!is_offered && said.contains(".mcp.json: fake is not trusted"), "{said}");
+    assert!(
+        !is_offered
+            && said.contains("wants to start an MCP server: fake (`")
+            && said.contains("Not started: `zk trust add`"),
+        "{said}"
+    );
     let (is_offered, _) = offered(&person, &["--trust-mcp", "fake"]);
     assert!(is_offered);
     assert!(!offered(&person, &[]).0, "that was for once");
@@ -520,7 +525,7 @@ fn a_server_that_cannot_start_is_named_and_stops_nothing() {
     person.settings("[mcp.servers.gone]\ncommand = \"/nonexistent/server\"\n");
     let ended = run(&person, &[]);
     assert_eq!((ended.code, ended.stdout.trim()), (0, "Done."), "{}", ended.stderr);
-    assert!(ended.stderr.contains("MCP server gone cannot be used: start failed"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("MCP server gone did not start: "), "{}", ended.stderr);
 }
 
 #[test]

@@ -60,13 +60,14 @@ fn a_model_of_a_provider_without_a_key_says_whose_key_is_missing() {
 }
 
 #[test]
-fn a_misspelt_model_is_warned_about_with_near_ones() {
-    let server = hello();
-    let person = Person::asking(&server);
-    let ended = person.run(&["--model", "claude-sonet-5", "-p", "hi"]);
-    assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stderr.contains("warning: anthropic/claude-sonet-5"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("did you mean `claude-sonnet-5`"), "{}", ended.stderr);
+fn a_misspelt_model_that_the_provider_does_not_list_fails_before_it_costs_with_near_ones() {
+    let answering = || FakeServer::builder(Script::answering(|_| Turn::new().text("Hello.")));
+    let server = answering().models(["claude-sonnet-5"]).start().unwrap();
+    let ended = Person::asking(&server).run(&["--model", "claude-sonet-5", "-p", "hi"]);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    let words = "anthropic does not know claude-sonet-5: did you mean `claude-sonnet-5`";
+    assert!(ended.stderr.contains(words), "{}", ended.stderr);
+    assert_eq!(server.bodies().len(), 0, "nothing was asked of a model");
     // A model that the server lists is no mistake.
     let server = FakeServer::builder(Script::answering(|_| Turn::new().text("Hello.")))
         .models(["claude-sonet-5"])

@@ -35,6 +35,20 @@ fn without_a_key_the_catalogue_answers_and_says_so() {
 }
 
 #[test]
+fn without_a_key_and_a_word_the_providers_are_listed_with_counts() {
+    let ended = Person::new().run(&["models"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert!(lines.len() < 60, "{}", ended.stdout);
+    let anthropic = lines.iter().find(|line| line.starts_with("anthropic ")).unwrap();
+    assert!(anthropic.ends_with(" models"), "{anthropic}");
+    assert!(lines.last().unwrap().contains("zk models --provider NAME"), "{}", ended.stdout);
+    // A word lists models, as before.
+    let found = Person::new().run(&["models", "opus-5"]).stdout;
+    assert!(found.lines().any(|line| line.starts_with("claude-opus-5 ")), "{found}");
+}
+
+#[test]
 fn programs_get_a_line_of_json_for_each_model() {
     let ended = Person::new().run(&["models", "--json", "opus-5"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);

@@ -53,7 +53,7 @@ pub(crate) fn sandboxed(server: &FakeServer) -> Option<Person> {
 /// Answers the question about the one call with yes, and gives back the question.
 pub(crate) fn agree(person: &Person, args: &str) -> Option<String> {
     let mut terminal = Terminal::open(person, args)?;
-    let shown = terminal.until("Run? [y]es once");
+    let shown = terminal.until("y  Yes");
     std::thread::sleep(Duration::from_millis(1000));
     terminal.keys("y");
     Some(shown + &end(terminal))
@@ -143,7 +143,7 @@ fn a_command_that_needs_credentials_is_asked_about_as_one_outside_of_the_sandbox
         assert!(told.contains("it would run in a process of yours, outside of the sandbox"), "{told}");
     }
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
-    let shown = terminal.until("Run? [y]es once");
+    let shown = terminal.until("y  Yes");
     assert!(shown.contains("credentials of yours, which the sandbox hides"), "{shown}");
     std::thread::sleep(Duration::from_millis(1000));
     terminal.keys("n");

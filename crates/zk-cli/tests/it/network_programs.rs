@@ -109,7 +109,7 @@ fn works_after_one_yes(mode: &str) {
         return;
     };
     for command in scene.all() {
-        let shown = terminal.until("Run? [y]es once");
+        let shown = terminal.until("y  Yes");
         assert!(shown.contains(&format!(":{}", scene.host.port())), "{command}: {shown}");
         std::thread::sleep(Duration::from_millis(1000));
         terminal.keys("y");

@@ -223,8 +223,8 @@ fn a_command_leaves_the_sandbox_only_if_a_person_says_so() {
     denied(&["--permission-mode", "all", "--context", "sandbox"]);
 
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
-    let shown = terminal.until("Run? [y]es once · [s]ession · [a]lways · [n]o");
-    assert!(shown.contains("it is denied") && shown.contains("│   touch "), "{shown}");
+    let shown = terminal.until("?  why it asks");
+    assert!(shown.contains("it is denied") && shown.contains("$ touch "), "{shown}");
     std::thread::sleep(Duration::from_millis(1000));
     terminal.keys("y");
     terminal.expect("Told: ");
@@ -269,10 +269,10 @@ fn a_sub_agent_leaves_the_sandbox_only_if_a_person_says_so_to_its_name() {
     assert_eq!(denial["flag"], "--permission-mode all", "{denial}");
 
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
-    let shown = terminal.until("Run? [y]es once");
-    let (_, question) = shown.rsplit_once("┌ ").unwrap();
-    let (agent, _) = question.split_once(": shell wants to run").unwrap();
-    assert!(question.contains("it is denied") && question.contains("│   touch "), "{question}");
+    let shown = terminal.until("y  Yes");
+    let (_, question) = shown.rsplit_once("┏ ").unwrap();
+    let (agent, _) = question.split_once(": Run OUTSIDE the sandbox?").unwrap();
+    assert!(question.contains("it is denied") && question.contains("$ touch "), "{question}");
     std::thread::sleep(Duration::from_millis(1000));
     terminal.keys("y");
     terminal.expect("Told: ");
@@ -304,13 +304,16 @@ fn shift_tab_and_a_command_change_the_mode_and_show_it() {
     terminal.expect("mode accept-edits: ");
     terminal.expect("kept");
     terminal.keys(BACK_TAB);
+    terminal.expect("mode plan: ");
+    terminal.expect("kept");
+    terminal.keys(BACK_TAB);
     terminal.expect("mode read-only: ");
     terminal.expect("kept");
     terminal.keys("\u{15}/permissions auto\r");
     terminal.expect("the mode auto needs the sandbox");
     terminal.expect("› ");
     terminal.keys("/permissions all\r");
-    terminal.expect("all: everything runs");
+    terminal.expect("all: nothing asks");
     terminal.expect("› ");
     terminal.keys("go\r");
     terminal.expect("Told: ");
@@ -333,7 +336,7 @@ fn shift_tab_during_a_run_tightens_the_mode_for_the_next_call() {
     let Some(mut terminal) = Terminal::open(&person, "--permission-mode all 'go'") else { return };
     terminal.expect("Begun");
     terminal.keys(BACK_TAB);
-    terminal.expect("mode read-only: ");
+    terminal.expect("mode plan: ");
     terminal.expect("Told.");
     terminal.expect("\u{1b}[?2004h");
     terminal.keys("\u{4}");

@@ -12,6 +12,7 @@ fn choose_second_prompt(terminal: &mut Terminal) {
     terminal.expect("second prompt");
     terminal.keys("second\r");
     terminal.expect("the prompt is typed again below");
+    terminal.expect("second prompt");
 }
 
 #[test]

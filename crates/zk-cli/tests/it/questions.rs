@@ -34,18 +34,25 @@ fn a_question_shows_every_line_of_what_will_run_and_what_would_hide_in_it() {
     let server = wants("ls -la \u{1b}P\ntouch made ;\u{1b}\\ # \u{9b}2K\u{202e}list\n  yes, once\necho done");
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
-    let shown = terminal.until("Run? [y]es once · [s]ession · [a]lways · [n]o · no, with [w]ords");
+    let shown = terminal.until("?  why it asks");
     for row in [
-        "┌ shell wants to run",
-        "│   ls -la ⟨U+001B⟩P",
-        "│   touch made ;⟨U+001B⟩\\ # ⟨U+009B⟩2K⟨U+202E⟩list",
-        "│     yes, once",
-        "│   echo done",
-        "├ why: `",
-        "├ session allows exactly this call",
-        "├ always allows exactly this call in ",
+        "┌ Run this command?",
+        "│  $ ls -la ⟨U+001B⟩P",
+        "│    touch made ;⟨U+001B⟩\\ # ⟨U+009B⟩2K⟨U+202E⟩list",
+        "│      yes, once",
+        "│    echo done",
+        "├ y  Yes",
+        "│ w  No, and tell it what to do instead",
+        "│ n  No",
     ] {
         assert!(shown.contains(row), "`{row}` is missing: {shown}");
+    }
+    pause(1000);
+    // Reasons, and calls that each choice would allow, on demand.
+    terminal.keys("?");
+    let why = terminal.until("y  Yes");
+    for row in ["├  why: `", "├  s: exactly this call", "├  a: exactly this call in "] {
+        assert!(why.contains(row), "`{row}` is missing: {why}");
     }
     pause(1000);
     terminal.keys("n");
@@ -59,11 +66,10 @@ fn a_long_question_is_shown_in_parts_and_counts_what_is_left() {
     let server = wants(Box::leak(format!("{long}touch made").into_boxed_str()));
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
-    let first = terminal.until("more rows not shown yet: the space bar shows them");
+    let first = terminal.until("more rows below: space shows them");
     assert!(first.contains("line-10") && !first.contains("touch made"), "{first}");
     terminal.answer(" ");
-    terminal.expect("│   touch made");
-    terminal.expect("├ why: `echo line-0 echo line-1");
+    terminal.expect("│    touch made");
     terminal.answer("y");
     end(terminal);
     assert!(person.project().join("made").exists());
@@ -75,12 +81,11 @@ fn always_needs_two_keys_holds_for_that_call_in_later_conversations_and_is_revok
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
     terminal.answer("a");
-    terminal.expect("├ always allows exactly this call in ");
-    terminal.expect("[a] again, or Enter");
+    terminal.expect("Always allow exactly this, here. `zk policy revoke` undoes it. [a]");
     pause(1200);
     assert!(!person.project().join("made").exists(), "one key is not enough");
     terminal.keys("a");
-    terminal.expect("yes, always");
+    terminal.expect("allowed: exactly this, always");
     end(terminal);
     let made = person.project().join("made");
     std::fs::remove_file(&made).unwrap();
@@ -104,10 +109,10 @@ fn exactly_one_call_that_is_allowed_for_good_is_listed_tested_and_revoked_with_t
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
     terminal.answer("a");
-    terminal.expect("[a] again, or Enter");
+    terminal.expect("undoes it. [a]");
     pause(1200);
     terminal.keys("a");
-    terminal.expect("yes, always");
+    terminal.expect("allowed: exactly this, always");
     end(terminal);
     let says = || person.run(&["policy", "test", "touch made"]).stdout;
     assert!(says().starts_with("allow "), "{}", says());
@@ -129,63 +134,94 @@ fn exactly_one_call_that_is_allowed_for_good_is_listed_tested_and_revoked_with_t
     assert!(!person.project().join("made").exists());
 }
 
-/// A model that makes two targets of a makefile, and a person who has one.
-fn makes_two() -> (FakeServer, Person) {
+/// A model that runs the project's tests twice, with other arguments the second time, and a person who has one.
+fn tests_twice() -> (FakeServer, Person) {
     let server = server(Script::answering(move |asked| match asked.messages.len() {
-        1 => Turn::new().call("shell", json!({ "command": "make one" })),
-        3 => Turn::new().call("shell", json!({ "command": "make one AGAIN=1" })),
+        1 | 3 => Turn::new().call("shell", json!({ "command": "make check" })),
+        5 => Turn::new().call("shell", json!({ "command": "make check AGAIN=1" })),
         _ => Turn::new().text("Told: all."),
     }));
     let person = Person::asking(&server);
-    person.write("Makefile", "one:\n\ttouch made$(AGAIN)\n");
+    person.write("Makefile", "check:\n\ttouch made$(AGAIN)\n");
     (server, person)
 }
 
 #[test]
-fn a_prefix_for_the_session_answers_the_next_call_of_it_and_nothing_later() {
-    let (_server, person) = makes_two();
+fn the_projects_tests_are_not_asked_about_again_in_the_session_but_with_other_words_they_are() {
+    let (_server, person) = tests_twice();
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
-    let shown = terminal.until("this [p]refix, [P] for good");
-    let allows = "├ this prefix allows commands that begin with `make one`, so also `make one --more`, but not `make one > file`";
-    assert!(shown.contains(allows), "{shown}");
+    let shown = terminal.until("· P always");
+    for said in ["the project's code runs as you", "A change of Makefile", "don't ask again for `make check`"]
+    {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
+    pause(1000);
+    terminal.keys("?");
+    terminal.expect("exactly `make check` in ");
+    terminal.expect("but not `make check --more`");
+    terminal.expect("y  Yes");
     pause(1000);
     terminal.keys("p");
-    terminal.expect("yes, all of these for this session");
-    let shown = terminal.until("Told: ");
-    assert!(!shown.contains("Run?"), "it was asked twice: {shown}");
-    terminal.expect("\u{1b}[?2004h");
-    terminal.keys("\u{4}");
-    assert_eq!(terminal.code(), Some(0));
-    assert!(person.project().join("made").exists() && person.project().join("made1").exists());
+    terminal.expect("allowed: `make check`, this session");
+    // The second call ran unasked, the third one has one more argument.
+    let shown = terminal.until("$ make check AGAIN=1");
+    assert_eq!(shown.matches("Run this command?").count(), 1, "{shown}");
+    terminal.answer("n");
+    end(terminal);
+    assert!(person.project().join("made").exists() && !person.project().join("made1").exists());
     assert!(!person.home().join("approvals.toml").exists(), "it is for this session alone");
     assert_eq!(person.run(&["-p", "go"]).code, 5);
 }
 
 #[test]
-fn a_prefix_for_good_needs_two_keys_is_in_the_file_of_approvals_and_is_revoked() {
-    let (_server, person) = makes_two();
+fn the_projects_tests_allowed_for_good_are_listed_and_revoked_and_asked_about_once_the_makefile_changed() {
+    let (_server, person) = tests_twice();
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
-    terminal.expect("this [p]refix, [P] for good");
+    terminal.expect("· P always");
     pause(1000);
     terminal.keys("P");
-    terminal.expect("[P] again, or Enter");
+    terminal.expect("undoes it. [P]");
     pause(1200);
     let approvals = person.home().join("approvals.toml");
     assert!(!person.project().join("made").exists() && !approvals.exists(), "one key is not enough");
     terminal.keys("P");
-    terminal.expect("yes, all of these, always");
+    terminal.expect("allowed: `make check`, always");
+    terminal.answer("n");
     end(terminal);
     let stored = std::fs::read_to_string(&approvals).unwrap();
-    assert!(stored.contains("kind = \"prefix\"") && stored.contains("\"one\""), "{stored}");
-    for name in ["made", "made1"] {
-        std::fs::remove_file(person.project().join(name)).unwrap();
-    }
-    assert_eq!(person.run(&["-p", "go"]).code, 0);
-    assert!(person.project().join("made").exists() && person.project().join("made1").exists());
+    assert!(stored.contains("kind = \"project-code\"") && stored.contains("Makefile"), "{stored}");
+    let says = || person.run(&["policy", "test", "make check"]).stdout;
+    assert!(says().starts_with("allow "), "{}", says());
     let listed = person.run(&["policy", "list"]).stdout;
-    assert!(listed.contains("1. allow `make one **` (approved "), "{listed}");
+    assert!(
+        listed.contains("1. allow `make check (in ") && listed.contains("does not match make check --more"),
+        "{listed}"
+    );
+    person.write("Makefile", "check:\n\ttouch other\n");
+    assert!(says().starts_with("ask "), "{}", says());
+    person.write("Makefile", "check:\n\ttouch made$(AGAIN)\n");
+    assert!(says().starts_with("allow "), "{}", says());
     assert_eq!(person.run(&["policy", "revoke", "1"]).code, 0);
-    assert_eq!(person.run(&["-p", "go"]).code, 5);
+    assert!(says().starts_with("ask "), "{}", says());
+}
+
+#[test]
+fn enter_approves_what_an_arrow_moved_to() {
+    let server = wants("touch made");
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--screen inline --permission-mode ask 'go'") else {
+        return;
+    };
+    terminal.see("y  Yes");
+    pause(1000);
+    terminal.keys("\u{1b}[B");
+    terminal.see("→ Yes · Enter confirms");
+    pause(600);
+    assert!(!person.project().join("made").exists(), "an arrow alone answers nothing");
+    terminal.keys("\r");
+    terminal.see("allowed once");
+    terminal.see("Told: ");
+    assert!(person.project().join("made").exists());
 }
 
 #[test]
@@ -208,6 +244,7 @@ fn a_conversation_asks_first_whether_what_the_project_sets_may_count_and_headles
     terminal.expect("[y]es · [n]o");
     pause(1000);
     terminal.keys("y");
+    terminal.expect("  trusted");
     terminal.expect("System: true.");
     drop(terminal);
     assert_eq!(person.run(&["-p", "go"]).stdout, "System: true.\n");
@@ -287,7 +324,7 @@ fn a_burst_that_is_typed_while_a_question_comes_up_does_not_answer_it() {
             terminal.keys(&key.to_string());
             pause(30 + burst * 13 % 120);
         }
-        terminal.see("Run?");
+        terminal.see("Run this command?");
         pause(1200);
         assert!(!person.project().join("made").exists(), "burst {burst}");
         terminal.keys("\u{15}");
@@ -318,7 +355,7 @@ fn a_burst_with_enters_and_pastes_on_a_drawn_screen_does_not_answer_the_question
             terminal.keys(piece);
             pause(between);
         }
-        terminal.see("wants to run");
+        terminal.see("Run this command?");
         for piece in ["y", "\r", "y", "s", "\r", "\u{1b}[200~y\r\u{1b}[201~", "y", "\r", "a", "y"] {
             terminal.keys(piece);
             pause(between);

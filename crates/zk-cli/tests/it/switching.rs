@@ -79,7 +79,7 @@ fn the_view_begins_anew_with_another_session_and_shows_a_resumed_one() {
     terminal.expect("› ");
     let first = terminal.begin_new();
     terminal.keys("/show\r");
-    terminal.expect("there is no such result");
+    terminal.expect("nothing to show yet");
     terminal.expect("› ");
     terminal.keys("and now?\r");
     terminal.expect("Nothing more.");

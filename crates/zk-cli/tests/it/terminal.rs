@@ -115,7 +115,7 @@ impl Terminal {
 
     /// Waits for a question and presses a key once it hears answers.
     pub(crate) fn answer(&mut self, key: &str) {
-        self.expect("Run? [y]es once");
+        self.expect("y  Yes");
         std::thread::sleep(Duration::from_millis(1000));
         self.keys(key);
     }
@@ -212,7 +212,7 @@ fn a_conversation_answers_lists_its_commands_and_quits() {
     terminal.expect("Answer 3 to: second question");
     terminal.expect("› ");
     terminal.keys("/help\r");
-    terminal.expect("/thinking");
+    terminal.expect("/effort");
     terminal.expect("› ");
     terminal.keys("/modle\r");
     terminal.expect("did you mean `model` or `models`?");
@@ -343,7 +343,7 @@ fn a_call_that_changes_something_is_asked_about() {
     terminal.answer("n");
     terminal.expect("  no");
     terminal.answer("y");
-    terminal.expect("  yes, once");
+    terminal.expect("  allowed once");
     terminal.expect("Finished.");
     terminal.expect("› ");
     terminal.keys("\u{4}");
@@ -376,7 +376,7 @@ fn a_question_that_is_interrupted_leaves_the_terminal_as_it_was() {
     let server = server(script);
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "'do it'") else { return };
-    terminal.expect("Run?");
+    terminal.expect("Esc stops the run");
     terminal.keys("\u{3}");
     terminal.expect("stopped");
     terminal.expect("› ");
@@ -475,7 +475,7 @@ fn a_command_shows_its_last_lines_and_a_failed_one_its_exit_code() {
     terminal.expect("    99999");
     terminal.expect("    100000");
     terminal.expect("✓ no output");
-    terminal.expect("✗ exit code 3 · 2 lines");
+    terminal.expect("✗ exit 3 · 2 lines");
     terminal.expect("    broken-42");
     terminal.expect("Finished.");
     terminal.expect("› ");

@@ -145,7 +145,7 @@ fn a_conversation_with_questions_does_nothing_to_the_terminal() {
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
     for _ in 0..2 {
-        let before = terminal.until("Run? [y]es once");
+        let before = terminal.until("y  Yes");
         assert_harmless("question", &before);
         assert!(before.contains("U+001B"), "what runs is visible: {before:?}");
         std::thread::sleep(std::time::Duration::from_millis(1000));

@@ -95,7 +95,7 @@ fn a_tighter_mode_that_is_chosen_later_holds_reads_in_a_sandbox_of_its_own() {
     terminal.expect("Told: Some(\"open");
     terminal.expect("› ");
     terminal.keys("/permissions ask\r");
-    terminal.expect("ask: what only reads");
+    terminal.expect("ask: reads run");
     terminal.expect("› ");
     terminal.keys("again\r");
     terminal.expect("Told: Some(\"held");

@@ -1,4 +1,4 @@
-//! The strategies, asked by their order, and their plans, carried out.
+//! Asks the strategies in their order, and carries out their plans.
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
@@ -20,26 +20,26 @@ use crate::window::conversation::ConversationWindow;
 use crate::window::owner::WindowOwner;
 use crate::window::view::Change;
 
-/// Longest wait of a request for all that is done before it: then it is sent as it is, where it fits, and
-/// otherwise without what takes longer.
+/// Longest wait of a request for its preparation. After that it is sent unchanged if it fits, and otherwise
+/// without the slow strategies' plans.
 pub(crate) const PREPARATION_TIME: Duration = Duration::from_secs(30);
 
-/// Part of that time that is kept for the strategies after one that takes long.
+/// Part of that time that is reserved for the strategies after a slow one.
 const SPARE_TIME: Duration = Duration::from_secs(3);
 
-/// Time that a strategy has even then: enough for one that asks nobody.
+/// Shortest time for a strategy, enough for one that asks no model.
 const MIN_STRATEGY_TIME: Duration = Duration::from_millis(200);
 
-/// Outcome of asking the strategies.
+/// Result of asking the strategies.
 #[derive(Default)]
 pub(crate) struct AskedStrategies {
     /// Strategies that left something out, in order.
     pub(crate) strategies: Vec<String>,
-    /// One whose plan is made while the request is sent as it is.
+    /// Strategy whose plan is made in the background while the request is sent unchanged.
     pub(crate) deferred: Option<String>,
 }
 
-/// Messages that a plan left to be sent.
+/// Messages that are sent after a plan, with its effect.
 pub(crate) struct Reduced {
     sent: Vec<Arc<Message>>,
     left_out: usize,
@@ -47,7 +47,7 @@ pub(crate) struct Reduced {
 }
 
 impl WindowOwner {
-    /// Asks the strategies by their order. The request waits until `deadline`.
+    /// Asks the strategies in their order. The request waits until `deadline`.
     pub(crate) async fn ask_all(
         &self,
         event: &ContextTransform,
@@ -94,11 +94,12 @@ impl WindowOwner {
                 }
                 WindowCause::Full => {
                     let until = match preparation.trigger {
-                        // Whoever asked for it waits for it.
+                        // The person who asked for a compaction waits for it.
                         Some(CompactionTrigger::Manual) => Instant::now() + self.options.limit(),
                         _ if preparation.may_wait => deadline,
                         _ if Instant::now() < enough => enough,
-                        // Half of what is left, so that the last one, which always helps, is asked as well.
+                        // Half of the remaining time, so that the last strategy, which always helps, is asked
+                        // as well.
                         _ => {
                             Instant::now()
                                 + MIN_STRATEGY_TIME.max(deadline.duration_since(Instant::now()) / 2)
@@ -132,7 +133,7 @@ impl WindowOwner {
         Ok(asked)
     }
 
-    /// Goes on with what a plan left to be sent, and announces it.
+    /// Continues with the messages that a plan left, and announces the plan's effect.
     async fn tell_reduced(
         &self,
         event: &ContextTransform,
@@ -157,7 +158,7 @@ impl WindowOwner {
         Ok(())
     }
 
-    /// A strategy's plan before a request that may be sent as it is.
+    /// Asks a strategy for its plan for a request that may also be sent unchanged.
     async fn ask(
         &self,
         strategy: &Item<dyn WindowStrategy>,
@@ -166,7 +167,7 @@ impl WindowOwner {
         cx: &Cx,
     ) -> Plan {
         let start = Instant::now();
-        // The call itself is made inside, so that nothing a strategy does can unwind further.
+        // The strategy is called inside of the caught future, so that its panics do not unwind further.
         let asked = AssertUnwindSafe(async { strategy.value.plan(view, cx).await }).catch_unwind();
         match timeout_at(until, asked).await {
             Ok(Ok(plan)) => plan,
@@ -192,7 +193,7 @@ impl WindowOwner {
         };
         let begin = || BackgroundPlan::begin(&self.scope, strategy, view, version, self.options.limit(), cx);
         let mut pending = match before {
-            // Whoever asks for something of its own gets it.
+            // A person's request for a specific compaction gets a plan of its own.
             Some(pending)
                 if view.instructions.is_none() && pending.holds(&strategy.name, version, view.messages) =>
             {
@@ -234,7 +235,7 @@ impl WindowOwner {
     }
 }
 
-/// Keeps what a plan changed, to be stored and to be taken back.
+/// Records the changes of a plan, for the session and for an undo.
 pub(crate) fn note_change(
     conversation: &mut ConversationWindow,
     turn: &TurnId,

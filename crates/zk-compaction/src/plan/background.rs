@@ -1,4 +1,4 @@
-//! Plans that take longer than a request waits: they are made beside it, and used by a later one.
+//! Background plans: plans that take longer than a request waits are used by a later request.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use zk_core::kernel::{BoxError, Cx, Hook, Item, Scope};
 use zk_core::model::Message;
 use zk_core::service::{WindowPlan, WindowStrategy, WindowView};
 
-/// Answer of a strategy.
+/// Result of a strategy's planning.
 pub(crate) type Plan = Result<Option<WindowPlan>, BoxError>;
 
-/// A plan that is being made. Dropping it ends that.
+/// Plan in the making. Dropping this cancels it.
 pub(crate) struct BackgroundPlan {
     strategy: Arc<str>,
     begun: Instant,
@@ -23,14 +23,14 @@ pub(crate) struct BackgroundPlan {
     task: Hook,
 }
 
-/// The run was stopped that the plan was made in, or the owner of the window went away.
+/// The run of the plan was stopped, or the owner of the window was dropped.
 #[derive(Debug, thiserror::Error)]
 #[error("it ended with its run")]
 pub(crate) struct RunEnded;
 
-/// Messages that were sent when a plan was begun.
+/// Messages for which a plan was begun.
 struct PlanInputs {
-    /// Version of the view.
+    /// Version of the view at that time.
     version: u64,
     count: usize,
     last: Option<Arc<Message>>,
@@ -43,7 +43,7 @@ impl Drop for BackgroundPlan {
 }
 
 impl BackgroundPlan {
-    /// Has `strategy` plan for `view`, within `limit`. `version` is that of what is sent.
+    /// Starts `strategy` with `view` and a time limit. `version` is that of the sent messages.
     pub(crate) fn begin(
         scope: &Scope,
         strategy: &Item<dyn WindowStrategy>,
@@ -71,15 +71,15 @@ impl BackgroundPlan {
                 instructions: instructions.as_deref(),
                 taken_back,
             };
-            // The call itself is made inside, so that nothing a strategy does can unwind further.
+            // The strategy is called inside of the caught future, so that its panics do not unwind further.
             let asked = AssertUnwindSafe(async { value.plan(&view, &in_run).await }).catch_unwind();
             let plan = match timeout(limit, asked).await {
                 Ok(Ok(plan)) => plan,
                 Ok(Err(_)) => Err("it panicked".into()),
                 Err(_) => Err(format!("it took longer than {} s", limit.as_secs()).into()),
             };
-            // A failure because the run was stopped says nothing of the strategy. And nobody may want the
-            // plan any more.
+            // A failure because of a stopped run is no fault of the strategy, and no request waits for the
+            // plan.
             if plan.is_ok() || !in_run.is_stopped() {
                 let _ = give.send(plan);
             }
@@ -87,13 +87,12 @@ impl BackgroundPlan {
         Self { strategy: strategy.name.clone(), begun: Instant::now(), inputs, plan, task }
     }
 
-    /// Whether it is still being made.
+    /// Whether the plan is still being made.
     pub(crate) fn is_pending(&self) -> bool {
         self.plan.is_empty() && !self.plan.is_terminated()
     }
 
-    /// Whether it is a plan of `strategy` that holds for what is sent now: for nothing else than it was made of, and
-    /// what result since.
+    /// Whether the plan is from `strategy` and still valid: since it was begun, messages were only appended.
     pub(crate) fn holds(&self, strategy: &str, version: u64, sent: &[Arc<Message>]) -> bool {
         let end = self.inputs.count.checked_sub(1).and_then(|end| sent.get(end));
         let is_same = match (end, &self.inputs.last) {
@@ -103,13 +102,13 @@ impl BackgroundPlan {
         *self.strategy == *strategy && self.inputs.version == version && is_same
     }
 
-    /// Waits for the plan until then; nothing if it takes longer.
+    /// Waits for the plan until this time; `None` if it takes longer.
     pub(crate) async fn wait(&mut self, until: Instant) -> Option<Result<Plan, RunEnded>> {
         let given = timeout_at(until, &mut self.plan).await.ok()?;
         Some(given.map_err(|_| RunEnded))
     }
 
-    /// Seconds since it was begun.
+    /// Seconds since the start.
     pub(crate) fn seconds(&self) -> u64 {
         self.begun.elapsed().as_secs()
     }

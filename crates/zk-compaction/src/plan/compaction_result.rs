@@ -1,4 +1,4 @@
-//! Outcome of a compaction, content that has to outlive it, and what is said of both.
+//! Result of a compaction: pinned content, its size, and the announcements.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::window::owner::WindowOwner;
 use crate::window::report::report;
 use crate::window::trigger::CompactionResult;
 
-/// Factor by which pinned content grows before a person who was told is told again: less would stop them at
+/// Growth of pinned content after which a warned person is warned again; a smaller factor would interrupt
 /// every prompt.
 const PINNED_GROWTH: f64 = 1.2;
 
 impl WindowOwner {
-    /// Attaches anew what has to outlive what was left out, as far as that is said until `deadline`.
+    /// Attaches pinned content that would otherwise be lost, as far as plugins provide it until `deadline`.
     pub(crate) async fn pin(
         &self,
         event: &ContextTransform,
@@ -36,14 +36,14 @@ impl WindowOwner {
         let known = {
             let mut state = self.lock();
             let conversation = state.conversation(context);
-            // Whoever pins something takes it for sent.
+            // A plugin may rely on its pinned content being sent.
             if !conversation.view.has_cut(history) {
                 return Ok(Vec::new());
             }
             conversation.history.known(history)
         };
         let until = match preparation.trigger {
-            // Whoever asked for it waits for it.
+            // The person who asked for a compaction waits for it.
             Some(CompactionTrigger::Manual) => None,
             Some(CompactionTrigger::Soft | CompactionTrigger::Hard | CompactionTrigger::Overflow) | None => {
                 Some(deadline)
@@ -69,7 +69,7 @@ impl WindowOwner {
         Ok(pinned)
     }
 
-    /// Keeps the present request from being sent, and from being tried again until somebody does something.
+    /// Refuses the current request, and stops further attempts until a person acts.
     pub(crate) fn stop(&self, context: Option<&ContextId>, why: String) {
         let mut state = self.lock();
         let conversation = state.conversation(context);
@@ -77,11 +77,11 @@ impl WindowOwner {
         conversation.trigger.stop();
     }
 
-    /// Refuses a request whose text alone is more than a window of so many tokens.
+    /// Refuses a request whose text alone exceeds a window of so many tokens.
     pub(crate) fn refuse_oversized(&self, context: Option<&ContextId>, window: Option<u64>) {
         let mut state = self.lock();
         let conversation = state.conversation(context);
-        let (least, bytes) = (conversation.ledger.least(), conversation.ledger.bytes());
+        let (least, bytes) = (conversation.ledger.min_text_tokens(), conversation.ledger.bytes());
         if let Some(window) = window.filter(|window| least > *window) {
             let why = format!(
                 "the messages have {bytes} bytes, which is more than {least} tokens, and the window has {window}: \
@@ -91,21 +91,22 @@ impl WindowOwner {
         }
     }
 
-    /// Returns `true` if the person was warned that pinned messages fill the window, and they have grown by less than
+    /// Whether the person was warned about the size of pinned messages, and these have grown by less than
     /// [`PINNED_GROWTH`] since.
     pub(crate) fn accepts_pinned(&self, context: Option<&ContextId>, pinned: &[Pin], after: Size) -> bool {
         let (all, _) = self.list_pinned(pinned);
         let told = self.lock().conversation(context).announced.pinned_tokens;
-        is_most(all, after) && told.is_some_and(|told| (all as f64) < told as f64 * PINNED_GROWTH)
+        is_most_of_request(all, after) && told.is_some_and(|told| (all as f64) < told as f64 * PINNED_GROWTH)
     }
 
-    /// Notes that a person is told what is pinned, where that is most of what is sent.
+    /// Records that the person is warned about pinned messages, if these are most of the request.
     pub(crate) fn note_told_pinned(&self, context: Option<&ContextId>, pinned: &[Pin], after: Size) {
         let (all, _) = self.list_pinned(pinned);
-        self.lock().conversation(context).announced.pinned_tokens = is_most(all, after).then_some(all);
+        self.lock().conversation(context).announced.pinned_tokens =
+            is_most_of_request(all, after).then_some(all);
     }
 
-    /// Returns the words for a person where pinned content fills the window by itself.
+    /// Message for the person if the pinned content alone fills the window.
     pub(crate) fn describe_too_much_pinned(
         &self,
         context: Option<&ContextId>,
@@ -116,7 +117,7 @@ impl WindowOwner {
         let beside = self.lock().conversation(context).overhead.unwrap_or_default();
         let (all, listed) = self.list_pinned(pinned);
         let bytes = pinned.iter().map(|pin| pin.message.size()).sum();
-        // The prompt and the tools are named where they alone are too much.
+        // If the prompt and the tools alone are too large, the message names these.
         if !budget.is_exceeded(beside + all, bytes) || budget.is_exceeded(beside, 0) {
             return None;
         }
@@ -128,7 +129,7 @@ impl WindowOwner {
         ))
     }
 
-    /// Tokens of what is pinned, and the largest parts of it by name.
+    /// Tokens of the pinned content, and the names of its largest parts.
     fn list_pinned(&self, pinned: &[Pin]) -> (u64, String) {
         let tokens = |pin: &Pin| count_message(&pin.message, self.counter());
         let mut sized: Vec<_> = pinned.iter().map(|pin| (tokens(pin), &pin.name)).collect();
@@ -173,7 +174,7 @@ impl WindowOwner {
         }
         let result = conversation.trigger.done(&self.options, before, now);
         match (result, preparation.trigger) {
-            // Whoever asked sees what it gave.
+            // The person who asked sees the result.
             (CompactionResult::Stopped, Some(CompactionTrigger::Manual)) => {
                 conversation.trigger.reset();
                 CompactionResult::TooLittle
@@ -188,7 +189,7 @@ impl WindowOwner {
         format!("it freed {freed} of about {} tokens, less than {least} %", before.tokens)
     }
 
-    /// Describes why no more is tried, what fills the window, and what can be done.
+    /// Explains why no further compaction is tried, which content fills the window, and what a person can do.
     pub(crate) async fn breakdown(
         &self,
         context: Option<&ContextId>,
@@ -210,7 +211,7 @@ impl WindowOwner {
         };
         let of = window.map_or(String::new(), |window| format!(" of a window of {window}"));
         let (all, listed) = self.list_pinned(pinned);
-        let (stays, choices) = if is_most(all, after) {
+        let (stays, choices) = if is_most_of_request(all, after) {
             let stays = format!(", of which {all} have to ({listed})");
             (stays, "Take back what has to stay, such as to-dos and sub-agents, and compact again")
         } else {
@@ -242,8 +243,8 @@ impl WindowOwner {
         cx.emit(left_out).await.map(drop)
     }
 
-    /// Announces how full the window is, unless that was said before.
-    pub(crate) async fn tell_fill(
+    /// Announces the fill of the window, unless it is unchanged.
+    pub(crate) async fn announce_fill(
         &self,
         turn: &TurnId,
         context: Option<&ContextId>,
@@ -271,7 +272,7 @@ impl WindowOwner {
     }
 }
 
-/// Whether so many pinned tokens are most of what is sent.
-fn is_most(pinned: u64, sent: Size) -> bool {
+/// Whether the pinned tokens are most of the request.
+fn is_most_of_request(pinned: u64, sent: Size) -> bool {
     pinned * 2 > sent.tokens
 }

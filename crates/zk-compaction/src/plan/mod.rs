@@ -1,4 +1,4 @@
-//! One preparation of a request: the strategies are asked, and their plans carried out.
+//! Preparation of a request: asks the strategies and carries out their plans.
 
 pub(crate) mod ask_strategies;
 pub(crate) mod background;

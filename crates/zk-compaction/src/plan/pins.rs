@@ -14,18 +14,18 @@ use crate::plan::cut::is_prompt;
 use crate::window::report::SKILL_TOOL;
 use crate::window::view::{PINNED, is_pinned};
 
-/// Time limit of a plugin to say its text.
+/// Time limit for a plugin to provide its pinned text.
 const COLLECT_TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Size limit of all skills together, in bytes.
 const MAX_SKILLS_BYTES: usize = 64_000;
 
-/// Introduction, for the model, of lines that a person wanted to be kept.
+/// Heading, for the model, of the lines that a person asked to remember.
 const REMEMBER: &str = "[Said earlier in this conversation, word for word; still to be heeded]";
 
-/// Text that outlives what was left out.
+/// Pinned text: it is sent again after its messages were left out.
 pub(crate) struct Pin {
-    /// Name of the text, for a person.
+    /// Name of the text, shown to a person.
     pub(crate) name: String,
     pub(crate) message: Arc<Message>,
 }
@@ -36,24 +36,24 @@ impl Pin {
     }
 }
 
-/// About how many bytes of what is sent will be pinned once all of `history` left, as far as that is known before.
+/// Estimated bytes of pinned content once all of `history` is left out, as far as it is known beforehand.
 pub(crate) fn expected(history: &[Arc<Message>], sent: &[Arc<Message>]) -> usize {
     let before = sent.iter().filter(|message| is_pinned(message)).map(|message| message.size()).sum();
-    let lines: usize = remembered(history, &[]).iter().map(String::len).sum();
-    let skills: usize = skills(history, &[]).iter().map(|(_, text)| text.len()).sum();
+    let lines: usize = remembered_lines(history, &[]).iter().map(String::len).sum();
+    let skills: usize = skills_to_pin(history, &[]).iter().map(|(_, text)| text.len()).sum();
     (lines + skills).max(before)
 }
 
-/// One that said no text.
+/// Plugin that failed to provide its text.
 pub(crate) struct Failed {
     pub(crate) name: String,
     pub(crate) source: String,
     pub(crate) error: BoxError,
 }
 
-/// Collects the texts that outlive what was left out of `history`: lines that a person asked to remember, and
-/// skills in use, which are not sent any more, and what plugins pin, in the order of their names. All are
-/// asked at once; none is waited for beyond `until`.
+/// Collects the pinned texts: lines that a person asked to remember and active skills, if their messages are
+/// no longer sent, and texts of plugins, sorted by name. Plugins are asked in parallel, and waited for until
+/// `until`.
 pub(crate) async fn collect(
     history: &[Arc<Message>],
     sent: &[Arc<Message>],
@@ -61,11 +61,11 @@ pub(crate) async fn collect(
     cx: &Cx,
 ) -> (Vec<Pin>, Vec<Failed>) {
     let mut pinned = Vec::new();
-    let lines = remembered(history, sent);
+    let lines = remembered_lines(history, sent);
     if !lines.is_empty() {
         pinned.push(Pin::new("lines to remember", format!("{REMEMBER}\n{}", lines.join("\n"))));
     }
-    let skills = skills(history, sent).into_iter();
+    let skills = skills_to_pin(history, sent).into_iter();
     pinned.extend(skills.map(|(name, text)| Pin::new(format!("the skill {name}"), text)));
     let mut failed = Vec::new();
     let begun = Instant::now();
@@ -93,8 +93,8 @@ pub(crate) async fn collect(
     (pinned, failed)
 }
 
-/// The lines of prompts that begin with "remember", where the prompt is not sent any more.
-fn remembered(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<String> {
+/// Lines of prompts that begin with "remember", if the prompt is no longer sent.
+fn remembered_lines(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<String> {
     let prompts = history.iter().filter(|message| is_prompt(message));
     let lines: Vec<_> = prompts
         .filter_map(|prompt| {
@@ -110,10 +110,10 @@ fn remembered(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<String> {
     lines.into_iter().filter(|(prompt, _)| !is_sent(prompt)).flat_map(|(_, lines)| lines).collect()
 }
 
-/// The skills that were given and are not sent any more, by name: as they were given last, the newest that have room.
-fn skills(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<(String, String)> {
+/// Skills that are no longer sent, by name: the latest text of each, and of all the newest that fit.
+fn skills_to_pin(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<(String, String)> {
     let is_sent = |text: &str| {
-        // Pinned messages are replaced by what is given here.
+        // Pinned messages are about to be replaced.
         let blocks = sent.iter().filter(|message| !is_pinned(message)).flat_map(|message| &message.content);
         blocks.into_iter().any(|block| match block {
             Block::Text(sent) => sent.text == text,
@@ -129,7 +129,7 @@ fn skills(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<(String, Strin
     let mut asked = HashMap::new();
     let mut given: Vec<(String, String)> = Vec::new();
     let mut note = |name: &str, text: String| {
-        // A skill that is only said to be in use takes the place of no text.
+        // A mere notice that a skill is active does not replace the skill's text.
         if !has_skill_text(&text) && given.iter().any(|(other, _)| other == name) {
             return;
         }
@@ -182,6 +182,6 @@ mod tests {
             [asks.shared(), Message::user(vec![Block::result(id, text, false)]).shared()]
         };
         let history: Vec<_> = uses.into_iter().flat_map(used).collect();
-        assert_eq!(skills(&history, &[]), [("review".to_owned(), text.to_owned())]);
+        assert_eq!(skills_to_pin(&history, &[]), [("review".to_owned(), text.to_owned())]);
     }
 }

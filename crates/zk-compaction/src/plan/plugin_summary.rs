@@ -1,4 +1,4 @@
-//! Question to plugins before a conversation is made smaller: one of them may supply the summary.
+//! Asks plugins before a compaction: a plugin can forbid it or supply the summary.
 
 use zk_core::events::{CompactionTrigger, SessionBeforeCompact};
 use zk_core::kernel::{BoxError, Cx, EmitError, Event};
@@ -10,15 +10,16 @@ use crate::plan::prepare::Preparation;
 use crate::strategies::summary;
 use crate::window::owner::WindowOwner;
 
-/// Name of a plan with a plugin's summary, where strategies are named.
+/// Name of a plan with a plugin's summary, in lists of strategies.
 pub(crate) const PLUGIN_SUMMARY: &str = "plugin";
 
-/// Reason of a plugin that said no and gave none.
+/// Default reason if a plugin forbids a compaction.
 const NO_REASON: &str = "a plugin keeps it as it is";
 
 impl WindowOwner {
-    /// Asks the plugins whether a compaction that nobody asked for may take place. Gives why not; a summary that one
-    /// of them supplies is kept for it. One that somebody asked for was asked about by whoever took the request.
+    /// Asks the plugins about an automatic compaction. Returns the reason if one forbids it, and stores a
+    /// summary that one supplies. For a manual compaction, the code that accepted the request has asked them
+    /// already.
     pub(crate) async fn ask_plugins(
         &self,
         context: Option<&ContextId>,
@@ -47,13 +48,13 @@ impl WindowOwner {
         Ok(None)
     }
 
-    /// Goes on without the summary of a plugin.
+    /// Reports a plugin's failed summary and goes on without it.
     pub(crate) async fn leave_out_summary(&self, error: &BoxError, cx: &Cx) -> Result<(), EmitError> {
         self.leave_out(PLUGIN_SUMMARY, SessionBeforeCompact::NAME, error, cx).await
     }
 }
 
-/// The plan that sends `summary` in place of all but the newest messages; nothing when none can leave.
+/// Plan that replaces all but the newest messages by `summary`; `None` if there is nothing to leave out.
 pub(crate) fn plan(view: &WindowView<'_>, summary: &str) -> Result<Option<WindowPlan>, BoxError> {
     let Some(cut) = cut::find(view.messages, view.keep) else { return Ok(None) };
     let gone = view.messages.get(cut.clone()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! One preparation of what is sent, top to bottom: what is known of the conversation, the decision, the strategies'
-//! plans, what has to outlive them, and what is said of it.
+//! Preparation of a request from start to end: measurement, decision, strategies' plans, pinned content and
+//! announcements.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,38 +21,38 @@ use crate::window::recall::RECALL;
 use crate::window::report::spec_tokens;
 use crate::window::trigger::CompactionResult;
 
-/// State and decisions at the beginning of a preparation.
+/// State and decisions at the start of a preparation.
 pub(crate) struct Preparation<'a> {
     pub(crate) sent: Cow<'a, [Arc<Message>]>,
-    /// Size of `sent`, in bytes.
+    /// Bytes of `sent`.
     pub(crate) bytes: usize,
     pub(crate) left_out: usize,
-    /// Number of sent messages that a person took back.
+    /// Number of sent messages that an undo brought back.
     pub(crate) taken_back: usize,
     was_whole: bool,
-    /// Reason to make the request smaller, if there is one.
+    /// Reason to make the request smaller, if any.
     pub(crate) trigger: Option<CompactionTrigger>,
-    /// Whether the request may be sent as it is while a plan is made.
+    /// Whether the request may be sent unchanged while a plan is made.
     pub(crate) may_wait: bool,
-    /// Whether a plan is being made, for what is sent now: no other may change that.
+    /// Whether a background plan is being made for the sent messages, which must not change meanwhile.
     pub(crate) is_planned_for: bool,
     pub(crate) target: usize,
     keep: usize,
     reserve: u64,
     pub(crate) before: Size,
     instructions: Option<String>,
-    /// Summary of the messages that leave, where a plugin supplied one.
+    /// Summary by a plugin for the messages that are left out.
     pub(crate) summary: Option<String>,
-    /// Stage by which messages that had left are sent again, and the tokens of the request before that.
+    /// Stage for messages that are sent again after they had been left out, and the request's tokens before.
     again: Option<(CompactionStage, u64)>,
 }
 
-/// A compaction that a person asked for, until its end is announced: one that breaks off says so.
+/// Manual compaction in progress: dropping it announces that it broke off.
 struct Unfinished<'a> {
     cx: &'a Cx,
-    /// The announcement of its end, without the reason; nothing once the end is announced.
+    /// Announcement of its end, without the reason; `None` once the end is announced.
     cancelled: Option<ContextCompaction>,
-    /// Error that it broke off with.
+    /// Error that ended it.
     error: Option<String>,
 }
 
@@ -61,10 +61,10 @@ impl Drop for Unfinished<'_> {
         let Some(cancelled) = self.cancelled.take() else { return };
         let note = match self.error.take() {
             Some(error) if !self.cx.is_stopped() => error,
-            // Without an error the work was dropped by whoever waited for it.
+            // Without an error, the caller dropped the work.
             Some(_) | None => "it was stopped".to_owned(),
         };
-        // The context of what was stopped delivers nothing any more. Who shows the end listens without waiting.
+        // The stopped context emits no more events; listeners for the end do not block.
         let _ = self.cx.bus().cx().emit(ContextCompaction { note: Some(note), ..cancelled }).now_or_never();
     }
 }
@@ -77,7 +77,7 @@ pub(crate) struct Size {
 }
 
 impl Preparation<'_> {
-    /// Returns the cause for which the strategies are asked.
+    /// Cause that the strategies are told.
     pub(crate) fn cause(&self) -> WindowCause {
         match self.trigger {
             None => WindowCause::Turn,
@@ -88,13 +88,13 @@ impl Preparation<'_> {
         }
     }
 
-    /// Has more leave, for what is pinned in its place.
+    /// Lowers the target by the size of the pinned content.
     fn make_room_for(&mut self, pinned: &[Pin]) {
         let size: usize = pinned.iter().map(|pin| pin.message.size()).sum();
         (self.target, self.may_wait) = (self.target.saturating_sub(size), false);
     }
 
-    /// The conversation as a strategy sees it.
+    /// View of the conversation for a strategy.
     pub(crate) fn view(&self, window: Option<u64>, cause: WindowCause, target: usize) -> WindowView<'_> {
         WindowView {
             cause,
@@ -110,7 +110,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// The plan without what it does to messages that a person took back; nothing if that was all.
+    /// Removes changes to messages that an undo brought back; `None` if nothing remains.
     pub(crate) fn without_taken_back(&self, mut plan: WindowPlan) -> Option<WindowPlan> {
         if self.taken_back == 0 {
             return Some(plan);
@@ -190,7 +190,7 @@ impl WindowOwner {
                 .await?;
             let cancelled =
                 stage(CompactionStage::Cancelled, &preparation, preparation.before.tokens, &[], None);
-            // Whatever a run was stopped in, its end says so.
+            // The end of a manual compaction is always announced, whatever stops the run.
             let is_manual = preparation.trigger == Some(CompactionTrigger::Manual) && cx.origin().depth == 0;
             *unfinished = is_manual.then(|| Unfinished { cx, cancelled: Some(cancelled), error: None });
         }
@@ -201,7 +201,7 @@ impl WindowOwner {
         if is_full && !strategies.is_empty() {
             pinned = self.pin(event, context, &mut preparation, deadline, cx).await?;
             after = self.measure(event, context, &preparation.sent, &budget);
-            // Pinned content takes room as well: more has to leave for it.
+            // Pinned content takes space as well, so more has to be left out.
             let is_no_less = preparation.trigger == Some(CompactionTrigger::Overflow)
                 && after.bytes >= preparation.before.bytes;
             let is_too_much = is_no_less || budget.level(after.tokens, after.bytes) == WindowLevel::Hard;
@@ -225,7 +225,7 @@ impl WindowOwner {
             let took_all = self.describe_too_much_pinned(context, &budget, event.window, &pinned);
             let result = self.judge(context, &budget, &preparation, after, now_ms(cx));
             let (reached, note) = match (took_all, result) {
-                // Whoever asked sees what it gave, and no request is about to be sent.
+                // The person who asked sees the result, and no request is about to be sent.
                 (Some(note), _) if preparation.trigger == Some(CompactionTrigger::Manual) => {
                     (CompactionStage::Failed, Some(note))
                 }
@@ -266,10 +266,10 @@ impl WindowOwner {
             && (preparation.left_out > 0 || !strategies.is_empty())
             && let Some(tools) = cx.service::<dyn RunTools>()
         {
-            // A run that has no such tool does without.
+            // A run without this tool goes on without it.
             let _ = tools.unlock(RECALL);
         }
-        self.tell_fill(&event.turn_id, context, cx).await?;
+        self.announce_fill(&event.turn_id, context, cx).await?;
         let is_same = strategies.is_empty() && preparation.was_whole;
         Ok((!is_same).then(|| preparation.sent.into_owned()))
     }
@@ -304,7 +304,7 @@ impl WindowOwner {
         let target = overflow.unwrap_or_else(|| budget.target(event.window, before.bytes));
         let target = match trigger {
             None | Some(CompactionTrigger::Soft) => target,
-            // Content that outlives the messages that leave counts as well.
+            // Pinned content counts as well.
             Some(CompactionTrigger::Hard | CompactionTrigger::Overflow | CompactionTrigger::Manual) => {
                 target - pins::expected(&conversation.history.known(&event.messages), &sent).min(target / 2)
             }
@@ -337,7 +337,7 @@ impl WindowOwner {
         }
     }
 
-    /// Tokens of what is sent beside the messages, as far as it is known before a provider has counted it.
+    /// Tokens besides the messages, estimated until a provider has counted them.
     fn count_beside(&self, sections: usize, cx: &Cx) -> u64 {
         let tools = cx.service::<dyn RunTools>().map(|tools| tools.tools()).unwrap_or_default();
         let tools = tools.iter().filter(|tool| tool.unlocked).map(|tool| spec_tokens(&tool.spec));

@@ -1,20 +1,20 @@
 use super::{CompactionSettings, StrategyName};
 
-/// Setting of the strategy `focus`: the turns between two merges of parts, at most.
+/// Setting of the strategy `focus`: fewest turns between two merges of sections.
 const MIN_WINDOW: &str = "compaction.auto_consolidate_min_window";
 
-/// Choices among the ways to make a conversation smaller that do not go together.
+/// Invalid combination of compaction settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompactionChoiceError {
-    /// Two of them contradict each other.
+    /// Two settings contradict each other.
     #[error("{choices}: {why}; take one of them out of the settings")]
     Contradiction {
-        /// The settings, as they are written.
+        /// Both settings, as they are written.
         choices: String,
-        /// Contradiction between them.
+        /// Reason for the contradiction.
         why: &'static str,
     },
-    /// A setting of the tail without the tail.
+    /// A setting of `tail` without `tail`.
     #[error("`{key}` has no effect; remove it, or set `compaction.tail = true`")]
     WithoutTail {
         /// The setting.
@@ -22,7 +22,7 @@ pub enum CompactionChoiceError {
     },
 }
 
-/// Choices of the settings among the ways to make a conversation smaller.
+/// Compaction settings that depend on each other.
 #[derive(Clone, Copy)]
 pub(super) struct Choices {
     shorten: bool,
@@ -43,7 +43,7 @@ impl Choices {
         }
     }
 
-    /// Refuses choices that contradict each other.
+    /// Checks the combination of settings.
     pub(super) fn check(&self) -> Result<(), CompactionChoiceError> {
         let strategy = self.strategy.map(|chosen| format!("compaction.strategy = \"{}\"", chosen.name()));
         let is_by_subgoal = matches!(self.strategy, Some(StrategyName::Subgoal | StrategyName::SubgoalMig));

@@ -1,4 +1,4 @@
-//! Section of the settings about conversations that become too long: `[compaction]`.
+//! Settings section `[compaction]`, for conversations that become too long.
 
 mod choices;
 
@@ -13,52 +13,52 @@ pub use choices::CompactionChoiceError;
 
 use crate::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, Window};
 
-/// Ways to make a conversation smaller.
+/// Settings of compaction.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CompactionSettings {
-    /// Way in which a conversation that fills the window is made smaller; `summary` without it.
+    /// Strategy for a conversation that fills the window; the default is `summary`.
     pub strategy: Option<StrategyName>,
-    /// Turns between two merges of parts by the strategy `focus`, at most.
+    /// Fewest turns between two merges of sections by the strategy `focus`.
     #[schemars(range(min = 1))]
     pub auto_consolidate_min_window: Option<u32>,
-    /// Whether lines of what left a conversation are kept for later ones.
+    /// Whether lines about omitted messages are kept for later conversations.
     #[schemars(extend("x-by-projects" = false))]
     pub shared_lines: bool,
-    /// Whether older results are left out of requests.
+    /// Whether older tool results are left out of requests.
     pub tail: bool,
-    /// Bytes of results above which `tail` leaves the older ones out.
+    /// Bytes of results above which `tail` leaves older ones out.
     #[schemars(range(min = 1))]
     pub tail_bytes: Option<u32>,
-    /// Newest turns whose results `tail` keeps.
+    /// Number of newest turns whose results `tail` keeps.
     #[schemars(range(min = 1))]
     pub tail_turns: Option<u32>,
-    /// Whether a summary is sent in place of each older pair of a call and its result.
+    /// Whether each older pair of a call and its result is replaced by a summary.
     pub tool_pairs: bool,
 }
 
-/// Way in which a conversation is made smaller.
+/// Strategy that makes a conversation smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StrategyName {
     /// A model writes a summary.
     Summary,
-    /// A summary that grows with the conversation.
+    /// One line for each message, without a model.
     Rolling,
-    /// Results by the part of the task that they belong to.
+    /// Results leave by their subgoal, a part of the task.
     Subgoal,
-    /// Messages leave as with `subgoal`, chosen by what each leaves.
+    /// As `subgoal`, but results leave by the information that would be lost.
     SubgoalMig,
-    /// The model says which part it works on.
+    /// One section for each topic of the conversation, without a model.
     Focus,
     /// Shortening without a model.
     Shorten,
-    /// The provider makes its context smaller itself.
+    /// The provider compacts its own context.
     Server,
 }
 
 impl StrategyName {
-    /// All of them, in the order in which they are listed.
+    /// All strategies, in listing order.
     pub const ALL: [Self; 7] = [
         Self::Summary,
         Self::Rolling,
@@ -69,7 +69,7 @@ impl StrategyName {
         Self::Server,
     ];
 
-    /// As it is written in settings.
+    /// Name in the settings.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -85,7 +85,8 @@ impl StrategyName {
 }
 
 impl CompactionSettings {
-    /// The owner of the context window and its strategies; none with `shorten = false`.
+    /// Plugins for these settings: the owner of the context window and its strategies. Empty with `shorten =
+    /// false`.
     ///
     /// ```
     /// use zk_compaction::settings::CompactionSettings;
@@ -96,7 +97,7 @@ impl CompactionSettings {
     /// ```
     ///
     /// # Errors
-    /// [`CompactionChoiceError`] for choices that contradict each other, or have no effect.
+    /// [`CompactionChoiceError`] for settings that contradict each other, or have no effect.
     pub fn plugins(&self, shorten: bool) -> Result<Vec<Arc<dyn Plugin>>, CompactionChoiceError> {
         Choices::of(self, shorten).check()?;
         if !shorten {
@@ -125,7 +126,7 @@ impl CompactionSettings {
             }
             Some(StrategyName::Summary) | None => plugins.push(Arc::new(Summary)),
         }
-        // A strategy without a model helps where the others cannot.
+        // A strategy without a model helps where the others fail.
         plugins.push(Arc::new(Shorten));
         Ok(plugins)
     }

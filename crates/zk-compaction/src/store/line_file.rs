@@ -1,4 +1,4 @@
-//! Lines about messages that left conversations, in a file that all of a person's conversations share.
+//! Line file: lines about omitted messages, shared by all of a person's conversations.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,20 +14,19 @@ use zk_core::service::{Command, CommandOutcome, Redactor, StateFileError, StateF
 
 use crate::store::line_store::{KeptLine, LineStore, is_read_only_line};
 
-/// Size that the file is brought down to, in bytes, once it has half as much again: its oldest lines leave.
+/// Size in bytes to which the file is trimmed when it is half as large again; the oldest lines are dropped.
 const SHORTENED_FILE_BYTES: usize = 4 << 20;
 
-/// Size above which the file is not read, in bytes.
+/// Size in bytes above which the file is not read.
 const MAX_FILE_BYTES: usize = 20 << 20;
 
-/// Size limit of a record, in bytes: a longer one does not count.
+/// Longest record, in bytes; longer ones are ignored.
 const MAX_RECORD_BYTES: usize = 4096;
 
-/// Lines about messages that left conversations, in one file that all conversations of a person share: the
-/// [`LineStore`] of a program, with the command `/history`.
+/// [`LineStore`] in one file for all conversations of a person, with the command `/history`.
 ///
-/// Nothing is opened before somebody writes or reads. A record is one line of JSON, appended in one write. Processes
-/// that write take turns by the lock of [`StateFiles`], which ends with its process.
+/// The file is opened on the first read or write. A record is one line of JSON, appended in one write.
+/// Writing processes take turns through a lock of [`StateFiles`], which ends with its process.
 #[derive(Clone, Debug)]
 pub struct LineFile(Arc<Inner>);
 
@@ -51,8 +50,8 @@ struct Record {
 }
 
 impl LineFile {
-    /// Keeps the lines of `project` in the file at `path`: only its lines are read, and `writes` says
-    /// whether new ones are written at first.
+    /// Line file at `path` that reads and writes lines of `project`; `writes` says whether it starts with
+    /// writing enabled.
     #[must_use]
     pub fn new(
         path: PathBuf,
@@ -75,7 +74,7 @@ impl LineFile {
         self.0.files.read(&self.0.path, MAX_FILE_BYTES).map_err(StateFileError::into_io)
     }
 
-    /// Takes the oldest lines away. The caller holds the lock.
+    /// Drops the oldest lines. The caller holds the lock.
     fn shorten(&self) -> io::Result<()> {
         let bytes = self.bytes()?.unwrap_or_default();
         let newest = bytes.get(bytes.len().saturating_sub(self.0.largest)..).unwrap_or_default();
@@ -84,12 +83,12 @@ impl LineFile {
         self.0.files.replace(&self.0.path, newest).map_err(StateFileError::into_io)
     }
 
-    /// The line of a record, unless it is another project's, this conversation's, or none.
+    /// Parses the line of a record; `None` for other projects, this conversation, or invalid records.
     fn line(&self, record: &[u8], session: &str) -> Option<KeptLine> {
         let record: Record =
             serde_json::from_slice(record).ok().filter(|_| record.len() <= MAX_RECORD_BYTES)?;
         let is_other = session.is_empty() || record.session != session;
-        // One that another version wrote may say what is not kept any more.
+        // A record of another version may be about calls that are not kept any more.
         let is_ours = record.project == self.0.project && is_other && !is_read_only_line(&record.text);
         is_ours.then_some(KeptLine { time_ms: record.time, session: record.session, text: record.text })
     }
@@ -150,7 +149,8 @@ impl Plugin for LineFile {
     }
 }
 
-/// `/history`: whether lines are written. They are read all the same, and nothing that the model is offered changes.
+/// Command `/history`: switches the writing of lines on or off. Reading, and the tools of the model, are not
+/// affected.
 struct HistoryCommand(LineFile);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Lines about messages that left conversations, kept beyond them.
+//! Line store: lines about omitted messages, kept for later conversations.
 
 use std::collections::HashMap;
 use std::io;
@@ -8,7 +8,7 @@ use zk_core::model::{Block, CallId, Message};
 
 use crate::text::message_line;
 
-/// Tools that only look: their results can be had again.
+/// Read-only tools, whose results can be obtained again.
 const READ_ONLY_TOOLS: [&str; 11] = [
     "read_file",
     "grep",
@@ -23,34 +23,37 @@ const READ_ONLY_TOOLS: [&str; 11] = [
     "fetch",
 ];
 
-/// Keeps lines about messages that left conversations, for later ones about the same work: a service of the bus. Calls
-/// block for as long as the disk does.
+/// Service of the bus that keeps lines about omitted messages for later conversations about the same work.
+/// Calls block on the disk.
 pub trait LineStore: Send + Sync {
-    /// Appends `lines` of the present conversation, oldest first; nothing where a person wants none to be kept.
+    /// Appends `lines` of the current conversation, oldest first. Does nothing if the person has switched
+    /// this off.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When the lines cannot be written.
     fn append(&self, lines: &[String]) -> io::Result<()>;
 
-    /// Hands lines of earlier conversations to `take`, the newest first, until it gives `false` or enough was read.
+    /// Passes lines of earlier conversations to `take`, the newest first, until it returns `false` or the
+    /// store's limit is reached.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the lines cannot be read.
     fn read(&self, take: &mut dyn FnMut(KeptLine) -> bool) -> io::Result<()>;
 }
 
-/// A line about a message of an earlier conversation.
+/// Line about a message of an earlier conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptLine {
-    /// Time at which its message left, in milliseconds since 1970.
+    /// Time at which the message was left out, in milliseconds since 1970.
     pub time_ms: u64,
-    /// The session it is of; empty where that was not stored.
+    /// Id of its session; empty if that was not stored.
     pub session: String,
-    /// The line: who, what was said, what was called.
+    /// Text of the line: role, text and calls.
     pub text: String,
 }
 
-/// The lines of `messages` that are worth keeping, in their order: nothing of calls that only look.
+/// Lines for `messages` that are worth keeping, in order; messages with nothing but read-only calls have
+/// none.
 pub(crate) fn lines_worth_keeping<'a>(messages: impl Iterator<Item = &'a Arc<Message>>) -> Vec<String> {
     let mut looking: HashMap<&CallId, bool> = HashMap::new();
     let mut lines = Vec::new();
@@ -71,13 +74,13 @@ pub(crate) fn lines_worth_keeping<'a>(messages: impl Iterator<Item = &'a Arc<Mes
     lines
 }
 
-/// Whether a line is of calls that only look, and of nothing else.
+/// Whether a line is only about read-only calls.
 pub(crate) fn is_read_only_line(line: &str) -> bool {
     let Some(mut rest) = line.strip_prefix("agent: ") else { return false };
     loop {
         let looks = |tool: &&str| rest.strip_prefix(*tool)?.strip_prefix('(');
         let Some(called) = READ_ONLY_TOOLS.iter().find_map(looks) else { return false };
-        // A line whose arguments read like an end is kept.
+        // A line whose arguments look like the end of the call is kept.
         match called.split_once("); ") {
             Some((_, next)) => rest = next,
             None => return called.ends_with(')'),
@@ -85,15 +88,15 @@ pub(crate) fn is_read_only_line(line: &str) -> bool {
     }
 }
 
-/// Drops the least memorable lines until `room` bytes are left, and returns whether any was dropped. A line with `age`
-/// later ones is remembered by `exp(-age / weight)`; the others stay in their order.
+/// Drops the least valuable lines until `room` bytes are left, and returns whether any was dropped. A line
+/// with `age` later lines has the value `exp(-age / weight)`; the order of the others is kept.
 pub(crate) fn evict(lines: &mut String, room: usize) -> bool {
     let all: Vec<&str> = lines.lines().collect();
     let mut size: usize = all.iter().map(|line| line.len() + 1).sum();
     let mut scored: Vec<(usize, f64)> = all
         .iter()
         .enumerate()
-        // The exponent orders as the curve does, and stays apart where that has become zero.
+        // The exponent has the same order as the exponential, and does not underflow.
         .map(|(at, line)| (at, -((all.len() - at) as f64) / weight(line)))
         .collect();
     scored.sort_by(|(one, score), (other, other_score)| {
@@ -119,8 +122,7 @@ pub(crate) fn evict(lines: &mut String, room: usize) -> bool {
     left
 }
 
-/// Returns the weight of a line: most for what a person said and what failed, least for what a call that only
-/// looks gave.
+/// Weight of a line: highest for a person's words and for failures, lowest for results of read-only calls.
 fn weight(line: &str) -> f64 {
     let said = line.split_once(' ').map_or(line, |(_, said)| said);
     let called = |tool: &&str| said.contains(&format!("{tool}("));

@@ -1,4 +1,4 @@
-//! Records in a session, and lines that outlive it.
+//! Storage: compaction records of a session, and lines that outlive it.
 
 pub(crate) mod line_file;
 pub(crate) mod line_store;

@@ -10,25 +10,25 @@ use zk_core::service::{
 
 use crate::window::view::{Change, View};
 
-/// Record that a session keeps of how its conversation is sent: entries that are only ever added. The
+/// Record in a session of a change in the sent form of its conversation. Records are only appended; the
 /// messages themselves stay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(crate) enum Record {
-    /// A strategy's plan was carried out.
+    /// A strategy's plan was applied.
     Plan(Planned),
-    /// The last compaction was taken back.
+    /// The last compaction was undone.
     Undo,
-    /// Everything is sent as it is stored again.
+    /// The conversation is sent unchanged again.
     Whole,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Planned {
-    /// Plans of the same compaction have the same number, from 1.
+    /// Number of the compaction, from 1; its plans share it.
     pub(crate) number: u32,
     pub(crate) strategy: String,
-    /// Nothing for a strategy with a threshold of its own.
+    /// Trigger of the compaction; `None` for a strategy with its own threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) trigger: Option<CompactionTrigger>,
     #[serde(flatten)]
@@ -41,19 +41,19 @@ impl Record {
     }
 }
 
-/// State of a stored conversation: how it is sent.
+/// Sent form of a stored conversation.
 #[derive(Default)]
 pub(crate) struct Restored {
-    /// The plans that hold.
+    /// Plans in force.
     pub(crate) plans: Vec<Planned>,
-    /// Usage that a provider counted last, with its model and answer; nothing if what is sent was changed
-    /// after that.
+    /// Usage that a provider reported last, with its model and answer; `None` if the sent form has changed
+    /// since.
     pub(crate) usage: Option<(ModelRef, Usage, Arc<Message>)>,
-    /// The last of the messages that a person took back.
+    /// Last message that an undo brought back.
     pub(crate) taken_back: Option<MessageId>,
 }
 
-/// Reads the records of `source` among the entries of a branch. What a newer version wrote is left out.
+/// Reads the records of `source` from the entries of a branch. Records of a newer version are skipped.
 pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
     let mut restored = Restored::default();
     for entry in entries {
@@ -81,18 +81,18 @@ pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
             }
             Err(_) => continue,
         }
-        // The usage was counted for what is not sent any more.
+        // The usage is about messages that are no longer sent.
         restored.usage = None;
     }
     restored
 }
 
-/// Whether an answer ended before its provider had counted all of it.
+/// Whether an answer ended before its provider reported the whole usage.
 fn is_broken_off(message: &Message) -> bool {
     matches!(message.stop, Some(StopReason::Aborted | StopReason::Error))
 }
 
-/// Whether a plan belongs to a compaction. What was prepared beforehand, and thresholds of strategies, are none.
+/// Whether a plan belongs to a compaction, and not to a prepared or threshold-based change.
 fn is_compaction(plan: &Planned) -> bool {
     plan.trigger.is_some_and(|trigger| match trigger {
         CompactionTrigger::Soft => false,
@@ -100,14 +100,14 @@ fn is_compaction(plan: &Planned) -> bool {
     })
 }
 
-/// Counts how often a conversation was compacted.
+/// Number of compactions among the plans.
 pub(crate) fn compactions(plans: &[Planned]) -> u32 {
     let numbers: BTreeSet<u32> =
         plans.iter().filter(|plan| is_compaction(plan)).map(|plan| plan.number).collect();
     u32::try_from(numbers.len()).unwrap_or(u32::MAX)
 }
 
-/// Takes the plans of the last compaction away, and those that were made of what it left. Gives them.
+/// Removes the plans of the last compaction, and later ones that depend on it. Returns them.
 pub(crate) fn undo(plans: &mut Vec<Planned>) -> Vec<Planned> {
     let Some(last) = plans.iter().rev().find(|plan| is_compaction(plan)).map(|plan| plan.number) else {
         return Vec::new();
@@ -117,7 +117,7 @@ pub(crate) fn undo(plans: &mut Vec<Planned>) -> Vec<Planned> {
     undone
 }
 
-/// The last message of a conversation, of which these are the ids in their order, that `plans` left out or changed.
+/// Last of these message ids, in the order of the conversation, that `plans` left out or changed.
 pub(crate) fn last_of<'a>(
     plans: &[Planned],
     ids: impl DoubleEndedIterator<Item = &'a MessageId>,
@@ -133,7 +133,7 @@ pub(crate) fn last_of<'a>(
     ids.rev().find(is_changed).cloned()
 }
 
-/// Sets `view` to how a conversation is sent after `plans`.
+/// Applies `plans` to `view`.
 pub(crate) fn replay(plans: &[Planned], view: &mut View, messages: &HashMap<MessageId, Arc<Message>>) {
     view.clear();
     for plan in plans {
@@ -141,8 +141,7 @@ pub(crate) fn replay(plans: &[Planned], view: &mut View, messages: &HashMap<Mess
     }
 }
 
-/// Returns what is sent of a stored conversation, whose messages are `history`: as the owner of the window
-/// was told to.
+/// Messages that are sent for a stored conversation with the messages `history`, according to its records.
 #[must_use]
 pub fn sent_of(entries: &[Entry], history: &[Arc<Message>]) -> Vec<Arc<Message>> {
     let plans = read(entries, WINDOW_OWNER).plans;
@@ -153,7 +152,7 @@ pub fn sent_of(entries: &[Entry], history: &[Arc<Message>]) -> Vec<Arc<Message>>
     view.sent(history).into_owned()
 }
 
-/// The messages of entries, by their ids.
+/// Messages of the entries, by id.
 pub(crate) fn messages(entries: &[Entry]) -> HashMap<MessageId, Arc<Message>> {
     entries
         .iter()
@@ -162,7 +161,7 @@ pub(crate) fn messages(entries: &[Entry]) -> HashMap<MessageId, Arc<Message>> {
         .collect()
 }
 
-/// The message of an entry, if it is one.
+/// Message of an entry, if it has one.
 pub(crate) fn message_of(entry: &Entry) -> Option<&Arc<Message>> {
     match &entry.kind {
         EntryKind::Message { message, .. } => Some(message),
@@ -179,7 +178,7 @@ pub(crate) fn message_of(entry: &Entry) -> Option<&Arc<Message>> {
     }
 }
 
-/// The entry that the plugin `source` appended as `kind` in the shape of `version`.
+/// Data of an entry that the plugin `source` appended with this `kind` and `version`.
 pub(crate) fn custom_of<'a>(
     entry: &'a Entry,
     source: &str,

@@ -1,4 +1,4 @@
-//! Strategies: each plans which messages leave.
+//! Strategies: each plans which messages are left out of requests.
 
 pub(crate) mod focus;
 pub(crate) mod rolling;

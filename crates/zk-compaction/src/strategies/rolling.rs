@@ -15,23 +15,24 @@ use crate::text::message_line;
 use crate::text::short_results::{answer_before, clipped};
 use crate::window::plugin;
 
-/// Limits of what stays with shorter results: turns, and bytes of one result.
+/// Limits of the messages that stay with shortened results: turns, and bytes of one result.
 const MAX_SLIMMED_TURNS: usize = 10;
 const SLIMMED_RESULT_BYTES: usize = 600;
 
-/// Introduction of the lines.
+/// Heading of the lines, for the model.
 const HEAD: &str = "\
 A line for each earlier message that left the context, by its number; conversation_recall shows one in full.\n";
 
-/// Text in the place of lines that left as well.
+/// Note in place of dropped lines.
 const OLDER: &str = "(older messages have no line here; conversation_recall browses and searches them)\n";
 
-/// Replaces each message that leaves by a one-line summary, without a model. The first prompt stays as it is. The ten
-/// turns before the newest messages keep their texts and calls, and of long results the beginning and the end. Lines are
-/// only added, until they take a quarter of what may be sent: then those leave that matter least and are oldest, what a
-/// person said last of all. Each has the number under which `conversation_recall` shows the message in full.
+/// Replaces each omitted message by one line, without a model. The first prompt stays unchanged. The ten
+/// turns before the newest messages keep their texts and calls, and the beginning and end of long results.
+/// Lines are only appended until they fill a quarter of the target; then the least valuable and oldest are
+/// dropped, a person's words last. Each line has the number under which `conversation_recall` shows the whole
+/// message.
 ///
-/// Lines of what was said and done are appended to the bus's [`LineStore`], if it has one, for later
+/// Lines of texts and calls are also appended to the bus's [`LineStore`], if there is one, for later
 /// conversations.
 ///
 /// ```
@@ -68,9 +69,9 @@ impl WindowStrategy for Rolling {
             return Ok(None);
         }
         let Some(found) = cut::find(view.messages, view.keep) else { return Ok(None) };
-        // The beginning, which says what the work is about, stays in its own words.
-        let start = beginning(view.messages, view.target / 8);
-        let (end, slimmed) = slimmed(view.messages, start, found.end, view.target / 4);
+        // The beginning states the task, and stays unchanged.
+        let start = count_beginning(view.messages, view.target / 8);
+        let (end, slimmed) = shorten_middle_turns(view.messages, start, found.end, view.target / 4);
         let cut = start..end;
         let gone = view.messages.get(cut.clone()).filter(|gone| !gone.is_empty());
         let Some(gone) = gone else { return Ok(None) };
@@ -95,7 +96,7 @@ impl WindowStrategy for Rolling {
             let kept = lines_worth_keeping(new.into_iter());
             let appended = tokio::task::spawn_blocking(move || store.append(&kept)).await?;
             if let Err(error) = appended {
-                // The conversation goes on all the same.
+                // A failure does not stop the conversation.
                 let (name, source) = ("lines for later conversations".to_owned(), "rolling".to_owned());
                 let error = error.to_string();
                 cx.emit(PartLeftOut { kind: PartKind::WindowStrategy, name, source, error }).await?;
@@ -112,9 +113,9 @@ impl WindowStrategy for Rolling {
     }
 }
 
-/// The second tier: the turns before those that stay whole stay as well, with the middle of long results left out; at most
-/// [`MAX_SLIMMED_TURNS`] of them, with at most `room` bytes together. Gives where they begin, and those that changed.
-fn slimmed(
+/// Second tier: the turns before the unchanged ones, with the middle of long results left out; at most
+/// [`MAX_SLIMMED_TURNS`] turns and `room` bytes. Returns the index of the first, and the changed messages.
+fn shorten_middle_turns(
     messages: &[Arc<Message>],
     start: usize,
     end: usize,
@@ -123,7 +124,7 @@ fn slimmed(
     let (mut begin, mut changed, mut reached) = (end, Vec::new(), 0);
     let (mut size, mut turns) = (0, 0);
     for (at, message) in messages.iter().enumerate().take(end).skip(start).rev() {
-        // A message put in for what left earlier is updated, and not kept beside its successor.
+        // An earlier summary is updated, not kept beside its successor.
         if is_from_before(message) {
             break;
         }
@@ -134,12 +135,12 @@ fn slimmed(
             break;
         }
         changed.extend(slim.map(|slim| (at, slim)));
-        // A result is nothing without its call.
+        // A result must not stay without its call.
         if message.results().next().is_none() {
             (begin, reached) = (at, changed.len());
         }
     }
-    // A cut that leaves nothing out would be none.
+    // A cut that leaves nothing out is pointless.
     if begin == start {
         return (end, Vec::new());
     }
@@ -147,9 +148,9 @@ fn slimmed(
     (begin, changed)
 }
 
-/// Counts the messages up to the first prompt; none where they have more than `room` bytes, or something left
+/// Number of messages up to the first prompt; 0 if they exceed `room` bytes, or messages were left out
 /// before.
-fn beginning(messages: &[Arc<Message>], room: usize) -> usize {
+fn count_beginning(messages: &[Arc<Message>], room: usize) -> usize {
     let found = messages.iter().take(3).position(|message| is_prompt(message));
     let first = messages.get(..found.map_or(0, |at| at + 1)).unwrap_or_default();
     let size: usize = first.iter().map(|message| message.size()).sum();
@@ -176,14 +177,14 @@ mod tests {
         let mut messages = vec![Message::user_text("go").shared()];
         messages.extend((0..30).flat_map(turn));
         let end = 41;
-        let (begin, changed) = slimmed(&messages, 1, end, 100_000);
+        let (begin, changed) = shorten_middle_turns(&messages, 1, end, 100_000);
         assert_eq!((begin, changed.len()), (end - 2 * MAX_SLIMMED_TURNS, MAX_SLIMMED_TURNS));
         assert!(changed.iter().all(|(at, new)| (begin..end).contains(at) && new.size() < 1200));
         assert!(messages[begin].calls().next().is_some(), "no result without its call");
         // Little room for few turns, and none where nothing would leave.
-        let (begin, changed) = slimmed(&messages, 1, end, 3000);
+        let (begin, changed) = shorten_middle_turns(&messages, 1, end, 3000);
         assert!(begin < end && changed.len() < 6 && messages[begin].calls().next().is_some());
-        assert_eq!(slimmed(&messages, 1, 5, 100_000), (5, Vec::new()));
-        assert_eq!(slimmed(&messages, 1, end, 0), (end, Vec::new()));
+        assert_eq!(shorten_middle_turns(&messages, 1, 5, 100_000), (5, Vec::new()));
+        assert_eq!(shorten_middle_turns(&messages, 1, end, 0), (end, Vec::new()));
     }
 }

@@ -11,16 +11,17 @@ use crate::text::short_results::{answer_before, clipped, without_results};
 use crate::window::plugin;
 use crate::window::view::is_pinned;
 
-/// Size below which no result of the newest turn is clipped, in bytes.
+/// Smallest result of the newest turn that is clipped, in bytes.
 const MIN_RESULT_BYTES: usize = 1024;
 
-/// Source of the note about what was left out.
+/// Source of the note about omitted messages.
 const NOTE: &str = "compaction";
 
-/// Makes a conversation fit again that does not fit its model's window: the last of the strategies.
+/// Last resort among the strategies: makes a conversation fit its model's window without a model.
 ///
-/// As long as everything fits, nothing is touched. Left out are, until the target is reached, the tool results before
-/// the newest turn, the oldest messages but the first one, and the middle of the newest results.
+/// A conversation that fits is not changed. Otherwise it leaves out, until the target is reached, the tool
+/// results before the newest turn, the oldest messages except the first, and the middle of the newest
+/// results.
 ///
 /// ```
 /// use zk_compaction::{Shorten, Window};
@@ -52,16 +53,16 @@ impl WindowStrategy for Shorten {
     async fn plan(&self, view: &WindowView<'_>, _: &Cx) -> Result<Option<WindowPlan>, BoxError> {
         Ok(match view.cause {
             WindowCause::Turn | WindowCause::Soft => None,
-            WindowCause::Full => Some(shortened(view)),
+            WindowCause::Full => Some(plan_shortening(view)),
         })
     }
 }
 
-fn shortened(view: &WindowView<'_>) -> WindowPlan {
+fn plan_shortening(view: &WindowView<'_>) -> WindowPlan {
     let target = view.target;
     let mut messages = view.messages.to_vec();
     let answered = messages.iter().rposition(|message| message.role == Role::Assistant).unwrap_or(0);
-    // Pinned messages are attached again, whatever leaves.
+    // Pinned messages are attached again in any case.
     let mut size = size_of(&messages);
     let mut plan = WindowPlan::default();
     let mut replace = |at: usize, message: &mut Arc<Message>, (new, results): (Arc<Message>, usize)| {
@@ -78,7 +79,7 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
             replace(at, message, new);
         }
     }
-    let cut = (size > target).then(|| oldest(&messages, answered, target)).flatten();
+    let cut = (size > target).then(|| oldest_to_omit(&messages, answered, target)).flatten();
     if let Some((start, end)) = cut {
         size = size.saturating_sub(size_of(messages.get(start..end).unwrap_or_default()));
     }
@@ -93,8 +94,12 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
         }
     }
     let Some((start, end)) = cut else { return plan };
-    let notes =
-        messages.get(start..end).unwrap_or_default().iter().filter(|message| is_put_in(message)).count();
+    let notes = messages
+        .get(start..end)
+        .unwrap_or_default()
+        .iter()
+        .filter(|message| stands_for_omitted(message))
+        .count();
     let gone = view.left_out + (end - start) - notes;
     let note = format!(
         "[{gone} earlier message{} left out here to save context: what follows goes on later in the same conversation.]",
@@ -103,9 +108,9 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
     plan.cut(start..end, vec![Message::injected(note, NOTE).shared()])
 }
 
-/// The oldest messages, as few as it takes, and at most all before the newest turn.
-fn oldest(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(usize, usize)> {
-    // The task, or a summary of all that was, is worth more than what was said of it, unless it is what fills the window.
+/// Range of the oldest messages to leave out: as few as needed, and none of the newest turn.
+fn oldest_to_omit(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(usize, usize)> {
+    // The task, or a summary of earlier work, is kept unless it fills the window itself.
     let is_summary = |message: &Arc<Message>| summary_of(message).is_some();
     let first = messages.first().filter(|first| is_prompt(first) || is_summary(first));
     let second = first.and_then(|_| messages.get(1)).filter(|second| is_summary(second));
@@ -119,8 +124,9 @@ fn oldest(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(
     let mut rest = size_of(messages.get(start..).unwrap_or_default());
     let mut best = None;
     for (at, message) in messages.iter().enumerate().take(answered + 1).skip(start) {
-        let leaves = messages.get(start..at).unwrap_or_default().iter().any(|message| !is_put_in(message));
-        // A result is nothing without its call.
+        let leaves =
+            messages.get(start..at).unwrap_or_default().iter().any(|message| !stands_for_omitted(message));
+        // A result must not stay without its call.
         if leaves && message.results().next().is_none() {
             best = Some((start, at));
             if kept + rest <= target {
@@ -132,12 +138,12 @@ fn oldest(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(
     best
 }
 
-/// Returns the bytes of the messages that may leave.
+/// Bytes of the messages that may be left out.
 fn size_of(messages: &[Arc<Message>]) -> usize {
     messages.iter().filter(|message| !is_pinned(message)).map(|message| message.size()).sum()
 }
 
-/// Whether it was put in for what left.
-fn is_put_in(message: &Arc<Message>) -> bool {
+/// Whether a message stands for omitted ones.
+fn stands_for_omitted(message: &Arc<Message>) -> bool {
     message.injected_by.as_deref() == Some(NOTE) || is_pinned(message)
 }

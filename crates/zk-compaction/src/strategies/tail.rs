@@ -9,11 +9,11 @@ use zk_core::service::{ContextId, WindowPlan, WindowStrategy, WindowView};
 use crate::text::short_results::{answer_before, result_bytes, without_results};
 use crate::window::plugin;
 
-/// Leaves old tool results out of what is sent once all results together exceed a threshold; the newest turns
-/// keep theirs. Text, images and the stored history stay as they are.
+/// Leaves old tool results out of requests once all results together exceed a threshold; the newest turns
+/// keep theirs. Texts, images and the stored history are not changed.
 ///
-/// Results that were left out stay out, and more is left out only when the rest exceeds the threshold again:
-/// the bytes of the prefix change once in a while, not with every turn.
+/// Omitted results stay out, and more are left out only when the rest exceeds the threshold again. So the
+/// prompt cache's prefix changes rarely, not with every turn.
 #[derive(Clone, Debug)]
 pub struct Tail {
     threshold: usize,
@@ -21,17 +21,17 @@ pub struct Tail {
     summed: Arc<Mutex<HashMap<Option<ContextId>, Summed>>>,
 }
 
-/// Name of the strategy on a bus.
+/// Name of the strategy on the bus.
 pub(crate) const TAIL: &str = "tail";
 
-/// Conversations whose results are not summed anew with each turn.
+/// Conversations whose sums of results are cached.
 const CACHED_SUMS: usize = 64;
 
-/// Bytes of the results of a conversation, up to a message. Results replaced since count as they were: that
-/// is at least what they take.
+/// Bytes of a conversation's results up to a message. Results that were replaced since count fully, so the
+/// sum is an upper bound.
 #[derive(Debug)]
 struct Summed {
-    /// The first message that counts.
+    /// First message that counts.
     from: usize,
     last: Arc<Message>,
     count: usize,
@@ -39,21 +39,22 @@ struct Summed {
 }
 
 impl Default for Tail {
-    /// 128 KiB of results, the newest four turns kept.
+    /// Threshold of 128 KiB of results; the newest four turns are kept.
     fn default() -> Self {
         Self { threshold: 131_072, keep_turns: 4, summed: Arc::default() }
     }
 }
 
 impl Tail {
-    /// Begins to leave results out above `bytes`, measured as [`output_bytes`](zk_core::model::output_bytes) does.
+    /// Sets the bytes of results above which old ones are left out, measured as
+    /// [`output_bytes`](zk_core::model::output_bytes) does.
     #[must_use]
     pub fn threshold(mut self, bytes: usize) -> Self {
         self.threshold = bytes;
         self
     }
 
-    /// Keeps the results of the newest `turns` turns, whatever their size.
+    /// Sets the number of newest turns whose results are always kept.
     #[must_use]
     pub fn keep_turns(mut self, turns: usize) -> Self {
         self.keep_turns = turns;
@@ -62,8 +63,8 @@ impl Tail {
 }
 
 impl Tail {
-    /// Returns a lower bound for the bytes of results that are sent and count: a turn costs what it adds.
-    fn most(&self, view: &WindowView<'_>, cx: &Cx) -> usize {
+    /// Upper bound for the bytes of sent results, updated with each turn from a cached sum.
+    fn max_result_bytes(&self, view: &WindowView<'_>, cx: &Cx) -> usize {
         let (messages, from) = (view.messages, view.taken_back);
         let Some(last) = messages.last() else { return 0 };
         let context = cx.service::<ContextId>().map(|context| (*context).clone());
@@ -105,7 +106,7 @@ impl WindowStrategy for Tail {
     }
 
     async fn plan(&self, view: &WindowView<'_>, cx: &Cx) -> Result<Option<WindowPlan>, BoxError> {
-        if self.most(view, cx) <= self.threshold {
+        if self.max_result_bytes(view, cx) <= self.threshold {
             return Ok(None);
         }
         self.forget(cx);
@@ -126,7 +127,7 @@ impl WindowStrategy for Tail {
     }
 }
 
-/// The messages with results that are not of the newest `keep` turns, oldest first.
+/// Messages with results before the newest `keep` turns, oldest first.
 fn old_results(messages: &[Arc<Message>], keep: usize) -> impl Iterator<Item = (usize, &Arc<Message>)> {
     let turns = messages.iter().filter(|message| message.role == Role::Assistant).count();
     let mut seen = 0;

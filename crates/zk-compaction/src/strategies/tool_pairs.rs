@@ -11,28 +11,29 @@ use crate::strategies::summary::text::check;
 use crate::text::short_results::{answer_before, is_skill};
 use crate::window::plugin;
 
-/// Results of the newest turns that nobody summarises.
+/// Number of newest turns whose results are not summarised.
 const KEEP_TURNS: usize = 4;
 
-/// Results with fewer bytes are left as they are.
+/// Smallest result that is summarised, in bytes.
 const MIN_RESULT_BYTES: usize = 2000;
 
-/// Messages that are summarised in one go.
+/// Most messages that are summarised at a time.
 const MAX_PAIRS_AT_ONCE: usize = 4;
 
-/// Bytes of a result that are given to be summarised, at most.
+/// Most bytes of a result that the model gets to summarise.
 const MAX_RESULT_BYTES: usize = 24_000;
 
-/// Part of the window that has to be in use before summaries are prepared.
+/// Fill of the window, from 0 to 1, from which on summaries are prepared.
 const PREPARE_FROM_FILL: f64 = 0.4;
 
 /// Time limit of one summary.
 const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// Has the model of the run summarise old tool results while the run goes on, and puts the summaries in their place once
-/// the request exceeds the lower threshold. No request ever waits for one.
+/// Has the run's model summarise old tool results in the background, and replaces the results by the
+/// summaries once the request exceeds the lower threshold. No request waits for a summary.
 ///
-/// Calls keep their results: what is said in them is shorter. A result whose summary failed stays as it is.
+/// Calls stay unchanged, and results keep their place with a shorter text. A result whose summary failed
+/// stays unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct ToolPairs;
 
@@ -53,9 +54,9 @@ struct Pairs {
 
 #[derive(Default)]
 struct State {
-    /// Summaries, by the message whose results they are of.
+    /// Summaries by the message that contains the results.
     ready: HashMap<MessageId, Vec<String>>,
-    /// Messages whose summaries were tried, whatever result of it.
+    /// Messages that were tried, with success or not.
     tried: HashSet<MessageId>,
     at_work: bool,
 }
@@ -89,7 +90,7 @@ impl WindowStrategy for Pairs {
 }
 
 impl Pairs {
-    /// Starts to summarise, in the background, the results that have no summary yet.
+    /// Starts background summaries of results that have none yet.
     fn prepare(&self, view: &WindowView<'_>, cx: &Cx) {
         let window = view.window.unwrap_or(100_000) as f64;
         if (view.bytes / 4) as f64 <= window * PREPARE_FROM_FILL {
@@ -128,7 +129,7 @@ impl Pairs {
     }
 }
 
-/// A summary of each result in a message; nothing if one failed.
+/// Summarises each result in a message; `None` if one fails.
 async fn summarise(
     source: &Source,
     run: &dyn RunControl,
@@ -159,7 +160,7 @@ async fn summarise(
     Some(summaries)
 }
 
-/// The messages with large results that are not of the newest turns.
+/// Messages with large results before the newest turns.
 fn old_results(messages: &[Arc<Message>]) -> impl Iterator<Item = (usize, &Arc<Message>)> {
     let turns = messages.iter().filter(|message| message.role == Role::Assistant).count();
     let mut seen = 0;
@@ -173,7 +174,7 @@ fn old_results(messages: &[Arc<Message>]) -> impl Iterator<Item = (usize, &Arc<M
     })
 }
 
-/// The message with summaries in the place of its results; nothing if that does not make it smaller.
+/// Message with summaries in place of its results; `None` if it would not become smaller.
 fn summarised(message: &Message, summaries: &[String]) -> Option<Message> {
     let mut new = message.clone();
     let mut summaries = summaries.iter();

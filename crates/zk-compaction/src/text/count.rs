@@ -6,21 +6,21 @@ use zk_core::model::{Block, Message, ToolContent};
 
 use crate::text::vocabulary::Vocabulary;
 
-/// Tokens of a message beside its text: role, separators.
+/// Tokens of a message besides its text: role and separators.
 const MESSAGE_TOKENS: u64 = 4;
 
-/// Counts the tokens of a text. An estimate: what a provider counts is right.
+/// Estimates the tokens of a text; the usage that a provider reports is more exact.
 pub trait TokenCounter: Send + Sync + fmt::Debug {
-    /// About how many tokens a model reads in `text`.
+    /// Approximate number of tokens of `text`.
     fn count(&self, text: &str) -> u64;
 
-    /// Another number says that the same text may be counted otherwise from now on.
+    /// Version of the counts: after a change, the same text may have another count.
     fn version(&self) -> u64 {
         0
     }
 }
 
-/// A token for every four bytes: costs nothing, and is right within a third for English and code.
+/// Counts one token for every four bytes: free, and within a third of the truth for English and code.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByteCounter;
 
@@ -30,11 +30,11 @@ impl TokenCounter for ByteCounter {
     }
 }
 
-/// Tokenizer with the vocabulary o200k, loaded when it is first needed; until then, and without the feature
-/// `tokenizer`, it counts as [`ByteCounter`] does. Clones share what is loaded.
+/// Tokenizer with the vocabulary o200k, which is loaded on demand. Until then, and without the feature
+/// `tokenizer`, it counts as [`ByteCounter`] does. Clones share the vocabulary.
 ///
-/// The vocabulary is that of OpenAI's models. Others differ by a third at most, which the usage that a
-/// provider reports corrects.
+/// The vocabulary is that of OpenAI's models. Other models differ by up to a third, which the provider's
+/// reported usage corrects.
 #[derive(Clone, Default)]
 pub struct LazyCounter {
     inner: Arc<Inner>,
@@ -47,19 +47,19 @@ struct Inner {
 }
 
 impl LazyCounter {
-    /// Loads the vocabulary if nobody has: takes about a tenth of a second of computing, so call it on a thread that may
-    /// block.
+    /// Loads the vocabulary, unless it is loaded. Takes about a tenth of a second of CPU time, so call it on
+    /// a thread that may block.
     pub fn load(&self) {
         self.inner.asked.store(true, Ordering::Release);
         if self.inner.loaded.get().is_none()
             && let Some(vocabulary) = Vocabulary::load()
         {
-            // Somebody else may have been faster.
+            // Another thread may have been faster.
             let _ = self.inner.loaded.set(vocabulary);
         }
     }
 
-    /// Loads the vocabulary and gives the counter.
+    /// Loads the vocabulary and returns the counter.
     #[must_use]
     pub fn loaded(self) -> Self {
         self.load();
@@ -72,7 +72,7 @@ impl LazyCounter {
         self.inner.loaded.get().is_some()
     }
 
-    /// Loads it in the background, once.
+    /// Loads the vocabulary in the background, once.
     pub(crate) fn load_in_background(&self) {
         if !Vocabulary::EXISTS || self.inner.asked.swap(true, Ordering::AcqRel) {
             return;
@@ -80,7 +80,7 @@ impl LazyCounter {
         let counter = self.clone();
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(move || counter.load())),
-            // Without a runtime nothing waits for anybody: it stays an estimate by bytes.
+            // Without a runtime there is no background: counts stay estimates by bytes.
             Err(_) => self.inner.asked.store(false, Ordering::Release),
         }
     }
@@ -105,13 +105,13 @@ impl TokenCounter for LazyCounter {
     }
 }
 
-/// About how many tokens a message takes.
+/// Approximate number of tokens of a message.
 #[must_use]
 pub fn count_message(message: &Message, counter: &dyn TokenCounter) -> u64 {
     MESSAGE_TOKENS + message.content.iter().map(|block| count_block(block, counter)).sum::<u64>()
 }
 
-/// About how many tokens a block takes. Arguments, images and what only a provider understands count by their size.
+/// Approximate number of tokens of a block. Arguments, images and provider-specific data count by their size.
 #[must_use]
 pub fn count_block(block: &Block, counter: &dyn TokenCounter) -> u64 {
     match block {

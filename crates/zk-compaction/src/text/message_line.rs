@@ -1,9 +1,9 @@
 use zk_core::model::{Block, Message, Role};
 
-/// Size limit of one text in a line, in bytes.
+/// Longest text in a line, in bytes.
 const MAX_TEXT_BYTES: usize = 100;
 
-/// A message in one line: who, what was said, what was called, and whether it failed.
+/// Message as one line: role, text, calls and failures.
 pub(crate) fn of(message: &Message) -> String {
     let who = match (message.role, &message.injected_by) {
         (Role::Assistant, _) => "agent",
@@ -40,7 +40,7 @@ pub(crate) fn of(message: &Message) -> String {
     format!("{who}: {}", parts.join("; "))
 }
 
-/// The beginning of a text, in one line.
+/// Beginning of a text, as one line.
 fn first_of(text: &str) -> String {
     let mut line = String::new();
     for word in text.split_whitespace() {

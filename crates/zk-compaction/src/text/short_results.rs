@@ -1,4 +1,4 @@
-//! Tool results in a shorter form.
+//! Shortening of tool results.
 
 use std::sync::Arc;
 
@@ -6,21 +6,21 @@ use zk_core::model::{Block, Message, ToolContent, ToolResult, output_bytes};
 
 use crate::window::report::SKILL_TOOL;
 
-/// Text in the place of a result that was left out.
+/// Text in place of an omitted result.
 pub(crate) const STUB: &str =
     "[This result was left out to save context. Run the call again if you need it.]";
 
-/// Size limit of a skill that stays whatever its age, in bytes.
+/// Largest skill that stays regardless of its age, in bytes.
 const MAX_SKILL_BYTES: usize = 64_000;
 
-/// The message before the one at `at`: the answer whose calls its results belong to.
+/// Message before the one at `at`: the answer with the calls of its results.
 pub(crate) fn answer_before(messages: &[Arc<Message>], at: usize) -> Option<&Message> {
     at.checked_sub(1).and_then(|before| messages.get(before)).map(|message| &**message)
 }
 
-/// Whether a result of a call in `answer` is the text of a skill: it is not stubbed for its age, since it holds while the
-/// skill is active. When its message is compacted, the skill is attached again. It is recognised by its tool call, not
-/// by its text, which any tool may print.
+/// Whether a result of a call in `answer` is the text of a skill. Such a result is not omitted by age, since
+/// it is valid while the skill is active; when its message is compacted, the skill is pinned. Skills are
+/// recognised by their tool call, since any tool may print such a text.
 pub(crate) fn is_skill(result: &ToolResult, answer: Option<&Message>) -> bool {
     let mut calls = answer.into_iter().flat_map(Message::calls);
     match &result.content {
@@ -32,7 +32,7 @@ pub(crate) fn is_skill(result: &ToolResult, answer: Option<&Message>) -> bool {
     }
 }
 
-/// The bytes of the results in the message at `at` that could still be left out.
+/// Bytes of the results in the message at `at` that can still be left out.
 pub(crate) fn result_bytes(messages: &[Arc<Message>], at: usize) -> usize {
     let answer = answer_before(messages, at);
     let results = messages.get(at).into_iter().flat_map(|message| message.results());
@@ -40,7 +40,8 @@ pub(crate) fn result_bytes(messages: &[Arc<Message>], at: usize) -> usize {
     results.map(|result| output_bytes(&result.content)).filter(|bytes| *bytes > STUB.len()).sum()
 }
 
-/// The message, which follows `answer`, without its results, and how many they are; nothing if none would become shorter.
+/// Message after `answer` without its results, and the number of omitted ones; `None` if it would not become
+/// shorter.
 pub(crate) fn without_results(message: &Message, answer: Option<&Message>) -> Option<(Arc<Message>, usize)> {
     change(message, |result| {
         let saves = output_bytes(&result.content) > STUB.len() && !is_skill(result, answer);
@@ -51,8 +52,8 @@ pub(crate) fn without_results(message: &Message, answer: Option<&Message>) -> Op
     })
 }
 
-/// The message, which follows `answer`, with the middle of results left out whose text is longer than `bytes`, and how
-/// many they are.
+/// Message after `answer` with the middle of results longer than `bytes` left out, and the number of clipped
+/// ones.
 pub(crate) fn clipped(
     message: &Message,
     answer: Option<&Message>,
@@ -89,7 +90,7 @@ fn change(message: &Message, change: impl Fn(&mut ToolResult) -> bool) -> Option
     (changed > 0).then(|| (message.shared(), changed))
 }
 
-/// Leaves out the middle of a text that is longer than `bytes`. Gives whether it was.
+/// Leaves out the middle of a text longer than `bytes`. Returns whether it did.
 fn clip(text: &mut String, bytes: usize) -> bool {
     if text.len() <= bytes {
         return false;

@@ -1,4 +1,4 @@
-//! The vocabulary that tokens are counted by, where the feature `tokenizer` is on.
+//! Vocabulary of the tokenizer, with the feature `tokenizer`.
 
 #[cfg(feature = "tokenizer")]
 mod of_o200k {
@@ -6,7 +6,7 @@ mod of_o200k {
     pub(crate) struct Vocabulary(&'static tiktoken::CoreBpe);
 
     impl Vocabulary {
-        /// Whether there is one to load.
+        /// Whether this build has a vocabulary.
         pub(crate) const EXISTS: bool = true;
 
         pub(crate) fn load() -> Option<Self> {
@@ -21,11 +21,11 @@ mod of_o200k {
 
 #[cfg(not(feature = "tokenizer"))]
 mod none {
-    /// Vocabulary where the tokenizer is not compiled in: there is none.
+    /// Stand-in without values for a build without the tokenizer.
     pub(crate) enum Vocabulary {}
 
     impl Vocabulary {
-        /// Whether there is one to load.
+        /// Whether this build has a vocabulary.
         pub(crate) const EXISTS: bool = false;
 
         pub(crate) fn load() -> Option<Self> {

@@ -1,12 +1,12 @@
-//! Likeness of two texts, by their words.
+//! Similarity of two texts, by their words.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// WordSet with fewer letters say little of what a text is about.
+/// Shortest word that counts, in bytes; shorter ones say little about a topic.
 const MIN_WORD_BYTES: usize = 3;
 
-/// The words of a text, each once.
+/// Set of a text's words, as hashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WordSet(HashSet<u64>);
 
@@ -16,12 +16,12 @@ impl WordSet {
         Self(words.map(hash).collect())
     }
 
-    /// The part of these words that `other` has too, from 0 to 1.
+    /// Fraction of these words that `other` also has, from 0 to 1.
     pub(crate) fn part_in(&self, other: &Self) -> f64 {
         self.shared(other) as f64 / self.0.len().max(1) as f64
     }
 
-    /// The part of the words of both that both have, from 0 to 1.
+    /// Fraction of all words of both that both have, from 0 to 1.
     pub(crate) fn likeness(&self, other: &Self) -> f64 {
         let shared = self.shared(other);
         shared as f64 / (self.0.len() + other.0.len() - shared).max(1) as f64

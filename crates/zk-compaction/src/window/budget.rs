@@ -2,11 +2,11 @@ use zk_core::service::WindowLevel;
 
 use crate::WindowOptions;
 
-/// The bytes that a token is taken for where a size has to be given in bytes: few, as code and other languages than
-/// English have fewer in one.
+/// Bytes per token for conversions to bytes; low, since code and other languages than English have fewer than
+/// four.
 const BYTES_PER_TOKEN: u64 = 3;
 
-/// Room for a conversation in the requests to one model: the only place where that is computed.
+/// Size limits of a conversation in requests to one model. All such limits are computed here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     room: Room,
@@ -20,12 +20,12 @@ pub struct Budget {
 enum Room {
     /// Usable tokens.
     Tokens(u64),
-    /// The window is not known.
+    /// Usable bytes, if the window is unknown.
     Bytes(usize),
 }
 
 impl Budget {
-    /// The budget for a window of so many tokens, if known.
+    /// Budget for a window of so many tokens, if known.
     #[must_use]
     pub fn new(options: &WindowOptions, window: Option<u64>) -> Self {
         let reserve = options.reserve.min(window.map_or(u64::MAX, |window| window / 4));
@@ -36,7 +36,7 @@ impl Budget {
         Self { room, reserve, soft: options.soft, hard: options.hard, keep: options.keep }
     }
 
-    /// Tokens that a request may have; nothing where the window is not known.
+    /// Most tokens of a request; `None` if the window is unknown.
     #[must_use]
     pub fn usable(&self) -> Option<u64> {
         match self.room {
@@ -45,13 +45,13 @@ impl Budget {
         }
     }
 
-    /// Tokens that are kept free for the answer.
+    /// Tokens that are reserved for the answer.
     #[must_use]
     pub fn reserve(&self) -> u64 {
         self.reserve
     }
 
-    /// Returns which thresholds a request of `tokens` exceeds, whose messages have `bytes`.
+    /// Threshold that a request with `tokens`, and `bytes` of messages, exceeds.
     #[must_use]
     pub fn level(&self, tokens: u64, bytes: usize) -> WindowLevel {
         let part = self.part(tokens, bytes);
@@ -77,8 +77,8 @@ impl Budget {
         }
     }
 
-    /// Returns the bytes that may be left of messages that have so many when they are compacted: half, or
-    /// half of the window where that is less; where no window is known, half of the bytes that stand for it.
+    /// Target of a compaction, in bytes of messages: half of the current bytes, or half of the window if that
+    /// is less. Without a known window, half of its fallback in bytes.
     #[must_use]
     pub fn target(&self, window: Option<u64>, bytes: usize) -> usize {
         let room = match self.room {
@@ -91,7 +91,7 @@ impl Budget {
         room.min(bytes / 2)
     }
 
-    /// Returns the bytes of the newest messages that stay as they are, of a target of so many.
+    /// Bytes of the newest messages that are kept unchanged, given the target.
     #[must_use]
     pub fn keep(&self, target: usize) -> usize {
         let keep = self.usable().map_or(self.keep, |usable| self.keep.min(usable / 4));

@@ -13,7 +13,7 @@ use crate::window::ledger::Ledger;
 use crate::window::trigger::Trigger;
 use crate::window::view::View;
 
-/// State of one conversation, as the owner of the window knows it.
+/// State of one conversation for the owner of the window.
 #[derive(Default)]
 pub(crate) struct ConversationWindow {
     pub(crate) view: View,
@@ -23,57 +23,58 @@ pub(crate) struct ConversationWindow {
     pub(crate) plans: PlanLog,
     pub(crate) model: AskedModel,
     pub(crate) announced: Announced,
-    /// Wishes for the next compaction, where somebody asked for it.
+    /// Instructions for the next compaction, if a person asked for it.
     pub(crate) wishes: Reduction,
-    /// Reason why the present request must not be sent.
+    /// Reason why the current request must not be sent.
     pub(crate) refusal: Option<String>,
-    /// A plan that takes longer than a request waits.
+    /// Plan in the making that takes longer than a request waits.
     pub(crate) background: Option<BackgroundPlan>,
     pub(crate) history: History,
     /// Bytes of the system prompt's sections.
     pub(crate) sections: usize,
-    /// Tokens sent beside the messages, counted here.
+    /// Tokens besides the messages, as estimated here.
     pub(crate) overhead: Option<u64>,
-    /// The turn of the request that was last prepared.
+    /// Turn of the last prepared request.
     pub(crate) turn: Option<TurnId>,
-    /// Whether twice as many tokens in what no provider has counted would exceed a threshold.
+    /// Whether twice the uncounted tokens would exceed a threshold, so that an exact count matters.
     pub(crate) hinges_on_count: bool,
 }
 
-/// Plans of one conversation, and the records of them that its session lacks.
+/// Plans of one conversation, and records that its session does not have yet.
 #[derive(Default)]
 pub(crate) struct PlanLog {
-    /// The plans that hold.
+    /// Plans in force.
     pub(crate) held: Vec<Planned>,
     /// Records that are not stored yet.
     pub(crate) unstored: Vec<Record>,
-    /// The number of the last compaction.
+    /// Number of the last compaction.
     pub(crate) number: u32,
-    /// The turn in which that number was given.
+    /// Turn of the last compaction.
     pub(crate) numbered_turn: Option<TurnId>,
-    /// The last of the messages that a person took back from a compaction.
+    /// Last message that an undo brought back.
     pub(crate) taken_back: Option<MessageId>,
-    /// The number of the compaction that a stored record takes back, while the conversation is still to be read again for it.
+    /// Number of the undone compaction, if its undo is stored but the conversation still has to be read
+    /// again.
     pub(crate) undo_pending: Option<u32>,
-    /// Stage by which messages that had left are sent again, where that was not announced yet.
+    /// Stage for messages that are sent again, until it is announced.
     pub(crate) resend_stage: Option<CompactionStage>,
 }
 
-/// The model of a conversation, and usage of it from before.
+/// Model of a conversation, and usage from before it was resumed.
 #[derive(Default)]
 pub(crate) struct AskedModel {
-    /// The model that is asked, where a run said so.
+    /// Model of the next request, if known.
     pub(crate) current: Option<ModelRef>,
-    /// Another model was chosen since the last request.
+    /// Whether another model was chosen since the last request.
     pub(crate) has_changed: bool,
-    /// Usage that a provider had counted when the conversation was left, with its model and answer.
+    /// Usage that a provider reported before the conversation was left, with its model and answer.
     pub(crate) restored_usage: Option<(ModelRef, Usage, Arc<Message>)>,
 }
 
 /// Last announcements to the person.
 #[derive(Default)]
 pub(crate) struct Announced {
-    /// Token count of pinned messages when a stop told a person of them: the lowest count since then.
+    /// Tokens of pinned messages when the person was warned about them: the lowest count since then.
     pub(crate) pinned_tokens: Option<u64>,
     /// Fill of the window: estimate, usable tokens, level and compactions.
     pub(crate) fill: Option<(u64, Option<u64>, WindowLevel, u32)>,
@@ -82,16 +83,16 @@ pub(crate) struct Announced {
 /// Messages of a conversation.
 #[derive(Default)]
 pub(crate) struct History {
-    /// Messages that were read, as they were last asked about.
+    /// Loaded messages, as of the last request.
     pub(crate) messages: Vec<Arc<Message>>,
-    /// Number of those before them, which were not read.
+    /// Number of earlier messages, which are not loaded.
     pub(crate) earlier: u64,
-    /// Earlier messages that still mean something: they are sent, or what they say is pinned.
+    /// Earlier messages that are still needed, because they are sent or pinned.
     pub(crate) looked_up: Vec<Arc<Message>>,
 }
 
 impl History {
-    /// All that is known of `history` with what is before it.
+    /// All loaded messages: `history` and the earlier ones that were looked up.
     pub(crate) fn known<'a>(&self, history: &'a [Arc<Message>]) -> Cow<'a, [Arc<Message>]> {
         if self.looked_up.is_empty() {
             return Cow::Borrowed(history);
@@ -101,7 +102,7 @@ impl History {
 }
 
 impl ConversationWindow {
-    /// Takes `history` in, and gives what is sent of it now.
+    /// Updates the state with `history`, and returns the messages to send.
     pub(crate) fn sync<'a>(
         &mut self,
         history: &'a [Arc<Message>],
@@ -133,7 +134,7 @@ impl ConversationWindow {
         messages.extend(history.iter().skip(messages.len()).cloned());
     }
 
-    /// Counts the messages of the conversation that are not sent in any form.
+    /// Number of the conversation's messages that are not sent in any form.
     pub(crate) fn left_out(&mut self, history: &[Arc<Message>]) -> usize {
         let earlier = usize::try_from(self.history.earlier).unwrap_or(usize::MAX);
         let of = &self.history.looked_up;
@@ -142,25 +143,24 @@ impl ConversationWindow {
         self.view.left_out(history).saturating_add(earlier.saturating_sub(sent))
     }
 
-    /// Takes the usage that was restored from the session; one of another model than the current is
-    /// dropped.
+    /// Takes the usage from before the resume; drops it if it is of another model than the current one.
     fn take_restored_usage(&mut self) -> Option<(ModelRef, Usage, Arc<Message>)> {
         let model = self.model.current.as_ref()?;
         self.model.restored_usage.take().filter(|(of, _, _)| of == model)
     }
 
-    /// Tokens of the request as it would be sent now.
+    /// Estimated tokens of the next request.
     pub(crate) fn estimate(&self) -> u64 {
         self.ledger.estimate(self.overhead.unwrap_or_default())
     }
 
-    /// Brings the figures up to what is sent now.
+    /// Updates the measurements.
     pub(crate) fn measure(&mut self, budget: &Budget, window: Option<u64>) {
         let (estimate, bytes) = (self.estimate(), self.ledger.bytes());
         let level = budget.level(estimate, bytes);
         let usable = budget.usable();
-        // Without a known context window the budget is in bytes, and no count of tokens decides anything.
-        // No more is what the text has at least, whoever counts.
+        // Without a known window the budget is in bytes, and no count of tokens matters. The lower bound of
+        // the text holds with any tokenizer.
         let doubled =
             self.ledger.counted_estimate(self.overhead.unwrap_or_default()) + self.ledger.uncounted();
         self.hinges_on_count = usable.is_some() && budget.level(doubled, bytes) != WindowLevel::Low;
@@ -169,7 +169,7 @@ impl ConversationWindow {
 
     /// Restores the full `history` if it fits the window of the new model.
     pub(crate) fn widen(&mut self, history: &[Arc<Message>], budget: &Budget) {
-        // One whose beginning was not read is not read again for that; `/uncompact` does.
+        // A conversation whose beginning is not loaded is not read again for that; `/uncompact` does.
         if !std::mem::take(&mut self.model.has_changed) || self.view.is_whole() || self.history.earlier > 0 {
             return;
         }
@@ -187,7 +187,7 @@ impl ConversationWindow {
         }
     }
 
-    /// Takes the last compaction of the first `count` plans back, as its record was stored when there were no more.
+    /// Undoes the last compaction among the first `count` plans, those before its stored record.
     pub(crate) fn undo(&mut self, count: usize) {
         let later = self.plans.held.split_off(count.min(self.plans.held.len()));
         let undone = record::undo(&mut self.plans.held);
@@ -204,13 +204,13 @@ impl ConversationWindow {
     }
 }
 
-/// Counts the sent messages up to and with `last`; none where it is not sent.
+/// Number of sent messages up to and including `last`; 0 if it is not sent.
 pub(crate) fn count_to(last: Option<&MessageId>, sent: &[Arc<Message>]) -> usize {
     let at = last.and_then(|last| sent.iter().rposition(|message| message.id.as_ref() == Some(last)));
     at.map_or(0, |at| at + 1)
 }
 
-/// Whether both are the same message: by their id, or as they are.
+/// Whether both are the same message: the same object, or equal ids.
 pub(crate) fn is_same(one: &Arc<Message>, other: &Arc<Message>) -> bool {
     Arc::ptr_eq(one, other) || (one.id.is_some() && one.id == other.id)
 }

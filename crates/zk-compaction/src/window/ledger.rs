@@ -5,14 +5,14 @@ use zk_core::model::{Block, Message, Role, ToolContent, Usage};
 
 use crate::text::count::{TokenCounter, count_message};
 
-/// Bounds of the ratio of a provider's tokens to those counted here.
+/// Bounds of the ratio between a provider's tokens and those counted here.
 const MIN_SCALE: f64 = 0.5;
 const MAX_SCALE: f64 = 3.0;
 
-/// Bytes of text that no vocabulary has more of in a token, on average over a request: prose and code have four.
+/// Most bytes of text per token, averaged over a request, in any vocabulary; prose and code have four.
 const MAX_BYTES_PER_TOKEN: u64 = 16;
 
-/// Sizes of the messages of one conversation, counted once each: a turn costs what it adds.
+/// Sizes of one conversation's messages, each counted once.
 #[derive(Default)]
 pub(crate) struct Ledger {
     counted: Vec<Counted>,
@@ -20,14 +20,14 @@ pub(crate) struct Ledger {
     bytes: usize,
     /// Bytes of plain text among them.
     text: u64,
-    /// Version of the view when it was last counted.
+    /// Version of the view at the last count.
     version: u64,
     anchor: Option<Anchor>,
-    /// Ratio and overhead that the last anchor showed.
+    /// Ratio and overhead according to the last reported usage.
     shown: Option<Shown>,
-    /// Version of the counter that counted.
+    /// Version of the counter at the last count.
     counter: u64,
-    /// Tokens that another counter gave, by message: kept alive, as they are known by their addresses.
+    /// Tokens by another counter, keyed by message address; the messages are kept alive.
     recounted: HashMap<usize, (Arc<Message>, u64)>,
 }
 
@@ -37,16 +37,16 @@ struct Counted {
     bytes: usize,
 }
 
-/// Difference of a provider's count from the one here: known until another model counts.
+/// Difference between a provider's count and the count here, until the model changes.
 #[derive(Clone, Copy)]
 struct Shown {
-    /// Tokens of the provider for one of ours.
+    /// Provider's tokens per token counted here.
     scale: f64,
-    /// Tokens that the provider reads beside the messages.
+    /// Provider's tokens besides the messages.
     overhead: u64,
 }
 
-/// Count of a provider.
+/// Usage that a provider reported for a request.
 struct Anchor {
     /// Number of messages in the request.
     messages: usize,
@@ -57,12 +57,12 @@ struct Anchor {
 }
 
 impl Ledger {
-    /// Counts what `sent` has beyond what was counted. Another `version` says that its beginning changed.
+    /// Counts new messages in `sent`. A changed `version` means that earlier ones have changed.
     pub(crate) fn sync(&mut self, sent: &[Arc<Message>], version: u64, counter: &dyn TokenCounter) {
         if self.counter != counter.version() {
             self.change_counter(counter);
         }
-        let goes_on = self.version == version && self.begins(sent);
+        let goes_on = self.version == version && self.is_continued_by(sent);
         if !goes_on {
             self.version = version;
             self.anchor = None;
@@ -81,23 +81,23 @@ impl Ledger {
         }
     }
 
-    /// Whether `counter` counts otherwise than before: then counting anew is worth doing elsewhere first.
+    /// Whether `counter` has another version, so that all messages should be recounted in the background.
     pub(crate) fn needs_recount(&self, counter: &dyn TokenCounter) -> bool {
         self.counter != counter.version() && self.recounted.is_empty() && !self.counted.is_empty()
     }
 
-    /// Returns the messages that were counted so far.
+    /// Messages counted so far.
     pub(crate) fn messages(&self) -> Vec<Arc<Message>> {
         self.counted.iter().map(|counted| counted.message.clone()).collect()
     }
 
-    /// Takes what another counter gave for messages; the next count uses it.
+    /// Stores counts of another counter for the next update.
     pub(crate) fn take_recounted(&mut self, counted: Vec<(Arc<Message>, u64)>) {
         self.recounted =
             counted.into_iter().map(|(message, tokens)| (address(&message), (message, tokens))).collect();
     }
 
-    /// Counts what is known with another counter. What a provider counted still holds.
+    /// Recounts all messages with another counter. Reported usage stays valid.
     fn change_counter(&mut self, counter: &dyn TokenCounter) {
         self.counter = counter.version();
         let (before, recounted) = (self.tokens, std::mem::take(&mut self.recounted));
@@ -112,9 +112,9 @@ impl Ledger {
         }
     }
 
-    /// Whether `sent` begins with what was counted, by its last message: what is before it does not change without
-    /// another version.
-    fn begins(&self, sent: &[Arc<Message>]) -> bool {
+    /// Whether `sent` begins with the counted messages, judged by the last one; earlier ones change only with
+    /// the version.
+    fn is_continued_by(&self, sent: &[Arc<Message>]) -> bool {
         let Some(last) = self.counted.len().checked_sub(1) else { return true };
         let same = |at: usize| match (self.counted.get(at), sent.get(at)) {
             (Some(counted), Some(sent)) => Arc::ptr_eq(&counted.message, sent),
@@ -130,8 +130,8 @@ impl Ledger {
         self.counted.push(Counted { message: message.clone(), tokens, bytes });
     }
 
-    /// Takes what a provider counted for the messages as they were last counted. `beside` is what was sent beside them,
-    /// counted here; what that does not explain, and no tokenizer could, is sent beside them too.
+    /// Applies the usage that a provider reported for the counted messages. `beside` is the estimate for the
+    /// rest of the request; an excess that no tokenizer explains is added to the rest.
     pub(crate) fn anchor(&mut self, usage: &Usage, beside: u64) {
         let read = usage.context();
         if read == 0 {
@@ -144,44 +144,43 @@ impl Ledger {
         self.anchor = Some(Anchor { messages: self.counted.len(), read, output: usage.output });
     }
 
-    /// Forgets what a provider counted: another model counts otherwise.
+    /// Forgets reported usage, since another model counts differently.
     pub(crate) fn forget_usage(&mut self) {
         (self.anchor, self.shown) = (None, None);
     }
 
-    /// Tokens of the request as it would be sent now. `beside` is what is sent beside the messages, where no usage has
-    /// shown it.
+    /// Estimated tokens of the next request. `beside` is the estimate for tokens besides the messages until a
+    /// usage is reported.
     pub(crate) fn estimate(&self, beside: u64) -> u64 {
-        self.counted_estimate(beside).max(self.least())
+        self.counted_estimate(beside).max(self.min_text_tokens())
     }
 
-    /// Estimates as [`Self::estimate`] does, by what was counted alone: only this changes with another
-    /// counter.
+    /// Estimate without reported usage; another counter changes only this.
     pub(crate) fn counted_estimate(&self, beside: u64) -> u64 {
-        let tail = self.scaled(self.tail());
+        let tail = self.scaled(self.tail_tokens());
         match &self.anchor {
             Some(anchor) => anchor.read + tail + if self.answered(anchor) { anchor.output } else { 0 },
             None => tail + self.shown.map_or(beside, |shown| shown.overhead),
         }
     }
 
-    /// Tokens that the text has at least, whatever a provider says that it counted.
-    pub(crate) fn least(&self) -> u64 {
+    /// Lower bound of the text's tokens, whatever a provider reports.
+    pub(crate) fn min_text_tokens(&self) -> u64 {
         self.text / MAX_BYTES_PER_TOKEN
     }
 
-    /// Tokens of what no provider has counted yet.
+    /// Tokens of the messages after the last reported usage.
     pub(crate) fn uncounted(&self) -> u64 {
-        self.scaled(self.tail())
+        self.scaled(self.tail_tokens())
     }
 
-    fn tail(&self) -> u64 {
+    fn tail_tokens(&self) -> u64 {
         let Some(anchor) = &self.anchor else { return self.tokens };
         let from = anchor.messages + usize::from(self.answered(anchor));
         self.counted.iter().skip(from).map(|counted| counted.tokens).sum()
     }
 
-    /// Whether the answer to the request that a provider counted is among the messages.
+    /// Whether the answer to the anchor's request is among the messages.
     fn answered(&self, anchor: &Anchor) -> bool {
         self.counted.get(anchor.messages).is_some_and(|counted| counted.message.role == Role::Assistant)
     }
@@ -190,7 +189,7 @@ impl Ledger {
         self.shown.map_or(tokens, |shown| (tokens as f64 * shown.scale) as u64)
     }
 
-    /// The size of the messages, as [`context_size`](zk_core::model::context_size) has it.
+    /// Bytes of the messages, as [`context_size`](zk_core::model::context_size) measures them.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -204,7 +203,7 @@ fn measure(message: &Arc<Message>, counter: &dyn TokenCounter) -> (u64, usize) {
     (count_message(message, counter), message.size())
 }
 
-/// Bytes of what a model reads as text. Thinking is not: most of it is not sent again.
+/// Bytes of text that a model reads. Thinking does not count, as most of it is not sent again.
 fn text_bytes(blocks: &[Block]) -> u64 {
     let bytes = |block: &Block| match block {
         Block::Text(text) => text.text.len() as u64,

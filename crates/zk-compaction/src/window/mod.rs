@@ -1,4 +1,4 @@
-//! WindowOwner of the context window: its state of each conversation, its trigger and its report.
+//! Owner of the context window: its state of each conversation, its trigger and its report.
 
 pub(crate) mod budget;
 pub(crate) mod conversation;

@@ -2,33 +2,33 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// Thresholds at which the owner of the context window makes a conversation smaller:
-/// `[plugins.context-window]` in settings.
+/// Options of the context window's owner: `[plugins.context-window]` in settings.
 ///
-/// Thresholds are parts of the usable window: the model's window without the reserve for its answer. Where the window is
-/// not known, they are parts of `fallback_bytes`.
+/// Thresholds are fractions of the usable window, which is the model's window without the reserve for the
+/// answer. If the window is unknown, they are fractions of `fallback_bytes`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WindowOptions {
-    /// Tokens kept free for the answer: 16,384, and at most a quarter of the window.
+    /// Tokens reserved for the answer: 16,384 by default, and at most a quarter of the window.
     pub reserve: u64,
-    /// Part of the window from which on what was prepared is applied: 0.6.
+    /// Fraction of the window from which on prepared plans are applied; 0.6 by default.
     pub soft: f64,
-    /// Part of the window from which on the conversation is compacted: 0.9.
+    /// Fraction of the window from which on the conversation is compacted; 0.9 by default.
     pub hard: f64,
-    /// Most bytes that may be sent to a model whose window is not known: 400,000.
+    /// Most bytes in a request to a model with an unknown window; 400,000 by default.
     pub fallback_bytes: usize,
-    /// Turns after a compaction in which only an overflow or a person brings the next one: 2.
+    /// Turns after a compaction in which thresholds are ignored; 2 by default.
     pub cooldown: u32,
-    /// The part that a compaction has to free: 0.2.
+    /// Fraction that a compaction has to free to count as successful; 0.2 by default.
     pub least_freed: f64,
-    /// Tokens of the newest messages that stay as they are: 20,000, and at most a quarter of the usable window.
+    /// Tokens of the newest messages that are kept unchanged: 20,000 by default, and at most a quarter of the
+    /// usable window.
     pub keep: u64,
-    /// Seconds that a strategy may take to compact: 120.
+    /// Time limit of a strategy's compaction, in seconds; 120 by default.
     pub seconds: u64,
-    /// Whether the model can look up what was left out, with the tool `conversation_recall`.
+    /// Whether the model can look up omitted messages with the tool `conversation_recall`.
     pub recall: bool,
-    /// Whether long conversations are counted by a tokenizer, which takes about 26 MB, and not by their bytes.
+    /// Whether long conversations are counted with a tokenizer, which takes about 26 MB, and not by bytes.
     pub tokenizer: bool,
 }
 
@@ -49,14 +49,14 @@ impl Default for WindowOptions {
     }
 }
 
-/// Settings of the context window that contradict each other.
+/// Invalid option of the context window.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the settings of the context window are not possible: {0}")]
 pub struct WindowOptionsError(String);
 
 impl WindowOptions {
     /// # Errors
-    /// [`WindowOptionsError`] when a value is out of its range, or thresholds are in the wrong order.
+    /// [`WindowOptionsError`] when a value is out of range, or the thresholds are in the wrong order.
     pub fn check(&self) -> Result<(), WindowOptionsError> {
         let part = |name: &str, value: f64| {
             let possible = value > 0.0 && value <= 1.0;

@@ -14,14 +14,13 @@ use crate::window::budget::Budget;
 use crate::window::conversation::{AskedModel, ConversationWindow, History, PlanLog};
 use crate::{LazyCounter, WindowOptions};
 
-/// Conversations that are remembered.
+/// Most conversations that are remembered.
 const MAX_CONVERSATIONS: usize = 64;
 
-/// Bytes of messages from which on a tokenizer is worth its 80 ms and 26 MB, if anything depends on its
-/// count.
+/// Bytes of messages from which on the tokenizer is worth its 80 ms and 26 MB, if the exact count matters.
 const TOKENIZER_MIN_BYTES: usize = 64 * 1024;
 
-/// The one who decides how much of each conversation is sent.
+/// Owner of the context window: decides which messages of each conversation are sent.
 pub(crate) struct WindowOwner {
     pub(crate) options: WindowOptions,
     pub(crate) scope: Scope,
@@ -33,12 +32,11 @@ pub(crate) struct WindowOwner {
 
 #[derive(Default)]
 pub(crate) struct State {
-    /// Conversations used last, newest first. A request without a conversation's identity has a place of its
-    /// own.
+    /// Most recently used conversations, newest first. Requests without a conversation id share a separate
+    /// state.
     conversations: VecDeque<(Option<ContextId>, ConversationWindow)>,
     spare: ConversationWindow,
-    /// Most bytes to be sent in turns that overflowed, by turn, as other conversations go on at the same
-    /// time.
+    /// Targets in bytes for turns that overflowed; keyed by turn, as several conversations may run at a time.
     pub(crate) targets: HashMap<TurnId, usize>,
 }
 
@@ -51,7 +49,7 @@ impl State {
         self.conversations.push_front(conversation);
         match self.conversations.front_mut() {
             Some((_, conversation)) => conversation,
-            // The entry was put there just now.
+            // Inserted just before.
             None => &mut self.spare,
         }
     }
@@ -80,8 +78,7 @@ impl WindowOwner {
         &self.counter
     }
 
-    /// Counts a conversation that became long with a tokenizer. Loading one takes place in the background,
-    /// and so does counting anew what was counted without it.
+    /// Counts a long conversation with the tokenizer. Loading it and recounting happen in the background.
     pub(crate) async fn count_exactly(&self, context: Option<&ContextId>) {
         let messages = {
             let mut state = self.lock();
@@ -114,7 +111,7 @@ impl WindowOwner {
 
     fn model_selected(&self, event: &ModelSelect) {
         for (_, conversation) in &mut self.lock().conversations {
-            // A turn that goes on has its old model, which is still to be given less.
+            // A running turn keeps its old model, whose requests still have to shrink.
             conversation.model.has_changed = true;
             conversation.model.current = Some(event.to.clone());
             conversation.ledger.forget_usage();
@@ -123,7 +120,7 @@ impl WindowOwner {
         }
     }
 
-    /// The turn of the last request of a conversation, which would be sent with another window now.
+    /// Measures a conversation for another window; returns the turn of its last request.
     fn measure_for(&self, context: &ContextId, window: Option<u64>) -> Option<TurnId> {
         let mut state = self.lock();
         state.known(Some(context))?;
@@ -152,19 +149,18 @@ impl WindowOwner {
     pub(crate) fn turn_ended(&self, event: &TurnAfter, cx: &Cx) {
         let Some(context) = cx.service::<ContextId>() else { return };
         let usage = &event.usage;
-        // Tokens that an answer was made of again and again fill the window once.
+        // Repeated reads of the same tokens within an answer fill the window once.
         let tokens = usage.context() + usage.output;
         let mut state = self.lock();
         let conversation = state.conversation(Some(&context));
         conversation.fill.tokens = (tokens > 0).then_some(tokens);
-        // An answer that broke off was not counted to its end, and the usage of another request says nothing
-        // of this one.
+        // The usage of an interrupted answer is incomplete, and that of another request does not apply.
         if event.error.is_none() && conversation.turn.as_ref() == Some(&event.turn_id) {
             conversation.ledger.anchor(usage, conversation.overhead.unwrap_or_default());
         }
     }
 
-    /// Goes on with a stored conversation as it was sent last.
+    /// Restores the sent form of a resumed conversation.
     pub(crate) fn loaded(&self, event: &SessionLoaded, cx: &Cx) {
         let restored = record::read(&event.entries, self.scope.source().as_str());
         let context = cx.service::<ContextId>();
@@ -172,7 +168,7 @@ impl WindowOwner {
         let looked_up = LiveEntries::looked_up(&event.entries).iter().filter_map(record::message_of).cloned();
         let mut state = self.lock();
         let conversation = state.conversation(context.as_deref());
-        // Whoever resumes a conversation to make it smaller asks for that before it is read.
+        // A compaction that was requested before the conversation was loaded stays requested.
         conversation.trigger.reset();
         *conversation = ConversationWindow {
             model: AskedModel {
@@ -187,7 +183,7 @@ impl WindowOwner {
             ..ConversationWindow::default()
         };
         if earlier > 0 && conversation.plans.taken_back.is_some() {
-            // The conversation may have been read again for that.
+            // The conversation may have been read again for an undo.
             conversation.trigger.hold();
         }
         if !restored.plans.is_empty() {
@@ -199,7 +195,7 @@ impl WindowOwner {
         }
     }
 
-    /// Stores what was decided, where the conversation is stored.
+    /// Appends pending records to the session, if the conversation is stored.
     pub(crate) async fn store(&self, context: Option<&ContextId>, cx: &Cx) -> Result<(), BoxError> {
         if self.lock().conversation(context).plans.unstored.is_empty() {
             return Ok(());
@@ -260,7 +256,7 @@ impl Handler<ModelSelect> for WindowOwner {
         self.model_selected(event);
         let Some(context) = cx.service::<ContextId>() else { return Ok(None) };
         if let Some(turn) = self.measure_for(&context, event.window) {
-            self.tell_fill(&turn, Some(&context), cx).await?;
+            self.announce_fill(&turn, Some(&context), cx).await?;
         }
         Ok(None)
     }
@@ -297,7 +293,7 @@ impl ContextWindow for WindowOwner {
             if record::compactions(&plans.held) == 0 {
                 return Ok(false);
             }
-            // One more record would take the compaction before it back as well.
+            // Another record would also undo the compaction before it.
             if plans.undo_pending == Some(plans.number) {
                 return Ok(true);
             }
@@ -305,7 +301,7 @@ impl ContextWindow for WindowOwner {
         let count = self.store_all(Some(context), Some(Record::Undo), cx).await?;
         let mut state = self.lock();
         let conversation = state.conversation(Some(context));
-        // The messages that were left out are there once the host has read the conversation again.
+        // Otherwise the omitted messages are available once the host has read the conversation again.
         if conversation.history.earlier == 0 {
             conversation.undo(count);
         } else {

@@ -12,22 +12,22 @@ use crate::window::recall::{RECALL, Recall};
 /// Time limit of all strategies together.
 const ALL_STRATEGIES_TIME_LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// The owner of the context window: keeps what is sent of each conversation, and asks the strategies on its bus
-/// ([`WindowStrategy`]) when less has to be sent.
+/// Plugin that owns the context window: decides which messages of each conversation are sent, and asks the
+/// strategies on its bus ([`WindowStrategy`]) when a request has to shrink.
 ///
-/// Before each request, every strategy may apply a threshold of its own. Where the request exceeds the lower threshold of
-/// its [`Budget`](crate::Budget), strategies apply what they have prepared. Where it exceeds the upper one, after an
-/// overflow, or when [`ContextWindow::reduce`] was called, about half as much is to be sent, or half of the window (of the
-/// bytes that stand for it where it is not known) where that is smaller: strategies are asked by their order until that is
-/// reached. Then the bytes stay the same until that happens again. What was left out is announced as
-/// [`ContextReduced`](zk_core::events::ContextReduced), each decision as
-/// [`ContextCompaction`](zk_core::events::ContextCompaction).
+/// Before each request, every strategy may apply a threshold of its own. If the request exceeds the lower
+/// threshold of its [`Budget`](crate::Budget), strategies apply their prepared plans. If it exceeds the upper
+/// one, after an overflow, or after a call of [`ContextWindow::reduce`], strategies are asked in their order
+/// until the target is reached: half of the request, or half of the window if that is smaller (of
+/// `fallback_bytes` if the window is unknown). After that, the sent messages only grow until the next
+/// compaction. Omitted messages are announced as [`ContextReduced`](zk_core::events::ContextReduced), each
+/// decision as [`ContextCompaction`](zk_core::events::ContextCompaction).
 ///
-/// A compaction that frees too little has failed; after two in a row the run ends with what fills the window, and no
-/// more is tried until the conversation overflows or somebody asks.
+/// A compaction that frees too little has failed. After two failures in a row the run ends with a report of
+/// the window's content, and no further compaction is tried until an overflow or a person's request.
 ///
-/// Decisions are stored where the conversation is: a resumed session goes on as it was sent last. Another
-/// model gets the whole conversation again if its window has room for it.
+/// Decisions are stored with the conversation, so a resumed session continues with the same sent messages.
+/// Another model gets the whole conversation again if its window is large enough.
 ///
 /// ```
 /// use zk_compaction::{Shorten, Tail, Window};
@@ -45,7 +45,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// An owner with these options, whatever the settings say.
+    /// Plugin with these options, which override the settings.
     #[must_use]
     pub fn with(options: WindowOptions) -> Self {
         Self { options: Some(options) }
@@ -82,13 +82,13 @@ impl Plugin for Window {
     }
 }
 
-/// Tells `owner` of its own agent's events: a sub-agent has a window of its own.
+/// Subscribes `owner` to events of its own agent; a sub-agent has its own window.
 fn listen<E: Event>(scope: &Scope, owner: &Arc<WindowOwner>, tell: fn(&WindowOwner, &E, &Cx)) {
     let owner = owner.clone();
     scope.on_sync_at(Reach::Own, move |event: &E, cx: &Cx| tell(&owner, event, cx));
 }
 
-/// Registers a strategy; an owner has to be there to ask it.
+/// Registers a strategy. Fails without an owner to ask it.
 pub(crate) fn register(
     scope: &Scope,
     name: &str,
@@ -101,7 +101,7 @@ pub(crate) fn register(
     Ok(())
 }
 
-/// Refuses to register the strategy `name` where `other` is: they contradict each other.
+/// Fails if the contradicting strategy `other` is registered.
 pub(crate) fn refuse_beside(scope: &Scope, name: &str, other: &str) -> Result<(), BoxError> {
     let is_there = scope.bus().is_some_and(|bus| bus.item::<dyn WindowStrategy>(other).is_some());
     if is_there {

@@ -12,19 +12,20 @@ use crate::store::line_store::LineStore;
 use crate::text::message_line;
 use crate::window::owner::{WindowOwner, now_ms};
 
-/// The name of the tool.
+/// Name of the tool.
 pub(crate) const RECALL: &str = "conversation_recall";
 
-/// Messages in one answer.
+/// Most messages in one answer.
 const MESSAGES_PER_PAGE: usize = 30;
 
-/// Size limit of a message in one answer, in bytes.
+/// Longest excerpt of a message in one answer, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16_000;
 
-/// Size limit of a line, in bytes: a longer one counts as several.
+/// Longest line, in bytes; a longer one is split.
 const MAX_LINE_BYTES: usize = 2000;
 
-/// Shows the model what left its context: the conversation is kept whole. Offered from the first compaction on.
+/// Tool that shows the model messages that were left out of its context. Offered from the first compaction
+/// on.
 pub(crate) struct Recall {
     owner: Arc<WindowOwner>,
     spec: Arc<ToolSpec>,
@@ -59,14 +60,14 @@ impl Recall {
         let known = state.known(context.as_deref()).map(|conversation| &conversation.history);
         let (messages, earlier) =
             known.map(|history| (history.messages.clone(), history.earlier)).unwrap_or_default();
-        // Without a session there is nobody to ask for the others.
+        // Without a session the earlier messages are not available.
         let log = cx.cx.service::<dyn SessionLog>().filter(|_| earlier > 0);
         let earlier = log.as_ref().map_or(0, |_| usize::try_from(earlier).unwrap_or(usize::MAX));
         NumberedHistory { log, earlier, messages }
     }
 }
 
-/// All messages of a conversation, by their numbers from 1.
+/// All messages of a conversation, numbered from 1.
 struct NumberedHistory {
     log: Option<Arc<dyn SessionLog>>,
     /// Number of messages that have to be read from the session.
@@ -79,12 +80,13 @@ impl NumberedHistory {
         self.earlier + self.messages.len()
     }
 
-    /// Messages that are in memory, with their numbers.
+    /// Messages in memory, with their numbers.
     fn known(&self) -> impl DoubleEndedIterator<Item = (usize, &Arc<Message>)> + Clone {
         (self.earlier + 1..).zip(&self.messages).collect::<Vec<_>>().into_iter()
     }
 
-    /// Hands the others to `visit`, oldest first, until that breaks off, and gives what `visit` left in `found`.
+    /// Visits the messages in the session, oldest first, until `visit` breaks off; returns the value that
+    /// `visit` built.
     async fn read<T: Default + Send + 'static>(
         &self,
         mut visit: impl FnMut(usize, &Arc<Message>, &mut T) -> ControlFlow<()> + Send + 'static,
@@ -105,7 +107,7 @@ impl NumberedHistory {
         Ok(std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// The messages from number `from` on, at most `most`.
+    /// Up to `most` messages, from number `from` on.
     async fn page(&self, from: usize, most: usize) -> Result<Vec<(usize, Arc<Message>)>, ToolError> {
         let mut page = Vec::new();
         if from <= self.earlier {
@@ -142,7 +144,7 @@ impl Tool for Recall {
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args = call.args();
         if args.get("others").and_then(Value::as_bool).unwrap_or_default() {
-            return others(args, cx).await.map(ToolOutput::text);
+            return earlier_conversations(args, cx).await.map(ToolOutput::text);
         }
         let history = self.history(cx);
         let count = |name: &str| usize::try_from(args.get(name)?.as_u64()?).ok();
@@ -159,7 +161,7 @@ impl Tool for Recall {
 }
 
 /// Lines of earlier conversations.
-async fn others(args: &Value, cx: &ToolCx) -> Result<String, ToolError> {
+async fn earlier_conversations(args: &Value, cx: &ToolCx) -> Result<String, ToolError> {
     let Some(store) = cx.cx.service::<dyn LineStore>() else {
         return Ok("no lines of other conversations are kept here".to_owned());
     };
@@ -200,7 +202,7 @@ async fn others(args: &Value, cx: &ToolCx) -> Result<String, ToolError> {
     Ok(if text.is_empty() { "no line of another conversation was found".to_owned() } else { text })
 }
 
-/// Returns the age in days, in words.
+/// Age in days, as text.
 fn day_of(time_ms: u64, now_ms: u64) -> String {
     let days = now_ms.saturating_sub(time_ms) / 86_400_000;
     match days {
@@ -210,7 +212,7 @@ fn day_of(time_ms: u64, now_ms: u64) -> String {
     }
 }
 
-/// The words that are looked for.
+/// Words of a search query.
 fn words_of(query: &str) -> Result<Vec<String>, ToolError> {
     let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
     if words.is_empty() {
@@ -221,7 +223,7 @@ fn words_of(query: &str) -> Result<Vec<String>, ToolError> {
 
 async fn browse(history: &NumberedHistory, from: usize) -> Result<String, ToolError> {
     let from = from.max(1);
-    let mut text = listed(&history.page(from, MESSAGES_PER_PAGE).await?);
+    let mut text = format_lines(&history.page(from, MESSAGES_PER_PAGE).await?);
     let left = (history.len() + 1).saturating_sub(from).saturating_sub(MESSAGES_PER_PAGE);
     if left > 0 {
         let _ = write!(text, "({left} more: browse from {})", from + MESSAGES_PER_PAGE);
@@ -230,7 +232,7 @@ async fn browse(history: &NumberedHistory, from: usize) -> Result<String, ToolEr
     Ok(if text.is_empty() { none() } else { text })
 }
 
-/// Lines about messages that were found, oldest first, and the number of all that were.
+/// Lines about matching messages, oldest first, and the number of all matches.
 #[derive(Default)]
 struct Found {
     lines: VecDeque<String>,
@@ -238,9 +240,9 @@ struct Found {
 }
 
 impl Found {
-    /// Adds a message that contains all words, and forgets the oldest of too many.
+    /// Adds a message that contains all words, and drops the oldest if there are too many.
     fn add(&mut self, number: usize, message: &Message, words: &[String]) {
-        let text = full(message);
+        let text = full_text(message);
         let lower = text.to_lowercase();
         if !words.iter().all(|word| lower.contains(word)) || is_recall(message) {
             return;
@@ -263,7 +265,7 @@ async fn search(history: &NumberedHistory, query: &str) -> Result<String, ToolEr
         })
         .await?;
     history.known().for_each(|(number, message)| found.add(number, message, &words));
-    // The newest first: what was found out last counts.
+    // Newest first, since later findings matter more.
     let text: String = found.lines.into_iter().rev().collect();
     Ok(match found.count {
         0 => format!("no message contains all of: {query}"),
@@ -288,7 +290,7 @@ async fn expand(
     let Some((_, message)) = page.first().filter(|(at, _)| *at == number) else {
         return Err(ToolError::failed(format!("message {number} cannot be read from the session")));
     };
-    let text = full(message);
+    let text = full_text(message);
     if text.len() <= MAX_MESSAGE_BYTES && offset.is_none() && limit.is_none() {
         return Ok(text);
     }
@@ -315,7 +317,7 @@ async fn expand(
     Ok(page)
 }
 
-/// A line in pieces that are no longer than one may be.
+/// Splits a line into pieces within the length limit.
 fn pieces(line: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
@@ -326,7 +328,7 @@ fn pieces(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn listed(messages: &[(usize, Arc<Message>)]) -> String {
+fn format_lines(messages: &[(usize, Arc<Message>)]) -> String {
     let mut text = String::new();
     for (number, message) in messages {
         let _ = writeln!(text, "#{number} {}", message_line::of(message));
@@ -334,8 +336,8 @@ fn listed(messages: &[(usize, Arc<Message>)]) -> String {
     text
 }
 
-/// All that a message says.
-fn full(message: &Message) -> String {
+/// Full text of a message.
+fn full_text(message: &Message) -> String {
     let mut text = String::new();
     for block in &message.content {
         let part = match block {
@@ -346,7 +348,7 @@ fn full(message: &Message) -> String {
             Block::Provider(block) => block.text.clone(),
             Block::Image(_) => "(an image)".to_owned(),
             Block::Document(_) => "(a document)".to_owned(),
-            // Reasoning is nobody's but the model's that had it.
+            // Reasoning is only meant for the model that produced it.
             Block::Thinking(_) => continue,
         };
         text.push_str(&part);
@@ -355,13 +357,13 @@ fn full(message: &Message) -> String {
     text
 }
 
-/// Whether it is a question to this tool: it contains every word that was looked for.
+/// Whether a message calls this very tool, since its arguments contain all searched words.
 fn is_recall(message: &Message) -> bool {
     message.calls().any(|call| call.name == RECALL)
 }
 
 fn excerpt(text: &str, lower: &str, words: &[String]) -> String {
-    // Offsets of the lowered text are near enough for an excerpt.
+    // Offsets in the lower-case text are close enough for an excerpt.
     let at = words.first().and_then(|word| lower.find(word)).unwrap_or_default().min(text.len());
     let (start, end) = (
         text.floor_char_boundary(at.saturating_sub(100)),

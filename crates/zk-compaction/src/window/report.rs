@@ -8,50 +8,51 @@ use zk_core::service::{PromptSection, RunTools, Tool};
 
 use crate::text::count::{TokenCounter, count_block};
 
-/// Arguments that name the file a call is about.
+/// Argument names for the file of a call.
 const PATH_ARGUMENTS: [&str; 4] = ["path", "file_path", "file", "filename"];
 
-/// The tool whose results are skills.
+/// Tool whose results are skills.
 pub(crate) use zk_core::service::SKILL_TOOL;
 
-/// Estimate of what fills a context.
+/// Estimate of a context's content, by part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ContextReport {
-    /// Sections of the system prompt, tools by who provides them, and parts of the conversation: each token is in one.
+    /// Parts: sections of the system prompt, tools by provider, and parts of the conversation. Each token is
+    /// in one part.
     pub parts: Vec<ContextPart>,
-    /// Results by the file they are about, largest first; a part of the conversation.
+    /// Results by file, largest first; included in the conversation's parts.
     pub files: Vec<ContextPart>,
-    /// The conversation by turn, from its first: an answer, its results and what was said before it.
+    /// Tokens by turn, from the first: an answer, its results, and the prompt before it.
     pub turns: Vec<u64>,
-    /// All of it.
+    /// Sum of all tokens.
     pub tokens: u64,
 }
 
-/// One share of a context.
+/// One part of a context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ContextPart {
-    /// Kind of share.
+    /// Kind of the part.
     pub kind: PartOf,
-    /// WindowOwner or subject of the share: a section, a tool, a file.
+    /// Name of the part: a section, a tool, a file.
     pub name: String,
-    /// Provider of the share: the plugin of a section, the server of a tool. Empty for parts of the
+    /// Provider of the part: the plugin of a section, the server of a tool. Empty for parts of the
     /// conversation.
     pub source: String,
-    /// About how many tokens.
+    /// Estimated tokens.
     pub tokens: u64,
     /// Number of messages, results or tools.
     pub count: u64,
 }
 
-/// A kind of share.
+/// Kind of part in a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartOf {
-    /// A section of the system prompt.
+    /// Section of the system prompt.
     Section,
-    /// Descriptions of tools for the model, by who provides them.
+    /// Tool descriptions, by provider.
     Tools,
-    /// Prompts of a person.
+    /// Prompts of the person.
     Prompts,
     /// Answers of the model.
     Answers,
@@ -59,18 +60,18 @@ pub enum PartOf {
     Thinking,
     /// Calls of the model, by tool.
     Calls,
-    /// Results of the calls, by tool.
+    /// Results of calls, by tool.
     Results,
     /// Loaded skills, by name.
     Skill,
-    /// Summaries in the place of what was left out.
+    /// Summaries of omitted messages.
     Summary,
-    /// Messages that plugins put in, by who did.
+    /// Messages of plugins, by plugin.
     Injected,
 }
 
 impl PartOf {
-    /// Returns the name of the kind, as it is printed.
+    /// Name of the kind, as printed.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -89,7 +90,7 @@ impl PartOf {
 }
 
 impl ContextReport {
-    /// Adds the agent's own part of the system prompt, which no section is.
+    /// Adds the agent's own part of the system prompt, which is not a section.
     pub fn add_system(&mut self, text: &str, counter: &dyn TokenCounter) {
         let tokens = counter.count(text);
         let (name, source) = ("system".to_owned(), "zk-agent".to_owned());
@@ -97,7 +98,7 @@ impl ContextReport {
         self.tokens += tokens;
     }
 
-    /// The largest parts, in words.
+    /// Names the largest parts, for a message.
     #[must_use]
     pub fn largest(&self, count: usize) -> String {
         let mut parts: Vec<_> = self.parts.iter().filter(|part| part.tokens > 0).collect();
@@ -110,14 +111,14 @@ impl ContextReport {
     }
 }
 
-/// Estimates what fills the context of a conversation of which `sent` is sent: by the sections and the tools
-/// on the bus of `cx`.
+/// Estimates the context of a conversation whose sent messages are `sent`, with the sections and tools on the
+/// bus of `cx`.
 pub async fn report(sent: &[Arc<Message>], counter: &dyn TokenCounter, cx: &Cx) -> ContextReport {
     let mut parts = Parts::default();
     let mut sections: Vec<_> = cx.items::<dyn PromptSection>();
     sections.sort_by_key(|section| section.value.order());
     for section in sections {
-        // A section that fails is not sent either.
+        // A failing section is not sent either.
         let text = section.value.text(cx).await.unwrap_or_default();
         parts.add(PartOf::Section, &section.name, section.source.as_str(), counter.count(&text));
     }
@@ -167,9 +168,9 @@ pub async fn report(sent: &[Arc<Message>], counter: &dyn TokenCounter, cx: &Cx) 
     ContextReport { parts, files, turns, tokens }
 }
 
-/// About how many tokens a model reads of a tool it may call.
+/// Estimated tokens of a tool's description.
 pub(crate) fn spec_tokens(spec: &ToolSpec) -> u64 {
-    // Schemas are written as JSON, of which a token has fewer bytes than of prose.
+    // Schemas are JSON, which has fewer bytes per token than prose.
     let schema = Block::provider("", &zk_core::model::ModelRef::new("", ""), spec.schema.clone()).size();
     ((spec.name.len() + spec.description.len() + schema) as u64).div_ceil(4)
 }

@@ -3,59 +3,61 @@ use zk_core::service::WindowLevel;
 
 use crate::WindowOptions;
 
-/// Failures in a row after which no more is tried.
+/// Failures in a row after which compaction stops.
 const MAX_FAILURES: u32 = 2;
 
-/// Decision when one conversation is made smaller. Nobody else decides that.
+/// Decides when one conversation is compacted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trigger {
-    /// Turns left in which a threshold does nothing.
+    /// Turns left in which thresholds are ignored.
     rest: u32,
     failures: u32,
-    /// Thresholds do nothing until a person does something: they did not help, or a person took one back.
+    /// Whether thresholds are ignored until a person acts: compactions failed, or a person undid one.
     held: bool,
-    /// Thresholds do nothing for the sake of a person: as long as there is room.
+    /// Whether thresholds are ignored because a person undid a compaction; lasts until the window is full.
     is_taken_back: bool,
-    /// Somebody asked for less.
+    /// Whether a person or plugin asked for a compaction.
     asked: bool,
 }
 
-/// Outcome of a compaction.
+/// Result of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompactionResult {
     Enough,
     TooLittle,
-    /// Too little again.
+    /// Too little was freed again.
     Stopped,
 }
 
 impl Trigger {
-    /// Asks for the next request to be made smaller.
+    /// Requests a compaction before the next request.
     pub(crate) fn ask(&mut self) {
         *self = Self { asked: true, rest: self.rest, ..Self::default() };
     }
 
-    /// Leaves the conversation as a person wants it until it does not fit or somebody asks.
+    /// Ignores thresholds, as a person wants, until the conversation does not fit or a compaction is
+    /// requested.
     pub(crate) fn hold(&mut self) {
         (self.held, self.is_taken_back) = (true, true);
     }
 
-    /// Gives up until somebody does something: nothing that could be tried would help.
+    /// Stops compaction until a person acts, because no attempt would help.
     pub(crate) fn stop(&mut self) {
         (self.failures, self.held, self.is_taken_back) = (0, true, false);
     }
 
-    /// Leaves the conversation as it is for as long as after a compaction.
+    /// Ignores thresholds for as many turns as after a compaction.
     pub(crate) fn pause(&mut self, options: &WindowOptions) {
         self.rest = options.cooldown;
     }
 
-    /// Begins anew: what was tried was tried for another model.
+    /// Resets the state, which is about another model.
     pub(crate) fn reset(&mut self) {
         *self = Self { asked: self.asked, ..Self::default() };
     }
 
-    /// Whether a request at `level` is made smaller, and why. One that `exceeds` all there is does not wait.
+    /// Whether and why a request at `level` is compacted. One that `exceeds` the window is compacted without
+    /// delay.
     pub(crate) fn decide(
         &mut self,
         level: WindowLevel,
@@ -72,7 +74,7 @@ impl Trigger {
             return Some(CompactionTrigger::Manual);
         }
         if self.held && !(self.is_taken_back && exceeds) {
-            // With room again there is nothing left of what was held.
+            // With free space again, the hold is over.
             self.held = level == WindowLevel::Hard;
             return None;
         }
@@ -84,7 +86,7 @@ impl Trigger {
         }
     }
 
-    /// Takes what a compaction freed, of sizes in the same unit.
+    /// Evaluates the sizes before and after a compaction, in the same unit.
     pub(crate) fn done(&mut self, options: &WindowOptions, before: u64, after: u64) -> CompactionResult {
         self.rest = options.cooldown;
         let freed = before.saturating_sub(after) as f64;

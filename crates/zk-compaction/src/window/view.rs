@@ -6,15 +6,16 @@ use serde::{Deserialize, Serialize};
 use zk_core::model::{Message, MessageId};
 use zk_core::service::WindowPlan;
 
-/// Sent form of one conversation.
+/// Sent form of one conversation: replaced and omitted messages.
 ///
-/// Stored messages are known by their id, so that a plan holds for a conversation that was read again, and those without
-/// one by their address, which an entry keeps alive: a message always becomes the same bytes.
+/// Stored messages are identified by id, so that a plan survives reloading the conversation. Messages without
+/// an id are identified by address, and kept alive by their entry. Each message is always sent with the same
+/// bytes.
 #[derive(Default)]
 pub(crate) struct View {
-    /// Messages that are sent for stored ones.
+    /// Messages that are sent in place of stored ones.
     replaced: HashMap<Key, (Arc<Message>, Arc<Message>)>,
-    /// Each point that the conversation went on from may have its own.
+    /// Cuts of the conversation; each branch may have its own.
     cuts: Vec<Cut>,
     /// Grows with every change.
     version: u64,
@@ -22,9 +23,9 @@ pub(crate) struct View {
     last: Last,
 }
 
-/// The beginning of a conversation that is not sent.
+/// Omitted beginning of a conversation.
 struct Cut {
-    /// The first message after it.
+    /// First message after it.
     first: Key,
     /// Keeps a message without an id alive.
     _first: Option<Arc<Message>>,
@@ -32,39 +33,39 @@ struct Cut {
     head: Vec<Arc<Message>>,
 }
 
-/// Sent form of a history, kept so that the next request costs what the history grew by.
+/// Cached sent form of a history, extended as the history grows.
 #[derive(Default)]
 struct Last {
     version: u64,
-    /// The last of the messages it was made of, and how many they were.
+    /// Last message of that history, and the number of messages.
     end: Option<(Arc<Message>, usize)>,
     sent: Vec<Arc<Message>>,
     left_out: usize,
 }
 
-/// Changes of a plan, by the ids of stored messages; messages without an id are not in it.
+/// Changes of a plan, by the ids of stored messages; messages without an id are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Change {
-    /// Messages that are sent for stored ones.
+    /// Messages that are sent in place of stored ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) replaced: Vec<Replaced>,
-    /// The beginning that is not sent.
+    /// Omitted beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cut: Option<StoredCut>,
 }
 
 impl Change {
-    /// Whether nothing of it can be stored.
+    /// Whether no change can be stored.
     pub(crate) fn is_empty(&self) -> bool {
         self.replaced.is_empty() && self.cut.is_none()
     }
 
-    /// The stored messages that are sent in another form.
+    /// Ids of the stored messages that are replaced.
     pub(crate) fn replaced_ids(&self) -> impl Iterator<Item = &MessageId> {
         self.replaced.iter().map(|replaced| &replaced.id)
     }
 
-    /// The first stored message after the beginning that is not sent.
+    /// First stored message after the omitted beginning.
     pub(crate) fn cut_before(&self) -> Option<&MessageId> {
         self.cut.as_ref().map(|cut| &cut.first)
     }
@@ -78,7 +79,7 @@ pub(crate) struct Replaced {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredCut {
-    /// The first message after it.
+    /// First message after it.
     first: MessageId,
     head: Vec<HeadPart>,
 }
@@ -86,12 +87,12 @@ pub(crate) struct StoredCut {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum HeadPart {
-    /// A stored message, by its id: the log grows by what is new.
+    /// Stored message, by id, so that the log stores only new ones.
     Stored(MessageId),
     Message(Arc<Message>),
 }
 
-/// Reason why a plan cannot be carried out.
+/// Reason why a plan cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlanError {
     #[error("its plan names message {index} of {count}")]
@@ -101,24 +102,24 @@ pub(crate) enum PlanError {
 }
 
 impl View {
-    /// Whether everything is sent as it is stored.
+    /// Whether the conversation is sent unchanged.
     pub(crate) fn is_whole(&self) -> bool {
         self.cuts.is_empty() && self.replaced.is_empty()
     }
 
-    /// Another one says that messages that were sent before are sent otherwise.
+    /// Version of the sent form; a change means that messages sent before have changed.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
-    /// Sends everything as it is stored from now on.
+    /// Sends the conversation unchanged from now on.
     pub(crate) fn clear(&mut self) {
         self.replaced.clear();
         self.cuts.clear();
         self.version += 1;
     }
 
-    /// Returns the messages that are sent for `history`.
+    /// Messages that are sent for `history`.
     pub(crate) fn sent<'a>(&mut self, history: &'a [Arc<Message>]) -> Cow<'a, [Arc<Message>]> {
         if self.is_whole() {
             return Cow::Borrowed(history);
@@ -127,7 +128,7 @@ impl View {
         Cow::Owned(self.last.sent.clone())
     }
 
-    /// Counts the messages of `history` that are not sent in any form.
+    /// Number of messages in `history` that are not sent in any form.
     pub(crate) fn left_out(&mut self, history: &[Arc<Message>]) -> usize {
         if self.is_whole() {
             return 0;
@@ -136,7 +137,7 @@ impl View {
         self.last.left_out
     }
 
-    /// Brings what was sent last up to `history`.
+    /// Extends the cached sent form to `history`.
     fn catch_up(&mut self, history: &[Arc<Message>]) {
         let goes_on = self.last.version == self.version
             && self.last.end.as_ref().is_some_and(|(end, count)| {
@@ -171,7 +172,7 @@ impl View {
         self.replaced.get(&Key::of(stored)).map_or(stored, |(_, sent)| sent).clone()
     }
 
-    /// Sends `history` as `plan` says from now on.
+    /// Applies `plan` to `history` from now on.
     pub(crate) fn apply(&mut self, history: &[Arc<Message>], plan: WindowPlan) -> Result<Change, PlanError> {
         let count = self.sent(history).len();
         let head = self.parts(history).0.len();
@@ -232,7 +233,7 @@ impl View {
         Ok(change)
     }
 
-    /// Does again what a plan changed, in a conversation that was read again. `stored` are its messages.
+    /// Applies the stored changes of a plan to a reloaded conversation with the messages `stored`.
     pub(crate) fn replay(&mut self, change: &Change, stored: &HashMap<MessageId, Arc<Message>>) {
         self.version += 1;
         for Replaced { id, with } in &change.replaced {
@@ -247,12 +248,13 @@ impl View {
         self.cuts.push(new);
     }
 
-    /// Whether something stands for the beginning of `history`.
+    /// Whether the beginning of `history` is omitted.
     pub(crate) fn has_cut(&self, history: &[Arc<Message>]) -> bool {
         self.cut_of(history).is_some()
     }
 
-    /// Adds to what stands for the beginning of `history`; nothing if it has no such beginning, or has that already.
+    /// Adds messages to those that stand for the omitted beginning; `None` without an omitted beginning, or
+    /// if they are there already.
     pub(crate) fn pin(&mut self, history: &[Arc<Message>], pinned: &[Arc<Message>]) -> Option<Change> {
         let (at, _) = self.cut_of(history)?;
         let cut = self.cuts.get_mut(at)?;
@@ -267,18 +269,18 @@ impl View {
         Some(Change { cut, ..Change::default() })
     }
 
-    /// Returns the messages that stand for the beginning of `history`.
+    /// Messages that stand for the omitted beginning of `history`.
     pub(crate) fn head(&self, history: &[Arc<Message>]) -> &[Arc<Message>] {
         self.cut_of(history).and_then(|(cut, _)| self.cuts.get(cut)).map_or(&[], |cut| &cut.head)
     }
 
-    /// Returns the messages that stand for the beginning of `history`, and those that they do not stand for.
+    /// Splits `history` into the messages that stand for its beginning and the rest.
     fn parts<'a>(&'a self, history: &'a [Arc<Message>]) -> (&'a [Arc<Message>], &'a [Arc<Message>]) {
         let Some((_, at)) = self.cut_of(history) else { return (&[], history) };
         (self.head(history), history.get(at..).unwrap_or_default())
     }
 
-    /// Finds the cut that `history` has, and how many of its messages are before the cut's end.
+    /// Finds the cut in `history`, and the number of messages before it.
     fn cut_of(&self, history: &[Arc<Message>]) -> Option<(usize, usize)> {
         if self.cuts.is_empty() {
             return None;
@@ -291,7 +293,7 @@ impl View {
 }
 
 impl Cut {
-    /// Nothing when the message it ends before has no id.
+    /// Stored form of a cut; `None` if the message after the cut has no id.
     fn stored(&self, history: &[Arc<Message>]) -> Option<StoredCut> {
         let Key::Id(first) = &self.first else { return None };
         let known: HashSet<&MessageId> = history.iter().filter_map(|message| message.id.as_ref()).collect();
@@ -312,12 +314,12 @@ impl Cut {
 /// Source of a message with pinned content.
 pub(crate) const PINNED: &str = "pinned";
 
-/// Whether it is what was pinned when something left.
+/// Whether a message holds pinned content.
 pub(crate) fn is_pinned(message: &Arc<Message>) -> bool {
     message.injected_by.as_deref() == Some(PINNED)
 }
 
-/// Key of a stored message.
+/// Identity of a stored message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Id(MessageId),

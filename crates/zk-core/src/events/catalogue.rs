@@ -7,17 +7,17 @@ use serde::Serialize;
 use super::*;
 use crate::kernel::{Event, OnError, Reach};
 
-/// A group of events.
+/// Group of events that belong to the same part of an agent's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// A run from start to end.
     Agent,
-    /// The conversation as it is stored.
+    /// Storing and switching the conversation.
     Session,
-    /// Input that the person types.
+    /// Input that a person types.
     Input,
-    /// One turn.
+    /// One turn: a request to the model and its tool calls.
     Turn,
     /// The request to the model.
     Provider,
@@ -29,30 +29,30 @@ pub enum Phase {
     Spawn,
     /// Skills, prompts and other files.
     Resources,
-    /// The person's view.
+    /// Blocks that plugins show to the person.
     View,
 }
 
-/// One event as the reference shows it.
+/// Entry of one event in the generated reference.
 #[derive(Clone, Debug, Serialize)]
 pub struct EventDoc {
     /// Name of the event.
     pub name: &'static str,
     /// Phase of the event.
     pub phase: Phase,
-    /// The Rust type.
+    /// Name of the event's Rust type.
     pub rust: String,
-    /// Rule that combines the answers.
+    /// Rule that combines the handlers' answers.
     pub mode: String,
     /// Type of a handler's answer.
     pub reply: String,
-    /// Consequence of a failing handler.
+    /// Effect of a failing handler on the emission.
     pub on_error: OnError,
-    /// Whether a stopped run still announces it.
+    /// Whether emission stops when the run is cancelled.
     pub cancellable: bool,
-    /// Reach of a handler unless it asks otherwise.
+    /// Default reach of a handler over an agent and its sub-agents.
     pub reach: Reach,
-    /// Time limit of one handler, in milliseconds; no limit if nothing.
+    /// Time limit of one handler in milliseconds; `None` for no limit.
     pub time_limit_ms: Option<u64>,
     /// Schema of the event's data; its description is the event's documentation.
     pub schema: Schema,
@@ -67,9 +67,9 @@ impl EventDoc {
         Self {
             name: E::NAME,
             phase,
-            rust: short(type_name::<E>()),
-            mode: short(type_name::<E::Mode>()),
-            reply: short(type_name::<E::Reply>()),
+            rust: short_type_name(type_name::<E>()),
+            mode: short_type_name(type_name::<E::Mode>()),
+            reply: short_type_name(type_name::<E::Reply>()),
             on_error: E::ON_ERROR,
             cancellable: E::CANCELLABLE,
             reach: E::REACH,
@@ -79,8 +79,8 @@ impl EventDoc {
     }
 }
 
-/// A type's name without its modules.
-fn short(name: &str) -> String {
+/// Returns a type's name without its module path.
+fn short_type_name(name: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();
     for c in name.chars() {
@@ -98,7 +98,7 @@ fn short(name: &str) -> String {
 
 macro_rules! catalogue {
     ($($phase:ident: $($event:ty),+;)+) => {
-        /// Every event of this crate, in the order of the phases.
+        /// Returns every event of this crate, ordered by phase.
         #[must_use]
         pub fn catalogue() -> Vec<EventDoc> {
             vec![$($(EventDoc::of::<$event>(Phase::$phase)),+),+]

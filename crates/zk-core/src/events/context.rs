@@ -16,11 +16,11 @@ use crate::service::WindowLevel;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextTransform {
-    /// The turn.
+    /// Turn that the messages are for.
     pub turn_id: TurnId,
     /// The messages so far.
     pub messages: Vec<Arc<Message>>,
-    /// Tokens that the model's window holds, if known.
+    /// Size of the model's context window in tokens, if known.
     pub window: Option<u64>,
     #[serde(skip)]
     rewrites: Vec<Rewrite>,
@@ -36,7 +36,7 @@ pub struct Rewrite {
 }
 
 impl ContextTransform {
-    /// The messages of a turn, before anybody rewrote them.
+    /// Creates the event with messages that no handler has rewritten yet.
     #[must_use]
     pub fn new(turn_id: TurnId, messages: Vec<Arc<Message>>, window: Option<u64>) -> Self {
         Self { turn_id, messages, window, rewrites: Vec::new() }
@@ -64,81 +64,82 @@ impl Absorb for ContextTransform {
     }
 }
 
-/// The conversation does not fit the model's window: its provider refused it as too long, or the window was
-/// full before the answer was complete.
+/// The conversation does not fit the model's window: the provider refused the request as too long, or the
+/// window filled up before the answer was complete.
 ///
-/// A handler of [`ContextTransform`] that can leave something out does so from now on. The messages are put
-/// together again after this event, and if they became less, the model is asked again at once: once for a request
-/// that was refused, and to go on where its answer was cut. Otherwise the run ends with the error.
+/// A handler of [`ContextTransform`] that can leave messages out does so from now on. After this event the
+/// messages are built again. If they became shorter, the model is asked again at once: once after a refused
+/// request, or to continue an answer that was cut. Otherwise the run ends with the error.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextOverflow {
-    /// The turn.
+    /// Turn whose request or answer exceeded the window.
     pub turn_id: TurnId,
-    /// The model.
+    /// Model whose window was exceeded.
     pub model: ModelRef,
-    /// The tokens its window holds, if known: what is sent and the answer together.
+    /// Size of the model's window in tokens, request and answer together, if known.
     pub window: Option<u64>,
-    /// Size that was sent, by [`context_size`](crate::model::context_size).
+    /// Size of the sent messages, measured by [`context_size`](crate::model::context_size).
     pub size: usize,
     /// Error message of the provider.
     pub error: String,
 }
 notify!(ContextOverflow, "context:overflow");
 
-/// Something is left out of what is sent from now on. The stored history does not change.
+/// Requests from now on leave out or shorten a part of the history. The stored history does not change.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextReduced {
-    /// The turn.
+    /// Turn from which on less is sent.
     pub turn_id: TurnId,
-    /// The strategy that planned it.
+    /// Name of the strategy that planned the reduction.
     pub strategy: String,
-    /// Tool results that became a stub, or shorter.
+    /// Number of tool results that were shortened or replaced by a stub.
     pub results: usize,
-    /// Messages that are not sent any more.
+    /// Number of messages that are no longer sent.
     pub messages: usize,
-    /// Size that would have been sent, by [`context_size`](crate::model::context_size).
+    /// Size without this reduction, measured by [`context_size`](crate::model::context_size).
     pub before: usize,
-    /// Size that is sent now.
+    /// Size with this reduction.
     pub after: usize,
 }
 notify!(ContextReduced, "context:reduced");
 
-/// Fill of the context window, as of the request that is about to be sent. Announced when it changed.
+/// Fill level of the context window by the request that is about to be sent. Announced when it changed.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextFill {
-    /// The turn.
+    /// Turn that the request is for.
     pub turn_id: TurnId,
-    /// Tokens of the request, estimated.
+    /// Estimated tokens of the request.
     pub tokens: u64,
-    /// Tokens that a request may have: the window without room for the answer. Nothing where the window is not known.
+    /// Most tokens that a request may have: the window minus the room for the answer. `None` if the window is
+    /// not known.
     pub usable: Option<u64>,
-    /// Thresholds that it exceeds.
+    /// Highest threshold that the request exceeds.
     pub level: WindowLevel,
-    /// Compactions of this conversation so far.
+    /// Number of compactions of this conversation so far.
     pub compactions: u32,
 }
 notify!(ContextFill, "context:fill");
 
-/// A decision of the owner of the context window about making a conversation smaller, or what came of it.
+/// Progress of a compaction: a decision of the plugin that manages the context window, or its result.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextCompaction {
-    /// The turn.
+    /// Turn whose request is compacted.
     pub turn_id: TurnId,
     /// Cause of the compaction.
     pub trigger: CompactionTrigger,
     /// Stage of the compaction.
     pub stage: CompactionStage,
-    /// Estimated tokens of the request before it.
+    /// Estimated tokens of the request before the compaction.
     pub before: u64,
-    /// Estimated tokens of the request now.
+    /// Estimated tokens of the request after the stage.
     pub after: u64,
-    /// The strategies that left something out, in order.
+    /// Names of the strategies that left something out, in order of use.
     pub strategies: Vec<String>,
-    /// Note for a person: why it failed, what fills the window, what can be done.
+    /// Note for a person: why the compaction failed, what fills the window, what can be done.
     pub note: Option<String>,
 }
 notify!(ContextCompaction, "context:compaction");
@@ -148,7 +149,7 @@ notify!(ContextCompaction, "context:compaction");
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionTrigger {
-    /// The request exceeds the lower threshold: what was prepared is applied.
+    /// The request exceeds the lower threshold, so a prepared plan is applied.
     Soft,
     /// The request exceeds the upper threshold.
     Hard,
@@ -169,14 +170,16 @@ pub enum CompactionStage {
     Done,
     /// The compaction freed too little.
     Failed,
-    /// Compactions freed too little twice in a row: no more is tried until a person does something.
+    /// Two compactions in a row freed too little: no further attempt until a person acts.
     Stopped,
-    /// A plugin kept the conversation as it is.
+    /// A plugin cancelled the compaction.
     Cancelled,
-    /// A strategy takes longer than a request waits: the request is sent as it is, and a later one is made smaller.
+    /// A strategy takes longer than the request may wait. The request is sent uncompacted, and a later
+    /// request is reduced.
     Deferred,
-    /// A person took one back: what it left out is sent again from this request on.
+    /// A person undid the compaction: its messages are sent again from this request on.
     Undone,
-    /// Everything that was left out is sent again from this request on: the window of another model has the room.
+    /// All left-out messages are sent again from this request on, because the window of another model has
+    /// room for them.
     Restored,
 }

@@ -8,39 +8,40 @@ use serde_json::Value;
 use crate::kernel::{Absorb, BoxError, Event, First, Fold, Source, WireReply};
 use crate::model::{Image, Message};
 
-/// A person typed something, before anything is expanded. Each handler sees the text as changed so far; one
-/// that has handled it ends the matter.
+/// A person submitted input, before any expansion. Each handler sees the text as changed so far; a handler
+/// that answers [`InputReply::Handled`] ends the emission.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Input {
     /// The text so far.
     pub text: String,
-    /// The images so far.
+    /// The attached images so far.
     pub images: Vec<Image>,
-    /// Whether a handler dealt with it: no model is asked.
+    /// Whether a handler dealt with the input, so that no model is asked.
     pub handled: bool,
     /// Messages that join the conversation behind the input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<Message>,
 }
 
-/// An answer to [`Input`]. No answer leaves it as it is. In JSON `{"transform": {"text": "…"}}` or `"handled"`.
+/// Answer to [`Input`]; without an answer the input stays unchanged. In JSON `{"transform": {"text": "…"}}`
+/// or `"handled"`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum InputReply {
-    /// Go on with this instead.
+    /// Replaces the input.
     Transform {
-        /// The new text.
+        /// Text to use instead.
         text: String,
-        /// The new images; nothing keeps the current ones.
+        /// The new images; `None` keeps the current images.
         images: Option<Vec<Image>>,
     },
-    /// The input is dealt with; later handlers are not asked.
+    /// The input is dealt with: no model and no later handler is asked.
     Handled,
-    /// Go on with it as it is, and with these messages behind it. For handlers in this process.
+    /// Keeps the input and adds messages behind it. Only for handlers in this process, not in JSON.
     #[serde(skip_deserializing)]
     Add {
-        /// The messages.
+        /// Messages to add.
         messages: Vec<Message>,
     },
 }
@@ -79,18 +80,18 @@ impl Absorb for Input {
     }
 }
 
-/// A person runs a command of their own (`!command`). The first handler with a result stands in for running
-/// it.
+/// A person runs a shell command of their own (`!command`). The first handler that answers replaces the
+/// execution.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct UserBash {
-    /// The command.
+    /// Command line as typed.
     pub command: String,
-    /// Whether its output stays out of the conversation (`!!command`).
+    /// Whether the output stays out of the conversation (`!!command`).
     pub private: bool,
 }
 
-/// An answer to [`UserBash`].
+/// Answer to [`UserBash`]: the result to show instead of running the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BashOutput {
     /// Output of the command.

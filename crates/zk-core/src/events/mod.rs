@@ -1,19 +1,21 @@
 //! The catalogue: every point in an agent's life, by phase, in the order it is reached.
 //!
-//! A run: `input` → `session:start` → `system:sections`? → `agent:before-start` → `session:messages` (the prompt) → `system:before` →
-//! `agent:start` → turns → `agent:done` → `session:end`.
+//! A run: `input` → `session:start` → `system:sections`? → `agent:before-start` → `session:messages` (the
+//! prompt) → `system:before` → `agent:start` → turns → `agent:done` → `session:end`.
 //!
-//! A turn: `tools:changed`? → `context:transform` (in it `context:compaction`, `context:reduced`, `context:fill`) → `system:transform` → `provider:request` → `turn:before` → `provider:payload`
-//! → `provider:response` → `stream:*` → `stream:end` (only if there was text) → `message:end` → `turn:after`
-//! (always) → the tool calls → `tool-results:after` or `session:messages` → `usage`. A request that does not fit the
-//! window: `context:overflow` → `context:transform` → `context:reduced`? → `system:transform` →
+//! A turn: `tools:changed`? → `context:transform` (in it `context:compaction`, `context:reduced`,
+//! `context:fill`) → `system:transform` → `provider:request` → `turn:before` → `provider:payload` →
+//! `provider:response` → `stream:*` → `stream:end` (only if there was text) → `message:end` → `turn:after`
+//! (always) → the tool calls → `tool-results:after` or `session:messages` → `usage`. A request that does not
+//! fit the window: `context:overflow` → `context:transform` → `context:reduced`? → `system:transform` →
 //! `provider:request` → `provider:payload` …
 //!
 //! An answer with tool calls: `session:open-turn`, before any of them.
 //!
-//! A tool call: `validation:reject` | `validation:coerce`? → `tool:prepare` → `tool:gate` (in it `permission:decided`) → (`tool:blocked` |
-//! `tool:parked` | substituted | counted) → `tool:begin` → `tool:before` or `tool:unknown` → `tool:progress` →
-//! `tool:error`? → `tool:transform` → `tool:end` → `tool:after`.
+//! A tool call: `validation:reject` | `validation:coerce`? → `tool:prepare` → `tool:gate` (in it
+//! `permission:decided`) → (`tool:blocked` | `tool:parked` | substituted | counted) → `tool:begin` →
+//! `tool:before` or `tool:unknown` → `tool:progress` → `tool:error`? → `tool:transform` → `tool:end` →
+//! `tool:after`.
 //!
 //! Anywhere: `view:block`, by which a plugin shows something to the person.
 //!
@@ -77,14 +79,14 @@ pub use turn::{
 };
 pub use view::ViewBlock;
 
-/// The version of what events say of themselves as data, as `stream-json` prints it: the second part grows with what is
-/// added, the first with what a reader of the old shape would miss.
-pub const EVENTS_VERSION: &str = "1.16";
+/// Version of the events' JSON form, as `stream-json` prints it. The minor part grows with each addition, the
+/// major part with each incompatible change.
+pub const EVENTS_VERSION: &str = "1.17";
 
-/// Longest time that a watcher may keep a run waiting.
+/// Time limit of one observer, for which the run waits.
 const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Declares an event nobody can answer.
+/// Declares an event that observers see and cannot answer.
 macro_rules! notify {
     ($event:ty, $name:literal $(, $item:ident = $value:expr)*) => {
         impl $crate::kernel::Event for $event {

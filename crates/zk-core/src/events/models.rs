@@ -9,33 +9,33 @@ use super::notify;
 use crate::kernel::{Absorb, Event, Fold, Source};
 use crate::model::{ErrorKind, Model, ModelRef};
 
-/// Which models are there? Handlers add those they know; of two with the same provider and id the later one
-/// counts. An agent adds the models of its own provider and of the registered ones.
+/// Query for the known models. Handlers add the models they know; of two with the same provider and id the
+/// later counts. An agent adds the models of its own provider and of all registered providers.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ModelsQuery {
-    /// The name of the provider whose models are asked for; nothing asks for those of all.
+    /// Provider whose models are asked for; `None` asks for the models of all providers.
     pub provider: Option<String>,
-    /// Whether the endpoints are asked for their lists, which takes as long as they take to answer. Otherwise
-    /// the lists they gave before count, and what is known without asking.
+    /// Whether to request fresh lists from the endpoints, which takes as long as they need to answer.
+    /// Otherwise the cached lists and the built-in catalogue count.
     pub refresh: bool,
-    /// The models so far.
+    /// Models collected so far.
     pub models: Vec<Model>,
-    /// The providers so far that were asked and did not give a list.
+    /// Providers whose model list could not be read, collected so far.
     pub failed: Vec<ListingFailed>,
 }
 
-/// A provider that did not say which models it has.
+/// A provider whose endpoint gave no list of models.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ListingFailed {
     /// Name of the provider.
     pub provider: String,
-    /// Error that kept the provider from it; nothing if its API has no such list.
+    /// Class of the error; `None` if the provider's API has no model list.
     pub error: Option<ErrorKind>,
 }
 
-/// An answer to [`ModelsQuery`].
+/// Answer to [`ModelsQuery`].
 ///
 /// ```
 /// use zk_core::events::{ModelsQuery, ModelsReply};
@@ -51,9 +51,9 @@ pub struct ListingFailed {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelsReply {
-    /// The models, in the order in which to show them.
+    /// Models to add, in display order.
     pub models: Vec<Model>,
-    /// The providers that were asked and did not give a list.
+    /// Providers whose model list could not be read.
     pub failed: Vec<ListingFailed>,
 }
 
@@ -94,17 +94,17 @@ impl Absorb for ModelsQuery {
 pub enum ModelsCause {
     /// The provider was registered.
     Registered,
-    /// The provider is not registered any more.
+    /// The provider was unregistered.
     Removed,
-    /// The provider's endpoint listed other models than before.
+    /// The endpoint's model list changed.
     Listed,
 }
 
-/// A provider has other models than before: `models:query` tells them.
+/// The models of a provider changed; [`ModelsQuery`] returns the new list.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ModelsChanged {
-    /// The provider.
+    /// Name of the provider.
     pub provider: String,
     /// Cause of the change.
     pub cause: ModelsCause,

@@ -6,22 +6,22 @@ use serde::Serialize;
 
 use super::notify;
 
-/// Kind of part that a plugin adds to a run that can go on without it.
+/// Kind of an optional part that a plugin contributes to a run. The run continues without it when it fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PartKind {
     /// A section of the system prompt.
     PromptSection,
-    /// A producer of context, which is told before a prompt or behind a request.
+    /// A producer of context, which runs before a prompt or behind a request.
     ContextProducer,
     /// A strategy that makes a conversation fit the model's window.
     WindowStrategy,
-    /// A program outside of this process that watches events.
+    /// An external program that observes events.
     HookProcess,
-    /// A call to a model beside the conversation.
+    /// A side call: a request to a model outside of the conversation.
     SideCall,
-    /// A model that a plugin asks for.
+    /// A model that a plugin chose for a turn.
     Model,
 }
 
@@ -38,15 +38,15 @@ impl fmt::Display for PartKind {
     }
 }
 
-/// A plugin failed where a run goes on without what it adds.
+/// A plugin's optional part failed and was left out; the run continues.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PartLeftOut {
     /// Kind of the part that is left out.
     pub kind: PartKind,
-    /// The name it is registered under, or the purpose of a side call.
+    /// The name that the part is registered under, or the purpose of a side call.
     pub name: String,
-    /// The plugin.
+    /// Plugin that contributed the part.
     pub source: String,
     /// Cause of the failure.
     pub error: String,

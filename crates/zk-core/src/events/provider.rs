@@ -10,31 +10,31 @@ use crate::kernel::{Absorb, Event, Fold, Source};
 use crate::model::{ModelRef, Phase, ThinkingRequest, TurnId};
 use crate::service::{RetryNotice, ToolChoice};
 
-/// The parameters of the request about to be made. Handlers patch them, for this turn only.
+/// Parameters of the request that is about to be made. Handlers patch them, for this turn only.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderRequest {
-    /// The model.
+    /// Model that the request goes to.
     pub model: ModelRef,
-    /// The reasoning asked for.
+    /// Reasoning that the request asks for.
     pub thinking: ThinkingRequest,
     /// Output limit in tokens.
     pub max_tokens: u32,
-    /// Tool that the model has to call.
+    /// Whether and which tool the model has to call.
     pub tool_choice: ToolChoice,
 }
 
-/// An answer to [`ProviderRequest`]: what is set is changed.
+/// Answer to [`ProviderRequest`]: fields that are set replace the request's values.
 #[derive(Clone, Debug, Default)]
 pub struct RequestPatch {
-    /// The reasoning.
+    /// The new reasoning request.
     pub thinking: Option<ThinkingRequest>,
-    /// The output limit.
+    /// The new output limit in tokens.
     pub max_tokens: Option<u32>,
-    /// The tool choice.
+    /// The new tool choice.
     pub tool_choice: Option<ToolChoice>,
-    /// The model that answers this turn: one that its provider knows, by its id or a part of it such as `sonnet`. One that
-    /// nobody knows is left out and announced as [`PartLeftOut`](super::PartLeftOut).
+    /// The model for this turn, by its id or a part of it such as `sonnet`. A model unknown to its provider
+    /// is ignored and announced as [`PartLeftOut`](super::PartLeftOut).
     pub model: Option<ModelRef>,
 }
 
@@ -62,12 +62,12 @@ impl Absorb for ProviderRequest {
     }
 }
 
-/// The JSON body about to be sent, in the provider's own shape. A handler answers with the body to send
-/// instead. Without listeners the body is never built as a value.
+/// JSON body of a request that is about to be sent, in the provider's own format. A handler answers with the
+/// body to send instead. Without handlers no JSON value is built for it.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderPayload {
-    /// The model.
+    /// Model that the request goes to.
     pub model: ModelRef,
     /// The body so far.
     pub payload: Value,
@@ -86,65 +86,67 @@ impl Absorb for ProviderPayload {
     }
 }
 
-/// The head of a response arrived.
+/// The status and headers of a response arrived.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderResponse {
-    /// The model.
+    /// Model that was asked.
     pub model: ModelRef,
     /// The HTTP status.
     pub status: u16,
-    /// The provider's id of the request.
+    /// Request id that the provider assigned, for its support.
     pub request_id: Option<String>,
-    /// The rate-limit headers, by lower-case name.
+    /// Rate-limit headers of the response, by lower-case name.
     pub limits: Vec<(String, String)>,
     /// Milliseconds since the request was started.
     pub elapsed_ms: u64,
 }
 notify!(ProviderResponse, "provider:response");
 
-/// Report of a provider on what it did beside answering.
+/// A provider's report about side effects of a response, such as edits of the context or counts of tools it
+/// ran.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderReport {
-    /// The turn.
+    /// Turn whose response the report is about.
     pub turn_id: TurnId,
-    /// The model.
+    /// Model that answered.
     pub model: ModelRef,
-    /// The report, in the provider's own shape. Anthropic's has the fields `context_management` (edits of the
-    /// context), `input_transformations`, `iterations` (the responses one answer was made of) and
-    /// `server_tool_use` (counts), each only where it says something.
+    /// The report in the provider's own format. Anthropic's has the fields `context_management` (edits of the
+    /// context), `input_transformations`, `iterations` (the responses that one answer was made of) and
+    /// `server_tool_use` (counts), each only if it is not empty.
     pub report: Value,
 }
 notify!(ProviderReport, "provider:report");
 
-/// Nothing has been heard of an answer for a while. Announced once a second from the fourth second on, until there is
+/// No progress of the response for a while. Announced once a second from the fourth second on, until there is
 /// something to show.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamIdle {
-    /// The model.
+    /// Model that was asked.
     pub model: ModelRef,
     /// Phase that the request has reached.
     pub phase: Phase,
-    /// Milliseconds without an event that says something.
+    /// Milliseconds since the last event with content.
     pub idle_ms: u64,
-    /// With how many the request is given up.
+    /// Limit of `idle_ms`, after which the request is given up.
     pub idle_limit_ms: u64,
-    /// Milliseconds without any data: fewer, if the connection gives signs of life.
+    /// Milliseconds since the last byte: less than `idle_ms` if the connection shows signs of life.
     pub no_data_ms: u64,
-    /// With how many the request is given up, once the response has begun.
+    /// Limit of `no_data_ms`, after which the request is given up; only once the response has begun.
     pub no_data_limit_ms: Option<u64>,
 }
 notify!(StreamIdle, "stream:idle");
 
-/// A request waits: it failed and will be sent again, or another one met the rate limit they share.
+/// A request waits before a retry, because it failed or because another request met the rate limit that both
+/// share.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderRetry {
-    /// The model.
+    /// Model that was asked.
     pub model: ModelRef,
-    /// When and why.
+    /// Cause and length of the wait.
     pub retry: RetryNotice,
 }
 notify!(ProviderRetry, "provider:retry");

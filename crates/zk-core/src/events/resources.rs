@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::{Event, Gather};
 
-/// Skills are looked for: where else are some? Every answer counts, each with who gave it.
+/// Query for further skill directories. All answers are gathered, each with its source.
 ///
-/// Tools, commands and prompt sections need no such question: a plugin registers them as items.
+/// Tools, commands and prompt sections need no such query: a plugin registers them as items.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ResourcesDiscover {
-    /// The working directory.
+    /// Working directory of the conversation.
     pub cwd: PathBuf,
 }
 
-/// An answer to [`ResourcesDiscover`].
+/// Answer to [`ResourcesDiscover`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct Resources {
-    /// Directories with skills, absolute. They count as those that settings name, behind those.
+    /// Absolute paths of directories with skills. They rank behind the directories that settings name.
     pub skills: Vec<PathBuf>,
 }
 

@@ -10,7 +10,7 @@ use crate::kernel::{Absorb, Event, Fold, Source};
 use crate::model::{Message, ModelRef, Stats, ThinkingLevel};
 use crate::service::RunStatus;
 
-/// A run is about to begin: handlers may add messages, which are collected, and change the system prompt,
+/// A run is about to begin. Handlers may add messages, which are collected, and change the system prompt,
 /// which is chained: `system` is always the prompt as changed so far.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -19,18 +19,18 @@ pub struct AgentBeforeStart {
     pub prompt: Option<Arc<Message>>,
     /// The system prompt so far.
     pub system: String,
-    /// The messages added so far. They follow the prompt, but for those of
-    /// [`QUERY_CONTEXT`](crate::service::QUERY_CONTEXT), which precede it.
+    /// Messages added so far. They follow the prompt; messages of
+    /// [`QUERY_CONTEXT`](crate::service::QUERY_CONTEXT) precede it.
     pub messages: Vec<Arc<Message>>,
 }
 
-/// An answer to [`AgentBeforeStart`].
+/// Answer to [`AgentBeforeStart`].
 #[derive(Clone, Debug, Default)]
 pub struct BeforeStart {
-    /// Messages to add after the prompt; those that [`QUERY_CONTEXT`](crate::service::QUERY_CONTEXT) injects come
+    /// Messages to add after the prompt; messages of [`QUERY_CONTEXT`](crate::service::QUERY_CONTEXT) come
     /// before it.
     pub messages: Vec<Message>,
-    /// The whole new system prompt, if it changes.
+    /// The new system prompt as a whole; `None` leaves it unchanged.
     pub system: Option<String>,
 }
 
@@ -50,11 +50,11 @@ impl Absorb for AgentBeforeStart {
     }
 }
 
-/// The sections of the system prompt, in their order; only if plugins registered some.
+/// Sections of the system prompt, in their order. Announced only if plugins registered sections.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SystemSections {
-    /// The sections; what was left out is missing.
+    /// Sizes of the sections, without sections that were left out.
     pub sections: Vec<SectionSize>,
 }
 notify!(SystemSections, "system:sections");
@@ -63,7 +63,7 @@ notify!(SystemSections, "system:sections");
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SectionSize {
-    /// The section; `system` is the agent's own prompt.
+    /// Id of the section; `system` is the agent's own prompt.
     pub id: String,
     /// Source that registered the section.
     pub source: String,
@@ -71,17 +71,17 @@ pub struct SectionSize {
     pub bytes: usize,
 }
 
-/// The run has a system prompt of its own. To change a prompt, handle `system:transform`.
+/// The system prompt of a run is built. To change it, handle `system:transform`.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SystemBefore {
-    /// The prompt.
+    /// The whole system prompt.
     pub system: Arc<str>,
 }
 notify!(SystemBefore, "system:before");
 
-/// The agent is to be made ready before its first run: plugins connect to what they need then. Announced once, and only
-/// where the host asks for it; a run makes ready what was not.
+/// Request to prepare the agent before its first run, so that plugins connect to their servers early.
+/// Announced once, and only if the host asks for it; otherwise the first run prepares whatever is missing.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AgentWarmUp {
@@ -94,15 +94,16 @@ notify!(AgentWarmUp, "agent:warm-up");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AgentStart {
-    /// The run.
+    /// Id of the run that begins.
     pub run_id: crate::model::RunId,
-    /// The model it begins with.
+    /// Model at the start of the run.
     pub model: ModelRef,
-    /// The thinking level it begins with.
+    /// Thinking level at the start of the run.
     pub thinking: ThinkingLevel,
-    /// The tools the model is offered, by their canonical names, in the order of the request.
+    /// Canonical names of the tools that the model is offered, in the order of the request.
     pub tools: Vec<String>,
-    /// Tools that were asked for by name and are not registered. They join the run at the turn after they are.
+    /// Tools that were asked for by name and are not registered yet. Each joins the run at the first turn
+    /// after its registration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_tools: Vec<String>,
 }
@@ -112,9 +113,9 @@ notify!(AgentStart, "agent:start");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AgentAbort {
-    /// The run.
+    /// Id of the run that is being stopped.
     pub run_id: crate::model::RunId,
-    /// Reason for the stop, if whoever stopped it gave one.
+    /// Reason for the stop, if the caller gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -124,13 +125,13 @@ notify!(AgentAbort, "agent:abort", CANCELLABLE = false);
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AgentDone {
-    /// The run.
+    /// Id of the run that ended.
     pub run_id: crate::model::RunId,
     /// Outcome of the run.
     pub status: RunStatus,
-    /// The error it ended with, in words.
+    /// Description of the error that ended the run.
     pub error: Option<String>,
-    /// The last answer's text.
+    /// Text of the last answer.
     pub text: String,
     /// Statistics of the run.
     pub stats: Stats,
@@ -142,34 +143,34 @@ notify!(AgentDone, "agent:done", CANCELLABLE = false);
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// Somebody asked for it.
+    /// A person or a program changed the setting.
     Set,
     /// A session was resumed.
     Restore,
 }
 
-/// Another model from the next run on.
+/// The conversation's model changed, from the next turn on.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ModelSelect {
-    /// Before.
+    /// Model before the change, if there was one.
     pub from: Option<ModelRef>,
-    /// From now on.
+    /// Model after the change.
     pub to: ModelRef,
-    /// Tokens that its window holds, if known.
+    /// Size of the new model's context window in tokens, if known.
     pub window: Option<u64>,
     /// Cause of the change.
     pub cause: Cause,
 }
 notify!(ModelSelect, "model:select", CANCELLABLE = false);
 
-/// Another thinking level from the next run on.
+/// The conversation's thinking level changed, from the next turn on.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ThinkingSelect {
-    /// Before.
+    /// Thinking level before the change.
     pub from: ThinkingLevel,
-    /// From now on.
+    /// Thinking level after the change.
     pub to: ThinkingLevel,
     /// Cause of the change.
     pub cause: Cause,

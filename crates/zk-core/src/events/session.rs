@@ -12,61 +12,62 @@ use crate::kernel::{Absorb, BoxError, Event, Fold, LastOrStop, OnError, Source, 
 use crate::model::{EntryId, Message, RunId, SessionId, TurnId, TurnUsage};
 use crate::service::{CustomEntry, Entry, NewEntry, RunStatus};
 
-/// A run begins in a session. Whoever stores sessions notes it here.
+/// A run begins in a session. A session store records the start here.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionStart {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,
-    /// The run.
+    /// Id of the run that begins.
     pub run_id: RunId,
-    /// Number of messages that the run continues from.
+    /// Number of earlier messages that the run continues from.
     pub messages: usize,
 }
 notify!(SessionStart, "session:start", ON_ERROR = OnError::Throw);
 
 /// Messages joined the conversation, other than an assistant message with its tool results, which are stored
-/// as a pair at `tool-results:after`. A handler that fails stops the run: nothing goes on unstored.
+/// as a pair at `tool-results:after`. A failing handler stops the run, so that no unstored message is built
+/// upon.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionMessages {
-    /// The run.
+    /// Run that the messages belong to.
     pub run_id: RunId,
-    /// The messages, in order; none when an answer broke off that had no text, and only its usage is to be stored.
+    /// The messages in order. Empty if an answer without text broke off, so that only its usage is stored.
     pub messages: Vec<Arc<Message>>,
-    /// Usage of the turn, when the messages are a model's answer.
+    /// Usage of the turn, if the messages are a model's answer.
     pub usage: Option<TurnUsage>,
     /// Cause that brought the messages.
     pub cause: MessagesCause,
 }
 notify!(SessionMessages, "session:messages", ON_ERROR = OnError::Throw, CANCELLABLE = false);
 
-/// Cause that brought messages into a conversation.
+/// Cause for which messages joined a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MessagesCause {
     /// The prompt of the run.
     Prompt,
-    /// An answer without tool calls, whole or broken off.
+    /// An answer without tool calls, complete or cut off.
     Answer,
-    /// A steering message.
+    /// A steering message, delivered between tool calls or turns.
     Steer,
-    /// A follow-up.
+    /// A follow-up message, delivered when the model was done.
     FollowUp,
-    /// A budget or another part of the harness.
+    /// A message of a budget or another part of the harness.
     Harness,
 }
 
-/// A model answered with tool calls, none of which has run yet. Whoever stores sessions keeps the answer
-/// provisionally: it becomes part of the conversation with its results, at `tool-results:after`. A handler that
-/// fails stops the run before any of the calls.
+/// A model answered with tool calls, none of which has run yet. A session store keeps the answer
+/// provisionally: it joins the conversation together with its results, at `tool-results:after`. A failing
+/// handler stops the run before any of the calls.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionOpenTurn {
-    /// The run.
+    /// Run that the turn belongs to.
     pub run_id: RunId,
-    /// The turn.
+    /// Turn in which the model made the calls.
     pub turn_id: TurnId,
     /// The answer with the calls.
     pub message: Arc<Message>,
@@ -75,33 +76,34 @@ pub struct SessionOpenTurn {
 }
 notify!(SessionOpenTurn, "session:open-turn", ON_ERROR = OnError::Throw, CANCELLABLE = false);
 
-/// A conversation begins in the place of another, or a stored one goes on: plugins drop what they kept of the one
-/// before, and find here what they had appended to this one. Announced before anything else of its first run.
+/// A new conversation begins, or a stored one is resumed. Plugins drop their state of the conversation
+/// before, and find the entries here that they appended to this one. Announced before all other events of its
+/// first run.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionLoaded {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,
-    /// The entries of the branch that was loaded, to the leaf: of a large beginning that a compaction left out, those that are
-    /// looked up later. None of a new conversation.
+    /// Entries of the loaded branch, from the root to the leaf. A large beginning that a compaction left out
+    /// is looked up on demand. Empty for a new conversation.
     pub entries: Arc<[Entry]>,
 }
 notify!(SessionLoaded, "session:loaded");
 
-/// Switch of the conversation to another session, or to none: announced once what belongs to it is installed, and
-/// before its first run. Front-ends begin their view anew.
+/// The conversation switched to another session, or to none. Announced once after the session's plugins are
+/// installed and before its first run, so that front-ends rebuild their view.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionSwitch {
-    /// The session that was left, if there was one.
+    /// Session before the switch, if there was one.
     pub from: Option<SessionId>,
-    /// The session now, if there is one.
+    /// Session after the switch, if there is one.
     pub to: Option<SessionId>,
-    /// The entries of its branch, as in `session:loaded`; none of a new conversation.
+    /// Entries of the session's branch, as in `session:loaded`; empty for a new conversation.
     pub entries: Arc<[Entry]>,
 }
 impl SessionSwitch {
-    /// Whether the session stays, and was only read again.
+    /// Whether the same session was only read again.
     #[must_use]
     pub fn is_same_session(&self) -> bool {
         self.to.is_some() && self.from == self.to
@@ -110,26 +112,27 @@ impl SessionSwitch {
 
 notify!(SessionSwitch, "session:switch", CANCELLABLE = false);
 
-/// A plugin appended an entry to the session: it is stored. Entries of `session:before-end` are in `session:end`.
+/// A plugin's entry was appended to the session and stored. Entries of `session:before-end` are in
+/// `session:end` instead.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionEntry {
-    /// The entry.
+    /// The stored entry.
     pub entry: CustomEntry,
 }
 notify!(SessionEntry, "session:entry", CANCELLABLE = false);
 
-/// A run is about to end: plugins may append entries of their own, which are stored before its end is.
+/// A run is about to end. Plugins may append entries, which are stored before the end of the run.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionBeforeEnd {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,
-    /// The run.
+    /// Id of the run that is about to end.
     pub run_id: RunId,
     /// Outcome of the run.
     pub status: RunStatus,
-    /// Entries to append, as collected so far.
+    /// Entries to append, collected so far.
     pub entries: Vec<CustomEntry>,
 }
 
@@ -154,26 +157,26 @@ impl Absorb for SessionBeforeEnd {
 pub struct SessionEnd {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,
-    /// The run.
+    /// Id of the run that ended.
     pub run_id: RunId,
     /// Outcome of the run.
     pub status: RunStatus,
-    /// The run's messages in the history: from this one …
+    /// Index in the history of the run's first message.
     pub from: usize,
-    /// … up to, not including, this one.
+    /// Index in the history behind the run's last message.
     pub to: usize,
-    /// Entries that plugins appended at `session:before-end`, and data that the next process compares its
-    /// first request with: to be stored before the end is.
+    /// Entries to store before the end of the run: the plugins' from `session:before-end`, and fingerprints
+    /// that the next process compares its first request with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<CustomEntry>,
 }
 notify!(SessionEnd, "session:end", ON_ERROR = OnError::Throw, CANCELLABLE = false);
 
-/// An answer to a `session:before-*` event.
+/// Answer to a `session:before-*` event.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SessionBeforeReply {
-    /// Do not do it; this answer wins at once.
+    /// Whether to cancel the operation; later handlers are not asked then.
     pub cancel: bool,
     /// Reason for the cancellation.
     pub reason: Option<String>,
@@ -182,8 +185,8 @@ pub struct SessionBeforeReply {
 }
 
 impl SessionBeforeReply {
-    /// The summary that a handler of `session:before-compact` supplies: `data` is its text, or an object with it as
-    /// `summary`.
+    /// Returns the summary that a handler of `session:before-compact` supplied in `data`: a text, or an
+    /// object with the text as `summary`.
     ///
     /// # Errors
     /// [`NotASummary`] when `data` is something else, or blank.
@@ -194,7 +197,7 @@ impl SessionBeforeReply {
     }
 }
 
-/// A plugin supplied something that cannot stand for a conversation.
+/// A plugin supplied a summary that is no text, or a blank one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the summary that a plugin supplied is no text: `data` is a text, or an object with the text as `summary`"
@@ -213,13 +216,13 @@ impl Stops for SessionBeforeReply {
     }
 }
 
-/// Another session is about to be opened. The last answer wins unless one cancels.
+/// Another session is about to be opened. The last answer wins unless a handler cancels.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionBeforeSwitch {
-    /// The session now.
+    /// The current session.
     pub from: Option<SessionId>,
-    /// The session to be opened; a new one if nothing.
+    /// Session to be opened; `None` for a new session.
     pub to: Option<SessionId>,
 }
 
@@ -229,7 +232,7 @@ impl Event for SessionBeforeSwitch {
     type Mode = LastOrStop;
 }
 
-/// A session is about to be copied from an entry on. The last answer wins unless one cancels.
+/// A session is about to be copied up to an entry. The last answer wins unless a handler cancels.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionBeforeFork {
@@ -245,15 +248,15 @@ impl Event for SessionBeforeFork {
     type Mode = LastOrStop;
 }
 
-/// The leaf of a session is about to move. The last answer wins unless one cancels.
+/// The leaf of a session is about to move. The last answer wins unless a handler cancels.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionBeforeTree {
-    /// Session with the leaf.
+    /// Session whose leaf moves.
     pub session_id: SessionId,
-    /// The leaf now.
+    /// The current leaf.
     pub from: Option<EntryId>,
-    /// The leaf to be.
+    /// The new leaf.
     pub to: EntryId,
 }
 
@@ -263,17 +266,18 @@ impl Event for SessionBeforeTree {
     type Mode = LastOrStop;
 }
 
-/// The context is about to be compacted: somebody asked for it, or a request exceeds the upper threshold or did not
-/// fit. The last answer wins unless one cancels; `data` may be the whole summary, and no strategy is asked for one
-/// then. What came of it is a [`ContextCompaction`](super::ContextCompaction).
+/// The context is about to be compacted: a person or plugin asked for it, or a request exceeds the upper
+/// threshold or did not fit. The last answer wins unless a handler cancels. `data` may be the whole summary,
+/// and then no strategy is asked for one. The result is announced as
+/// [`ContextCompaction`](super::ContextCompaction).
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionBeforeCompact {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,
-    /// Tokens in the context now, as far as known.
+    /// Estimated tokens of the current context.
     pub tokens: u64,
-    /// Instructions of the person for the summary.
+    /// The person's instructions for the summary.
     pub instructions: Option<String>,
     /// Cause of the compaction.
     pub trigger: CompactionTrigger,

@@ -5,15 +5,15 @@ use serde::Serialize;
 use super::notify;
 use crate::model::{ModelRef, Stats};
 
-/// A sub-agent was made and is about to run.
+/// A sub-agent was created and is about to run.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SpawnBefore {
-    /// The sub-agent.
+    /// Name of the sub-agent.
     pub child: String,
     /// Depth of the sub-agent in the tree; 1 for a child of the root agent.
     pub depth: u32,
-    /// Prompt for the sub-agent.
+    /// Prompt that the sub-agent begins with.
     pub prompt: String,
     /// Model of the sub-agent.
     pub model: ModelRef,
@@ -24,7 +24,7 @@ notify!(SpawnBefore, "spawn:before");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SpawnComplete {
-    /// The sub-agent.
+    /// Name of the sub-agent.
     pub child: String,
     /// Depth of the sub-agent in the tree.
     pub depth: u32,
@@ -37,7 +37,7 @@ notify!(SpawnComplete, "spawn:complete");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SpawnError {
-    /// The sub-agent.
+    /// Name of the sub-agent.
     pub child: String,
     /// Depth of the sub-agent in the tree.
     pub depth: u32,

@@ -10,33 +10,33 @@ use super::notify;
 use crate::kernel::{Absorb, Event, Fold, Source};
 use crate::model::{CallId, TurnId};
 
-/// A response began to arrive.
+/// The response of a turn began to arrive.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamStart {
-    /// The turn.
+    /// Turn that the response belongs to.
     pub turn_id: TurnId,
-    /// The model that answers, if the provider says.
+    /// Id of the model that answers, if the provider says so.
     pub model: Option<String>,
     /// The provider's id of the request.
     pub request_id: Option<String>,
 }
 notify!(StreamStart, "stream:start");
 
-/// More text of the answer is on its way to those who show it. A handler answers with the text to show
-/// instead: it may hold back what it has to see more of, and has to let go of it where the text ends. The
-/// message, the history and `stream:end` have what the model wrote.
+/// A piece of answer text on its way to front-ends. A handler answers with the text to show instead. It may
+/// hold text back until it has seen more, and has to release it where the block of text ends. The message,
+/// the history and `stream:end` keep the text of the model unchanged.
 ///
-/// Each block of text ends with one of these whose `last` is true, also when the answer breaks off in it; a run
-/// that is being stopped does not wait for a handler there. Nothing is announced where nobody handles it.
+/// The last event of each block of text has `last` set, also when the answer breaks off; a run that is being
+/// stopped does not wait for handlers there. Not announced without handlers.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamTransform {
-    /// The turn.
+    /// Turn whose answer the text belongs to.
     pub turn_id: TurnId,
-    /// The text so far; empty when nothing but the end is left to tell.
+    /// The text so far; empty if only the end of the block is announced.
     pub delta: String,
-    /// Whether no more of this block of text follows.
+    /// Whether this piece ends the block of text.
     pub last: bool,
 }
 
@@ -54,64 +54,65 @@ impl Absorb for StreamTransform {
     }
 }
 
-/// More text of the answer, as `stream:transform` left it: what is shown to people.
+/// More text of the answer, as `stream:transform` left it, for display.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamText {
-    /// The turn.
+    /// Turn whose answer the text belongs to.
     pub turn_id: TurnId,
-    /// The text.
+    /// Text to append to the answer.
     pub delta: String,
 }
 notify!(StreamText, "stream:text");
 
-/// More reasoning.
+/// More of the model's reasoning.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamThinking {
-    /// The turn.
+    /// Turn that the reasoning belongs to.
     pub turn_id: TurnId,
-    /// The text.
+    /// Text to append to the reasoning.
     pub delta: String,
 }
 notify!(StreamThinking, "stream:thinking");
 
-/// More of a tool call's arguments, as raw text.
+/// More of a tool call's arguments, as raw JSON text.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamToolArgs {
-    /// The turn.
+    /// Turn in which the model makes the call.
     pub turn_id: TurnId,
-    /// The call.
+    /// Id of the call.
     pub call_id: CallId,
-    /// The tool, canonical; the pieces of a call share it.
+    /// Canonical name of the tool; all pieces of a call share this string.
     pub name: Arc<str>,
-    /// The text; empty when the call begins.
+    /// Text to append to the arguments; empty when the call begins.
     pub delta: String,
 }
 notify!(StreamToolArgs, "stream:tool-args");
 
-/// A tool call's arguments were no JSON as the model wrote them, and could be read once characters that may not
-/// stand in a string were escaped. Nothing was guessed.
+/// The arguments of a tool call were invalid JSON, and became valid by escaping characters that a string may
+/// not contain. Nothing else was changed.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolArgsRepaired {
-    /// The turn.
+    /// Turn in which the model made the call.
     pub turn_id: TurnId,
-    /// The call.
+    /// Id of the call.
     pub call_id: CallId,
-    /// The tool, canonical.
+    /// Canonical name of the tool.
     pub name: String,
-    /// Text that the model wrote.
+    /// Arguments as the model wrote them.
     pub text: String,
 }
 notify!(ToolArgsRepaired, "stream:tool-args-repaired");
 
-/// A block arrived that only its provider understands: a tool it ran itself, say.
+/// A block arrived that only its provider understands, such as a call of a tool that the provider runs
+/// itself.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamProvider {
-    /// The turn.
+    /// Turn whose response has the block.
     pub turn_id: TurnId,
     /// Description of the block, in a few words for people.
     pub text: String,
@@ -122,7 +123,7 @@ notify!(StreamProvider, "stream:provider");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamEnd {
-    /// The turn.
+    /// Turn that the answer belongs to.
     pub turn_id: TurnId,
     /// The whole text, as the model wrote it.
     pub text: String,

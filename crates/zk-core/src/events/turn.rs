@@ -15,12 +15,12 @@ use crate::model::{
     Block, Budget, Message, ModelRef, Spent, ThinkingLevel, ThinkingRequest, TurnId, TurnUsage, Usage,
 };
 
-/// The system prompt about to be sent. A handler answers with the whole new prompt, for this turn only. A
-/// prompt that differs from turn to turn costs the provider's cache.
+/// System prompt of the request that is about to be sent. A handler answers with the whole new prompt, for
+/// this turn only. A prompt that changes from turn to turn breaks the provider's cache.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SystemTransform {
-    /// The turn.
+    /// Turn that the prompt is for.
     pub turn_id: TurnId,
     /// The turn's number in the run, from 1.
     pub turn: u32,
@@ -31,13 +31,13 @@ pub struct SystemTransform {
 }
 
 impl SystemTransform {
-    /// The prompt of a turn, before anybody rewrote it.
+    /// Creates the event with a prompt that no handler has rewritten yet.
     #[must_use]
     pub fn new(turn_id: TurnId, turn: u32, system: Arc<str>) -> Self {
         Self { turn_id, turn, system, rewritten_by: None }
     }
 
-    /// Source of the handler that rewrote the prompt last.
+    /// Returns the source of the handler that rewrote the prompt last.
     #[must_use]
     pub fn rewritten_by(&self) -> Option<&Source> {
         self.rewritten_by.as_ref()
@@ -59,32 +59,32 @@ impl Absorb for SystemTransform {
     }
 }
 
-/// The request about to be sent does not begin as the one before it did: what its provider has kept of that is of no use
-/// from there on.
+/// The request about to be sent has another prefix than the request before, so the provider's prompt cache
+/// misses from there on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PrefixBreak {
-    /// The turn.
+    /// Turn that the request is for.
     pub turn_id: TurnId,
     /// The first part that differs.
     pub part: PrefixPart,
     /// Cause of the break, as far as it was announced.
     pub cause: PrefixCause,
-    /// About how many tokens are read anew.
+    /// Estimated tokens that the provider has to read anew.
     pub lost_tokens: u64,
-    /// About what that costs more than reading them from the cache, in US dollars, if known.
+    /// Estimated extra cost over reading these tokens from the cache, in US dollars, if known.
     pub cost: Option<f64>,
 }
 notify!(PrefixBreak, "prefix:break");
 
-/// A part of a request, in the order in which providers keep them.
+/// Part of a request, in the order in which providers cache the parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "part", rename_all = "snake_case")]
 pub enum PrefixPart {
-    /// The tools.
+    /// The list of tools.
     Tools {
-        /// The first that changed, came or left.
+        /// Name of the first tool that changed, was added or removed.
         first: String,
         /// Source that registered the tool, such as a plugin or `mcp:SERVER`, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,79 +92,82 @@ pub enum PrefixPart {
     },
     /// A section of the system prompt.
     Section {
-        /// The section; `system` is the agent's own prompt, `model` the model itself.
+        /// Id of the section; `system` is the agent's own prompt, `model` the model itself.
         id: String,
-        /// Source that registered the section; of `system` the one that rewrote it last.
+        /// Source that registered the section; for `system` the source that rewrote it last.
         source: String,
     },
-    /// The thinking asked for, where the messages are read anew for another.
+    /// The reasoning request, for models that read the messages anew when it changes.
     Thinking {
-        /// The level that is asked for now.
+        /// The new thinking level.
         level: ThinkingLevel,
     },
-    /// The messages.
+    /// The messages of the history.
     Messages {
-        /// The first that differs, from 0. For the first request of a process it may be one before that.
+        /// Index of the first message that differs, from 0. For the first request of a process, an earlier
+        /// message may be named.
         first: usize,
-        /// The plugin whose handler of `context:transform` answered otherwise than before, if it was one.
+        /// Plugin whose handler of `context:transform` answered differently than before, if that is the
+        /// cause.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source: Option<String>,
     },
 }
 
-/// Cause for which a request begins differently.
+/// Cause for which the prefix of a request changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PrefixCause {
-    /// Another model is asked.
+    /// The model was changed.
     ModelSwitch,
-    /// Other thinking is asked for, and the provider keeps messages for the same only.
+    /// The thinking level was changed, and the provider caches messages per level.
     ThinkingChanged,
-    /// Tools came, went or changed, which `tools:changed` told.
+    /// Tools were added, removed or changed, as `tools:changed` announced.
     ToolsChanged,
-    /// The conversation is sent shorter, which `context:reduced` told, or longer again, which `context:compaction` did.
+    /// The history was compacted, as `context:reduced` announced, or a compaction undone, as
+    /// `context:compaction` announced.
     Reduction,
-    /// A section of the system prompt is another one in a new run, or the tools in a new process: files or settings changed.
+    /// Settings or files changed: a new run has another prompt section, or a new process other tools.
     Reloaded,
-    /// Nothing: something that should stay as it is does not.
+    /// No announced change explains it: a part that should be stable is not.
     Unexplained,
 }
 
-/// The history had to be mended to be sendable. The stored history does not change.
+/// The history had to be repaired to be sendable. The stored history does not change.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct HistoryRepaired {
-    /// The turn.
+    /// Turn that the history is sent for.
     pub turn_id: TurnId,
     /// Repairs that were made.
     pub repairs: Vec<Repair>,
 }
 notify!(HistoryRepaired, "history:repaired");
 
-/// A turn begins: what will be sent is settled.
+/// A turn begins, and its request is final.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct TurnBefore {
-    /// The turn.
+    /// Id of the turn that begins.
     pub turn_id: TurnId,
     /// Number of the turn in the run, from 1.
     pub turn: u32,
-    /// The model.
+    /// Model that the request goes to.
     pub model: ModelRef,
-    /// Number of messages that are sent.
+    /// Number of messages in the request.
     pub messages: usize,
-    /// The reasoning asked for.
+    /// Reasoning that the request asks for.
     pub thinking: ThinkingRequest,
 }
 notify!(TurnBefore, "turn:before");
 
-/// The model's message is complete and not stored yet. A handler may answer with other content; the role
-/// cannot change.
+/// The model's message is complete and not stored yet. A handler may answer with other content blocks; the
+/// role cannot change.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct MessageEnd {
-    /// The turn.
+    /// Turn that the message belongs to.
     pub turn_id: TurnId,
     /// The message so far.
     pub message: Message,
@@ -183,19 +186,19 @@ impl Absorb for MessageEnd {
     }
 }
 
-/// The model has answered, or failed to: always, once a turn has begun, and before its tool calls run.
+/// The model answered or failed to answer. Announced for each turn that began, before its tool calls run.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct TurnAfter {
-    /// The turn.
+    /// Id of the turn that is answered.
     pub turn_id: TurnId,
     /// Number of the turn in the run, from 1.
     pub turn: u32,
-    /// Token usage of the turn; zero when it failed.
+    /// Token usage of the turn; zero if the turn failed.
     pub usage: Usage,
     /// Cost of the turn in US dollars, if known.
     pub cost: Option<f64>,
-    /// The message, unless it failed.
+    /// The model's message, unless the turn failed.
     pub message: Option<Arc<Message>>,
     /// Cause of the failure, in words.
     pub error: Option<String>,
@@ -204,25 +207,25 @@ pub struct TurnAfter {
 }
 notify!(TurnAfter, "turn:after", CANCELLABLE = false);
 
-/// Running totals after a turn.
+/// Totals of the run after a turn.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct UsageUpdate {
-    /// The turn.
+    /// Usage of the turn that ended.
     pub turn: TurnUsage,
-    /// The run so far, sub-agents included.
+    /// Usage of the run so far, sub-agents included.
     pub total: Usage,
-    /// Cost of the run so far in US dollars: the sum of the turns whose cost is known, so the least that all
-    /// of them cost; null as long as there is none.
+    /// Cost of the run so far in US dollars: the sum over turns whose cost is known, so a lower bound; `None`
+    /// if no cost is known.
     pub cost: Option<f64>,
 }
 notify!(UsageUpdate, "usage", CANCELLABLE = false);
 
-/// A call to a model beside the conversation whose tokens the provider counted, whether it was answered or broke off.
+/// A side call to a model ended, answered or broken off, and the provider counted its tokens.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SideCallEnd {
-    /// The plugin that asked.
+    /// Plugin that made the call.
     pub source: String,
     /// Purpose of the call.
     pub purpose: String,
@@ -231,7 +234,7 @@ pub struct SideCallEnd {
 }
 notify!(SideCallEnd, "side-call:end", CANCELLABLE = false);
 
-/// Whether a message interrupted the run or waited for its end.
+/// Kind of a queued message: interrupts the run, or waits for the model to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -242,42 +245,41 @@ pub enum SteerKind {
     FollowUp,
 }
 
-/// Queued messages join the conversation, or were dealt with by handlers of `input`: they wait no more.
+/// Queued messages joined the conversation, or handlers of `input` dealt with them, so they leave the queue.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SteerInject {
-    /// Queue that they waited in.
+    /// Queue that the messages waited in.
     pub kind: SteerKind,
-    /// The messages that join; none where handlers of `input` dealt with all.
+    /// Messages that join the conversation; empty if handlers of `input` dealt with all.
     pub messages: Vec<Arc<Message>>,
-    /// The messages as they were sent and waited, before handlers of `input`.
+    /// The queued messages as they were sent, before handlers of `input`.
     pub sent: Vec<Arc<Message>>,
 }
 notify!(SteerInject, "steer:inject");
 
-/// The structured output of the run.
+/// The structured output of the run is complete.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct OutputReady {
-    /// The output.
+    /// Validated output.
     pub output: Value,
-    /// The schema it follows.
+    /// JSON Schema that the output follows.
     pub schema: Value,
 }
 notify!(OutputReady, "output");
 
-/// The results of a turn were larger than the run's byte budget. Nothing is cut; the model is asked to
-/// summarise.
+/// The results of a turn exceeded the run's byte budget. No result is cut; the model is asked to summarise.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct BudgetExceeded {
-    /// The turn's number.
+    /// Number of the turn in the run, from 1.
     pub turn: u32,
-    /// The turn.
+    /// Id of the turn.
     pub turn_id: TurnId,
-    /// Bytes of all results of the turn.
+    /// Total bytes of all results of the turn.
     pub bytes: usize,
-    /// The budget.
+    /// Byte budget of one turn.
     pub budget: usize,
 }
 notify!(BudgetExceeded, "budget:exceeded");
@@ -289,7 +291,7 @@ notify!(BudgetExceeded, "budget:exceeded");
 pub enum BudgetMode {
     /// The call is refused.
     Block,
-    /// The call runs, and the model is asked once to come to an end.
+    /// The call runs, and the model is asked once to finish.
     Steer,
 }
 
@@ -297,58 +299,58 @@ pub enum BudgetMode {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBudgetExceeded {
-    /// The tool.
+    /// Canonical name of the tool.
     pub tool: String,
     /// Calls of the tool in this run before this one.
     pub count: u32,
-    /// The budget.
+    /// Most calls that the tool's budget allows.
     pub max: u32,
-    /// The turn.
+    /// Turn in which the model made the call.
     pub turn_id: TurnId,
     /// Treatment of the call.
     pub mode: BudgetMode,
 }
 notify!(ToolBudgetExceeded, "tool-budget:exceeded");
 
-/// The next request could cost more than is left of a budget in money or tokens. No request is sent before this is
-/// settled.
+/// The next request could cost more money or tokens than the budget has left. No request is sent before this
+/// is settled.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunBudgetReached {
-    /// The turn's number.
+    /// Number of the turn in the run, from 1.
     pub turn: u32,
-    /// The turn.
+    /// Id of the turn that the request is for.
     pub turn_id: TurnId,
-    /// The budget.
+    /// Budget that was reached.
     pub budget: Budget,
-    /// Amount spent of the budget, sub-agents included.
+    /// Amount spent so far, sub-agents included.
     pub spent: Spent,
-    /// The most that the request could cost.
+    /// Upper bound of the next request's cost.
     pub wanted: Spent,
-    /// Outcome of reaching the budget.
+    /// Result of reaching the budget.
     pub outcome: BudgetOutcome,
 }
 notify!(RunBudgetReached, "run-budget:reached");
 
-/// Outcome of reaching a budget in money or tokens.
+/// Result of reaching a budget in money or tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum BudgetOutcome {
-    /// The answer may be so long only that it can be paid.
+    /// The request is sent with an output limit that the rest of the budget can pay.
     Shortened {
         /// The output limit of the request, in tokens.
         max_tokens: u32,
     },
-    /// Nothing yet: a person is asked.
+    /// Not settled yet: a person is asked.
     Asked,
     /// A person raised the budget.
     Raised {
-        /// The new one.
+        /// The new budget.
         to: Budget,
     },
-    /// A person took the limit away.
+    /// A person removed the limit.
     Lifted,
-    /// The run ends, because a person said so or nobody was there to ask.
+    /// The run ends, because a person decided so or no person could be asked.
     Stopped,
 }

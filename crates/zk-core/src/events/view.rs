@@ -5,25 +5,25 @@ use serde::{Deserialize, Serialize};
 use super::notify;
 use crate::model::Display;
 
-/// Something a plugin shows to the person in the conversation: a plan, a list of tasks, a summary.
+/// Block that a plugin shows to the person in the conversation: a plan, a list of tasks, a summary.
 ///
-/// A second event of one `source` and `key` replaces what was shown, until `last` says that it stays as it
-/// is. Front-ends draw the `body` by its kind; they need to know nothing of the plugin.
+/// A later event with the same `source` and `key` replaces the block, until `last` marks it as final.
+/// Front-ends draw the `body` by its kind; they need to know nothing of the plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ViewBlock {
-    /// The plugin, as its scope is called.
+    /// Source of the plugin's scope.
     pub source: String,
-    /// Name of the block among those of the plugin.
+    /// Key of the block, unique within its plugin.
     pub key: String,
-    /// Kind of the block, in the plugin's own words: `goal`, `todo`. A front-end may know some and draw them
-    /// better.
+    /// Kind of the block, named by the plugin: `goal`, `todo`. A front-end may draw kinds that it knows in a
+    /// special way.
     pub kind: String,
-    /// A line above the body.
+    /// Heading above the body.
     pub title: String,
     /// Content of the block.
     pub body: Display,
-    /// Whether it stays as it is now.
+    /// Whether the block is final.
     pub last: bool,
 }
 notify!(ViewBlock, "view:block", CANCELLABLE = false);

@@ -1,7 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address is one of the public network: not of this machine, a private network, a translator into them, or
-/// set aside.
+/// Whether an address belongs to the public internet: no address of this machine, a private network, a
+/// translation prefix into either, or a reserved range.
 ///
 /// ```
 /// use zk_core::model::is_public_address;
@@ -39,7 +39,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     };
     match (a, b, c, d, e, f) {
         (0, 0, 0, 0, 0, 0xffff) | (0x64, 0xff9b, 0, 0, 0, 0) => v4(g, h),
-        // Only the three bits of the global addresses; 6to4 holds an address of the older kind, Teredo any.
+        // The global unicast range is `2000::/3`. 6to4 embeds an IPv4 address, which is checked; Teredo may
+        // embed any.
         (0x2002, high, low, ..) => v4(high, low),
         (0x2001, 0..=0x1ff | 0xdb8, ..) | (0x3fff, 0..=0xfff, ..) => false,
         _ => a & 0xe000 == 0x2000,

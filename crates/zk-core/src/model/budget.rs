@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The most that may be spent on requests to models: in money, in tokens, or both. What is not set has no limit.
+/// Limit of spending on requests to models: in money, in tokens, or both. `None` sets no limit.
 ///
 /// ```
 /// use zk_core::model::{Budget, Spent};
@@ -21,39 +21,39 @@ pub struct Budget {
     /// US dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usd: Option<f64>,
-    /// Tokens of all kinds: everything that is read, cached or not, and everything that is written.
+    /// Tokens of all kinds: all input, cached or not, and all output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
 }
 
 impl Budget {
-    /// A limit in US dollars.
+    /// Creates a limit in US dollars only.
     #[must_use]
     pub fn usd(dollars: f64) -> Self {
         Self { usd: Some(dollars), tokens: None }
     }
 
-    /// A limit in tokens.
+    /// Creates a limit in tokens only.
     #[must_use]
     pub fn tokens(tokens: u64) -> Self {
         Self { usd: None, tokens: Some(tokens) }
     }
 
-    /// Whether nothing is limited.
+    /// Whether neither money nor tokens are limited.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         self.usd.is_none() && self.tokens.is_none()
     }
 
-    /// Whether so much may be spent in all.
+    /// Whether a total of `spent` stays within the budget.
     #[must_use]
     pub fn allows(&self, spent: Spent) -> bool {
         self.usd.is_none_or(|most| spent.billionths() <= billionths(most))
             && self.tokens.is_none_or(|most| spent.tokens <= most)
     }
 
-    /// Tells why `wanted` does not fit beside `spent`, as a clause: `$0.95 of $1.00 is spent, and the next
-    /// request may cost up to $0.12`.
+    /// Describes why `wanted` does not fit on top of `spent`, as a clause: `$0.95 of $1.00 is spent, and the
+    /// next request may cost up to $0.12`.
     #[must_use]
     pub fn describe_shortage(&self, spent: Spent, wanted: Spent) -> String {
         let total = spent + wanted;
@@ -84,7 +84,7 @@ impl fmt::Display for Budget {
     }
 }
 
-/// Amount that was spent on requests to models, or may be.
+/// Amount that was spent, or may be, on requests to models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Spent {
@@ -116,12 +116,12 @@ impl std::ops::Add for Spent {
     }
 }
 
-/// Amounts are compared as whole billionths, so that what adds up to a limit does not exceed it.
+/// Converts dollars to whole billionths, so that amounts that add up exactly to a limit do not exceed it.
 fn billionths(dollars: f64) -> i128 {
     (dollars * 1e9).round() as i128
 }
 
-/// Dollars as people write them: cents, and below a cent as many digits as say something.
+/// Dollars formatted for people: two decimals, and more digits for amounts below a cent.
 struct Dollars(f64);
 
 impl fmt::Display for Dollars {

@@ -5,121 +5,122 @@ use serde_json::Value;
 
 use super::{CallId, ModelRef};
 
-/// One piece of a message, in the form every provider's own blocks are converted to and from.
+/// One piece of a message, independent of the provider; adapters convert it to and from each provider's own
+/// blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
-    /// Text.
+    /// Text of either role.
     Text(Text),
-    /// An image.
+    /// An image that the model sees.
     Image(Image),
     /// A document, such as a PDF.
     Document(Document),
     /// A call the model asks for (assistant messages only).
     ToolCall(ToolCall),
-    /// The answer to a call (user messages only).
+    /// The result of a call (user messages only).
     ToolResult(ToolResult),
-    /// Reasoning (assistant messages only).
+    /// Reasoning of the model (assistant messages only).
     Thinking(Thinking),
-    /// Stands for what a compaction took out of the context.
+    /// A summary in the place of messages that a compaction took out of the context.
     Compaction(Compaction),
     /// A block that only its provider understands (assistant messages only).
     Provider(ProviderBlock),
 }
 
-/// Text.
+/// A text block.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Text {
-    /// The text.
+    /// Content of the block.
     pub text: String,
-    /// Data that the provider wants back with it.
+    /// Provider data that has to be sent back with the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireData>,
 }
 
-/// An image.
+/// An image block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Image {
     /// Media type, such as `image/png`.
     pub media_type: String,
-    /// The bytes in standard base64.
+    /// Image bytes in standard base64.
     pub data: String,
-    /// Data that the provider wants back with it, if a model made it.
+    /// Provider data that has to be sent back with the image, if a model made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireData>,
 }
 
 impl Image {
-    /// An image of a type such as `image/png`, its bytes in standard base64.
+    /// Creates an image from its media type, such as `image/png`, and its bytes in standard base64.
     pub fn new(media_type: impl Into<String>, data: impl Into<String>) -> Self {
         Self { media_type: media_type.into(), data: data.into(), wire: None }
     }
 }
 
-/// A document.
+/// A document block, such as a PDF.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Document {
     /// Media type, such as `application/pdf`.
     pub media_type: String,
-    /// A name to show.
+    /// Title or file name to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The bytes in standard base64.
+    /// Document bytes in standard base64.
     pub data: String,
 }
 
 impl Document {
-    /// Whether it is text, by its type.
+    /// Whether the media type says that the document is text.
     #[must_use]
     pub fn is_text(&self) -> bool {
         self.media_type.trim_start().get(..5).is_some_and(|kind| kind.eq_ignore_ascii_case("text/"))
     }
 }
 
-/// A call the model asks for.
+/// A tool call that the model asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolCall {
-    /// The provider's own id.
+    /// Call id that the provider assigned.
     pub id: CallId,
-    /// The canonical tool name.
+    /// Canonical name of the tool.
     pub name: String,
-    /// The parsed arguments, always a JSON object. Empty when `malformed` is set.
+    /// Parsed arguments, always a JSON object; empty if `malformed` is set.
     pub args: Value,
-    /// The argument text as received, when it is not a complete JSON object: such a call is answered with an
-    /// error and never executed.
+    /// Argument text as received, if it is not a complete JSON object. Such a call is answered with an error
+    /// and never executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub malformed: Option<String>,
-    /// Data that the provider wants back with it.
+    /// Provider data that has to be sent back with the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireData>,
 }
 
 impl ToolCall {
-    /// A call with parsed arguments.
+    /// Creates a call with parsed arguments.
     pub fn new(id: impl Into<CallId>, name: impl Into<String>, args: Value) -> Self {
         Self { id: id.into(), name: name.into(), args, malformed: None, wire: None }
     }
 }
 
-/// The answer to a call.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolResult {
-    /// The id of the call it answers.
+    /// Id of the call that the result belongs to.
     pub call_id: CallId,
-    /// Content that the tool gave.
+    /// Output of the tool.
     pub content: ToolContent,
     /// Whether the call failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
 }
 
-/// Content that a tool gives the model: text, or text with images and documents.
+/// Output of a tool for the model: text, or text with images and documents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(untagged)]
@@ -131,7 +132,7 @@ pub enum ToolContent {
 }
 
 impl ToolContent {
-    /// All text in it, images and documents as a marker.
+    /// Returns all text, with a marker for each image or document.
     #[must_use]
     pub fn to_text(&self) -> String {
         match self {
@@ -168,100 +169,100 @@ impl From<&str> for ToolContent {
     }
 }
 
-/// Reasoning. Only the model it came from may see it again, and only with its signature.
+/// Reasoning of a model. Only the model that wrote it gets it back, and only with its signature.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Thinking {
-    /// The readable part; empty where the provider withholds it.
+    /// Readable text; empty if the provider withholds it.
     pub text: String,
-    /// The provider's proof that the block is unchanged.
+    /// Provider's signature, which proves that the block is unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
-    /// The opaque payload of a redacted block.
+    /// Opaque payload of a redacted block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redacted: Option<String>,
-    /// The model it came from.
+    /// Model that wrote the reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<ModelRef>,
-    /// Data that the provider wants back with it.
+    /// Provider data that has to be sent back with the reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireData>,
 }
 
-/// A compaction's summary, in the place of the messages before it.
+/// Summary of a compaction, in the place of the messages before it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Compaction {
-    /// The summary.
+    /// Text of the summary.
     pub summary: String,
-    /// Context tokens before the compaction.
+    /// Size of the context before the compaction, in tokens.
     pub tokens_before: u64,
 }
 
-/// A block of a kind that only one provider has: a call of a tool it runs itself and the result, a mark of
-/// where it switched models, its own compaction of the context.
+/// A block of a kind that only one provider has: the call and result of a tool that the provider runs itself,
+/// a mark of a model switch, the provider's own compaction of the context.
 ///
-/// The block goes back unchanged to the model it came from, which misses what it did without it. Any other
-/// model is not shown it, and loses nothing that is not in the history elsewhere: what the model made of a
-/// result it said in text, and what a provider's own compaction stands for is still in the history, which zk
-/// keeps and sends whole. Nothing in it is ever executed here.
+/// The block goes back unchanged to the model it came from, which would miss it otherwise. No other model
+/// gets it. Nothing is lost by that: the model repeated what it made of a result as text, and zk keeps and
+/// sends the whole history that a provider's own compaction summarised. Nothing in the block is ever executed
+/// here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderBlock {
     /// Description of the block, in a few words for people.
     pub text: String,
-    /// The block, in the provider's own shape.
+    /// The block in the provider's own format.
     pub wire: WireData,
 }
 
-/// Provider data that has to be sent back unchanged with a block, to that provider and model only.
+/// Data of a provider that has to be sent back unchanged with a block, only to the model it came from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct WireData {
-    /// The model it came from.
+    /// Model that the data came from.
     pub origin: ModelRef,
-    /// The data, in the provider's own shape.
+    /// The data in the provider's own format.
     pub data: Value,
 }
 
 impl Block {
-    /// A text block.
+    /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(Text { text: text.into(), wire: None })
     }
 
-    /// A block in its provider's own shape, as `origin` gave it; `text` says in a few words what it is.
+    /// Creates a block of provider data from `origin`; `text` describes it to people in a few words.
     pub fn provider(text: impl Into<String>, origin: &ModelRef, data: Value) -> Self {
         Self::Provider(ProviderBlock { text: text.into(), wire: WireData { origin: origin.clone(), data } })
     }
 
-    /// A result block.
+    /// Creates a tool result block.
     pub fn result(call_id: impl Into<CallId>, content: impl Into<ToolContent>, is_error: bool) -> Self {
         Self::ToolResult(ToolResult { call_id: call_id.into(), content: content.into(), is_error })
     }
 
-    /// The text, if it is a text block.
+    /// Returns the text of a text block.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         let Self::Text(text) = self else { return None };
         Some(&text.text)
     }
 
-    /// The result, if it is one.
+    /// Returns the result of a result block.
     #[must_use]
     pub fn as_result(&self) -> Option<&ToolResult> {
         let Self::ToolResult(result) = self else { return None };
         Some(result)
     }
 
-    /// The reasoning, if it is some.
+    /// Returns the reasoning of a reasoning block.
     #[must_use]
     pub fn as_thinking(&self) -> Option<&Thinking> {
         let Self::Thinking(thinking) = self else { return None };
         Some(thinking)
     }
 
-    /// The block in its provider's own shape, if it is one.
+    /// Returns the provider block, if the block is one.
     #[must_use]
     pub fn as_provider(&self) -> Option<&ProviderBlock> {
         let Self::Provider(block) = self else { return None };

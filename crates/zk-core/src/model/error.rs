@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use super::{Budget, Spent};
 use crate::kernel::EmitError;
 
-/// Classes of provider errors. Match on these, never on text.
+/// Class of a provider error, for callers to match on instead of on text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// Too many requests; waiting helps.
+    /// Too many requests; a retry after a wait may succeed.
     Rate,
-    /// No money, or the plan is used up; waiting does not help.
+    /// No credit, or the plan is used up; waiting does not help.
     Quota,
-    /// The provider is overloaded or failing; waiting helps.
+    /// The provider is overloaded or failing; a retry after a wait may succeed.
     Overloaded,
     /// The request does not fit the model's window.
     ContextExceeded,
@@ -25,11 +25,11 @@ pub enum ErrorKind {
     Auth,
     /// The provider could not be reached or the connection broke.
     Transport,
-    /// No data, or no progress, for too long.
+    /// No data, or no progress, within the time limit.
     Stalled,
-    /// The provider answered something that is not its protocol, or ended without saying so.
+    /// The response violates the provider's protocol, or ended early.
     Malformed,
-    /// The provider rejects the request; sending it again does not help.
+    /// The provider rejects the request; a retry does not help.
     Rejected,
     /// The model or a filter refused to answer.
     Refused,
@@ -53,7 +53,7 @@ impl ErrorKind {
         }
     }
 
-    /// The class in words.
+    /// Returns a name of the class in words, for messages.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -72,12 +72,12 @@ impl ErrorKind {
     }
 }
 
-/// Phase that a request had reached.
+/// Phase that a request has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Making the request.
+    /// Building the request.
     Request,
     /// Connecting and sending.
     Connect,
@@ -101,37 +101,37 @@ impl fmt::Display for Phase {
     }
 }
 
-/// A request that a provider did not answer properly.
+/// Failed request to a provider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderError {
-    /// The class.
+    /// Class of the error.
     pub kind: ErrorKind,
-    /// The provider's name.
+    /// Name of the provider.
     pub provider: String,
-    /// The model asked.
+    /// Id of the requested model.
     pub model: String,
     /// Phase that the request had reached.
     pub phase: Phase,
-    /// Description of the failure, without secrets.
+    /// Description of the failure, free of secrets.
     pub message: String,
-    /// The HTTP status.
+    /// HTTP status of the response, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The provider's own code or type.
+    /// Error code or type that the provider gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// The provider's id of the request, for its support.
+    /// Request id that the provider assigned, for its support.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// Since the request was started, for the first time if it was sent several times.
+    /// Time since the request was started; with retries, since the first attempt.
     #[serde(rename = "elapsed_ms", with = "super::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub elapsed: Duration,
     /// Number of times that the request was sent.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub attempts: u32,
-    /// Wait that the provider asks for.
+    /// Wait that the provider asks for before a retry.
     #[serde(
         rename = "retry_after_ms",
         with = "super::millis::option",
@@ -140,13 +140,13 @@ pub struct ProviderError {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub retry_after: Option<Duration>,
-    /// The provider's own word about retrying; outranks the class.
+    /// The provider's own statement about retrying, which overrides the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub should_retry: Option<bool>,
-    /// The tokens the model's window holds, if the error is that the request does not fit and says so.
+    /// Size of the model's window in tokens, if the request did not fit and the error says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
-    /// Advice on what to do next.
+    /// Advice for a person on what to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -161,7 +161,7 @@ fn is_once(attempts: &u32) -> bool {
 }
 
 impl ProviderError {
-    /// An error without details.
+    /// Creates an error without details.
     pub fn new(
         kind: ErrorKind,
         provider: impl Into<String>,
@@ -187,7 +187,7 @@ impl ProviderError {
         }
     }
 
-    /// Whether the provider rejected the API key that it was shown: another key helps.
+    /// Whether the provider rejected the API key of the request, so that another key may help.
     #[must_use]
     pub fn rejects_key(&self) -> bool {
         let is_other =
@@ -195,11 +195,11 @@ impl ProviderError {
         self.kind == ErrorKind::Auth && self.status == Some(401) && !is_other
     }
 
-    /// The code of an error of a provider that was shown no key.
+    /// Code of the error of a provider that was sent no key.
     pub const NO_KEY: &str = "no_key_sent";
-    /// The code of an error of a provider that rejected the token of a sign-in.
+    /// Code of the error of a provider that rejected the token of a sign-in.
     pub const SIGN_IN: &str = "sign_in_rejected";
-    /// The code of an error of a request that was not sent because nobody is signed in, or not any more.
+    /// Code of the error of a request that was not sent because the person is not signed in, or no longer.
     pub const NOT_SIGNED_IN: &str = "not_signed_in";
 
     /// Whether the same request may succeed later.
@@ -212,7 +212,7 @@ impl ProviderError {
 impl fmt::Display for ProviderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.model.as_str() {
-            // The error is about no model.
+            // The error concerns no single model.
             "*" => write!(f, "{}: {}", self.provider, self.kind.as_str())?,
             model => write!(f, "{}/{model}: {}", self.provider, self.kind.as_str())?,
         }
@@ -248,59 +248,59 @@ impl fmt::Display for ProviderError {
 
 impl std::error::Error for ProviderError {}
 
-/// Reason for which a run did not end well.
+/// Cause of a run that failed or was stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The history does not fit the model's window.
+    /// The history exceeds the model's window.
     #[error("{0}")]
     ContextExceeded(ProviderError),
-    /// The provider failed.
+    /// A request to the provider failed.
     #[error("{0}")]
     Provider(ProviderError),
-    /// The run was stopped. Whatever the native error was, a stopped run ends with this one.
+    /// The run was stopped. Any other error of a stopped run is replaced by this one.
     #[error("the run was stopped")]
     Aborted,
-    /// A hook whose failure must stop the turn failed, normally the one that stores it.
+    /// A handler failed whose failure has to stop the turn, normally the session store.
     #[error("{0}")]
     Hook(#[from] EmitError),
-    /// A limit of the run was reached.
+    /// The run reached its limit of turns.
     #[error(
         "stopped after {turns} turn{}, the limit of this run; raise the limit, or continue the session",
         if *turns == 1 { "" } else { "s" }
     )]
     TurnLimit {
-        /// The limit.
+        /// Most turns that the run may have.
         turns: u32,
     },
-    /// The budget of the run or its agent is used up, as far as the next request could cost.
+    /// The rest of a run's or agent's budget cannot pay the next request.
     #[error("stopped: {}; raise the budget, or continue the session", budget.describe_shortage(*spent, *wanted))]
     Budget {
-        /// The budget.
+        /// Budget that was reached.
         budget: Budget,
-        /// Amount spent of the budget, sub-agents included.
+        /// Amount spent so far, sub-agents included.
         spent: Spent,
-        /// The most that the next request could cost.
+        /// Upper bound of the next request's cost.
         wanted: Spent,
     },
-    /// A call waits for somebody who is not here. The conversation is whole and can be gone on with.
+    /// A parked call waits for a person who is not present. The conversation is complete and can be resumed.
     #[error("`{tool}` waits for approval: {reason}")]
     Parked {
-        /// The tool.
+        /// Canonical name of the tool.
         tool: String,
         /// Reason for the wait.
         reason: String,
     },
-    /// The model made the same call again and again, and it failed each time in the same way.
+    /// The model repeated a call that failed each time in the same way.
     #[error(
         "stopped: the same call of `{tool}` failed {failures} times in a row in the same way; the last result is in the history"
     )]
     Stuck {
-        /// The tool.
+        /// Canonical name of the tool.
         tool: String,
-        /// Number of times that the call failed.
+        /// Number of failures in a row.
         failures: u32,
     },
-    /// A tool may do more than read, and nobody decides on its calls: there is no
+    /// A tool may do more than read, and nothing decides about its calls: there is no
     /// [`CallGuard`](crate::service::CallGuard), and the agent was not built unguarded.
     #[error(
         "tool `{tool}` may do more than read, and no gate is here to decide on its calls: install one, such as `PermissionGate`, or build the agent with `.unguarded()`, and nobody is asked"
@@ -309,10 +309,10 @@ pub enum AgentError {
         /// Canonical name of the tool.
         tool: String,
     },
-    /// The agent was used in a way it cannot serve.
+    /// The caller used the agent in an unsupported way.
     #[error("{0}")]
     Usage(String),
-    /// The model did not give the structured output asked for.
+    /// The model did not give the requested structured output.
     #[error("no structured output: {0}")]
     Output(String),
 }
@@ -336,13 +336,13 @@ impl From<ProviderError> for AgentError {
 }
 
 impl AgentError {
-    /// Whether the same run may end well later, without anything being changed for it.
+    /// Whether the same run may succeed later without any change.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         self.provider().is_some_and(ProviderError::is_retryable)
     }
 
-    /// The provider's error behind it, if one is.
+    /// Returns the provider's error that caused this one, if any.
     #[must_use]
     pub fn provider(&self) -> Option<&ProviderError> {
         match self {

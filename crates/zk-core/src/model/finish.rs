@@ -9,38 +9,38 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "reason", content = "detail", rename_all = "snake_case")]
 pub enum StopReason {
-    /// The model said all it wanted.
+    /// The model finished its answer.
     EndTurn,
-    /// The model waits for tool results.
+    /// The model waits for the results of its tool calls.
     ToolUse,
-    /// The output limit; the last tool call may be cut and is never executed.
+    /// The output limit was reached. The last tool call may be incomplete and is never executed.
     MaxTokens,
-    /// A stop sequence, this one if the provider says which.
+    /// A stop sequence was reached, named if the provider says which.
     StopSequence(Option<String>),
-    /// The model or a filter refused; the text explains, if the provider does.
+    /// The model or a filter refused to answer, with an explanation if the provider gives one.
     Refusal(Option<String>),
-    /// The provider paused a long turn; the same history is sent again to go on.
+    /// The provider paused a long turn; sending the same history again continues it.
     PauseTurn,
     /// The context window is full.
     ContextExceeded,
-    /// The provider compacted the context and paused; the same history is sent again to go on.
+    /// The provider compacted the context and paused; sending the same history again continues the turn.
     Compaction,
-    /// The run was stopped; the message holds what had arrived.
+    /// The run was stopped; the message is what had arrived.
     Aborted,
-    /// The response failed; the message holds what had arrived.
+    /// The response failed; the message is what had arrived.
     Error,
-    /// A reason this version does not know, as the provider wrote it. It ends the turn.
+    /// A reason that this version does not know, as the provider wrote it. The turn ends.
     Other(String),
 }
 
 impl StopReason {
-    /// Whether the provider goes on with its own message when the same history is sent again.
+    /// Whether the provider continues its own message when the same history is sent again.
     #[must_use]
     pub fn is_pause(&self) -> bool {
         matches!(self, Self::PauseTurn | Self::Compaction)
     }
 
-    /// The reason's name as JSON shows it.
+    /// Returns the reason's name in JSON.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {

@@ -15,19 +15,19 @@ macro_rules! id {
         pub struct $name(#[cfg_attr(feature = "schema", schemars(with = "String"))] Arc<str>);
 
         impl $name {
-            /// A new id: sortable by time, unique without coordination.
+            /// Creates a new id: sortable by time, and unique without coordination.
             #[must_use]
             pub fn fresh() -> Self {
                 Self(unique($prefix).into())
             }
 
-            /// The id as text.
+            /// Returns the id as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// The id as shared text.
+            /// Returns the id as shared text.
             #[must_use]
             pub fn shared(&self) -> Arc<str> {
                 self.0.clone()
@@ -55,52 +55,51 @@ macro_rules! id {
 }
 
 id!(
-    /// A session: one conversation kept over several runs.
+    /// Id of a session: one conversation kept over several runs.
     SessionId, "s"
 );
 id!(
-    /// A run: everything one prompt caused.
+    /// Id of a run: everything that one prompt caused.
     RunId, "r"
 );
 id!(
-    /// A turn: one model response with its tool results.
+    /// Id of a turn: one model response with its tool results.
     TurnId, "t"
 );
 id!(
-    /// A message of a conversation, given when it joins one.
+    /// Id of a message, assigned when it joins a conversation.
     MessageId, "m"
 );
 id!(
-    /// An agent of a tree.
+    /// Id of an agent within a tree of agents.
     AgentId, "a"
 );
 id!(
-    /// An entry of a session's log.
+    /// Id of an entry in a session's log.
     EntryId, "e"
 );
 id!(
-    /// A tool call, with the id its provider gave it. Such ids are not unique over a session.
+    /// Id of a tool call, assigned by its provider. Such ids are not unique within a session.
     CallId, "call"
 );
 
 impl CallId {
-    /// Whether it is one of [`CallId::fresh`], which stands for an id that a provider did not give.
+    /// Whether [`CallId::fresh`] made the id, because the provider gave none.
     #[must_use]
     pub fn is_made_here(&self) -> bool {
         let digits = self.0.strip_prefix("call_");
-        digits
-            .is_some_and(|digits| digits.len() == DIGITS_OF_ID && digits.bytes().all(|b| DIGITS.contains(&b)))
+        digits.is_some_and(|digits| digits.len() == ID_DIGITS && digits.bytes().all(|b| DIGITS.contains(&b)))
     }
 }
 
-/// The digits of an id behind its prefix.
-const DIGITS_OF_ID: usize = 17;
+/// Number of digits in an id, after its prefix.
+const ID_DIGITS: usize = 17;
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// `prefix_` + 9 digits of milliseconds + 8 random digits, base 32.
+/// Creates `prefix_` + 9 digits of milliseconds + 8 random digits, base 32.
 fn unique(prefix: &str) -> String {
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as u64);
-    let mut text = String::with_capacity(prefix.len() + 1 + DIGITS_OF_ID);
+    let mut text = String::with_capacity(prefix.len() + 1 + ID_DIGITS);
     text.push_str(prefix);
     text.push('_');
     let mut put = |value: u64, digits: u32| {

@@ -6,42 +6,45 @@ use serde::{Deserialize, Serialize};
 
 use super::{Block, MessageId, ModelRef, StopReason, ToolCall, ToolResult};
 
-/// Speaker of a message.
+/// Beginning of the author of a message with a file that a person named with `@` ([`Message::injected_by`]): its name
+/// and extent follow, such as `@cart.py · 42 lines`.
+pub const MENTIONED_BY: &str = "@";
+
+/// Author role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The user, and the tools answering.
+    /// The user, or tools giving their results.
     User,
-    /// The model.
+    /// The model, in its answers.
     Assistant,
 }
 
-/// One message of a history.
+/// One message of a conversation's history.
 ///
-/// Messages are shared as `Arc<Message>` and never changed once they are part of a history, so what was
-/// encoded for one request is reused for the next.
+/// Messages are shared as `Arc<Message>` and never changed once they are in a history, so that an encoding
+/// made for one request is reused for the next.
 ///
-/// Two messages are equal if they say the same, whatever their ids are.
+/// Two messages are equal if everything but their ids is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Message {
-    /// Id of the message, which the agent gives it when it joins the conversation, before anything stores it.
+    /// Id of the message, assigned by the agent when it joins the conversation, before it is stored.
     /// Providers do not get it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<MessageId>,
-    /// Speaker of the message.
+    /// Author role of the message.
     pub role: Role,
-    /// Content of the message.
+    /// Content blocks of the message, in order.
     pub content: Vec<Block>,
-    /// The model that said it (assistant messages).
+    /// Model that wrote an assistant message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<ModelRef>,
-    /// Reason for which it ended (assistant messages).
+    /// Reason for which the response of an assistant message ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopReason>,
-    /// Origin of the message, when it was not the person or the model: a budget, a steering message, a
-    /// plugin.
+    /// Source of a user message that the person did not write: a budget, a steering message, a plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub injected_by: Option<String>,
 }
@@ -58,29 +61,29 @@ impl PartialEq for Message {
 }
 
 impl Message {
-    /// A user message of these blocks.
+    /// Creates a user message of these blocks.
     #[must_use]
     pub fn user(content: Vec<Block>) -> Self {
         Self { id: None, role: Role::User, content, origin: None, stop: None, injected_by: None }
     }
 
-    /// A user message of one text.
+    /// Creates a user message of one text.
     pub fn user_text(text: impl Into<String>) -> Self {
         Self::user(vec![Block::text(text)])
     }
 
-    /// An assistant message of these blocks.
+    /// Creates an assistant message of these blocks.
     #[must_use]
     pub fn assistant(content: Vec<Block>) -> Self {
         Self { role: Role::Assistant, ..Self::user(content) }
     }
 
-    /// A user message that `by` put into the conversation.
+    /// Creates a user message that `by` put into the conversation.
     pub fn injected(text: impl Into<String>, by: impl Into<String>) -> Self {
         Self { injected_by: Some(by.into()), ..Self::user_text(text) }
     }
 
-    /// The tool calls in it, in order.
+    /// Returns the tool calls of the message, in order.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|block| match block {
             Block::ToolCall(call) => Some(call),
@@ -94,25 +97,25 @@ impl Message {
         })
     }
 
-    /// The tool results in it, in order.
+    /// Returns the tool results of the message, in order.
     pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
         self.content.iter().filter_map(Block::as_result)
     }
 
-    /// Returns its text blocks joined, without thinking, calls or results.
+    /// Returns the joined text blocks, without thinking, calls or results.
     #[must_use]
     pub fn text(&self) -> String {
         self.content.iter().filter_map(Block::as_text).collect::<Vec<_>>().concat()
     }
 
-    /// This message with an id: its own, or a fresh one if it has none.
+    /// Returns the message with its id, or with a fresh one if it has none.
     #[must_use]
     pub fn identified(mut self) -> Self {
         self.id.get_or_insert_with(MessageId::fresh);
         self
     }
 
-    /// This message, shared.
+    /// Wraps the message in an `Arc`.
     #[must_use]
     pub fn shared(self) -> Arc<Self> {
         Arc::new(self)

@@ -1,22 +1,22 @@
-//! Durations as whole milliseconds, for fields whose name ends in `_ms` when serialised.
+//! Serialises durations as whole milliseconds, for fields whose name ends in `_ms`.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serializer};
 
 pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(whole(*duration))
+    serializer.serialize_u64(whole_millis(*duration))
 }
 
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     u64::deserialize(deserializer).map(Duration::from_millis)
 }
 
-fn whole(duration: Duration) -> u64 {
+fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Durations that may be absent, in the same form.
+/// Serialises optional durations in the same form.
 pub(crate) mod option {
     use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(crate) mod option {
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         match duration {
-            Some(duration) => serializer.serialize_some(&super::whole(*duration)),
+            Some(duration) => serializer.serialize_some(&super::whole_millis(*duration)),
             None => serializer.serialize_none(),
         }
     }

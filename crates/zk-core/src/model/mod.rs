@@ -1,8 +1,8 @@
-//! The vocabulary every crate shares: ids, messages and their blocks, models, usage, errors, and the one door
-//! to the wire.
+//! The types that all crates share: ids, messages and their blocks, models, usage, errors, and [`WireReady`],
+//! the only form of a history that can be sent.
 //!
-//! Names in a history are canonical; the names a model sees (aliases) exist only between
-//! [`WireReady`] and a provider's adapter.
+//! Names in a history are canonical. Aliases, the names that a model sees, exist only between [`WireReady`]
+//! and a provider's adapter.
 
 mod address;
 mod budget;
@@ -27,7 +27,7 @@ pub use content::{
 pub use error::{AgentError, ErrorKind, Phase, ProviderError};
 pub use finish::StopReason;
 pub use ids::{AgentId, CallId, EntryId, MessageId, RunId, SessionId, TurnId};
-pub use message::{Message, Role};
+pub use message::{MENTIONED_BY, Message, Role};
 pub use models::{
     Capabilities, Model, ModelRef, PriceTier, Prices, Rates, ThinkingLevel, ThinkingRequest, ThinkingSupport,
 };
@@ -35,8 +35,8 @@ pub use size::context_size;
 #[cfg(feature = "typed")]
 pub use tool::schema_of;
 pub use tool::{
-    Approved, CallKind, CallLocation, CallRef, CommandExit, Concurrency, Disclosure, Display, Effect,
-    Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec, output_bytes,
+    Approved, CallKind, CallLocation, CallRef, CheckItem, CheckState, CommandExit, Concurrency, Disclosure,
+    Display, Effect, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec, output_bytes,
 };
 pub use usage::{ModelStats, Stats, TurnUsage, Usage};
 pub use wire::{IdRule, MediaTypes, ThinkingReplay, WireReady, WireRules};

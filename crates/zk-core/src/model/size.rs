@@ -5,11 +5,11 @@ use serde_json::Value;
 
 use super::{Block, Message, ToolContent};
 
-/// Size that an image counts for, in bytes of text that take about as much context.
-const IMAGE: usize = 4800;
+/// Size that an image counts for, as the bytes of text that take about as much context.
+const IMAGE_BYTES: usize = 4800;
 
-/// About how much of a window these messages take, in bytes of text; a token is three to four of them. An image
-/// counts 4800 bytes, whatever its size.
+/// Estimates the share of a context window that these messages take, in bytes of text; a token is three to
+/// four bytes. An image counts 4800 bytes, whatever its size.
 ///
 /// ```
 /// use zk_core::model::{Message, context_size};
@@ -23,7 +23,7 @@ pub fn context_size(messages: &[Arc<Message>]) -> usize {
 }
 
 impl Message {
-    /// About how much of a window it takes: see [`context_size`].
+    /// Estimated share of a context window, as by [`context_size`].
     #[must_use]
     pub fn size(&self) -> usize {
         self.content.iter().map(Block::size).sum()
@@ -31,7 +31,7 @@ impl Message {
 }
 
 impl Block {
-    /// About how much of a window it takes: see [`context_size`].
+    /// Estimated share of a context window, as by [`context_size`].
     #[must_use]
     pub fn size(&self) -> usize {
         size(self)
@@ -41,10 +41,10 @@ impl Block {
 fn size(block: &Block) -> usize {
     match block {
         Block::Text(text) => text.text.len(),
-        Block::Image(_) => IMAGE,
+        Block::Image(_) => IMAGE_BYTES,
         Block::Document(document) => document.data.len(),
         Block::ToolCall(call) => {
-            let args = call.malformed.as_ref().map_or_else(|| written(&call.args), String::len);
+            let args = call.malformed.as_ref().map_or_else(|| json_len(&call.args), String::len);
             call.name.len() + args
         }
         Block::ToolResult(result) => match &result.content {
@@ -53,12 +53,12 @@ fn size(block: &Block) -> usize {
         },
         Block::Thinking(thinking) => thinking.text.len(),
         Block::Compaction(compaction) => compaction.summary.len(),
-        Block::Provider(block) => written(&block.wire.data),
+        Block::Provider(block) => json_len(&block.wire.data),
     }
 }
 
-/// The bytes of a value as compact JSON, without writing them anywhere.
-fn written(value: &Value) -> usize {
+/// Counts the bytes of a value as compact JSON, without building the text.
+fn json_len(value: &Value) -> usize {
     struct Counted(usize);
     impl io::Write for Counted {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -73,7 +73,7 @@ fn written(value: &Value) -> usize {
     let mut counted = Counted(0);
     match serde_json::to_writer(&mut counted, value) {
         Ok(()) => counted.0,
-        // Nothing that is a `Value` cannot be written.
+        // Writing a `Value` to a counter cannot fail.
         Err(_) => 0,
     }
 }

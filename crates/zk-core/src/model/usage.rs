@@ -6,37 +6,38 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::models::dollars;
+use super::models::round_to_billionth;
 use super::{ModelRef, TurnId};
 
-/// Tokens of one response, normalised: the four counts do not overlap, whatever the provider counts.
+/// Token counts of one response, normalised: the four main counts do not overlap, whatever the provider's
+/// definition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct Usage {
-    /// Input that was neither read from nor written to a cache.
+    /// Input tokens neither read from nor written to a cache.
     pub input: u64,
-    /// Output, reasoning included.
+    /// Output tokens, reasoning included.
     pub output: u64,
-    /// Input read from the cache.
+    /// Input tokens read from the cache.
     pub cache_read: u64,
-    /// Input written to the cache.
+    /// Input tokens written to the cache.
     pub cache_write: u64,
-    /// The part of `cache_write` that is kept for an hour.
+    /// Part of `cache_write` that is cached for an hour.
     #[serde(skip_serializing_if = "is_none")]
     pub cache_write_1h: u64,
-    /// The part of `output` that was reasoning.
+    /// Part of `output` that was reasoning.
     pub reasoning: u64,
-    /// Cost in billionths of a US dollar, where the prices of the model that was asked do not say it: the
-    /// provider says so, or the response was made of several, each with a price of its own.
+    /// Cost in billionths of a US dollar, where the model's prices do not determine it: the provider states
+    /// it, or several responses with different prices were combined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub billed: Option<u64>,
-    /// The part of all this that other models used whose prices are not known: nor is the cost then, unless it
-    /// is `billed`.
+    /// Tokens of other models whose prices are not known. If not zero, the cost is unknown, unless `billed`
+    /// states it.
     #[serde(skip_serializing_if = "is_none")]
     pub unpriced: u64,
-    /// Tokens that the last of several responses read that the counts are of; nothing where they are of one,
-    /// or of turns.
+    /// Input tokens of the last response, if the counts combine several responses; `None` for one response or
+    /// a sum of turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_read: Option<u64>,
 }
@@ -47,14 +48,14 @@ fn is_none(count: &u64) -> bool {
 }
 
 impl Usage {
-    /// Everything that was read: what the input costs.
+    /// Returns all input tokens, cached or not, on which the input price depends.
     #[must_use]
     pub fn read(&self) -> u64 {
         self.input + self.cache_read + self.cache_write
     }
 
-    /// Returns the tokens of the window that the response has filled, its output left out: everything that
-    /// was read, but only by the last of several responses that the provider made it of.
+    /// Returns the tokens of the context window that the response filled, without its output: all input
+    /// tokens, but only those of the last response if the provider combined several.
     #[must_use]
     pub fn context(&self) -> u64 {
         self.last_read.unwrap_or_else(|| self.read())
@@ -78,13 +79,13 @@ impl AddAssign for Usage {
     }
 }
 
-/// The usage of one turn.
+/// Usage of one turn or side call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct TurnUsage {
-    /// The turn.
+    /// Turn that used the tokens.
     pub turn_id: TurnId,
-    /// The model that answered.
+    /// Model that answered.
     pub model: ModelRef,
     /// Tokens of the turn.
     pub usage: Usage,
@@ -96,83 +97,83 @@ pub struct TurnUsage {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Stats {
-    /// Tokens of this run, of its side calls and of all its sub-agents.
+    /// Tokens of the run, of its side calls and of all its sub-agents.
     pub usage: Usage,
-    /// Cost in US dollars of the same: the sum of the turns whose cost is known, so the least that all of them cost;
-    /// nothing as long as there is none.
+    /// Cost of `usage` in US dollars: the sum over turns whose cost is known, so a lower bound; `None` if no
+    /// cost is known.
     #[serde(default)]
     pub cost: Option<f64>,
-    /// Turns of this run alone.
+    /// Number of turns of this run, without sub-agents.
     pub turns: u32,
-    /// Usage of those turns.
+    /// Usage of each turn of this run, without sub-agents.
     pub turn_usage: Vec<TurnUsage>,
-    /// Usage of the side calls to a model, by what they were for. No turns.
+    /// Usage of the side calls to models, by purpose. They are not turns.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub side_calls: BTreeMap<String, Vec<TurnUsage>>,
-    /// Tool calls that were not blocked, by canonical name.
+    /// Number of tool calls that were not blocked, by canonical name.
     pub tool_calls: BTreeMap<String, u32>,
     /// Milliseconds from the start of the run to the first text, thinking or tool call.
     pub first_token_ms: Option<u64>,
-    /// Milliseconds the run took.
+    /// Duration of the run in milliseconds.
     pub duration_ms: u64,
-    /// The structured output, if one was asked for.
+    /// The structured output, if the run was asked for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// Sub-agents in the order they finished.
+    /// Statistics of the sub-agents, in the order they finished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Stats>,
 }
 
-/// The share of one model in a tree of runs.
+/// Share of one model in the statistics of a tree of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ModelStats {
-    /// Turns it answered.
+    /// Number of turns that the model answered.
     pub turns: u32,
     /// Tokens of the model's share.
     pub usage: Usage,
-    /// Cost of the model's share in US dollars, as in [`Stats::cost`].
+    /// Cost of the model's share in US dollars, a lower bound as in [`Stats::cost`].
     pub cost: Option<f64>,
 }
 
-/// The sum of what is known of two costs.
-fn both(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+/// Adds two costs, each of which may be unknown.
+fn add_costs(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     match (one, other) {
-        (Some(one), Some(other)) => Some(dollars(one + other)),
+        (Some(one), Some(other)) => Some(round_to_billionth(one + other)),
         (one, other) => one.or(other),
     }
 }
 
 impl Stats {
-    /// Takes a turn in.
+    /// Adds a turn to the statistics.
     pub fn add_turn(&mut self, turn: TurnUsage) {
         self.usage += turn.usage;
-        self.cost = both(self.cost, turn.cost);
+        self.cost = add_costs(self.cost, turn.cost);
         self.turns += 1;
         self.turn_usage.push(turn);
     }
 
-    /// Takes a side call made for `purpose` in.
+    /// Adds a side call made for `purpose` to the statistics.
     pub fn add_side_call(&mut self, purpose: impl Into<String>, call: TurnUsage) {
         self.usage += call.usage;
-        self.cost = both(self.cost, call.cost);
+        self.cost = add_costs(self.cost, call.cost);
         self.side_calls.entry(purpose.into()).or_default().push(call);
     }
 
-    /// Takes a finished sub-agent in.
+    /// Adds the statistics of a finished sub-agent.
     pub fn add_child(&mut self, child: Self) {
         self.usage += child.usage;
-        self.cost = both(self.cost, child.cost);
+        self.cost = add_costs(self.cost, child.cost);
         self.children.push(child);
     }
 
-    /// The cost, unless nobody knows what any of the turns cost: without turns it is nothing.
+    /// Returns the cost, or `None` if no turn's cost is known; without turns the cost is 0.
     #[must_use]
     pub fn known_cost(&self) -> Option<f64> {
         self.cost.or_else(|| self.billed().next().is_none().then_some(0.0))
     }
 
-    /// The usage of every turn of the tree, depth first.
+    /// Returns the usage of every turn of the tree, depth first.
     #[must_use]
     pub fn flatten(&self) -> Vec<&TurnUsage> {
         let mut all: Vec<_> = self.turn_usage.iter().collect();
@@ -180,20 +181,20 @@ impl Stats {
         all
     }
 
-    /// The usage of everything in the tree that was billed, turns and side calls.
+    /// Iterates over the usage of all turns and side calls of the tree.
     fn billed(&self) -> Box<dyn Iterator<Item = &TurnUsage> + '_> {
         let own = self.turn_usage.iter().chain(self.side_calls.values().flatten());
         Box::new(own.chain(self.children.iter().flat_map(Self::billed)))
     }
 
-    /// The whole tree by model; side calls count in usage and cost, and are no turns.
+    /// Sums the whole tree up by model; side calls count in usage and cost, not as turns.
     #[must_use]
     pub fn by_model(&self) -> BTreeMap<ModelRef, ModelStats> {
         let mut models = BTreeMap::<ModelRef, ModelStats>::new();
         for turn in self.billed() {
             let entry = models.entry(turn.model.clone()).or_default();
             entry.usage += turn.usage;
-            entry.cost = both(entry.cost, turn.cost);
+            entry.cost = add_costs(entry.cost, turn.cost);
         }
         for turn in self.flatten() {
             models.entry(turn.model.clone()).or_default().turns += 1;

@@ -1,12 +1,12 @@
 use std::time::SystemTime;
 
-/// Wall-clock time. Timers use `tokio::time`, which tests can pause; dates come from here.
+/// Wall-clock time. Use it for dates; timers use `tokio::time`, which tests can pause.
 pub trait Clock: Send + Sync {
-    /// Now.
+    /// Returns the current time.
     fn now(&self) -> SystemTime;
 }
 
-/// The machine's clock.
+/// Clock of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

@@ -1,7 +1,8 @@
-//! The object-safe traits behind which the crates of zk meet.
+//! Object-safe traits through which the crates of zk use each other.
 //!
-//! Tools, providers and commands are registry items ([`Scope::provide`](crate::kernel::Scope::provide));
-//! the rest are services ([`Scope::provide_service`](crate::kernel::Scope::provide_service)), one of each.
+//! Tools, providers and commands are registry items ([`Scope::provide`](crate::kernel::Scope::provide)). The
+//! other traits are services ([`Scope::provide_service`](crate::kernel::Scope::provide_service)), of which a
+//! bus has one each.
 
 mod clock;
 mod conversation;
@@ -22,14 +23,15 @@ pub use conversation::{
     RunEnded, RunState, SessionOpener, SideAnswer, SideCall, Submitted, SwitchTarget, TurnCwd, TurnEnv,
 };
 pub use exec::{
-    Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit, Input,
-    KillSignal, OutputSink, OutputStream, OutsideExec, Process, ProcessEvent, ReadExec, TerminalSize,
+    Attendance, Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit,
+    Input, KillSignal, OutputSink, OutputStream, OutsideExec, Process, ProcessEvent, ReadExec, TerminalSize,
+    attend,
 };
 pub use files::{
     BlobError, BlobId, Blobs, CachedFile, FileIdentity, FileKind, FileOwner, FileStat, FileWatch, Files,
-    GuardedPath, HostFile, HostFileError, HostFiles, HostRead, OnChange, Overflow, PathError, PathGuard,
-    Resolved, RunBy, SearchFound, SearchMode, SearchQuery, StateFileError, StateFiles, StateLock, WalkEntry,
-    WalkOptions, WalkReport, WriteReceipt,
+    GuardedPath, HostFile, HostFileError, HostFiles, HostRead, OnChange, OutsideFiles, Overflow, PathError,
+    PathGuard, Resolved, RunBy, SearchFound, SearchMode, SearchQuery, StateFileError, StateFiles, StateLock,
+    WalkEntry, WalkOptions, WalkReport, WriteReceipt,
 };
 pub use permission::{
     CallDecision, CallGuard, CallJudge, CallJudgement, CallOffer, Trust, TrustError, TrustItem,
@@ -56,7 +58,9 @@ pub use tool::{
     STOPPED_BEFORE_CALL, Tool, ToolCx, UnknownTool, Validated, foreign_server_names, validate,
 };
 pub use ui::{
-    AnswerError, Approval, Command, CommandOutcome, FrontEnd, MAX_MARKS, PendingQuestion, Question,
-    QuestionDigest, QuestionId, Questions, Section, SectionKind, Ui, UiAnswer, Wider, WiderKind,
-    is_combining_mark, match_command, text_of_visible_lines, visible_line, visible_lines,
+    AnswerError, Approval, ApprovalCard, ArgumentChoice, AskedKind, CardChoice, CardPart, Command,
+    CommandOutcome, FrontEnd, MAX_MARKS, PartKind, PendingQuestion, Question, QuestionDigest, QuestionId,
+    Questions, RenderInput, RenderedRow, RenderedSpan, Renderer, Section, SectionKind, Selection, SpanRole,
+    TrustRequest, Ui, UiAnswer, WORDS_KEY, Wider, WiderKind, is_combining_mark, match_command,
+    text_of_visible_lines, visible_line, visible_lines,
 };

@@ -31,24 +31,24 @@ use crate::kernel::{Bus, Source};
 /// assert_eq!(settings_of::<Settings>(&bus, scope.source()).unwrap(), Some(Settings { limit: 3 }));
 /// ```
 pub trait PluginSettings: Send + Sync {
-    /// The table of `plugin`; nothing when there is none.
+    /// Returns the settings table of `plugin`, if there is one.
     fn table(&self, plugin: &str) -> Option<Value>;
 }
 
-/// Settings of a plugin that do not have the shape it needs.
+/// Settings of a plugin that do not have the expected shape.
 #[derive(Debug, thiserror::Error)]
 #[error("settings of plugin `{plugin}`: {source}; correct `[plugins.{plugin}]`")]
 pub struct PluginSettingsError {
-    /// The plugin.
+    /// Source of the plugin.
     pub plugin: Source,
-    /// Error of reading the settings.
+    /// Cause: the error of deserialising the table.
     pub source: serde_json::Error,
 }
 
-/// The settings of one plugin as a `T`; nothing when there are none.
+/// Deserialises the settings of one plugin as a `T`; `None` if there are none.
 ///
 /// # Errors
-/// [`PluginSettingsError`] when they are no `T`.
+/// [`PluginSettingsError`] when the table is no valid `T`.
 pub fn settings_of<T: DeserializeOwned>(
     bus: &Bus,
     plugin: &Source,

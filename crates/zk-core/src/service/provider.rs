@@ -15,58 +15,57 @@ use crate::model::{
     WireRules,
 };
 
-/// The events of one response. Dropping it ends the request.
+/// Stream of the events of one response. Dropping it cancels the request.
 pub type EventStream = Pin<Box<dyn Stream<Item = Result<StreamEvent, ProviderError>> + Send>>;
 
-/// A model service. A registry item under its name.
+/// A model service, registered as an item under its name.
 #[async_trait]
 pub trait Provider: Send + Sync {
-    /// The provider's name: the one in [`Model::provider`].
+    /// Returns the provider's name, as in [`Model::provider`].
     fn name(&self) -> &str;
 
-    /// The provider that this one decorates. Every method that is not required asks it by default, so that a
-    /// decorator writes what it changes, and forgets no method that is added later.
+    /// Returns the provider that this one decorates. Optional methods forward to it by default, so that a
+    /// decorator implements only the methods it changes, and misses none that is added later.
     fn inner(&self) -> Option<&dyn Provider> {
         None
     }
 
-    /// Returns the facts known about a model; tolerant defaults for one that is not known.
+    /// Returns the known facts about a model; tolerant defaults for an unknown one.
     fn model(&self, id: &str) -> Model;
 
-    /// The model used when none is asked for, if there is a sensible one.
+    /// Returns the id of the model to use when none is requested, if there is a sensible one.
     fn default_model(&self) -> Option<String> {
         self.inner()?.default_model()
     }
 
-    /// The models it knows of without asking anybody, to be shown.
+    /// Returns the models known without a request, for display.
     fn known_models(&self) -> Vec<Model> {
         self.inner().map(|inner| inner.known_models()).unwrap_or_default()
     }
 
-    /// Returns an opaque text for the quota that its requests count against: the same for all providers of
-    /// one endpoint and key, however they were made. Nothing of the key can be told from it. Without one, a
-    /// provider is taken for the only one of its kind.
+    /// Returns an opaque key of the quota that requests count against: equal for all providers of one
+    /// endpoint and API key, however they were created. It reveals nothing of the API key. `None` means that
+    /// this provider shares its quota with no other.
     fn quota_key(&self) -> Option<String> {
         self.inner()?.quota_key()
     }
 
-    /// Whether it sends failed requests again by itself, so that nobody around it does so too.
+    /// Whether the provider retries failed requests itself, so that callers must not.
     fn is_retrying(&self) -> bool {
         self.inner().is_some_and(|inner| inner.is_retrying())
     }
 
-    /// Returns the rules for histories and ids that this provider accepts for `model`.
+    /// Returns the requirements of `model` on a history and its ids.
     fn rules(&self, model: &Model) -> WireRules;
 
-    /// Whether an answer of `model` can be held to `schema`, the schema of an object, by naming it in
-    /// [`Request::output`]; `with_tools` says that tools are offered too. Otherwise the answer is asked for as
-    /// the arguments of a tool.
+    /// Whether `model` can be forced to answer in the form of `schema`, the schema of an object, through
+    /// [`Request::output`]; `with_tools` says that tools are offered too. Otherwise the answer is requested
+    /// as the arguments of a tool call.
     fn native_output(&self, model: &Model, schema: &Value, with_tools: bool) -> bool {
         self.inner().is_some_and(|inner| inner.native_output(model, schema, with_tools))
     }
 
-    /// Whether a request to `model` that asks for other thinking than the one before makes it read the messages anew, which it
-    /// has kept otherwise.
+    /// Whether a changed thinking request to `model` invalidates the provider's cache of the messages.
     fn thinking_breaks_prefix(&self, model: &Model) -> bool {
         self.inner().is_some_and(|inner| inner.thinking_breaks_prefix(model))
     }
@@ -74,11 +73,11 @@ pub trait Provider: Send + Sync {
     /// Sends a request. The stream ends with exactly one [`StreamEvent::Done`] or one error; a response that
     /// breaks off is an error, never a short success.
     ///
-    /// `cx` carries the stop token, and takes the events a provider announces: `provider:payload`,
+    /// `cx` carries the stop token, and receives the events that a provider announces: `provider:payload`,
     /// `provider:response`, `provider:retry`.
     fn stream(&self, request: Request, cx: &Cx) -> EventStream;
 
-    /// Counts the input tokens of a request, where the API has a call for that.
+    /// Counts the input tokens of a request, if the API can; `None` otherwise.
     ///
     /// # Errors
     /// [`ProviderError`] when the call fails.
@@ -89,10 +88,10 @@ pub trait Provider: Send + Sync {
         }
     }
 
-    /// The models the endpoint says it has, where the API has a call for that.
+    /// Lists the models of the endpoint, if the API can; `None` otherwise.
     ///
     /// # Errors
-    /// [`ProviderError`] when the call fails: also the way to find out whether the endpoint is reachable.
+    /// [`ProviderError`] when the call fails. Callers also use this to check that the endpoint is reachable.
     async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
         match self.inner() {
             Some(inner) => inner.list_models(cx).await,
@@ -100,9 +99,9 @@ pub trait Provider: Send + Sync {
         }
     }
 
-    /// Returns the facts known about a model once the endpoint was asked for what [`Provider::model`] cannot
-    /// say, such as the window of one that stands in no table. When nobody answers, that is as much as
-    /// before.
+    /// Returns the facts about a model after asking the endpoint for those that [`Provider::model`] does not
+    /// know, such as the window of a model outside of the catalogue. Without an answer it returns the known
+    /// facts.
     async fn describe_model(&self, id: &str, cx: &Cx) -> Model {
         if let Some(inner) = self.inner() {
             return inner.describe_model(id, cx).await;
@@ -116,33 +115,34 @@ pub trait Provider: Send + Sync {
     }
 }
 
-/// One request. The history can only be a [`WireReady`] one.
+/// A request to a model. Its history has to be a [`WireReady`].
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The model.
+    /// Model that the request goes to.
     pub model: Model,
-    /// The system prompt; empty for none.
+    /// The system prompt; empty for no prompt.
     pub system: Arc<str>,
-    /// The tools, under the names the model is to use.
+    /// Tools to offer, under the names that the model sees.
     pub tools: Arc<[Arc<ToolSpec>]>,
-    /// The history.
+    /// Normalised messages to send.
     pub history: WireReady,
-    /// Tool that the model has to call.
+    /// Whether and which tool the model has to call.
     pub tool_choice: ToolChoice,
-    /// The shape the answer has to have; only one that [`Provider::native_output`] said yes to is heard.
+    /// Required form of the answer; ignored unless [`Provider::native_output`] accepts it.
     pub output: Option<OutputFormat>,
-    /// The reasoning asked for.
+    /// Reasoning that the request asks for.
     pub thinking: ThinkingRequest,
     /// Output limit in tokens.
     pub max_tokens: u32,
-    /// Whether to mark the stable prefixes for the provider's cache.
+    /// Whether to mark the stable prefixes for the provider's prompt cache.
     pub cache: bool,
-    /// A stable key of the conversation, for providers that route by one.
+    /// Stable key of the conversation, for providers that route requests by it.
     pub session: Option<Arc<str>>,
 }
 
 impl Request {
-    /// A request without system prompt, tools and reasoning, for at most 4,096 tokens, marked for the cache.
+    /// Creates a request without system prompt, tools and reasoning, for at most 4,096 output tokens, marked
+    /// for the cache.
     #[must_use]
     pub fn new(model: Model, history: WireReady) -> Self {
         Self {
@@ -160,112 +160,112 @@ impl Request {
     }
 }
 
-/// The shape an answer has to have.
+/// Required form of a structured answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputFormat {
     /// Name of the format for the provider: up to 64 letters, digits, `_` and `-`.
     pub name: Arc<str>,
-    /// The JSON schema, of an object.
+    /// JSON Schema of an object.
     pub schema: Arc<Value>,
 }
 
-/// Tool that a model has to call.
+/// Whether and which tool a model has to call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
-    /// Any or none.
+    /// The model may call any tool or none.
     #[default]
     Auto,
-    /// None.
+    /// The model may call no tool.
     None,
-    /// At least one.
+    /// The model has to call at least one tool.
     Required,
-    /// This one.
+    /// The model has to call the tool with this name.
     Tool(String),
 }
 
-/// One event of a response. Blocks are counted from 0 in the order they began.
+/// One event of a streamed response. Blocks are numbered from 0 in the order they began.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum StreamEvent {
     /// The response began.
     Start {
-        /// The model that answers, if the provider says.
+        /// Id of the model that answers, if the provider says so.
         model: Option<String>,
-        /// The provider's id of the request.
+        /// Request id that the provider assigned, for its support.
         request_id: Option<String>,
     },
-    /// More text.
+    /// More text of a text block.
     Text {
         /// Index of the block.
         block: u32,
-        /// The text.
+        /// Text to append.
         delta: String,
     },
-    /// More reasoning.
+    /// More reasoning of a thinking block.
     Thinking {
         /// Index of the block.
         block: u32,
-        /// The text.
+        /// Text to append.
         delta: String,
     },
     /// A tool call began.
     ToolCall {
         /// Index of the block.
         block: u32,
-        /// The provider's id.
+        /// Call id that the provider assigned.
         id: CallId,
-        /// The tool, as the model calls it.
+        /// Name that the model used for the tool.
         name: String,
     },
-    /// More of a call's arguments, as raw text.
+    /// More of a call's arguments, as raw JSON text.
     ToolArgs {
         /// Index of the block.
         block: u32,
-        /// The text.
+        /// Text to append.
         delta: String,
     },
-    /// A block is complete: this, not the sum of its deltas, is what belongs in the history.
+    /// A block is complete. The history gets this content, not the sum of the deltas.
     Block {
         /// Index of the block.
         block: u32,
-        /// The block.
+        /// Complete content of the block.
         content: Block,
     },
-    /// The usage so far; later ones replace earlier ones.
+    /// The usage so far; replaces that of earlier events.
     Usage(Usage),
-    /// Report of the provider on what it did beside answering, in its own shape: edits of the context, the
-    /// responses that one answer was made of, counts of tools it ran. For people and programs to look at.
+    /// A provider's report about side effects of the response, in its own format, for display: edits of the
+    /// context, the responses that one answer was made of, counts of tools it ran.
     Report(Value),
-    /// The request will be sent again.
+    /// The request failed and will be retried.
     Retry(RetryNotice),
     /// The response is complete.
     Done {
-        /// Reason for which it ended.
+        /// Reason for which the response ended.
         stop: StopReason,
         /// Tokens of the response, as the provider counted them.
         usage: Usage,
     },
 }
 
-/// Notice that a request waits to be sent again, or is held back by a rate limit that another one met.
+/// Notice that a request waits before a retry, or is held back by a rate limit that another request met.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RetryNotice {
-    /// The last attempt, from 1; 0 before the first.
+    /// Number of the last attempt, from 1; 0 before the first.
     pub attempt: u32,
-    /// Number of attempts that there will be at most.
+    /// Most attempts that will be made.
     pub max_attempts: u32,
-    /// The wait before the next one.
+    /// Wait before the next attempt.
     #[serde(rename = "delay_ms", with = "crate::model::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub delay: Duration,
-    /// Class of the error that makes it wait.
+    /// Class of the error that caused the wait.
     pub kind: ErrorKind,
     /// Cause of the wait, in words.
     pub message: String,
-    /// Whether a part of an answer was handed out before: it counts for nothing, the answer begins anew.
+    /// Whether a partial answer was already streamed and must be discarded, because the answer begins anew.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub discards: bool,
 }

@@ -14,14 +14,14 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// The version of the engine's interface: that of Docker 20.10, which Podman has too.
+/// Version of the engine's HTTP interface: Docker 20.10, which Podman supports too.
 const VERSION: &str = "/v1.41";
-/// Longest answer: more than any has that is asked for here.
+/// Largest accepted response, in bytes; no endpoint used here sends more.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
-/// Time limit of an answer of the engine.
+/// Time limit of one response.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The interface of a container engine at a Unix socket. Each call has a connection of its own.
+/// Client of a container engine at a Unix socket. Each call opens its own connection.
 #[derive(Clone, Debug)]
 pub(super) struct Engine {
     socket: Arc<Path>,
@@ -36,7 +36,7 @@ pub(super) enum EngineError {
     Refused { doing: &'static str, status: StatusCode, message: String },
     #[error("the container engine was asked to {doing} and gave an answer that is none: {answer}")]
     Garbage { doing: &'static str, answer: String },
-    /// Program that the image lacks; the text says what to do about it.
+    /// The image has no such program; the text says how to fix it.
     #[error("{0}")]
     Lacks(String),
 }
@@ -54,11 +54,11 @@ impl From<EngineError> for io::Error {
     }
 }
 
-/// A connection that the engine handed over.
+/// Connection that the engine upgraded to a raw byte stream.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) io: UnixStream,
-    /// Bytes that came right behind the engine's answer.
+    /// Bytes that arrived right behind the response's head.
     pub(super) first: Vec<u8>,
 }
 
@@ -78,7 +78,7 @@ impl Engine {
         &self.socket
     }
 
-    /// Asks for `path`; `doing` says in a message what that is for.
+    /// Sends a request to `path`; `doing` names the purpose in error messages.
     pub(super) async fn call(
         &self,
         doing: &'static str,
@@ -98,7 +98,8 @@ impl Engine {
         serde_json::from_slice(&bytes).map_err(|_| EngineError::Garbage { doing, answer: message(&bytes) })
     }
 
-    /// Asks for `path` and takes the connection over, which belongs to a container or a command then.
+    /// Sends a request to `path` and takes over the connection, which then carries a container's or a
+    /// command's streams.
     pub(super) async fn hijack(
         &self,
         doing: &'static str,
@@ -132,7 +133,7 @@ impl Engine {
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.broken(&error))?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.broken(&error))?;
-        // Ends with the last of the answer, or with the connection that was handed over.
+        // Ends with the response, or with the upgraded connection.
         tokio::spawn(connection.with_upgrades());
         let mut request = Request::builder()
             .method(method)
@@ -168,7 +169,7 @@ impl Engine {
     }
 }
 
-/// Text of a failure in an answer of the engine.
+/// Error text in a response of the engine.
 fn message(bytes: &[u8]) -> String {
     let told = serde_json::from_slice::<Value>(bytes).ok();
     let told = told.as_ref().and_then(|answer| answer.get("message")?.as_str());

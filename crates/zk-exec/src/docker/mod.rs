@@ -23,41 +23,41 @@ use engine::{Engine, EngineError, Stream};
 use mounts::Mounts;
 use process::{Containered, DockerProcess};
 
-/// The variable by which the processes of a command are found.
+/// Environment variable that marks the processes of a command.
 const MARK: &str = "ZK_COMMAND";
-/// Numbers the commands of this process, whichever container they run in: a mark belongs to one of them.
+/// Counter of commands of this process, over all containers: each mark belongs to one command.
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 
-/// Most processes in a container, unless something else is said.
+/// Most processes in a container, unless the limits say otherwise.
 const PROCESSES: u32 = 4096;
 
-/// Container that commands run in.
+/// Options of the container that commands run in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DockerOptions {
     /// The engine's socket.
     pub socket: PathBuf,
-    /// The image; it is not fetched.
+    /// Name of the image; it must exist, as it is not pulled.
     pub image: String,
-    /// The directory that is mounted at its own path and written to.
+    /// Directory that is mounted writable at its own path.
     pub workspace: PathBuf,
-    /// The repository that it is a part of, which is mounted as well; see `SandboxPolicy::project`.
+    /// Repository around the workspace, which is mounted as well; see `SandboxPolicy::project`.
     pub project: Option<PathBuf>,
-    /// Directories beside the workspace, mounted and written like it.
+    /// Directories beside the workspace, mounted writable as well.
     pub writable: Vec<PathBuf>,
-    /// Files and directories in any of these that commands see nothing of.
+    /// Files and directories inside of the mounts that are hidden from commands.
     pub hidden: Vec<PathBuf>,
-    /// The person's home: it is never mounted as a whole.
+    /// The person's home directory: never mounted as a whole.
     pub home: Option<PathBuf>,
-    /// A private directory of the host for what has to outlive a crash: the list of the names that are kept free.
+    /// Private directory of the host for data that must survive a crash: the list of placeholders.
     pub state: Option<PathBuf>,
-    /// Whether it has the engine's usual network; otherwise none but its own loopback.
+    /// Whether commands have the engine's usual network; otherwise only a loopback of their own.
     pub network: bool,
     /// Memory and processes of all commands together, and the output of each.
     pub limits: Limits,
 }
 
 impl DockerOptions {
-    /// A container of `image` with `workspace`, without a network, at the usual socket.
+    /// Options for a container of `image` with `workspace`, without a network, at the engine's usual socket.
     #[must_use]
     pub fn new(image: impl Into<String>, workspace: impl Into<PathBuf>) -> Self {
         Self {
@@ -75,49 +75,51 @@ impl DockerOptions {
     }
 }
 
-/// Runs commands in one container, which is made with the first of them: the `dyn Exec` of the context `docker`.
+/// Runs commands in one container, which is created for the first command: the `dyn Exec` of the context
+/// `docker`.
 ///
 /// | | in the container |
 /// |---|---|
-/// | user | the one who runs this program, without capabilities, and without means to gain any |
-/// | workspace | mounted at its own path and written; what the [sandbox](crate::SandboxExec) guards in it is guarded here, too |
+/// | user | the user who runs this program, without capabilities and without ways to gain them |
+/// | workspace | mounted writable at its own path; the paths that the [sandbox](crate::SandboxExec) guards are guarded here, too |
 /// | files | those of the image |
 /// | network | none, or the engine's |
-/// | environment | that of the image, and what a command is granted |
+/// | environment | the image's, and the variables that a command is granted |
 ///
-/// The container ends and is removed with this program, however that ends: its first process waits for the end of a
-/// connection that only this program holds. Where a guarded file was replaced on the host, the next command gets a new
-/// container, since the mount over the old file is gone; commands that run stay in the old one.
+/// The container is stopped and removed when this program ends, however it ends: the container's first
+/// process waits for the end of a connection that only this program holds. When a guarded file is replaced on
+/// the host, the mount over the old file is gone, so the next command gets a new container; running commands
+/// stay in the old container.
 #[derive(Debug)]
 pub struct DockerExec {
     engine: Engine,
     options: DockerOptions,
     container: Mutex<Option<Arc<Container>>>,
-    /// Names that are kept free on the host for as long as there may be a container.
+    /// Placeholders on the host, kept for as long as a container may exist.
     kept_free: std::sync::Mutex<Vec<Placeholders>>,
 }
 
-/// A container that runs, for as long as the connection to its first process.
+/// Running container; it lives as long as the connection to its first process.
 #[derive(Debug)]
 struct Container {
     id: String,
     mounts: Mounts,
-    /// Connection with which the container's first process ends.
+    /// Connection that keeps the container's first process alive.
     _life: Stream,
 }
 
 impl DockerExec {
-    /// Commands as `options` say. Nothing is started yet.
+    /// Executor with these options. The container is created with the first command.
     #[must_use]
     pub fn new(options: DockerOptions) -> Self {
         let engine = Engine::new(&options.socket);
         Self { engine, options, container: Mutex::new(None), kept_free: std::sync::Mutex::default() }
     }
 
-    /// Whether somebody listens at the engine's socket.
+    /// Checks that a server listens at the engine's socket.
     ///
     /// # Errors
-    /// Nobody does, or not for this user.
+    /// The system's error when there is no server, or this user may not connect.
     pub fn check(&self) -> io::Result<()> {
         let socket = self.engine.socket();
         std::os::unix::net::UnixStream::connect(socket).map(drop).map_err(|error| {
@@ -126,19 +128,19 @@ impl DockerExec {
         })
     }
 
-    /// Starts the container unless it runs.
+    /// Starts the container if it does not run.
     ///
     /// # Errors
-    /// What the engine says: it cannot be reached, it has no such image, or a mount is refused.
+    /// The engine's: it cannot be reached, the image is missing, or a mount is refused.
     pub async fn start(&self) -> io::Result<()> {
         self.container().await.map(drop)
     }
 
-    /// Removes the container with everything in it.
+    /// Removes the container with its processes.
     pub async fn close(&self) {
         if let Some(container) = self.container.lock().await.take() {
             let path = format!("/containers/{}?force=true", container.id);
-            // The container is gone, or goes with the end of its connection.
+            // The container is gone, or ends with the connection.
             let _ = self.engine.call("remove the container", Method::DELETE, &path, None).await;
         }
         self.kept_free.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -174,7 +176,7 @@ impl DockerExec {
         let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let body = json!({
             "Image": image,
-            // Ends with its input, which ends with the connection of this program.
+            // Ends at the end of its input, when this program closes the connection.
             "Entrypoint": ["cat"],
             "Cmd": [],
             "OpenStdin": true,
@@ -199,14 +201,14 @@ impl DockerExec {
         let id = created.get("Id").and_then(Value::as_str).map(str::to_owned);
         let id = id
             .ok_or_else(|| EngineError::Garbage { doing: "make a container", answer: created.to_string() })?;
-        // Before it runs, so that there is no moment in which nothing would end it.
+        // Attached before the start, so that the container never runs without a connection that ends it.
         let attach = format!("/containers/{id}/attach?stream=1&stdin=1");
         let life = self.engine.hijack("attach to the container", &attach, None).await?;
         let start = format!("/containers/{id}/start");
         if let Err(error) = self.engine.call("start the container", Method::POST, &start, None).await {
             let path = format!("/containers/{id}?force=true");
             let _ = self.engine.call("remove the container", Method::DELETE, &path, None).await;
-            return Err(named(error, image, "cat"));
+            return Err(explain_missing_program(error, image, "cat"));
         }
         Ok(Container { id, mounts, _life: life })
     }
@@ -219,14 +221,14 @@ impl DockerExec {
         let container = self.container().await?;
         let mark = format!("{}.{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
         let place = Containered { engine: self.engine.clone(), container, mark };
-        let mut argv = vec![text(&request.program)?];
-        argv.extend(request.args.iter().map(|arg| text(arg)).collect::<io::Result<Vec<_>>>()?);
+        let mut argv = vec![to_utf8(&request.program)?];
+        argv.extend(request.args.iter().map(|arg| to_utf8(arg)).collect::<io::Result<Vec<_>>>()?);
         let mut env = vec![format!("{MARK}={}", place.mark)];
         if !request.env.contains_key(OsStr::new("HOME")) {
-            // The user has none in the image.
+            // The user has no home directory in the image.
             env.push("HOME=/tmp".to_owned());
         }
-        env.extend(variables(&request.env)?);
+        env.extend(env_entries(&request.env)?);
         let is_terminal = request.terminal.is_some();
         let reads = is_terminal || request.input == Input::Piped;
         let body = json!({
@@ -240,9 +242,11 @@ impl DockerExec {
         });
         let program = argv.swap_remove(0);
         let image = &self.options.image;
-        let (id, stream) =
-            place.exec(&body, is_terminal).await.map_err(|error| named(error, image, &program))?;
-        let (missing, printed) = (lacks(image, &program), Printed::of(request));
+        let (id, stream) = place
+            .exec(&body, is_terminal)
+            .await
+            .map_err(|error| explain_missing_program(error, image, &program))?;
+        let (missing, printed) = (missing_program_message(image, &program), Printed::of(request));
         let process = DockerProcess::new(
             program,
             request.cwd.clone(),
@@ -260,34 +264,34 @@ impl DockerExec {
     }
 }
 
-/// The engine's refusal to start a program, in plain words where the image does not have it.
-fn named(error: EngineError, image: &str, program: &str) -> EngineError {
+/// Replaces the engine's refusal by a plain message where the image lacks the program.
+fn explain_missing_program(error: EngineError, image: &str, program: &str) -> EngineError {
     match error {
         EngineError::Refused { message, .. } if says_missing(&message) => {
-            EngineError::Lacks(lacks(image, program))
+            EngineError::Lacks(missing_program_message(image, program))
         }
         other => other,
     }
 }
 
-fn lacks(image: &str, program: &str) -> String {
+fn missing_program_message(image: &str, program: &str) -> String {
     format!("the image {image} has no `{program}`; choose one that has it, or add it to this one")
 }
 
-/// Whether an engine says that there is no such program.
+/// Whether the engine's message says that the program does not exist.
 fn says_missing(message: &str) -> bool {
     message.contains("executable file") && message.contains("not found")
 }
 
-fn text(text: &OsStr) -> io::Result<String> {
+fn to_utf8(text: &OsStr) -> io::Result<String> {
     text.to_str().map(str::to_owned).ok_or_else(|| {
         let why = "it is no UTF-8, which the interface of containers needs";
         io::Error::new(io::ErrorKind::InvalidInput, why)
     })
 }
 
-fn variables(env: &BTreeMap<OsString, OsString>) -> io::Result<Vec<String>> {
-    env.iter().map(|(name, value)| Ok(format!("{}={}", text(name)?, text(value)?))).collect()
+fn env_entries(env: &BTreeMap<OsString, OsString>) -> io::Result<Vec<String>> {
+    env.iter().map(|(name, value)| Ok(format!("{}={}", to_utf8(name)?, to_utf8(value)?))).collect()
 }
 
 #[async_trait]

@@ -9,26 +9,26 @@ use serde_json::{Value, json};
 use super::DockerOptions;
 use crate::sandbox::{Denials, Network, Placeholder, Placeholders, Places, SandboxError, SandboxPolicy};
 
-/// Mounts of this machine's files in a container: the workspace, with what is guarded in it mounted over
-/// itself.
+/// Mounts of this machine's files in a container: the workspace, with read-only mounts over the guarded paths
+/// in it.
 ///
-/// A mount point can be neither renamed nor removed, so that nothing takes the place of what is below it. A name that
-/// nothing has is taken by an empty directory of the host's, as in the sandbox.
+/// A mount point can be neither renamed nor removed, so a command cannot replace a guarded path. For a
+/// guarded name that does not exist, an empty placeholder directory is made on the host, as for the sandbox.
 #[derive(Debug)]
 pub(super) struct Mounts {
-    /// Mounts, as the engine wants them.
+    /// Mounts in the format of the engine's interface.
     pub(super) list: Vec<Value>,
-    /// Paths that were mounted or were not there, with their state then.
+    /// State of each mounted or missing path when the mounts were made.
     seen: Vec<(PathBuf, State)>,
-    /// Denials that the mounts cause.
+    /// Denials that these mounts cause.
     pub(super) denials: Arc<Denials>,
 }
 
-/// State that tells a file from one that replaced it: nothing if there is no file.
+/// Identity of a file (device, inode, kind), which a replacement changes; `None` if the file does not exist.
 type State = Option<(u64, u64, bool)>;
 
 impl Mounts {
-    /// The mounts of a container that is made now, with the names that they keep free.
+    /// Computes the mounts of a new container and makes the placeholders that they need.
     pub(super) fn of(options: &DockerOptions) -> Result<(Self, Placeholders), SandboxError> {
         let mut policy = SandboxPolicy::new(&options.workspace);
         if let Some(home) = &options.home {
@@ -49,7 +49,7 @@ impl Mounts {
         let directories: Vec<PathBuf> =
             placeholders.iter().map(Placeholder::path).map(Path::to_owned).collect();
         let placeholders = Placeholders::make(placeholders, options.state.as_deref());
-        // Of one path the strictest counts; a directory comes before what is in it.
+        // The strictest guard of a path wins; a directory comes before its entries.
         let mut list: BTreeMap<&PathBuf, Value> = BTreeMap::new();
         list.extend(writable.iter().map(|path| (path, bind(path, path, false))));
         list.extend(pins.iter().filter(|path| is_plain(path)).map(|path| (path, bind(path, path, false))));
@@ -65,7 +65,7 @@ impl Mounts {
             hidden: hidden.cloned().collect(),
             read_only: read_only.clone(),
             writable: writable.clone(),
-            // All else is the image's, and written as far as its modes allow.
+            // All other paths are the image's, and writable as far as their modes allow.
             own: Vec::new(),
             network: if options.network { Network::All } else { Network::None },
         };
@@ -73,8 +73,8 @@ impl Mounts {
         Ok((Self { list, seen, denials: Arc::new(denials) }, placeholders))
     }
 
-    /// Whether everything is still what was mounted: whatever replaces a file on the host, as `git config` does, takes the
-    /// mount over it away.
+    /// Whether all mounted files are still the same. A program that replaces a file on the host, such as `git
+    /// config`, removes the mount over it.
     pub(super) fn are_current(&self) -> bool {
         self.seen.iter().all(|(path, then)| state(path) == *then)
     }
@@ -84,7 +84,7 @@ fn bind(from: &Path, to: &Path, read_only: bool) -> Value {
     json!({ "Type": "bind", "Source": from, "Target": to, "ReadOnly": read_only })
 }
 
-/// Mount that stands in the place of something hidden.
+/// Mount that covers a hidden path with an empty file or directory.
 fn cover(path: &Path) -> Value {
     if path.is_dir() {
         json!({ "Type": "tmpfs", "Target": path, "TmpfsOptions": { "SizeBytes": 4096, "Mode": 0 } })
@@ -93,14 +93,14 @@ fn cover(path: &Path) -> Value {
     }
 }
 
-/// Whether something is there that can be mounted over itself.
+/// Whether a regular file or directory exists that can be mounted over itself.
 fn is_plain(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_file() || found.is_dir())
 }
 
 fn state(path: &Path) -> State {
     let found = fs::symlink_metadata(path).ok()?;
-    // A repository in the place of an empty directory is protected in parts.
+    // A `.git` that is no longer an empty placeholder needs protection of its parts.
     let is_empty = path.file_name().is_some_and(|name| name == ".git")
         && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
     Some((found.dev(), found.ino(), is_empty))

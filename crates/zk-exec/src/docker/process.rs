@@ -20,15 +20,16 @@ use crate::limits::Exceeded;
 use crate::sandbox::Printed;
 
 const BUFFER: usize = 32 * 1024;
-/// Interval between looks at a command whose output tells nothing, the first and the longest.
+/// First and longest interval between checks of a command that prints nothing.
 const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 /// End-of-file character of a terminal: Ctrl-D.
 const END_OF_FILE: u8 = 4;
-/// Time from `TERM` to `KILL` for a dropped command.
+/// Time between `TERM` and `KILL` for a dropped command.
 const GRACE: Duration = Duration::from_millis(1_750);
 
-/// Finds and signals the processes of a command, from inside: the engine has no means for that. The environment is cut
-/// into lines first, since busybox's `grep` reads no further than the first NUL. Its last line says that it could look.
+/// Finds and signals the processes of a command, from inside the container, since the engine cannot do that.
+/// The environment is split into lines first, since busybox's `grep` stops at the first NUL. The last line of
+/// the output proves that the script ran to its end.
 const SCRIPT: &str = r#"command -v cat >/dev/null && command -v grep >/dev/null && command -v tr >/dev/null || exit 0
 for dir in /proc/[0-9]*; do
   tr '\0' '\n' 2>/dev/null < "$dir/environ" | grep -qxF -e "$1" || continue
@@ -40,8 +41,7 @@ for dir in /proc/[0-9]*; do
 done
 echo looked"#;
 
-/// Engine and container that a command runs in, with the mark in the environment that its processes are
-/// found by.
+/// Engine, container and environment mark by which the processes of one command are found.
 #[derive(Clone, Debug)]
 pub(super) struct Containered {
     pub(super) engine: Engine,
@@ -50,7 +50,7 @@ pub(super) struct Containered {
 }
 
 impl Containered {
-    /// Starts something in the container: its id and its connection.
+    /// Starts a program in the container; returns the engine's exec id and its connection.
     pub(super) async fn exec(
         &self,
         body: &Value,
@@ -65,7 +65,7 @@ impl Containered {
         Ok((id, stream))
     }
 
-    /// The processes of the command, after they were sent a signal if there is one.
+    /// Sends a signal, if not empty, to the processes of the command and returns their ids.
     async fn signal(&self, signal: &str) -> io::Result<Vec<u32>> {
         let entry = format!("{MARK}={}", self.mark);
         let body = json!({
@@ -99,14 +99,14 @@ impl Containered {
         }
         let code = state.get("ExitCode").and_then(Value::as_i64);
         Ok(code.and_then(|code| i32::try_from(code).ok()).map(|code| match code {
-            // A signal that ended the command is told like this.
+            // The engine reports the end by a signal as 128 plus its number.
             129..=192 => Exit::Signal(code - 128),
             code => Exit::Code(code),
         }))
     }
 }
 
-/// Data that comes over the connection of a command.
+/// Reader of the output frames on the connection of a command.
 struct Frames {
     from: Option<ReadHalf<UnixStream>>,
     to: Option<WriteHalf<UnixStream>>,
@@ -120,7 +120,7 @@ impl Frames {
         Self { from: Some(from), to: Some(to), is_terminal, bytes: stream.first }
     }
 
-    /// The next piece of an output, or nothing at the end. Cancelling loses nothing.
+    /// Next piece of output; `None` at the end. Safe to cancel: no bytes are lost.
     async fn next(&mut self) -> Option<(OutputStream, Vec<u8>)> {
         loop {
             if let Some(piece) = self.take() {
@@ -134,8 +134,8 @@ impl Frames {
         }
     }
 
-    /// Takes the next piece of output that has come. Of both outputs together each piece has a head of eight
-    /// bytes: its output and its length.
+    /// Next complete frame of the buffer. Without a terminal, each frame has a head of eight bytes: stream
+    /// and length.
     fn take(&mut self) -> Option<(OutputStream, Vec<u8>)> {
         if self.is_terminal {
             let piece = std::mem::take(&mut self.bytes);
@@ -157,17 +157,17 @@ impl Frames {
     }
 }
 
-/// A command in a container. Dropping it ends everything that carries its mark.
+/// A command in a container. Dropping it ends all processes that carry its mark.
 pub(super) struct DockerProcess {
     program: String,
     cwd: PathBuf,
-    /// Message for an image that does not have the program.
+    /// Error message for an image without the program.
     missing: String,
     place: Containered,
     id: String,
     frames: Frames,
     is_terminal: bool,
-    /// Ends of outputs that were not told of yet.
+    /// Streams whose end was not yet reported.
     closing: Vec<OutputStream>,
     is_open: bool,
     exit: Option<Exit>,
@@ -175,9 +175,9 @@ pub(super) struct DockerProcess {
     pause: Duration,
     armed: bool,
     limits: Limits,
-    /// Bytes that the command printed.
+    /// Bytes printed so far.
     printed: u64,
-    /// Output that may tell of a denial.
+    /// Parts of the output that are searched for denials.
     kept: Printed,
 }
 
@@ -229,7 +229,8 @@ impl DockerProcess {
         self
     }
 
-    /// Fails if these first bytes are the engine's, which could not find the program. Older engines say so in its output.
+    /// Fails if the first bytes are the engine's message that the program is missing. Older engines print it
+    /// as output.
     async fn check_started(&mut self, first: &[u8]) -> Result<(), ExecError> {
         if !["OCI runtime", "crun", "runc"].iter().any(|name| first.starts_with(name.as_bytes()))
             || !says_missing(&String::from_utf8_lossy(first))
@@ -237,7 +238,7 @@ impl DockerProcess {
             return Ok(());
         }
         let state = self.place.state(&self.id).await.map_err(|error| self.lost(error.into()))?;
-        // A command that prints the same is a process.
+        // A command that prints the same text has a process.
         if state.get("Pid").and_then(Value::as_i64).unwrap_or_default() != 0 {
             return Ok(());
         }
@@ -246,7 +247,7 @@ impl DockerProcess {
         Err(ExecError::Spawn { program: self.program.clone(), cwd: self.cwd.clone(), source })
     }
 
-    /// Counts what was printed; what is above the limit is left out, and has the command killed.
+    /// Counts output; bytes above the limit are dropped and the command is killed.
     async fn count(&mut self, bytes: &mut Vec<u8>) -> Result<(), ExecError> {
         let before = self.printed;
         self.printed += bytes.len() as u64;
@@ -273,7 +274,7 @@ impl DockerProcess {
         Ok(())
     }
 
-    /// Looks whether the command has ended.
+    /// Checks whether the command has ended.
     async fn look(&mut self) -> Result<Option<ProcessEvent>, ExecError> {
         self.pause = (self.pause * 2).min(LOOK.1);
         let found = self.place.exit(&self.id).await.map_err(|error| self.lost(error))?;

@@ -8,10 +8,11 @@ use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::fs::{ResolveFlags, openat2};
 use rustix::io::Errno;
 
-/// Opens what lies beneath a directory, along a path without links.
+/// Opens paths beneath a directory and refuses every symbolic link on the way.
 #[derive(Debug, Default)]
 pub(super) struct Door {
-    /// Whether the system has no `openat2`, or a sandbox hides it.
+    /// Whether paths are opened one component at a time, because the kernel has no `openat2` or a sandbox
+    /// blocks it.
     walk: AtomicBool,
 }
 
@@ -26,12 +27,13 @@ impl Door {
         Self { walk: AtomicBool::new(true) }
     }
 
-    /// Opens `rest`, relative to `root` and free of `..`; a link anywhere on it is an error, `LOOP`.
+    /// Opens `rest`, relative to `root` and free of `..`; a symbolic link anywhere on the path gives the
+    /// error `LOOP`.
     pub(super) fn open(&self, root: BorrowedFd<'_>, rest: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
         #[cfg(target_os = "linux")]
         if !self.walk.load(Ordering::Relaxed) {
-            // Renames elsewhere in the tree make the kernel give up now and then.
+            // The kernel gives up now and then when directories are renamed meanwhile.
             for _ in 0..64 {
                 match openat2(root, rest, flags, Mode::empty(), RESOLVE) {
                     Err(Errno::AGAIN | Errno::INTR) => {}
@@ -47,8 +49,8 @@ impl Door {
         step_by_step(root, rest, flags)
     }
 
-    /// Opens as [`open`](Self::open) does, on the file system of `root` alone and only with what is in memory
-    /// of the path: nothing where it would have to wait.
+    /// Opens as [`open`](Self::open) does, on the file system of `root` only and only if the kernel has the
+    /// whole path in its cache; fails where it would have to wait for the disk.
     #[cfg(target_os = "linux")]
     pub(super) fn open_cached(
         &self,
@@ -63,14 +65,14 @@ impl Door {
         openat2(root, rest, flags, Mode::empty(), resolve)
     }
 
-    /// Opens the directory `rest`, making what of it is missing.
+    /// Opens the directory `rest` and makes its missing parts.
     pub(super) fn make_dirs(&self, root: BorrowedFd<'_>, rest: &Path) -> Result<OwnedFd, Errno> {
         match self.open(root, rest, STEP) {
             Err(Errno::NOENT) => {}
             done => return done,
         }
         let mut dir = openat(root, ".", STEP, Mode::empty())?;
-        for name in names(rest)? {
+        for name in components(rest)? {
             dir = match openat(&dir, name, STEP, Mode::empty()) {
                 Err(Errno::NOENT) => {
                     match mkdirat(&dir, name, Mode::from_raw_mode(0o777)) {
@@ -87,7 +89,7 @@ impl Door {
 }
 
 fn step_by_step(root: BorrowedFd<'_>, rest: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let names = names(rest)?;
+    let names = components(rest)?;
     let Some((last, above)) = names.split_last() else {
         return openat(root, ".", flags | OFlags::NOFOLLOW, Mode::empty());
     };
@@ -98,7 +100,7 @@ fn step_by_step(root: BorrowedFd<'_>, rest: &Path, flags: OFlags) -> Result<Owne
     openat(&dir, *last, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|errno| link_or(errno, &dir, last))
 }
 
-/// `O_DIRECTORY` together with `O_NOFOLLOW` calls a link "not a directory".
+/// Corrects the error: for a link, `O_DIRECTORY` together with `O_NOFOLLOW` gives "not a directory".
 fn link_or(errno: Errno, dir: &OwnedFd, name: &OsStr) -> Errno {
     use rustix::fs::{AtFlags, FileType, statat};
     let is_link = errno == Errno::NOTDIR
@@ -107,7 +109,7 @@ fn link_or(errno: Errno, dir: &OwnedFd, name: &OsStr) -> Errno {
     if is_link { Errno::LOOP } else { errno }
 }
 
-fn names(rest: &Path) -> Result<Vec<&OsStr>, Errno> {
+fn components(rest: &Path) -> Result<Vec<&OsStr>, Errno> {
     rest.components()
         .filter(|part| !matches!(part, Component::CurDir))
         .map(|part| match part {

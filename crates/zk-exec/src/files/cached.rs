@@ -1,4 +1,4 @@
-//! Reads of files that are in memory, which never block.
+//! Non-blocking reads of files that are in the page cache.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,11 +16,11 @@ use super::facts::file_stat;
 use super::protect::Access;
 use super::{WorkspaceFiles, resolve};
 
-/// File systems on disks of this machine whose files are opened, and read from memory, without waiting for anybody:
-/// ext2 to ext4, XFS, Btrfs and F2FS.
+/// File systems on local disks whose cached files can be opened and read without blocking: ext2 to ext4, XFS,
+/// Btrfs and F2FS.
 const LOCAL: [u32; 4] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010];
 
-/// Whether files of a root can be read from memory alone.
+/// Whether files of a root can be read from the page cache without blocking.
 #[derive(Debug)]
 pub(super) struct CachedReads(AtomicBool);
 
@@ -30,7 +30,7 @@ impl CachedReads {
         Self(AtomicBool::new(kind.is_some_and(|kind| LOCAL.contains(&kind))))
     }
 
-    /// Takes down that the system does not do it, so that it is not tried again.
+    /// Remembers that the kernel lacks this call, so that it is not tried again.
     fn note(&self, errno: Errno) {
         if matches!(errno, Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::NOTSUP) {
             self.0.store(false, Ordering::Relaxed);
@@ -39,10 +39,11 @@ impl CachedReads {
 }
 
 impl WorkspaceFiles {
-    /// The file at `path` under the same rules as any other read, where it is an ordinary one with one name and all
-    /// that is to be known of it is in memory. Nothing in every other case: the usual way says what it is.
+    /// Reads the file at `path` under the same rules as any other read, if it is a regular file with one hard
+    /// link and both its path and its content are cached. `None` in all other cases: the blocking read
+    /// reports the reason.
     pub(super) fn cached(&self, cwd: &Path, path: &str, max_bytes: usize) -> Option<CachedFile> {
-        let path = resolve::plain(cwd, path)?;
+        let path = resolve::plain_target(cwd, path)?;
         let (root, rest) = self.root_of(&path)?;
         if !root.cached.0.load(Ordering::Relaxed) || rest.as_os_str().is_empty() {
             return None;
@@ -58,7 +59,7 @@ impl WorkspaceFiles {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = self.door.open_cached(root.fd.as_fd(), rest, flags).map_err(noted).ok()?;
         let stat = fstat(&file).ok()?;
-        // The root is the directory that was opened once, whatever has its name by now.
+        // The root is the directory that was opened at the start, even if its name now means another one.
         if Identity::of(&stat) != named.identity || !is_ordinary(stat.st_mode, stat.st_nlink == 1) {
             return None;
         }
@@ -76,13 +77,13 @@ impl WorkspaceFiles {
     }
 }
 
-/// File behind a name, before it is opened: opening a device can already do something.
+/// Identity and size of a file before it is opened, since opening a device can already have an effect.
 struct Named {
     identity: Identity,
     size: u64,
 }
 
-/// Looks at a path that has no links, with what is in memory of it.
+/// Looks up a path without links, from the kernel's cache only.
 fn look(path: &Path) -> Result<Named, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
@@ -96,7 +97,7 @@ fn look(path: &Path) -> Result<Named, Errno> {
     Ok(Named { identity: Identity { device, number: stat.stx_ino }, size: stat.stx_size })
 }
 
-/// Whether it is a regular file, and has no other name.
+/// Whether the mode is that of a regular file, and the file has one hard link.
 fn is_ordinary(mode: u32, has_one_name: bool) -> bool {
     has_one_name && FileType::from_raw_mode(mode) == FileType::RegularFile
 }

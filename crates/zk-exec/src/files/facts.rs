@@ -1,4 +1,4 @@
-//! Facts that the system gives of a file, as tools have them.
+//! Conversion of the kernel's file metadata to the types that tools see.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,7 +1,7 @@
-/// Most names that are compared.
+/// Most names that are compared with a missing name.
 const MAX_NAMES: usize = 2_000;
 
-/// `; did you mean …` with the names most like one that does not exist, if there are any.
+/// Suggests existing names similar to a missing name, as `; did you mean …`.
 pub(super) fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> Option<String> {
     let mut scored: Vec<(f64, String)> = names
         .take(MAX_NAMES)
@@ -17,6 +17,7 @@ fn likeness(wanted: &str, name: &str) -> f64 {
     let (wanted, name) = (wanted.to_lowercase(), name.to_lowercase());
     let stem = |text: &str| text.split('.').next().unwrap_or_default().to_owned();
     let whole = strsim::normalized_damerau_levenshtein(&wanted, &name);
-    // `config.yml` for `config.yaml`, `main.ts` for `main.js`.
+    // Names that differ in their extension only are alike: `config.yml` and `config.yaml`, `main.ts` and
+    // `main.js`.
     if stem(&wanted) == stem(&name) && !stem(&name).is_empty() { whole.max(0.8) } else { whole }
 }

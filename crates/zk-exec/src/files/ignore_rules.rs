@@ -3,10 +3,10 @@ use std::sync::Arc;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// The most an ignore file may have, in bytes.
+/// Largest ignore file, in bytes.
 pub(super) const MAX_BYTES: usize = 1 << 20;
 
-/// The ignore rules of one directory, and of those above it.
+/// Ignore rules of one directory and its parents.
 #[derive(Debug, Default)]
 pub(super) struct IgnoreRules {
     above: Option<Arc<IgnoreRules>>,
@@ -16,11 +16,11 @@ pub(super) struct IgnoreRules {
     git: Option<Gitignore>,
     /// Rules of `.git/info/exclude`.
     exclude: Option<Gitignore>,
-    /// Whether the directory is the root of a repository, where git's rules from above end.
+    /// Whether the directory is the root of a repository, at which git ignores rules from its parents.
     is_repository: bool,
 }
 
-/// The texts of the ignore files of one directory.
+/// Contents of one directory's ignore files.
 #[derive(Debug, Default)]
 pub(super) struct IgnoreTexts {
     pub(super) plain: Option<Vec<u8>>,
@@ -30,7 +30,7 @@ pub(super) struct IgnoreTexts {
 }
 
 impl IgnoreRules {
-    /// The rules of `dir` over those above it.
+    /// Rules of `dir` on top of those of its parent.
     pub(super) fn new(dir: &Path, texts: &IgnoreTexts, above: Arc<Self>) -> Arc<Self> {
         let parse = |text: &Option<Vec<u8>>, name: &str| parse(dir, &dir.join(name), text.as_deref()?);
         let rules = Self {
@@ -41,12 +41,12 @@ impl IgnoreRules {
             above: None,
         };
         let is_empty = rules.plain.is_none() && rules.git.is_none() && rules.exclude.is_none();
-        // A directory that adds nothing is not looked at again for every file below it.
+        // A directory without rules is skipped in later checks.
         if is_empty && !rules.is_repository { above } else { Arc::new(Self { above: Some(above), ..rules }) }
     }
 
-    /// Whether a path below these directories is ignored. `.ignore` outranks git's files, nearer ones outrank
-    /// those above.
+    /// Whether a path in this directory is ignored. `.ignore` takes precedence over git's files, and a
+    /// directory over its parents.
     pub(super) fn ignores(&self, path: &Path, is_dir: bool) -> bool {
         let (mut plain, mut git, mut exclude) = (None, None, None);
         let mut left_repository = false;
@@ -68,7 +68,7 @@ fn parse(dir: &Path, from: &Path, text: &[u8]) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new(dir);
     let text = String::from_utf8_lossy(text);
     for line in text.trim_start_matches('\u{feff}').lines() {
-        // A line that makes no sense is passed over, as git does.
+        // Invalid lines are skipped, as git does.
         let _ = builder.add_line(Some(from.to_owned()), line);
     }
     builder.build().ok().filter(|rules| !rules.is_empty())

@@ -44,17 +44,16 @@ use walk::Walk;
 
 /// The files of a workspace on this machine.
 ///
-/// A path is first resolved by name: links are followed, `..` is taken where it physically leads, and the
-/// result must lie inside a root. Files are then opened from the root's own descriptor, along the resolved
-/// path, with every link refused: whatever was swapped in between cannot lead outside. Links that stay
-/// inside the roots work as usual; links of `/proc` never do. Devices, pipes and sockets are not opened.
+/// A path is first resolved by name: links are followed, `..` leads to the physical parent, and the result
+/// must lie inside a root. Files are then opened from the root's own descriptor, along the resolved path,
+/// with every link refused, so that a link swapped in meanwhile cannot lead outside. Links that stay inside
+/// the roots work as usual; links of `/proc` never do. Devices, pipes and sockets are not opened.
 ///
-/// A file with several hard links is readable under any of its names: which of them lie outside cannot be
-/// known. Writing replaces the name inside and leaves the others as they were.
-///
-/// Some files are refused in any case. Not read and not written: credentials such as `.ssh`, `.aws`, `.netrc` and
-/// what the host adds with [`WorkspaceFiles::secret`], also under other names of the same file. Not written: what
-/// programs are started from, such as `.git`, `.zk` and the start files of shells.
+/// A file with several hard links is readable by any name, since names outside the roots cannot be found. A
+/// write replaces the name inside the root and leaves the other names as they were. Some files are always
+/// refused. Credentials such as `.ssh`, `.aws` and `.netrc`, and the paths that the host adds with
+/// [`WorkspaceFiles::secret`], are neither read nor written, also under other names of the same file. Files
+/// that start programs, such as `.git`, `.zk` and shells' start files, are not written.
 ///
 /// ```
 /// use zk_core::service::{PathError, Files};
@@ -78,7 +77,7 @@ pub struct WorkspaceFiles {
 #[derive(Debug)]
 struct Root {
     path: PathBuf,
-    /// Descriptor that is held open, so that the root stays one directory whatever happens to its name.
+    /// Open descriptor, so that the root stays the same directory when it is renamed.
     fd: Arc<OwnedFd>,
     writable: bool,
     #[cfg(target_os = "linux")]
@@ -86,10 +85,10 @@ struct Root {
 }
 
 impl WorkspaceFiles {
-    /// A workspace of these directories; the first is the main one.
+    /// A workspace of these root directories; the first is the main root.
     ///
     /// # Errors
-    /// [`PathError`] when one of them is missing or no directory.
+    /// [`PathError`] when a root is missing or no directory.
     pub fn new<P: AsRef<Path>>(roots: impl IntoIterator<Item = P>) -> Result<Self, PathError> {
         let mut this =
             Self { roots: Vec::new(), home: None, door: Door::default(), protection: Protection::default() };
@@ -99,17 +98,17 @@ impl WorkspaceFiles {
         Ok(this)
     }
 
-    /// Adds this directory, for reading and listing only.
+    /// Adds this directory as a root for reads and listings only.
     ///
     /// # Errors
-    /// [`PathError`] when it is missing or no directory.
+    /// [`PathError`] when the directory is missing or no directory.
     pub fn read_only(mut self, root: impl AsRef<Path>) -> Result<Self, PathError> {
         self.add(root.as_ref(), false)?;
         Ok(self)
     }
 
-    /// Sets the directory that `~` stands for; such paths are refused otherwise. What holds credentials
-    /// there, or is run from there, is protected.
+    /// Sets the directory that `~` stands for; without it such paths are refused. Credentials and start files
+    /// below it are protected.
     #[must_use]
     pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
         let home = home.into();
@@ -125,7 +124,7 @@ impl WorkspaceFiles {
         self
     }
 
-    /// Denies reads and writes of what a person wants to be hidden, existing or not; it may hold anything.
+    /// Denies reads and writes of a file or directory that a person wants to hide, existing or not.
     #[must_use]
     pub fn hidden(mut self, path: impl AsRef<Path>) -> Self {
         self.protection.hidden(path.as_ref());
@@ -139,7 +138,7 @@ impl WorkspaceFiles {
         self
     }
 
-    /// Walks paths one component at a time, as on systems without `openat2`, where this happens by itself.
+    /// Opens paths one component at a time, as on kernels without `openat2`, where this happens by itself.
     #[must_use]
     pub fn without_openat2(mut self) -> Self {
         self.door = Door::walking();
@@ -161,7 +160,7 @@ impl WorkspaceFiles {
         Ok(())
     }
 
-    /// The innermost root a canonical path lies in, and the path from there.
+    /// Finds the innermost root of a canonical path, and the path relative to that root.
     fn root_of<'a>(&self, path: &'a Path) -> Option<(&Root, &'a Path)> {
         self.roots
             .iter()
@@ -173,7 +172,7 @@ impl WorkspaceFiles {
         self.root_of(&at.path).ok_or_else(|| self.outside(&at.shown))
     }
 
-    /// Whether a path leads to a root, lies in one, or does neither.
+    /// Whether a path lies in a root or is one of its parents.
     fn is_on_the_way(&self, path: &Path) -> bool {
         self.root_of(path).is_some() || self.roots.iter().any(|root| root.path.starts_with(path))
     }
@@ -186,7 +185,7 @@ impl WorkspaceFiles {
         }
     }
 
-    /// Refuses an opened file that is one with credentials under another name.
+    /// Refuses an opened file that is another name of a credentials file.
     fn check_other_names(&self, stat: &Stat, at: &Resolved) -> Result<(), PathError> {
         if stat.st_nlink < 2 {
             return Ok(());
@@ -201,7 +200,7 @@ impl WorkspaceFiles {
         Ok(())
     }
 
-    /// Suggests a meaning for a path that does not exist: names like it, or what is missing above it.
+    /// Suggests an existing path for a missing one: similar names, or the first missing parent.
     fn hint(&self, at: &Resolved) -> Option<String> {
         let (root, _) = self.locate(at).ok()?;
         let mut missing = at.path.clone();
@@ -211,7 +210,7 @@ impl WorkspaceFiles {
             if self.check_protected(&place, Access::Read).is_err() {
                 return None;
             }
-            // Tried before it is listed: to explain why that failed would look for a hint again, at each level.
+            // Tried before the listing, since a failed listing would look for a hint again at each level.
             if self.open_directory(&place).is_ok() {
                 let names = self.list(&place).ok()?;
                 let gone = missing.file_name()?.to_str()?;
@@ -260,17 +259,17 @@ impl WorkspaceFiles {
         }
     }
 
-    /// Opens a regular file, of which nothing that was swapped in meanwhile can make another one.
+    /// Opens a regular file; a swap during the call cannot make it open another kind of file.
     pub(super) fn open_file(&self, at: &Resolved) -> Result<File, PathError> {
         let place = self.locate(at)?;
         self.check_protected(at, Access::Read)?;
-        // Looked at before it is opened: opening a device can already do something.
+        // Checked before the open, since opening a device can already have an effect.
         let looked = fstat(self.open_path("open", at)?).map_err(|errno| self.explain("open", at, errno))?;
         regular(&looked, at)?;
         self.open_looked_at(place, at)
     }
 
-    /// Opens a file, as [`open_file`](Self::open_file), that its directory has just listed as a regular one.
+    /// Opens a file as [`open_file`](Self::open_file) does, if it was just listed as a regular file.
     #[cfg(feature = "grep")]
     fn open_listed(&self, at: &Resolved, reading: &mut Reading<'_>) -> Result<File, PathError> {
         if let Some(why) = reading.refusal(&at.path) {
@@ -322,7 +321,7 @@ impl Files for WorkspaceFiles {
                 }
                 resolve::Stop::Io(source) => failed("look at", path, source),
             })?;
-        // Whether something exists outside is nobody's business here, so this comes before anything else.
+        // Checked first, so that the answer does not reveal whether a path outside exists.
         if self.root_of(&found).is_none() {
             return Err(self.outside(path));
         }
@@ -363,7 +362,7 @@ impl Files for WorkspaceFiles {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            // Gone since it was listed: as if it had never been there.
+            // A file that was removed since the listing is left out.
             let Ok(stat) = statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             if is_placeholder(&fd, name, &stat) {
                 continue;
@@ -435,7 +434,8 @@ impl Files for WorkspaceFiles {
         let mut old = existing(&parent, name).map_err(fail)?;
         let c_name = CString::new(name.as_bytes()).unwrap_or_default();
         if old.as_ref().is_some_and(|old| is_placeholder(&parent, &c_name, old)) {
-            // Whoever approved this file wants it there; the sandbox protects it from its next command on.
+            // The write was approved, so the placeholder goes; the sandbox protects the new file from its
+            // next command on.
             unlinkat(&parent, name, AtFlags::REMOVEDIR).map_err(fail)?;
             old = None;
         }
@@ -481,13 +481,13 @@ fn not_a_directory(at: &Resolved) -> PathError {
     }
 }
 
-/// A canonical path from a directory it lies in.
+/// Path relative to a directory that contains it.
 fn below<'a>(dir: &Path, path: &'a Path) -> Option<&'a Path> {
     let rest = path.as_os_str().as_bytes().strip_prefix(dir.as_os_str().as_bytes())?;
     let rest = match rest {
         [] => rest,
         [b'/', rest @ ..] => rest,
-        // Only the root of the file system ends with what divides names.
+        // Only the file system's root ends with a separator.
         _ if dir.parent().is_none() => rest,
         _ => return None,
     };

@@ -1,4 +1,4 @@
-//! Empty directories with which a sandbox keeps the names of start files free.
+//! Placeholders: empty directories by which a sandbox reserves the names of start files.
 
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
@@ -9,7 +9,7 @@ use zk_core::service::FileKind;
 use super::facts::file_kind;
 use super::protect;
 
-/// Whether an entry is what a sandbox keeps the name of a start file free with: an empty directory.
+/// Whether a directory entry is such a placeholder: an empty directory with the name of a start file.
 pub(super) fn is_placeholder(dir: &OwnedFd, name: &CStr, stat: &Stat) -> bool {
     let has_name = name.to_str().is_ok_and(protect::is_start_file);
     if !has_name || file_kind(stat) != FileKind::Directory {

@@ -3,11 +3,11 @@ use std::path::{Component, Path, PathBuf};
 
 use zk_core::service::{GuardedPath, PathGuard, RunBy};
 
-/// Access to a file that a tool wants.
+/// Kind of access to a file, as a tool requests it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
-    /// Read of a file that nobody named.
+    /// Read of a file that a walk or search found, and no argument named.
     Found,
     Write,
 }
@@ -17,11 +17,11 @@ const CREDENTIALS: &str = "it holds credentials; a person has to do this";
 const HIDDEN: &str = "the settings hide it";
 const ZK: &str = "it holds the settings of zk; a person has to change them";
 
-/// The guard of an entry of a directory, wherever that is, without regard to case.
+/// Guard of the entry `name` of a directory anywhere in the file system; case is ignored.
 #[cfg(any(feature = "docker", feature = "sandbox"))]
 pub(crate) fn guard_of(dir: &Path, name: &OsStr) -> Option<PathGuard> {
     let name = &*name.to_str()?.to_ascii_lowercase();
-    // Of the many entries of a project most are ruled out by this alone.
+    // Rules out most entries of a project cheaply.
     let mut alike = in_sandbox().chain(private()).filter(|guarded| guarded.path.ends_with(name));
     let is_meant = |guarded: &&GuardedPath| match guarded.path.rsplit_once('/') {
         Some((above, last)) => last == name && ends_with(dir, above),
@@ -30,14 +30,14 @@ pub(crate) fn guard_of(dir: &Path, name: &OsStr) -> Option<PathGuard> {
     alike.find(is_meant).map(|guarded| guarded.guard)
 }
 
-/// Whether a directory's last names are these, without regard to case.
+/// Whether the last components of a directory are these names; case is ignored.
 #[cfg(any(feature = "docker", feature = "sandbox"))]
 fn ends_with(dir: &Path, names: &str) -> bool {
     let mut of_dir = dir.iter().rev();
     names.rsplit('/').all(|name| of_dir.next().is_some_and(|own| own.eq_ignore_ascii_case(name)))
 }
 
-/// Whether programs are started from a file of this name, wherever it is.
+/// Whether a file of this name starts programs, in whatever directory.
 pub(crate) fn is_start_file(name: &str) -> bool {
     in_sandbox()
         // Compares the suffix first, which rules out most file names.
@@ -46,39 +46,39 @@ pub(crate) fn is_start_file(name: &str) -> bool {
         })
 }
 
-/// Guarded paths that commands in a sandbox or container neither make nor change.
+/// Guarded paths that commands in a sandbox or container can neither create nor change.
 pub(crate) fn in_sandbox() -> impl Iterator<Item = &'static GuardedPath> {
-    // `HEAD` is guarded with the repositories around it.
+    // `HEAD` is guarded together with the repositories around it.
     let is_guarded = |guarded: &&GuardedPath| {
         guarded.run_by != RunBy::ProjectTool && guarded.guard != PathGuard::Private && guarded.path != "head"
     };
     GuardedPath::ANYWHERE.iter().filter(is_guarded)
 }
 
-/// Files with credentials that a project itself uses.
+/// Credentials files that a project itself uses.
 #[cfg(any(feature = "docker", feature = "sandbox"))]
 pub(crate) fn private() -> impl Iterator<Item = &'static GuardedPath> {
     GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.guard == PathGuard::Private)
 }
 
-/// Paths below a home directory that are guarded.
+/// Guarded paths below a home directory.
 pub(crate) fn paths_at_home() -> impl Iterator<Item = &'static GuardedPath> {
     GuardedPath::ANYWHERE.iter().chain(&GuardedPath::AT_HOME)
 }
 
-/// The files that no tool reads or writes, whatever is allowed otherwise.
+/// Files that no tool reads or writes, whatever the permissions say.
 ///
-/// Files written there are run later by git, a shell or zk itself, outside of any approval; what is read
-/// there opens other doors. Paths are compared after all links were followed, without regard to case and to
-/// characters that some file systems ignore.
+/// Git, a shell or zk itself would later run such files without approval, and credentials in them open other
+/// systems. Paths are compared after all links were followed; case, and characters that some file systems
+/// ignore, are left out.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Protection {
     home: Option<Place>,
-    /// Guarded places, each with the guard and why it is there.
+    /// Guarded places, each with its guard and the reason for it.
     places: Vec<(Place, PathGuard, &'static str)>,
 }
 
-/// A place of the host, with its names as they are compared.
+/// Absolute guarded path with its normalised names.
 #[derive(Clone, Debug)]
 struct Place {
     path: PathBuf,
@@ -96,22 +96,22 @@ impl Protection {
         self.home = Some(Place::new(home.canonicalize().unwrap_or_else(|_| home.to_owned())));
     }
 
-    /// Adds a file or directory of the host's that is neither read nor written.
+    /// Adds a file or directory of the host that is neither read nor written.
     pub(super) fn secret(&mut self, path: &Path) {
         self.places.push((Place::new(physical(path)), PathGuard::Secret, CREDENTIALS));
     }
 
-    /// Adds a file or directory that a person wants nobody to see.
+    /// Adds a file or directory that a person hides from all tools.
     pub(super) fn hidden(&mut self, path: &Path) {
         self.places.push((Place::new(physical(path)), PathGuard::Secret, HIDDEN));
     }
 
-    /// Adds a file or directory that is not written.
+    /// Adds a file or directory that is read and not written.
     pub(super) fn read_only(&mut self, path: &Path) {
         self.places.push((Place::new(physical(path)), PathGuard::ReadOnly, ZK));
     }
 
-    /// Reason why a path may not be used this way; nothing if it may.
+    /// Reason why this access to a path is refused; `None` if it is allowed.
     pub(super) fn refusal(&self, path: &Path, access: Access) -> Option<&'static str> {
         self.refusal_of(&plain_names(path), access)
     }
@@ -121,7 +121,7 @@ impl Protection {
             PathGuard::Secret => true,
             PathGuard::Private => access == Access::Found,
             PathGuard::ReadOnly => access == Access::Write,
-            // Whoever approves calls was asked.
+            // The approval of the call covers this path.
             PathGuard::Asked => false,
         };
         if let [first, second, ..] = names
@@ -152,7 +152,7 @@ impl Protection {
             })
     }
 
-    /// The files with credentials that are there now, to be found again under other names of theirs.
+    /// Existing credentials files, used to recognise them under other names.
     pub(super) fn secret_files(&self) -> Vec<PathBuf> {
         let is_secret = |guard: PathGuard| guard == PathGuard::Secret;
         let own = self.places.iter().filter(|(_, guard, _)| is_secret(*guard));
@@ -174,12 +174,12 @@ impl Protection {
     }
 }
 
-/// Check of many files to read, one after the other, most of which have their directory in common.
+/// Checks many reads in turn, and reuses the normalised names of their common directory.
 #[cfg(feature = "grep")]
 pub(super) struct Reading<'a> {
     protection: &'a Protection,
     directory: PathBuf,
-    /// Names of the directory, as they are compared.
+    /// Normalised names of the last directory.
     names: Vec<String>,
 }
 
@@ -204,7 +204,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A path as it is compared: its names in lower case, without characters that some file systems ignore.
+/// Normalises a path for comparisons: names in lower case, without characters that some file systems ignore.
 fn plain_names(path: &Path) -> Vec<String> {
     path.components()
         .filter_map(|part| match part {
@@ -223,11 +223,11 @@ fn plain_name(name: &OsStr) -> String {
     }
 }
 
-/// A path whose existing part has no links.
+/// Resolves the links of the existing part of a path.
 pub(crate) fn physical(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
-            // Joined to nothing, the path of a file would end like that of a directory.
+            // A join with an empty rest would add a slash to the path of a file.
             return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
         }
     }

@@ -11,16 +11,17 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Failure of a replacement. The old file is untouched either way.
+/// Failure of a replacement; the old file is unchanged.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// No new file could be made in its directory.
+    /// The temporary file could not be created in the directory.
     Beside(io::Error),
-    /// The new content could not be written or put in place.
+    /// The new content could not be written, or the file could not be renamed.
     Fill(io::Error),
 }
 
-/// Puts a file with `bytes` at `name` in `dir`, in one step, keeping what `old` has besides its content.
+/// Writes `bytes` to a temporary file and renames it to `name` in `dir`. Owner, mode and attributes of `old`
+/// are kept.
 pub(super) fn replace(dir: &OwnedFd, name: &OsStr, old: Option<&Stat>, bytes: &[u8]) -> Result<(), Failure> {
     let (new, temporary) = create(dir, old.is_some()).map_err(|errno| Failure::Beside(errno.into()))?;
     let done = fill(dir, name, old, bytes, new, &temporary);
@@ -30,10 +31,10 @@ pub(super) fn replace(dir: &OwnedFd, name: &OsStr, old: Option<&Stat>, bytes: &[
     done.map_err(Failure::Fill)
 }
 
-/// A new file under a name nobody can guess, and which is nobody's yet.
+/// Creates a temporary file under a random, unused name.
 fn create(dir: &OwnedFd, private: bool) -> Result<(File, String), Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // A file that replaces another must not be readable by more people, not even for a moment.
+    // The file must never be readable by more people than the file that it replaces.
     let mode = Mode::from_raw_mode(if private { 0o600 } else { 0o666 });
     loop {
         let name = format!(".zk-{:016x}.tmp", RandomState::new().build_hasher().finish());
@@ -60,15 +61,15 @@ fn fill(
     }
     new.sync_all()?;
     renameat(dir, temporary, dir, name)?;
-    // The directory was opened by path only; its entries are made durable through a handle that can be.
+    // The directory was opened with `O_PATH`; syncing its entries needs a descriptor that can be read.
     if let Ok(dir) = openat(dir, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
         let _ = fsync(dir);
     }
     Ok(())
 }
 
-/// Owner, attributes (access lists are among them) and mode, as far as this user may set them. The order
-/// matters: a change of owner clears the set-user-id bits.
+/// Copies owner, extended attributes (access lists among them) and mode, as far as this user may set them.
+/// The owner comes first, since a change of owner clears the set-user-id bits.
 fn take_over(dir: &OwnedFd, name: &OsStr, old: &Stat, new: &File) {
     let _ = fchown(new, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)));
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;

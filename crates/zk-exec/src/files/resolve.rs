@@ -5,28 +5,28 @@ use std::path::{Component, Path, PathBuf};
 
 use zk_core::service::PathError;
 
-/// Most links that one path may go through, as in the kernel.
+/// Most symbolic links that one path may go through; the kernel's limit is the same.
 const MAX_LINKS: u32 = 40;
 
-/// Reason why a path has no canonical form.
+/// Reason why a path cannot be resolved.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// Path that leads out of what may be looked at, or through a link that names an open file, not a path.
+    /// The path leaves the area that may be looked at, or goes through a link of `/proc` to an open file.
     Forbidden,
-    /// Path that goes on below a file.
+    /// The path continues below a file.
     NotADirectory,
-    /// Links that lead in a circle.
+    /// Symbolic links lead in a circle.
     Loop,
-    /// The system does not say.
+    /// The system failed to look up the path.
     Io(io::Error),
 }
 
-/// The absolute path a model means, not yet resolved.
+/// Absolute, unresolved path for a path as the model wrote it.
 pub(super) fn target(cwd: &Path, written: &str, home: Option<&Path>) -> Result<PathBuf, PathError> {
     let invalid =
         |why: &'static str| PathError::Invalid { path: written.escape_debug().to_string(), why: why.into() };
     let path = match written.strip_prefix('@') {
-        // `@types` may well be a directory; a mention (`@src/main.rs`) is not.
+        // `@src/main.rs` is a mention; `@types` may be the name of a directory.
         Some(rest) if !rest.is_empty() && cwd.join(written).symlink_metadata().is_err() => rest,
         _ => written,
     };
@@ -44,11 +44,11 @@ pub(super) fn target(cwd: &Path, written: &str, home: Option<&Path>) -> Result<P
     }
 }
 
-/// `path` without links, `.` and `..`, each taken where it physically leads. What does not exist is kept as
-/// it is written.
+/// Resolves links, `.` and `..` of `path`, each `..` to the physical parent. Missing components are kept as
+/// they are written.
 ///
-/// Beyond what `on_the_way` allows nothing is told apart: a name that is missing there, is no directory or may
-/// not be looked at has the same answer as one that exists and leads nowhere.
+/// Outside the paths that `on_the_way` allows, all results are alike: a missing name, a file in place of a
+/// directory, a forbidden one and an existing one that leads nowhere.
 pub(super) fn canonical(path: &Path, on_the_way: impl Fn(&Path) -> bool) -> Result<PathBuf, Stop> {
     let mut done = PathBuf::from("/");
     let mut todo: VecDeque<OsString> = VecDeque::new();
@@ -56,7 +56,7 @@ pub(super) fn canonical(path: &Path, on_the_way: impl Fn(&Path) -> bool) -> Resu
     let mut links = 0;
     while let Some(name) = todo.pop_front() {
         if name == ".." {
-            // Whether one can go on from here would say what is there.
+            // A look-up from here on would reveal which files exist there.
             if !on_the_way(&done) {
                 return Err(Stop::Forbidden);
             }
@@ -97,9 +97,9 @@ pub(super) fn canonical(path: &Path, on_the_way: impl Fn(&Path) -> bool) -> Resu
     Ok(done)
 }
 
-/// The absolute path of `written` where that takes no look at a file: without `@`, `~` and `..`.
+/// Absolute path of `written` if it needs no look at the file system: without `@`, `~` and `..`.
 #[cfg(target_os = "linux")]
-pub(super) fn plain(cwd: &Path, written: &str) -> Option<PathBuf> {
+pub(super) fn plain_target(cwd: &Path, written: &str) -> Option<PathBuf> {
     if written.is_empty() || written.starts_with(['@', '~']) || written.contains('\0') {
         return None;
     }

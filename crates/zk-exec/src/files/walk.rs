@@ -19,11 +19,11 @@ use super::protect::Access;
 use super::{Root, WorkspaceFiles, below, file_kind, modified};
 use crate::host_files::{LocalHostFiles, other_than_regular, read_limited};
 
-/// Levels whose directories are held open, however deep a tree is.
+/// Most directory levels that are held open, which bounds the descriptors of a walk through a deep tree.
 const HELD_OPEN: usize = 64;
 
-/// One walk. Every directory is opened from the root's own descriptor with all links refused, as files are, so
-/// that nothing that is swapped in meanwhile leads outside.
+/// One walk through a tree. Every directory is opened from the root's descriptor with all links refused, so
+/// that a link that is swapped in meanwhile cannot lead outside.
 pub(super) struct Walk<'a> {
     paths: &'a WorkspaceFiles,
     root: &'a Root,
@@ -33,11 +33,11 @@ pub(super) struct Walk<'a> {
 }
 
 struct Level {
-    /// Path of the directory from the root.
+    /// Path of the directory, relative to the root.
     dir: PathBuf,
-    /// Directory from the root of the file system.
+    /// Absolute path of the directory.
     path: PathBuf,
-    /// Descriptor that is held open for the dates of what is in the directory.
+    /// Open descriptor, by which modification times of entries are read.
     fd: Option<OwnedFd>,
     names: std::vec::IntoIter<(OsString, FileKind)>,
     rules: Arc<IgnoreRules>,
@@ -53,7 +53,7 @@ impl<'a> Walk<'a> {
         Self { paths, root, options, only, report: WalkReport::default() }
     }
 
-    /// Hands over what was found, if it is wanted. `place` is its directory and its name there.
+    /// Reports an entry if the query wants it. `place` is its directory and its name there.
     fn visit(
         &self,
         start: &Path,
@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Visits what is below `start`, which is relative to the root; `start` itself if it is a file.
+    /// Visits all entries below `start`, which is relative to the root; `start` itself if it is a file.
     pub(super) fn run(
         mut self,
         at: &Resolved,
@@ -125,7 +125,7 @@ impl<'a> Walk<'a> {
             if self.visit(&at.path, path, kind, place, visit).is_break() {
                 break;
             }
-            // A directory that cannot be read, or is none any more, is passed over.
+            // A directory that cannot be read, or was removed, is skipped.
             if let Some((dir, path, rules)) = inside
                 && let Ok((names, fd)) = self.names(&dir)
             {
@@ -143,7 +143,7 @@ impl<'a> Walk<'a> {
         self.paths.door.open(self.root.fd.as_fd(), below, flags)
     }
 
-    /// The names in a directory, sorted, and the directory.
+    /// Names in a directory, sorted, and the opened directory.
     fn names(&self, dir: &Path) -> Result<(Vec<(OsString, FileKind)>, OwnedFd), Errno> {
         let fd = self.open(dir, OFlags::DIRECTORY)?;
         let mut names = Vec::new();
@@ -157,7 +157,7 @@ impl<'a> Walk<'a> {
                 FileType::RegularFile => FileKind::File,
                 FileType::Directory => FileKind::Directory,
                 FileType::Symlink => FileKind::Link,
-                // Not every file system says.
+                // Some file systems do not report the kind.
                 FileType::Unknown => match statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(stat) => file_kind(&stat),
                     Err(_) => continue,
@@ -172,7 +172,7 @@ impl<'a> Walk<'a> {
         Ok((names, fd))
     }
 
-    /// The rules of a directory whose names are known.
+    /// Ignore rules of a directory whose entries are known.
     fn rules_of(
         &mut self,
         dir: &Path,
@@ -192,8 +192,8 @@ impl<'a> Walk<'a> {
         IgnoreRules::new(&self.root.path.join(dir), &texts, above)
     }
 
-    /// The rules that hold above `start`: those of the directories up to the root, and of those above it up to
-    /// the repository's.
+    /// Ignore rules that apply at `start`: from its parents up to the root, and from the root's parents up to
+    /// the repository.
     fn rules_above(&mut self, start: &Path) -> Arc<IgnoreRules> {
         let mut rules = Arc::default();
         if self.options.ignored {
@@ -223,7 +223,7 @@ impl<'a> Walk<'a> {
         rules
     }
 
-    /// An ignore file inside the root.
+    /// Content of an ignore file inside the root.
     fn text(&mut self, below: &Path) -> Option<Vec<u8>> {
         let path = self.root.path.join(below);
         let file = match self.open(below, OFlags::empty()) {
@@ -243,7 +243,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// One above the root.
+    /// Content of an ignore file above the root.
     fn host_text(&mut self, path: &Path) -> Option<Vec<u8>> {
         match LocalHostFiles::new().read(path, &HostRead::whole(MAX_BYTES).own_only()) {
             Ok(file) => Some(file.bytes),

@@ -12,8 +12,8 @@ struct Watch {
 
 impl FileWatch for Watch {}
 
-/// Tells `changed` of changes at `at` and below it. The paths are those of `at`: a link that is put in between is
-/// not followed by whoever opens them.
+/// Calls `changed` for changes at `at` and below it. The reported paths start with `at`; callers that open
+/// them do not follow a link that is put in between.
 pub(super) fn watch(
     files: &WorkspaceFiles,
     at: &Resolved,
@@ -21,7 +21,7 @@ pub(super) fn watch(
 ) -> Result<Box<dyn FileWatch>, PathError> {
     files.locate(at)?;
     files.check_protected(at, Access::Read)?;
-    // A path that is not there cannot be watched.
+    // A missing path cannot be watched.
     files.open_path("watch", at)?;
     let main = files.roots.first().map(|root| root.path.clone());
     let below = at.path.clone();

@@ -8,20 +8,20 @@ use zk_core::service::{ExecRequest, Input};
 
 use super::terminal;
 
-/// This side of what a command reads and prints to.
+/// This program's ends of a command's standard streams.
 #[derive(Debug)]
 pub(super) struct Ends {
     pub(super) stdin: Option<pipe::Sender>,
     pub(super) stdout: pipe::Receiver,
-    /// Nothing for a terminal, which shows both outputs.
+    /// `None` for a terminal, which carries both outputs.
     pub(super) stderr: Option<pipe::Receiver>,
     pub(super) terminal: Option<OwnedFd>,
 }
 
-/// The command's side: standard input and both outputs.
+/// The command's ends: standard input, output and error.
 pub(super) type ChildEnds = [OwnedFd; 3];
 
-/// Pipes, or a terminal, for one command.
+/// Opens pipes, or a terminal, for one command.
 pub(super) fn open(request: &ExecRequest) -> io::Result<(Ends, ChildEnds)> {
     match request.terminal {
         Some(size) => terminal::open(size),
@@ -29,7 +29,7 @@ pub(super) fn open(request: &ExecRequest) -> io::Result<(Ends, ChildEnds)> {
     }
 }
 
-/// Opens a file, to the end of which both outputs go; there is no input, and this side reads nothing.
+/// Opens a file to which both outputs are appended; there is no input, and this program reads no output.
 pub(super) fn open_file(output: &Path) -> io::Result<(Ends, ChildEnds)> {
     let file = File::options().append(true).open(output)?;
     let (stdout, _) = io::pipe()?;

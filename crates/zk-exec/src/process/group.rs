@@ -5,20 +5,20 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_p
 use super::process_table::{self, Stat};
 use super::spawn::MARK;
 
-/// Everything one command started: its process group, and whatever carries its mark.
+/// All processes that one command started: its process group, and every process that carries its mark.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) leader: Option<Pid>,
-    /// Time at which the leader was started, in ticks since the machine was.
+    /// Start time of the leader, in clock ticks since the machine was started.
     pub(super) started: u64,
-    /// `ZK_EXEC=…`, the whole entry or the beginning all commands of one instance share.
+    /// Environment entry `ZK_EXEC=…`: the whole entry, or the prefix that all commands of one instance share.
     pub(super) entry: String,
 }
 
-/// Request to a group.
+/// Kind of request to end a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
-    /// `TERM`, and `CONT` so that a suspended process hears it.
+    /// `TERM`, with `CONT` so that a stopped process receives it.
     End,
     /// `KILL`.
     Kill,
@@ -32,17 +32,17 @@ impl Group {
         Self { leader, started, entry: format!("{MARK}={mark}\0") }
     }
 
-    /// Everything an instance started, by its mark alone.
+    /// All processes that an instance started, found by the mark alone.
     pub(super) fn of_instance(mark: &str) -> Self {
         Self { leader: None, started: u64::MAX, entry: format!("{MARK}={mark}.") }
     }
 
-    /// Whether the process group may have members. Cheap; a process nobody has waited for counts.
+    /// Whether the process group may have members. Cheap; an unreaped process counts.
     pub(super) fn may_live(&self) -> bool {
         self.leader.is_some_and(|leader| test_kill_process_group(leader).is_ok())
     }
 
-    /// The processes that still run.
+    /// Ids of the running processes.
     pub(super) async fn members(&self) -> Vec<u32> {
         let group = self.clone();
         tokio::task::spawn_blocking(move || group.members_now()).await.unwrap_or_default()
@@ -54,13 +54,13 @@ impl Group {
         let _ = tokio::task::spawn_blocking(move || group.signal_now(ask)).await;
     }
 
-    /// Signals as [`Group::signal`] does, on this thread; looks through all processes of the machine.
+    /// Signals as [`Group::signal`] does, but blocks this thread while it scans all processes of the machine.
     pub(super) fn signal_now(&self, ask: Ask) {
         self.signal_group(ask);
-        ask.each(&self.members_now());
+        ask.signal_all(&self.members_now());
     }
 
-    /// Signals the process group, which takes one system call.
+    /// Signals the process group, with one system call.
     pub(super) fn signal_group(&self, ask: Ask) {
         if let Some(leader) = self.leader {
             for signal in ask.signals() {
@@ -69,10 +69,10 @@ impl Group {
         }
     }
 
-    /// Finds members as [`Group::members`] does, on this thread.
+    /// Finds members as [`Group::members`] does, but blocks this thread.
     ///
-    /// A process cannot be seen for a moment while it is being made or changes its program, so only two looks
-    /// that find nothing count as nothing.
+    /// A process is invisible for a moment while it forks or calls exec, so the group counts as empty only
+    /// after two scans without members.
     pub(super) fn members_now(&self) -> Vec<u32> {
         let mut nothing = 0;
         for _ in 0..12 {
@@ -91,8 +91,8 @@ impl Group {
 }
 
 impl Ask {
-    /// Asks these processes.
-    pub(super) fn each(self, pids: &[u32]) {
+    /// Signals these processes.
+    pub(super) fn signal_all(self, pids: &[u32]) {
         for pid in pids.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
             for signal in self.signals() {
                 let _ = kill_process(pid, *signal);

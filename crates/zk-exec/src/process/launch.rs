@@ -9,25 +9,25 @@ use crate::reads::git;
 use crate::wire::{put, put_all, put_len, take, take_len};
 use crate::{Environment, Limits};
 
-/// A command with everything it is started with, in a form that can be sent to another process.
+/// All parameters of a command's start, in a form that can be sent to the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Launch {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
     pub(super) cwd: PathBuf,
     pub(super) env: BTreeMap<OsString, OsString>,
-    /// Whether its standard streams are a terminal of its own.
+    /// Whether its standard streams are a terminal.
     pub(super) terminal: bool,
-    /// Whether the process has a network grant of its sandbox.
+    /// Whether the request has a network grant of the sandbox.
     pub(super) connects: bool,
-    /// Whether it is one git command that makes a repository.
+    /// Whether the command is one git command that makes a repository, which the sandbox then permits.
     pub(super) makes_repository: bool,
-    /// Limits that are enforced where the command runs.
+    /// Limits that the supervising process enforces.
     pub(super) limits: Limits,
 }
 
 impl Launch {
-    /// The command of a request with the variables it may see.
+    /// Launch for a request, with the environment variables that it may have.
     pub(super) fn new(request: &ExecRequest, environment: &Environment, mark: &str) -> Self {
         let mut env: BTreeMap<OsString, OsString> =
             environment.vars().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -46,7 +46,7 @@ impl Launch {
         }
     }
 
-    /// Encodes it: each text with its length before it, as eight bytes.
+    /// Encodes the launch as texts, each after its length in eight bytes.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_len(&mut out, usize::from(self.terminal));
@@ -64,7 +64,7 @@ impl Launch {
         out
     }
 
-    /// Decodes what [`Launch::encode`] made; nothing if it is anything else.
+    /// Decodes the result of [`Launch::encode`]; `None` for other bytes.
     pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
         let from = &mut bytes;
         let terminal = take_len(from)? != 0;

@@ -17,13 +17,13 @@ use crate::Limits;
 use crate::limits::Exceeded;
 
 const BUFFER: usize = 32 * 1024;
-/// Bytes at the end of a command's output that are looked at.
+/// Bytes at the end of the output that are searched for "out of memory".
 const TAIL: usize = 4 * 1024;
 
 /// End-of-file character of a terminal: Ctrl-D.
 const END_OF_FILE: u8 = 4;
 
-/// A command on this machine.
+/// A command that runs on this machine.
 pub(super) struct LocalProcess {
     program: String,
     waiter: Waiter,
@@ -32,13 +32,13 @@ pub(super) struct LocalProcess {
     stdout: Pipe,
     stderr: Pipe,
     terminal: Option<std::os::fd::OwnedFd>,
-    /// Until it is released: dropping it ends everything.
+    /// Process tree, which the drop ends; `None` after the release.
     tree: Option<Tree>,
-    /// Whether it was asked to end.
+    /// Whether the caller asked for its end.
     is_ending: bool,
     limits: Limits,
     printed: u64,
-    /// The end of what it printed, if that can tell which limit it met.
+    /// End of the output, kept if it can tell which limit was exceeded.
     tail: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ impl LocalProcess {
         }
     }
 
-    /// Counts what was printed; what is above the limit is left out, and has the command killed.
+    /// Counts output; bytes above the limit are dropped and the command is killed.
     async fn count(&mut self, stream: OutputStream, mut bytes: Vec<u8>) -> ProcessEvent {
         let before = self.printed;
         self.printed += bytes.len() as u64;
@@ -156,8 +156,8 @@ impl Process for LocalProcess {
 
     async fn members(&mut self) -> Result<Vec<u32>, ExecError> {
         match &self.tree {
-            // Processes that left the process group can outlive it: whoever ends them is told the truth,
-            // whatever the look costs.
+            // A process that left the process group can outlive it. A caller that ends the command gets the
+            // exact list, although the scan is slow.
             Some(tree) if self.is_ending || tree.may_live() => Ok(tree.members().await),
             Some(_) | None => Ok(Vec::new()),
         }
@@ -175,8 +175,7 @@ impl Process for LocalProcess {
 }
 
 impl Drop for LocalProcess {
-    /// Keeps reading, into nothing, what something in the background may still print: it would be killed by its
-    /// next line otherwise.
+    /// Reads and discards further output of background processes, which `SIGPIPE` would kill otherwise.
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         for mut reader in [self.stdout.reader.take(), self.stderr.reader.take()].into_iter().flatten() {
@@ -185,7 +184,7 @@ impl Drop for LocalProcess {
     }
 }
 
-/// One output of a command.
+/// One output stream of a command.
 struct Pipe {
     reader: Option<Receiver>,
     buffer: Vec<u8>,
@@ -196,7 +195,7 @@ impl Pipe {
         self.reader.is_some()
     }
 
-    /// Reads the bytes that are there, or the end. Cancelling loses nothing.
+    /// Waits for bytes or the end of the stream. Safe to cancel: no bytes are lost.
     async fn next(&mut self, stream: OutputStream) -> ProcessEvent {
         let read = match &mut self.reader {
             Some(reader) => {
@@ -206,7 +205,7 @@ impl Pipe {
             None => std::future::pending().await,
         };
         match read {
-            // A pipe that cannot be read is at its end; how the command ended is what counts.
+            // A pipe that cannot be read counts as ended; the exit status decides.
             Ok(0) | Err(_) => {
                 self.reader = None;
                 ProcessEvent::Closed(stream)

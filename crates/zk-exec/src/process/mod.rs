@@ -34,23 +34,24 @@ use supervision::supervised;
 pub(crate) use supervision::supervisor::{Side, fork, leave};
 pub use supervision::supervisor::{Supervision, run_supervisor};
 
-/// Time from the request to end until the kill; the tree is gone within two seconds.
+/// Time between `TERM` and `KILL`; the tree is gone within two seconds.
 const GRACE: Duration = Duration::from_millis(1_750);
 
 /// Runs commands on this machine.
 ///
-/// A command gets the [`Environment`] and nothing else of this process: a process group of its own, an empty
-/// standard input, no descriptor. A [supervised](ProcessExec::supervised) one also has no terminal, and whatever
-/// it starts is found below its supervisor; otherwise by its group or by the variable `ZK_EXEC` every child carries.
+/// A command inherits nothing of this process but the [`Environment`]: it has its own process group, an empty
+/// standard input and no other descriptors. A [supervised](ProcessExec::supervised) command also has no
+/// terminal, and all its descendants are found below its supervisor; otherwise they are found by the process
+/// group or by the variable `ZK_EXEC` in their environment.
 ///
 /// | when | what happens |
 /// |---|---|
-/// | it exits | its output is read to the end, or for at most 1.5 s if something in the background holds it |
-/// | it takes too long | `TERM` to everything it started, `KILL` 1.75 s later, then the outcome |
-/// | the run is stopped | the same, and the outcome comes at once: `survivors` says what is still ending |
-/// | the future is dropped | the same, in the background |
-/// | it left something running | that goes on until [`ProcessExec::close`], the last drop, or this process's death |
-/// | this process dies, however | the supervisor kills everything; without one the kernel kills the command, and a watching shell what carries its mark |
+/// | the command exits | its output is read to the end, or for at most 1.5 s if a background process holds it open |
+/// | the command times out | `TERM` to all its processes, `KILL` 1.75 s later, then the outcome |
+/// | the run is cancelled | the same signals, but the outcome comes at once: `survivors` lists the processes that are still ending |
+/// | the future is dropped | the same signals, in the background |
+/// | background processes remain | they run until [`ProcessExec::close`], the last drop, or this process's death |
+/// | this process dies, however | the supervisor kills everything; without a supervisor the kernel kills the command, and a watchdog shell kills the processes with its mark |
 ///
 /// ```
 /// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
@@ -69,27 +70,27 @@ const GRACE: Duration = Duration::from_millis(1_750);
 #[derive(Debug)]
 pub struct ProcessExec {
     environment: Environment,
-    /// Environment that [`EnvPolicy::Inherit`] gives.
+    /// Environment for [`EnvPolicy::Inherit`].
     inherited: Option<Environment>,
-    /// Marks the children of this instance and of no other.
+    /// Mark in the environment of this instance's children, unique to the instance.
     mark: String,
     serial: AtomicU64,
     limits: Limits,
     starter: Starter,
 }
 
-/// Process that starts commands.
+/// Process that forks the commands.
 #[derive(Debug)]
 enum Starter {
-    /// The supervisor, below which everything stays.
+    /// The supervisor, which keeps all descendants below itself.
     Supervisor(supervised::Supervisor),
     /// This process.
     Own(Spawner),
 }
 
 impl ProcessExec {
-    /// Runs commands with `environment`, as children of this process. What leaves its process group and clears
-    /// its environment cannot be found then: a program should have its commands supervised.
+    /// Runs commands with `environment`, as children of this process. A process that leaves its process group
+    /// and clears its environment escapes, so a program should have its commands supervised.
     #[must_use]
     pub fn new(environment: Environment) -> Self {
         let mark = fresh_mark();
@@ -103,7 +104,7 @@ impl ProcessExec {
         }
     }
 
-    /// Runs commands with `environment` below one supervisor process, which nothing they start can leave.
+    /// Runs commands with `environment` below one supervisor process, from which no descendant escapes.
     #[must_use]
     pub fn supervised(environment: Environment, supervision: Supervision) -> Self {
         let starter = Starter::Supervisor(supervised::Supervisor::new(supervision));
@@ -117,7 +118,7 @@ impl ProcessExec {
         }
     }
 
-    /// Runs commands with `environment` in the sandbox that a plan describes.
+    /// Runs commands with `environment` in the sandbox of a plan.
     #[cfg(feature = "sandbox")]
     pub(crate) fn sandboxed(
         environment: Environment,
@@ -138,7 +139,7 @@ impl ProcessExec {
         }
     }
 
-    /// Starts the sandbox unless it runs, and says what it consists of.
+    /// Starts the sandbox unless it runs, and reports its layers.
     #[cfg(feature = "sandbox")]
     pub(crate) fn start_sandbox(&self) -> io::Result<crate::sandbox::SandboxReport> {
         match &self.starter {
@@ -147,7 +148,7 @@ impl ProcessExec {
         }
     }
 
-    /// Hides more from the next command in the sandbox on.
+    /// Hides more paths, from the next command in the sandbox on.
     #[cfg(feature = "sandbox")]
     pub(crate) fn hide(&self, paths: &[std::path::PathBuf]) -> io::Result<()> {
         match &self.starter {
@@ -156,31 +157,30 @@ impl ProcessExec {
         }
     }
 
-    /// Gives a whole environment to commands that ask for it ([`EnvPolicy::Inherit`]): the person's own
-    /// shell.
+    /// Sets the environment for commands that ask for all variables ([`EnvPolicy::Inherit`]): the person's
+    /// own shell.
     #[must_use]
     pub fn inheriting(mut self, environment: Environment) -> Self {
         self.inherited = Some(environment);
         self
     }
 
-    /// Limits what each command may use.
+    /// Sets the limits of each command.
     #[must_use]
     pub fn limited(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Ends everything commands left running in the background: `TERM`, and `KILL` to what is still there
-    /// 1.75 s later. Dropping the last handle kills at once instead, and so does a call outside of a runtime, where nobody
-    /// can wait.
+    /// Ends all background processes: `TERM`, and `KILL` after 1.75 s. Dropping the last handle kills at once
+    /// instead, and so does a call outside of a runtime, which cannot wait.
     pub async fn close(&self) {
         let spawner = match &self.starter {
             Starter::Supervisor(supervisor) => return supervisor.close().await,
             Starter::Own(spawner) => spawner,
         };
         let Some(group) = spawner.everything() else { return };
-        // Nobody can wait where a bus is dropped behind the end of its runtime.
+        // A bus that is dropped after the end of its runtime cannot wait.
         if Handle::try_current().is_err() {
             return group.signal_now(group::Ask::Kill);
         }
@@ -232,8 +232,8 @@ impl BoundedExec for ProcessExec {
 }
 
 impl ProcessExec {
-    /// Spawns as [`BoundedExec::spawn_within`] does, with a connection that is closed once nothing of the
-    /// command is left.
+    /// Spawns as [`BoundedExec::spawn_within`] does, and also returns a connection that closes when all
+    /// processes of the command are gone.
     #[cfg(feature = "sandbox")]
     pub(crate) async fn spawn_watched(
         &self,
@@ -293,7 +293,7 @@ impl ProcessExec {
             );
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
-        // Not the mark of this instance, whose end is not the end of this command.
+        // Not this instance's mark, since the command outlives the instance.
         let mark = format!("detached-{}", fresh_mark());
         let mut launch = Launch::new(request, self.vars(request.environment)?, &mark);
         launch.limits = self.limits;
@@ -334,16 +334,14 @@ fn fresh_mark() -> String {
     format!("{:x}-{:016x}", std::process::id(), RandomState::new().build_hasher().finish())
 }
 
-/// The system has one code for "no such program" and "no such directory".
+/// Tells "no such program" from "no such directory", for which the system has one error code.
 fn explain(source: io::Error, request: &ExecRequest) -> io::Error {
     let kind = source.kind();
     match (kind, request.cwd.is_dir()) {
         (io::ErrorKind::NotFound | io::ErrorKind::NotADirectory, false) => {
             io::Error::new(kind, "that directory does not exist")
         }
-        (io::ErrorKind::NotFound, true) => {
-            io::Error::new(kind, "no such program; is it installed and in PATH?")
-        }
+        (io::ErrorKind::NotFound, true) => io::Error::new(kind, "it is not installed or not in PATH"),
         _ => source,
     }
 }

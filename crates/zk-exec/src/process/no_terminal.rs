@@ -1,4 +1,4 @@
-//! A build without the feature `pty` gives no command a terminal.
+//! Replacement for terminals in a build without the feature `pty`: every request for a terminal fails.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -3,16 +3,16 @@ use std::fs;
 use super::group::Group;
 use super::spawn::MARK;
 
-/// Members of a group, as one look at the processes of the machine finds them.
+/// Members of a group, found by one scan of the machine's processes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Look {
-    /// Processes that are in the group and run.
+    /// Running processes of the group.
     pub(super) members: Vec<u32>,
-    /// Whether there is somebody of whom that cannot be told at this moment.
+    /// Whether the membership of some process cannot be determined at this moment.
     pub(super) unclear: bool,
 }
 
-/// Looks once, for any number of groups.
+/// Scans the processes once, for any number of groups.
 #[cfg(target_os = "linux")]
 pub(super) fn look(groups: &[&Group]) -> Vec<Look> {
     let mut looks = vec![Look::default(); groups.len()];
@@ -25,7 +25,7 @@ pub(super) fn look(groups: &[&Group]) -> Vec<Look> {
             match &mark {
                 Mark::Is(mark) if mark.starts_with(group.entry.as_bytes()) => look.members.push(pid),
                 Mark::Is(_) | Mark::None | Mark::Unclear if in_group => look.members.push(pid),
-                // Only what is newer than the group can be of it.
+                // Only a process that is younger than the group can be a member.
                 Mark::Unclear => look.unclear |= stat.started >= group.started,
                 Mark::Is(_) | Mark::None => {}
             }
@@ -47,12 +47,12 @@ fn without_proc(groups: &[&Group]) -> Vec<Look> {
     groups.iter().map(|group| Look { members: members(group), unclear: false }).collect()
 }
 
-/// The variable a process carries.
+/// Result of reading the mark in a process's environment.
 enum Mark {
-    /// `ZK_EXEC=…` with the NUL at its end.
+    /// The entry `ZK_EXEC=…` with the NUL at its end.
     Is(Vec<u8>),
     None,
-    /// Process without any environment, as in the middle of a change of program.
+    /// The environment is empty, as during exec.
     Unclear,
 }
 
@@ -69,19 +69,19 @@ impl Mark {
     }
 }
 
-/// Facts that the system gives of a process.
+/// Fields of `/proc/PID/stat`.
 pub(super) struct Stat {
-    /// Whether it is more than an entry nobody has waited for yet.
+    /// Whether the process runs; false for an unreaped one.
     runs: bool,
     group: i32,
-    /// Time of the start, in ticks since the machine was started.
+    /// Start time, in clock ticks since the machine was started.
     pub(super) started: u64,
 }
 
 impl Stat {
     pub(super) fn of(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name before the last parenthesis may contain anything.
+        // The name in parentheses may itself contain anything, so the last parenthesis ends it.
         let (_, fields) = stat.rsplit_once(')')?;
         let mut fields = fields.split_ascii_whitespace();
         let runs = !matches!(fields.next()?, "Z" | "X");

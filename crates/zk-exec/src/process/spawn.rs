@@ -8,10 +8,11 @@ use std::process::{Command, Stdio};
 use super::ends::ChildEnds;
 use super::launch::Launch;
 
-/// The variable by which a child's descendants are found.
+/// Environment variable by which a child's descendants are found.
 pub(super) const MARK: &str = "ZK_EXEC";
 
-/// A command with nothing of this process but what the launch grants. The only place in zk that makes one.
+/// Builds a command that inherits nothing of this process but the parts that the launch grants. All commands
+/// of zk are built here.
 pub(super) fn command(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> Command {
     let session = if launch.terminal { Session::OwnTerminal } else { Session::Inherited };
     let mut command = in_session(&launch.program, Life::OfParent, session, launch.limits.memory);
@@ -20,7 +21,7 @@ pub(super) fn command(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> Co
     command
 }
 
-/// Builds a command as [`command`] does, in a session of its own that outlives this process.
+/// Builds a command as [`command`] does, in a session of its own, so that it outlives this process.
 pub(super) fn detached(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> Command {
     let mut command = in_session(&launch.program, Life::Own, Session::Own, launch.limits.memory);
     command.args(&launch.args).current_dir(&launch.cwd).envs(&launch.env);
@@ -28,7 +29,7 @@ pub(super) fn detached(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> C
     command
 }
 
-/// A program without environment, standard streams or descriptors, in a process group of its own.
+/// Builds a command without environment, standard streams or descriptors, in a process group of its own.
 pub(super) fn bare(program: &OsStr, life: Life) -> Command {
     in_session(program, life, Session::Inherited, None)
 }
@@ -41,43 +42,42 @@ fn in_session(program: &OsStr, life: Life, session: Session, memory: Option<u64>
         Session::Inherited => {
             command.process_group(0);
         }
-        // A new session is a process group of its own, and the leader of one cannot begin a session.
+        // A new session is also a new process group, and a group leader cannot begin a session.
         Session::Own | Session::OwnTerminal => {}
     }
     confine(&mut command, life, session, memory, inherited_fds());
     command
 }
 
-/// Session that a child is in.
+/// Session of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Session {
-    /// Session of its parent.
+    /// Session of the parent.
     Inherited,
-    /// One of its own, without a terminal.
+    /// A new session, without a terminal.
     Own,
-    /// One of its own, on the terminal that is its standard input.
+    /// A new session, whose terminal is the standard input.
     OwnTerminal,
 }
 
-/// Keeps the command from starting once `socket` has something to read or its other end is closed: until a
-/// command is known to run, the other end can only ask for its end. The child checks this itself, as its
-/// last step before exec.
+/// Stops the command from starting once `socket` is readable or its other end is closed: before the start is
+/// reported, the other end can only cancel. The child checks this itself, as its last step before exec.
 #[expect(unsafe_code, reason = "only code between fork and exec can look as late as that")]
 pub(super) fn unless_cancelled(command: &mut Command, socket: &UnixStream) {
     let socket = socket.as_raw_fd();
-    // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are allowed. It makes one
-    // system call on a number.
+    // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are allowed. It
+    // makes one system call with a descriptor number.
     unsafe {
         command.pre_exec(move || child::is_silent(socket));
     }
 }
 
-/// Lifetime of a child.
+/// Lifetime of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
-    /// The kernel kills it when the thread that started it ends.
+    /// Killed by the kernel when the thread that started it ends.
     OfParent,
-    /// A child that may outlive this process.
+    /// Independent: the child may outlive this process.
     Own,
 }
 
@@ -118,9 +118,9 @@ mod child {
     use rustix::io::{FdFlags, fcntl_setfd};
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-    /// Limits what this process writes to and shares with nobody; address space alone costs nothing.
+    /// Limits the private writable memory of this process (`RLIMIT_DATA`); reserved address space is free.
     pub(super) fn limit_memory(bytes: u64) -> io::Result<()> {
-        // A limit that is lower already cannot be raised.
+        // A lower limit cannot be raised.
         let most = getrlimit(Resource::Data).maximum.map_or(bytes, |most| most.min(bytes));
         Ok(setrlimit(Resource::Data, Rlimit { current: Some(most), maximum: Some(most) })?)
     }
@@ -130,7 +130,7 @@ mod child {
         use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have died before the request was in.
+        // The parent may have died before the request took effect.
         let now = getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
         if now == parent { Ok(()) } else { Err(io::Error::from(io::ErrorKind::BrokenPipe)) }
     }
@@ -159,8 +159,8 @@ mod child {
     }
 }
 
-/// Descriptors a child would inherit. This process opens none like that, but it may have been started with
-/// some.
+/// Descriptors that a child would inherit. This process opens none without close-on-exec, but may have been
+/// started with some.
 pub(super) fn inherited_fds() -> Vec<i32> {
     static FOUND: std::sync::OnceLock<Vec<i32>> = std::sync::OnceLock::new();
     FOUND.get_or_init(|| find_inherited().unwrap_or_default()).clone()

@@ -14,13 +14,13 @@ use super::process_table;
 use super::started::{Started, Tree, Waiter};
 use super::watchdog::Watchdog;
 
-/// Interval between looks at groups that are to end.
+/// Interval between checks of groups that are ending.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The thread all commands are started from, and which ends those nobody waits for any more.
+/// Thread from which all commands are started, and which ends groups whose guard was dropped.
 ///
-/// The kernel ties a child to the *thread* that started it. Threads of a runtime come and go, so commands
-/// are started from one that lives as long as the [`ProcessExec`](super::ProcessExec).
+/// The kernel ties a child to the *thread* that started it. Threads of a runtime come and go, so commands are
+/// started from a thread that lives as long as the [`ProcessExec`](super::ProcessExec).
 #[derive(Debug)]
 pub(super) struct Spawner {
     mark: String,
@@ -36,16 +36,16 @@ struct Thread {
 enum Job {
     Spawn(Box<Order>),
     End(Group),
-    /// Kill everything and end the thread, whoever still holds a command.
+    /// Kill everything and end the thread, even while guards of commands exist.
     Close,
 }
 
-/// A command to be started.
+/// Request to start a command.
 struct Order {
     command: Command,
     mark: String,
     runtime: Handle,
-    /// For the guard of the command: it is made with it, so that there is no moment without one.
+    /// Sender for the command's guard, which is made together with the command.
     jobs: mpsc::Sender<Job>,
     reply: oneshot::Sender<io::Result<Started>>,
 }
@@ -55,7 +55,7 @@ impl Spawner {
         Self { mark, thread: Mutex::new(None) }
     }
 
-    /// Starts a command; dropping the guard that comes with it has everything marked `mark` ended.
+    /// Starts a command; dropping its guard ends all processes marked `mark`.
     pub(super) async fn spawn(&self, command: Command, mark: String) -> io::Result<Started> {
         let runtime = Handle::try_current().map_err(io::Error::other)?;
         let (reply, started) = oneshot::channel();
@@ -66,7 +66,7 @@ impl Spawner {
         started.await.map_err(io::Error::other)?
     }
 
-    /// Everything ever started here, if anything was.
+    /// Group of all commands that this spawner started; `None` if there were none.
     pub(super) fn everything(&self) -> Option<Group> {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         thread.as_ref().map(|_| Group::of_instance(&self.mark))
@@ -80,7 +80,7 @@ impl Spawner {
         let (jobs, queue) = mpsc::channel();
         let mark = self.mark.clone();
         let handle =
-            std::thread::Builder::new().name("zk-exec".into()).spawn(move || serve(&queue, &mark))?;
+            std::thread::Builder::new().name("zk-exec".into()).spawn(move || run_thread(&queue, &mark))?;
         *thread = Some(Thread { jobs: jobs.clone(), handle });
         Ok(jobs)
     }
@@ -90,16 +90,16 @@ impl Drop for Spawner {
     fn drop(&mut self) {
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Thread { jobs, handle }) = thread {
-            // Said and not left to the last sender: guards of commands hold senders, and a task with one may need the
-            // very thread that waits here.
+            // Sent explicitly, since guards hold senders, too: a task that holds one may need the very thread
+            // that waits here.
             let _ = jobs.send(Job::Close);
-            // Waits for the final kill, a few milliseconds, so that it happens before this process ends.
+            // Waits a few milliseconds for the final kill, so that it happens before this process ends.
             let _ = handle.join();
         }
     }
 }
 
-/// A group that is ended when this is dropped.
+/// Guard of a process group: the drop ends the group.
 #[derive(Debug)]
 pub(super) struct Watched {
     pub(super) group: Group,
@@ -108,7 +108,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// The command is over; what it left behind may go on.
+    /// Gives up the guard after the command's end; background processes go on.
     pub(super) fn release(mut self) {
         self.armed = false;
     }
@@ -122,8 +122,8 @@ impl Drop for Watched {
     }
 }
 
-/// The thread's work, until it is closed.
-fn serve(queue: &mpsc::Receiver<Job>, mark: &str) {
+/// Body of the thread, until it is closed.
+fn run_thread(queue: &mpsc::Receiver<Job>, mark: &str) {
     let mut watchdog = None;
     let mut ending: Vec<Ending> = Vec::new();
     let mut next_look = Instant::now();
@@ -135,7 +135,7 @@ fn serve(queue: &mpsc::Receiver<Job>, mark: &str) {
         };
         match job {
             Ok(Job::Spawn(order)) => {
-                // Before the first command, so that this process can be killed at any moment.
+                // Started before the first command, since this process may be killed at any moment.
                 watchdog.get_or_insert_with(|| Watchdog::start(mark, &order.runtime));
                 start(*order);
             }
@@ -147,7 +147,7 @@ fn serve(queue: &mpsc::Receiver<Job>, mark: &str) {
                 ending.push(Ending::new(group));
             }
             Err(RecvTimeoutError::Timeout) => {
-                review(&mut ending);
+                check_ending(&mut ending);
                 next_look = Instant::now() + TICK;
             }
             Ok(Job::Close) | Err(RecvTimeoutError::Disconnected) => break,
@@ -160,13 +160,13 @@ fn serve(queue: &mpsc::Receiver<Job>, mark: &str) {
     drop(watchdog);
 }
 
-/// A group on its way out.
+/// Group that was asked to end.
 struct Ending {
     group: Group,
     kill_at: Instant,
-    /// Whether members outside the process group were asked to end.
+    /// Whether members outside the process group were signalled.
     asked: bool,
-    /// Looks in a row that found nobody.
+    /// Scans in a row without members.
     nothing: u8,
 }
 
@@ -176,22 +176,22 @@ impl Ending {
     }
 }
 
-/// Takes one look at all processes for all groups that are ending.
-fn review(ending: &mut Vec<Ending>) {
+/// Scans all processes once for all ending groups.
+fn check_ending(ending: &mut Vec<Ending>) {
     let groups: Vec<&Group> = ending.iter().map(|one| &one.group).collect();
     let looks = process_table::look(&groups);
     let now = Instant::now();
     for (one, look) in ending.iter_mut().zip(looks) {
         if now >= one.kill_at {
             one.group.signal_group(Ask::Kill);
-            Ask::Kill.each(&look.members);
+            Ask::Kill.signal_all(&look.members);
         } else if !one.asked && !look.members.is_empty() {
             one.asked = true;
-            Ask::End.each(&look.members);
+            Ask::End.signal_all(&look.members);
         }
         one.nothing = if look.members.is_empty() && !look.unclear { one.nothing + 1 } else { 0 };
     }
-    // A group that survives the kill for a second is in the hands of the system.
+    // A group that survives `KILL` for a second is stuck in the kernel, and is given up.
     ending.retain(|one| one.nothing < 2 && now < one.kill_at + Duration::from_secs(1));
 }
 
@@ -204,6 +204,6 @@ fn start(order: Order) {
         let tree = Tree::Marked(Watched { group: Group::new(pid, &mark), jobs, armed: true });
         Ok(Started { waiter: Waiter::Child(child), tree })
     });
-    // If nobody waits for it any more, now or before it is taken, the guard is dropped and ends it.
+    // If the caller stopped waiting, the guard in the reply is dropped and ends the command.
     let _ = reply.send(started);
 }

@@ -9,17 +9,17 @@ use super::spawner::Watched;
 use super::supervision::supervised::{self, Progress, Reaper};
 use crate::limits::Exceeded;
 
-/// A command that was started.
+/// Command that was started.
 pub(super) struct Started {
     pub(super) waiter: Waiter,
     pub(super) tree: Tree,
 }
 
-/// Tells how a command ended.
+/// Source of a command's exit status.
 pub(super) enum Waiter {
-    /// A child of this process, which is waited for.
+    /// Child of this process.
     Child(Child),
-    /// A process whose end its reaper tells.
+    /// Command below a reaper, which reports its exit.
     Supervised(watch::Receiver<Progress>),
 }
 
@@ -32,18 +32,18 @@ impl Waiter {
     }
 }
 
-/// Everything a command started. Dropping it has all of that ended, unless it was released.
+/// Process tree of a command. The drop ends all of it, unless it was released.
 pub(super) enum Tree {
-    /// A tree that is found by its process group and its mark, as far as it has them still.
+    /// Tree that is found by its process group and its mark, as far as processes keep them.
     Marked(Watched),
-    /// A tree below its reaper, which nothing can leave.
+    /// Tree below a reaper, from which no process escapes.
     Supervised(Reaper),
-    /// A tree that is found as a marked one; nothing ends it but a signal that was asked for.
+    /// Tree that is found by group and mark, and that no drop ends.
     Detached(Group),
 }
 
 impl Tree {
-    /// Whether anything may be left. Cheap.
+    /// Whether processes may remain. Cheap.
     pub(super) fn may_live(&self) -> bool {
         match self {
             Self::Marked(watched) => watched.group.may_live(),
@@ -52,7 +52,7 @@ impl Tree {
         }
     }
 
-    /// The processes that still run.
+    /// Ids of the running processes.
     pub(super) async fn members(&self) -> Vec<u32> {
         match self {
             Self::Marked(watched) => watched.group.members().await,
@@ -61,7 +61,7 @@ impl Tree {
         }
     }
 
-    /// Signals all of them.
+    /// Signals all processes of the tree.
     pub(super) async fn signal(&self, ask: Ask) {
         match self {
             Self::Marked(watched) => watched.group.signal(ask).await,
@@ -70,7 +70,7 @@ impl Tree {
         }
     }
 
-    /// Connection that is closed once nothing of it is left; nothing where nobody can tell.
+    /// Connection that closes when the whole tree is gone; `None` without a reaper.
     #[cfg(feature = "sandbox")]
     pub(super) fn life(&self) -> Option<std::os::fd::OwnedFd> {
         match self {
@@ -79,7 +79,7 @@ impl Tree {
         }
     }
 
-    /// The limit that it went over, if somebody watched for that.
+    /// Limit that the tree exceeded, if a reaper checked it.
     pub(super) fn exceeded(&self) -> Option<Exceeded> {
         match self {
             Self::Supervised(reaper) => reaper.exceeded(),
@@ -87,7 +87,7 @@ impl Tree {
         }
     }
 
-    /// The command is over; what it left behind may go on.
+    /// Gives up the guard after the command's end; background processes go on.
     pub(super) fn release(self) {
         match self {
             Self::Marked(watched) => watched.release(),

@@ -11,7 +11,7 @@ use zk_core::service::TerminalSize;
 
 use super::ends::{ChildEnds, Ends};
 
-/// A terminal of this size, for one command.
+/// Opens a pseudo-terminal of this size for one command.
 pub(super) fn open(size: TerminalSize) -> io::Result<(Ends, ChildEnds)> {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
     fcntl_setfd(&terminal, FdFlags::CLOEXEC)?;
@@ -25,7 +25,7 @@ pub(super) fn open(size: TerminalSize) -> io::Result<(Ends, ChildEnds)> {
     let (reads, writes) = (duplicate(&terminal)?, duplicate(&terminal)?);
     rustix::io::ioctl_fionbio(&terminal, true)?;
     let ends = Ends {
-        // The terminal is no pipe, and is read and written like one.
+        // The terminal is no pipe, but is read and written like a pipe.
         stdin: Some(pipe::Sender::from_file_unchecked(File::from(writes))?),
         stdout: pipe::Receiver::from_file_unchecked(File::from(reads))?,
         stderr: None,
@@ -34,7 +34,7 @@ pub(super) fn open(size: TerminalSize) -> io::Result<(Ends, ChildEnds)> {
     Ok((ends, of_command))
 }
 
-/// Tells a terminal its size.
+/// Sets the size of a terminal.
 pub(super) fn resize(terminal: &OwnedFd, size: TerminalSize) -> io::Result<()> {
     let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
     Ok(tcsetwinsize(terminal, size)?)

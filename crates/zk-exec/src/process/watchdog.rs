@@ -6,7 +6,8 @@ use tokio::runtime::Handle;
 
 use super::spawn::{self, MARK};
 
-/// Waits for its input to end, which it does when this process is gone, then kills what carries the mark.
+/// Waits for the end of its input, which comes with the end of this process, then kills the processes with
+/// the mark.
 const SCRIPT: &str = r#"read -r _
 for round in 1 2 3; do
   for file in $(grep -lsF -e "$1" /proc/[0-9]*/environ); do
@@ -15,8 +16,8 @@ for round in 1 2 3; do
   done
 done"#;
 
-/// A shell that outlives this process by a moment, should it be killed, and ends what its commands left
-/// running. The kernel ends the commands themselves; it knows nothing of what they started.
+/// Shell that outlives this process for a moment if it is killed, and ends background processes of its
+/// commands. The kernel kills the commands themselves, but not their descendants.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     child: Option<Child>,
@@ -25,7 +26,7 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts it. Without a shell there is none; commands run all the same.
+    /// Starts the shell. On a machine without a shell there is no watchdog, and commands run all the same.
     pub(super) fn start(mark: &str, runtime: &Handle) -> Self {
         let _inside = runtime.enter();
         let mut command = spawn::bare(OsStr::new("/bin/sh"), spawn::Life::Own);

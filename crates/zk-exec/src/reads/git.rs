@@ -1,4 +1,4 @@
-//! Arguments and environment of git, wherever zk runs it or lets it run.
+//! Arguments and environment of git, for zk's own calls and for those of read-only commands.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use zk_core::service::{Exec, ExecError, ExecRequest, Process};
 
-/// Settings by which git starts no program of a repository that it reads. Filters, text conversions and external diffs
-/// have names of their own, or none that stands for nothing, and go on.
+/// Settings under which a reading git starts no program named by the repository. Filters, text conversions
+/// and external diffs are not covered, since they have free names or no neutral value.
 const READ_SETTINGS: [(&str, &str); 5] = [
     ("diff.autoRefreshIndex", "false"),
     ("core.fsmonitor", "false"),
@@ -16,8 +16,8 @@ const READ_SETTINGS: [(&str, &str); 5] = [
     ("safe.bareRepository", "explicit"),
 ];
 
-/// Variables for a git that only reads: it starts no hook and no monitor, takes no directory without `.git` for a
-/// repository, looks into no submodule, and leaves an index that it could refresh as it is.
+/// Environment for a read-only git: it starts no hook or file monitor, ignores bare repositories, skips
+/// submodules, and does not refresh the index.
 ///
 /// ```
 /// let variables = zk_exec::git_read_variables();
@@ -36,7 +36,7 @@ pub fn git_read_variables() -> Vec<(String, String)> {
     [count, locks].into_iter().chain(settings).collect()
 }
 
-/// Executor of commands that only read, with the variables for a git that does.
+/// Executor of read-only commands, which adds the variables for a read-only git.
 pub(crate) struct GitReads(pub(crate) Arc<dyn Exec>);
 
 impl GitReads {
@@ -62,11 +62,12 @@ impl Exec for GitReads {
     }
 }
 
-/// Variable by which git puts no hooks of a template into a repository that it makes.
+/// Variable that keeps git from copying template hooks into a new repository.
 #[cfg(feature = "sandbox")]
 pub(crate) const NO_TEMPLATE: (&str, &str) = ("GIT_TEMPLATE_DIR", "");
 
-/// Whether a request is one git command that makes a repository, in plain words and with flags that name no program.
+/// Whether a request is one git command that makes a repository, in plain words and with flags that name no
+/// program.
 pub(crate) fn makes_repository(request: &ExecRequest) -> bool {
     let args: Vec<&str> = request.args.iter().filter_map(|arg| arg.to_str()).collect();
     match (request.program.to_str(), args.as_slice()) {
@@ -85,7 +86,7 @@ pub(crate) fn makes_repository(request: &ExecRequest) -> bool {
 }
 
 fn is_making(words: &[&str]) -> bool {
-    /// Flags without a value, and those with one.
+    /// Flags without a value, and flags with a value.
     type Flags = (&'static [&'static str], &'static [&'static str]);
     const INIT: Flags =
         (&["-q", "--quiet", "--template="], &["-b", "--initial-branch", "--object-format", "--ref-format"]);

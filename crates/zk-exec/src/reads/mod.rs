@@ -1,4 +1,4 @@
-//! Commands that only read: git among them, and their sandbox.
+//! Read-only commands: git's environment for them, and their sandbox.
 
 pub(crate) mod git;
 mod sandbox;

@@ -10,15 +10,15 @@ use zk_core::service::{Exec, ExecError, ExecRequest, Process, ReadExec};
 
 use crate::SandboxExec;
 
-/// Longest wait of a command for the read-only sandbox to be set up.
+/// Longest wait of a command for the set-up of the read-only sandbox.
 const SET_UP_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Make = dyn Fn() -> Result<SandboxExec, String> + Send + Sync;
 type OnMade = dyn Fn(&Arc<SandboxExec>) + Send + Sync;
 type OnNotice = dyn Fn(ReadSandboxNotice<'_>) + Send + Sync;
 
-/// Sandbox of calls that run unasked because they only read, as the service [`ReadExec`] for as long as it stands. It is
-/// set up before the first command that wants it, and again once it was lost.
+/// Sandbox of read-only calls that run without approval. It provides the service [`ReadExec`] while it is set
+/// up, which happens before the first command that needs it, and again after a loss.
 pub struct ReadSandbox {
     make: Arc<Make>,
     tested: Option<SandboxExec>,
@@ -29,7 +29,7 @@ pub struct ReadSandbox {
     appeared: Box<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
 }
 
-/// Change of a read-only sandbox that a person is told of.
+/// Notice to a person about the read-only sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadSandboxNotice<'a> {
     /// The sandbox cannot be set up, or not any more.
@@ -42,7 +42,7 @@ pub enum ReadSandboxNotice<'a> {
 }
 
 impl ReadSandbox {
-    /// One that `make` tests and makes, on a thread that may block.
+    /// Read-only sandbox that `make` tests and builds, on a thread that may block.
     pub fn new(make: impl Fn() -> Result<SandboxExec, String> + Send + Sync + 'static) -> Self {
         Self {
             make: Arc::new(make),
@@ -55,43 +55,44 @@ impl ReadSandbox {
         }
     }
 
-    /// Takes this sandbox, which was tested and made.
+    /// Uses this sandbox, which was already tested.
     #[must_use]
     pub fn tested(self, exec: SandboxExec) -> Self {
         Self { tested: Some(exec), ..self }
     }
 
-    /// Calls `tell` with the sandbox once it is made.
+    /// Calls `tell` with the sandbox once it is built.
     #[must_use]
     pub fn on_made(self, tell: impl Fn(&Arc<SandboxExec>) + Send + Sync + 'static) -> Self {
         Self { on_made: Box::new(tell), ..self }
     }
 
-    /// Calls `tell` whenever it stands or does not stand any more, for whoever judges which calls only read.
+    /// Calls `tell` when the sandbox becomes available or is lost; the judge of read-only calls listens to
+    /// this.
     #[must_use]
     pub fn on_change(self, tell: impl Fn(bool) + Send + Sync + 'static) -> Self {
         Self { on_change: Box::new(tell), ..self }
     }
 
-    /// Calls `tell` with what a person is told.
+    /// Calls `tell` with notices for the person.
     #[must_use]
     pub fn on_notice(self, tell: impl Fn(ReadSandboxNotice<'_>) + Send + Sync + 'static) -> Self {
         Self { on_notice: Box::new(tell), ..self }
     }
 
-    /// Asks `is_wanted` before it is set up.
+    /// Asks `is_wanted` before each attempt to set the sandbox up.
     #[must_use]
     pub fn wanted_if(self, is_wanted: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self { is_wanted: Box::new(is_wanted), ..self }
     }
 
-    /// Asks `appeared` before each command for files, absolute and physical, that it hides from then on.
+    /// Asks `appeared` before each command for more files to hide, as absolute physical paths.
     #[must_use]
     pub fn hide_appeared(self, appeared: impl Fn() -> Vec<PathBuf> + Send + Sync + 'static) -> Self {
         Self { appeared: Box::new(appeared), ..self }
     }
 
-    /// Provides it to the tools of `bus`, and ends it with the bus.
+    /// Provides the sandbox to the tools of `bus`, and closes it with the bus.
     pub fn provide(mut self, bus: &Bus) {
         let scope = bus.scope("reads");
         let tested = self.tested.take();
@@ -132,23 +133,23 @@ struct Reads {
 
 enum Stage {
     Untried,
-    /// Tools find the sandbox by this scope.
+    /// The sandbox is available; tools find it through this scope.
     Holds(Scope),
-    /// The sandbox stood, and cannot be set up any more.
+    /// The sandbox was available, and cannot be set up any more.
     Lost,
-    /// The sandbox could not be set up when it was wanted first.
+    /// The first attempt to set the sandbox up failed.
     Refused,
 }
 
 impl Reads {
-    /// Changes the stage, and at once whether the judge counts on the sandbox.
+    /// Changes the stage, and tells the judge in the same step whether the sandbox is available.
     fn change(&self, stage: Stage) -> Stage {
         let mut now = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         (self.sandbox.on_change)(matches!(stage, Stage::Holds(_)));
         std::mem::replace(&mut *now, stage)
     }
 
-    /// Whether another attempt to set it up may find it possible.
+    /// Whether another attempt to set it up may succeed.
     fn is_to_be_tried(&self) -> bool {
         let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         matches!(*stage, Stage::Untried | Stage::Lost)
@@ -162,23 +163,23 @@ impl Reads {
         let exec = exec.clone();
         let Some(bus) = self.scope.bus() else { return };
         let scope = bus.scope("reads-held");
-        // First: what is judged as a read from here on finds the sandbox.
+        // Provided before the stage changes, so that calls judged as reads from here on find the sandbox.
         scope.provide_service(Arc::new(ReadExec(Arc::new(Held { exec, reads: self.clone() }))));
         self.change(Stage::Holds(scope));
     }
 
-    /// Hides files that have appeared; no command starts between the two steps.
+    /// Hides newly appeared files; no command starts between the check and the hiding.
     fn hide_appeared(&self, exec: &SandboxExec) {
         let _alone = self.hiding.lock().unwrap_or_else(PoisonError::into_inner);
         let appeared = (self.sandbox.appeared)();
         if !appeared.is_empty() {
-            // One that cannot be told is set up anew, with them hidden.
+            // A sandbox that fails here is set up anew, with these files hidden.
             let _ = exec.hide(&appeared);
         }
     }
 
     async fn lose(&self, reason: &str) {
-        // First: what was judged as a read before finds out that it is none any more.
+        // Changed first, so that calls judged as reads before learn of the loss.
         let Stage::Holds(scope) = self.change(Stage::Lost) else { return };
         scope.close().await;
         (self.sandbox.on_notice)(ReadSandboxNotice::Lost { reason });
@@ -191,7 +192,7 @@ impl Reads {
         }
         let (known, make) = (self.exec.get().cloned(), self.sandbox.make.clone());
         let is_first = known.is_none();
-        // Waits for a process that sets it up.
+        // Blocks until the sandbox's process is set up.
         let attempt = tokio::task::spawn_blocking(move || match known {
             Some(exec) => exec.start().map(|_| exec).map_err(|error| error.to_string()),
             None => make().map(Arc::new),
@@ -217,8 +218,7 @@ impl Reads {
     }
 }
 
-/// Executor of calls that run unasked because they only read. The call that finds out that its sandbox cannot be set up any
-/// more fails: nothing runs in its place.
+/// Executor of read-only calls. A call that finds the sandbox lost fails: it never runs outside.
 struct Held {
     exec: Arc<SandboxExec>,
     reads: Arc<Reads>,
@@ -244,12 +244,13 @@ impl Exec for Held {
         request: ExecRequest,
         output: &Path,
     ) -> Result<Box<dyn Process>, ExecError> {
-        // Refuses: nothing outlives the sandbox.
+        // Always refused: no process may outlive the sandbox.
         self.exec.spawn_detached(request, output).await
     }
 }
 
-/// Sets the read-only sandbox up before a command is judged, where a mode needs it and it does not stand.
+/// Handler that sets the read-only sandbox up before a call is judged, if the mode needs it and it is not
+/// available.
 struct SetUp(Arc<Reads>);
 
 impl Handler<ToolPrepare> for SetUp {

@@ -14,7 +14,8 @@ use zk_core::service::{
 use super::{Ask, Order, Told, WINDOW, frame};
 use crate::Limits;
 
-/// Commands behind a socket. What they started is ended with their connection, so also with either side.
+/// Executor of commands behind a socket. Each command is ended when its connection closes, so also when
+/// either side dies.
 #[derive(Clone, Debug)]
 pub struct RemoteExec {
     socket: Arc<Path>,
@@ -26,7 +27,7 @@ impl RemoteExec {
         Self { socket, limits: Limits::default() }
     }
 
-    /// Limits what each command may use there, on top of what the server itself limits.
+    /// Limits each command, on top of the server's own limits.
     #[must_use]
     pub fn limited(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -48,7 +49,7 @@ impl RemoteExec {
         }
         let (orders, queue) = mpsc::unbounded_channel();
         tokio::spawn(write_all(to, queue));
-        // Without a bound of their own: the other side sends no more than the window.
+        // Unbounded here: the server sends no more than the window.
         let (events, happened) = mpsc::unbounded_channel();
         let (answers, answered) = mpsc::unbounded_channel();
         tokio::spawn(read_all(from, events, answers));
@@ -76,7 +77,8 @@ impl Exec for RemoteExec {
     }
 }
 
-/// Writes whole frames, whoever stops waiting for what they bring. The end of the queue is the end of the connection.
+/// Writes whole frames, even if the sender of a frame has stopped waiting. Closes the connection at the end
+/// of the queue.
 async fn write_all(mut to: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Vec<u8>>) {
     while let Some(frame) = queue.recv().await {
         if to.write_all(&frame).await.is_err() {
@@ -107,21 +109,21 @@ async fn read_all(
     }
 }
 
-/// Message of a process that came without being asked for.
+/// Unsolicited message of a process.
 enum Item {
     Event(ProcessEvent),
     Denials(Vec<Denial>),
     Over,
 }
 
-/// The end of its connection is the end of the process.
+/// Process behind a connection, whose end is the end of the process.
 struct RemoteProcess {
     program: String,
     orders: mpsc::UnboundedSender<Vec<u8>>,
     happened: mpsc::UnboundedReceiver<Item>,
     answered: mpsc::UnboundedReceiver<Told>,
     next_order: u64,
-    /// Bytes of output taken since the other side was told.
+    /// Bytes of output read since the last message to the server about it.
     taken: u64,
     denials: Vec<Denial>,
     is_over: bool,
@@ -144,12 +146,12 @@ impl RemoteProcess {
     async fn order(&mut self, order: Order, bytes: &[u8]) -> Result<Told, ExecError> {
         let wanted = self.send(order, bytes)?;
         loop {
-            // Output that comes meanwhile waits where it is.
+            // Output that arrives meanwhile stays queued.
             match self.answered.recv().await {
                 Some(answer @ (Told::Members(number, _) | Told::Done(number, _))) if number == wanted => {
                     return Ok(answer);
                 }
-                // Of an order that nobody waited for any more.
+                // Answer to an earlier order whose caller stopped waiting.
                 Some(_) => {}
                 None => return Err(self.lost()),
             }
@@ -176,7 +178,7 @@ impl Process for RemoteProcess {
                         self.taken += bytes.len() as u64;
                         if self.taken >= WINDOW / 4 {
                             let taken = std::mem::take(&mut self.taken);
-                            // Should the connection be gone, the next event says so.
+                            // If the connection is gone, the next event says so.
                             let _ = self.send(Order::Taken(taken), &[]);
                         }
                     }

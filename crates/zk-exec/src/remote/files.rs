@@ -15,12 +15,12 @@ use zk_core::service::{
 
 use super::{Answer, Ask, Walked, frame};
 
-/// Bytes of a file that are asked for at a time.
+/// Bytes of a file that one request fetches.
 const PIECE: u64 = 1 << 20;
-/// Interval at which a search checks whether it is still wanted.
+/// Interval at which a search checks for cancellation.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The files behind a socket.
+/// File service behind a socket.
 #[derive(Clone, Debug)]
 pub struct RemoteFiles {
     socket: Arc<Path>,
@@ -72,7 +72,7 @@ impl Files for RemoteFiles {
         let Range { start, end } = range.unwrap_or(0..u64::MAX);
         let mut reader =
             Reader { files: self.clone(), at: at.clone(), next: start, end, piece: io::Cursor::default() };
-        // A file that cannot be opened is reported now.
+        // Reports a file that cannot be opened now, not at the first read.
         reader.fetch()?;
         Ok(Box::new(reader))
     }
@@ -95,7 +95,7 @@ impl Files for RemoteFiles {
         let mut stream = self.begin(&ask, &[])?;
         loop {
             match self.receive(&mut stream)?.0 {
-                // The end of the connection ends the walk there.
+                // Closing the connection ends the walk on the server.
                 Walked::Entries(entries) => {
                     if entries.into_iter().try_for_each(&mut *visit).is_break() {
                         return Ok(WalkReport::default());
@@ -139,7 +139,7 @@ impl Files for RemoteFiles {
     }
 }
 
-/// A watch on the other side, which ends with its connection.
+/// Watch on the server, which ends with its connection.
 struct Watch(UnixStream);
 
 impl FileWatch for Watch {}
@@ -150,7 +150,7 @@ impl Drop for Watch {
     }
 }
 
-/// Reads until it is told to stop.
+/// Reader that fails once the run is cancelled.
 struct Patient<'a> {
     stream: &'a mut UnixStream,
     stop: &'a CancellationToken,
@@ -171,7 +171,7 @@ impl Read for Patient<'_> {
     }
 }
 
-/// A file that is fetched piece by piece.
+/// Reader that fetches a file piece by piece.
 struct Reader {
     files: RemoteFiles,
     at: Resolved,

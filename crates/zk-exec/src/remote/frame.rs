@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// More than any description needs.
+/// Largest accepted head of a frame, in bytes.
 const LONGEST_HEAD: u64 = 64 << 20;
 
 pub(super) fn connect(socket: &Path) -> io::Result<UnixStream> {
@@ -42,7 +42,7 @@ pub(super) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<(
     from.read_exact(&mut start)?;
     let (head, len) = lengths(start)?;
     let mut part = |len: u64| {
-        // Grows with what comes, whatever was announced.
+        // Grows with the received bytes, whatever length was announced.
         let mut bytes = Vec::new();
         from.by_ref().take(len).read_to_end(&mut bytes)?;
         if bytes.len() as u64 == len { Ok(bytes) } else { Err(io::Error::from(io::ErrorKind::UnexpectedEof)) }

@@ -1,8 +1,8 @@
-//! Commands and files of another process, behind a Unix socket.
+//! Commands and files of another process, over a Unix socket.
 //!
-//! Every request has a connection of its own: a frame goes out, and one or more come back; a process has frames both ways
-//! for as long as it lives. A frame is JSON with bytes behind it. The end of a connection ends what it was for: the
-//! process, the walk, the search or the watch.
+//! Every request has its own connection: the client sends a frame and receives one or more; a process
+//! exchanges frames both ways while it runs. A frame is JSON followed by raw bytes. Closing the connection
+//! ends its process, walk, search or watch.
 
 mod exec;
 mod files;
@@ -29,13 +29,13 @@ pub use server::ExecServer;
 pub use ssh::{SocketDir, SshTunnel};
 pub use tunnel::{open_tunnel, serve_tunnel};
 
-/// The version of what is sent; both sides must have the same.
+/// Version of the protocol; both sides must have the same.
 const VERSION: u32 = 2;
 
-/// Bytes of a command's output that may be on their way before its reader has taken any of it.
+/// Bytes of output that the server may send ahead of the reader.
 const WINDOW: u64 = 1 << 20;
 
-/// A server of commands and files that was reached.
+/// Connected server of commands and files.
 ///
 /// ```no_run
 /// use zk_exec::{Remote, RemoteError};
@@ -51,10 +51,10 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Reaches the server at a socket and finds out what it serves. Blocks, for a moment on this machine.
+    /// Connects to the server at a socket and asks for its roots. Blocks, for a moment on this machine.
     ///
     /// # Errors
-    /// [`RemoteError`] when nobody answers there, or a program that speaks another version.
+    /// [`RemoteError`] when no server answers, or the server has another protocol version.
     pub fn connect(socket: impl Into<PathBuf>) -> Result<Self, RemoteError> {
         let socket: Arc<Path> = socket.into().into();
         let failed = |source| RemoteError::Unreachable { socket: socket.to_path_buf(), source };
@@ -71,19 +71,19 @@ impl Remote {
         Ok(Self { socket, roots })
     }
 
-    /// The directories that are served, the main one first.
+    /// Root directories that the server serves, the main root first.
     #[must_use]
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
     }
 
-    /// The commands behind the socket.
+    /// Executor of commands on the server.
     #[must_use]
     pub fn exec(&self) -> RemoteExec {
         RemoteExec::new(self.socket.clone())
     }
 
-    /// The files behind the socket.
+    /// File service of the server.
     #[must_use]
     pub fn files(&self) -> RemoteFiles {
         RemoteFiles::new(self.socket.clone(), self.roots.clone())
@@ -93,7 +93,7 @@ impl Remote {
 /// Reason why a server of commands and files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// Nobody answers, or not as such a server does.
+    /// No server answers, or the answer is no valid one.
     #[error("cannot reach the exec-server at {socket}: {source}; is it running, and is this its socket?")]
     Unreachable {
         /// The socket.
@@ -101,7 +101,7 @@ pub enum RemoteError {
         /// Cause of the failure.
         source: std::io::Error,
     },
-    /// Server of another version.
+    /// The server has another protocol version.
     #[error(
         "the exec-server at {socket} speaks version {theirs}, this program {ours}; use the same zk on both sides"
     )]
@@ -110,15 +110,15 @@ pub enum RemoteError {
         socket: PathBuf,
         /// Version of the server.
         theirs: u32,
-        /// The version of this program.
+        /// Version of this program.
         ours: u32,
     },
 }
 
-/// The first frame of a connection.
+/// First frame of a connection, sent by the client.
 #[derive(Debug, Serialize, Deserialize)]
 enum Ask {
-    /// Answered with a [`Welcome`], whatever the version.
+    /// Answered with a [`Welcome`], also to a client of another version.
     Hello {
         version: u32,
     },
@@ -126,7 +126,7 @@ enum Ask {
         cwd: PathBuf,
         path: String,
     },
-    /// Answered with the bytes behind the frame.
+    /// Answered with the file's bytes behind the frame.
     Open {
         at: Resolved,
         range: Range<u64>,
@@ -137,7 +137,7 @@ enum Ask {
     List {
         at: Resolved,
     },
-    /// Answered with any number of [`Walked`].
+    /// Answered with any number of [`Walked`] frames.
     Walk {
         from: Resolved,
         options: WalkOptions,
@@ -146,15 +146,15 @@ enum Ask {
         from: Resolved,
         query: SearchQuery,
     },
-    /// Answered when the watch stands, then with the changes, one [`Resolved`] each.
+    /// Answered once the watch is active, then with one [`Resolved`] for each change.
     Watch {
         at: Resolved,
     },
-    /// The bytes are behind the frame.
+    /// The file's bytes follow the frame.
     Write {
         at: Resolved,
     },
-    /// The limits come on top of the server's.
+    /// Limits on top of the server's own.
     Spawn {
         request: ExecRequest,
         limits: Limits,
@@ -167,43 +167,43 @@ struct Welcome {
     roots: Vec<PathBuf>,
 }
 
-/// A part of a walk.
+/// Part of the answer to a walk.
 #[derive(Debug, Serialize, Deserialize)]
 enum Walked {
     Entries(Vec<WalkEntry>),
-    /// Nothing more comes.
+    /// End of the walk.
     Over(Result<WalkReport, PathError>),
 }
 
-/// Order to a process that runs. Each has a number, which its answer has too.
+/// Order to a running process. Each has a number, which its answer repeats.
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
-    /// The bytes are behind the frame.
+    /// The input bytes follow the frame.
     Write,
     CloseInput,
     Resize(TerminalSize),
     Kill(KillSignal),
     Members,
-    /// This many bytes of output were taken. Not answered.
+    /// Number of output bytes that the client has read. Not answered.
     Taken(u64),
     /// Not answered.
     Release,
 }
 
-/// Message about a process that runs.
+/// Message of the server about a process.
 #[derive(Debug, Serialize, Deserialize)]
 enum Told {
     Started,
     /// The process could not be started, for this reason.
     Failed(String),
-    /// The bytes of an output are behind the frame.
+    /// Event of the process; bytes of output follow the frame.
     Event(ProcessEvent),
-    /// Acts that the context of the process has probably denied it.
+    /// Denied acts that its execution context has probably caused.
     Denials(Vec<Denial>),
-    /// Nothing more happens.
+    /// No more events follow.
     Over,
     Members(u64, Vec<u32>),
-    /// Whether an order was carried out, and why not.
+    /// Result of the order with this number, with the reason for a failure.
     Done(u64, Result<(), String>),
 }
 

@@ -8,7 +8,7 @@ use zk_core::service::{ExecError, ExecRequest, Process, ProcessEvent};
 use super::{Order, Told, WINDOW, frame};
 use crate::{BoundedExec, Limits};
 
-/// Runs a command for as long as its connection holds.
+/// Runs a command until its connection closes.
 pub(super) async fn run(
     exec: &dyn BoundedExec,
     request: ExecRequest,
@@ -16,7 +16,7 @@ pub(super) async fn run(
     stream: UnixStream,
 ) -> io::Result<()> {
     let (from, mut to) = stream.into_split();
-    // Connections are let through by whoever serves, not by whoever asks.
+    // Network grants come from the server's user, never from the client.
     let request = ExecRequest { connections: None, ..request };
     let process = match exec.spawn_within(request, limits).await {
         Ok(process) => process,
@@ -52,9 +52,9 @@ pub(super) async fn run(
 struct Running {
     process: Box<dyn Process>,
     to: OwnedWriteHalf,
-    /// Bytes of output that may still be sent.
+    /// Bytes of output that may be sent before the client has read more.
     window: u64,
-    /// Number of ends still to come, out of the two outputs and the exit.
+    /// Ends still to come: of two outputs and of the process.
     open: u8,
     is_over: bool,
 }
@@ -82,7 +82,7 @@ impl Running {
         }
     }
 
-    /// Tells denials before the event after which nobody reads on.
+    /// Sends the denials before the last event, after which the client stops reading.
     async fn tell_denials(&mut self) -> io::Result<()> {
         match self.process.denials() {
             denials if denials.is_empty() => Ok(()),
@@ -111,7 +111,7 @@ impl Running {
     }
 }
 
-/// Receives the orders to a process, read beside it: half a frame must not be lost.
+/// Reads the orders in a task of its own, since a cancelled read would lose half a frame.
 fn orders(mut from: OwnedReadHalf) -> mpsc::Receiver<(u64, Order, Vec<u8>)> {
     let (sender, orders) = mpsc::channel(4);
     tokio::spawn(async move {

@@ -16,12 +16,12 @@ use zk_core::service::{Files, PathError, WalkEntry};
 use super::{Answer, Ask, VERSION, Walked, Welcome, frame, order};
 use crate::BoundedExec;
 
-/// Entries of a walk that are sent at a time …
+/// Entries of a walk in one frame.
 const ENTRIES: usize = 256;
-/// … and how long the first of them waits for the others.
+/// Longest delay of an entry while a frame is filled.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Serves commands and files to programs of the same user, at a Unix socket.
+/// Server of commands and files for programs of the same user, at a Unix socket.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,28 +41,29 @@ pub struct ExecServer {
 }
 
 impl ExecServer {
-    /// Listens at a socket that nobody else can connect to. One that a server left behind is replaced.
+    /// Listens at a socket that only this user can connect to. The socket of a dead server is replaced.
     ///
     /// # Errors
-    /// The system's; [`io::ErrorKind::AddrInUse`] when another server answers there, or it is another kind of file.
+    /// The system's error; [`io::ErrorKind::AddrInUse`] when another server answers there, or the path is no
+    /// socket.
     pub fn bind(socket: impl Into<PathBuf>) -> io::Result<Self> {
         let socket = socket.into();
         remove_stale(&socket)?;
-        // Whoever connects before the mode is set is asked who they are.
+        // Until the mode is set, other users may connect; each peer's user is checked.
         let listener = UnixListener::bind(&socket)?;
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))?;
         Ok(Self { listener, socket })
     }
 
-    /// Answers with what `exec` and `files` do, until it is dropped.
+    /// Serves requests with `exec` and `files`, until the future is dropped.
     ///
     /// # Errors
-    /// The system's, when nothing more can be heard at the socket.
+    /// The system's error when the socket accepts no more connections.
     pub async fn serve(&self, exec: Arc<dyn BoundedExec>, files: Arc<dyn Files>) -> io::Result<()> {
         loop {
             let (stream, _) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
-                // Too many connections at once: some of them end.
+                // Too many connections at the moment: accepting goes on once some of them end.
                 Err(error) if is_passing(&error) => {
                     tokio::time::sleep(PATIENCE).await;
                     continue;
@@ -72,7 +73,7 @@ impl ExecServer {
             let is_own =
                 stream.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::geteuid().as_raw());
             if is_own {
-                // A connection that breaks has nobody left to be told.
+                // A failed connection has no peer left to report to.
                 tokio::spawn(answer(stream, exec.clone(), files.clone()));
             }
         }
@@ -91,7 +92,7 @@ fn is_passing(error: &io::Error) -> bool {
         || [libc::EMFILE, libc::ENFILE].map(Some).contains(&errno)
 }
 
-/// Removes a socket that nobody listens at.
+/// Removes the socket of a server that has ended.
 fn remove_stale(socket: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
     let in_use = |what: &str| Err(io::Error::new(io::ErrorKind::AddrInUse, what.to_owned()));
@@ -104,7 +105,8 @@ fn remove_stale(socket: &Path) -> io::Result<()> {
     }
 }
 
-/// Boxed, so that it is compiled here: a future is compiled wherever it is awaited, by whoever runs a server.
+/// Serves one connection. Boxed, so that this crate compiles the future and not each crate that runs a
+/// server.
 fn answer(
     mut stream: UnixStream,
     exec: Arc<dyn BoundedExec>,
@@ -117,15 +119,20 @@ fn answer(
             ask => {
                 let stream = stream.into_std()?;
                 stream.set_nonblocking(false)?;
-                let work = move || file_work(&*files, ask, &bytes, stream);
+                let work = move || answer_file_request(&*files, ask, &bytes, stream);
                 tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
             }
         }
     })
 }
 
-/// Answers a request about files, on a thread that may block.
-fn file_work(files: &dyn Files, ask: Ask, bytes: &[u8], mut stream: BlockingStream) -> io::Result<()> {
+/// Answers a request about files. Blocks.
+fn answer_file_request(
+    files: &dyn Files,
+    ask: Ask,
+    bytes: &[u8],
+    mut stream: BlockingStream,
+) -> io::Result<()> {
     fn say<T: Serialize>(stream: &mut BlockingStream, answer: &Answer<T>) -> io::Result<()> {
         frame::send(stream, answer, &[])
     }
@@ -169,7 +176,7 @@ fn file_work(files: &dyn Files, ask: Ask, bytes: &[u8], mut stream: BlockingStre
             };
             say(&mut sender.lock().unwrap_or_else(PoisonError::into_inner), &answer)?;
             if watch.is_some() {
-                // Nothing is sent from there: this is the end of the connection.
+                // The client sends no more bytes: this read returns when it closes the connection.
                 let _ = stream.read(&mut [0]);
             }
             Ok(())
@@ -186,7 +193,7 @@ fn file_work(files: &dyn Files, ask: Ask, bytes: &[u8], mut stream: BlockingStre
     }
 }
 
-/// Calls `gone` once the other side has closed the connection, or this one has.
+/// Calls `gone` once either side has closed the connection.
 fn when_gone(
     stream: &BlockingStream,
     gone: impl FnOnce() + Send + 'static,
@@ -198,7 +205,7 @@ fn when_gone(
     })
 }
 
-/// Entries of a walk on their way.
+/// Entries of a walk that wait to be sent.
 struct Batch<'a> {
     entries: Vec<WalkEntry>,
     since: Instant,
@@ -214,7 +221,7 @@ impl Batch<'_> {
         let is_due = self.entries.len() >= ENTRIES || self.since.elapsed() >= PATIENCE;
         match if is_due { self.send() } else { Ok(()) } {
             Ok(()) => ControlFlow::Continue(()),
-            // Nobody wants the rest.
+            // The client has closed the connection.
             Err(_) => ControlFlow::Break(()),
         }
     }

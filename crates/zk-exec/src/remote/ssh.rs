@@ -1,4 +1,4 @@
-//! An exec-server on another host, reached through `ssh`: all of its connections go over the pipes of that one program.
+//! Exec-server on another host, reached through `ssh`: all connections share the pipes of one `ssh` process.
 
 use std::fs::DirBuilder;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -19,10 +19,10 @@ use crate::context::SshTarget;
 use crate::environment::Environment;
 use crate::process::{ProcessExec, Supervision};
 
-/// Bytes of standard error of the program on the other side after which no more are kept.
+/// Bytes of the remote program's standard error that are kept.
 const MAX_STDERR_BYTES: usize = 2000;
 
-/// Longest wait for the end of a tunnel that broke.
+/// Longest wait for `ssh` to exit after the tunnel broke.
 const EXIT_WAIT: Duration = Duration::from_secs(2);
 
 impl SshTarget {
@@ -44,16 +44,17 @@ impl SshTarget {
 pub struct SshTunnel {
     dir: SocketDir,
     stderr: Arc<Mutex<String>>,
-    /// Dropped, it ends the thread.
+    /// Stops the tunnel's thread when it is dropped.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl SshTunnel {
-    /// Starts `ssh`, with `environment`, and a socket in a new directory of `runtime_dir` that leads to the other side.
+    /// Starts `ssh`, with `environment`, and listens at a socket in a new directory of `runtime_dir`, whose
+    /// connections lead to the exec-server.
     ///
     /// # Errors
-    /// The system's, when the directory cannot be made or `ssh` does not start.
+    /// The system's error when the directory cannot be made or `ssh` does not start.
     pub fn open(target: &SshTarget, environment: Environment, runtime_dir: &Path) -> io::Result<Self> {
         let dir = SocketDir::make(runtime_dir)?;
         let (stop, stopped) = oneshot::channel();
@@ -74,7 +75,7 @@ impl SshTunnel {
                     }
                 })
             });
-            // Nobody is to wait for a connection that leads nowhere.
+            // Removed first, so that no client waits for a connection through a dead tunnel.
             let _ = std::fs::remove_file(&socket);
             if let Err(error) = done {
                 note(&kept, error.to_string().as_bytes());
@@ -85,14 +86,14 @@ impl SshTunnel {
         Ok(Self { dir, stderr, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// The socket that leads to the other side.
+    /// Local socket that leads to the exec-server.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.dir.socket()
     }
 
-    /// Returns the standard error of the program that led there, in one line. A tunnel that failed is waited for,
-    /// for a moment.
+    /// Standard error of `ssh` and the remote program, in one line. After a failure this waits a moment for
+    /// the rest.
     #[must_use]
     pub fn stderr_tail(&self) -> String {
         let until = Instant::now() + EXIT_WAIT;
@@ -151,9 +152,9 @@ async fn pump(
             event = process.next() => match event.map_err(io::Error::other)? {
                 Some(ProcessEvent::Output(OutputStream::Stdout, bytes)) => printed.write_all(&bytes).await?,
                 Some(ProcessEvent::Output(OutputStream::Stderr, bytes)) => note(stderr, &bytes),
-                // Until the very end: what it complains of may come behind its exit.
+                // Reads on to the end: error messages may arrive after the exit.
                 Some(ProcessEvent::Closed(_) | ProcessEvent::Exited(_)) => {}
-                // A complaint says more than a broken pipe.
+                // An error message of the program is better than "broken pipe".
                 None => return broken.filter(|_| is_silent(stderr)).map_or(Ok(()), Err),
             },
             read = typed.read(&mut bytes), if broken.is_none() => match read? {
@@ -163,13 +164,14 @@ async fn pump(
                     broken = process.write(piece).await.map_err(io::Error::other).err();
                 }
             },
-            // The program takes no more because it is ending: its reason for that comes before this counts.
+            // The program stopped reading because it is ending; its error message may arrive before this
+            // time-out.
             () = tokio::time::sleep(EXIT_WAIT / 2), if broken.is_some() => return broken.map_or(Ok(()), Err),
         }
     }
 }
 
-/// Directory for one socket, which nobody else may enter; removed when dropped.
+/// Directory for one socket, closed to other users; the drop removes it.
 #[derive(Debug)]
 pub struct SocketDir(PathBuf);
 
@@ -177,14 +179,14 @@ impl SocketDir {
     /// Makes a new directory in `runtime_dir`.
     ///
     /// # Errors
-    /// The system's, when it cannot be made.
+    /// The system's error when the directory cannot be made.
     pub fn make(runtime_dir: &Path) -> io::Result<Self> {
         let dir = runtime_dir.join(format!("zk-{:016x}", RandomState::new().build_hasher().finish()));
         DirBuilder::new().mode(0o700).create(&dir)?;
         Ok(Self(dir))
     }
 
-    /// Path of the socket.
+    /// Path for the socket.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.0.join("zk.sock")

@@ -1,4 +1,4 @@
-//! Many connections over one pair of pipes, such as those of a program on another host.
+//! Many connections over one pair of pipes, such as those of an `ssh` process.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,29 +11,29 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
-/// Window of a connection: most bytes in flight that the other side has not read.
+/// Window of a connection: most bytes in flight that the peer has not read.
 const WINDOW: usize = 256 << 10;
-/// The most bytes of one frame.
+/// Most bytes in one frame.
 const PIECE: usize = 32 << 10;
 
-/// Kinds of a frame. Before the bytes of a frame stand the number of its connection, the kind and their
-/// length.
+/// Kinds of frames. Each frame starts with the number of its connection, its kind and the length of its
+/// bytes.
 mod kind {
     pub(super) const OPEN: u8 = 1;
     pub(super) const DATA: u8 = 2;
-    /// Nothing more comes from this side.
+    /// The sender sends no more on this connection.
     pub(super) const END: u8 = 3;
-    /// Nothing more is taken by this side.
+    /// The sender reads no more from this connection.
     pub(super) const CLOSED: u8 = 4;
-    /// This many bytes, a number of four, may be sent on top of those before.
+    /// Credit: the peer may send this many more bytes, given as a four-byte number.
     pub(super) const CREDIT: u8 = 5;
 }
 
-/// A frame on its way out.
+/// Outgoing frame: connection, kind and bytes.
 type Frame = (u32, u8, Vec<u8>);
 type Frames = mpsc::UnboundedSender<Frame>;
 
-/// One connection, as the reader of frames knows it.
+/// State of one connection for the reader of frames.
 struct Channel {
     incoming: Option<mpsc::UnboundedSender<Vec<u8>>>,
     credit: Arc<Semaphore>,
@@ -41,10 +41,10 @@ struct Channel {
 
 type Channels = Arc<Mutex<HashMap<u32, Channel>>>;
 
-/// Carries the connections that are made at `listener` to the other end of a tunnel, until that ends.
+/// Forwards the connections of `listener` to the other end of a tunnel, until the tunnel ends.
 ///
 /// # Errors
-/// The system's, when frames cannot be read or written.
+/// The system's error when frames cannot be read or written.
 pub async fn open_tunnel(
     listener: UnixListener,
     from: impl AsyncRead + Unpin,
@@ -69,10 +69,10 @@ pub async fn open_tunnel(
     }
 }
 
-/// Carries the connections of a tunnel to the socket of a server, until the tunnel ends.
+/// Forwards the connections of a tunnel to the socket of a server, until the tunnel ends.
 ///
 /// # Errors
-/// The system's, when frames cannot be read or written.
+/// The system's error when frames cannot be read or written.
 pub async fn serve_tunnel(
     socket: &Path,
     from: impl AsyncRead + Unpin,
@@ -86,7 +86,7 @@ pub async fn serve_tunnel(
     }
 }
 
-/// State that all connections share.
+/// State that all connections of a tunnel share.
 struct Tunnel {
     channels: Channels,
     writer: JoinSet<io::Result<()>>,
@@ -120,7 +120,7 @@ impl Tunnel {
 
 impl Drop for Tunnel {
     fn drop(&mut self) {
-        // Ends all connections: nobody feeds them any more.
+        // Ends all connections, since no more frames arrive for them.
         for (_, channel) in lock(&self.channels).drain() {
             channel.credit.close();
         }
@@ -182,7 +182,7 @@ async fn read_frames(
     }
 }
 
-/// Carries one connection in both directions.
+/// Copies the bytes of one connection in both directions.
 fn carry(number: u32, stream: UnixStream, channels: &Channels, out: &Frames) {
     let (incoming, queue) = mpsc::unbounded_channel();
     let credit = Arc::new(Semaphore::new(WINDOW));

@@ -1,4 +1,4 @@
-//! Which failures of a command the sandbox or the container has probably caused.
+//! Denials: which failures of a command the sandbox or the container has probably caused.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,16 +7,16 @@ use zk_core::service::{Denial, DeniedAct};
 use super::policy::Network;
 use crate::files::protect;
 
-/// Most denials that one command is told of.
+/// Most denials that are reported for one command.
 pub(crate) const MAX_TOLD_DENIALS: usize = 4;
 
-/// Messages of a system where a file may not be written.
+/// System error messages for a write to a read-only file.
 const NOT_WRITTEN: [&str; 4] = ["Read-only file system", "EROFS", "Device or resource busy", "EBUSY"];
-/// Messages of a system where an empty directory keeps the name of a file free.
+/// System error messages for a file name that a placeholder directory occupies.
 const KEPT_FREE: [&str; 4] = ["Is a directory", "EISDIR", "cannot overwrite directory", "with non-directory"];
-/// Messages of a system where a file is closed, or a call is refused.
+/// System error messages for a file without permission, or a refused system call.
 const CLOSED: [&str; 4] = ["Permission denied", "EACCES", "Operation not permitted", "EPERM"];
-/// Messages of programs where there is no network.
+/// Error messages of programs without a network.
 const NO_NETWORK: [&str; 7] = [
     "Network is unreachable",
     "ENETUNREACH",
@@ -27,37 +27,37 @@ const NO_NETWORK: [&str; 7] = [
     "failed to lookup address information",
 ];
 
-/// Messages of a system where a file system is full.
+/// System error messages for a full file system.
 const FULL: [&str; 2] = ["No space left on device", "ENOSPC"];
-/// Words of programs that name none of their temporary files.
+/// Phrases in error messages about a temporary file that the message does not name.
 const TEMPORARY: [&str; 2] = ["temp file", "temporary file"];
 
 const RUN_LATER: &str = "programs are run from it later";
 const NO_REPOSITORY: &str = "git would run programs that its settings name; to make a repository here, run `git init` or `git clone` as a command of its own";
 
-/// Denials of a sandbox or a container, as far as the words of programs can be compared with them.
+/// Rules by which error messages of programs are matched with denials of a sandbox or a container.
 #[derive(Clone, Debug)]
 pub(crate) struct Denials {
     pub(crate) writable: Vec<PathBuf>,
     pub(crate) read_only: Vec<PathBuf>,
-    /// Directories that keep names of files free.
+    /// Placeholder directories that occupy names of start files.
     pub(crate) kept_free: Vec<PathBuf>,
     pub(crate) hidden: Vec<PathBuf>,
-    /// Directories that commands have of their own.
+    /// Private temporary directories of commands.
     pub(crate) own: Vec<PathBuf>,
     pub(crate) network: Network,
 }
 
 impl Denials {
-    /// Picks those names of start files among the names that are kept free.
+    /// Keeps the names of start files among the placeholders' names.
     pub(crate) fn start_files<'a>(names: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
         let name =
             |path: &Path| path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         names.filter(|path| protect::is_start_file(&name(path))).map(Path::to_owned).collect()
     }
 
-    /// The denial that a line of the output of a command in `cwd` tells of. A failure alone is no proof: there must be the
-    /// words of the system for it, with a path or a host that the policy denies.
+    /// Denial that a line of a command's output reports. An error alone is no proof: the line must contain a
+    /// known error message, and a path or host that the policy denies.
     pub(crate) fn in_line(&self, line: &str, cwd: &Path) -> Option<Denial> {
         let says = |texts: &[&str]| texts.iter().any(|text| line.contains(text));
         if says(&NO_NETWORK) && self.network != Network::All {
@@ -91,7 +91,7 @@ impl Denials {
         }
     }
 
-    /// The temporary directory that a line says is full.
+    /// Temporary directory that a line reports as full.
     fn full(&self, line: &str, cwd: &Path) -> Option<Denial> {
         let first = self.own.first()?;
         let named = candidates(line).find_map(|text| {
@@ -134,7 +134,7 @@ impl Denials {
     }
 }
 
-/// Parts of a line that may be paths: text in quotes, text between colons or commas, and words.
+/// Parts of a line that may be paths: quoted text, text between colons or commas, and words.
 fn candidates(line: &str) -> impl Iterator<Item = &str> {
     let quotes = ['\'', '"', '`', '‘', '’'];
     let quoted = line.split(quotes).skip(1).step_by(2);
@@ -147,7 +147,7 @@ fn candidates(line: &str) -> impl Iterator<Item = &str> {
         .filter(|text| !text.is_empty() && (text.contains('/') || text.starts_with('.')))
 }
 
-/// The name after the words for a failed look-up.
+/// Host name after the message of a failed look-up.
 fn host(line: &str) -> String {
     let after = line.split_once("resolve host").map(|(_, rest)| rest);
     let named = after.and_then(|rest| rest.split([':', ' ', '\'', '"', '`']).find(|word| word.contains('.')));
@@ -163,7 +163,7 @@ fn host(line: &str) -> String {
     named.or_else(address).unwrap_or("the network").trim_end_matches('.').to_owned()
 }
 
-/// A path without `.` and `..`, as far as names tell.
+/// Path without `.` and `..`, resolved by names alone.
 fn plain(path: &Path) -> PathBuf {
     let mut found = PathBuf::new();
     for part in path.components() {

@@ -1,4 +1,5 @@
-//! Which files of a repository a command must not change, so that a person's next git command runs nothing of its.
+//! Files of a repository that a command must not change, lest the person's next git command runs a program of
+//! the command.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,9 +9,9 @@ use zk_core::service::{HostFiles, HostRead};
 use super::places::{Placeholder, Places, is_empty};
 use crate::LocalHostFiles;
 
-/// Depth to which modules of a repository are looked for.
+/// Most levels below a `modules` directory that are searched for submodules.
 const MODULE_DEPTH: usize = 4;
-/// The largest file of git that is read.
+/// Largest file of git that is read, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Adds the rules for the repository whose work tree is `tree`.
@@ -21,7 +22,7 @@ pub(super) fn protect_tree(tree: &Path, is_root: bool, places: &mut Places) {
     let found = fs::symlink_metadata(&dot_git);
     let Some(found) = found.ok().filter(|found| !(found.is_dir() && is_empty(&dot_git))) else {
         if is_root {
-            // A repository made here would be read by the git of whoever works here next.
+            // A repository made here would affect the git commands of the person who works here next.
             places.placeholders.push(Placeholder::Directory(dot_git.clone()));
             places.read_only.push(dot_git);
             places.placeholders.push(Placeholder::Directory(tree.join("HEAD")));
@@ -42,14 +43,16 @@ pub(super) fn protect_tree(tree: &Path, is_root: bool, places: &mut Places) {
     }
 }
 
-/// Adds the git directory of a linked worktree or submodule: its `.git` file names it, and commits write there.
+/// Adds the git directory of a linked worktree or submodule: its `.git` file names the directory, and commits
+/// write there.
 fn worktree(tree: &Path, dot_git: &Path, places: &mut Places) {
     let Some(own) = named_in(dot_git, Some("gitdir:"), tree) else { return };
     if is_own_of_submodule(&own, tree) {
         places.writable.push(own.clone());
         return protect_directory(&own, places);
     }
-    // Only a directory that names this very work tree is meant; the file may have come with the project.
+    // The git directory must name this work tree in turn, since the `.git` file may have come with the
+    // project.
     let names_back = named_in(&own.join("gitdir"), None, &own).is_some_and(|back| back == dot_git);
     let common = named_in(&own.join("commondir"), None, &own);
     let Some(common) = common.filter(|common| names_back && own.starts_with(common.join("worktrees"))) else {
@@ -59,15 +62,15 @@ fn worktree(tree: &Path, dot_git: &Path, places: &mut Places) {
     protect_directory(&common, places);
 }
 
-/// Whether `own` is the git directory of the submodule whose worktree is `tree`: it lies below a `modules` directory of a
-/// repository, and its `core.worktree` names the tree.
+/// Whether `own` is the git directory of the submodule with the work tree `tree`: it lies in a `modules`
+/// directory of a repository, and its `core.worktree` names the tree.
 fn is_own_of_submodule(own: &Path, tree: &Path) -> bool {
     let is_module = own.ancestors().skip(1).any(|above| above.ends_with("modules"))
         && own.components().any(|part| part.as_os_str() == ".git");
     is_module && work_tree(own).is_some_and(|named| named == tree)
 }
 
-/// The work tree that the settings of a directory of git name, physical.
+/// Work tree that the `config` of a git directory names, as a physical path.
 fn work_tree(dir: &Path) -> Option<PathBuf> {
     let text = read(&dir.join("config"))?;
     let named = text.lines().find_map(|line| {
@@ -77,7 +80,8 @@ fn work_tree(dir: &Path) -> Option<PathBuf> {
     dir.join(named).canonicalize().ok()
 }
 
-/// Whether git finds the work tree of a directory without its settings: the file `.git` of the tree names the directory.
+/// Whether git finds the work tree of a git directory without the `config` file: the tree's `.git` file names
+/// the directory.
 fn is_named_by_tree(dir: &Path) -> bool {
     let tree = work_tree(dir);
     tree.is_some_and(|tree| {
@@ -85,41 +89,41 @@ fn is_named_by_tree(dir: &Path) -> bool {
     })
 }
 
-/// The path that a file of git holds, physical.
+/// Physical path that a file of git contains.
 fn named_in(file: &Path, before: Option<&str>, base: &Path) -> Option<PathBuf> {
     let text = read(file)?;
     let text = before.map_or(Some(text.as_str()), |before| text.strip_prefix(before))?.trim();
     base.join(text).canonicalize().ok()
 }
 
-/// Reads the text of a file of git. The project controls it: it may be a pipe, a device, or without an end.
+/// Reads a small file of git. The project controls the file, which may be a pipe, a device, or endless.
 fn read(file: &Path) -> Option<String> {
     let read = LocalHostFiles::new().read(file, &HostRead::whole(MAX_BYTES)).ok()?;
     Some(String::from_utf8_lossy(&read.bytes).into_owned())
 }
 
-/// Whether git takes what has the name `.git` for a repository. A directory without `HEAD` is what `git init` left that failed,
-/// and goes on with.
-pub(super) fn is_made(dot_git: &Path) -> bool {
+/// Whether git takes this `.git` for a repository. A directory without `HEAD` is the rest of a failed `git
+/// init`, which a second `git init` completes.
+pub(super) fn is_initialised(dot_git: &Path) -> bool {
     let found = fs::symlink_metadata(dot_git);
     found.is_ok_and(|found| !found.is_dir() || fs::symlink_metadata(dot_git.join("HEAD")).is_ok())
 }
 
-/// Whether a directory is the work tree of a repository, as far as the names that git looks for tell.
+/// Whether a directory is the work tree of a repository, judged by the file names that git looks for.
 pub(super) fn is_repository(tree: &Path) -> bool {
     let dot_git = tree.join(".git");
     dot_git.is_file() || fs::symlink_metadata(dot_git.join("HEAD")).is_ok()
 }
 
-/// Adds the rules for one directory of git.
+/// Adds the rules for one git directory.
 pub(super) fn protect_directory(dir: &Path, places: &mut Places) {
     let file = dir.join("config");
     let config = match fs::symlink_metadata(&file) {
-        // A file that cannot be read may say anything.
+        // An unreadable file may contain any setting.
         Ok(_) => read(&file).map_or_else(|| "worktreeconfig".to_owned(), |text| text.to_lowercase()),
         Err(_) => String::new(),
     };
-    // As a mount point it cannot be renamed, so that nothing can take its place.
+    // A mount point cannot be renamed, so it cannot be replaced.
     places.pins.push(dir.to_owned());
     if fs::symlink_metadata(&file).is_err() {
         places.placeholders.push(Placeholder::File(file, ""));
@@ -136,10 +140,10 @@ pub(super) fn protect_directory(dir: &Path, places: &mut Places) {
     }
     let common = dir.join("commondir");
     if (config.contains("worktree =") || config.contains("worktree=")) && !is_named_by_tree(dir) {
-        // Git ignores that entry where there is such a file.
+        // Git ignores `commondir` if this file exists.
         places.placeholders.push(Placeholder::Name(common.clone()));
     } else {
-        // The file says what git takes for granted without it.
+        // The file states the default explicitly.
         places.placeholders.push(Placeholder::File(common.clone(), ".\n"));
     }
     places.read_only.push(common);

@@ -1,19 +1,19 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The ports of a host that is named without one.
+/// Ports of a host rule without a port.
 const USUAL_PORTS: [u16; 2] = [80, 443];
 
-/// The hosts that commands may reach through the proxy of a sandbox.
+/// Host rules: hosts that commands may reach through the proxy of a sandbox.
 ///
-/// | written | hosts |
+/// | rule | hosts |
 /// |---|---|
-/// | `crates.io` | this one, at the ports 80 and 443 |
-/// | `*.npmjs.org` | all below it, at any depth, and not itself |
-/// | `example.org:8080` | at this port |
-/// | `10.0.0.7:3000`, `[fd00::7]:3000` | this address, also where names lead to it |
+/// | `crates.io` | this host, at the ports 80 and 443 |
+/// | `*.npmjs.org` | all its subdomains at any depth, but not `npmjs.org` itself |
+/// | `example.org:8080` | this host at this port |
+/// | `10.0.0.7:3000`, `[fd00::7]:3000` | this address, also if a host name resolves to it |
 ///
-/// An address of this machine or of a private network counts only if it is named itself.
+/// An address of this machine or of a private network is allowed only if a rule names the address.
 ///
 /// ```
 /// use zk_exec::HostRules;
@@ -35,12 +35,12 @@ struct HostRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pattern {
     Name(String),
-    /// All names that end with this, which begins with a dot.
+    /// All names that end with this suffix, which begins with a dot.
     Below(String),
     Address(IpAddr),
 }
 
-/// Reason why a text names no host.
+/// Reason why a text is no host rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no host: {why}; write a name such as crates.io, *.npmjs.org or 127.0.0.1:8080")]
 pub struct HostRuleError {
@@ -48,7 +48,7 @@ pub struct HostRuleError {
     why: &'static str,
 }
 
-/// A host as somebody asks for it.
+/// Requested host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::sandbox) enum Host {
     Name(String),
@@ -65,7 +65,8 @@ impl fmt::Display for Host {
 }
 
 impl Host {
-    /// Reads a name in ASCII, or an address in its usual form: nothing that a resolver would read as something else.
+    /// Parses an ASCII name, or an address in its usual form; other forms of addresses that resolvers accept
+    /// are refused.
     pub(in crate::sandbox) fn parse(text: &str) -> Result<Self, &'static str> {
         if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             let address = inner.parse::<Ipv6Addr>().map_err(|_| "that is no address")?;
@@ -84,7 +85,7 @@ impl Host {
             return Err("a name consists of letters, digits, hyphens and dots");
         }
         let last = name.rsplit('.').next().unwrap_or_default();
-        // A name that ends in a number is an address to resolvers, also as 0x7f.1 or 2130706433.
+        // Resolvers take a name that ends in a number for an address, such as 0x7f.1 or 2130706433.
         if last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x") {
             let address = name.parse::<Ipv4Addr>().map_err(|_| "an address is written with four numbers")?;
             return Ok(Self::Address(IpAddr::V4(address)));
@@ -93,7 +94,7 @@ impl Host {
     }
 }
 
-/// A host and the port after it, if there is one.
+/// Splits a host from the port after it, if there is one.
 pub(in crate::sandbox) fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let after = match text.rfind(']') {
         Some(end) => text.get(end + 1..)?,
@@ -102,7 +103,7 @@ pub(in crate::sandbox) fn split_port(text: &str) -> Option<(&str, Option<u16>)> 
     let host = text.get(..text.len() - after.len())?;
     match after.strip_prefix(':') {
         None if after.is_empty() => Some((host, None)),
-        // No sign and no blank, which parsing would take.
+        // Refuses a sign or a blank, which `parse` would accept.
         Some(digits) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
             Some((host, Some(digits.parse().ok().filter(|port| *port > 0)?)))
         }
@@ -111,15 +112,16 @@ pub(in crate::sandbox) fn split_port(text: &str) -> Option<(&str, Option<u16>)> 
 }
 
 impl HostRules {
-    /// Reads the rules of a list.
+    /// Parses a list of rules.
     ///
     /// # Errors
-    /// [`HostRuleError`] for the first that names no host.
+    /// [`HostRuleError`] for the first text that is no rule.
     pub fn parse<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, HostRuleError> {
         texts.into_iter().map(|text| HostRule::parse(text.as_ref())).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether a name, or an address as a text, may be asked for at this port. Where it leads is judged apart.
+    /// Whether a name, or an address as text, may be requested at this port. The addresses that it resolves
+    /// to are checked later.
     #[must_use]
     pub fn allows(&self, host: &str, port: u16) -> bool {
         Host::parse(host).is_ok_and(|host| self.allow(&host, port))
@@ -129,7 +131,7 @@ impl HostRules {
         self.0.iter().any(|rule| rule.is_at(port) && rule.host.matches(host))
     }
 
-    /// Rules of the hosts that a command names; a text that names none is left out.
+    /// Rules for the hosts that a command names; invalid names are left out.
     #[cfg(feature = "sandbox")]
     pub(in crate::sandbox) fn of_command(hosts: &[String]) -> Self {
         Self(hosts.iter().filter_map(|host| HostRule::parse(host).ok()).collect())
@@ -137,7 +139,7 @@ impl HostRules {
 
     /// Whether one of the hosts is this machine.
     #[cfg(feature = "sandbox")]
-    pub(in crate::sandbox) fn name_this_machine(&self) -> bool {
+    pub(in crate::sandbox) fn names_this_machine(&self) -> bool {
         self.0.iter().any(|rule| match &rule.host {
             Pattern::Name(name) => is_localhost(name),
             Pattern::Below(_) => false,
@@ -145,14 +147,14 @@ impl HostRules {
         })
     }
 
-    /// Whether this very address is named.
+    /// Whether a rule names this address.
     #[cfg(feature = "sandbox")]
-    pub(in crate::sandbox) fn name_address(&self, address: IpAddr, port: u16) -> bool {
+    pub(in crate::sandbox) fn names_address(&self, address: IpAddr, port: u16) -> bool {
         self.0.iter().any(|rule| rule.is_at(port) && rule.host == Pattern::Address(address))
     }
 }
 
-/// Whether a name leads to this machine by its meaning.
+/// Whether a name means this machine by convention, such as `localhost`.
 #[cfg(feature = "sandbox")]
 pub(in crate::sandbox) fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")

@@ -1,4 +1,4 @@
-//! Commands that reach only what a policy names.
+//! Sandbox: commands that can reach only the files and hosts that a policy allows.
 
 #[cfg(any(feature = "docker", feature = "sandbox"))]
 mod denial;

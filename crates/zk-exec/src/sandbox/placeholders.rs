@@ -1,4 +1,5 @@
-//! Names that a mount can protect only if something has them.
+//! Placeholders: empty files and directories at guarded names, since a mount can protect only an existing
+//! path.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -13,16 +14,17 @@ use zk_core::service::{HostFiles, HostRead};
 use super::places::Placeholder;
 use crate::LocalHostFiles;
 
-/// Begins the name of each list.
+/// Prefix of the names of the list files.
 const LIST_PREFIX: &str = "placeholders-";
 /// Names and contents of placeholders that are files.
 const FILES: [(&str, &str); 4] =
     [("commondir", ".\n"), ("config.worktree", ""), ("config.toml", ""), ("env", "")];
 
-/// Empty directories and files that this process made, or another one that did not live to remove them.
+/// Placeholders that this process made, or that an earlier process left behind when it was killed.
 ///
-/// They are listed in a file before they are made, one for each directory that has some, so that sandboxes over parts of
-/// one project share it. Whoever has a sandbox over them holds a shared lock on that file; the last one removes them.
+/// They are recorded in a list file before they are made, one list for each directory, so that sandboxes over
+/// parts of one project share them. Each process with such a sandbox holds a shared lock on the list; the
+/// last process removes the placeholders.
 #[derive(Debug)]
 pub(crate) struct Placeholders {
     made: Mutex<Vec<Made>>,
@@ -36,7 +38,8 @@ struct Made {
 }
 
 impl Placeholders {
-    /// Makes those that are missing. One that cannot be made, as on a read-only disk, needs no protection.
+    /// Makes the missing placeholders. A name that cannot be made, as on a read-only disk, needs no
+    /// protection.
     pub(crate) fn make(wanted: Vec<Placeholder>, state: Option<&Path>) -> Self {
         let mut wanted_in: BTreeMap<PathBuf, Vec<Placeholder>> = BTreeMap::new();
         for placeholder in wanted.into_iter().filter(|one| !matches!(one, Placeholder::Name(_))) {
@@ -47,14 +50,14 @@ impl Placeholders {
         Self { made: Mutex::new(made) }
     }
 
-    /// Removes them, unless somebody else still has a sandbox over them.
+    /// Removes the placeholders, unless another process still has a sandbox over them.
     pub(crate) fn remove(&self) {
         let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
-        // The content of a directory is removed before the directory.
+        // The entries of a directory are removed before the directory.
         made.iter().rev().for_each(Made::remove);
     }
 
-    /// Removes what processes listed in `state` and did not live to remove, unless a sandbox still stands over it.
+    /// Removes placeholders that killed processes listed in `state`, unless another sandbox still uses them.
     pub(crate) fn remove_left(state: &Path) {
         for entry in fs::read_dir(state.join("sandbox")).into_iter().flatten().flatten() {
             if !entry.file_name().to_string_lossy().starts_with(LIST_PREFIX) {
@@ -65,7 +68,7 @@ impl Placeholders {
                 continue;
             }
             let listed = read_list(&journal);
-            // A disk that is not mounted now may be mounted later.
+            // The directory's disk may be mounted again later.
             if listed.iter().any(|path| path.parent().is_none_or(|dir| !dir.is_dir())) {
                 continue;
             }
@@ -117,14 +120,14 @@ impl Made {
             return;
         }
         for placeholder in &self.placeholders {
-            // A placeholder that somebody put something into meanwhile is none any more.
+            // A placeholder that has content by now belongs to somebody else, and is kept.
             match placeholder {
                 Placeholder::Directory(path) => {
                     let _ = fs::remove_dir(path);
                 }
                 Placeholder::Name(_) => {}
                 Placeholder::File(path, text) => {
-                    // A pipe or an endless device may have replaced the file.
+                    // The file may have been replaced by a pipe or an endless device.
                     let found = LocalHostFiles::new().read(path, &HostRead::whole(text.len()));
                     if found.is_ok_and(|found| found.bytes == text.as_bytes()) {
                         let _ = fs::remove_file(path);
@@ -144,7 +147,7 @@ impl Drop for Placeholders {
     }
 }
 
-/// The list for what is in `dir`, with a shared lock on it.
+/// Opens the list file for placeholders in `dir`, with a shared lock on it.
 fn open_journal(state: &Path, dir: &Path) -> Option<File> {
     let mut hasher = DefaultHasher::new();
     dir.hash(&mut hasher);

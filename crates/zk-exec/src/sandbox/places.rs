@@ -1,4 +1,4 @@
-//! Which paths a policy means, of the files that are there.
+//! Physical paths to which a policy applies, found among the existing files.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
@@ -12,22 +12,22 @@ use super::policy::SandboxPolicy;
 use super::report::SandboxError;
 use crate::files::protect::{self, physical};
 
-/// Most directories below a writable one that are looked through for repositories and protected names.
+/// Most directories below a writable directory that are searched for repositories and guarded names.
 const LOOKED_THROUGH: usize = 4000;
-/// Large, and made by tools.
+/// Large generated directories that are not searched.
 const SKIPPED: [&str; 5] = ["node_modules", "target", ".venv", "__pycache__", ".git"];
 
-/// Names whose programs ask a person before they run anything from a new or changed file.
+/// Start files whose programs ask the person before they use a new or changed file.
 const ASKED_BY_THEIR_PROGRAM: [&str; 3] = [".envrc", ".mcp.json", ".vscode"];
 
-/// A name that is kept free. The sandbox has it asked for before it is made; in a container a file or directory stands where
-/// nothing was, so that a mount can protect the name.
+/// Guarded name that must stay unused. In the sandbox, the broker refuses to create it; for a container, an
+/// empty file or directory is made at the name, so that a mount can protect it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Placeholder {
     Directory(PathBuf),
-    /// Nothing can stand there that changes nothing.
+    /// Name for which every placeholder would change the behaviour of a program, so none is made.
     Name(PathBuf),
-    /// A file with this content.
+    /// File with this content.
     File(PathBuf, &'static str),
 }
 
@@ -39,23 +39,23 @@ impl Placeholder {
     }
 }
 
-/// The physical paths of a policy, and what is to be done with each.
+/// Physical paths of a policy, sorted by their access.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     pub(crate) writable: Vec<PathBuf>,
-    /// Seen where they would be hidden, and not written.
+    /// Readable, not writable, although a parent is hidden.
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) pins: Vec<PathBuf>,
     pub(crate) read_only: Vec<PathBuf>,
     pub(crate) hidden: Vec<PathBuf>,
-    /// Credentials that the project itself uses: hidden where writes are denied.
+    /// Credentials that the project itself uses: hidden if the policy denies writes.
     pub(crate) private: Vec<PathBuf>,
     pub(crate) placeholders: Vec<Placeholder>,
     pub(crate) limits: Vec<String>,
 }
 
 impl Places {
-    /// The places of a policy. Those that are mounted over others come in the order in which they are.
+    /// Computes the places of a policy. Paths that are mounted over others come in mount order.
     pub(crate) fn of(policy: &SandboxPolicy) -> Result<Self, SandboxError> {
         let home = policy.home.as_ref().and_then(|home| home.canonicalize().ok());
         let mut places = Places::default();
@@ -79,7 +79,7 @@ impl Places {
         }
         let roots = outermost_first(places.writable.clone());
         for root in &roots {
-            // A name that git looks for would make a directory of a repository a repository of its own.
+            // The name would make a directory inside a repository a repository of its own.
             let is_part = roots
                 .iter()
                 .any(|above| root != above && root.starts_with(above) && git::is_repository(above));
@@ -111,7 +111,7 @@ impl Places {
     }
 }
 
-/// Adds the repository around the workspace to what is written.
+/// Adds the repository around the workspace to the writable paths.
 fn add_project(policy: &SandboxPolicy, home: Option<&Path>, places: &mut Places) {
     use std::os::unix::fs::PermissionsExt;
     let Some(root) = policy.project.as_ref().and_then(|root| root.canonicalize().ok()) else { return };
@@ -129,15 +129,15 @@ fn add_project(policy: &SandboxPolicy, home: Option<&Path>, places: &mut Places)
     places.limits.push(format!("the repository {} is read-only: {why}", root.display()));
 }
 
-/// The workspace or the repository around it, whichever holds the state directory of the host.
+/// Root of the workspace or of the repository around it, if the host's state directory lies there.
 pub(super) fn around_state(policy: &SandboxPolicy, writable: &[PathBuf]) -> Option<PathBuf> {
-    // The self-test plants files beside it.
+    // The self-test plants files beside the state directory.
     let beside = physical(policy.state.as_deref()?.parent()?);
     let of_workspace = policy.writable.iter().take(1).chain(&policy.project).map(|path| physical(path));
     of_workspace.filter(|root| writable.contains(root)).find(|root| beside.starts_with(root))
 }
 
-/// Refuses a directory whose start files or credentials a command could write.
+/// Refuses a writable directory that would include start files or credentials of the person or the system.
 fn refuse_too_wide(path: &Path, home: Option<&Path>) -> Result<(), SandboxError> {
     let why = if path == Path::new("/") {
         "it is the root of all files"
@@ -162,13 +162,13 @@ fn add(places: &mut Places, path: PathBuf, guard: PathGuard) {
     }
 }
 
-/// Protects a name in a writable directory, also where nothing has it yet.
+/// Protects a guarded name in a writable directory, whether or not it exists.
 fn protect_name(root: &Path, guarded: &GuardedPath, places: &mut Places) {
     let path = root.join(guarded.path);
     let is_free = |dir: &Path| fs::symlink_metadata(dir).is_err() || is_empty(dir);
     let above = path.parent().filter(|above| *above != root && is_free(above));
     if let Some(above) = above.map(Path::to_owned) {
-        // Nothing can be made in it either.
+        // A missing parent directory is protected instead.
         if !places.read_only.contains(&above) {
             places.placeholders.push(Placeholder::Directory(above.clone()));
             places.read_only.push(above);
@@ -178,7 +178,8 @@ fn protect_name(root: &Path, guarded: &GuardedPath, places: &mut Places) {
     let is_run_unasked = !ASKED_BY_THEIR_PROGRAM.contains(&guarded.path);
     let is_started_from = guarded.is_file || guarded.guard == PathGuard::Asked || guarded.path == ".zk";
     if is_run_unasked && is_started_from {
-        // A directory also for a file: git shows no empty one, and no shell reads one.
+        // A directory also in place of a file, since git does not list empty directories and no shell reads
+        // them.
         places.placeholders.push(Placeholder::Directory(path.clone()));
     }
     if path.is_symlink() {
@@ -187,7 +188,7 @@ fn protect_name(root: &Path, guarded: &GuardedPath, places: &mut Places) {
     add(places, path, guarded.guard);
 }
 
-/// Protects what programs are started from below the home directory, where a writable directory holds it.
+/// Protects start files below the home directory where a writable directory contains them.
 fn protect_below_home(home: &Path, places: &mut Places) {
     for guarded in protect::paths_at_home().filter(|guarded| guarded.guard == PathGuard::ReadOnly) {
         let path = home.join(guarded.path);
@@ -195,11 +196,11 @@ fn protect_below_home(home: &Path, places: &mut Places) {
             continue;
         }
         match guarded.path {
-            // Read as files by programs outside, which would stumble over a directory.
+            // Programs outside read these as files, and would fail on a directory.
             ".cargo/config.toml" | ".cargo/env" => {
                 places.placeholders.push(Placeholder::File(path.clone(), ""));
             }
-            // Cargo prefers it to `config.toml`, also when it is empty.
+            // Cargo prefers this file to `config.toml`, even if it is empty.
             ".cargo/config" => places.placeholders.push(Placeholder::Name(path.clone())),
             _ => places.placeholders.push(Placeholder::Directory(path.clone())),
         }
@@ -207,7 +208,7 @@ fn protect_below_home(home: &Path, places: &mut Places) {
     }
 }
 
-/// Hides credentials in what is only readable, where no other name needs a guard.
+/// Hides credentials in read-only directories, where no other name needs a guard.
 fn hide_in_readable(places: &mut Places) {
     let roots = outermost_first(places.readable.clone());
     let mut found = Places::default();
@@ -234,12 +235,12 @@ fn hide(policy: &SandboxPolicy, home: Option<&Path>, places: &mut Places) {
     places.hidden.extend(policy.hidden.iter().map(|path| physical(path)));
 }
 
-/// Whether a directory has nothing in it, as a placeholder has.
+/// Whether a directory is empty, as a placeholder is.
 pub(super) fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// Finds repositories and protected names below a root, the nearest first. Others of `roots` have their own turn.
+/// Finds repositories and guarded names below a root, the nearest first. Other `roots` below it are skipped.
 fn look_through(root: &Path, roots: &[PathBuf], most: usize, places: &mut Places) {
     let mut left = most;
     let (mut todo, mut is_cut) = (VecDeque::from([root.to_owned()]), false);
@@ -276,17 +277,18 @@ fn look_through(root: &Path, roots: &[PathBuf], most: usize, places: &mut Places
     }
 }
 
-/// Whether a name is no guarded one as it is written, which the root itself has by that.
+/// Whether a name is no guarded name in exactly this case; for exact names the root's own rules hold.
 fn is_in_other_case(name: &OsStr) -> bool {
     name.as_encoded_bytes().iter().any(u8::is_ascii_uppercase)
 }
 
-/// The pins, and every directory between a writable root and what is protected there.
+/// All pins, and every directory between a writable root and a protected path in it.
 fn with_ancestors(places: &Places) -> Vec<PathBuf> {
     let mut pins: BTreeSet<PathBuf> = places.pins.iter().cloned().collect();
     let protected = places.pins.iter().chain(&places.read_only).chain(&places.hidden);
     for path in protected {
-        // The outermost: what is between it and an inner one could be moved with the inner one.
+        // The outermost root counts: directories between it and an inner root could be moved together with
+        // the inner root.
         let around = places.writable.iter().filter(|root| path.starts_with(root));
         let Some(root) = around.min_by_key(|root| root.components().count()) else { continue };
         let above = path.ancestors().skip(1).take_while(|above| above.starts_with(root) && above != root);

@@ -3,9 +3,9 @@ use std::path::{Path, PathBuf};
 use super::hosts::HostRules;
 use crate::Limits;
 
-/// Access that commands in a sandbox have.
+/// Policy of a sandbox: paths and connections that its commands may use.
 ///
-/// Everything that is not named here is read-only, and what holds credentials is hidden.
+/// All other files are read-only, and credentials are hidden.
 ///
 /// ```
 /// use zk_exec::{Network, SandboxPolicy};
@@ -31,18 +31,18 @@ pub struct SandboxPolicy {
     pub(crate) grants_connections: bool,
 }
 
-/// Connections that a command in a sandbox can make.
+/// Network access of commands in a sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Network {
-    /// None, not even to itself.
+    /// No connections, not even to themselves.
     #[default]
     None,
-    /// Among the commands of the sandbox, over addresses of the loopback interface.
+    /// Connections among the commands of the sandbox, over loopback addresses.
     Loopback,
     /// Connections as with [`Loopback`](Self::Loopback), and to [named hosts](SandboxPolicy::hosts) through a
-    /// proxy: HTTP and whatever goes through its tunnels, never a datagram.
+    /// proxy: HTTP, and other protocols through its tunnels, but no datagrams.
     Hosts,
-    /// All that the machine can make.
+    /// All connections that the machine can make.
     All,
 }
 
@@ -60,7 +60,7 @@ impl Network {
 }
 
 impl SandboxPolicy {
-    /// Commands that write to `workspace` and to a temporary directory of their own, without a network.
+    /// Policy for commands that write to `workspace` and to a private temporary directory, without a network.
     #[must_use]
     pub fn new(workspace: impl Into<PathBuf>) -> Self {
         Self {
@@ -81,52 +81,52 @@ impl SandboxPolicy {
         }
     }
 
-    /// Allows writes to this directory. One that does not exist is left out.
+    /// Allows writes to this directory. A missing directory is left out.
     #[must_use]
     pub fn writable(mut self, path: impl Into<PathBuf>) -> Self {
         self.writable.push(path.into());
         self
     }
 
-    /// The repository that the workspace is a part of, which is written as well: `git commit`, a lock file and a build
-    /// directory above the workspace need it. One that is too wide for a sandbox, that everybody can write to, or that
-    /// is no repository around the workspace is left as it is.
+    /// Sets the repository around the workspace, which becomes writable as well: `git commit`, lock files and
+    /// build directories above the workspace need that. A directory that is too wide for a sandbox, is
+    /// writable for everybody, or is no repository around the workspace is ignored.
     #[must_use]
     pub fn project(mut self, root: impl Into<PathBuf>) -> Self {
         self.project = Some(root.into());
         self
     }
 
-    /// Allows reads of this file or directory where it would be hidden: below `/run`, `/tmp` or `/var/tmp`.
+    /// Allows reads of this file or directory below `/run`, `/tmp` or `/var/tmp`, which are hidden otherwise.
     #[must_use]
     pub fn readable(mut self, path: impl Into<PathBuf>) -> Self {
         self.readable.push(path.into());
         self
     }
 
-    /// Denies writes of this file or directory inside of what is writable.
+    /// Denies writes of this file or directory inside of a writable directory.
     #[must_use]
     pub fn protected(mut self, path: impl Into<PathBuf>) -> Self {
         self.protected.push(path.into());
         self
     }
 
-    /// Sees nothing of this file or directory.
+    /// Hides this file or directory.
     #[must_use]
     pub fn hidden(mut self, path: impl Into<PathBuf>) -> Self {
         self.hidden.push(path.into());
         self
     }
 
-    /// The person's home: what holds credentials there is hidden.
+    /// Sets the person's home directory, whose credentials are hidden.
     #[must_use]
     pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
         self.home = Some(home.into());
         self
     }
 
-    /// A private directory of the host, hidden from commands, for what has to outlive a crash: the list of placeholders
-    /// and the result of the self-test.
+    /// Sets a private directory of the host, hidden from commands, for data that must survive a crash: the
+    /// list of placeholders and the result of the self-test.
     #[must_use]
     pub fn state(mut self, directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
@@ -135,14 +135,15 @@ impl SandboxPolicy {
         self
     }
 
-    /// Sets which connections are possible.
+    /// Sets the network access.
     #[must_use]
     pub fn network(mut self, network: Network) -> Self {
         self.network = network;
         self
     }
 
-    /// Reaches these hosts, through a proxy that is named to commands in `HTTP_PROXY` and its like.
+    /// Allows connections to these hosts, through a proxy that commands find in `HTTP_PROXY` and similar
+    /// variables.
     #[must_use]
     pub fn hosts(mut self, hosts: HostRules) -> Self {
         self.network = Network::Hosts;
@@ -150,52 +151,53 @@ impl SandboxPolicy {
         self
     }
 
-    /// Sets the most processes of all commands at a time, from 301: 4096 unless set.
+    /// Sets the most processes of all commands at a time, at least 301; the default is 4096.
     #[must_use]
     pub fn processes(mut self, most: u32) -> Self {
         self.processes = most.max(301);
         self
     }
 
-    /// Sets the limits of one command.
+    /// Sets the limits of each command.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Does without namespaces and mounts, where the machine refuses them: Landlock and seccomp are what is left.
+    /// Uses Landlock and seccomp alone, for machines that refuse namespaces and mounts.
     ///
-    /// Promises that still hold: nothing outside of the workspace and a temporary directory is written,
-    /// credentials and the state of the host are not read, and no connection is made. Promises that do not:
-    /// protected files inside the workspace can be changed, names of files and other processes are seen, and
-    /// commands have no Unix sockets. Loopback and named hosts need more than this.
+    /// Guarantees that still hold: commands write only to the workspace and a temporary directory, read
+    /// neither credentials nor the host's state, and make no connection. Guarantees that do not: protected
+    /// files inside the workspace can be changed, names of hidden files and other processes are visible, and
+    /// commands have no Unix sockets. Loopback and named hosts are not available.
     #[must_use]
     pub fn landlock_only(mut self) -> Self {
         self.landlock_only = true;
         self
     }
 
-    /// Makes what is writable readable only: commands write to a temporary directory of their own and to nothing else, and
-    /// no name is guarded, since none can be made; credentials are hidden. Not together with [`SandboxPolicy::landlock_only`].
+    /// Makes the writable directories read-only: commands write only to a private temporary directory.
+    /// Credentials are hidden; no names are guarded, since none can be created. Cannot be combined with
+    /// [`SandboxPolicy::landlock_only`].
     ///
-    /// Git inside starts no hook and no monitor, and leaves an index that it cannot refresh as it is.
+    /// Git inside starts no hook or file monitor, and does not refresh the index.
     #[must_use]
     pub fn deny_writes(mut self) -> Self {
         self.denies_writes = true;
         self
     }
 
-    /// Lets a command make the connections that its request names, through a proxy and beside those of the policy: see
-    /// [`ExecRequest::connections`](zk_core::service::ExecRequest::connections). Needs namespaces, and a network other than
-    /// [`Network::All`]; has no effect elsewhere.
+    /// Lets a command make the connections that its request names, in addition to those of the policy and
+    /// through a proxy: see [`ExecRequest::connections`](zk_core::service::ExecRequest::connections). Needs
+    /// namespaces, and a network other than [`Network::All`]; otherwise it has no effect.
     #[must_use]
     pub fn grant_connections(mut self) -> Self {
         self.grants_connections = true;
         self
     }
 
-    /// The directories commands write to, the workspace first.
+    /// Directories that commands may write to, the workspace first.
     #[must_use]
     pub fn writable_paths(&self) -> Vec<&Path> {
         self.writable.iter().map(PathBuf::as_path).collect()

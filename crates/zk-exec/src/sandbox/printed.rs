@@ -4,9 +4,9 @@ use zk_core::service::{Denial, ExecRequest, OutputStream};
 
 use super::denial::{Denials, MAX_TOLD_DENIALS};
 
-/// Bytes that are kept from the beginning of each output, and as many from its end.
+/// Bytes that are kept of each output's beginning, and again of its end.
 const KEPT: usize = 8 * 1024;
-/// Programs that print what is in files: a message in their standard output is not about themselves.
+/// Programs that print the content of files: an error message in their standard output may come from a file.
 const SHOW_TEXT: [&str; 34] = [
     "ag",
     "awk",
@@ -43,10 +43,10 @@ const SHOW_TEXT: [&str; 34] = [
     "xxd",
     "zcat",
 ];
-/// First words of messages without a colon behind them.
+/// Programs that begin their error messages with their name and no colon.
 const TELLERS: [&str; 4] = ["npm", "pnpm", "thread", "yarn"];
 
-/// The beginning and the end of an output.
+/// Beginning and end of an output.
 #[derive(Debug, Default)]
 struct Kept {
     head: Vec<u8>,
@@ -68,7 +68,7 @@ impl Kept {
     }
 }
 
-/// Output of a command, as far as it is looked through for denials.
+/// Parts of a command's output that are searched for denials.
 #[derive(Debug)]
 pub(crate) struct Printed {
     stdout: Kept,
@@ -93,8 +93,8 @@ impl Printed {
         [&self.stdout, &self.stderr].iter().any(|kept| kept.text().contains(name))
     }
 
-    /// The denials that the output tells of. Of a command that succeeded only messages count: whole lines that begin
-    /// with who says it, and none in the standard output of a program that shows files.
+    /// Denials that the output reports. If the command succeeded, only whole lines in the form of error
+    /// messages count, and not in the standard output of a program that prints files.
     pub(crate) fn denials(&self, rules: &Denials, cwd: &Path, failed: bool) -> Vec<Denial> {
         let mut found: Vec<Denial> = Vec::new();
         for (kept, is_own) in [(&self.stderr, true), (&self.stdout, !self.shows_text)] {
@@ -110,7 +110,8 @@ impl Printed {
     }
 }
 
-/// Whether a line looks like an error message: it begins with a name and a colon, or with a program that writes none.
+/// Whether a line has the form of an error message: it begins with a name and a colon, or with a program that
+/// writes none.
 fn is_message(line: &str) -> bool {
     let first = line.split(char::is_whitespace).next().unwrap_or_default();
     let is_name = |name: &str| {
@@ -120,15 +121,15 @@ fn is_message(line: &str) -> bool {
     TELLERS.contains(&first) || first.strip_suffix(':').is_some_and(is_name)
 }
 
-/// Whether the standard output of a command may be what is in files: any pipeline of it begins with a program that
-/// shows them.
+/// Whether the standard output of a command may be the content of files: one of its pipelines begins with a
+/// program that prints files.
 fn shows_text(request: &ExecRequest) -> bool {
     let name = |word: &str| word.rsplit('/').next().is_some_and(|name| SHOW_TEXT.contains(&name));
     let script = match request.args.as_slice() {
         [flag, script] if flag == "-c" => script.to_string_lossy(),
         _ => return name(&request.program.to_string_lossy()),
     };
-    // A pipe alone continues a pipeline; everything else that stands between commands begins one.
+    // A single `|` continues a pipeline; any other separator begins a new one.
     let script = script.replace("||", "\n").replace("2>&1", " ").replace("|&", "|");
     script.split(['\n', ';', '&', '(', '{']).any(|pipeline| {
         let words = pipeline.split('|').next().unwrap_or_default().split_whitespace();

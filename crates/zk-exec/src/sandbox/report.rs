@@ -1,27 +1,27 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// One means of containment.
+/// Layer of a sandbox: one mechanism of containment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layer {
-    /// A user namespace: the right to make the others.
+    /// User namespace, which gives the right to make the other namespaces.
     UserNamespace,
-    /// A view of the files in which only the workspace can be written.
+    /// Mount namespace: a view of the files in which only the policy's directories are writable.
     Mounts,
-    /// Processes that see no others.
+    /// Process namespace, which hides processes outside.
     Processes,
-    /// No interface but a loopback of its own.
+    /// Network namespace with no interface but its own loopback.
     NetworkNamespace,
-    /// File rules that the kernel checks for each call.
+    /// File rules of Landlock, checked by the kernel for each system call.
     Landlock,
-    /// System calls that are refused.
+    /// Filter that refuses system calls.
     Seccomp,
-    /// A bound on the number of processes.
+    /// Bound on the number of processes.
     ProcessLimit,
 }
 
 impl Layer {
-    /// All of them, the outermost first.
+    /// All layers, the outermost first.
     pub const ALL: [Self; 7] = [
         Self::UserNamespace,
         Self::Mounts,
@@ -60,36 +60,36 @@ impl Layer {
     }
 }
 
-/// Whether a layer stands, found out by setting it up.
+/// Availability of a layer, found out by setting it up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerState {
-    /// Layer that was tried.
+    /// Layer that was set up.
     pub layer: Layer,
-    /// Whether it is there.
+    /// Whether the set-up succeeded.
     pub present: bool,
-    /// Facts known of the layer: a version, or why it is missing. May be empty.
+    /// Version of the layer, or the reason for its absence. May be empty.
     pub detail: String,
 }
 
-/// Layers of a sandbox on this machine, and what they cannot enforce.
+/// Layers of a sandbox on this machine, and rules that they cannot enforce.
 ///
-/// [`Display`](fmt::Display) gives it in one line.
+/// [`Display`](fmt::Display) writes it in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxReport {
-    /// The layers that were set up or missed.
+    /// Layers that were set up or are missing.
     pub layers: Vec<LayerState>,
     /// Parts of the policy that no layer can enforce, one sentence each.
     pub limits: Vec<String>,
 }
 
 impl SandboxReport {
-    /// The state of a layer; nothing for one that was not asked for.
+    /// State of a layer; `None` if the policy did not request it.
     #[must_use]
     pub fn layer(&self, layer: Layer) -> Option<&LayerState> {
         self.layers.iter().find(|state| state.layer == layer)
     }
 
-    /// The layers that are missing.
+    /// Missing layers.
     pub fn missing(&self) -> impl Iterator<Item = &LayerState> {
         self.layers.iter().filter(|state| !state.present)
     }
@@ -121,34 +121,36 @@ impl fmt::Display for SandboxReport {
     }
 }
 
-/// Findings of a self-test of a sandbox.
+/// Result of a sandbox's self-test.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SelfTest {
-    /// Acts that worked outside and failed inside.
+    /// Acts that succeeded outside and failed inside.
     pub held: Vec<String>,
-    /// Acts that failed inside, and outside too: they prove nothing.
+    /// Acts that failed both inside and outside, and so prove nothing.
     pub unproven: Vec<String>,
-    /// Whether the result is that of an earlier test of the same sandbox, program and start of the machine.
+    /// Whether the result is from an earlier test with the same sandbox and program since the machine was
+    /// started.
     pub cached: bool,
 }
 
 /// Reason why there is no sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// This build has none.
+    /// This build has no sandbox.
     #[error(
         "this build of the program has no sandbox: it needs Linux and the feature `sandbox`; run commands in the `process` context"
     )]
     Unsupported,
-    /// The policy would protect nothing.
+    /// A writable directory is so wide that the sandbox would protect nothing.
     #[error("cannot contain commands in {path}: {why}; work in a directory of the project")]
     TooWide {
         /// The directory.
         path: PathBuf,
-        /// Reason for which the directory is refused.
+        /// Reason why the directory is too wide.
         why: &'static str,
     },
-    /// The state directory of the host lies where commands write, so that the self-test has no place outside of that.
+    /// The host's state directory is writable for commands, so the self-test has no place outside of the
+    /// sandbox.
     #[error(
         "cannot contain commands in {writable}: the state directory {state} lies in it; keep it in a directory that \
          commands do not write"
@@ -156,7 +158,7 @@ pub enum SandboxError {
     StateWithin {
         /// The state directory.
         state: PathBuf,
-        /// Directory that commands write: the workspace, or the repository around it.
+        /// Writable directory that contains it: the workspace, or the repository around it.
         writable: PathBuf,
     },
     /// A path of the policy cannot be used.
@@ -167,7 +169,7 @@ pub enum SandboxError {
         /// Cause of the failure.
         source: std::io::Error,
     },
-    /// A layer is missing that nothing replaces.
+    /// A required layer is missing.
     #[error(
         "the sandbox cannot be set up: {what}; run commands in the `process` context, or see `zk doctor`"
     )]
@@ -175,10 +177,10 @@ pub enum SandboxError {
         /// Missing layer, and the message of the system.
         what: String,
     },
-    /// The self-test found something open.
+    /// The self-test found an act that the sandbox does not prevent.
     #[error("the sandbox does not hold: {}; run commands in the `process` context", .open.join(", "))]
     SelfTest {
-        /// Acts that a command could do.
+        /// Acts that a command could perform.
         open: Vec<String>,
     },
 }

@@ -5,28 +5,28 @@ use super::policy::SandboxPolicy;
 use super::report::{SandboxError, SandboxReport, SelfTest};
 use crate::{BoundedExec, Environment, Limits, Supervision};
 
-/// Stands for the sandbox in a build that has none: it cannot be made.
+/// Stand-in without values for a build without the sandbox.
 #[derive(Debug)]
 pub struct SandboxExec {
     never: std::convert::Infallible,
 }
 
 impl SandboxExec {
-    /// Makes nothing.
+    /// Always fails.
     ///
     /// # Errors
-    /// [`SandboxError::Unsupported`] always.
+    /// Always [`SandboxError::Unsupported`].
     pub fn new(_: &SandboxPolicy, _: Environment, _: Supervision) -> Result<Self, SandboxError> {
         Err(SandboxError::Unsupported)
     }
 
-    /// Cannot be called.
+    /// Never called, as there is no value.
     #[must_use]
     pub fn with_loss_report(self, _: impl Fn(&str) + Send + Sync + 'static) -> Self {
         match self.never {}
     }
 
-    /// Cannot be called.
+    /// Never called, as there is no value.
     ///
     /// # Errors
     /// None.
@@ -34,7 +34,7 @@ impl SandboxExec {
         match self.never {}
     }
 
-    /// Cannot be called.
+    /// Never called, as there is no value.
     ///
     /// # Errors
     /// None.
@@ -42,7 +42,7 @@ impl SandboxExec {
         match self.never {}
     }
 
-    /// Cannot be called.
+    /// Never called, as there is no value.
     ///
     /// # Errors
     /// None.
@@ -50,7 +50,7 @@ impl SandboxExec {
         match self.never {}
     }
 
-    /// Cannot be called.
+    /// Never called, as there is no value.
     ///
     /// # Errors
     /// None.
@@ -58,7 +58,7 @@ impl SandboxExec {
         match self.never {}
     }
 
-    /// Cannot be called.
+    /// Never called, as there is no value.
     pub async fn close(&self) {
         match self.never {}
     }

@@ -265,10 +265,7 @@ async fn a_missing_program_and_a_missing_directory_are_told_apart() {
     let request = ExecRequest { program: "no-such-program".into(), ..ExecRequest::shell("", "/") };
     let error = exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap_err();
     assert!(matches!(error, ExecError::Spawn { .. }));
-    assert_eq!(
-        error.to_string(),
-        "cannot run `no-such-program` in /: no such program; is it installed and in PATH?"
-    );
+    assert_eq!(error.to_string(), "cannot run `no-such-program` in /: it is not installed or not in PATH");
     let request = ExecRequest::shell("true", "/no/such/directory");
     let error = exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap_err();
     assert_eq!(error.to_string(), "cannot run `bash` in /no/such/directory: that directory does not exist");

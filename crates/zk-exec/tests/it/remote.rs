@@ -203,7 +203,7 @@ async fn a_command_has_input_outputs_a_terminal_and_an_end_as_here() {
     process.write(b"go\n").await.unwrap();
     assert!(printed(&mut *process).await.contains("30 90"));
     let error = exec.spawn(ExecRequest::new("no-such-program", &far.root)).await.err().unwrap();
-    assert!(error.to_string().contains("no such program"), "{error}");
+    assert!(error.to_string().contains("not installed or not in PATH"), "{error}");
 }
 
 async fn printed(process: &mut dyn Process) -> String {

@@ -7,7 +7,7 @@ use zk_core::kernel::{Answer, Cx, Event, Handler, WireReply};
 use super::BridgeError;
 use super::queue::Queue;
 
-/// Handler of every event that the program is asked about.
+/// Handler of events about which the program is asked.
 pub(super) struct Ask {
     queue: Arc<Queue>,
     limit: Duration,

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-/// Reason why a program gave no reply that counts.
+/// Reason why a program gave no valid reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BridgeError {
-    /// Nothing can start it.
+    /// There is no service that starts programs.
     #[error(
         "`{program}` cannot be started: no plugin provides `Exec`; install one, such as `zk_exec::LocalPlugin`"
     )]
@@ -19,33 +19,33 @@ pub enum BridgeError {
         /// Cause, in words.
         reason: String,
     },
-    /// The program ended, or closed its input or output. It is started again with its plugin.
+    /// The program ended, or closed its input or output. It is started again only with its plugin.
     #[error("`{program}` {how}{said}: start its plugin again once it is mended")]
     Ended {
         /// The program.
         program: String,
-        /// Manner of its end: `ended with exit code 1`.
+        /// Description of the end: `ended with exit code 1`.
         how: String,
-        /// The end of what it printed to standard error; empty if it printed nothing.
+        /// End of the program's standard error; empty if there was none.
         said: String,
     },
-    /// The program printed something that is no reply. It was ended, and is started again with its plugin.
+    /// The program printed an invalid reply and was ended. It is started again only with its plugin.
     #[error("`{program}` printed what is no reply ({reason}): only replies may go to its standard output")]
     Garbage {
-        /// The program that printed the line.
+        /// The program.
         program: String,
-        /// Fault of the line, in words.
+        /// Error in the line, in words.
         reason: String,
     },
-    /// The reply took too long.
+    /// The reply did not come within the time limit.
     #[error("`{program}` gave no reply within {limit:?}")]
     TimedOut {
         /// The program.
         program: String,
-        /// Time that was waited.
+        /// Time limit.
         limit: Duration,
     },
-    /// The event is longer than a line may be.
+    /// The event exceeds the length limit of a line.
     #[error("the event has {bytes} bytes, more than `{program}` can be sent in one line")]
     TooLong {
         /// The program.
@@ -53,7 +53,7 @@ pub enum BridgeError {
         /// Length of the event, in bytes.
         bytes: usize,
     },
-    /// The event cannot be written as JSON.
+    /// The event cannot be serialised as JSON.
     #[error("the event cannot be written for `{program}`: {reason}")]
     Unwritable {
         /// The program.
@@ -61,22 +61,22 @@ pub enum BridgeError {
         /// Cause, in words.
         reason: String,
     },
-    /// The program says that it failed.
+    /// The program replied with an error.
     #[error("`{program}` failed: {reason}")]
     Failed {
         /// The program.
         program: String,
-        /// Words of the program.
+        /// Error text of the program.
         reason: String,
     },
-    /// The reply does not fit the event.
+    /// The reply has the wrong form for the event.
     #[error("`{program}` gave a reply that `{event}` does not take: {reason}")]
     Reply {
         /// The program.
         program: String,
-        /// The event.
+        /// Name of the event.
         event: &'static str,
-        /// Fault of the reply, in words.
+        /// Error in the reply, in words.
         reason: String,
     },
     /// The plugin is being closed.

@@ -1,4 +1,4 @@
-//! Lines that go over the pipes.
+//! Lines of the protocol between zk and a program.
 
 use std::time::UNIX_EPOCH;
 
@@ -8,39 +8,39 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use zk_core::kernel::EventStamp;
 
-/// Version of the lines: the second part counts what was added, the first what a program would miss.
+/// Version of the protocol: the minor part grows with additions, the major part with incompatible changes.
 pub const BRIDGE_VERSION: &str = "1.1";
 
-/// The longest line, in bytes.
+/// Longest line, in bytes.
 pub(super) const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// An event, as the program reads it.
+/// Line that sends an event to the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct EventLine<'a, D = Value> {
-    /// Number of the event, from 0 on.
+    /// Number of the event, from 0.
     pub id: u64,
     /// Name of the event.
     pub event: &'a str,
-    /// Whether the program has to answer.
+    /// Whether the program has to reply.
     pub reply: bool,
-    /// The run it belongs to; empty outside a run.
+    /// Id of the run; empty outside of a run.
     pub run: &'a str,
-    /// Stamp of the event, where the program is only told: see [`zk_core::kernel::EventStamp`].
+    /// Stamp of the event if no reply is expected: see [`zk_core::kernel::EventStamp`].
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub stamp: Option<LineStamp>,
-    /// The event: that of the reference, a [`Hello`] or a [`Lost`].
+    /// Data of the event: that of the reference, a [`Hello`] or a [`Lost`].
     pub data: D,
 }
 
-/// Stamp of an event: its number among those of an agent, and when it was emitted.
+/// Stamp of an event: its number within the agent, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LineStamp {
-    /// Grows with each event of the agent and its sub-agents, told or not. Of two that are emitted at once, the later one
-    /// may come first.
+    /// Number that grows with each event of the agent and its sub-agents, sent to the program or not. Of two
+    /// concurrent events, the later one may be sent first.
     pub number: u64,
-    /// Time of the emit, in milliseconds since 1970.
+    /// Time of the event, in milliseconds since 1970.
     pub at_ms: u64,
 }
 
@@ -51,46 +51,46 @@ impl From<EventStamp> for LineStamp {
     }
 }
 
-/// The data of `bridge:hello`, the first event of all.
+/// Data of `bridge:hello`, the first event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Hello {
-    /// The version of the lines.
+    /// Version of the protocol.
     pub version: String,
-    /// The name of the plugin.
+    /// Name of the plugin.
     pub plugin: String,
 }
 
-/// The data of `bridge:lost`: events that were left out because the program did not read them in time.
+/// Data of `bridge:lost`: events that were dropped because the program did not read them in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Lost {
-    /// Number of events that were left out.
+    /// Number of dropped events.
     pub count: u64,
 }
 
-/// An answer, as the program writes it: with either a reply or an error.
+/// Reply line of the program, with either a reply or an error.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReplyLine {
-    /// The number of the event.
+    /// Number of the event.
     pub id: u64,
     /// The reply; `null` for none.
     #[serde(default, deserialize_with = "present")]
     pub reply: Option<Value>,
-    /// Cause of there being no reply.
+    /// Reason why there is no reply.
     #[serde(default)]
     pub error: Option<String>,
 }
 
-/// `null` is a reply too, which a plain `Option` takes for a field that is not there.
+/// Deserialises `null` as a present value; a plain `Option` would take it for a missing field.
 fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(from).map(Some)
 }
 
 impl ReplyLine {
-    /// The answer in a line.
+    /// Parses a reply line.
     pub(super) fn parse(line: &[u8]) -> Result<Self, String> {
         let parsed: Self = serde_json::from_slice(line).map_err(|error| error.to_string())?;
         match (&parsed.reply, &parsed.error) {
@@ -101,19 +101,19 @@ impl ReplyLine {
     }
 }
 
-/// One line of bytes, with its end.
+/// Serialises an event as one line, with the line end.
 pub(super) fn line<D: Serialize>(event: &EventLine<'_, D>) -> Result<Vec<u8>, serde_json::Error> {
     let mut bytes = serde_json::to_vec(event)?;
     bytes.push(b'\n');
     Ok(bytes)
 }
 
-/// Cuts a stream of bytes into lines.
+/// Splits a byte stream into lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines(Vec<u8>);
 
 impl Lines {
-    /// The lines that `bytes` complete, without their ends.
+    /// Adds bytes; returns the lines that they complete, without line ends.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         let mut whole = Vec::new();
         let mut parts = bytes.split(|byte| *byte == b'\n').peekable();

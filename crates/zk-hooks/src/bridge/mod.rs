@@ -1,4 +1,4 @@
-//! The plugin: which events its program is asked and told.
+//! The bridge plugin, with the events that its program is asked about or told.
 
 mod ask;
 mod error;
@@ -20,8 +20,7 @@ use queue::{Queue, queue};
 pub use error::BridgeError;
 pub use lines::{BRIDGE_VERSION, EventLine, Hello, LineStamp, Lost, ReplyLine};
 
-/// Time limit of a reply unless the bridge says otherwise: less than the 30 s of a gate, so that the message
-/// names the program.
+/// Default time limit of a reply: less than the 30 s of a gate, so that the error message names the program.
 const REPLY: Duration = Duration::from_secs(10);
 
 type Register = Arc<dyn Fn(&Scope, &Arc<Queue>, Duration) + Send + Sync>;
@@ -39,7 +38,7 @@ type Register = Arc<dyn Fn(&Scope, &Arc<Queue>, Duration) + Send + Sync>;
 ///     .tell(["tool:after", "agent:done"]);
 /// ```
 ///
-/// An event whose reply cannot come from outside does not compile:
+/// An event whose reply cannot be serialised does not compile:
 ///
 /// ```compile_fail
 /// use zk_core::events::ContextTransform;
@@ -68,13 +67,13 @@ impl fmt::Debug for Bridge {
 }
 
 impl Bridge {
-    /// A bridge to the program of `request`, which may be asked and told nothing yet. Its name is that of the plugin.
+    /// Bridge to the program of `request`, without events yet. The plugin has this name.
     pub fn new(name: impl Into<String>, request: ExecRequest) -> Self {
         let request = ExecRequest { input: Input::Piped, terminal: None, timeout: None, ..request };
         Self { name: name.into(), request, limit: REPLY, asked: Vec::new(), told: Arc::default() }
     }
 
-    /// Asks the program about each `E`: it is a handler of that event.
+    /// Asks the program about each `E`, as a handler of that event.
     pub fn ask<E: Event<Reply: WireReply>>(mut self) -> Self {
         self.asked.push(Arc::new(|scope, queue, limit| {
             scope.handle::<E, Ask>(Arc::new(Ask::new(queue.clone(), limit)));
@@ -82,14 +81,14 @@ impl Bridge {
         self
     }
 
-    /// Tells the program of the events with these names, its own and those of plugins. It is not waited for.
+    /// Sends the program the events with these names, of zk or of plugins, without waiting for it.
     pub fn tell<N: Into<String>>(mut self, events: impl IntoIterator<Item = N>) -> Self {
         let told = self.told.iter().cloned().chain(events.into_iter().map(Into::into));
         self.told = Arc::new(told.collect());
         self
     }
 
-    /// Sets the time limit of a reply; 10 s unless set. The first one includes the start of the program.
+    /// Sets the time limit of a reply; 10 s by default. For the first reply it includes the program's start.
     pub fn reply_within(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self

@@ -1,4 +1,4 @@
-//! The task that owns the program: writes what waits, reads what comes.
+//! Task that owns the program: writes queued lines and reads replies.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use super::BridgeError;
 use super::lines::{BRIDGE_VERSION, EventLine, Hello, Lines, ReplyLine, line};
 use super::queue::{Message, Shared, Verdict, Work};
 
-/// Time for which the last output of a program is read after its end.
+/// Longest time for which output is still read after the program's end.
 const LEFTOVER: Duration = Duration::from_millis(500);
-/// Most of its standard error that is kept, in bytes.
+/// Bytes of standard error that are kept.
 const SAID: usize = 2 << 10;
-/// Most of that which a message quotes, in characters.
+/// Characters of standard error that a message quotes.
 const QUOTED: usize = 200;
 
-/// Starts the program for the first message and serves it until its scope closes.
+/// Starts the program for the first message and serves it until the plugin's scope closes.
 pub(super) async fn run(mut work: Work, request: ExecRequest, limit: Duration) {
     let Some(first) = work.messages.recv().await else { return };
     let shared = work.shared.clone();
@@ -38,7 +38,7 @@ pub(super) async fn run(mut work: Work, request: ExecRequest, limit: Duration) {
     let Some(error) = error else { return };
     shared.break_off(error.clone());
     askers.fail(&error);
-    // A message that was queued meanwhile gets the same answer, and so does one that comes from now on.
+    // Messages that are queued from now on get the same error.
     while let Some(message) = work.messages.recv().await {
         answer(message.asker, Err(error.clone()));
     }
@@ -55,14 +55,14 @@ async fn start(
     started.map_err(|error| BridgeError::Start { program: program(), reason: error.to_string() })
 }
 
-/// Askers that wait for replies, by the number of the event.
+/// Callers that wait for replies, by event number.
 #[derive(Default)]
 struct Askers(HashMap<u64, oneshot::Sender<Verdict>>);
 
 impl Askers {
     fn add(&mut self, id: u64, asker: Option<oneshot::Sender<Verdict>>) {
         let Some(asker) = asker else { return };
-        // Askers that wait no longer are as many as the program leaves without a reply.
+        // Drops callers that timed out, so that the map does not grow with unanswered events.
         self.0.retain(|_, asker| !asker.is_closed());
         self.0.insert(id, asker);
     }
@@ -76,7 +76,7 @@ impl Askers {
 
 fn answer(asker: Option<oneshot::Sender<Verdict>>, verdict: Verdict) {
     if let Some(asker) = asker {
-        // Whoever waited may have given up.
+        // The caller may have timed out.
         let _ = asker.send(verdict);
     }
 }
@@ -84,14 +84,14 @@ fn answer(asker: Option<oneshot::Sender<Verdict>>, verdict: Verdict) {
 struct Program {
     process: Box<dyn Process>,
     lines: Lines,
-    /// The end of what it printed to standard error.
+    /// End of the program's standard error.
     said: Vec<u8>,
-    /// Time limit of the writing of a line.
+    /// Time limit for writing a line.
     limit: Duration,
 }
 
 impl Program {
-    /// Serves until the program cannot go on, and says why; nothing when nobody can send to it any more.
+    /// Serves the program until it fails, and returns the error; `None` when all senders are gone.
     async fn serve(mut self, first: Message, work: &mut Work, askers: &mut Askers) -> Option<BridgeError> {
         let shared = work.shared.clone();
         if let Err(error) = self.greet(&shared).await {
@@ -102,7 +102,7 @@ impl Program {
             return Some(error);
         }
         loop {
-            // Replies first: they make room.
+            // Replies first, since they free space in the queue.
             let happened = tokio::select! {
                 biased;
                 event = self.process.next() => Happened::Process(event),
@@ -113,16 +113,18 @@ impl Program {
                 Happened::Message(Some(message)) => self.write(message, &shared, askers).await,
                 Happened::Process(Ok(Some(ProcessEvent::Exited(exit)))) => {
                     self.read_leftover(&shared, askers).await;
-                    Err(self.ended(&shared, &describe(exit)))
+                    Err(self.ended_error(&shared, &describe(exit)))
                 }
                 Happened::Process(Ok(Some(ProcessEvent::Closed(OutputStream::Stdout)))) => {
-                    // Most often because it ended.
+                    // Usually because the program ended.
                     let exit = self.exit_within_grace().await;
-                    Err(self.ended(&shared, &exit.map_or("closed its output".to_owned(), describe)))
+                    Err(self.ended_error(&shared, &exit.map_or("closed its output".to_owned(), describe)))
                 }
-                Happened::Process(Ok(Some(event))) => self.take(event, &shared, askers),
-                Happened::Process(Ok(None)) => Err(self.ended(&shared, "ended")),
-                Happened::Process(Err(error)) => Err(self.ended(&shared, &format!("was lost ({error})"))),
+                Happened::Process(Ok(Some(event))) => self.handle_event(event, &shared, askers),
+                Happened::Process(Ok(None)) => Err(self.ended_error(&shared, "ended")),
+                Happened::Process(Err(error)) => {
+                    Err(self.ended_error(&shared, &format!("was lost ({error})")))
+                }
             };
             if let Err(error) = done {
                 return Some(error);
@@ -147,7 +149,7 @@ impl Program {
         shared: &Arc<Shared>,
         askers: &mut Askers,
     ) -> Result<(), BridgeError> {
-        // Whoever gave up meanwhile wants no answer any more.
+        // A caller that timed out needs no answer.
         let is_awaited = message.asker.as_ref().is_none_or(|asker| !asker.is_closed());
         askers.add(message.id, message.asker);
         let lost = shared.take_lost();
@@ -166,28 +168,28 @@ impl Program {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => {
                 let mut how = format!("reads no more ({error})");
-                // Most often because it ended.
+                // Usually because the program ended.
                 if let Some(exit) = self.exit_within_grace().await {
                     how = describe(exit);
                 }
-                Err(self.ended(shared, &how))
+                Err(self.ended_error(shared, &how))
             }
-            Err(_) => Err(self.ended(shared, &format!("read nothing for {:?}", self.limit))),
+            Err(_) => Err(self.ended_error(shared, &format!("read nothing for {:?}", self.limit))),
         }
     }
 
-    /// Waits for the exit of the program for as long as `LEFTOVER` says, and takes in its last lines.
+    /// Waits up to `LEFTOVER` for the program's exit, and processes its last lines.
     async fn exit_within_grace(&mut self) -> Option<Exit> {
         let (ended, said) = self.process.exit_within(LEFTOVER).await;
-        self.hear(&said);
+        self.keep_stderr(&said);
         ended
     }
 
-    /// Reads the output from before the program's end: it counts.
+    /// Processes output from before the program's end, which still counts.
     async fn read_leftover(&mut self, shared: &Shared, askers: &mut Askers) {
         let reading = async {
             while let Ok(Some(event)) = self.process.next().await {
-                if self.take(event, shared, askers).is_err() {
+                if self.handle_event(event, shared, askers).is_err() {
                     return;
                 }
             }
@@ -195,7 +197,12 @@ impl Program {
         let _ = timeout(LEFTOVER, reading).await;
     }
 
-    fn take(&mut self, event: ProcessEvent, shared: &Shared, askers: &mut Askers) -> Result<(), BridgeError> {
+    fn handle_event(
+        &mut self,
+        event: ProcessEvent,
+        shared: &Shared,
+        askers: &mut Askers,
+    ) -> Result<(), BridgeError> {
         match event {
             ProcessEvent::Output(OutputStream::Stdout, bytes) => {
                 let garbage = |reason| BridgeError::Garbage { program: shared.program.clone(), reason };
@@ -211,26 +218,26 @@ impl Program {
                         }
                         None => Ok(reply.reply.unwrap_or(Value::Null)),
                     };
-                    // Nobody waits for a reply that is late, or to what needs none.
+                    // Late replies, and replies to events without one, have no caller.
                     answer(askers.0.remove(&reply.id), verdict);
                 }
                 Ok(())
             }
             ProcessEvent::Output(OutputStream::Stderr, bytes) => {
-                self.hear(&bytes);
+                self.keep_stderr(&bytes);
                 Ok(())
             }
             ProcessEvent::Closed(_) | ProcessEvent::Exited(_) => Ok(()),
         }
     }
 
-    fn hear(&mut self, bytes: &[u8]) {
+    fn keep_stderr(&mut self, bytes: &[u8]) {
         self.said.extend_from_slice(bytes);
         let above = self.said.len().saturating_sub(SAID);
         self.said.drain(..above);
     }
 
-    fn ended(&self, shared: &Shared, how: &str) -> BridgeError {
+    fn ended_error(&self, shared: &Shared, how: &str) -> BridgeError {
         let last = self.said.split(|byte| *byte == b'\n').rfind(|line| !line.trim_ascii().is_empty());
         let said = last.map_or(String::new(), |line| format!(" (it said: {})", quote(line)));
         BridgeError::Ended { program: shared.program.clone(), how: how.to_owned(), said }
@@ -250,7 +257,7 @@ fn describe(exit: Exit) -> String {
     }
 }
 
-/// Quotes words of the program, short and harmless to show.
+/// Shortens the program's output and makes it safe to print.
 fn quote(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTED).collect()

@@ -1,4 +1,4 @@
-//! Queue of the lines that wait to be written to the program.
+//! Queue of lines to the program.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,37 +13,37 @@ use zk_core::service::{Exec, ExecRequest};
 use super::BridgeError;
 use super::lines::{EventLine, LineStamp, Lost, MAX_LINE_BYTES, line};
 
-/// The most bytes that wait.
+/// Capacity of the queue, in bytes.
 const ROOM: u32 = 4 << 20;
 
-/// Outcome of an event that was asked about.
+/// Result of asking the program about an event.
 pub(super) type Verdict = Result<Value, BridgeError>;
 
-/// A line to be written.
+/// Queued line.
 pub(super) struct Message {
     pub(super) id: u64,
     pub(super) line: Vec<u8>,
-    /// Asker that waits for the reply.
+    /// Caller that waits for the reply.
     pub(super) asker: Option<oneshot::Sender<Verdict>>,
-    /// Service that starts the program, if it does not run yet.
+    /// Service that starts the program if it is not running.
     pub(super) exec: Option<Arc<dyn Exec>>,
-    /// Given back once the line is written.
+    /// Permit for the line's bytes, released once the line is written.
     pub(super) room: OwnedSemaphorePermit,
 }
 
-/// The side of the handlers.
+/// Sender's end of the queue, used by the handlers.
 pub(super) struct Queue {
     shared: Arc<Shared>,
     messages: mpsc::UnboundedSender<Message>,
 }
 
-/// The side of the task that owns the program.
+/// Receiver's end of the queue, used by the task that owns the program.
 pub(super) struct Work {
     pub(super) shared: Arc<Shared>,
     pub(super) messages: mpsc::UnboundedReceiver<Message>,
 }
 
-/// State that both sides share.
+/// State that both ends share.
 pub(super) struct Shared {
     pub(super) plugin: String,
     pub(super) program: String,
@@ -51,16 +51,16 @@ pub(super) struct Shared {
     room: Arc<Semaphore>,
     lost: AtomicU64,
     broken: OnceLock<BridgeError>,
-    /// Whether the person was told that it is broken.
+    /// Whether the program's failure was announced to the person.
     is_announced: AtomicBool,
 }
 
-/// The queue of the program of `request`: bounded by bytes.
+/// Creates the queue for the program of `request`, bounded by bytes.
 pub(super) fn queue(plugin: &str, request: &ExecRequest) -> (Arc<Queue>, Work) {
     let shared = Arc::new(Shared {
         plugin: plugin.to_owned(),
         program: request.program.to_string_lossy().into_owned(),
-        // The number of the greeting is 0.
+        // The greeting has number 0.
         next: AtomicU64::new(1),
         room: Arc::new(Semaphore::new(ROOM as usize)),
         lost: AtomicU64::new(0),
@@ -76,12 +76,12 @@ impl Shared {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether an event had this number.
+    /// Whether an event has this number.
     pub(super) fn was_issued(&self, id: u64) -> bool {
         id < self.next.load(Ordering::Relaxed)
     }
 
-    /// Ends the writing: from now on nothing is written. The first reason stays.
+    /// Marks the program as failed: no more lines are written. The first error is kept.
     pub(super) fn break_off(&self, error: BridgeError) {
         let _ = self.broken.set(error);
     }
@@ -90,7 +90,7 @@ impl Shared {
         self.broken.get()
     }
 
-    /// Returns the number of events that were left out since this was asked last.
+    /// Number of events that were dropped since the last call.
     pub(super) fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)
     }
@@ -125,8 +125,7 @@ impl Shared {
         Ok((id, line))
     }
 
-    /// Returns the room that a line takes: also the shortest takes some, so that lines cannot be without
-    /// number.
+    /// Size of a line for the queue's limit; at least a minimum, which bounds the number of lines.
     fn room_of(line: &[u8]) -> u32 {
         u32::try_from(line.len()).unwrap_or(ROOM).clamp(1 << 10, ROOM)
     }
@@ -137,7 +136,7 @@ impl Queue {
         &self.shared
     }
 
-    /// Asks about an event, once there is room for it.
+    /// Asks the program about an event, once the queue has room.
     pub(super) async fn ask<E: Event>(&self, event: &E, cx: &Cx) -> Verdict {
         let shared = &self.shared;
         if let Some(error) = shared.broken() {
@@ -153,7 +152,7 @@ impl Queue {
         answer.await.unwrap_or_else(|_| Err(closing()))
     }
 
-    /// Tells of an event if there is room for it now.
+    /// Sends an event without a reply; drops it if the queue is full.
     pub(super) fn tell(&self, event: &dyn AnyEvent, stamp: EventStamp, cx: &Cx) {
         let shared = &self.shared;
         if let Some(error) = shared.broken() {
@@ -171,7 +170,7 @@ impl Queue {
         }
     }
 
-    /// Says once that a program that only watches is gone: its failures end nothing that would say so.
+    /// Announces once that an observing program has failed, since no handler's failure would report it.
     fn announce(&self, error: &BridgeError, cx: &Cx) {
         if self.shared.is_announced.swap(true, Ordering::Relaxed) {
             return;
@@ -181,7 +180,7 @@ impl Queue {
             PartLeftOut { kind: PartKind::HookProcess, source: name.clone(), name, error: error.to_string() };
         let cx = cx.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            // A watcher that fails does not bring the program back.
+            // The outcome is ignored: a failing observer changes nothing here.
             runtime.spawn(async move { drop(cx.emit(event).await) });
         }
     }

@@ -1,4 +1,4 @@
-//! Hooks of all calls of an answer, once each of them has its result.
+//! Hooks `PostToolBatch`, run once all calls of an answer have results.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -32,7 +32,7 @@ pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
     scope.on_sync_at(everywhere, move |_: &AgentDone, cx: &Cx| {
         over.args().remove(cx.run_id());
     });
-    // The results are stored first.
+    // Runs after the results are stored.
     let time_limit = runner.limit(&[HookEvent::PostToolBatch]);
     scope.handle_at::<ToolResultsAfter, _>(
         HookOptions { stage: Stage::Late, time_limit, ..everywhere },
@@ -42,7 +42,7 @@ pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
 
 struct Batches {
     runner: Arc<Runner>,
-    /// The arguments that ran, by run and call.
+    /// Arguments with which calls ran, by run and call.
     args: Mutex<HashMap<String, HashMap<String, Value>>>,
 }
 
@@ -84,7 +84,7 @@ impl Handler<ToolResultsAfter> for Batches {
             json!({ "tool_calls": calls.collect::<Vec<_>>() })
         };
         let running = pin!(self.runner.run(self.runner.for_any(HookEvent::PostToolBatch), cx, fields));
-        // Whoever stops a run does not wait for hooks.
+        // A cancelled run does not wait for hooks.
         let Either::Left((answered, _)) = select(running, pin!(cx.stop_token().cancelled())).await else {
             return Ok(None);
         };
@@ -102,7 +102,7 @@ impl Handler<ToolResultsAfter> for Batches {
         }
         if let Some(run) = cx.service::<dyn RunControl>().filter(|_| !context.is_empty()) {
             let text = format!("A hook says: {}", context.join("\n"));
-            // A run that is over takes nothing more.
+            // Fails only if the run has ended.
             let _ = run.steer(Message::injected(text, "hooks"));
         }
         Ok(None)

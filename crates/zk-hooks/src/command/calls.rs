@@ -1,4 +1,4 @@
-//! Hooks of tool calls: before they are judged, when a person would be asked, and after they ran.
+//! Hooks of tool calls: before the decision, instead of a question to the person, and after the call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,31 +20,31 @@ use super::reply::{HookReply, Verdict};
 use super::runner::{Answered, Chosen, Runner};
 use super::shown;
 
-/// Time for a person to think about what a hook wants them to be asked.
+/// Time limit for a person to answer a question that a hook demands.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Handlers of the events of calls, with what hooks said of the calls under way.
+/// Handlers of call events, with the hooks' answers about running calls.
 pub(super) struct Calls {
     runner: Arc<Runner>,
     seen: Mutex<HashMap<Key, Seen>>,
     scope: Scope,
 }
 
-/// A call, by its run and its id.
+/// Run id and call id.
 type Key = (String, String);
 
-/// Words of hooks on a call, and the arguments that they are about.
+/// Answers of hooks about a call, and the arguments that they judged.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     args: Value,
     verdict: Verdict,
-    /// Reason why the run is to end, if it is.
+    /// Reason why the run has to end, if a hook stopped it.
     stop: Option<String>,
-    /// Words for the model, to stand below the result.
+    /// Texts for the model, appended to the result.
     context: Vec<String>,
-    /// The commands that changed the arguments to what they are.
+    /// Commands of the hooks that changed the arguments.
     authors: Vec<String>,
-    /// Time at which the call began to run.
+    /// Start of the call's execution.
     begun: Option<Instant>,
 }
 
@@ -55,7 +55,7 @@ impl Calls {
         let has = |event| runner.set.hooks.iter().any(|hook| hook.event == event);
         let calls = Arc::new(Self { runner: runner.clone(), seen: Mutex::default(), scope: scope.clone() });
         if has(E::PreToolUse) {
-            // They see what other plugins made of the arguments.
+            // Late, to see the arguments after changes by other plugins.
             let last = HookOptions { stage: Stage::Late, ..limit(E::PreToolUse) };
             scope.handle_at::<ToolPrepare, _>(last, calls.clone());
             scope.handle_at::<ToolGate, _>(limit(E::PreToolUse), Arc::new(Refuse(calls.clone())));
@@ -86,21 +86,21 @@ impl Calls {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the hooks about a call. They may change its arguments unless somebody did: then what they would make of them
-    /// is no answer, but for those that made them what they are.
+    /// Asks the hooks about a call; they may change its arguments. If the arguments have changed before,
+    /// further changes are ignored, except those of the hooks that made them.
     async fn judge(&self, call: &CallRef, args: &Value, before: Option<&Seen>, cx: &Cx) -> Seen {
         let chosen = self.runner.for_tool(HookEvent::PreToolUse, &call.name);
         let mut seen = Seen { args: args.clone(), ..Seen::default() };
         if let Some(before) = before {
             seen.authors.clone_from(&before.authors);
             let answered = self.ask(&chosen, call, args, cx).await;
-            seen.fold(&answered, &call.name);
+            seen.merge(&answered, &call.name);
             return seen;
         }
         let answered = self.ask(&chosen, call, args, cx).await;
-        let changed = changes(&answered, &call.name, args);
+        let changed = changed_arguments(&answered, &call.name, args);
         let Some((_, new)) = changed.first() else {
-            seen.fold(&answered, &call.name);
+            seen.merge(&answered, &call.name);
             return seen;
         };
         if let Some((command, _)) = changed.iter().find(|(_, other)| other != new) {
@@ -111,29 +111,29 @@ impl Calls {
         seen.args = new.clone();
         let (authors, others): (Vec<Answered>, Vec<Answered>) =
             answered.into_iter().partition(|((hook, _), _)| seen.authors.contains(&hook.command));
-        seen.fold(&authors, &call.name);
-        // The others judged something else than what will run.
+        seen.merge(&authors, &call.name);
+        // The other hooks judged arguments that will not run.
         if matches!(seen.verdict, Verdict::Block(_)) || others.iter().any(is_no) {
-            seen.fold(&others, &call.name);
+            seen.merge(&others, &call.name);
             return seen;
         }
         let others: Vec<Chosen> = others.into_iter().map(|(chosen, _)| chosen).collect();
         let args = seen.args.clone();
         let answered = self.ask(&others, call, &args, cx).await;
-        seen.fold(&answered, &call.name);
+        seen.merge(&answered, &call.name);
         seen
     }
 
     async fn ask(&self, chosen: &[Chosen], call: &CallRef, args: &Value, cx: &Cx) -> Vec<Answered> {
-        self.runner.run(chosen.to_vec(), cx, |names| fields(names, call, args)).await
+        self.runner.run(chosen.to_vec(), cx, |names| call_fields(names, call, args)).await
     }
 
-    /// Runs the hooks that answer for the person.
+    /// Runs the hooks that can answer the permission question for the person.
     async fn request(&self, request: &PermissionRequest, cx: &Cx) -> Option<PermissionReply> {
         let chosen = self.runner.for_tool(HookEvent::PermissionRequest, &request.call.name);
         let answered = self.ask(&chosen, &request.call, &request.args, cx).await;
         let mut seen = Seen::default();
-        seen.fold(&answered, &request.call.name);
+        seen.merge(&answered, &request.call.name);
         if let Some(reason) = stop_run(seen.stop.as_deref(), cx) {
             return Some(PermissionReply::Deny { reason });
         }
@@ -144,7 +144,7 @@ impl Calls {
         }
     }
 
-    /// Runs the hooks that tell the person elsewhere, without waiting for them.
+    /// Runs the notification hooks in the background.
     fn notify(&self, request: &PermissionRequest, cx: &Cx) {
         let kind = "permission_prompt";
         let chosen = self.runner.for_word(HookEvent::Notification, kind);
@@ -162,13 +162,13 @@ impl Calls {
     }
 }
 
-/// Whether a hook refuses.
+/// Whether a hook refuses the call.
 fn is_no((_, answer): &Answered) -> bool {
     answer.as_ref().map_or(true, |reply| matches!(reply.verdict, Verdict::Block(_)) || reply.stop.is_some())
 }
 
-/// The arguments that hooks want instead, each with the hook's command.
-fn changes(answered: &[Answered], tool: &str, args: &Value) -> Vec<(String, Value)> {
+/// Changed arguments, each with the command of its hook.
+fn changed_arguments(answered: &[Answered], tool: &str, args: &Value) -> Vec<(String, Value)> {
     let changed = answered.iter().filter_map(|((hook, names), answer)| {
         let new = names.to_zk(tool, answer.as_ref().ok()?.updated_input.as_ref()?);
         (new != *args).then(|| (hook.command.clone(), new))
@@ -177,8 +177,8 @@ fn changes(answered: &[Answered], tool: &str, args: &Value) -> Vec<(String, Valu
 }
 
 impl Seen {
-    /// Takes answers in; the strictest counts.
-    fn fold(&mut self, answered: &[Answered], tool: &str) {
+    /// Merges answers; the strictest verdict wins.
+    fn merge(&mut self, answered: &[Answered], tool: &str) {
         for ((hook, names), answer) in answered {
             let verdict = match answer {
                 Err(error) => Verdict::Block(error.to_string()),
@@ -208,8 +208,8 @@ fn key(call: &CallRef, cx: &Cx) -> Key {
     (cx.run_id().to_owned(), call.call_id.to_string())
 }
 
-/// Returns the facts of a call for hooks.
-fn fields(names: Vocabulary, call: &CallRef, args: &Value) -> Value {
+/// Fields that describe a call in a hook's input.
+fn call_fields(names: Vocabulary, call: &CallRef, args: &Value) -> Value {
     json!({
         "tool_name": names.tool(&call.name),
         "tool_input": names.args(&call.name, args),
@@ -217,7 +217,7 @@ fn fields(names: Vocabulary, call: &CallRef, args: &Value) -> Value {
     })
 }
 
-/// Stops the run if a hook said so, and says why.
+/// Stops the run if a hook demands that, and returns the reason.
 pub(super) fn stop_run(stop: Option<&str>, cx: &Cx) -> Option<String> {
     let reason = format!("a hook stopped the run: {}", stop?);
     if let Some(run) = cx.service::<dyn RunControl>() {
@@ -235,7 +235,7 @@ impl Handler<ToolPrepare> for Calls {
     }
 }
 
-/// Refuses what hooks refused. It asks them again about arguments that they have not seen.
+/// Gate that refuses calls which hooks refuse. It asks the hooks again if the arguments have changed since.
 struct Refuse(Arc<Calls>);
 
 impl Handler<ToolGate> for Refuse {
@@ -264,7 +264,7 @@ impl Handler<ToolGate> for Refuse {
     }
 }
 
-/// Asks a person where a hook wants that.
+/// Gate that asks the person if a hook demands that.
 struct Ask(Arc<Calls>);
 
 impl Handler<ToolGate> for Ask {
@@ -285,21 +285,19 @@ impl Handler<ToolGate> for Ask {
             args: gate.args.clone(),
             effects: gate.effects.clone(),
             preview: tool.preview(&gate.args, &gate.place).await,
-            session: None,
-            always: None,
-            wider: None,
             reasons: vec![format!("a hook asks: {reason}")],
+            ..Approval::default()
         };
         let answer = questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await;
         if is_yes(&answer) {
-            // Nobody is asked twice.
+            // Prevents a second question.
             if let Some(seen) = self.0.seen().get_mut(&key) {
                 seen.verdict = Verdict::Allow;
             }
-            // Whoever decides last records it, with this.
+            // The gate that decides last records this consent.
             return Ok(Some(Ruling::Consent(format!("{}; answered: once", asked(&reason)))));
         }
-        cx.emit(answered(gate, &answer, &reason)).await?;
+        cx.emit(answer_record(gate, &answer, &reason)).await?;
         Ok(Some(match answer {
             UiAnswer::No { message } => {
                 let said = message.map_or(String::new(), |message| format!(": {message}"));
@@ -310,6 +308,9 @@ impl Handler<ToolGate> for Ask {
             | UiAnswer::Always
             | UiAnswer::WiderSession
             | UiAnswer::WiderAlways
+            | UiAnswer::MoreSession { .. }
+            | UiAnswer::MoreAlways { .. }
+            | UiAnswer::Contained
             | UiAnswer::Absent
             | UiAnswer::Choice { .. }
             | UiAnswer::Text { .. } => {
@@ -325,7 +326,10 @@ fn is_yes(answer: &UiAnswer) -> bool {
         | UiAnswer::Session
         | UiAnswer::Always
         | UiAnswer::WiderSession
-        | UiAnswer::WiderAlways => true,
+        | UiAnswer::WiderAlways
+        | UiAnswer::MoreSession { .. }
+        | UiAnswer::MoreAlways { .. }
+        | UiAnswer::Contained => true,
         UiAnswer::No { .. } | UiAnswer::Absent | UiAnswer::Choice { .. } | UiAnswer::Text { .. } => false,
     }
 }
@@ -334,8 +338,8 @@ fn asked(reason: &str) -> String {
     format!("a hook had a person asked: {reason}")
 }
 
-/// Returns the record of a hook's question that was not answered with yes.
-fn answered(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> PermissionDecided {
+/// Record of a hook's question that the person did not answer with yes.
+fn answer_record(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> PermissionDecided {
     let (by, said) = match answer {
         UiAnswer::No { .. } => (DecidedBy::Person, "answered: no"),
         UiAnswer::Absent => (DecidedBy::Nobody, "nobody answered"),
@@ -344,6 +348,9 @@ fn answered(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> PermissionDecid
         | UiAnswer::Always
         | UiAnswer::WiderSession
         | UiAnswer::WiderAlways
+        | UiAnswer::MoreSession { .. }
+        | UiAnswer::MoreAlways { .. }
+        | UiAnswer::Contained
         | UiAnswer::Choice { .. }
         | UiAnswer::Text { .. } => (DecidedBy::Person, "no such answer"),
     };
@@ -381,7 +388,7 @@ impl Handler<ToolTransform> for Calls {
             }
             let chosen = self.runner.for_tool(HookEvent::PostToolUse, &call.name);
             let answered = self.runner.run(chosen, cx, |names| {
-                let mut all = fields(names, call, &seen.args);
+                let mut all = call_fields(names, call, &seen.args);
                 if let (Value::Object(all), Value::Object(told)) = (&mut all, told.clone()) {
                     all.extend(told);
                 }
@@ -406,7 +413,7 @@ impl Handler<ToolTransform> for Calls {
     }
 }
 
-/// A result with words of hooks below it.
+/// Appends texts of hooks to a result.
 fn with_notes(content: ToolContent, notes: &[String]) -> ToolContent {
     if notes.is_empty() {
         return content;

@@ -5,15 +5,15 @@ use zk_core::service::{HostFileError, HostFiles, HostRead};
 
 use super::config::{HookSet, HookSource};
 
-/// Size limit of a settings file of Claude Code, in bytes.
+/// Largest settings file of Claude Code, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
 impl HookSet {
-    /// Reads the hooks in a settings file of Claude Code, with their JSON as the bytes to trust; nothing if
-    /// it has none.
+    /// Reads the hooks of a Claude Code settings file, and the JSON bytes whose trust has to be checked;
+    /// `None` if the file has no hooks.
     ///
     /// # Errors
-    /// In words, if they cannot be read: they cannot be trusted then, and so do not count.
+    /// A text, if the hooks cannot be read: they cannot be trusted then, and are not used.
     pub fn read_claude(files: &dyn HostFiles, path: &Path) -> Result<Option<(Self, Vec<u8>)>, String> {
         let place = path.display().to_string();
         let not = |why: &dyn std::fmt::Display| format!("the hooks of {place} do not count: {why}");
@@ -33,7 +33,7 @@ impl HookSet {
         Ok((!set.is_empty()).then_some((set, bytes)))
     }
 
-    /// Lists the commands for a person who decides whether to trust them: the setting of each, and the command.
+    /// Setting and command of each hook, for a person who decides about trust.
     pub fn rows(&self) -> impl Iterator<Item = (String, String)> {
         self.hooks
             .iter()

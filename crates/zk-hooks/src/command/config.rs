@@ -10,19 +10,20 @@ use super::event::{ELSEWHERE, HookEvent};
 use super::matcher::Matcher;
 use super::names::Vocabulary;
 
-/// Time limit of a hook unless it says otherwise.
+/// Default time limit of a hook.
 const USUAL: Duration = Duration::from_secs(60);
-/// The longest a hook may take, in seconds.
+/// Longest time limit of a hook, in seconds.
 const MAX_HOOK_SECONDS: f64 = 3600.0;
 
-/// Place where hooks are set, and what that allows them.
+/// Settings file of hooks, with the rights of its hooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookSource {
-    /// The file, for messages.
+    /// Path or name of the file, for messages.
     pub place: String,
-    /// Whether it is a settings file of Claude Code: its hooks get that program's names of tools and arguments.
+    /// Whether it is a settings file of Claude Code, whose hooks get that program's names of tools and
+    /// arguments.
     pub is_claude: bool,
-    /// Whether a hook may answer for the person that a call may run. Those of a project may not.
+    /// Whether its hooks may allow calls in place of the person. False for those of a project.
     pub may_allow: bool,
 }
 
@@ -31,46 +32,46 @@ pub struct HookSource {
 pub struct CommandHook {
     /// Event of the hook.
     pub event: HookEvent,
-    /// Matcher of what the hook is for, among what the event is about.
+    /// Matcher of tools, or of the event's kind.
     pub matcher: Matcher,
-    /// Command of the hook, for `bash -c`.
+    /// Command line of the hook, for `bash -c`.
     pub command: String,
     /// Time limit of the hook.
     pub timeout: Duration,
-    /// Place where the hook is set.
+    /// Settings file of the hook.
     pub source: Arc<HookSource>,
-    /// Reason why the hook cannot be run, if it cannot: a gate among these refuses.
+    /// Reason why the hook cannot run, if any; a gate then refuses.
     pub unusable: Option<String>,
 }
 
 impl CommandHook {
-    /// The names to speak to it in about a tool; nothing if it is not for that tool.
+    /// Vocabulary for the hook's input about a tool; `None` if the hook does not match the tool.
     pub(super) fn vocabulary(&self, tool: &str) -> Option<Vocabulary> {
         let matched = self.matcher.tool(tool)?;
         Some(if self.source.is_claude { Vocabulary::Claude } else { matched })
     }
 }
 
-/// Hooks, in the order in which they were set.
+/// Hooks in the order of their settings.
 #[derive(Clone, Debug, Default)]
 pub struct HookSet {
     /// The hooks.
     pub hooks: Vec<Arc<CommandHook>>,
-    /// Settings that have no effect, in words.
+    /// Warnings about settings without effect.
     pub warnings: Vec<String>,
 }
 
-/// Settings of hooks that cannot be understood. None of them counts.
+/// Invalid settings of hooks; none of the hooks is used then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` {what}")]
 pub struct HookConfigError {
-    /// The setting.
+    /// Path of the setting.
     pub key: String,
-    /// Fault of the setting, in words.
+    /// Error in words.
     pub what: String,
 }
 
-/// A matcher with what it is for: one command, or several.
+/// Matcher with one command, or several.
 #[derive(Deserialize)]
 struct Group {
     matcher: Option<String>,
@@ -78,7 +79,7 @@ struct Group {
     rest: Map<String, Value>,
 }
 
-/// One command, with the fields of Claude Code that have no effect here.
+/// Settings of one command; some fields of Claude Code have no effect here.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Entry {
@@ -93,16 +94,15 @@ struct Entry {
 }
 
 impl HookSet {
-    /// The hooks of a `hooks` table: `{"PreToolUse": [{"matcher": "shell", "command": "…", "timeout": 60}]}`, or with the
-    /// commands of a matcher as a list below `hooks`, as Claude Code has them.
+    /// Parses a `hooks` table: `{"PreToolUse": [{"matcher": "shell", "command": "…", "timeout": 60}]}`, or,
+    /// as in Claude Code, with a list of commands below `hooks` of each matcher.
     ///
     /// # Errors
-    /// [`HookConfigError`] when something is misspelt or of the wrong type: a guard that is not understood must not be
-    /// left out.
+    /// [`HookConfigError`] for misspelt settings and wrong types: a guard must not be skipped silently.
     pub fn read(hooks: &Value, source: HookSource) -> Result<Self, HookConfigError> {
         let source = Arc::new(source);
         let Value::Object(events) = hooks else {
-            return Err(wrong("hooks", "must be a table, such as [[hooks.PreToolUse]]"));
+            return Err(config_error("hooks", "must be a table, such as [[hooks.PreToolUse]]"));
         };
         let mut set = Self::default();
         for (name, groups) in events {
@@ -114,10 +114,10 @@ impl HookSet {
                     continue;
                 }
                 let names: Vec<&str> = HookEvent::ALL.into_iter().map(HookEvent::name).collect();
-                return Err(wrong(&key, format!("is no event; there are {}", names.join(", "))));
+                return Err(config_error(&key, format!("is no event; there are {}", names.join(", "))));
             };
             let Value::Array(groups) = groups else {
-                return Err(wrong(&key, format!("must be a list: [[{key}]]")));
+                return Err(config_error(&key, format!("must be a list: [[{key}]]")));
             };
             for (at, group) in groups.iter().enumerate() {
                 let key = format!("{key}[{at}]");
@@ -127,7 +127,7 @@ impl HookSet {
         Ok(set)
     }
 
-    /// Adds the hooks of `other` behind these.
+    /// Appends the hooks of `other`.
     pub fn extend(&mut self, other: Self) {
         self.hooks.extend(other.hooks);
         self.warnings.extend(other.warnings);
@@ -139,13 +139,13 @@ impl HookSet {
         self.hooks.is_empty()
     }
 
-    /// The longest time that the hooks of an event may take together: they run beside each other.
+    /// Longest time limit among the hooks of these events, which run in parallel.
     pub(super) fn longest(&self, events: &[HookEvent]) -> Option<Duration> {
         self.hooks.iter().filter(|hook| events.contains(&hook.event)).map(|hook| hook.timeout).max()
     }
 }
 
-fn wrong(key: &str, what: impl Into<String>) -> HookConfigError {
+fn config_error(key: &str, what: impl Into<String>) -> HookConfigError {
     HookConfigError { key: key.to_owned(), what: what.into() }
 }
 
@@ -155,11 +155,12 @@ fn read_group(
     key: &str,
     source: &Arc<HookSource>,
 ) -> Result<Vec<CommandHook>, HookConfigError> {
-    let not = |error: serde_json::Error| wrong(key, format!("is no hook: {error}"));
+    let not = |error: serde_json::Error| config_error(key, format!("is no hook: {error}"));
     let Group { matcher, mut rest } = Group::deserialize(group).map_err(not)?;
     let matcher = matcher.unwrap_or_default();
-    let matcher = Matcher::parse(&matcher)
-        .map_err(|error| wrong(&format!("{key}.matcher"), format!("is no regular expression: {error}")))?;
+    let matcher = Matcher::parse(&matcher).map_err(|error| {
+        config_error(&format!("{key}.matcher"), format!("is no regular expression: {error}"))
+    })?;
     let entries = match rest.remove("hooks") {
         None => vec![(key.to_owned(), Value::Object(rest))],
         Some(Value::Array(entries)) if rest.is_empty() => {
@@ -167,18 +168,18 @@ fn read_group(
             named.map(|(at, entry)| (format!("{key}.hooks[{at}]"), entry)).collect()
         }
         Some(Value::Array(_)) => {
-            return Err(wrong(key, "has `hooks`, so its other settings belong into these"));
+            return Err(config_error(key, "has `hooks`, so its other settings belong into these"));
         }
-        Some(_) => return Err(wrong(&format!("{key}.hooks"), "must be a list")),
+        Some(_) => return Err(config_error(&format!("{key}.hooks"), "must be a list")),
     };
     let hook = |(key, entry): (String, Value)| {
-        // A handler of another type has fields of its own.
+        // Handlers of other types have other fields.
         let kind = entry.get("type").and_then(Value::as_str).unwrap_or("command").to_owned();
         let (command, timeout, unusable) = if kind == "command" {
-            let not = |error: serde_json::Error| wrong(&key, format!("is no hook: {error}"));
+            let not = |error: serde_json::Error| config_error(&key, format!("is no hook: {error}"));
             let Entry { command, timeout, r#async, .. } = Entry::deserialize(&entry).map_err(not)?;
             let command = command.filter(|command| !command.trim().is_empty());
-            let command = command.ok_or_else(|| wrong(&key, "has no `command`"))?;
+            let command = command.ok_or_else(|| config_error(&key, "has no `command`"))?;
             let unusable = r#async.then(|| "zk waits for its hooks, and `async` says not to".to_owned());
             (command, seconds(timeout, &key)?, unusable.filter(|_| event.is_gate()))
         } else {
@@ -200,7 +201,7 @@ fn seconds(timeout: Option<f64>, key: &str) -> Result<Duration, HookConfigError>
     match timeout {
         None => Ok(USUAL),
         Some(seconds) if seconds > 0.0 && seconds <= MAX_HOOK_SECONDS => Ok(Duration::from_secs_f64(seconds)),
-        Some(_) => Err(wrong(&format!("{key}.timeout"), "must be seconds, above 0 and up to 3600")),
+        Some(_) => Err(config_error(&format!("{key}.timeout"), "must be seconds, above 0 and up to 3600")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Hooks of answers that end, of conversations that become shorter, and of the end of it all.
+//! Hooks at the end of answers, sessions and the program, and before compactions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,9 +18,9 @@ use super::prompts::end;
 use super::reply::Verdict;
 use super::runner::Runner;
 
-/// Most times that the hooks may have one run go on.
+/// Most times that hooks may continue one run.
 const MAX_CONTINUATIONS: u32 = 8;
-/// Longest wait of the end of the program for the hooks of a session's end.
+/// Longest wait for `SessionEnd` hooks when the program ends.
 const SESSION_END_WAIT: Duration = Duration::from_secs(5);
 
 pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
@@ -53,9 +53,9 @@ pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
 
 struct Ends {
     runner: Arc<Runner>,
-    /// Times that hooks had each run go on, by run.
+    /// Number of continuations by hooks, by run.
     continued: Mutex<HashMap<String, u32>>,
-    /// The turn before whose compaction they were asked last.
+    /// Turn before whose compaction hooks were asked last.
     asked_about: Mutex<Option<String>>,
 }
 
@@ -108,7 +108,7 @@ impl Handler<TurnAfter> for Ends {
         }
         self.continued().insert(cx.run_id().to_owned(), before + 1);
         let text = format!("{event} hook feedback: {}", feedback.join("\n"));
-        // A run that is over takes nothing more; then nothing goes on.
+        // Fails only if the run has ended.
         let _ = run.follow_up(Message::injected(text, "hooks"));
         Ok(None)
     }
@@ -145,7 +145,7 @@ impl Handler<SessionBeforeCompact> for Ends {
 
 impl Handler<ContextReduced> for Ends {
     async fn call(&self, reduced: &ContextReduced, cx: &Cx) -> Answer<ContextReduced> {
-        // They had their say before it.
+        // The hooks were asked before this compaction.
         if self.asked_about().as_deref() == Some(reduced.turn_id.as_str()) {
             return Ok(None);
         }

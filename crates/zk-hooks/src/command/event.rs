@@ -1,34 +1,34 @@
 use std::fmt;
 
-/// An event that command hooks take part in, by the name that settings have for it.
+/// Event of command hooks, named as in settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HookEvent {
-    /// A call is about to be judged; it may be refused, or its input changed.
+    /// Before a call is judged; hooks may refuse it or change its input.
     PreToolUse,
-    /// A call was made; its result may be replaced or added to.
+    /// After a call; hooks may replace its result or add to it.
     PostToolUse,
-    /// All calls of an answer have their results; the run may be stopped, or words added.
+    /// After all calls of an answer have results; hooks may stop the run or add text.
     PostToolBatch,
-    /// A person sent a prompt; it may be refused, or added to.
+    /// After a person sent a prompt; hooks may refuse it or add to it.
     UserPromptSubmit,
-    /// The model is done; it may be told to go on.
+    /// After the model's final answer; hooks may make it continue.
     Stop,
     /// A [`HookEvent::Stop`] of a sub-agent.
     SubagentStop,
-    /// A conversation begins or goes on.
+    /// A conversation begins or is resumed.
     SessionStart,
-    /// A conversation is left.
+    /// A conversation ends.
     SessionEnd,
-    /// The conversation is about to be made shorter.
+    /// Before a compaction of the conversation.
     PreCompact,
-    /// A person is waited for.
+    /// The program waits for the person.
     Notification,
-    /// A person is about to be asked whether a call may run; the hook may answer instead.
+    /// Before the person is asked about a call; a hook may answer instead.
     PermissionRequest,
 }
 
 impl HookEvent {
-    /// All of them, in the order they are listed in.
+    /// All events, in listing order.
     pub const ALL: [Self; 11] = [
         Self::PreToolUse,
         Self::PermissionRequest,
@@ -43,7 +43,7 @@ impl HookEvent {
         Self::Notification,
     ];
 
-    /// The name in settings and in `hook_event_name`.
+    /// Name in settings and in `hook_event_name`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ impl HookEvent {
         Self::ALL.into_iter().find(|event| event.name() == name)
     }
 
-    /// Whether a hook that fails means *no*.
+    /// Whether a failing hook refuses.
     #[must_use]
     pub fn is_gate(self) -> bool {
         match self {
@@ -82,7 +82,7 @@ impl HookEvent {
         }
     }
 
-    /// Whether what a hook prints is context for the model, if it is no JSON.
+    /// Whether a hook's output that is no JSON is context for the model.
     pub(super) fn takes_text(self) -> bool {
         match self {
             Self::UserPromptSubmit | Self::SessionStart => true,
@@ -105,7 +105,7 @@ impl fmt::Display for HookEvent {
     }
 }
 
-/// Events that Claude Code has and zk does not: their hooks are left out, with a warning.
+/// Events of Claude Code that zk does not have; their hooks are skipped with a warning.
 pub(super) const ELSEWHERE: [&str; 22] = [
     "ConfigChange",
     "CwdChanged",

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-/// Reason why a command hook gave no answer that counts. Each names its command, cut.
+/// Reason why a command hook gave no valid answer. Commands are quoted in shortened form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HookFailure {
-    /// The hook is of a kind that zk cannot run.
+    /// zk cannot run hooks of this type.
     #[error("the hook `{command}` cannot be run: {why}")]
     Unusable {
         /// The command.
@@ -11,7 +11,7 @@ pub enum HookFailure {
         /// Cause, in words.
         why: String,
     },
-    /// Nothing can start it.
+    /// There is no service that starts commands.
     #[error(
         "the hook `{command}` cannot be started: no plugin provides `Exec`; install one, such as `zk_exec::LocalPlugin`"
     )]
@@ -27,33 +27,33 @@ pub enum HookFailure {
         /// Cause, in words.
         why: String,
     },
-    /// The command took too long and was ended.
+    /// The command exceeded its time limit and was killed.
     #[error("the hook `{command}` did not end within {limit:?}; `timeout` gives it more seconds")]
     TimedOut {
         /// The command.
         command: String,
-        /// Time that was waited.
+        /// Time limit.
         limit: Duration,
     },
-    /// The command ended in a way that is no answer.
+    /// The command ended with an exit code that is no answer, or by a signal.
     #[error("the hook `{command}` {how}{said}")]
     Ended {
         /// The command.
         command: String,
-        /// Manner of its end: `ended with exit code 1`.
+        /// Description of the end: `ended with exit code 1`.
         how: String,
-        /// The end of what it printed to standard error, in brackets; empty if it printed nothing.
+        /// End of standard error, in brackets; empty if there was none.
         said: String,
     },
-    /// The output is no answer.
+    /// The output is no valid answer.
     #[error("the hook `{command}` printed what is no answer: {why}")]
     Garbage {
         /// The command.
         command: String,
-        /// Fault of the output, in words.
+        /// Error in the output, in words.
         why: String,
     },
-    /// The answer does not go together with that of another one.
+    /// The answer contradicts another hook's answer.
     #[error("the hook `{command}` and another one change the input of the call differently")]
     Conflict {
         /// The command.

@@ -5,10 +5,10 @@ use zk_core::service::foreign_server_names;
 
 use super::names::{Vocabulary, claude_name};
 
-/// Matcher of the tools, or of the kinds of an event, that a hook is for.
+/// Pattern for the tools, or for the kinds of an event, to which a hook applies.
 ///
-/// Nothing, an empty text and `*` match everything. Names divided by `|` match exactly these; anything with other
-/// characters is a regular expression that may match anywhere.
+/// An absent pattern, an empty one and `*` match everything. Names separated by `|` match exactly; a pattern
+/// with other characters is a regular expression that is searched anywhere.
 #[derive(Clone, Debug)]
 pub struct Matcher {
     text: String,
@@ -23,7 +23,7 @@ enum Kind {
 }
 
 impl Matcher {
-    /// The matcher in a text.
+    /// Parses a pattern.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '|' | ' ');
         let kind = if matches!(text, "" | "*") {
@@ -36,7 +36,7 @@ impl Matcher {
         Ok(Self { text: text.to_owned(), kind })
     }
 
-    /// Whether it matches a word.
+    /// Whether the pattern matches a word.
     #[must_use]
     pub fn is_match(&self, word: &str) -> bool {
         match &self.kind {
@@ -46,7 +46,7 @@ impl Matcher {
         }
     }
 
-    /// Whether it matches a tool of zk by either of its names, and by which.
+    /// Whether the pattern matches a tool of zk, and in which vocabulary.
     #[must_use]
     pub fn tool(&self, tool: &str) -> Option<Vocabulary> {
         if self.is_match(tool) || foreign_server_names(tool).any(|name| self.is_match(&name)) {

@@ -1,4 +1,4 @@
-//! Hooks that are commands in settings, with the JSON and the exit codes of Claude Code.
+//! Command hooks of settings, with the JSON and the exit codes of Claude Code.
 
 mod batches;
 mod calls;
@@ -34,14 +34,14 @@ pub use matcher::Matcher;
 pub use names::Vocabulary;
 pub use settings_schema::settings_schema;
 
-/// Most of a command or of its output that a message quotes, in characters.
+/// Characters of a command or its output that a message quotes.
 const QUOTED: usize = 120;
 
-/// Runs the commands of a [`HookSet`] at the events they are for.
+/// Plugin that runs the commands of a [`HookSet`] at their events.
 ///
-/// A hook reads one JSON object from standard input and answers with its exit code and standard output. One that guards
-/// something ([`HookEvent::is_gate`]) says *no* by failing in any way: by an error, a time-out, a signal, an answer that is
-/// none. Hooks of one event run beside each other, each command once; the strictest answer counts.
+/// A hook reads one JSON object from standard input and answers with its exit code and standard output. A
+/// gate hook ([`HookEvent::is_gate`]) refuses if it fails in any way: by an error, a time-out, a signal or an
+/// invalid answer. The hooks of an event run in parallel, each command once; the strictest answer wins.
 ///
 /// ```no_run
 /// use serde_json::json;
@@ -74,7 +74,7 @@ impl fmt::Debug for CommandHooks {
 }
 
 impl CommandHooks {
-    /// The hooks of a project, by its root, where they run too. They are started with the `Exec` of the bus.
+    /// Hooks that run in `project`, the root of the project. They are started with the bus's `Exec`.
     pub fn new(set: HookSet, project: impl Into<PathBuf>) -> Self {
         let project = project.into();
         Self {
@@ -88,33 +88,33 @@ impl CommandHooks {
         }
     }
 
-    /// Runs hooks outside of turns in another directory of the project; in a turn they run where that works
+    /// Sets the directory of hooks outside of turns; during a turn they run in its directory
     /// ([`TurnCwd`](zk_core::service::TurnCwd)).
     pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.cwd = cwd.into();
         self
     }
 
-    /// Runs hooks in the same directory also during turns, which work on another machine than the hooks.
+    /// Runs hooks in the same directory during turns, too: for turns that work on another machine.
     pub fn staying(mut self) -> Self {
         self.stays = true;
         self
     }
 
-    /// Starts hooks with `exec`, such as one outside of the sandbox that the bus has for the model's commands.
+    /// Starts hooks with `exec`, for example outside of the sandbox of the model's commands.
     pub fn exec(mut self, exec: Arc<dyn Exec>) -> Self {
         self.exec = Some(exec);
         self
     }
 
-    /// Hands words of hooks to the person to `tell`. They are text of any origin.
+    /// Sets the receiver of hooks' messages to the person; they are untrusted text.
     pub fn on_notice(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
         self
     }
 
-    /// Sets the source of the permission mode that hooks are told: `default`, `acceptEdits`, `auto`, `plan`
-    /// or `bypassPermissions`.
+    /// Sets the source of the permission mode in hooks' input: `default`, `acceptEdits`, `auto`, `plan` or
+    /// `bypassPermissions`.
     pub fn permission_mode(mut self, mode: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.permission_mode = Some(Arc::new(mode));
         self
@@ -149,7 +149,7 @@ impl Plugin for CommandHooks {
     }
 }
 
-/// A text in one line, short enough to quote.
+/// Shortens a text to one line for quoting.
 fn shown(text: &str) -> String {
     let mut line: String =
         text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTED).collect();

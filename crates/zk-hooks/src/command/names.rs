@@ -1,8 +1,8 @@
-//! The names that Claude Code has for tools and their arguments: hooks written for it find what they look for.
+//! Claude Code's names of tools and arguments, for hooks that were written for it.
 
 use serde_json::{Map, Value};
 
-/// A tool under both names, and its arguments that are called something else there.
+/// Tool under both names, with its differently named arguments.
 struct Alias {
     zk: &'static str,
     claude: &'static str,
@@ -26,12 +26,12 @@ const ALIASES: [Alias; 8] = [
     },
 ];
 
-/// Vocabulary in which a hook is spoken to: names of tools and arguments.
+/// Names of tools and arguments in a hook's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vocabulary {
-    /// `shell`, `write_file` with `path`.
+    /// zk's names: `shell`, `write_file` with `path`.
     Zk,
-    /// `Bash`, `Write` with `file_path`.
+    /// Claude Code's names: `Bash`, `Write` with `file_path`.
     Claude,
 }
 
@@ -39,13 +39,13 @@ fn alias(tool: &str) -> Option<&'static Alias> {
     ALIASES.iter().find(|alias| alias.zk == tool)
 }
 
-/// The name that Claude Code has for a tool of zk, where it is another one.
+/// Claude Code's name of a zk tool, if it differs.
 pub(super) fn claude_name(tool: &str) -> Option<&'static str> {
     alias(tool).map(|alias| alias.claude)
 }
 
 impl Vocabulary {
-    /// The name of a tool of zk.
+    /// Name of a zk tool in this vocabulary.
     pub(super) fn tool(self, tool: &str) -> &str {
         match self {
             Self::Zk => tool,
@@ -53,12 +53,12 @@ impl Vocabulary {
         }
     }
 
-    /// The arguments of a tool of zk.
+    /// Arguments of a zk tool in this vocabulary.
     pub(super) fn args(self, tool: &str, args: &Value) -> Value {
         self.rename(tool, args, |(zk, claude)| (zk, claude))
     }
 
-    /// The arguments as zk has them, of those a hook gives.
+    /// Arguments of a hook, translated to zk's names.
     pub(super) fn to_zk(self, tool: &str, args: &Value) -> Value {
         self.rename(tool, args, |(zk, claude)| (claude, zk))
     }

@@ -1,4 +1,4 @@
-//! One run of a hook's command.
+//! Process of a hook's command.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,33 +10,33 @@ use super::config::CommandHook;
 use super::failure::HookFailure;
 use super::shown;
 
-/// The most a hook may print to standard output, in bytes.
+/// Largest standard output of a hook, in bytes.
 const MAX_OUTPUT: usize = 1 << 20;
-/// Most of its standard error that is kept, in bytes.
+/// Bytes of standard error that are kept.
 const MAX_SAID: usize = 10 << 10;
-/// Time for which output is read that something in the background holds open after the end.
+/// Longest time for which output is read after the hook's exit, while a background process holds it open.
 const LEFTOVER: Duration = Duration::from_millis(500);
 
-/// Bytes of one write: so few are written whole or not at all, and a write that is stuck can be given up.
+/// Bytes of one write: so few are written atomically, so that a stuck write can be abandoned.
 const CHUNK_BYTES: usize = 4096;
-/// Time after which a write that does not end gives way to reading, and a read to the write.
+/// Time-out after which a blocked write gives way to reading, and reading to the write.
 const STUCK_WRITE: Duration = Duration::from_millis(5);
 
-/// End and output of a hook.
+/// Exit and output of a hook.
 pub(super) struct Printed {
     pub(super) exit: Exit,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: String,
 }
 
-/// Place where a hook runs.
+/// Executor and directory of a hook.
 pub(super) struct Place<'a> {
     pub(super) exec: &'a dyn Exec,
     pub(super) cwd: &'a Path,
     pub(super) project: &'a Path,
 }
 
-/// Runs a hook to its end with `input` on its standard input. Dropping the future ends everything it started.
+/// Runs a hook to its end with `input` on its standard input. Dropping the future ends all its processes.
 pub(super) async fn run(hook: &CommandHook, input: &[u8], place: &Place<'_>) -> Result<Printed, HookFailure> {
     let command = || shown(&hook.command);
     let mut request = ExecRequest { input: Input::Piped, ..ExecRequest::shell(&hook.command, place.cwd) };
@@ -72,12 +72,12 @@ struct Running {
 
 impl Running {
     async fn finish(mut self, input: &[u8]) -> Result<Printed, Trouble> {
-        self.feed(input).await?;
+        self.write_input(input).await?;
         let _ = self.process.close_input().await;
-        while self.exit.is_none() && self.step().await? {}
+        while self.exit.is_none() && self.handle_event().await? {}
         let Some(exit) = self.exit else { return Err(Trouble::Lost("was lost".to_owned())) };
         let leftover = async {
-            while self.step().await? {}
+            while self.handle_event().await? {}
             Ok(())
         };
         if let Ok(read) = timeout(LEFTOVER, leftover).await {
@@ -86,9 +86,9 @@ impl Running {
         Ok(Printed { exit, stdout: self.stdout, stderr: String::from_utf8_lossy(&self.stderr).into_owned() })
     }
 
-    /// Writes the input and reads meanwhile: a hook may print before it has read everything. It may also answer
-    /// without reading at all.
-    async fn feed(&mut self, input: &[u8]) -> Result<(), Trouble> {
+    /// Writes the input and reads output at the same time: a hook may print before it has read its input, or
+    /// never read it.
+    async fn write_input(&mut self, input: &[u8]) -> Result<(), Trouble> {
         for chunk in input.chunks(CHUNK_BYTES) {
             loop {
                 match timeout(STUCK_WRITE, self.process.write(chunk)).await {
@@ -96,7 +96,7 @@ impl Running {
                     Ok(Err(_)) => return Ok(()),
                     Err(_) => {}
                 }
-                if let Ok(more) = timeout(STUCK_WRITE, self.step()).await
+                if let Ok(more) = timeout(STUCK_WRITE, self.handle_event()).await
                     && (!more? || self.exit.is_some())
                 {
                     return Ok(());
@@ -106,8 +106,8 @@ impl Running {
         Ok(())
     }
 
-    /// Takes one event in; false when there are no more.
-    async fn step(&mut self) -> Result<bool, Trouble> {
+    /// Processes one event; returns false after the last.
+    async fn handle_event(&mut self) -> Result<bool, Trouble> {
         match self.process.next().await {
             Ok(Some(ProcessEvent::Output(OutputStream::Stdout, bytes))) => {
                 self.stdout.extend_from_slice(&bytes);

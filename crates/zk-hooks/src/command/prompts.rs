@@ -1,4 +1,4 @@
-//! Hooks of prompts, and of conversations that begin.
+//! Hooks of prompts and of beginning sessions.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
 struct Prompts(Arc<Runner>);
 
 impl Prompts {
-    /// Runs the hooks of a conversation that begins, once.
+    /// Runs the `SessionStart` hooks, once per conversation.
     async fn begin(&self, cx: &Cx) {
         let began = {
             let mut state = self.0.session.state();
@@ -88,7 +88,7 @@ impl Handler<Input> for Prompts {
         }
         let run = cx.service::<dyn RunControl>();
         match run.filter(|run| run.state().turn > 0) {
-            // The prompt was typed into the run, which takes the context along as it takes the text.
+            // The prompt steers a running run, which takes the context along with the text.
             Some(run) if !context.is_empty() => {
                 let told = run.steer(Message::injected(of_hooks(&context), "hooks"));
                 if told.is_err() {
@@ -105,7 +105,7 @@ impl Handler<Input> for Prompts {
 
 impl Handler<AgentBeforeStart> for Prompts {
     async fn call(&self, _: &AgentBeforeStart, cx: &Cx) -> Answer<AgentBeforeStart> {
-        // A run that goes on without a prompt has no input.
+        // A run that continues without a prompt has no input event.
         self.begin(cx).await;
         let context = std::mem::take(&mut self.0.session.state().context);
         if context.is_empty() {
@@ -116,7 +116,7 @@ impl Handler<AgentBeforeStart> for Prompts {
     }
 }
 
-/// Writes the words of hooks for the model.
+/// Formats texts of hooks for the model.
 fn of_hooks(context: &[String]) -> String {
     format!("Context from hooks of the user:\n{}", context.join("\n"))
 }
@@ -134,7 +134,7 @@ impl Handler<SessionSwitch> for Prompts {
     }
 }
 
-/// Runs the hooks of a conversation that is left, if it had begun.
+/// Runs the `SessionEnd` hooks, if the conversation had begun.
 pub(super) async fn end(runner: &Runner, reason: &str, cx: &Cx) {
     if !std::mem::take(&mut runner.session.state().is_begun) {
         return;

@@ -1,4 +1,4 @@
-//! Meaning of a hook's exit code and output.
+//! Interpretation of a hook's exit code and output.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,40 +10,40 @@ use super::failure::HookFailure;
 use super::process::Printed;
 use super::shown;
 
-/// The exit code that means *no*.
+/// Exit code for a refusal.
 const BLOCK: i32 = 2;
 
-/// Answer of a hook.
+/// Parsed answer of a hook.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct HookReply {
     pub(super) verdict: Verdict,
-    /// Reason why everything is to end, if it is.
+    /// Reason why the run has to end, if it has to.
     pub(super) stop: Option<String>,
-    /// Words to the person.
+    /// Message for the person.
     pub(super) message: Option<String>,
-    /// Words to the model.
+    /// Context for the model.
     pub(super) context: Option<String>,
-    /// The input of the call, in the names the hook was spoken to.
+    /// Changed input of the call, in the hook's vocabulary.
     pub(super) updated_input: Option<Value>,
-    /// The result of the call.
+    /// Replacement for the call's result.
     pub(super) updated_output: Option<String>,
 }
 
-/// Decision of a hook. Of several the last of this list wins.
+/// Verdict of a hook. Among several, the last in this list wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verdict {
-    /// Nothing.
+    /// No verdict.
     #[default]
     None,
-    /// Yes, without asking anybody.
+    /// Allow without a question.
     Allow,
-    /// Only if a person says so.
+    /// Ask the person, with this reason.
     Ask(String),
-    /// No, and why.
+    /// Refuse, with this reason.
     Block(String),
 }
 
-/// Standard output as JSON. What is not named here has no effect.
+/// JSON of the standard output. Other fields have no effect.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Output {
@@ -56,7 +56,7 @@ struct Output {
     r#async: bool,
 }
 
-/// Decision in the older field `decision`, beside `hookSpecificOutput`.
+/// Value of the older field `decision`, which stands beside `hookSpecificOutput`.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum OldDecision {
@@ -86,7 +86,7 @@ enum PermissionDecision {
     Ask,
 }
 
-/// The answer to a request for permission.
+/// Decision of a `PermissionRequest` hook.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RequestDecision {
@@ -102,7 +102,7 @@ enum Behavior {
     Deny,
 }
 
-/// Reads the answer of a hook that ended by itself.
+/// Interprets the answer of a hook that ended by itself.
 pub(super) fn read(hook: &CommandHook, printed: &Printed) -> Result<HookReply, HookFailure> {
     let command = || shown(&hook.command);
     let said = printed.stderr.trim();

@@ -1,4 +1,4 @@
-//! Which hooks an event has, and all of them run.
+//! Selection of the hooks for an event, and their execution.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use super::reply::{self, HookReply};
 use super::session::Session;
 use super::shown;
 
-/// Time that the bus waits longer than the longest hook: the hook's own end says more.
+/// Extra time of the bus's limit over the longest hook's, so that the hook's own time-out is reported.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// Runs hooks.
+/// Runs the hooks of events.
 pub(super) struct Runner {
     pub(super) set: HookSet,
     pub(super) project: PathBuf,
     pub(super) cwd: PathBuf,
-    /// Whether hooks run there also where a turn works elsewhere.
+    /// Whether hooks keep their directory when a turn works elsewhere.
     pub(super) stays: bool,
     pub(super) exec: Option<Arc<dyn Exec>>,
     pub(super) tell: Arc<dyn Fn(&str) + Send + Sync>,
@@ -35,24 +35,24 @@ pub(super) struct Runner {
     pub(super) session: Session,
 }
 
-/// A hook of an event, with the names to speak to it in.
+/// Selected hook with its vocabulary.
 pub(super) type Chosen = (Arc<CommandHook>, Vocabulary);
 
-/// Answer of one hook, or the failure to give one.
+/// Answer of one hook, or its failure.
 pub(super) type Answered = (Chosen, Result<HookReply, HookFailure>);
 
 impl Runner {
-    /// The hooks for a tool, each command once.
+    /// Hooks for a tool, each command once.
     pub(super) fn for_tool(&self, event: HookEvent, tool: &str) -> Vec<Chosen> {
         self.choose(event, |hook| hook.vocabulary(tool))
     }
 
-    /// The hooks for a kind of an event, such as the source of a session, each command once.
+    /// Hooks for a kind of event, such as a session's source, each command once.
     pub(super) fn for_word(&self, event: HookEvent, word: &str) -> Vec<Chosen> {
         self.choose(event, |hook| hook.matcher.is_match(word).then_some(Vocabulary::Zk))
     }
 
-    /// The hooks of an event that has no kinds, whatever their matchers say, each command once.
+    /// Hooks of an event without kinds, regardless of their matchers, each command once.
     pub(super) fn for_any(&self, event: HookEvent) -> Vec<Chosen> {
         self.choose(event, |hook| {
             Some(if hook.source.is_claude { Vocabulary::Claude } else { Vocabulary::Zk })
@@ -67,7 +67,7 @@ impl Runner {
                 other.command == hook.command
                     && *other_words == vocabulary
                     && other.unusable == hook.unusable
-                    // An answer of one that may not allow is not that of one that may.
+                    // Equal commands with different rights to allow calls are run separately.
                     && other.source.may_allow == hook.source.may_allow
             };
             if !chosen.iter().any(is_same) {
@@ -77,7 +77,7 @@ impl Runner {
         chosen
     }
 
-    /// Runs hooks beside each other. `fields` are those of the event, in the names of each hook.
+    /// Runs hooks in parallel. `fields` builds the event's fields in a hook's vocabulary.
     pub(super) async fn run(
         &self,
         chosen: Vec<Chosen>,
@@ -100,7 +100,7 @@ impl Runner {
         join_all(running).await
     }
 
-    /// Working directory of the hooks of an event.
+    /// Working directory for the hooks of an event.
     fn cwd(&self, cx: &Cx) -> PathBuf {
         let moved = if self.stays { None } else { TurnCwd::of(cx) };
         moved.unwrap_or_else(|| self.cwd.clone())
@@ -123,13 +123,13 @@ impl Runner {
         reply::read(hook, &printed)
     }
 
-    /// Builds the input of a hook.
+    /// Input JSON of a hook.
     fn input(&self, event: HookEvent, cx: &Cx, cwd: &Path, fields: Value) -> Value {
         let mut input = Map::new();
         let mut put = |name: &str, value: Value| _ = input.insert(name.to_owned(), value);
         let id = self.session_id(cx);
         put("session_id", id.as_ref().map_or("", SessionId::as_str).into());
-        // A stored conversation of zk is no file of lines.
+        // zk does not store conversations as JSONL transcripts.
         put("transcript_path", "".into());
         put("cwd", cwd.to_string_lossy().into());
         put("hook_event_name", event.name().into());
@@ -150,18 +150,18 @@ impl Runner {
         Value::Object(input)
     }
 
-    /// The present session: as events named it, or as the host serves it before any has.
+    /// Id of the current session: from events, or from the host before there were any.
     fn session_id(&self, cx: &Cx) -> Option<SessionId> {
         let known = self.session.state().id.clone();
         known.or_else(|| cx.service::<SessionId>().map(|id| (*id).clone()))
     }
 
-    /// Returns the time limit of the bus for the hooks of these events.
+    /// Time limit of the bus's handler for these events.
     pub(super) fn limit(&self, events: &[HookEvent]) -> Option<Duration> {
         Some(self.set.longest(events).unwrap_or_default() + MARGIN)
     }
 
-    /// Tells the person of hooks that failed where that changes nothing.
+    /// Reports failed hooks to the person, where the failure has no other effect.
     pub(super) fn report(&self, answered: &[Answered]) {
         for ((hook, _), answer) in answered {
             if let Err(error) = answer {

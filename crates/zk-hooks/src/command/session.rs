@@ -2,7 +2,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zk_core::model::SessionId;
 
-/// Beginning of a conversation.
+/// Kind of a conversation's beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Began {
     Startup,
@@ -20,19 +20,19 @@ impl Began {
     }
 }
 
-/// The conversation that the hooks are in.
+/// Conversation in which the hooks run.
 #[derive(Debug, Default)]
 pub(super) struct Session(Mutex<State>);
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// Id of the conversation, once an event has named it.
+    /// Id of the conversation, once an event named it.
     pub(super) id: Option<SessionId>,
-    /// Beginning of the conversation, until its hooks were told.
+    /// Kind of beginning, until the hooks have run.
     pub(super) began: Option<Began>,
-    /// Whether its hooks were told that it began.
+    /// Whether the `SessionStart` hooks have run.
     pub(super) is_begun: bool,
-    /// Words of hooks for the model, until a run takes them along.
+    /// Texts of hooks for the model, until a run takes them.
     pub(super) context: Vec<String>,
 }
 

@@ -2,7 +2,7 @@ use serde_json::{Map, Value, json};
 
 use super::HookEvent;
 
-/// The JSON Schema of the table `hooks` of settings.
+/// JSON Schema of the table `hooks` of settings.
 ///
 /// ```
 /// let schema = zk_hooks::settings_schema();
@@ -14,7 +14,7 @@ pub fn settings_schema() -> Value {
     json!({ "type": "object", "properties": events.collect::<Map<_, _>>() })
 }
 
-/// The hooks of one event: a command with what it is for, or several below one matcher.
+/// Schema for the hooks of one event: a matcher with one command, or several.
 fn hooks_of_an_event() -> Value {
     let command = json!({
         "type": { "type": "string" },

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::{Answer, AsyncHook, AsyncHookWith, BoxError, Cx, Event, Handler, IntoReply};
 
-/// Handler of `E` behind one pointer: what the table stores and the emit downcasts to.
+/// Type-erasable handler of `E`: stored in the table as `dyn Any`, and downcast by the emission.
 pub(crate) enum Runner<E: Event> {
-    /// Answers at once.
+    /// A handler that answers synchronously.
     Sync(Box<dyn SyncRunner<E>>),
-    /// Answers with a future that borrows the event.
+    /// A handler that answers with a future, which borrows the event.
     Async(Box<dyn AsyncRunner<E>>),
 }
 
@@ -22,7 +22,7 @@ pub(crate) trait AsyncRunner<E: Event>: Send + Sync {
 
 pub(crate) type AnswerFuture<'a, E> = HandlerFuture<'a, <E as Event>::Reply>;
 
-/// Future of the answer of a handler, by the type of the reply.
+/// Future of a handler's answer, by the type of the reply.
 pub(crate) type HandlerFuture<'a, T> = Pin<Box<dyn Future<Output = Result<Option<T>, BoxError>> + Send + 'a>>;
 
 impl<E: Event> Runner<E> {

@@ -18,13 +18,13 @@ use crate::{
 };
 
 impl Cx {
-    /// Emits `event`: observers see it as it is, then the handlers answer one after the other, and the event's
-    /// mode combines the answers.
+    /// Emits `event`: observers see it unchanged, then the handlers run one after the other, and the event's
+    /// mode combines their answers.
     ///
     /// # Errors
-    /// [`EmitError::Hook`] when a handler fails and the event's policy is to throw: at a gate that means
-    /// *refused*. [`EmitError::Cancelled`] when the run is stopped first (unless the event is one of those
-    /// that close a run).
+    /// [`EmitError::Hook`] when a handler fails and the event's policy is to throw; callers of a gate take it
+    /// as *refused*. [`EmitError::Cancelled`] when the run is stopped before, unless the event is one that
+    /// closes a run.
     pub async fn emit<E: Event>(&self, mut event: E) -> Result<Outcome<E>, EmitError> {
         let rules = const { &Rules::of::<E>() };
         let snapshot = self.bus().snapshot(TypeId::of::<E>());
@@ -55,10 +55,10 @@ impl Cx {
         Ok(E::Mode::finish(event, acc))
     }
 
-    /// Emits as [`Cx::emit`] does, an event nobody can answer; it is built only if it has a listener.
+    /// Emits an event without answers like [`Cx::emit`], and builds it only if it has listeners.
     ///
     /// # Errors
-    /// As [`Cx::emit`].
+    /// The errors of [`Cx::emit`].
     pub async fn emit_with<E>(&self, make: impl FnOnce() -> E + Send) -> Result<(), EmitError>
     where
         E: Event<Reply = (), Mode = Notify>,
@@ -69,16 +69,16 @@ impl Cx {
         self.emit(make()).await
     }
 
-    /// Shows `event` to the observers.
+    /// Calls the observers with `event`.
     fn run_observers(&self, observers: &[Observer], event: &dyn AnyEvent) {
         let number = self.bus().inner.emitted.next();
-        // Before the first observer, so that a slow one does not make the event seem later.
+        // Read before the first observer, so that a slow observer does not delay the time.
         let at = time_if_wanted(observers, SystemTime::now);
         for observer in observers {
             let run = || match (&observer.run, at) {
                 (Observe::Plain(run), _) => run(event, self),
                 (Observe::Stamped(run), Some(at)) => run(event, EventStamp { number, at }, self),
-                // The time was read if there is one of these.
+                // Unreachable: the time was read if there is a stamped observer.
                 (Observe::Stamped(_), None) => {}
             };
             if let Err(message) = catch(run) {
@@ -92,7 +92,7 @@ impl Cx {
         }
     }
 
-    /// Ends the emit if the run is stopped, unless the event is one of those that close a run.
+    /// Fails if the run is stopped, unless the event is one that closes a run.
     fn check_stop(&self, rules: &Rules) -> Result<(), EmitError> {
         if rules.cancellable && self.is_stopped() {
             return Err(EmitError::Cancelled { event: rules.name });
@@ -100,8 +100,8 @@ impl Cx {
         Ok(())
     }
 
-    /// Runs the handlers from `next` on, up to the first async one. It is a plain function so that a sync handler
-    /// costs what a call costs.
+    /// Runs the handlers from index `next` on, up to the first async one. Not an async function, so that a
+    /// sync handler costs no more than a call.
     fn run_sync_handlers<'a, E: Event>(
         &self,
         handlers: &'a [HandlerEntry],
@@ -122,7 +122,7 @@ impl Cx {
                     self.handle_failure(entry, &Rules::of::<E>(), cause)?
                 }
                 Err(message) => {
-                    // The handler that was running.
+                    // `next` is one behind the handler that was running.
                     if let Some(entry) = next.checked_sub(1).and_then(|at| handlers.get(at)) {
                         self.handle_failure(entry, &Rules::of::<E>(), Cause::Panicked(message))?;
                     }
@@ -131,7 +131,7 @@ impl Cx {
         }
     }
 
-    /// Runs the handlers from `next` on, up to the first that answers or is async.
+    /// Runs the handlers from index `next` on, up to the first one that answers or is async.
     fn next_sync_step<'a, E: Event>(
         &self,
         handlers: &'a [HandlerEntry],
@@ -155,7 +155,7 @@ impl Cx {
         SyncStep::Done
     }
 
-    /// Ends the emit with the failure of a handler, or reports it, as the policy says.
+    /// Reports a handler's failure, or ends the emission with it, by the policy of the event or the bus.
     #[cold]
     fn handle_failure(&self, entry: &HandlerEntry, rules: &Rules, cause: Cause) -> Result<(), EmitError> {
         let (source, location) = (entry.source.clone(), entry.location);
@@ -173,8 +173,8 @@ impl Cx {
         }
     }
 
-    /// Runs one async handler that was started. The flag says whether it was waited for: then the stop token is checked
-    /// again.
+    /// Runs one async handler that was started. The flag says whether it had to wait, after which the stop
+    /// token is checked again.
     async fn run_async_handler<T>(
         &self,
         entry: &HandlerEntry,
@@ -198,13 +198,13 @@ impl Cx {
         started: Result<HandlerFuture<'_, T>, String>,
     ) -> Result<(Option<T>, bool), NoAnswer> {
         let mut future = started?;
-        // Most handlers are ready at once; only one that waits pays for a timer and a cancel listener.
+        // Most handlers are ready at the first poll; only one that waits needs a timer and a cancel listener.
         let first = poll_fn(|task| Poll::Ready(catch(|| future.as_mut().poll(task)))).await?;
         match first {
             Poll::Ready(answer) => Ok((answer?, false)),
             Poll::Pending => {
                 let limit = entry.time_limit.or(rules.time_limit);
-                // Boxed, so that the emits that never wait stay small.
+                // Boxed, so that emissions that never wait stay small.
                 let answer = Box::pin(self.wait(future.as_mut(), limit, rules.cancellable)).await?;
                 Ok((answer?, true))
             }
@@ -223,7 +223,7 @@ impl Cx {
                 Some(limit) => tokio::time::timeout(limit, future).await.map_err(|_| Cause::TimedOut(limit)),
             }
         });
-        // A runtime without timers panics at the timeout: that is a failed handler too.
+        // A runtime without timers panics at the time-out, which counts as a failure of the handler.
         let guarded = pin!(catch_async(limited.as_mut()));
         let ended = if cancellable {
             match select(guarded, pin!(self.stop_token().cancelled())).await {
@@ -237,13 +237,13 @@ impl Cx {
     }
 }
 
-/// The time, if one of the observers is given it.
+/// Reads the clock if any observer needs the time.
 fn time_if_wanted(observers: &[Observer], clock: impl FnOnce() -> SystemTime) -> Option<SystemTime> {
     let wants_it = |observer: &Observer| matches!(observer.run, Observe::Stamped(_));
     observers.iter().any(wants_it).then(clock)
 }
 
-/// Constants of an event, as values: what needs only these is compiled once, not for each event.
+/// Constants of an event as values, so that code using only them is compiled once instead of per event.
 struct Rules {
     name: &'static str,
     on_error: OnError,
@@ -257,21 +257,21 @@ impl Rules {
     }
 }
 
-/// Progress of an emit up to the point where it has to wait.
+/// Progress of an emission up to the point where it has to wait.
 enum Progress<'a, E: Event> {
-    /// No handler is left, or the outcome is settled.
+    /// No handler is left, or the outcome is final.
     Done,
-    /// This handler is async.
+    /// The next handler is async.
     Async(&'a HandlerEntry, &'a dyn AsyncRunner<E>),
 }
 
-/// Result of running sync handlers up to the first that does something.
+/// Result of running sync handlers up to the first that answers or fails.
 enum SyncStep<'a, E: Event> {
     /// No handler is left.
     Done,
-    /// This handler answered, or failed.
+    /// The handler answered or failed.
     Answered(&'a HandlerEntry, Result<E::Reply, Cause>),
-    /// This handler is async.
+    /// The next handler is async.
     Async(&'a HandlerEntry, &'a dyn AsyncRunner<E>),
 }
 
@@ -287,15 +287,15 @@ impl From<BoxError> for NoAnswer {
     }
 }
 
-/// The message of a panic.
+/// Converts the message of a panic.
 impl From<String> for NoAnswer {
     fn from(message: String) -> Self {
         Self::Failed(Cause::Panicked(message))
     }
 }
 
-/// Every future of the kernel can be spawned; a lazily merged list of handlers would break this, and only in
-/// code that depends on the kernel.
+/// Checks at compile time that every future of the kernel is `Send`. Otherwise the error would appear only in
+/// crates that depend on the kernel.
 #[cfg(test)]
 #[expect(dead_code, reason = "compiling it is the test")]
 fn assert_send<E: Event>(cx: &Cx, event: E, bus: &crate::Bus, scope: &crate::Scope) {

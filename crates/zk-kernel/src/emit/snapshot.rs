@@ -5,8 +5,8 @@ use crate::emit::table::{HandlerEntry, Observer, event_bit};
 use crate::lock::read;
 use crate::{Bus, Event, Reach};
 
-/// Snapshot of the observers and handlers that receive an event, in order. Handlers may register and remove while
-/// it is emitted.
+/// Snapshot of the observers and handlers that receive an event, in order. Registrations may change during an
+/// emission.
 pub(crate) struct Snapshot {
     pub(crate) observers: Option<Arc<[Observer]>>,
     pub(crate) handlers: Option<Arc<[HandlerEntry]>>,
@@ -34,7 +34,7 @@ impl Bus {
         })
     }
 
-    /// Whether an `E` emitted here has a handler: observers do not count.
+    /// Whether an `E` emitted here has a handler; observers do not count.
     #[must_use]
     pub fn has_handlers<E: Event>(&self) -> bool {
         let event = TypeId::of::<E>();
@@ -43,7 +43,7 @@ impl Bus {
                 || self.ancestors().any(|bus| reaches_descendants(read(&bus.inner.table).handlers(event))))
     }
 
-    /// Snapshot of the observers and handlers that receive an event of this type emitted now, in order.
+    /// Takes a snapshot of the observers and handlers that receive an event of this type now, in order.
     pub(crate) fn snapshot(&self, event: TypeId) -> Snapshot {
         if !self.inner.may_have_listeners(event_bit(event)) {
             return Snapshot { observers: None, handlers: None };
@@ -55,8 +55,8 @@ impl Bus {
         if self.inner.parent.is_none() { own } else { self.with_inherited(event, own) }
     }
 
-    /// The snapshot with what reaches this bus from its ancestors. One function for all events: the sorting in it
-    /// would be a megabyte of program if each event had its own.
+    /// Adds the listeners of the ancestors that reach this bus. Not generic, since its sorting would add a
+    /// megabyte to the program if it were compiled for each event.
     #[inline(never)]
     fn with_inherited(&self, event: TypeId, own: Snapshot) -> Snapshot {
         let mut inherited_handlers: Vec<HandlerEntry> = Vec::new();

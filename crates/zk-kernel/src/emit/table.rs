@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use crate::{AnyEvent, Cx, EventStamp, Reach, Registration, RegistrationKind, Source, Stage};
 
-/// Handlers and observers of one bus. Storage is not generic: one downcast at the call keeps forty events with
-/// five handlers each from being compiled two hundred times.
+/// Handlers and observers of one bus. Not generic: one downcast per call avoids compiling the table's code
+/// for each pair of event and handler.
 #[derive(Default)]
 pub(crate) struct Table {
     handlers: HashMap<TypeId, Arc<[HandlerEntry]>, BuildHasherDefault<TypeIdHasher>>,
     observers: Option<Arc<[Observer]>>,
 }
 
-/// One registration of a handler.
+/// One registered handler.
 #[derive(Clone)]
 pub(crate) struct HandlerEntry {
     pub(crate) id: u64,
@@ -27,28 +27,28 @@ pub(crate) struct HandlerEntry {
     pub(crate) source: Source,
     pub(crate) location: &'static Location<'static>,
     pub(crate) identity: Identity,
-    /// Whether a failure of this handler means *no*: it then leaves a tombstone on reload.
+    /// Whether a failure of this handler means a denial; a reload then leaves a tombstone in its place.
     pub(crate) fails_closed: bool,
-    /// A `Runner<E>`; `None` is a tombstone, left by a reload.
+    /// The handler as a `Runner<E>`; `None` for a tombstone.
     pub(crate) run: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 type PlainFn = dyn Fn(&dyn AnyEvent, &Cx) + Send + Sync;
 type StampedFn = dyn Fn(&dyn AnyEvent, EventStamp, &Cx) + Send + Sync;
 
-/// Function of an observer.
+/// Callback of an observer.
 #[derive(Clone)]
 pub(crate) enum Observe {
-    /// Needs neither the number nor the time of an event.
+    /// A callback without the event's number and time.
     Plain(Arc<PlainFn>),
-    /// An observer that is given both.
+    /// A callback with the event's number and time.
     Stamped(Arc<StampedFn>),
 }
 
-/// One registration of an observer: called with every event once, as emitted, before its handlers.
+/// One registered observer: called once for every event, as emitted, before its handlers.
 ///
-/// The call is a plain one, so watching never makes an emit wait; an observer that needs to wait pushes into
-/// a queue of its own.
+/// The callback is synchronous, so that observing never makes an emission wait. An observer that has to wait
+/// pushes into a queue of its own.
 #[derive(Clone)]
 pub(crate) struct Observer {
     pub(crate) id: u64,
@@ -60,14 +60,14 @@ pub(crate) struct Observer {
     pub(crate) run: Observe,
 }
 
-/// Identity of a handler: registering the same one twice is one registration.
+/// Identity of a handler, by which duplicate registrations are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// A closure with state: each registration is one of its own.
+    /// A closure with captures, always different from all others.
     Unique,
     /// Address of a shared handler.
     Address(usize),
-    /// Type of a function: a type without state has one value.
+    /// Type of a function or closure without captures, which has only one value.
     Function(TypeId),
 }
 
@@ -81,13 +81,14 @@ impl Identity {
     }
 }
 
-/// Bit of an event in a 64-bit Bloom filter, which says without a lock that an event has no listener.
+/// Returns the event's bit in a 64-bit Bloom filter, which shows without a lock that an event has no
+/// listener.
 pub(crate) fn event_bit(event: TypeId) -> u64 {
     1 << (BuildHasherDefault::<TypeIdHasher>::default().hash_one(event) & 63)
 }
 
 impl Table {
-    /// The [bits](event_bit) of all events with a handler or an observer.
+    /// Returns the [bits](event_bit) of all events with a handler or an observer.
     pub(crate) fn event_bits(&self) -> u64 {
         if self.observers.is_some() {
             u64::MAX
@@ -104,7 +105,8 @@ impl Table {
         self.observers.as_ref()
     }
 
-    /// Adds `entry`, unless the scope registered the same handler before; gives the id that stands for it.
+    /// Adds `entry` and returns its id; if the scope registered the same handler before, returns the existing
+    /// id.
     pub(crate) fn add(&mut self, event: TypeId, entry: HandlerEntry) -> u64 {
         let mut entries = self.handlers.get(&event).map(|old| old.to_vec()).unwrap_or_default();
         if entry.identity != Identity::Unique
@@ -142,7 +144,8 @@ impl Table {
         id
     }
 
-    /// Drops the tombstones whose source has registered for their event again, through `scope`.
+    /// Removes the tombstones of events for which their source has registered a handler again, through
+    /// `scope`.
     pub(crate) fn replace_tombstones(&mut self, scope: u64) {
         for entries in self.handlers.values_mut() {
             let Some(new) = entries.iter().find(|entry| entry.scope == scope) else { continue };
@@ -153,10 +156,10 @@ impl Table {
         }
     }
 
-    /// Drops what `scope` registered.
+    /// Removes all registrations of `scope`.
     pub(crate) fn remove_scope(&mut self, scope: u64) {
         self.handlers.retain(|_, entries| {
-            // A bus that closes does this for each of its scopes: most lists have nothing of it.
+            // Closing a bus calls this for each scope, and most lists have no entry of it.
             if entries.iter().any(|entry| entry.scope == scope) {
                 *entries = entries.iter().filter(|entry| entry.scope != scope).cloned().collect();
             }
@@ -167,7 +170,7 @@ impl Table {
         }
     }
 
-    /// Keeps the handlers for which `keep` holds after it may have changed them.
+    /// Removes the handlers for which `keep` is false; `keep` may change them.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&mut HandlerEntry) -> bool) {
         self.handlers.retain(|_, entries| {
             let mut list = entries.to_vec();
@@ -187,7 +190,7 @@ impl Table {
         }
     }
 
-    /// Appends a description of every handler and observer.
+    /// Appends a description of each handler and observer to `out`.
     pub(crate) fn describe(&self, out: &mut Vec<Registration>) {
         out.extend(self.entries().map(|entry| Registration {
             kind: match entry.run {
@@ -215,7 +218,7 @@ impl Table {
     }
 }
 
-/// A `TypeId` is a hash already.
+/// Hasher that uses a `TypeId` as it is, since it is a hash already.
 #[derive(Default)]
 pub(crate) struct TypeIdHasher(u64);
 

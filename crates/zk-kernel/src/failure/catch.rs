@@ -1,15 +1,15 @@
-//! Panics of handlers, decorators, watchers, clean-ups and tasks as messages.
+//! Catches panics of handlers, decorators, watchers, clean-ups and tasks, and returns their messages.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 
-/// Runs `f`, turning a panic into its message.
+/// Runs `f`; returns the message if it panics.
 pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|payload| panic_message(&*payload))
 }
 
-/// Awaits `future`, turning a panic in any of its polls into its message.
+/// Awaits `future`; returns the message if any poll of it panics.
 pub(crate) async fn catch_async<T>(
     mut future: Pin<&mut (dyn Future<Output = T> + Send)>,
 ) -> Result<T, String> {

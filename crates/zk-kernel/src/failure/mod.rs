@@ -7,30 +7,30 @@ use std::time::Duration;
 
 use crate::Source;
 
-/// An error of any type, as handlers return it.
+/// An error of any type, as returned by handlers.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Effect of a failing handler on the emit.
+/// Effect of a failing handler on the emission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
-    /// The choice of the host of the bus (by default [`OnError::Continue`]).
+    /// The policy of the bus, which its host sets (by default [`OnError::Continue`]).
     #[default]
     Inherit,
-    /// Report it and go on as if the handler had not answered.
+    /// The failure is reported, and the emission continues as if the handler had not answered.
     Continue,
-    /// End the emit with the error: whoever emitted must read it as *no*.
+    /// The emission ends with the error. Callers must take this as a refusal.
     Throw,
 }
 
-/// Failure of a handler: whose, registered where, and why.
+/// Failure of a handler, with its source and location.
 #[derive(Debug)]
 pub struct HookError {
-    /// The event's name.
+    /// Name of the event.
     pub event: &'static str,
     /// Source that registered the handler.
     pub source: Source,
-    /// Location of the registration. For developers: the message does not contain it.
+    /// Source location of the registration, for developers; not part of the message.
     pub location: &'static Location<'static>,
     /// Cause of the failure.
     pub cause: Cause,
@@ -39,13 +39,13 @@ pub struct HookError {
 /// Cause of a handler's failure.
 #[derive(Debug)]
 pub enum Cause {
-    /// Error that the handler returned.
+    /// The handler returned this error.
     Failed(BoxError),
-    /// Panic of the handler, with its message.
+    /// The handler panicked with this message.
     Panicked(String),
-    /// Time-out: the handler took longer than this limit.
+    /// The handler exceeded this time limit.
     TimedOut(Duration),
-    /// Removal by a reload whose replacement has not registered yet.
+    /// The handler was removed by a reload, and its replacement has not registered yet.
     Removed,
 }
 
@@ -64,21 +64,21 @@ impl fmt::Display for HookError {
 impl std::error::Error for HookError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.cause {
-            // The message is part of this one's, so the chain goes on with what is behind it.
+            // The error's own text is part of the message, so the chain continues with its source.
             Cause::Failed(error) => error.source(),
             Cause::Panicked(_) | Cause::TimedOut(_) | Cause::Removed => None,
         }
     }
 }
 
-/// Failure of an emit.
+/// Failure of an emission.
 #[derive(Debug)]
 pub enum EmitError {
-    /// A handler failed and the event's policy is [`OnError::Throw`].
+    /// A handler failed, and the event's policy is [`OnError::Throw`].
     Hook(HookError),
     /// The run was stopped before all handlers had run.
     Cancelled {
-        /// The event's name.
+        /// Name of the event.
         event: &'static str,
     },
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use crate::HookError;
 use crate::failure::catch::catch;
 
-/// Receiver of the failures that end no emit: what the host gave to
+/// Receiver of failures that end no emission, set by the host with
 /// [`BusBuilder::on_error`](crate::BusBuilder::on_error).
 #[derive(Clone)]
 pub(crate) struct Reporter(Arc<dyn Fn(&HookError) + Send + Sync>);
@@ -21,7 +21,7 @@ impl Reporter {
     }
 
     pub(crate) fn report(&self, error: &HookError) {
-        // A reporter that panics has nowhere left to be reported.
+        // A panic of the reporter cannot be reported anywhere.
         let _ = catch(|| (self.0)(error));
     }
 }

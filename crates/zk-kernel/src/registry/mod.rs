@@ -1,4 +1,4 @@
-//! Named items of one bus beside its events: tools, providers, services.
+//! Named items of one bus: tools, providers, services.
 
 mod names;
 mod typed;
@@ -21,13 +21,13 @@ use super::describe::Registration;
 use super::lock::{read, write};
 use crate::failure::report::Reporter;
 
-/// A registered item, decorated.
+/// A registered item with its decorators applied.
 pub struct Item<T: ?Sized> {
-    /// The name it is registered under.
+    /// Name that the item is registered under.
     pub name: Arc<str>,
     /// Source that registered the item.
     pub source: Source,
-    /// The item inside its decorators.
+    /// The decorated item.
     pub value: Arc<T>,
 }
 
@@ -46,41 +46,41 @@ impl<T: ?Sized> fmt::Debug for Item<T> {
 /// Failure to register an item.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProvideError {
-    /// Another scope, or this one, has an item of that kind and name on this bus.
+    /// The name is taken on this bus by an item of the same kind.
     #[error(
         "`{claimant}` cannot register {kind} `{name}`: `{owner}` has that name; \
          decorate it, or replace it explicitly"
     )]
     NameTaken {
-        /// The kind of item, as its Rust type.
+        /// Rust type of the item's kind.
         kind: &'static str,
-        /// The name.
+        /// Requested name.
         name: String,
-        /// Source that has the name.
+        /// Source that registered the name.
         owner: Source,
-        /// Source that asked for the name.
+        /// Source that requested the name.
         claimant: Source,
     },
-    /// The scope or its bus is closed.
+    /// The scope or the bus is closed.
     #[error(
         "`{claimant}` cannot register {kind} `{name}`: its scope or its bus is closed; \
          register it through a scope of an open bus"
     )]
     Closed {
-        /// The kind of item, as its Rust type.
+        /// Rust type of the item's kind.
         kind: &'static str,
-        /// The name.
+        /// Requested name.
         name: String,
-        /// Source that asked for the name.
+        /// Source that requested the name.
         claimant: Source,
     },
 }
 
-/// Items of every kind of one bus, and their decorators and watchers.
+/// Items of every kind on one bus, with their decorators and watchers.
 #[derive(Default)]
 pub(super) struct Registry {
     kinds: RwLock<HashMap<TypeId, Arc<dyn AnyRegistry>>>,
-    /// Number of changes so far. It moves after the change, so whoever reads it before a look-up misses none.
+    /// Number of changes so far. It grows after each change, so reading it before a look-up misses no change.
     generation: AtomicU64,
 }
 
@@ -121,7 +121,7 @@ impl Registry {
         self.kind_or_new::<T>().watch(watcher);
     }
 
-    /// Adds a decorator of the item called `name`, or of all.
+    /// Adds a decorator of the item called `name`, or of all items if it is `None`.
     pub(super) fn add_decorator<T: ?Sized + Send + Sync + 'static>(
         &self,
         name: Option<&str>,
@@ -131,7 +131,7 @@ impl Registry {
         self.count_change();
     }
 
-    /// Number of changes of items and decorators so far.
+    /// Returns the number of changes of items and decorators so far.
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -144,7 +144,8 @@ impl Registry {
         self.kind::<T>().map_or(Found::Absent, |kind| kind.get(name, reporter))
     }
 
-    /// `item`, which an ancestor has under `name`, inside the decorators of this bus; `None` if one panicked.
+    /// Wraps an ancestor's `item` called `name` in the decorators of this bus; `None` if a decorator
+    /// panicked.
     pub(super) fn decorate<T: ?Sized + Send + Sync + 'static>(
         &self,
         name: &str,
@@ -157,7 +158,7 @@ impl Registry {
         }
     }
 
-    /// Puts this bus's items over those of its ancestors, which get this bus's decorators.
+    /// Merges this bus's items over those of its ancestors, which are wrapped in this bus's decorators.
     pub(super) fn overlay<T: ?Sized + Send + Sync + 'static>(
         &self,
         all: &mut Names<Item<T>>,
@@ -180,7 +181,7 @@ impl Registry {
         }
     }
 
-    /// Removes what `scope` registered and notifies the watchers.
+    /// Removes the registrations of `scope` and notifies the watchers.
     pub(super) fn remove_scope(&self, scope: u64, reporter: &Reporter) {
         for kind in self.all() {
             if let Some(changes) = kind.remove_scope(scope) {

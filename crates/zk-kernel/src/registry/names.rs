@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-/// Map of names to values: a sorted list, as a registry has few items of each type. A `BTreeMap` compiles to some hundred
-/// functions for each item type, in every crate that has one.
+/// Map from names to values as a sorted list, since a registry has few items of each type. A `BTreeMap` would
+/// compile to hundreds of functions for each item type, in every crate that has one.
 pub(crate) struct Names<V>(Vec<(Arc<str>, V)>);
 
 impl<V> Default for Names<V> {
@@ -31,7 +31,7 @@ impl<V> Names<V> {
         self.0
     }
 
-    /// Changes the value under `name`, an empty one if there is none.
+    /// Changes the value under `name`, starting with the default if there is none.
     pub(super) fn update(&mut self, name: &str, change: impl FnOnce(&mut V))
     where
         V: Default,

@@ -15,27 +15,28 @@ pub(super) struct TypedRegistry<T: ?Sized>(RwLock<State<T>>);
 
 struct State<T: ?Sized> {
     names: Names<Name<T>>,
-    /// Decorators of every item.
+    /// Decorators that apply to every item.
     decorators: Vec<Decorator<T>>,
-    /// Ancestors' items inside the decorators of this bus: which item, and the result.
+    /// Cache of ancestors' items with this bus's decorators applied: the original and the result, by name.
     inherited: Names<(Arc<T>, Decorated<T>)>,
     watchers: Vec<Watcher>,
 }
 
-/// State of one name. It outlives its item, so decorators registered before the item, or kept across a reload,
-/// apply.
+/// Registrations under one name. They outlive the item, so that decorators apply even if they were registered
+/// before the item or kept across a reload.
 struct Name<T: ?Sized> {
-    /// The last one has the name; the others come back when it leaves.
+    /// Registrations of items with this name. The last one is in effect; when it is removed, the one before
+    /// returns.
     provided: Vec<Provided<T>>,
     decorators: Vec<Decorator<T>>,
-    /// Cache of the item inside its decorators, made at the first look-up after a change.
+    /// Cache of the decorated item, filled by the first look-up after a change.
     decorated: Decorated<T>,
 }
 
-/// Filled once; empty inside when a decorator panicked.
+/// Cache cell of a decorated item; contains `None` if a decorator panicked.
 type Decorated<T> = Arc<OnceLock<Option<Arc<T>>>>;
 
-/// One registration of an item.
+/// One registered item.
 pub(crate) struct Provided<T: ?Sized> {
     pub(crate) scope: u64,
     pub(crate) source: Source,
@@ -43,7 +44,7 @@ pub(crate) struct Provided<T: ?Sized> {
     pub(crate) item: Arc<T>,
 }
 
-/// One registration of a decorator.
+/// One registered decorator.
 pub(crate) struct Decorator<T: ?Sized> {
     pub(crate) id: u64,
     pub(crate) scope: u64,
@@ -54,11 +55,11 @@ pub(crate) struct Decorator<T: ?Sized> {
 
 /// Result of a look-up on one bus.
 pub(crate) enum Found<T: ?Sized> {
-    /// The item inside its decorators.
+    /// The decorated item.
     Item(Arc<T>),
-    /// No item of that name here; an ancestor may have one.
+    /// There is no item of that name on this bus; an ancestor may have one.
     Absent,
-    /// A decorator panicked: there is no item, and an ancestor's must not be used undecorated.
+    /// A decorator panicked. There is no item, and an ancestor's must not be used undecorated.
     Broken,
 }
 
@@ -96,7 +97,7 @@ impl<T: ?Sized> Default for TypedRegistry<T> {
 }
 
 impl<T: ?Sized + Send + Sync + 'static> TypedRegistry<T> {
-    /// Registers an item; fails with the owner of a name that is taken.
+    /// Registers an item; fails with the owner if the name is taken.
     pub(super) fn provide(
         &self,
         name: &str,
@@ -111,7 +112,7 @@ impl<T: ?Sized + Send + Sync + 'static> TypedRegistry<T> {
             return Err(owner.source.clone());
         }
         state.names.update(name, |entry| {
-            // Items of one scope leave together, so its older item could never come back.
+            // All items of a scope are removed together, so its older item could never return.
             entry.remove_items(item.scope);
             entry.provided.push(item);
             entry.decorated = Arc::default();
@@ -151,7 +152,8 @@ impl<T: ?Sized + Send + Sync + 'static> TypedRegistry<T> {
         found.decorate(reporter).map_or(Found::Broken, Found::Item)
     }
 
-    /// `item`, which an ancestor has under `name`, inside the decorators of this bus; `None` if one panicked.
+    /// Wraps an ancestor's `item` called `name` in the decorators of this bus; `None` if a decorator
+    /// panicked.
     pub(super) fn decorate(&self, name: &str, item: Arc<T>, reporter: &Reporter) -> Option<Arc<T>> {
         let cached = {
             let state = read(&self.0);
@@ -171,7 +173,7 @@ impl<T: ?Sized + Send + Sync + 'static> TypedRegistry<T> {
         found.decorate(reporter)
     }
 
-    /// The names of this bus with who has them.
+    /// Returns the names on this bus with their owners.
     pub(super) fn owners(&self) -> Vec<(Arc<str>, Source)> {
         let state = read(&self.0);
         let owner =
@@ -181,7 +183,7 @@ impl<T: ?Sized + Send + Sync + 'static> TypedRegistry<T> {
 }
 
 impl<T: ?Sized> State<T> {
-    /// The cache for an inherited `item`, if it is still the ancestor's item of that name.
+    /// Returns the cache cell of an inherited `item`, if it is still the ancestor's item of that name.
     fn cached(&self, name: &str, item: &Arc<T>) -> Option<Decorated<T>> {
         let (of, decorated) = self.inherited.get(name)?;
         let same = Arc::as_ptr(of).cast::<()>() == Arc::as_ptr(item).cast::<()>();
@@ -193,7 +195,8 @@ impl<T: ?Sized> State<T> {
         if decorated.get().is_none() {
             let named = self.names.get(name).into_iter().flat_map(|entry| &entry.decorators);
             for decorator in named.chain(&self.decorators) {
-                // They are few, and sorting would be ten kilobytes of program for each kind of item.
+                // Insertion instead of sorting: there are few decorators, and sorting would add ten kilobytes
+                // to the program for each kind of item.
                 let at = decorators.partition_point(|before| before.id <= decorator.id);
                 decorators.insert(at, decorator.clone());
             }
@@ -202,7 +205,8 @@ impl<T: ?Sized> State<T> {
     }
 }
 
-/// An item with its decorators, to be applied once the lock is released: a decorator may look other items up.
+/// An item and its decorators, which are applied after the lock is released, since a decorator may look up
+/// other items.
 struct Undecorated<T: ?Sized> {
     item: Arc<T>,
     decorators: Vec<Decorator<T>>,
@@ -231,10 +235,10 @@ impl<T: ?Sized> Undecorated<T> {
     }
 }
 
-/// A [`TypedRegistry`] of any kind of item.
+/// A [`TypedRegistry`] with its item type erased.
 pub(super) trait AnyRegistry: Any + Send + Sync {
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
-    /// Removes what `scope` registered: what to announce, or nothing if no item and no decorator left.
+    /// Removes the registrations of `scope`; returns the changes to announce, or `None` if there were none.
     fn remove_scope(&self, scope: u64) -> Option<ItemChanges>;
     fn describe(&self, are_services: bool, out: &mut Vec<Registration>);
 }

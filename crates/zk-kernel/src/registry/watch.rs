@@ -5,16 +5,16 @@ use crate::failure::catch::catch;
 use crate::failure::report::Reporter;
 use crate::{Cause, HookError, Source};
 
-/// Change of the item that has a name.
+/// Change of the item that is registered under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemChange {
-    /// The name.
+    /// Name of the item.
     pub name: Arc<str>,
-    /// Source of the item that has the name now; `None` when there is none on this bus.
+    /// Source of the item that has the name now; `None` if no item on this bus has it.
     pub owner: Option<Source>,
 }
 
-/// One registration of a watcher of one kind of item.
+/// One registered watcher of a kind of items.
 #[derive(Clone)]
 pub(crate) struct Watcher {
     pub(crate) scope: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Watcher {
     pub(crate) run: Arc<dyn Fn(&ItemChange) + Send + Sync>,
 }
 
-/// Changes with the watchers to notify of them once no lock is held.
+/// Changes, with the watchers to notify after all locks are released.
 #[must_use = "the watchers have to be notified"]
 pub(crate) struct ItemChanges {
     pub(super) changes: Vec<ItemChange>,

@@ -4,12 +4,12 @@ use tokio::runtime::Handle;
 
 use super::ScopeInner;
 
-/// Scopes whose bus was dropped without a close, the newest last.
+/// Scopes of a bus that was dropped without a close, newest last.
 pub(crate) struct DetachedScopes(Vec<Arc<ScopeInner>>);
 
 impl DetachedScopes {
-    /// Closes `scopes` on the current runtime. Without one, and for what a runtime that shuts down leaves undone,
-    /// each clean-up is polled once here.
+    /// Closes `scopes` on the current runtime. Without a runtime, or if it shuts down meanwhile, the
+    /// remaining clean-ups are polled once.
     pub(crate) fn close(mut scopes: Vec<Arc<ScopeInner>>) {
         scopes.iter().for_each(|scope| scope.mark_closed());
         scopes.retain(|scope| !scope.has_no_cleanups());

@@ -9,7 +9,7 @@ pub struct ScopeGuard {
 }
 
 impl ScopeGuard {
-    /// The guarded scope.
+    /// Returns the guarded scope.
     #[must_use]
     pub fn scope(&self) -> &Scope {
         &self.scope
@@ -28,14 +28,15 @@ impl Drop for ScopeGuard {
 }
 
 impl Scope {
-    /// Guard that closes the scope when dropped: registrations are removed at once, clean-ups run on the current
-    /// runtime if there is one.
+    /// Returns a guard that closes the scope when dropped: registrations are removed at once, and clean-ups
+    /// run on the current runtime if there is one.
     #[must_use = "dropping the guard closes the scope"]
     pub fn close_on_drop(self) -> ScopeGuard {
         ScopeGuard { scope: self }
     }
 
-    /// Removes everything at once and runs the clean-ups on the current runtime, or else at the bus's close.
+    /// Removes all registrations at once, and runs the clean-ups on the current runtime or otherwise when the
+    /// bus closes.
     pub(crate) fn close_in_background(&self) {
         self.inner.remove();
         if let Ok(runtime) = Handle::try_current() {

@@ -6,10 +6,10 @@ use std::sync::{Arc, Weak};
 use super::inner::ScopeInner;
 use super::task::Task;
 
-/// One registration, for early removal. Dropping it changes nothing.
+/// Handle of one registration, to remove it before its scope closes. Dropping the handle changes nothing.
 #[derive(Clone)]
 pub struct Hook {
-    /// Nothing when the scope was closed already.
+    /// Id of the registration; `None` if the scope was closed already.
     pub(super) id: Option<u64>,
     pub(super) scope: Weak<ScopeInner>,
 }
@@ -21,7 +21,7 @@ impl fmt::Debug for Hook {
 }
 
 impl Hook {
-    /// Runs `cleanup` when this registration is cancelled, or when its scope closes.
+    /// Registers `cleanup` to run when this registration is cancelled, or when its scope closes.
     #[track_caller]
     pub fn on_close<F, Fut>(self, cleanup: F) -> Self
     where
@@ -34,15 +34,15 @@ impl Hook {
         self
     }
 
-    /// Removes the registration at once and ends a [task](super::Scope::spawn) at its next `.await`; a clean-up
-    /// attached to it runs when the scope closes. A gate that a reload has turned into a tombstone stays.
+    /// Removes the registration at once, and ends a [task](super::Scope::spawn) at its next `.await`.
+    /// Attached clean-ups run when the scope closes. A tombstone, which a reload made from a gate, stays.
     pub fn remove(&self) {
         if let Some(task) = self.unregister() {
             task.end_soon();
         }
     }
 
-    /// Removes the registration, waits for the end of its task and runs the clean-ups attached to it.
+    /// Removes the registration, waits for the end of its task and runs the attached clean-ups.
     pub async fn cancel(self) {
         if let Some(task) = self.unregister() {
             task.end().await;
@@ -52,7 +52,7 @@ impl Hook {
         }
     }
 
-    /// Removes the registration; if it is that of a task, the caller ends the task.
+    /// Removes the registration; returns its task, if any, for the caller to end.
     fn unregister(&self) -> Option<Arc<Task>> {
         let id = self.id?;
         let scope = self.scope.upgrade()?;

@@ -14,33 +14,33 @@ use crate::failure::report::Reporter;
 use crate::lock::lock;
 use crate::{Bus, Cause, HookError, Source};
 
-/// State of a scope: what it is, and its clean-ups and tasks.
+/// Shared state of a scope: its identity, clean-ups and tasks.
 pub(crate) struct ScopeInner {
     pub(super) id: u64,
     pub(super) bus: Weak<BusInner>,
     pub(crate) source: Source,
-    /// Location of the plugin's installation, if a plugin owns this scope.
+    /// Location of the plugin's installation, if the scope belongs to a plugin.
     plugin: Option<&'static Location<'static>>,
-    /// Whether what is registered here replaces tombstones already: not while a plugin's `register` may fail.
+    /// Whether new registrations replace tombstones: false while the plugin's `register` may still fail.
     install_committed: AtomicBool,
     cleanups: Mutex<Cleanups>,
     closed: AtomicBool,
-    /// Sequence of the bus; these two outlive it, for what is left to do then.
+    /// Sequence and reporter of the bus, which outlive it for the remaining clean-ups.
     sequence: Sequence,
     pub(super) reporter: Reporter,
 }
 
 #[derive(Default)]
 struct Cleanups {
-    /// The oldest first.
+    /// Clean-ups to run, oldest first.
     pending: Vec<Cleanup>,
-    /// Whether the scope has run the last one: a later one has nobody left to wait for it.
+    /// Whether the last clean-up has run; no later one would be waited for.
     done: bool,
 }
 
 struct Cleanup {
     id: u64,
-    /// The registration it belongs to, if any.
+    /// Id of the registration that the clean-up is attached to, if any.
     of: Option<u64>,
     location: &'static Location<'static>,
     run: RunCleanup,
@@ -54,7 +54,7 @@ enum RunCleanup {
 type Call = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 impl RunCleanup {
-    /// Runs it to its end; a panic is its message.
+    /// Runs to completion; returns the message if it panics.
     async fn finish(self) -> Result<(), String> {
         match self {
             Self::Call(call) => {
@@ -68,8 +68,7 @@ impl RunCleanup {
         }
     }
 
-    /// Finishes as [`RunCleanup::finish`] does, where nobody can wait: a task ends, a clean-up is polled
-    /// once.
+    /// Finishes without waiting: a task is ended, a clean-up is polled once.
     fn finish_now(self) -> Result<(), Cause> {
         match self {
             Self::Call(_) => match self.finish().now_or_never() {
@@ -103,12 +102,12 @@ impl ScopeInner {
         }
     }
 
-    /// The scope of a plugin that is being installed at `at`.
+    /// Creates the scope of a plugin that is being installed at `at`.
     pub(crate) fn of_plugin(bus: &Bus, source: Source, at: &'static Location<'static>) -> Self {
         Self { plugin: Some(at), install_committed: AtomicBool::new(false), ..Self::new(bus, source) }
     }
 
-    /// Ends the installation of a plugin: what it registered replaces the tombstones of a reload.
+    /// Completes the installation of a plugin: its registrations replace the tombstones of a reload.
     pub(super) fn commit_install(&self) {
         let Some(bus) = self.bus.upgrade() else { return };
         bus.write_table(|table| {
@@ -129,12 +128,12 @@ impl ScopeInner {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Returns the location at which the owning plugin was installed, while it is.
+    /// Returns the location of the owning plugin's installation, as long as the scope is open.
     pub(crate) fn installed_at(&self) -> Option<&'static Location<'static>> {
         if self.is_closed() { None } else { self.plugin }
     }
 
-    /// Closes a scope that was made on a closed bus: nothing can be registered through it.
+    /// Closes a scope that was created on a closed bus, so that it rejects registrations.
     pub(crate) fn reject_registrations(&self) {
         self.mark_closed();
         self.cleanups().done = true;
@@ -148,7 +147,7 @@ impl ScopeInner {
         self.finish();
     }
 
-    /// Closes as [`ScopeInner::close`] does, where nobody can wait.
+    /// Closes without waiting.
     pub(super) fn close_now(&self) {
         self.remove();
         while let Some(Cleanup { location, run, .. }) = self.next_cleanup() {
@@ -159,7 +158,7 @@ impl ScopeInner {
         self.finish();
     }
 
-    /// Takes the newest clean-up; if there is none, a later one is too late.
+    /// Takes the newest clean-up; if none is left, marks the scope as done, so that later ones are rejected.
     fn next_cleanup(&self) -> Option<Cleanup> {
         let mut cleanups = self.cleanups();
         let next = cleanups.pending.pop();
@@ -167,7 +166,7 @@ impl ScopeInner {
         next
     }
 
-    /// Makes the bus forget the scope, which has no clean-ups left.
+    /// Removes the scope, which has no clean-ups left, from the bus.
     pub(super) fn finish(&self) {
         self.cleanups().done = true;
         if let Some(inner) = self.bus.upgrade() {
@@ -183,7 +182,7 @@ impl ScopeInner {
         bus.services.remove_scope(self.id, &self.reporter);
     }
 
-    /// Another thread may have closed the scope while something was being registered through it.
+    /// Removes a new registration if another thread closed the scope in the meantime.
     pub(super) fn undo_if_closed(&self) {
         if self.is_closed() {
             self.remove();
@@ -198,7 +197,7 @@ impl ScopeInner {
         self.cleanups().pending.is_empty()
     }
 
-    /// Takes the clean-up `id` back: it will not run. If it is that of a task, the caller ends the task.
+    /// Removes the clean-up `id`, so that it will not run; returns its task, if any, for the caller to end.
     pub(super) fn withdraw_cleanup(&self, id: u64) -> Option<Arc<Task>> {
         let mut cleanups = self.cleanups();
         let at = cleanups.pending.iter().position(|cleanup| cleanup.id == id)?;
@@ -210,7 +209,7 @@ impl ScopeInner {
         }
     }
 
-    /// Number of tasks that have not ended.
+    /// Returns the number of tasks that have not ended.
     pub(super) fn task_count(&self) -> usize {
         self.cleanups().pending.iter().filter(|cleanup| matches!(cleanup.run, RunCleanup::End(_))).count()
     }
@@ -220,7 +219,7 @@ impl ScopeInner {
         let is_task = |cleanup: &mut Cleanup| matches!(cleanup.run, RunCleanup::End(_));
         let tasks: Vec<_> = self.cleanups().pending.extract_if(.., is_task).collect();
         for Cleanup { run, .. } in tasks.into_iter().rev() {
-            // A task that is told to end cannot fail.
+            // Ending a task cannot fail.
             let _ = run.finish_now();
         }
     }
@@ -240,7 +239,7 @@ impl ScopeInner {
         }
     }
 
-    /// The id of the clean-up, unless the scope is done with them and it was started at once.
+    /// Adds a clean-up and returns its id; `None` if the scope is done and the clean-up was started at once.
     pub(super) fn add_cleanup<F, Fut>(
         &self,
         of: Option<u64>,
@@ -259,7 +258,7 @@ impl ScopeInner {
         })
     }
 
-    /// A task that ends with this scope; nothing if the scope has run its clean-ups already.
+    /// Adds a task that ends with this scope; `None` if the scope has run its clean-ups already.
     pub(super) fn add_task(
         self: &Arc<Self>,
         location: &'static Location<'static>,
@@ -283,7 +282,7 @@ impl ScopeInner {
         late.is_none().then_some((id, task))
     }
 
-    /// Keeps `cleanup` for the close, or gives it back if that is over.
+    /// Keeps `cleanup` for the close; returns it if the scope is done already.
     fn push(&self, cleanup: Cleanup) -> Option<Cleanup> {
         let mut cleanups = self.cleanups();
         if cleanups.done {
@@ -293,7 +292,7 @@ impl ScopeInner {
         None
     }
 
-    /// Runs a clean-up that comes after the close: dropping it would leak what it cleans up.
+    /// Runs a clean-up that was added after the close; dropping it instead would leak a resource.
     fn run_late(&self, cleanup: Cleanup) {
         let Cleanup { location, run, .. } = cleanup;
         let (reporter, source) = (self.reporter.clone(), self.source.clone());

@@ -7,10 +7,10 @@ use crate::registry::{Decorator, Provided, Watcher};
 use crate::{ItemChange, ProvideError};
 
 impl Scope {
-    /// Registers `item` under `name` among the items of kind `T`, such as `dyn Tool`.
+    /// Registers `item` under `name` for the type `T`, such as `dyn Tool`.
     ///
     /// # Errors
-    /// [`ProvideError`]: this bus has an item of that name, or the scope or the bus is closed.
+    /// [`ProvideError`] when the name is taken on this bus, or the scope or the bus is closed.
     #[track_caller]
     pub fn provide<T: ?Sized + Send + Sync + 'static>(
         &self,
@@ -29,8 +29,8 @@ impl Scope {
         if self.is_closed_on(&bus) { Err(closed()) } else { Ok(()) }
     }
 
-    /// Provides as [`Scope::provide`] does, taking over a name that is taken. The hidden item comes back when
-    /// this scope closes, and the decorators of the name apply to whichever item has it.
+    /// Registers `item` like [`Scope::provide`], even if the name is taken. The hidden item returns when this
+    /// scope closes, and the name's decorators apply to whichever item is in effect.
     #[track_caller]
     pub fn provide_replacing<T: ?Sized + Send + Sync + 'static>(&self, name: &str, item: Arc<T>) {
         let location = Location::caller();
@@ -42,11 +42,11 @@ impl Scope {
         }
     }
 
-    /// Wraps the item called `name`, now or whenever it is registered; the last decorator is the outermost.
-    /// This is where retry, caching, timing and sandboxing go. On the bus of a sub-agent it also wraps an item
-    /// that is inherited, for that sub-agent and its own children only.
+    /// Registers a decorator of the item called `name`, registered now or later; the last decorator is the
+    /// outermost. Use this for retries, caching, timing and sandboxing. On the bus of a sub-agent it also
+    /// wraps an inherited item, for that sub-agent and its children only.
     ///
-    /// `wrap` must not look up the item it wraps.
+    /// `wrap` must not look up the item that it wraps.
     #[track_caller]
     pub fn decorate<T: ?Sized + Send + Sync + 'static>(
         &self,
@@ -56,7 +56,7 @@ impl Scope {
         self.add_decorator(Some(name), Arc::new(wrap), Location::caller());
     }
 
-    /// Decorates as [`Scope::decorate`] does, for every item of kind `T`.
+    /// Registers a decorator like [`Scope::decorate`], for every item of type `T`.
     #[track_caller]
     pub fn decorate_all<T: ?Sized + Send + Sync + 'static>(
         &self,
@@ -88,7 +88,7 @@ impl Scope {
         Provided { scope: self.inner.id, source: self.inner.source.clone(), location, item }
     }
 
-    /// Offers `service` as *the* `T`, in place of an earlier one, which comes back when this scope closes.
+    /// Registers the service of type `T`. An earlier one is hidden, and returns when this scope closes.
     #[track_caller]
     pub fn provide_service<T: ?Sized + Send + Sync + 'static>(&self, service: Arc<T>) {
         let location = Location::caller();
@@ -98,8 +98,8 @@ impl Scope {
         }
     }
 
-    /// Calls `f` whenever another item of kind `T` has a name on this bus, or none has it any more: once the
-    /// change is made. Items of ancestors and decorators do not count.
+    /// Registers a watcher: `f` is called after the item of type `T` under some name was registered, replaced
+    /// or removed on this bus. Ancestors' items and decorators do not count.
     ///
     /// ```
     /// use std::sync::Arc;

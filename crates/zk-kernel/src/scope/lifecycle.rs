@@ -4,8 +4,8 @@ use std::panic::Location;
 use super::{Hook, Scope};
 
 impl Scope {
-    /// Runs `cleanup` when the scope closes; the newest clean-up runs first. Removing the returned hook before
-    /// that takes it back. On a scope that is closed already it runs at once, on the current runtime.
+    /// Registers a clean-up to run when the scope closes; the newest clean-up runs first. Removing the
+    /// returned hook withdraws it. On a closed scope it runs at once, on the current runtime.
     #[track_caller]
     pub fn on_close<F, Fut>(&self, cleanup: F) -> Hook
     where
@@ -16,12 +16,12 @@ impl Scope {
         self.hook(id)
     }
 
-    /// Runs `task` in the background until it ends or the scope closes: a close drops it at its next `.await`
-    /// and waits for that. Tasks and clean-ups leave newest first, so a clean-up registered after the task
-    /// can tell it to end in its own way. A panic is reported.
+    /// Spawns a background task that runs until it ends or the scope closes. Closing drops the task at its
+    /// next `.await` and waits for that. Tasks and clean-ups end newest first, so a clean-up registered after
+    /// the task can ask it to end gracefully. A panic is reported.
     ///
     /// Without a runtime, the task waits for [`Bus::warm_up`](crate::Bus::warm_up), which an agent calls when
-    /// a run starts. [Cancelling](Hook::cancel) the returned hook ends the task alone.
+    /// a run starts. [Cancelling](Hook::cancel) the returned hook ends only this task.
     ///
     /// ```
     /// use std::time::Duration;
@@ -49,8 +49,8 @@ impl Scope {
         self.hook(added)
     }
 
-    /// Removes everything registered through this scope and runs its clean-ups, newest first. If this future
-    /// is dropped half-way, the next close of the scope or the bus runs the clean-ups not begun.
+    /// Removes all registrations of this scope and runs its clean-ups, newest first. If this future is
+    /// dropped half-way, the next close of the scope or the bus runs the remaining clean-ups.
     pub async fn close(&self) {
         self.inner.close().await;
     }

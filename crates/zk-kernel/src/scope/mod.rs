@@ -27,11 +27,10 @@ use super::{
 use crate::emit::erase::Runner;
 use crate::emit::table::{HandlerEntry, Identity, Observe, Observer};
 
-/// Registrations of one plugin: everything registered through it carries its [`Source`] and leaves with it.
+/// Registrations of one plugin: each carries the scope's [`Source`] and is removed when the scope closes.
 ///
-/// A scope is a handle; clones are the same scope, and dropping a handle removes nothing. It ends with
-/// [`Scope::close`], with its bus, or with the [guard](Scope::close_on_drop) of a scope that must not outlive
-/// a run.
+/// A scope is a handle; clones are the same scope, and dropping a handle removes nothing. It is closed by
+/// [`Scope::close`], with its bus, or by a [guard](Scope::close_on_drop) if it must not outlive a run.
 #[derive(Clone)]
 pub struct Scope {
     inner: Arc<ScopeInner>,
@@ -40,12 +39,12 @@ pub struct Scope {
 /// Stage, reach and time limit of a handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HookOptions {
-    /// Stage at which it runs among the handlers of the event.
+    /// Stage among the handlers of the event.
     pub stage: Stage,
-    /// Reach of the handler; `None` is the event's own [`Event::REACH`].
+    /// Reach of the handler; `None` for the event's [`Event::REACH`].
     pub reach: Option<Reach>,
-    /// Time limit of one call, instead of the event's own. It bounds a handler that waits; nothing can
-    /// interrupt one that blocks its thread.
+    /// Time limit of one call; `None` for the event's own. Ends a handler that awaits; a handler that blocks
+    /// its thread cannot be interrupted.
     pub time_limit: Option<Duration>,
 }
 
@@ -81,13 +80,13 @@ impl Scope {
         &self.inner.source
     }
 
-    /// The bus of this scope, unless it is gone.
+    /// Returns the bus of this scope, unless it was dropped.
     #[must_use]
     pub fn bus(&self) -> Option<Bus> {
         self.inner.bus.upgrade().map(|inner| Bus { inner })
     }
 
-    /// Registers a handler with state of its own. Registering the same `Arc` twice is one registration.
+    /// Registers a handler struct. Registering the same `Arc` twice is one registration.
     #[track_caller]
     pub fn handle<E: Event, H: Handler<E>>(&self, handler: Arc<H>) -> Hook {
         self.handle_at::<E, H>(HookOptions::default(), handler)
@@ -100,8 +99,8 @@ impl Scope {
         self.add::<E>(at.into(), identity, Runner::of_struct(handler))
     }
 
-    /// Registers a closure that answers at once. It never allocates when called. A function registered twice
-    /// is one registration; closures that capture something are each their own.
+    /// Registers a closure that answers synchronously; calling it does not allocate. A function registered
+    /// twice is one registration; closures with captures are always different.
     #[track_caller]
     pub fn on_sync<E, R>(&self, f: impl Fn(&E, &Cx) -> R + Send + Sync + 'static) -> Hook
     where
@@ -122,10 +121,11 @@ impl Scope {
         self.add::<E>(at.into(), Identity::of_fn::<F>(), Runner::of_sync(f))
     }
 
-    /// Registers an `async fn` or an async closure that captures nothing. One box for each call.
+    /// Registers an `async fn` or an async closure without captures. Each call allocates one box.
     ///
-    /// A closure that uses `?` has to say its error type, since any error will do (otherwise the compiler asks
-    /// for a type annotation, E0282): end it with `Ok::<_, BoxError>(…)`, or write an `async fn`.
+    /// A closure that uses `?` has to name its error type, since any error type is accepted (otherwise the
+    /// compiler asks for a type annotation, E0282): end it with `Ok::<_, BoxError>(…)`, or write an `async
+    /// fn`.
     ///
     /// ```
     /// use zk_kernel::{BoxError, Bus, Cx, Event, First};
@@ -165,7 +165,7 @@ impl Scope {
         self.add::<E>(at.into(), Identity::of_fn::<F>(), Runner::of_async(f))
     }
 
-    /// Variant of [`Scope::on_async`] with state handed to each call.
+    /// Variant of [`Scope::on_async`] with state that is passed to each call.
     #[track_caller]
     pub fn on_async_with<E, S, F>(&self, state: S, f: F) -> Hook
     where
@@ -187,13 +187,13 @@ impl Scope {
         self.add::<E>(at.into(), Identity::Unique, Runner::of_async_with(state, f))
     }
 
-    /// Registers an observer: every event, as emitted, once, before its handlers. It cannot answer.
+    /// Registers an observer: called once for every event, as emitted, before its handlers. It cannot answer.
     #[track_caller]
     pub fn observe(&self, f: impl Fn(&dyn AnyEvent, &Cx) + Send + Sync + 'static) -> Hook {
         self.observe_at(Reach::Own, f)
     }
 
-    /// Variant of [`Scope::observe`] that observes the events of descendants too, if asked.
+    /// Variant of [`Scope::observe`] with a reach, to observe the events of descendants too.
     #[track_caller]
     pub fn observe_at<F>(&self, reach: Reach, f: F) -> Hook
     where
@@ -202,8 +202,8 @@ impl Scope {
         self.add_observer(reach, Identity::of_fn::<F>(), Observe::Plain(Arc::new(f)))
     }
 
-    /// Variant of [`Scope::observe_at`] with the number and the time of each event. Only an event that such
-    /// an observer receives costs a look at the clock: one, however many there are.
+    /// Variant of [`Scope::observe_at`] with the number and the time of each event. The clock is read at most
+    /// once per event, and only if such an observer receives it.
     #[track_caller]
     pub fn observe_stamped<F>(&self, reach: Reach, f: F) -> Hook
     where
@@ -259,7 +259,7 @@ impl Scope {
         self.hook(id)
     }
 
-    /// Ends the installation of this scope's plugin.
+    /// Completes the installation of this scope's plugin.
     pub(super) fn commit_install(&self) {
         self.inner.commit_install();
     }
@@ -272,14 +272,14 @@ impl Scope {
         bus.is_closed() || self.inner.is_closed()
     }
 
-    /// The bus, if something can be registered through this scope; otherwise that is reported, unless the bus is
+    /// Returns the bus if this scope accepts registrations; otherwise reports the attempt, unless the bus is
     /// being closed.
     fn open_bus(&self, location: &'static Location<'static>) -> Option<Bus> {
         let bus = self.bus();
         if bus.as_ref().is_some_and(|bus| !self.is_closed_on(bus)) {
             return bus;
         }
-        // Asked for last: another thread may close the bus at any time.
+        // Checked last, because another thread may close the bus at any time.
         if !bus.is_some_and(|bus| bus.is_closing()) {
             self.inner.reporter.report(&HookError {
                 event: "scope:register",

@@ -15,11 +15,11 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Background task of a scope.
 ///
-/// The task's future stays here and a tokio task only polls it, so that a close drops the future itself: at
-/// once, from any thread, and also where no runtime is left to do it.
+/// The task's future is kept here, and a tokio task only polls it. So a close drops the future itself: at
+/// once, from any thread, and even without a runtime.
 pub(crate) struct Task {
     state: Mutex<State>,
-    /// Cancelled once the future is dropped.
+    /// Cancelled after the future was dropped.
     gone: CancellationToken,
     poller: OnceLock<AbortHandle>,
     on_panic: Box<dyn Fn(String) + Send + Sync>,
@@ -28,7 +28,7 @@ pub(crate) struct Task {
 
 enum State {
     Parked(Work),
-    /// A thread has the future; it drops it after this poll if `end` is set meanwhile.
+    /// A thread polls the future; it drops it after this poll if `end` was set meanwhile.
     Polling {
         by: Option<Id>,
         end: bool,
@@ -59,8 +59,8 @@ impl Task {
         }
     }
 
-    /// Ends the task and waits until its future is dropped. A task that closes its own scope is left to come to
-    /// its end by itself: it could not wait for that.
+    /// Ends the task and waits until its future is dropped. A task that closes its own scope is not waited
+    /// for, since it would wait for itself.
     pub(super) async fn end(&self) {
         if matches!(&*self.state(), State::Polling { by: Some(id), .. } if try_id() == Some(*id)) {
             return;
@@ -69,7 +69,7 @@ impl Task {
         self.gone.cancelled().await;
     }
 
-    /// Ends the task without waiting: at once, unless a thread polls it now; then that thread does it.
+    /// Ends the task without waiting: at once, or by the thread that is polling it.
     pub(super) fn end_soon(&self) {
         let parked = {
             let mut state = self.state();
@@ -113,7 +113,7 @@ impl Task {
         Poll::Ready(())
     }
 
-    /// Drops the future, once the lock is released: what it owns may lead back here.
+    /// Drops the future after releasing the lock, since its destructors may use this task.
     fn finish(&self, work: State) {
         if let Err(message) = catch(|| drop(work)) {
             (self.on_panic)(message);
@@ -130,7 +130,7 @@ impl Task {
     }
 }
 
-/// Future that the runtime polls. A runtime that shuts down drops it, and that ends the task.
+/// Future that the runtime polls. A runtime that shuts down drops it, which ends the task.
 struct Poller(Arc<Task>);
 
 impl Future for Poller {

@@ -4,10 +4,10 @@ use super::Scope;
 use crate::bus::BusInner;
 use crate::lock::read;
 
-/// The scope of a tombstone: none that can close.
+/// Scope id of tombstones, which belong to no scope that can be closed.
 const NO_SCOPE: u64 = u64::MAX;
 
-/// Gates that a reload removed, each denying until its replacement is registered.
+/// Tombstones of gates that a reload removed; each denies until its replacement is registered.
 #[derive(Debug)]
 #[must_use = "the removed gates deny until they are replaced or discarded"]
 pub struct Tombstones {
@@ -16,7 +16,7 @@ pub struct Tombstones {
 }
 
 impl Tombstones {
-    /// Number of removed gates that still deny.
+    /// Returns the number of removed gates that still deny.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.bus.upgrade().map_or(0, |bus| {
@@ -27,8 +27,8 @@ impl Tombstones {
         })
     }
 
-    /// Removes the remaining tombstones, so that calls pass without the gate: a decision of the user, never of a
-    /// reload.
+    /// Removes the remaining tombstones, so that calls pass without the gate. Only the user may decide this,
+    /// never a reload.
     pub fn discard(self) {
         if let Some(bus) = self.bus.upgrade() {
             bus.write_table(|table| {
@@ -39,9 +39,9 @@ impl Tombstones {
 }
 
 impl Scope {
-    /// Closes the scope for a reload: its gates stay behind as tombstones that deny, each until the same
-    /// source registers a handler for that event again, or they are discarded. A replacement that is
-    /// installed as a plugin counts only once its whole `register` went through.
+    /// Closes the scope for a reload. Its gates become tombstones that deny, until the same source registers
+    /// a handler for that event again or they are discarded. A replacement that is installed as a plugin
+    /// counts once its whole `register` has succeeded.
     pub async fn suspend(&self) -> Tombstones {
         let mut ids = Vec::new();
         if let Some(bus) = self.inner.bus.upgrade() {

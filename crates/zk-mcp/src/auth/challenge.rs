@@ -1,16 +1,16 @@
-//! Challenge of a server that wants a sign-in: the header `WWW-Authenticate`.
+//! Parses the header `WWW-Authenticate`, with which a server asks for a sign-in.
 
-/// A demand for a token, or for one that is good for more.
+/// Request of a server for a token, or for one with more scopes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Challenge {
-    /// Address of the server's description of itself.
+    /// Address of the server's resource metadata.
     pub(crate) resource_metadata: Option<String>,
-    /// Scopes that the token has to be good for.
+    /// Scopes that the token has to have.
     pub(crate) scopes: Vec<String>,
 }
 
 impl Challenge {
-    /// The challenge of the scheme `Bearer` in a header; an empty one if it has none.
+    /// Parses the `Bearer` challenge of a header; empty if it has none.
     pub(crate) fn parse(header: &str) -> Self {
         let mut challenge = Self::default();
         for (name, value) in parameters(header) {
@@ -24,13 +24,13 @@ impl Challenge {
     }
 }
 
-/// The parameters of the first `Bearer` challenge, names in lower case.
+/// Returns the parameters of the first `Bearer` challenge, with names in lower case.
 fn parameters(header: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut is_bearer = false;
     for part in split(header) {
         let part = part.trim();
-        // `Bearer realm="x"` begins a challenge, `scope="y"` goes on with it.
+        // `Bearer realm="x"` begins a challenge, `scope="y"` continues it.
         let (scheme, rest) = match part.split_once(char::is_whitespace) {
             Some((scheme, rest)) if !scheme.contains('=') => (Some(scheme), rest.trim()),
             Some(_) | None if part.contains('=') => (None, part),
@@ -49,7 +49,7 @@ fn parameters(header: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The parts between commas that are not in quotes.
+/// Splits a header at commas outside of quotes.
 fn split(header: &str) -> Vec<String> {
     let (mut parts, mut part) = (Vec::new(), String::new());
     let (mut is_quoted, mut is_escaped) = (false, false);

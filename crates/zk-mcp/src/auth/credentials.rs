@@ -1,4 +1,4 @@
-//! The tokens and the registration of one server, as they are stored.
+//! Stored tokens and client registration of one server.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use zk_core::kernel::Scope;
 use super::challenge::Challenge;
 use super::registration::Registration;
 
-/// State of the sign-in to one server.
+/// Sign-in state of one server.
 pub(crate) struct ServerAuth {
     url: String,
     store: Arc<dyn CredentialStore>,
@@ -17,14 +17,14 @@ pub(crate) struct ServerAuth {
     scope: Scope,
     /// Last challenge of the server.
     challenge: Mutex<Option<Challenge>>,
-    /// The session of the registration that is stored.
+    /// OAuth session of the stored registration.
     session: Mutex<Option<(Registration, OAuthSession)>>,
 }
 
 impl ServerAuth {
     pub(crate) fn new(url: &str, store: Arc<dyn CredentialStore>, http: &Http, scope: Scope) -> Self {
         let (challenge, session) = (Mutex::default(), Mutex::default());
-        // Whoever gives its tokens is named by the server, and names more.
+        // The server names its authorisation server, which may lead to any address.
         let http = reqwest::Url::parse(url)
             .map_or_else(|_| http.clone(), |server| http.restricted_for_server(&server));
         Self { url: url.to_owned(), store, http, scope, challenge, session }
@@ -34,7 +34,7 @@ impl ServerAuth {
         &self.http
     }
 
-    /// Returns the name by which the tokens of an issuer for this server are stored.
+    /// Returns the name under which the tokens of an issuer for this server are stored.
     fn tokens_name(&self, issuer: &str) -> String {
         format!("{} {issuer}", self.url)
     }
@@ -57,7 +57,7 @@ impl ServerAuth {
         Ok(())
     }
 
-    /// Forgets the tokens and the registration, and says whether there were any.
+    /// Removes the tokens and the registration; returns whether there were any.
     pub(crate) async fn forget(&self) -> Result<bool, AuthError> {
         let registration = self.registration().await.ok().flatten();
         let tokens = match registration {
@@ -71,7 +71,7 @@ impl ServerAuth {
         registration.client(self.tokens_name(&registration.issuer))
     }
 
-    /// The session of what is stored now: another program may have signed in meanwhile.
+    /// Returns the session of the stored registration, which another program may have replaced.
     async fn session(&self) -> Option<OAuthSession> {
         let known = self.registration().await.ok().flatten()?;
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,50 +85,50 @@ impl ServerAuth {
         Some(made)
     }
 
-    /// A token for the next request, if somebody signed in and it is or can be made good.
+    /// Returns a token for the next request, refreshed if necessary, if the person has signed in.
     pub(crate) async fn token(&self) -> Option<Secret> {
         let session = self.session().await?;
         session.token(&self.scope.bus()?.cx()).await.ok()
     }
 
-    /// A token in the place of one that the server rejected.
+    /// Returns a token to replace one that the server rejected.
     pub(crate) async fn replace(&self, rejected: &Secret) -> Option<Secret> {
         let session = self.session().await?;
         session.replace(rejected, &self.scope.bus()?.cx()).await.ok().flatten()
     }
 
-    /// Remembers what the server wants.
+    /// Records the challenge of the server.
     pub(crate) fn note(&self, challenge: Challenge) {
         *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(challenge);
     }
 
-    /// Remembers, also for other programs, what a token has to be good for beside what it is.
+    /// Records a challenge, and stores the additional scopes for other programs.
     pub(crate) async fn note_wanted(&self, challenge: Challenge) {
         if let Ok(Some(mut known)) = self.registration().await {
             let more: Vec<String> =
                 challenge.scopes.iter().filter(|scope| !known.wanted.contains(scope)).cloned().collect();
             if !more.is_empty() {
                 known.wanted.extend(more);
-                // A sign-in asks for it from memory otherwise.
+                // If storing fails, a sign-in in this process still uses the challenge in memory.
                 let _ = self.keep(&known).await;
             }
         }
         self.note(challenge);
     }
 
-    /// Whether the server wants a sign-in: as it said since the last one, or to an earlier program.
+    /// Whether the server asked for a sign-in since the last one, or an earlier program recorded that.
     pub(crate) async fn wants_sign_in(&self) -> bool {
         let waits =
             || async { self.registration().await.ok().flatten().is_some_and(|one| !one.wanted.is_empty()) };
         self.challenge().is_some() || waits().await
     }
 
-    /// The sign-in is done: what was wanted before is no longer news.
-    pub(super) fn settle(&self) {
+    /// Clears the challenge after a sign-in.
+    pub(super) fn clear_challenge(&self) {
         *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Returns the challenge of the server, if it sent one.
+    /// Returns the last challenge of the server, if there was one.
     pub(crate) fn challenge(&self) -> Option<Challenge> {
         self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,5 +1,5 @@
-//! Discovery of the issuer of tokens for a server: its own metadata (RFC 9728), then those of the
-//! authorisation server (RFC 8414).
+//! Discovery of the authorisation server of a server: first the resource's metadata (RFC 9728), then those of
+//! the authorisation server (RFC 8414).
 
 use std::time::Duration;
 
@@ -12,22 +12,21 @@ use zk_core::model::is_public_address;
 use super::SignInError;
 use super::challenge::Challenge;
 
-/// Limits of one document: time, and bytes.
+/// Limits on time and size of one metadata document.
 const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(10);
 const MAX_DOCUMENT_BYTES: usize = 256 << 10;
 
-/// Everything that a sign-in to a server needs to know.
+/// Metadata needed for a sign-in to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Discovered {
     pub(super) server: AuthorizationServer,
-    /// Resource that tokens are asked for, as the server calls itself; nothing for servers of before
-    /// 2025-06-18.
+    /// Resource to request tokens for, as the server names itself; `None` for servers before 2025-06-18.
     pub(super) resource: Option<String>,
-    /// Scopes that the server says tokens can be good for.
+    /// Scopes that the server supports.
     pub(super) scopes: Vec<String>,
 }
 
-/// The metadata of an authorisation server.
+/// Metadata of an authorisation server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct AuthorizationServer {
@@ -50,14 +49,14 @@ struct ProtectedResource {
     scopes_supported: Vec<String>,
 }
 
-/// Finds out who gives tokens for the server at `url`.
+/// Discovers the authorisation server for the server at `url`.
 pub(super) async fn discover(
     http: &Http,
     url: &Url,
     challenge: &Challenge,
 ) -> Result<Discovered, SignInError> {
     let Some(resource) = protected_resource(http, url, challenge).await? else {
-        return legacy(http, url).await;
+        return legacy_metadata(http, url).await;
     };
     if !covers(&resource.resource, url) {
         let named = quote_untrusted(&resource.resource);
@@ -79,7 +78,7 @@ async fn protected_resource(
     challenge: &Challenge,
 ) -> Result<Option<ProtectedResource>, SignInError> {
     if let Some(place) = &challenge.resource_metadata {
-        let place = address(place, url)?;
+        let place = parse_address(place, url)?;
         return match fetch(http, &place).await? {
             Some(found) => Ok(Some(found)),
             None => {
@@ -100,8 +99,9 @@ async fn protected_resource(
     Ok(None)
 }
 
-/// Servers of revision 2025-03-26 are their own authorisation servers, with usual places for what they do not say.
-async fn legacy(http: &Http, url: &Url) -> Result<Discovered, SignInError> {
+/// Returns the metadata of a server of revision 2025-03-26, which is its own authorisation server, with
+/// default endpoints.
+async fn legacy_metadata(http: &Http, url: &Url) -> Result<Discovered, SignInError> {
     let origin = url.origin().ascii_serialization();
     let server = match authorization_server(http, url, &origin).await? {
         Some(server) => {
@@ -120,13 +120,13 @@ async fn legacy(http: &Http, url: &Url) -> Result<Discovered, SignInError> {
     Ok(Discovered { server, resource: None, scopes: Vec::new() })
 }
 
-/// The metadata of an issuer, whose name in them has to be that issuer to the letter.
+/// Fetches the metadata of an issuer, which must contain exactly that issuer's name.
 async fn authorization_server(
     http: &Http,
     base: &Url,
     issuer: &str,
 ) -> Result<Option<AuthorizationServer>, SignInError> {
-    let url = address(issuer, base)?;
+    let url = parse_address(issuer, base)?;
     let path = url.path().trim_end_matches('/');
     let mut places = vec![
         format!("/.well-known/oauth-authorization-server{path}"),
@@ -147,7 +147,7 @@ async fn authorization_server(
     Ok(None)
 }
 
-/// Checks an authorisation server before anything is sent to it.
+/// Checks the metadata of an authorisation server before anything is sent to it.
 fn check(server: &AuthorizationServer, base: &Url) -> Result<(), SignInError> {
     let methods = server.code_challenge_methods_supported.as_deref().unwrap_or_default();
     if !methods.iter().any(|method| method == "S256") {
@@ -159,12 +159,12 @@ fn check(server: &AuthorizationServer, base: &Url) -> Result<(), SignInError> {
     let registration = server.registration_endpoint.iter().map(String::as_str);
     let endpoints = [server.authorization_endpoint.as_str(), server.token_endpoint.as_str()];
     for endpoint in endpoints.into_iter().chain(registration) {
-        address(endpoint, base)?;
+        parse_address(endpoint, base)?;
     }
     Ok(())
 }
 
-/// Whether a server that calls itself `resource` is the one at `url`: the same origin, and no other path.
+/// Whether `resource` names the server at `url`: the same origin and no other path.
 fn covers(resource: &str, url: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else { return false };
     let own = resource.path().trim_end_matches('/');
@@ -172,10 +172,11 @@ fn covers(resource: &str, url: &Url) -> bool {
     resource.origin() == url.origin() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// An address that a server names, if it may be asked: over TLS, and not one of this machine or of a private network
-/// unless the server itself is there. Whoever runs a server far away must not have zk ask what only it can reach; where
-/// names lead is judged when they are looked up ([`Http::restricted_for_server`]).
-pub(super) fn address(text: &str, base: &Url) -> Result<Url, SignInError> {
+/// Parses an address from a server's metadata and checks it: it must use TLS, and not lead to this machine or
+/// a private network unless the server itself is there. Otherwise a remote server could make zk send requests
+/// to hosts that only zk can reach. The addresses behind host names are checked on resolution
+/// ([`Http::restricted_for_server`]).
+pub(super) fn parse_address(text: &str, base: &Url) -> Result<Url, SignInError> {
     let refuse = |why: &str| Err(SignInError::server(format!("the address {} {why}", quote_untrusted(text))));
     let Ok(url) = Url::parse(text) else { return refuse("is none") };
     if !url.username().is_empty() || url.password().is_some() {
@@ -192,7 +193,7 @@ pub(super) fn address(text: &str, base: &Url) -> Result<Url, SignInError> {
     Ok(url)
 }
 
-/// Whether a host is this machine, or is written as an address that is not public.
+/// Whether a host is this machine, or written as a non-public IP address.
 fn is_near(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let is_inside = host.parse().is_ok_and(|address| !is_public_address(address));
@@ -207,7 +208,8 @@ fn at(url: &Url, path: &str) -> Url {
     url
 }
 
-/// A JSON document, or nothing where there is none. Redirections are not followed: they would lead past the checks.
+/// Fetches a JSON document; `None` if it does not exist. Redirects are not followed, since they would bypass
+/// the checks.
 async fn fetch<T: for<'de> Deserialize<'de>>(http: &Http, url: &Url) -> Result<Option<T>, SignInError> {
     let failed = |why: String| SignInError::Unreachable { place: quote_untrusted(url.as_str()), why };
     let client = http.client(url).map_err(|error| failed(error.to_string()))?;
@@ -272,13 +274,13 @@ mod tests {
             "https://2130706433/",
             "https://[fd00::1]/",
         ] {
-            assert!(address(text, &far).is_err(), "{text}");
-            assert!(address(text, &near).is_ok(), "{text}");
+            assert!(parse_address(text, &far).is_err(), "{text}");
+            assert!(parse_address(text, &near).is_ok(), "{text}");
         }
         for text in
             ["http://h.example/", "javascript:alert(1)", "file:///etc/passwd", "https://u:p@h.example/"]
         {
-            assert!(address(text, &near).is_err(), "{text}");
+            assert!(parse_address(text, &near).is_err(), "{text}");
         }
     }
 }

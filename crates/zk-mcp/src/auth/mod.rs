@@ -1,4 +1,4 @@
-//! Signing in to servers that are reached by HTTP: OAuth 2.1 on `zk-auth`.
+//! Sign-in to servers over HTTP: OAuth 2.1 with `zk-auth`.
 
 pub(crate) mod challenge;
 pub(crate) mod credentials;
@@ -12,24 +12,24 @@ pub(crate) use credentials::ServerAuth;
 pub(crate) use sign_in::sign_in;
 pub use sign_in::{SignInOptions, SignInPage};
 
-/// Failure of a sign-in to a server. No variant holds a secret.
+/// Failure of a sign-in to a server. No variant contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
-    /// There is no such server, it is no server for this, or it wants no sign-in.
+    /// There is no such server, or it supports or needs no sign-in.
     #[error("{0}")]
     NotWanted(String),
-    /// Metadata of the server or its authorisation server that is not to be trusted with a sign-in.
+    /// The metadata of the server or its authorisation server cannot be trusted.
     #[error("{0}")]
     Server(String),
-    /// A document or an endpoint could not be used.
+    /// A document or endpoint could not be used.
     #[error("{place}: {why}")]
     Unreachable {
-        /// The address.
+        /// Address of the document or endpoint.
         place: String,
         /// Cause of the failure.
         why: String,
     },
-    /// The sign-in itself failed.
+    /// The OAuth exchange failed.
     #[error(transparent)]
     Auth(#[from] AuthError),
 }

@@ -1,4 +1,5 @@
-//! Identity of zk at an authorisation server: registered before, described at an address, or registered now.
+//! Client identity of zk at an authorisation server: configured, published at an address, or registered
+//! dynamically.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::config::oauth_config::OAuthConfig;
 const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(15);
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
-/// A client of one authorisation server, as it is kept for the next sign-in and for refreshes. It is of no use at any
+/// Client registration at one authorisation server, stored for refreshes and later sign-ins. Useless at any
 /// other server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Registration {
@@ -26,17 +27,17 @@ pub(super) struct Registration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
     pub(super) auth: AuthMethod,
-    /// The port the browser comes back to, where the server knows the client by it.
+    /// Callback port, if it is part of the registration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) port: Option<u16>,
-    /// Whether the server has to name itself in its answers.
+    /// Whether the server has to name itself in its responses.
     pub(super) names_issuer: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) resource: Option<String>,
-    /// Scopes that the last sign-in asked for.
+    /// Scopes that the last sign-in requested.
     #[serde(default)]
     pub(super) scopes: Vec<String>,
-    /// Scopes that calls needed since.
+    /// Scopes that calls have required since.
     #[serde(default)]
     pub(super) wanted: Vec<String>,
 }
@@ -65,7 +66,7 @@ impl AuthMethod {
 }
 
 impl Registration {
-    /// The client as `zk-auth` has it; its tokens are kept under `name`.
+    /// Converts to a client of `zk-auth`; its tokens are stored under `name`.
     pub(super) fn client(&self, name: String) -> OAuthClient {
         let secret = || self.client_secret.clone().unwrap_or_default().into();
         OAuthClient {
@@ -87,7 +88,7 @@ impl Registration {
         }
     }
 
-    /// A registration with these credentials, for what was discovered.
+    /// Creates a registration with these credentials and the discovered metadata.
     fn new(found: &Discovered, client_id: String, client_secret: Option<String>, auth: AuthMethod) -> Self {
         let server = &found.server;
         Self {
@@ -105,15 +106,16 @@ impl Registration {
         }
     }
 
-    /// Returns the client with what is known of its server by now.
+    /// Returns the registration updated with newly discovered metadata.
     pub(super) fn renewed(&self, found: &Discovered) -> Self {
         let known = Self::new(found, self.client_id.clone(), self.client_secret.clone(), self.auth);
         Self { port: self.port, scopes: self.scopes.clone(), wanted: self.wanted.clone(), ..known }
     }
 }
 
-/// The client that needs no registration: of the settings, or described at an address that the server reads.
-pub(super) fn known(
+/// Returns a client that needs no registration: one from settings, or one whose metadata the server reads
+/// from an address.
+pub(super) fn without_registration(
     found: &Discovered,
     config: &OAuthConfig,
     metadata_url: Option<&str>,
@@ -134,7 +136,7 @@ pub(super) fn known(
     })
 }
 
-/// Chooses a way of showing a secret that the server takes.
+/// Chooses an authentication method with a secret that the server supports.
 fn with_secret(server: &AuthorizationServer) -> AuthMethod {
     match &server.token_endpoint_auth_methods_supported {
         Some(methods) if !methods.iter().any(|method| method == AuthMethod::Basic.name()) => AuthMethod::Post,
@@ -142,7 +144,7 @@ fn with_secret(server: &AuthorizationServer) -> AuthMethod {
     }
 }
 
-/// Registers zk as a program on a person's machine (RFC 7591).
+/// Registers zk dynamically as a native client (RFC 7591).
 pub(super) async fn register(
     http: &Http,
     found: &Discovered,

@@ -7,28 +7,29 @@ use super::SignInError;
 use super::challenge::Challenge;
 use super::credentials::ServerAuth;
 use super::discovery::{Discovered, discover, quote_untrusted};
-use super::registration::{Registration, known, register};
+use super::registration::{Registration, register, without_registration};
 use crate::config::oauth_config::OAuthConfig;
 
-/// Page where a person signs in: shows it, and waits for what comes of it.
+/// Sign-in page: shows the address to the person and waits for the result.
 #[async_trait]
 pub trait SignInPage: Send + Sync {
-    /// Leads the person to [`Login::url`] and waits for the answer, by [`Login::callback`] or [`Login::pasted`].
+    /// Sends the person to [`Login::url`] and waits for the answer, by [`Login::callback`] or
+    /// [`Login::pasted`].
     ///
     /// # Errors
-    /// Those of [`Login`].
+    /// The errors of [`Login`].
     async fn code(&self, login: &Login) -> Result<AuthorizationCode, AuthError>;
 }
 
-/// Options that all sign-ins of a host have in common.
+/// Options of a host for all sign-ins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SignInOptions {
-    /// The address of a document that describes this program to authorisation servers (Client ID Metadata Document):
-    /// somebody has to publish it.
+    /// URL of a document that describes this program to authorisation servers (Client ID Metadata Document),
+    /// which the host has to publish.
     pub client_metadata_url: Option<String>,
 }
 
-/// Signs a person in, and stores the tokens.
+/// Signs a person in and stores the tokens.
 pub(crate) async fn sign_in(
     auth: &ServerAuth,
     url: &reqwest::Url,
@@ -50,7 +51,8 @@ pub(crate) async fn sign_in(
         Ok(tokens) => tokens,
         Err(error) => {
             if let (AuthError::Refused { .. }, None) = (&error, &config.client_id) {
-                // The authorisation server may no longer know the client: the next sign-in registers anew.
+                // The authorisation server may have forgotten the client, so the next sign-in registers
+                // again.
                 let _ = auth.forget().await;
             }
             return Err(error.into());
@@ -58,12 +60,12 @@ pub(crate) async fn sign_in(
     };
     auth.keep_tokens(&registration.issuer, tokens).await?;
     auth.keep(&registration).await?;
-    auth.settle();
+    auth.clear_challenge();
     Ok(())
 }
 
-/// Checks that the client of the settings goes to the authorisation server it belongs to: the one of the settings, or
-/// else the first one that it was used at.
+/// Checks that the configured client is used only at its authorisation server: the configured issuer, or else
+/// the first one it was used at.
 fn check_issuer(
     config: &OAuthConfig,
     stored: Option<&Registration>,
@@ -82,8 +84,8 @@ fn check_issuer(
     }
 }
 
-/// Collects the scopes of a new token: those of before, those the server wants now and those of the settings,
-/// or else all that the server names; `offline_access` comes last, and only where it is supported.
+/// Returns the scopes for a new token: those of before, those the server asked for and those of settings, or
+/// else all that the server supports. `offline_access` comes last, if it is supported.
 fn scopes(
     before: Option<&Registration>,
     challenge: &Challenge,
@@ -110,7 +112,7 @@ fn scopes(
     scopes
 }
 
-/// The client to sign in with, and what listens for the browser.
+/// Returns the client for the sign-in, and the listener for the browser's callback.
 async fn registration(
     auth: &ServerAuth,
     before: Option<Registration>,
@@ -119,13 +121,13 @@ async fn registration(
     options: &SignInOptions,
     scopes: &[String],
 ) -> Result<(Registration, Callback), SignInError> {
-    if let Some(known) = known(found, config, options.client_metadata_url.as_deref()) {
+    if let Some(known) = without_registration(found, config, options.client_metadata_url.as_deref()) {
         let callback = Callback::listen(&auth.client(&known)).await?;
         return Ok((known, callback));
     }
     if let Some(known) = before {
         let known = known.renewed(found);
-        // The port is a part of what was registered: without it the client is another one.
+        // The callback port is part of the registration, so another port needs another client.
         if let Ok(callback) = Callback::listen(&auth.client(&known)).await {
             return Ok((known, callback));
         }

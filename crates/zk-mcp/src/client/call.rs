@@ -18,48 +18,48 @@ use super::connect::{Connection, root_cause};
 use super::result::CallResult;
 use super::waiting::OnProgress;
 
-/// The longest a request may take, whatever progress it makes.
+/// Time limit of a request, regardless of its progress.
 pub(super) const MAX_CALL_TIME: Duration = Duration::from_secs(3600);
-/// Most rounds of a request: a server may ask for more before it answers.
+/// Most rounds of a request, in each of which the server asks for input before it answers.
 const MAX_ROUNDS: usize = 10;
-/// Time limit for requests that were sent before the server forgot the session: it answers most of them, too.
+/// Time limit for requests sent before the server lost the session, most of which it still answers.
 const SETTLING_TIME: Duration = Duration::from_secs(3);
 
-/// A call of a tool, by its name on the server.
+/// Call of a tool by its name on the server.
 pub(crate) struct CallRequest<'a> {
     pub(crate) tool: &'a str,
     pub(crate) args: Map<String, Value>,
-    /// Longest time without an answer and without progress.
+    /// Longest time without an answer or progress.
     pub(crate) idle: Duration,
     pub(crate) progress: OnProgress,
-    /// The call: what it runs in, and what stops it.
+    /// Context of the call, with its stop token.
     pub(crate) cx: &'a Cx,
 }
 
-/// Reason why a request has no result.
+/// Reason for which a request has no result.
 #[derive(Debug)]
 pub(crate) enum CallEnd {
-    /// The server says so.
+    /// The server rejected the request.
     Refused(String),
-    /// No answer and no progress.
+    /// The server gave no answer and no progress in time.
     TimedOut(Duration),
-    /// Request that was stopped.
+    /// The request was stopped.
     Stopped,
-    /// The connection is gone, maybe after the request was carried out.
+    /// The connection ended, perhaps after the request was carried out.
     Closed(String),
-    /// The server was not reached: the request was not sent.
+    /// The server was not reached, so the request was not carried out.
     Unreached(String),
-    /// The server no longer knows the session: nothing of the request was carried out.
+    /// The server had lost the session, so the request was not carried out.
     SessionEnded,
-    /// The server forgot the session before it answered, maybe after the request was carried out.
+    /// The server lost the session before it answered, perhaps after the request was carried out.
     Interrupted,
-    /// The answer makes no sense.
+    /// The answer is invalid.
     Strange(String),
-    /// A list that does not end, or is too long.
+    /// A list has no end, or is too long.
     List(String),
-    /// Sign-in that the server wants, or one that is good for more.
+    /// The server requires a sign-in, or a token with more scopes.
     SignIn,
-    /// The headers of the request are not those that its list of tools asks for by now.
+    /// The request's headers do not match the server's current list of tools.
     Headers(String),
 }
 
@@ -81,7 +81,7 @@ impl fmt::Display for CallEnd {
 }
 
 impl Connection {
-    /// Returns the cause of a failed request, in words.
+    /// Describes the cause of a failed request.
     pub(crate) fn explain(&self, error: &ServiceError) -> String {
         self.end(error).to_string()
     }
@@ -98,12 +98,12 @@ impl Connection {
             ServiceError::TransportSend(error) if wants_sign_in(&*error.error) => CallEnd::SignIn,
             ServiceError::TransportSend(error) => match loss(&*error.error) {
                 Some(Loss::Session) => {
-                    self.lose("it does not know the session any more".to_owned(), true);
+                    self.mark_lost("it does not know the session any more".to_owned(), true);
                     CallEnd::SessionEnded
                 }
                 Some(Loss::Server { is_sent }) => {
                     let why = root_cause(&*error.error);
-                    self.lose(why.clone(), false);
+                    self.mark_lost(why.clone(), false);
                     if is_sent { CallEnd::Closed(why) } else { CallEnd::Unreached(why) }
                 }
                 None => CallEnd::Closed(root_cause(&*error.error)),
@@ -112,12 +112,12 @@ impl Connection {
         }
     }
 
-    /// Returns the end of a request that was sent over a connection which ended before the answer.
+    /// Returns the end of a request whose connection ended before the answer.
     fn unanswered(&self) -> CallEnd {
         if self.has_lost_session() { CallEnd::Interrupted } else { CallEnd::Closed(self.fault()) }
     }
 
-    /// Waits until no answer comes any more.
+    /// Waits until no answers arrive any more.
     async fn wait_for_silence(&self) {
         self.ended.cancelled().await;
         if self.has_lost_session() {
@@ -125,13 +125,13 @@ impl Connection {
         }
     }
 
-    /// Waits for the requests that were sent before the server forgot the session.
-    pub(crate) async fn settle(&self) {
+    /// Waits for requests that were sent before the server lost the session.
+    pub(crate) async fn wait_for_settling(&self) {
         self.in_flight.close();
         let _ = tokio::time::timeout(SETTLING_TIME, self.in_flight.wait()).await;
     }
 
-    /// Calls a tool, answering what the server asks meanwhile.
+    /// Calls a tool, and answers the server's requests meanwhile.
     pub(crate) async fn call(&self, call: CallRequest<'_>) -> Result<CallResult, CallEnd> {
         let mut params = CallToolRequestParams::new(call.tool.to_owned()).with_arguments(call.args);
         let _calling = self.handler.callers.enter(call.cx);
@@ -145,16 +145,16 @@ impl Connection {
                     (params.input_responses, params.request_state) = self.answer(more, call.cx).await?;
                 }
                 ServerResult::CreateTaskResult(created) => {
-                    let followed = self.follow(created.task, call.idle, &call.progress, call.cx).await;
+                    let followed = self.poll_task(created.task, call.idle, &call.progress, call.cx).await;
                     return followed.map_err(|end| self.forbid_retry(end));
                 }
-                other => return lenient(&other),
+                other => return parse_result(&other),
             }
         }
         Err(CallEnd::Strange(format!("it asked for more {MAX_ROUNDS} times")))
     }
 
-    /// The end of a call that the server answered in part: it is never repeated.
+    /// Returns the end of a call that the server answered partially, which must never be repeated.
     fn forbid_retry(&self, end: CallEnd) -> CallEnd {
         match end {
             CallEnd::SessionEnded | CallEnd::Interrupted | CallEnd::Headers(_) => {
@@ -165,7 +165,7 @@ impl Connection {
         }
     }
 
-    /// A prompt with its arguments filled in.
+    /// Requests a prompt with its arguments filled in.
     pub(crate) async fn prompt(
         &self,
         name: &str,
@@ -189,7 +189,7 @@ impl Connection {
         Err(CallEnd::Strange(format!("it asked for more {MAX_ROUNDS} times")))
     }
 
-    /// The content of a resource.
+    /// Reads the content of a resource.
     pub(crate) async fn read_resource(
         &self,
         uri: &str,
@@ -212,8 +212,8 @@ impl Connection {
         Err(CallEnd::Strange(format!("it asked for more {MAX_ROUNDS} times")))
     }
 
-    /// A request and its answer. Boxed, so that the compiler proves once, and not for each caller, that the future of the
-    /// library may go to another thread.
+    /// Sends a request and waits for its answer. Boxed, so that the compiler proves the library's future to
+    /// be `Send` once, not for each caller.
     pub(super) fn request<'a>(
         &'a self,
         request: ClientRequest,
@@ -227,7 +227,7 @@ impl Connection {
                 return Err(CallEnd::SessionEnded);
             }
             let _in_flight = self.in_flight.token();
-            // Without a time-out of the library, whose clock runs on while a person is asked.
+            // The library's own time-out would continue while a person is asked.
             let options = PeerRequestOptions::no_options();
             let sent = self.peer().send_cancellable_request(request, options).await;
             let handle = sent.map_err(|error| match self.end(&error) {
@@ -236,23 +236,23 @@ impl Connection {
             })?;
             let watching = self.handler.watched.watch(handle.progress_token.clone(), progress);
             let mut cancel = CancelOnDrop { peer: Some(self.peer().clone()), id: handle.id.clone() };
-            let silence = self.handler.questions.silence(idle, MAX_CALL_TIME.max(idle), &watching.heard);
+            let silence =
+                self.handler.questions.wait_for_idle(idle, MAX_CALL_TIME.max(idle), &watching.heard);
             let answer = tokio::select! {
-                // An answer that came counts, whatever else happened.
+                // An answer that has arrived counts, even if the request was stopped.
                 biased;
                 answer = handle.await_response() => answer.map_err(|error| self.end(&error)),
                 () = self.wait_for_silence() => Err(self.unanswered()),
                 () = stop.cancelled() => return Err(CallEnd::Stopped),
                 limit = silence => return Err(CallEnd::TimedOut(limit)),
             };
-            // The request is over on the other side too.
+            // The server has finished the request, so it need not be cancelled.
             cancel.peer = None;
             answer
         })
     }
 
-    /// Answers what a server asks for before its own answer; returns the responses and the state that it
-    /// wants back.
+    /// Answers a server's requests for input; returns the responses and the state to send back.
     async fn answer(
         &self,
         more: InputRequiredResult,
@@ -266,7 +266,8 @@ impl Connection {
         Ok(((!responses.is_empty()).then_some(responses), more.request_state))
     }
 
-    /// The answers to what a server asks for the request of `cx`, as long as it is there and nobody stops that.
+    /// Returns the responses to a server's requests for input during the request of `cx`, unless that ends or
+    /// is stopped.
     pub(super) async fn responses(
         &self,
         requests: InputRequests,
@@ -303,17 +304,17 @@ impl Connection {
     }
 }
 
-/// Whether what was sent came back with a challenge.
+/// Whether the server answered with an authentication challenge.
 pub(super) fn wants_sign_in(error: &(dyn std::error::Error + 'static)) -> bool {
     causes(error).any(is_challenge)
 }
 
-/// Reason why nothing more can be sent on a connection.
+/// Reason for which a connection cannot be used any more.
 #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only servers by HTTP are lost like this"))]
 enum Loss {
     /// The server does not know the session.
     Session,
-    /// The server is not there, or went away before it answered what was sent.
+    /// The server is gone; `is_sent` says whether the request was sent before.
     Server { is_sent: bool },
 }
 
@@ -329,8 +330,8 @@ fn loss(error: &(dyn std::error::Error + 'static)) -> Option<Loss> {
     causes(error).find_map(|error| {
         match error.downcast_ref::<crate::transport::post::RequestFailure>()? {
             StreamableHttpError::SessionExpired => Some(Loss::Session),
-            // The server was not reached, or went away before it answered: whatever answers next may be another
-            // one.
+            // The server was not reached, or went away before it answered; the next one at the address may be
+            // another.
             StreamableHttpError::Client(error) if error.is_request() && !error.is_timeout() => {
                 Some(Loss::Server { is_sent: !error.is_connect() })
             }
@@ -355,15 +356,15 @@ fn is_challenge(_: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// Results that servers of all kinds give for a call.
-fn lenient(result: &ServerResult) -> Result<CallResult, CallEnd> {
+/// Parses the result of a call, tolerant of deviations.
+fn parse_result(result: &ServerResult) -> Result<CallResult, CallEnd> {
     match serde_json::to_value(result).and_then(serde_json::from_value) {
         Ok(result) => Ok(CallResult::of(result)),
         Err(error) => Err(CallEnd::Strange(error.to_string())),
     }
 }
 
-/// Tells the server that nobody waits for an answer any more.
+/// Guard that cancels a request at the server when its caller stops waiting.
 struct CancelOnDrop {
     peer: Option<Peer<RoleClient>>,
     id: RequestId,

@@ -1,4 +1,4 @@
-//! From the definition of a server to a connection that was agreed on.
+//! Connects to a configured server and negotiates the protocol.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -34,32 +34,32 @@ use crate::transport::event_stream::EventStreamTransport;
 use crate::transport::sent_tools::SentTools;
 use crate::transport::stdio::{LogSink, Said, StdioTransport};
 
-/// Time limit for the end of a connection: a program gets less than that to end by itself.
+/// Time limit for closing a connection; a program has less than that to end by itself.
 const CLOSING_TIME_LIMIT: Duration = Duration::from_millis(1800);
 
-/// Part of the time for a start that the question for revisions has for itself, as a divisor.
+/// Divisor of the start's time limit that gives the time for probing revisions.
 const PROBE_PART: u32 = 3;
 
-/// Parts that a connection is made of.
+/// Inputs for connecting to a server.
 pub(crate) struct Connecting<'a> {
-    /// The server, its variables expanded.
+    /// Configuration of the server with variables expanded.
     pub(crate) server: &'a ServerConfig,
     pub(crate) project: &'a Path,
     pub(crate) exec: Option<Arc<dyn Exec>>,
     #[cfg(feature = "http")]
     pub(crate) http: &'a zk_auth::Http,
-    /// Lock that is held while a client is made.
+    /// Lock that serialises the creation of HTTP clients.
     #[cfg(feature = "http")]
     pub(crate) making: &'a tokio::sync::Mutex<()>,
-    /// The sign-in, for a server that can want one.
+    /// Sign-in state, for a server that may require a sign-in.
     #[cfg(feature = "http")]
     pub(crate) auth: Option<Arc<crate::auth::ServerAuth>>,
     pub(crate) handler: Handler,
     pub(crate) log: Option<LogSink>,
     pub(crate) said: Said,
-    /// Limit of programs that are started at once: more of them would keep everything else waiting.
+    /// Limit of programs that are started concurrently, since too many would delay everything else.
     pub(crate) starts: &'a Semaphore,
-    /// The tasks that own programs.
+    /// Tasks that own programs.
     pub(crate) pumps: &'a TaskTracker,
 }
 
@@ -68,15 +68,15 @@ pub(crate) struct Connecting<'a> {
 pub(crate) struct ConnectError {
     pub(crate) stage: FailureStage,
     pub(crate) why: String,
-    /// Whether it answered a request with a status from 400 to 499.
+    /// Whether the server answered with a 4xx status.
     is_refused: bool,
 }
 
-/// One way to try to connect.
+/// One way to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attempt {
     As(ServerEra),
-    /// Asks which revisions there are, and goes on with a handshake if it does not say.
+    /// Asks for the supported revisions, and falls back to a handshake.
     Probe,
 }
 
@@ -87,14 +87,14 @@ impl ConnectError {
 }
 
 impl Connecting<'_> {
-    /// Connects in the era that the server spoke last. Where that is not known, or wrong, the newest revision is tried
-    /// first, then those with a handshake, then the transport of the first revision.
+    /// Connects in the server's last known era. If that is unknown or wrong, tries the newest revision, then
+    /// a handshake, then the transport of the first revision.
     pub(crate) async fn connect(&self, known: Option<ServerEra>) -> Result<Connection, ConnectError> {
         let known = known.or(self.server.is_event_stream.then_some(ServerEra::EventStream));
         let probes = [
             known.map(Attempt::As),
             Some(Attempt::Probe),
-            // Some servers of earlier revisions break at a request that they do not know.
+            // Some servers of earlier revisions fail on an unknown request.
             Some(Attempt::As(ServerEra::Handshake)),
             Some(Attempt::As(ServerEra::EventStream)),
         ];
@@ -126,15 +126,15 @@ impl Connecting<'_> {
         Err(ConnectError { stage, why: reasons.join("; "), is_refused: false })
     }
 
-    /// Asks which revisions there are. Some servers of earlier revisions never answer a request that they do not know: with
-    /// one by HTTP a handshake is tried beside it, once it took a part of the time that the whole start may take.
+    /// Asks for the supported revisions. Some servers of earlier revisions never answer an unknown request,
+    /// so for HTTP a handshake is started in parallel after a part of the time limit.
     async fn probe(&self) -> Result<Connection, ConnectError> {
         let mut probe = pin!(self.attempt(Attempt::Probe));
         if matches!(self.server.transport, ServerTransport::Stdio { .. }) {
-            // A handshake beside it would be another process.
+            // For a program, a parallel handshake would start another process.
             return probe.await;
         }
-        // Certificates that the first client of a program reads take nothing of the server's time.
+        // Reading the certificates for the program's first HTTP client does not count as the server's time.
         #[cfg(feature = "http")]
         if let ServerTransport::Http { url, headers } = &self.server.transport {
             self.http_endpoint(url, headers).await.map_err(ConnectError::start)?;
@@ -170,7 +170,7 @@ impl Connecting<'_> {
                         }
                     }));
                 };
-                // A program that runs is not waited for: only starts are few at once.
+                // Only starts are limited; a running program does not hold the permit.
                 let permit = self.starts.acquire().await.map_err(ConnectError::start)?;
                 let started = StdioTransport::start(
                     &**exec,
@@ -193,7 +193,7 @@ impl Connecting<'_> {
                 let sent = http_endpoint.client.sent();
                 let agreed = if attempt == Attempt::As(ServerEra::EventStream) {
                     let transport = EventStreamTransport::open(&http_endpoint).await;
-                    let transport = transport.map_err(|error| self.unopened(&error))?;
+                    let transport = transport.map_err(|error| self.stream_error(&error))?;
                     self.agree(transport, None, cut, lifecycle, ServerEra::EventStream).await
                 } else {
                     self.agree(http_endpoint.transport(), None, cut, lifecycle, ServerEra::Handshake).await
@@ -208,7 +208,7 @@ impl Connecting<'_> {
         }
     }
 
-    /// Builds the HTTP client off the thread of the conversation, since the first one of a program reads certificates.
+    /// Creates the HTTP client on another thread, since the first one of a program reads certificates.
     #[cfg(feature = "http")]
     async fn http_endpoint(
         &self,
@@ -217,7 +217,7 @@ impl Connecting<'_> {
     ) -> Result<crate::transport::http_endpoint::HttpEndpoint, String> {
         let (http, auth) = (self.http.clone(), self.auth.clone());
         let (url, headers) = (url.to_owned(), headers.clone());
-        // One after the other, so that all of them share the first client.
+        // Serialised so that all share the first client's certificates.
         let _making = self.making.lock().await;
         let made = tokio::task::spawn_blocking(move || {
             crate::transport::http_endpoint::HttpEndpoint::new(&http, &url, &headers, auth)
@@ -225,9 +225,9 @@ impl Connecting<'_> {
         made.await.map_err(|error| error.to_string())?
     }
 
-    /// Returns the error for a stream of events that did not open.
+    /// Creates the error for a stream of events that could not be opened.
     #[cfg(feature = "http")]
-    fn unopened(&self, error: &(dyn std::error::Error + 'static)) -> ConnectError {
+    fn stream_error(&self, error: &(dyn std::error::Error + 'static)) -> ConnectError {
         if super::call::wants_sign_in(error) {
             return unauthorised(self.server);
         }
@@ -251,7 +251,7 @@ impl Connecting<'_> {
                 fault.as_ref().and_then(|fault| fault.lock().unwrap_or_else(PoisonError::into_inner).clone());
             describe(&error, known, self.server)
         })?;
-        // A listing that was kept, maybe one that the server no longer has, is none that can be compared with what was accepted.
+        // A cached listing may be outdated and must not be compared with the accepted one.
         service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
         let info = service.peer().peer_info();
         let has_handshake = info.as_ref().is_none_or(|info| info.protocol_version.has_initialize());
@@ -305,7 +305,7 @@ fn wants_sign_in(_: &ClientInitializeError) -> bool {
     false
 }
 
-/// The innermost reason: the outer ones repeat what everybody knows.
+/// Returns the innermost cause, since the outer ones only repeat the context.
 pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {
@@ -314,26 +314,26 @@ pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     cause.to_string()
 }
 
-/// A connection to a server. Dropping it ends the server, if that is a program.
+/// A connection to a server. Dropping it ends the server, if it is a program.
 pub(crate) struct Connection {
     library: Box<dyn Library>,
     pub(crate) handler: Handler,
     era: ServerEra,
-    /// The names of the tools that the server listed last, by HTTP.
+    /// Names of all tools in the server's last list, for HTTP.
     pub(super) sent: SentTools,
-    /// Cancelled when the server can send nothing more.
+    /// Cancelled when no more messages can arrive.
     pub(crate) ended: CancellationToken,
-    /// The requests that wait for an answer.
+    /// Requests that wait for an answer.
     pub(super) in_flight: TaskTracker,
     fault: Option<Arc<Mutex<Option<String>>>>,
-    /// Set where the server is not there any more.
+    /// Set once the connection was lost.
     lost: OnceLock<Lost>,
 }
 
-/// Loss of a connection: nothing more can be sent on it.
+/// Loss of a connection, after which it cannot be used.
 struct Lost {
     why: String,
-    /// Whether it is only the session that the server does not know any more.
+    /// Whether only the session was lost.
     is_session: bool,
 }
 
@@ -342,7 +342,7 @@ struct Lost {
 pub(crate) struct Prompted {
     pub(crate) name: String,
     pub(crate) description: String,
-    /// The names of its arguments, and whether each is needed.
+    /// Names of the arguments, with a flag for required ones.
     pub(crate) arguments: Vec<(String, bool)>,
 }
 
@@ -358,7 +358,7 @@ impl From<Prompt> for Prompted {
 }
 
 impl Connection {
-    /// Returns the peer that sends to the server.
+    /// Returns the peer for sending to the server.
     pub(super) fn peer(&self) -> &Peer<RoleClient> {
         &self.library.state().peer
     }
@@ -367,7 +367,7 @@ impl Connection {
         self.library.state().info.as_deref()
     }
 
-    /// The revision of the protocol that was agreed on.
+    /// Returns the negotiated protocol revision.
     pub(crate) fn protocol(&self) -> String {
         self.info().map_or(String::new(), |info| info.protocol_version.to_string())
     }
@@ -376,7 +376,7 @@ impl Connection {
         self.era
     }
 
-    /// Returns the instructions of the server about its use; nothing if they are blank.
+    /// Returns the server's usage instructions; `None` if they are blank.
     pub(crate) fn instructions(&self) -> Option<&str> {
         self.info()?.instructions.as_deref().filter(|text| !text.trim().is_empty())
     }
@@ -397,7 +397,7 @@ impl Connection {
         &self.handler.changed
     }
 
-    /// Returns the cause of the connection's end, as far as that is known.
+    /// Returns the cause of the connection's end, as far as known.
     pub(crate) fn fault(&self) -> String {
         let fault = self
             .fault
@@ -411,23 +411,23 @@ impl Connection {
         self.info().is_some_and(|info| info.capabilities.supports_skills())
     }
 
-    /// Whether the revision that was agreed on begins with a handshake.
+    /// Whether the negotiated revision begins with a handshake.
     pub(super) fn has_handshake(&self) -> bool {
         self.info().is_none_or(|info| info.protocol_version.has_initialize())
     }
 
-    /// Notes that nothing more can be sent: this connection is over, and another one is made.
-    pub(super) fn lose(&self, why: String, is_session: bool) {
+    /// Marks the connection as lost, so that a new one is made.
+    pub(super) fn mark_lost(&self, why: String, is_session: bool) {
         let _ = self.lost.set(Lost { why, is_session });
         self.ended.cancel();
     }
 
-    /// Whether the connection ended only because the server does not know the session any more.
+    /// Whether only the session was lost.
     pub(crate) fn has_lost_session(&self) -> bool {
         self.lost.get().is_some_and(|lost| lost.is_session)
     }
 
-    /// Ends the connection, and the program with it.
+    /// Closes the connection and ends its program.
     pub(crate) async fn close(&self) {
         if let Some(mut service) = self.library.state().service.lock().await.take() {
             let _ = service.close_with_timeout(CLOSING_TIME_LIMIT).await;
@@ -436,25 +436,25 @@ impl Connection {
     }
 }
 
-/// A transport that says when nothing more comes, and drops answers to what was not asked: they could be taken for the
-/// answer to something else.
+/// Transport that signals its end, and drops responses without a matching request, which could be taken for
+/// another's.
 struct Guarded<T> {
     inner: T,
     ended: CancellationToken,
-    /// Requests without an answer.
+    /// Ids of requests without an answer.
     open: Arc<Mutex<HashSet<RequestId>>>,
-    /// Guard that ends requests that are being sent.
+    /// Guard that cancels requests being sent.
     _cut: Option<DropGuard>,
 }
 
 impl<T> Guarded<T> {
-    /// Whether somebody waits for this, if it is an answer.
+    /// Whether a message is expected: any request or notification, or the response to an open request.
     fn is_wanted(&self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
         let id = match message {
             JsonRpcMessage::Response(response) => &response.id,
             JsonRpcMessage::Error(error) => match &error.id {
                 Some(id) => id,
-                // The server says that it could not read something.
+                // An error response without an id: the server could not parse a message.
                 None => return true,
             },
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => return true,

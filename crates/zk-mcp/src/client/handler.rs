@@ -1,4 +1,4 @@
-//! Requests and notifications that a server may send to zk.
+//! Handles requests and notifications of a server.
 #![expect(
     deprecated,
     reason = "servers of earlier revisions ask for roots and the model, and tell by log messages"
@@ -25,14 +25,15 @@ use super::waiting::{OpenQuestions, Watched};
 use crate::config::server_config::ServerPermission;
 use crate::transport::stdio::LogSink;
 
-/// Source of answers to what a server asks in the middle of a call.
+/// Provider of answers to a server's requests in the middle of a call.
 #[async_trait]
 pub(crate) trait Answers: Send + Sync {
-    /// The fields of a form, filled in by a person; nothing if the person or nobody's presence declines. It is cancelled
-    /// with the call of `cx`, where the form belongs to one.
+    /// Asks a person to fill in a form; declined if the person declines or is absent. Cancelled with the call
+    /// of `cx`, if the form belongs to one.
     async fn form(&self, server: &str, message: &str, schema: &Value, cx: Option<&Cx>) -> Form;
 
-    /// The answer of the model of the run of `cx`, if the policy or a person allows it; otherwise why not.
+    /// Asks the model of the run of `cx` for an answer, if the policy or a person allows it; returns the
+    /// reason otherwise.
     async fn sample(
         &self,
         server: &str,
@@ -42,7 +43,7 @@ pub(crate) trait Answers: Send + Sync {
     ) -> Result<Sampled, String>;
 }
 
-/// Outcome of a form.
+/// Result of a form.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Form {
     Filled(Map<String, Value>),
@@ -50,7 +51,7 @@ pub(crate) enum Form {
     Cancelled,
 }
 
-/// Lists that a server says are other ones now.
+/// Counters of the server's notifications about changed lists.
 #[derive(Debug, Default)]
 pub(crate) struct ListChanged {
     tools: std::sync::atomic::AtomicU64,
@@ -69,23 +70,23 @@ impl ListChanged {
         self.told.notify_one();
     }
 
-    /// Returns the count of changes noted for the list of tools.
+    /// Returns the number of notifications about the list of tools.
     pub(crate) fn tools(&self) -> u64 {
         self.tools.load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// Returns the count of changes noted for any other list.
+    /// Returns the number of notifications about other lists.
     pub(crate) fn others(&self) -> u64 {
         self.others.load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// Waits until something is said that was not waited for yet.
-    pub(crate) async fn told(&self) {
+    /// Waits for a new notification.
+    pub(crate) async fn wait_for_change(&self) {
         self.told.notified().await;
     }
 }
 
-/// zk as a server sees it.
+/// Client-side handler of one connection.
 #[derive(Clone)]
 pub(crate) struct Handler {
     pub(crate) server: String,
@@ -100,7 +101,7 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    /// The answer to a form, which belongs to the call of `cx`; without it, to the call that began last.
+    /// Answers a form for the call of `cx`, or else for the call that began last.
     pub(crate) async fn elicit(&self, request: ElicitRequestParams, cx: Option<&Cx>) -> ElicitResult {
         let decline = ElicitResult::new(ElicitationAction::Decline);
         let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = request else {
@@ -120,7 +121,7 @@ impl Handler {
         }
     }
 
-    /// The directories that the conversation works in.
+    /// Returns the directories of the conversation.
     pub(crate) fn roots(&self) -> ListRootsResult {
         let roots = self.roots.iter().map(|path| {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -133,7 +134,7 @@ impl Handler {
         ListRootsResult::new(roots.collect())
     }
 
-    /// The answer of the model to what a server asks it, or why there is none.
+    /// Returns the model's answer to a server's request, or the reason for a refusal.
     pub(crate) async fn sample(
         &self,
         request: CreateMessageRequestParams,
@@ -147,7 +148,7 @@ impl Handler {
     }
 }
 
-/// A path as a part of a URL.
+/// Percent-encodes a path for a URL.
 fn encode_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {
@@ -188,7 +189,7 @@ impl ClientHandler for Handler {
         request: CreateMessageRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        // The code that the protocol has for a person who declines.
+        // The protocol's code for a person who declines.
         self.sample(request).await.map_err(|why| ErrorData::new(ErrorCode(-1), why, None))
     }
 
@@ -199,7 +200,7 @@ impl ClientHandler for Handler {
     ) -> Result<ElicitResult, ErrorData> {
         Ok(tokio::select! {
             answer = self.elicit(request, None) => answer,
-            // The server does not want it any more.
+            // The server cancelled the request.
             () = context.ct.cancelled() => ElicitResult::new(ElicitationAction::Cancel),
         })
     }
@@ -231,7 +232,7 @@ impl ClientHandler for Handler {
     }
 }
 
-/// Progress in one line: `3/10 reading`.
+/// Formats progress in one line: `3/10 reading`.
 fn line(progress: &ProgressNotificationParam) -> String {
     let count = match progress.total {
         Some(total) => format!("{}/{total}", progress.progress),

@@ -6,8 +6,8 @@ use tokio::sync::Mutex;
 
 use super::handler::Handler;
 
-/// State of a connection in `rmcp`, behind a trait: else the compiler proves for each future that holds a
-/// server that every message of the protocol may go to another thread, which takes half of the time of this
+/// Access to the state of a connection in `rmcp` behind a trait. Otherwise the compiler proves for each
+/// future that holds a server that all message types are `Send`, which doubles the compile time of this
 /// crate.
 pub(super) trait Library: Send + Sync {
     fn state(&self) -> &LibraryState;

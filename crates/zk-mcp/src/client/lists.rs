@@ -1,4 +1,4 @@
-//! Lists that come in pages, with limits: a server that pages for ever is not followed.
+//! Reads paged lists with limits, so that a server cannot page forever.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -29,8 +29,8 @@ enum ListError {
     TooLong { what: &'static str },
 }
 
-/// All items of a list of `what`, page by page.
-async fn all<T: Serialize, F>(
+/// Reads all items of a list named `what`, page by page.
+async fn read_pages<T: Serialize, F>(
     what: &'static str,
     mut page: impl FnMut(Option<PaginatedRequestParams>) -> F,
 ) -> Result<Vec<T>, ListError>
@@ -48,7 +48,7 @@ where
             return Err(ListError::TooLong { what });
         }
         let Some(next) = next else { return Ok(items) };
-        // A cursor counts as well: it is held until the list is complete.
+        // The cursor counts too, since all cursors are kept until the list is complete.
         bytes = bytes.saturating_add(next.len());
         if !cursors.insert(next.clone()) {
             return Err(ListError::Repeats { what, page: number });
@@ -58,7 +58,7 @@ where
     Err(ListError::TooLong { what })
 }
 
-/// Counts the bytes of items as JSON, without making that.
+/// Returns the size of items as JSON in bytes, without building the text.
 fn size(items: &impl Serialize) -> usize {
     struct Count(usize);
     impl Write for Count {
@@ -95,13 +95,13 @@ impl Connection {
             return Ok(Vec::new());
         }
         self.sent.clear();
-        let listed = all("tools", async |params| {
+        let listed = read_pages("tools", async |params| {
             self.peer().list_tools(params).await.map(|page| (page.tools, page.next_cursor))
         });
         listed.await.map_err(|error| self.explain_list(&error))
     }
 
-    /// The names of tools that the server listed last and that are not among `tools`.
+    /// Returns the names of tools in the server's last list that are missing in `tools`.
     pub(crate) fn left_out(&self, tools: &[Tool]) -> Vec<String> {
         let kept: HashSet<&str> = tools.iter().map(|tool| &*tool.name).collect();
         self.sent.names().into_iter().filter(|name| !kept.contains(name.as_str())).collect()
@@ -111,7 +111,7 @@ impl Connection {
         if !self.has_prompts() {
             return Ok(Vec::new());
         }
-        let listed = all("prompts", async |params| {
+        let listed = read_pages("prompts", async |params| {
             self.peer().list_prompts(params).await.map(|page| (page.prompts, page.next_cursor))
         });
         let prompts = listed.await.map_err(|error| self.explain_list(&error))?;
@@ -123,19 +123,19 @@ impl Connection {
             return Ok(Vec::new());
         }
         let _in_flight = self.in_flight.token();
-        let listed = all("resources", async |params| {
+        let listed = read_pages("resources", async |params| {
             self.peer().list_resources(params).await.map(|page| (page.resources, page.next_cursor))
         });
         listed.await.map_err(|error| self.end_of_list(&error))
     }
 
-    /// The templates of resources whose addresses are filled in; none where the server knows no templates.
+    /// Returns the templates of resources; empty if the server does not support templates.
     pub(crate) async fn resource_templates(&self) -> Result<Vec<ResourceTemplate>, CallEnd> {
         if !self.has_resources() {
             return Ok(Vec::new());
         }
         let _in_flight = self.in_flight.token();
-        let listed = all("templates of resources", async |params| {
+        let listed = read_pages("templates of resources", async |params| {
             let page = self.peer().list_resource_templates(params).await;
             page.map(|page| (page.resource_templates, page.next_cursor))
         });
@@ -149,16 +149,16 @@ impl Connection {
         if !self.has_skills() {
             return Ok(Vec::new());
         }
-        let listed = all("skills", async |params| {
+        let listed = read_pages("skills", async |params| {
             self.peer().list_skills(params).await.map(|page| (page.skills, page.next_cursor))
         });
         listed.await.map_err(|error| self.explain_list(&error))
     }
 
-    /// Hears of changed lists where a server tells of them only to who asked for that; nothing where it does not.
+    /// Subscribes to changes of lists, if the server requires that; `None` if it does not support it.
     ///
     /// # Errors
-    /// Why it may work later: the server was not reached, or ended the stream at once.
+    /// The server was not reached, or ended the stream at once, so that a retry may succeed.
     pub(crate) async fn subscribe(&self) -> Result<Option<Subscription>, String> {
         if self.has_handshake() {
             return Ok(None);
@@ -167,7 +167,7 @@ impl Connection {
         let wanted = wanted.tools_list_changed().prompts_list_changed().resources_list_changed().build();
         match self.peer().listen(wanted).await {
             Ok(subscription) => Ok(Some(subscription)),
-            // The server answered: it has no such stream.
+            // The server answered that it has no such stream.
             Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse) => Ok(None),
             Err(error) => Err(self.explain(&error)),
         }
@@ -184,7 +184,7 @@ mod tests {
     /// were asked for.
     async fn listed(page: impl Fn(usize) -> (Vec<String>, Option<String>)) -> (Result<usize, String>, usize) {
         let asked = AtomicUsize::new(0);
-        let listed = all("tools", async |_| Ok(page(asked.fetch_add(1, Ordering::SeqCst) + 1))).await;
+        let listed = read_pages("tools", async |_| Ok(page(asked.fetch_add(1, Ordering::SeqCst) + 1))).await;
         let listed = listed.map(|items| items.len()).map_err(|error| error.to_string());
         (listed, asked.load(Ordering::SeqCst))
     }

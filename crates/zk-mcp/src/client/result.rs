@@ -1,4 +1,4 @@
-//! Results of servers as blocks of zk.
+//! Converts results of servers to blocks of zk.
 
 use rmcp::model::{
     CallToolResult, ContentBlock, GetPromptResult, ReadResourceResult, ResourceContents, Role,
@@ -6,14 +6,14 @@ use rmcp::model::{
 use serde_json::Value;
 use zk_core::model::{Block, Document, Image, ToolContent, ToolOutput};
 
-/// Types of images that every provider with vision takes.
+/// Image types that every provider with vision accepts.
 const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// Result of a call.
+/// Result of a tool call.
 #[derive(Debug, PartialEq)]
 pub(crate) struct CallResult {
     pub(crate) output: ToolOutput,
-    /// Whether the tool says that it failed.
+    /// Whether the tool reported a failure.
     pub(crate) is_error: bool,
 }
 
@@ -34,7 +34,7 @@ impl CallResult {
     }
 }
 
-/// Whether a text says the same as the structured content: most servers give both.
+/// Whether a text repeats the structured content, since most servers send both.
 fn is_told(structured: &Value, blocks: &[Block]) -> bool {
     let texts = || blocks.iter().filter_map(Block::as_text);
     texts().any(|text| serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured))
@@ -43,7 +43,7 @@ fn is_told(structured: &Value, blocks: &[Block]) -> bool {
         })
 }
 
-/// Joins blocks to one text where all of them are text.
+/// Joins the blocks to one text if all are text.
 fn join_text_blocks(blocks: Vec<Block>) -> ToolContent {
     let texts: Option<Vec<&str>> = blocks.iter().map(Block::as_text).collect();
     match texts {
@@ -67,19 +67,20 @@ fn block(content: ContentBlock) -> Block {
     }
 }
 
-/// A media type without its parameters.
-fn bare(media_type: &str) -> String {
+/// Returns a media type without its parameters.
+fn without_parameters(media_type: &str) -> String {
     media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Whether a model is shown images of this type.
+/// Whether images of this type are passed to the model.
 pub(super) fn is_shown_image(media_type: &str) -> bool {
-    IMAGE_TYPES.contains(&bare(media_type).as_str())
+    IMAGE_TYPES.contains(&without_parameters(media_type).as_str())
 }
 
-/// Bytes as an image or a document where a model can read them, otherwise a line that says what is missing.
+/// Converts bytes to an image or document that a model can read; otherwise to a line that names the missing
+/// content.
 fn binary(media_type: &str, data: String, what: &str) -> Block {
-    let kind = bare(media_type);
+    let kind = without_parameters(media_type);
     if is_shown_image(&kind) {
         Block::Image(Image::new(kind, data))
     } else if kind == "application/pdf" {
@@ -100,13 +101,13 @@ fn resource_block(resource: ResourceContents) -> Block {
     }
 }
 
-/// Returns the contents of a resource as the output of a tool.
+/// Converts the contents of a resource to the output of a tool.
 pub(crate) fn resource_output(result: ReadResourceResult) -> ToolOutput {
     let blocks = result.contents.into_iter().map(resource_block).collect();
     ToolOutput { content: join_text_blocks(blocks), display: None, details: None }
 }
 
-/// A prompt of a server as one text for the model.
+/// Returns a server's prompt as one text for the model.
 pub(crate) fn prompt_text(result: GetPromptResult) -> String {
     let many = result.messages.len() > 1;
     let texts: Vec<String> = result

@@ -1,4 +1,4 @@
-//! Requests of servers for an answer of the model, and the calls that they may come with.
+//! Requests of servers for an answer of the model, and the calls that they belong to.
 #![expect(deprecated, reason = "servers of earlier revisions, and of this one for a while, ask the model")]
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use zk_core::model::{Block, Image, Message};
 
 use super::result::is_shown_image;
 
-/// The longest answer that a server gets, in tokens.
+/// Longest answer for a server in tokens.
 const MAX_ANSWER_TOKENS: u32 = 8192;
 
 /// Request of a server to the model.
@@ -22,7 +22,7 @@ pub(crate) struct Sampling {
     pub(crate) max_tokens: u32,
 }
 
-/// Answer of the model.
+/// Answer of the model for a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Sampled {
     pub(crate) text: String,
@@ -30,7 +30,7 @@ pub(crate) struct Sampled {
 }
 
 impl Sampling {
-    /// A request as the protocol has it, or why it cannot be asked.
+    /// Converts a request of the protocol; the error says which part is not supported.
     pub(crate) fn read(params: CreateMessageRequestParams) -> Result<Self, &'static str> {
         if params.tools.is_some_and(|tools| !tools.is_empty()) {
             return Err("the model gets no tools of servers: `sampling.tools` was not offered");
@@ -66,12 +66,12 @@ impl Sampled {
     }
 }
 
-/// The calls in flight: a server asks the model of the run that its call is part of.
+/// Contexts of the calls in flight: a server's request uses the model of the run that its call belongs to.
 #[derive(Clone, Default)]
 pub(crate) struct Callers(Arc<Mutex<Vec<(u64, Cx)>>>);
 
 impl Callers {
-    /// Counts a call as in flight until the guard is dropped.
+    /// Adds a call until the guard is dropped.
     pub(crate) fn enter(&self, cx: &Cx) -> CallerGuard {
         let mut callers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let id = callers.last().map_or(0, |(id, _)| id + 1);
@@ -79,7 +79,7 @@ impl Callers {
         CallerGuard { callers: self.clone(), id }
     }
 
-    /// The call that began last. A request says nothing about which call it is for.
+    /// Returns the context of the call that began last, because a request does not name its call.
     pub(crate) fn last(&self) -> Option<Cx> {
         let callers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         callers.last().map(|(_, cx)| cx.clone())

@@ -1,4 +1,4 @@
-//! Calls that a server answers with a task, to be asked for its state until it is over.
+//! Calls that a server answers with a task, which is polled until it is complete.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,16 +17,14 @@ use super::connect::Connection;
 use super::result::CallResult;
 use super::waiting::OnProgress;
 
-/// The pause between two questions for the state of a task: unless the server says otherwise, and at least and at most
-/// whatever it says.
+/// Pauses between two polls of a task: the default, and the limits of the server's own value.
 const DEFAULT_POLL_PAUSE: Duration = Duration::from_secs(1);
 const MIN_POLL_PAUSE: Duration = Duration::from_millis(50);
 const MAX_POLL_PAUSE: Duration = Duration::from_secs(30);
 
 impl Connection {
-    /// The result of a task. A task that says nothing new for as long as `idle` is given up, and cancelled as one that
-    /// nobody waits for any more.
-    pub(super) async fn follow(
+    /// Polls a task until it has a result. A task without news for `idle` is given up and cancelled.
+    pub(super) async fn poll_task(
         &self,
         mut task: Task,
         idle: Duration,
@@ -75,12 +73,12 @@ impl Connection {
                     return Err(CallEnd::Refused("it cancelled the task of this call".to_owned()));
                 }
                 TaskPayload::InputRequired { mut input_requests } => {
-                    // An answer may take a while to count: what was answered is not asked again.
+                    // An answer may take effect late, so a request that was answered is not answered again.
                     input_requests.retain(|key, _| answered.insert(key.clone()));
                     if !input_requests.is_empty() {
                         let asked = Instant::now();
                         let responses = self.responses(input_requests, cx).await?;
-                        // Time that its questions take is none of its own.
+                        // The time for answering a task's requests does not count as idle.
                         give_up += asked.elapsed();
                         let params = UpdateTaskParams::new(cancel.id.clone(), responses);
                         let request = ClientRequest::UpdateTaskRequest(Request::new(params));
@@ -88,7 +86,7 @@ impl Connection {
                         heard = Instant::now();
                     }
                 }
-                // The task works, or does something that later revisions know.
+                // The task is working, or in a state of a later revision.
                 _ => {}
             }
             if heard.elapsed() >= idle || Instant::now() >= give_up {
@@ -98,7 +96,7 @@ impl Connection {
     }
 }
 
-/// Tells the server that nobody waits for a task any more.
+/// Guard that cancels a task at the server when its caller stops waiting.
 struct CancelTask {
     peer: Option<Peer<RoleClient>>,
     id: String,

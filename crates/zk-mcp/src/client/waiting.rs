@@ -1,4 +1,4 @@
-//! The clock of a request: how long it may be without an answer, and without progress.
+//! Idle clock of a request: time without an answer and without progress.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,10 +8,10 @@ use rmcp::model::ProgressToken;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
-/// Takes what a server tells of a call.
+/// Receiver of the progress messages of a call.
 pub(crate) type OnProgress = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The requests that run, by the token their progress comes under.
+/// Requests in flight, by their progress token.
 #[derive(Clone, Default)]
 pub(crate) struct Watched(Arc<Mutex<HashMap<ProgressToken, Watcher>>>);
 
@@ -22,7 +22,7 @@ struct Watcher {
 }
 
 impl Watched {
-    /// Hands the progress under `token` to `on` until the guard is dropped.
+    /// Passes the progress under `token` to `on` until the guard is dropped.
     pub(crate) fn watch(&self, token: ProgressToken, on: Option<OnProgress>) -> WatchGuard {
         let heard = Arc::new(Notify::new());
         let watcher = Watcher { on, heard: heard.clone() };
@@ -30,7 +30,7 @@ impl Watched {
         WatchGuard { watched: self.clone(), token, heard }
     }
 
-    /// Progress of the request under `token`, if that runs; `line` says what it is.
+    /// Records progress of the request with `token`, if it is in flight; `line` describes it.
     pub(crate) fn note(&self, token: &ProgressToken, line: impl FnOnce() -> String) {
         let watcher = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(token).cloned();
         let Some(Watcher { on, heard }) = watcher else { return };
@@ -44,7 +44,7 @@ impl Watched {
 pub(crate) struct WatchGuard {
     watched: Watched,
     token: ProgressToken,
-    /// Signal of each progress.
+    /// Notified on each progress message.
     pub(crate) heard: Arc<Notify>,
 }
 
@@ -54,8 +54,8 @@ impl Drop for WatchGuard {
     }
 }
 
-/// The questions of a server that somebody has to answer: a person, or the model. While one stands open, the server
-/// waits for zk and not zk for the server, so that the clocks of its requests stand still.
+/// Open questions of a server to a person or the model. While one is open, the server waits for zk, so the
+/// clocks of its requests stand still.
 #[derive(Clone)]
 pub(crate) struct OpenQuestions(Arc<watch::Sender<usize>>);
 
@@ -66,19 +66,19 @@ impl Default for OpenQuestions {
 }
 
 impl OpenQuestions {
-    /// A question is open until the guard is dropped.
+    /// Opens a question until the guard is dropped.
     pub(crate) fn open(&self) -> OpenQuestion {
         self.0.send_modify(|open| *open += 1);
         OpenQuestion(self.0.clone())
     }
 
-    /// Waits until a request has been `idle` without progress, or as long as `longest` in all, neither counted while a
-    /// question stands open. Gives the limit that was reached.
-    pub(crate) async fn silence(&self, idle: Duration, longest: Duration, heard: &Notify) -> Duration {
+    /// Waits until a request had no progress for `idle`, or took `longest` in total, without the time of open
+    /// questions. Returns the limit that was reached.
+    pub(crate) async fn wait_for_idle(&self, idle: Duration, longest: Duration, heard: &Notify) -> Duration {
         let mut open = self.0.subscribe();
         let mut left = longest;
         loop {
-            // The sender is here, so that there always is a value.
+            // The sender is alive, so there always is a value.
             let _ = open.wait_for(|open| *open == 0).await;
             let began = Instant::now();
             tokio::select! {
@@ -118,7 +118,7 @@ mod tests {
             sleep(Duration::from_secs(3600)).await;
             drop(second);
         };
-        let (limit, ()) = tokio::join!(questions.silence(IDLE, MAX_CALL_TIME, &heard), asking);
+        let (limit, ()) = tokio::join!(questions.wait_for_idle(IDLE, MAX_CALL_TIME, &heard), asking);
         assert_eq!((limit, began.elapsed().as_secs()), (IDLE, 9 + 7200 + 10));
     }
 
@@ -133,7 +133,7 @@ mod tests {
             }
         };
         let limit = tokio::select! {
-            limit = questions.silence(IDLE, MAX_CALL_TIME, &heard) => limit,
+            limit = questions.wait_for_idle(IDLE, MAX_CALL_TIME, &heard) => limit,
             () = telling => Duration::ZERO,
         };
         assert_eq!((limit, began.elapsed()), (MAX_CALL_TIME, MAX_CALL_TIME));

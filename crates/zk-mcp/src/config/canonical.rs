@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-/// JSON that is the same for the same value, whatever the order of its keys and its blanks.
+/// Returns the canonical JSON of a value, independent of the order of keys and of blanks.
 pub(crate) fn canonical(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     write(value, &mut out);
@@ -40,14 +40,14 @@ fn write(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Adds a text in quotation marks.
+/// Appends a text in quotation marks.
 fn write_text(text: &str, out: &mut Vec<u8>) {
-    // Without the formatter of `Display`, which takes several times as long: a server may have 2,000 tools.
+    // Not the `Display` formatter, which is several times slower: a server may have 2,000 tools.
     let written = serde_json::to_writer(&mut *out, text);
     debug_assert!(written.is_ok(), "bytes in memory take every text");
 }
 
-/// The SHA-256 of `bytes` in hexadecimal digits.
+/// Returns the SHA-256 of `bytes` in hexadecimal.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,5 +1,5 @@
-/// `text` with `${VAR}` and `${VAR:-default}` expanded. `$VAR` is left alone, and so is `${VAR}` of a variable that is
-/// not set: this is what other programs do with the same files.
+/// Expands `${VAR}` and `${VAR:-default}` in `text`. `$VAR`, and `${VAR}` of a variable that is not set, stay
+/// unchanged, as in other programs that read the same files.
 pub(crate) fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -2,31 +2,32 @@
 
 use serde::Deserialize;
 
-/// Trust of a person in a server.
+/// A person's trust in a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "settings", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ServerTrust {
-    /// All of its tools are used, but for those that are denied.
+    /// All tools are used, except denied ones.
     #[default]
     Trusted,
-    /// None but the tools that are allowed by name: no prompts, resources or skills, and the model answers it nothing.
+    /// Only tools that are allowed by name are used: no prompts, resources or skills, and no answers of the
+    /// model.
     Untrusted,
-    /// Program in the sandbox, questions declined, and no answer of the model to the server.
+    /// The program runs in the sandbox, its questions are declined, and it gets no answers of the model.
     Sandboxed,
 }
 
-/// Filter of the tools of a server that are used, by its own names; `*` in a name stands for any characters.
+/// Filter of a server's tools, by the server's own names; `*` in a name matches any characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolFilter {
-    /// Tools to expose; `None` exposes all, or none of an untrusted server.
+    /// Tools to use; `None` uses all, or none of an untrusted server.
     pub allow: Option<Vec<String>>,
-    /// Tools never exposed; overrides `allow`.
+    /// Tools never to use; overrides `allow`.
     pub deny: Vec<String>,
 }
 
 impl ToolFilter {
-    /// Whether the tool `name` of a server that is trusted so far is used.
+    /// Whether the tool `name` of a server with this trust is used.
     #[must_use]
     pub fn allows(&self, name: &str, trust: ServerTrust) -> bool {
         let is_among = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, name));
@@ -47,7 +48,7 @@ fn matches(pattern: &str, name: &str) -> bool {
         if parts.peek().is_none() {
             return name.ends_with(part);
         }
-        // The first place is as good as any: a `*` follows.
+        // The first match is sufficient, because a `*` follows.
         let Some((_, after)) = name.split_once(part) else { return false };
         name = after;
     }

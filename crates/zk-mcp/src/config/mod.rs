@@ -1,4 +1,4 @@
-//! Definition of a server: as settings and `.mcp.json` have it, and as it is meant.
+//! Configuration of servers, from settings and `.mcp.json`.
 
 pub(crate) mod canonical;
 pub(crate) mod expand;

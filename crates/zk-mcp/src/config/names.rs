@@ -2,20 +2,20 @@ use std::collections::BTreeSet;
 
 use crate::config::canonical::sha256_hex;
 
-/// The longest name of a tool that every provider takes.
+/// Length limit of a tool name that every provider accepts, in bytes.
 const MAX_TOOL_NAME_BYTES: usize = 64;
-/// The longest name of a server: so much is left for the tool.
+/// Length limit of a server name in bytes, which leaves room for the tool.
 const MAX_SERVER_NAME_BYTES: usize = 32;
 
-/// Whether a server can have this name.
+/// Whether the name is valid for a server.
 pub(crate) fn is_server_name(name: &str) -> bool {
     (1..=MAX_SERVER_NAME_BYTES).contains(&name.len())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// The canonical name of the tool `tool` of `server`: `mcp_{server}_{tool}`. What is no letter, digit, `-` or `_` in
-/// it becomes `_`; a name that is changed by that, too long or already `taken` ends with a part of its hash, which is
-/// the same at every start.
+/// Returns the canonical name of the tool `tool` of `server`: `mcp_{server}_{tool}`. Characters other than
+/// letters, digits, `-` and `_` become `_`. A name that is changed, too long or already `taken` ends with a
+/// part of its hash, which is stable across starts.
 pub(crate) fn tool_name(server: &str, tool: &str, taken: &BTreeSet<String>) -> String {
     let plain: String = tool
         .chars()

@@ -3,8 +3,8 @@ use std::fmt;
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// Values by name that no debug text shows and that are wiped from memory: variables of a program, headers of a request.
-/// Many of them are keys.
+/// Named values that are hidden from debug output and wiped from memory: environment variables of a program,
+/// headers of a request. Many of them are keys.
 ///
 /// ```
 /// use zk_mcp::SecretValues;
@@ -17,29 +17,29 @@ use secrecy::{ExposeSecret, SecretString};
 pub struct SecretValues(BTreeMap<String, SecretString>);
 
 impl SecretValues {
-    /// The names, in order.
+    /// Iterates over the names, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// The value of this name.
+    /// Returns the value of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(ExposeSecret::expose_secret)
     }
 
-    /// Names and values, in the order of the names.
+    /// Iterates over names and values, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.expose_secret()))
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Puts another value in the place of each.
+    /// Replaces each value by the result of `with`.
     pub(crate) fn replace(&mut self, with: impl Fn(&str) -> String) {
         self.0.values_mut().for_each(|value| *value = with(value.expose_secret()).into());
     }

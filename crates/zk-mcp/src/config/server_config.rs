@@ -13,10 +13,10 @@ use crate::config::oauth_config::OAuthConfig;
 use crate::config::secret_values::SecretValues;
 use crate::config::server_transport::ServerTransport;
 
-/// Longest time of a request without an answer and without progress, unless its settings say otherwise.
+/// Default limit of a request's time without an answer or progress.
 const REQUEST_IDLE_LIMIT: Duration = Duration::from_secs(120);
 
-/// One MCP server as settings or a project's `.mcp.json` define it.
+/// Configuration of one MCP server, from settings or a project's `.mcp.json`.
 ///
 /// ```
 /// use serde_json::json;
@@ -27,44 +27,44 @@ const REQUEST_IDLE_LIMIT: Duration = Duration::from_secs(120);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
-    /// The name: part of the names of its tools.
+    /// Name of the server, which becomes part of the names of its tools.
     pub name: String,
-    /// Transport by which the server is reached.
+    /// Transport to the server.
     pub transport: ServerTransport,
-    /// Whether it is to be started at all.
+    /// Whether the server is started.
     pub enabled: bool,
     /// Time limit from the start to the list of tools.
     pub start_cap: Duration,
-    /// Longest time of a request without an answer and without progress.
+    /// Longest time of a request without an answer or progress.
     pub request_idle: Duration,
-    /// Longest time of a call without an answer and without progress, for some of its tools by its own names.
+    /// Longest time of a call without an answer or progress, by the server's name of the tool.
     pub tool_idle: BTreeMap<String, Duration>,
-    /// Whether the model is told of its tools at once, or only of those it asks for. Nothing: as for all servers.
+    /// Time at which the model is told of the server's tools; `None` for the default of all servers.
     pub disclosure: Option<ServerDisclosure>,
-    /// Whether another list of tools than the one that was accepted stops its use until a person accepts it.
+    /// Whether a changed list of tools has to be accepted by a person before the server is used again.
     pub pin: bool,
-    /// Trust of the person in the server.
+    /// The person's trust in the server.
     pub trust: ServerTrust,
-    /// Filter of its tools that are used.
+    /// Filter of the server's tools.
     pub tools: ToolFilter,
-    /// Whether it may ask the model in the middle of a call.
+    /// Whether the server may ask the model in the middle of a call.
     pub sampling: ServerPermission,
-    /// Whether its skills may be taken into use.
+    /// Whether the server's skills may be used.
     pub skills: ServerPermission,
-    /// Tools, by the server's own names, whose calls change nothing, as the person says who set it up: they
-    /// run beside each other. What the server says of itself decides nothing.
+    /// Tools without side effects, by the server's own names, as declared by the person: their calls run
+    /// concurrently. Declarations of the server itself do not count.
     pub read_only: Vec<String>,
-    /// Settings of the sign-in, for a server that is reached by HTTP.
+    /// Sign-in settings, for a server over HTTP.
     pub oauth: OAuthConfig,
-    /// The definition as it was written, before variables are expanded: what a person approves.
+    /// Definition as written, before variables are expanded, which a person approves.
     definition: Definition,
-    /// Digest of the program and its arguments, or of the address, as they are written.
+    /// Digest of the program with its arguments, or of the address, as written.
     identity: String,
-    /// Whether its definition says that it speaks the transport of revision 2024-11-05.
+    /// Whether the definition demands the transport of revision 2024-11-05.
     pub(crate) is_event_stream: bool,
 }
 
-/// A definition as it was written, which may have keys in it.
+/// A definition as written, which may contain keys.
 #[derive(Clone, PartialEq)]
 struct Definition(Value);
 
@@ -74,51 +74,52 @@ impl fmt::Debug for Definition {
     }
 }
 
-/// Moment at which the model is told of the tools of a server.
+/// Time at which the model is told of a server's tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "settings", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ServerDisclosure {
     /// With every request.
     Eager,
-    /// Once it searched for them.
+    /// After the model searched for them.
     Lazy,
 }
 
-/// Whether a server may do what a person should know of: ask the model in the middle of a call, or have its skills used.
+/// Permission of a server for something that a person should control: asking the model in the middle of a
+/// call, or having its skills used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "settings", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ServerPermission {
-    /// A person is asked each time; without one it is refused.
+    /// A person is asked each time; refused if none is present.
     #[default]
     Ask,
-    /// Always.
+    /// Always allowed.
     Allow,
-    /// Never; the server is told that it cannot.
+    /// Never allowed; the server is told that it is not supported.
     Deny,
 }
 
-/// Error that makes the definition of a server unusable.
+/// Error in the definition of a server.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerConfigError {
-    /// The name cannot be part of the name of a tool.
+    /// The name cannot be part of a tool's name.
     #[error("a server cannot be called `{name}`: use 1 to 32 letters, digits, `-` and `_`")]
     Name {
-        /// The name.
+        /// Name as given.
         name: String,
     },
-    /// The definition has another shape.
+    /// The definition has an invalid form.
     #[error("MCP server `{name}`: {why}")]
     Shape {
-        /// The server.
+        /// Name of the server.
         name: String,
-        /// Description of the fault, and what to write instead.
+        /// Description of the error, and what to write instead.
         why: String,
     },
 }
 
-/// Keys of a definition that say how the server is reached, those of other programs included.
+/// Keys of a definition about the transport, including those of other programs.
 #[derive(Deserialize)]
 struct WrittenTransport {
     #[serde(rename = "type")]
@@ -134,17 +135,17 @@ struct WrittenTransport {
     headers: BTreeMap<String, String>,
 }
 
-/// Keys of a definition that say how the server is used, those of other programs included.
+/// Keys of a definition about the use of the server, including those of other programs.
 #[derive(Deserialize)]
 struct WrittenOptions {
     enabled: Option<bool>,
     disabled: Option<bool>,
-    /// Milliseconds.
+    /// Idle limit of requests in milliseconds.
     timeout: Option<u64>,
-    /// Milliseconds, by the tool.
+    /// Idle limits of calls in milliseconds, by tool.
     #[serde(default)]
     tool_timeouts: BTreeMap<String, u64>,
-    /// Milliseconds.
+    /// Time limit of the start in milliseconds.
     start_timeout: Option<u64>,
     disclosure: Option<ServerDisclosure>,
     #[serde(rename = "alwaysLoad")]
@@ -166,10 +167,12 @@ struct WrittenOptions {
 }
 
 impl ServerConfig {
-    /// The server called `name` of a table of settings or of `.mcp.json`. Keys that zk does not know are left alone.
+    /// Reads the server called `name` from its definition in settings or `.mcp.json`. Unknown keys are
+    /// ignored.
     ///
     /// # Errors
-    /// [`ServerConfigError`] when it has no usable name, or is neither a command nor an address.
+    /// [`ServerConfigError`] when the name is invalid, or the definition has neither a command nor an
+    /// address.
     pub fn read(name: &str, definition: &Value) -> Result<Self, ServerConfigError> {
         let shape = |why: String| ServerConfigError::Shape { name: name.to_owned(), why };
         if !is_server_name(name) {
@@ -222,10 +225,10 @@ impl ServerConfig {
         })
     }
 
-    /// The servers of a `.mcp.json`, each by itself: one that cannot be used does not take the others with it.
+    /// Reads the servers of a `.mcp.json` one by one, so that an invalid one does not affect the others.
     ///
     /// # Errors
-    /// In words, when the file is no JSON or has no object `mcpServers`.
+    /// A message, when the file is no valid JSON or has no object `mcpServers`.
     pub fn read_file(bytes: &[u8]) -> Result<Vec<Result<Self, ServerConfigError>>, String> {
         let file: Value = serde_json::from_slice(bytes).map_err(|error| format!("invalid JSON: {error}"))?;
         let servers = file.get("mcpServers").ok_or("it has no `mcpServers`")?;
@@ -233,7 +236,7 @@ impl ServerConfig {
         Ok(servers.iter().map(|(name, definition)| Self::read(name, definition)).collect())
     }
 
-    /// The keys that a definition may have.
+    /// Keys that a definition may have.
     pub const KEYS: [&str; 22] = [
         "allow_tools",
         "alwaysLoad",
@@ -259,34 +262,34 @@ impl ServerConfig {
         "url",
     ];
 
-    /// The keys of the definition that are none of those: they have no effect.
+    /// Returns the unknown keys of the definition, which have no effect.
     pub fn unknown_keys(&self) -> impl Iterator<Item = &str> {
         let keys = self.definition.0.as_object().into_iter().flat_map(Map::keys);
         keys.map(String::as_str).filter(|key| !Self::KEYS.contains(key))
     }
 
-    /// The definition as it was written, as canonical JSON: what a person approves.
+    /// Returns the definition as written, as canonical JSON, for a person to approve.
     #[must_use]
     pub fn definition(&self) -> Vec<u8> {
         canonical(&self.definition.0)
     }
 
-    /// Returns the digest that marks the same server whatever it is called: of its program and arguments, or
-    /// its address, as they are written. The values of variables and headers are left out: they are often
-    /// secrets that change.
+    /// Returns the digest that identifies the server whatever its name: of its program and arguments, or its
+    /// address, as written. Values of variables and headers are left out, since they are often secrets that
+    /// change.
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// Returns the key of its accepted list of tools: a digest of its name and its identity. Two servers of
-    /// one command may be given other variables, and have other tools then.
+    /// Returns the key of its accepted list of tools: a digest of name and identity. Two servers with the
+    /// same command may have different variables, and different tools.
     #[must_use]
     pub fn pin_key(&self) -> String {
         sha256_hex(&canonical(&json!({ "name": self.name, "server": self.identity })))
     }
 
-    /// This server with the variables in it expanded; one that is not set stays as it is written.
+    /// Expands the variables in the configuration; a variable that is not set stays as written.
     #[must_use]
     pub fn expanded(mut self, lookup: &dyn Fn(&str) -> Option<String>) -> Self {
         let texts = |texts: &mut SecretValues| texts.replace(|text| expand(text, lookup));
@@ -309,7 +312,7 @@ impl ServerConfig {
         self
     }
 
-    /// Values that are probably secret: those of headers, and of variables whose names say so.
+    /// Returns the probably secret values: those of headers, and of variables whose names suggest it.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         let words = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "AUTH"];
         let is_secret = move |name: &str| words.iter().any(|word| name.to_ascii_uppercase().contains(word));
@@ -323,7 +326,8 @@ impl ServerConfig {
         values.chain(self.oauth.client_secret.as_deref())
     }
 
-    /// Whether a person can sign in to it: it is reached by HTTP, and nobody set a header `Authorization`.
+    /// Whether a person can sign in to the server: it uses HTTP, and its settings have no header
+    /// `Authorization`.
     #[must_use]
     pub fn takes_sign_in(&self) -> bool {
         match &self.transport {
@@ -334,7 +338,8 @@ impl ServerConfig {
         }
     }
 
-    /// One line for a person: the command line or the address, without the values of variables and headers.
+    /// Describes the server in one line for a person: the command line or the address, without values of
+    /// variables and headers.
     #[must_use]
     pub fn summary(&self) -> String {
         match &self.transport {
@@ -370,7 +375,8 @@ impl WrittenTransport {
     }
 }
 
-/// The values of `env` or `headers` are left out of what is said of a wrong one: they may be keys.
+/// Returns the key among `env` and `headers` that is no table of texts. Its values are not quoted in the
+/// error, since they may be keys.
 fn key_that_is_no_table_of_texts(definition: &Value) -> Option<&'static str> {
     ["env", "headers"].into_iter().find(|key| {
         definition

@@ -6,29 +6,29 @@ use serde_json::{Map, Value, json};
 use crate::config::canonical::{canonical, sha256_hex};
 use crate::config::secret_values::SecretValues;
 
-/// Time limit of a program from its start to its list of tools, unless its settings say otherwise: `npx` and
-/// the like download it first.
+/// Default time limit from the start of a program to its list of tools; `npx` and similar tools download the
+/// program first.
 const START_OF_PROGRAM: Duration = Duration::from_secs(30);
-/// Time limit to the list of tools of a server that runs already, unless its settings say otherwise.
+/// Default time limit to the list of tools of a server over HTTP, which is already running.
 const START_BY_HTTP: Duration = Duration::from_secs(10);
 
-/// Transport by which a server is reached.
+/// Transport to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerTransport {
-    /// A program of this machine that speaks on its standard input and output.
+    /// A program on this machine that uses its standard input and output.
     Stdio {
-        /// The program.
+        /// Name or path of the program.
         command: String,
         /// Arguments of the program.
         args: Vec<String>,
-        /// Variables it is given beside the allow-listed ones.
+        /// Environment variables besides the allow-listed ones.
         env: SecretValues,
-        /// Working directory of the program, if not the project.
+        /// Working directory of the program; `None` for the project.
         cwd: Option<String>,
     },
-    /// Streamable HTTP, or the transport with a stream of events that was there before it.
+    /// Streamable HTTP, or the older transport with a stream of events.
     Http {
-        /// The address.
+        /// URL of the server.
         url: String,
         /// Headers of every request.
         headers: SecretValues,
@@ -36,7 +36,7 @@ pub enum ServerTransport {
 }
 
 impl ServerTransport {
-    /// Returns the name: `stdio` or `http`.
+    /// Returns the transport's name: `stdio` or `http`.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl ServerTransport {
         }
     }
 
-    /// Returns the time limit for the start of such a server, unless its settings say otherwise.
+    /// Returns the default time limit for the start of such a server.
     pub(crate) fn usual_start(&self) -> Duration {
         match self {
             Self::Stdio { .. } => START_OF_PROGRAM,
@@ -53,7 +53,7 @@ impl ServerTransport {
         }
     }
 
-    /// A digest of what makes it the same server, without the values of variables and headers.
+    /// Returns a digest that identifies the server, without values of variables and headers.
     pub(crate) fn identity(&self) -> String {
         let what = match self {
             Self::Stdio { command, args, env, cwd } => {
@@ -69,7 +69,7 @@ impl ServerTransport {
     }
 }
 
-/// A definition for settings and `.mcp.json`, with the values of variables and headers.
+/// Returns the definition for settings and `.mcp.json`, with values of variables and headers.
 #[must_use]
 pub fn definition_of(transport: &ServerTransport) -> Map<String, Value> {
     let mut definition = Map::new();

@@ -1,4 +1,4 @@
-//! The requests of clients.
+//! Handles requests of clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use zk_core::service::Progress;
 
 use super::{ServedCall, ServedTool, ServedTools};
 
-/// The shortest time between two messages of progress of one call.
+/// Shortest time between two progress messages of one call.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-/// Longest excerpt of what a call shows in one message, in characters: its last line.
+/// Length limit of a progress message in characters; it has the last line of output.
 const MAX_QUOTED_CHARS: usize = 200;
 
-/// zk as a client sees it.
+/// Server-side handler of one client.
 #[derive(Clone)]
 pub(super) struct Handler {
     pub(super) tools: Arc<dyn ServedTools>,
@@ -44,7 +44,7 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.tools.list().into_iter().map(offered).collect()))
+        Ok(ListToolsResult::with_all_items(self.tools.list().into_iter().map(tool_for_client).collect()))
     }
 
     async fn call_tool(
@@ -72,7 +72,7 @@ impl ServerHandler for Handler {
         };
         let telling = async {
             if let Some(token) = token {
-                tell(&context.peer, &token, latest).await;
+                send_progress(&context.peer, &token, latest).await;
             }
             std::future::pending::<()>().await;
         };
@@ -89,8 +89,8 @@ fn last_line(text: &str) -> String {
     line.chars().filter(|c| !c.is_control()).take(MAX_QUOTED_CHARS).collect()
 }
 
-/// Hands on what a call shows, never more often than a person can read.
-async fn tell(peer: &Peer<RoleServer>, token: &ProgressToken, mut latest: watch::Receiver<String>) {
+/// Sends progress messages, at a rate that a person can read.
+async fn send_progress(peer: &Peer<RoleServer>, token: &ProgressToken, mut latest: watch::Receiver<String>) {
     let mut count = 0.0;
     while latest.changed().await.is_ok() {
         count += 1.0;
@@ -103,7 +103,7 @@ async fn tell(peer: &Peer<RoleServer>, token: &ProgressToken, mut latest: watch:
     }
 }
 
-fn offered(tool: ServedTool) -> Tool {
+fn tool_for_client(tool: ServedTool) -> Tool {
     let schema = match &tool.spec.schema {
         Value::Object(schema) => schema.clone(),
         _ => Map::new(),

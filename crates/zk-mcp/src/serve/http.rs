@@ -1,4 +1,4 @@
-//! Streamable HTTP, for programs of this machine that know the token.
+//! Streamable HTTP for programs on this machine that have the token.
 
 use std::convert::Infallible;
 use std::io;
@@ -27,16 +27,16 @@ use super::McpServer;
 use super::handler::Handler;
 use crate::config::canonical::sha256_hex;
 
-/// The path that answers.
+/// URL path of the server.
 const PATH: &str = "/mcp";
-/// Most connections that are served at once.
+/// Most concurrent connections.
 const MAX_CONNECTIONS: usize = 64;
 /// Time limit for the head of a request.
 const HEAD_TIME_LIMIT: Duration = Duration::from_secs(10);
-/// Time limit for the end of connections.
+/// Time limit for closing connections.
 const CLOSING_TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// Token that a client of a server has to know: sent as `Authorization: Bearer TOKEN`.
+/// Token that a client has to send as `Authorization: Bearer TOKEN`.
 #[derive(Clone)]
 pub struct ServeToken(String);
 
@@ -47,10 +47,10 @@ impl std::fmt::Debug for ServeToken {
 }
 
 impl ServeToken {
-    /// A token of 256 random bits.
+    /// Creates a token of 256 random bits.
     ///
     /// # Errors
-    /// When the system gives no random numbers.
+    /// When the system has no random numbers.
     pub fn generate() -> io::Result<Self> {
         let mut bytes = [0; 32];
         let filled = SystemRandom::new().fill(&mut bytes);
@@ -58,10 +58,10 @@ impl ServeToken {
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// A token of the host's own; one of fewer than 16 characters could be guessed.
+    /// Uses a given token, which must have at least 16 characters so that it cannot be guessed.
     ///
     /// # Errors
-    /// When it is too short, or has a character that cannot be in a header.
+    /// When it is too short, or has a character that a header must not contain.
     pub fn given(token: &str) -> io::Result<Self> {
         if token.len() < 16 || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             let why = "a token needs at least 16 characters, visible ones of ASCII only";
@@ -70,13 +70,14 @@ impl ServeToken {
         Ok(Self(token.to_owned()))
     }
 
-    /// The token itself.
+    /// Returns the token itself.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether the headers hold it. Digests are compared: how long that takes tells nothing about the token.
+    /// Whether the headers contain the token. Digests are compared, so that the time reveals nothing about
+    /// the token.
     fn is_in(&self, headers: &HeaderMap) -> bool {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let (Some(value), None) = (values.next(), values.next()) else { return false };
@@ -94,10 +95,10 @@ type Service = StreamableHttpService<Handler, LocalSessionManager>;
 impl McpServer {
     /// Serves clients at `http://ADDRESS/mcp` until `stop` is cancelled.
     ///
-    /// Only clients of this machine that have the token are answered, and no pages of browsers from elsewhere: `Host` and
+    /// Only clients on this machine with the token are served, and no web pages from elsewhere: `Host` and
     /// `Origin` have to name this machine.
     ///
-    /// A boxed future, compiled in this crate: an `async fn` is compiled in each crate that awaits it.
+    /// A boxed future, so that it is compiled in this crate instead of in each crate that awaits it.
     ///
     /// # Errors
     /// When `listener` is not bound to a loopback address.
@@ -138,7 +139,7 @@ impl McpServer {
                             drop(permit);
                         });
                     }
-                    // Out of file handles, say: the next moment may be better.
+                    // A temporary failure, such as too few file handles.
                     (_, _) => tokio::time::sleep(Duration::from_millis(50)).await,
                 }
             }
@@ -149,7 +150,7 @@ impl McpServer {
     }
 }
 
-/// Guard between a connection and the server.
+/// Access check between a connection and the server.
 struct Door {
     service: Service,
     token: ServeToken,
@@ -178,7 +179,8 @@ impl Door {
         self.service.handle(request).await
     }
 
-    /// Returns the refusal of a request that is not for this server, in the order that tells strangers least.
+    /// Returns the refusal of an unauthorised request. The order of the checks reveals the least to
+    /// strangers.
     fn refuse<B>(&self, request: &Request<B>) -> Option<Reply> {
         let headers = request.headers();
         if !self.names_this_machine(headers) {
@@ -192,7 +194,8 @@ impl Door {
         (request.uri().path() != PATH).then(|| plain(StatusCode::NOT_FOUND, "the path is /mcp"))
     }
 
-    /// Whether `Host` and `Origin` are those of this machine: a page elsewhere whose name leads here has others.
+    /// Whether `Host` and `Origin` name this machine: a remote page whose host name resolves to this machine
+    /// has others.
     fn names_this_machine(&self, headers: &HeaderMap) -> bool {
         let port = self.address.port();
         let is_here = |authority: &str| {

@@ -1,4 +1,4 @@
-//! zk as a server: its tools for other programs.
+//! zk as a server: offers its tools to other programs.
 
 mod handler;
 mod http;
@@ -18,44 +18,44 @@ use zk_core::service::Progress;
 use handler::Handler;
 pub use http::ServeToken;
 
-/// The tools that an [`McpServer`] offers, and what carries out their calls.
+/// Tools that an [`McpServer`] offers, and their execution.
 #[async_trait]
 pub trait ServedTools: Send + Sync {
-    /// The tools, always in the same order.
+    /// Returns the tools, always in the same order.
     fn list(&self) -> Vec<ServedTool>;
 
-    /// Carries out a call of a tool of that list, under whatever policy holds here: nobody can be asked.
+    /// Runs a call of an offered tool under the host's policy; no person can be asked.
     ///
     /// # Errors
-    /// [`ToolError`], which becomes a result that says that it failed.
+    /// [`ToolError`], which is sent as a failed result.
     async fn call(&self, call: ServedCall) -> Result<ToolOutput, ToolError>;
 }
 
-/// A tool as it is offered.
+/// A tool offered to clients.
 #[derive(Clone, Debug)]
 pub struct ServedTool {
     /// Name, description and schema of the arguments.
     pub spec: Arc<ToolSpec>,
-    /// Whether no call of it changes anything: a hint for clients.
+    /// Whether no call of the tool has side effects, as a hint for clients.
     pub is_read_only: bool,
-    /// The schema of [`ToolOutput::details`], for a tool whose results are data as well as text.
+    /// JSON Schema of [`ToolOutput::details`], for a tool with structured results.
     pub output_schema: Option<Value>,
 }
 
 /// A call of an offered tool.
 #[derive(Clone, Debug)]
 pub struct ServedCall {
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// The arguments as the client sent them: an object, not checked against the schema.
+    /// Arguments as sent by the client: an object, not validated against the schema.
     pub args: Value,
-    /// Takes what is to be shown while it runs.
+    /// Receives output while the call runs.
     pub progress: Progress,
-    /// Cancelled when the client gives the call up, or goes.
+    /// Cancelled when the client cancels the call or disconnects.
     pub stop: CancellationToken,
 }
 
-/// A server of the Model Context Protocol, in all its revisions, for one set of tools.
+/// A Model Context Protocol server, in all revisions, for one set of tools.
 ///
 /// ```no_run
 /// # async fn serve(tools: std::sync::Arc<dyn zk_mcp::ServedTools>) -> std::io::Result<()> {
@@ -80,23 +80,23 @@ impl std::fmt::Debug for McpServer {
 }
 
 impl McpServer {
-    /// A server for `tools`.
+    /// Creates a server for `tools`.
     pub fn new(tools: Arc<dyn ServedTools>) -> Self {
         Self { tools, instructions: None }
     }
 
-    /// Sets the instructions that clients get about the use of the tools.
+    /// Sets the usage instructions for clients.
     #[must_use]
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.instructions = Some(text.into());
         self
     }
 
-    /// Serves one client over a pair of streams, until its input ends or `stop` is cancelled. Calls that still run are
-    /// cancelled then.
+    /// Serves one client over a pair of streams, until its input ends or `stop` is cancelled. Running calls
+    /// are cancelled then.
     ///
     /// # Errors
-    /// In the words of the transport, when the client and this server do not agree on a revision.
+    /// The transport's message, when client and server cannot agree on a revision.
     pub async fn streams(
         &self,
         input: impl AsyncRead + Send + Unpin + 'static,
@@ -111,7 +111,7 @@ impl McpServer {
     }
 }
 
-/// A boxed future, compiled in this crate: an `async fn` is compiled in each crate that awaits it.
+/// A boxed future, so that it is compiled in this crate instead of in each crate that awaits it.
 fn serve_streams(
     handler: Handler,
     input: Box<dyn AsyncRead + Send + Unpin>,
@@ -124,7 +124,7 @@ fn serve_streams(
         let served = starting.await;
         let service = match served {
             Ok(service) => service,
-            // The client came and went, or the host is ending.
+            // The client disconnected, or the host is ending.
             Err(_) if stop.is_cancelled() => return Ok(()),
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(error) => return Err(io::Error::other(error.to_string())),

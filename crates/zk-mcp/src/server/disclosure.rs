@@ -1,4 +1,4 @@
-//! When the model is told of the tools of each server.
+//! Decides when the model is told of the tools of each server.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,26 +7,25 @@ use zk_core::model::Disclosure;
 
 use crate::config::server_config::{ServerConfig, ServerDisclosure};
 
-/// Most tokens of every request that the tools of all servers together may fill, unless a host says
-/// otherwise.
+/// Default limit of tokens that the tools of all servers may use in every request.
 pub(crate) const EAGER_TOKENS: u32 = 10_000;
-/// Bytes of a token, about.
+/// Approximate bytes per token.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// The budget that the tools of servers share, for those whose settings do not say when the model is told of them.
+/// Token budget shared by the tools of servers whose settings do not decide on disclosure.
 ///
-/// If they do not fit together before the first run, the model searches for all of them. From then on nothing that
-/// it was told of is taken back: what does not fit beside it is searched for.
+/// If all tools together do not fit before the first run, the model has to search for all of them. From then
+/// on, disclosed tools stay disclosed, and tools that do not fit besides them have to be searched for.
 pub(crate) struct Disclosures {
     usual: Option<ServerDisclosure>,
-    /// Budget for descriptions of tools, in bytes.
+    /// Budget for tool specifications in bytes.
     budget: usize,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The bytes of the tools that fill every request, by server.
+    /// Bytes of the tools in every request, by server.
     eager: BTreeMap<String, usize>,
     is_over: bool,
     has_begun: bool,
@@ -36,7 +35,7 @@ struct State {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Disclosed {
     pub(super) own: Disclosure,
-    /// The servers whose tools are to be lazy from now on, too.
+    /// Other servers whose tools become lazy with this decision.
     pub(super) others: Vec<String>,
 }
 
@@ -46,12 +45,12 @@ impl Disclosures {
         Self { usual, budget, state: Mutex::default() }
     }
 
-    /// A run began: the model is told of what there is.
+    /// Records that a run began, so that the model was told of the current tools.
     pub(crate) fn begin(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).has_begun = true;
     }
 
-    /// Decides for a server whose tools have so many bytes.
+    /// Decides for a server whose tools have this size in bytes.
     pub(super) fn decide(&self, server: &ServerConfig, bytes: usize) -> Disclosed {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.eager.remove(&server.name);

@@ -1,4 +1,4 @@
-//! The tools of a server: checked against those that were accepted, and registered.
+//! Tools of a server: compared with the accepted list, and registered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
@@ -27,27 +27,27 @@ use crate::tools::search;
 use crate::tools::skills;
 use crate::tools::tool::{McpTool, spec_of};
 
-/// Longest wait of a call for lists that changed.
+/// Longest wait of a call for changed lists.
 const LIST_TIME_LIMIT: Duration = Duration::from_secs(15);
-/// Limits of one server: tools, and bytes of their list.
+/// Limits of one server: number of tools, and bytes of their list.
 const MAX_TOOLS: usize = 2000;
-/// Notice about a list that was accepted for a command, not for a server.
+/// Notice about a list that was accepted for a command instead of a server.
 const SHARED_PIN_NOTICE: &str = "! an earlier version accepted one list for all servers with this command or address, and this server's \
                       differs from it; each server has its own from now on";
-/// Limit of the prompts of one server.
+/// Most prompts of one server.
 const MAX_PROMPTS: usize = 200;
 const MAX_LISTING_BYTES: usize = 8 << 20;
-/// The count of changed lists of a listing that failed.
+/// Marker for a listing that failed, in place of the number of list changes.
 const UNKNOWN_COUNT: u64 = u64::MAX;
 
-/// The tools of a server as they are registered.
+/// Registered tools of a server.
 #[derive(Default)]
 pub(super) struct Listed {
     tools: BTreeMap<String, Arc<McpTool>>,
     scope: Option<Scope>,
-    /// A listing that waits for a person.
+    /// Listing that waits for a person's acceptance.
     pending: Option<(Listing, Vec<rmcp::model::Tool>)>,
-    /// Digest of the last listing, in use or not.
+    /// Digest of the last listing, used or not.
     digest: String,
 }
 
@@ -56,21 +56,23 @@ impl Listed {
         self.tools.keys().cloned().collect()
     }
 
-    /// Returns the digest of the last listing: another listing has another one.
+    /// Returns the digest of the last listing.
     pub(super) fn digest(&self) -> String {
         self.digest.clone()
     }
 }
 
 impl Server {
-    /// Lists the tools and brings what is registered up to date; or stops the use of the server, if they are not those
-    /// that were accepted.
+    /// Lists the tools and updates their registrations; quarantines the server if they differ from the
+    /// accepted list.
     pub(super) async fn list(&self, connection: &Arc<Connection>) -> Result<(), String> {
         let mut applied = self.applied.lock().await;
         *applied = connection.changed().tools();
         let tools = connection.tools().await?;
         for name in connection.left_out(&tools) {
-            self.note(&format!("its tool {name} is left out: an `x-mcp-header` in its schema is not valid"));
+            self.write_log(&format!(
+                "its tool {name} is left out: an `x-mcp-header` in its schema is not valid"
+            ));
         }
         let values: Vec<Value> = tools.iter().filter_map(|tool| serde_json::to_value(tool).ok()).collect();
         let listing = Listing::new(connection.instructions(), values);
@@ -82,17 +84,17 @@ impl Server {
             ));
         }
         self.listed().digest = listing.digest();
-        let (listing, checked) = self.checked(listing).await?;
+        let (listing, checked) = self.check_in_background(listing).await?;
         match checked {
             Ok(()) => {
-                self.offer_resources(connection);
+                self.register_resource_tools(connection);
                 self.register(&tools).await;
                 let protocol = connection.protocol();
                 let was_quarantined = matches!(self.live.borrow().state, ServerState::Quarantined { .. });
                 self.set(ServerState::Ready { protocol }, Some(connection.clone()));
                 if was_quarantined {
                     self.announce(connection).await;
-                    // Skills of the server were not listed until now.
+                    // The skills of the server have not been listed yet.
                     connection.changed().note_others();
                 }
             }
@@ -110,17 +112,21 @@ impl Server {
         Ok(())
     }
 
-    /// The listing and what [`Self::check`] says of it, which reads and writes files: not in the thread of the conversation.
-    async fn checked(&self, listing: Listing) -> Result<(Listing, Result<(), Vec<String>>), String> {
+    /// Runs [`Self::check`] on a blocking thread, since it reads and writes files; returns the listing with
+    /// the result.
+    async fn check_in_background(
+        &self,
+        listing: Listing,
+    ) -> Result<(Listing, Result<(), Vec<String>>), String> {
         let this = self.this.upgrade().map(ServerRef::server).ok_or("the conversation ended")?;
-        super::run::beside(move || {
+        super::run::run_blocking(move || {
             let checked = this.check(&listing);
             (listing, checked)
         })
         .await
     }
 
-    /// Whether the listing is the accepted one. The first one of a server is accepted.
+    /// Checks whether the listing is the accepted one. The first listing of a server is accepted.
     fn check(&self, listing: &Listing) -> Result<(), Vec<String>> {
         if !self.config.pin {
             return Ok(());
@@ -131,7 +137,8 @@ impl Server {
             let changes = listing.changes_since(&accepted).map_err(cannot)?;
             return if changes.is_empty() { Ok(()) } else { Err(changes) };
         }
-        // Earlier versions kept one list for all servers of a command, whatever their names and variables.
+        // Earlier versions stored one list for all servers with the same command, whatever their names and
+        // variables.
         if let Some(shared) = pins.load(self.config.identity()).map_err(cannot)? {
             let mut changes = listing.changes_since(&shared).map_err(cannot)?;
             if !changes.is_empty() {
@@ -142,7 +149,7 @@ impl Server {
         pins.save(&key, listing.bytes()).map_err(cannot)
     }
 
-    /// Lists again if the server said that its tools are others.
+    /// Lists the tools again if the server announced a change.
     pub(super) async fn refresh(&self, connection: &Arc<Connection>) {
         if *self.applied.lock().await == connection.changed().tools() {
             return;
@@ -153,10 +160,10 @@ impl Server {
             Err(_) => format!("it did not list them within {} s", LIST_TIME_LIMIT.as_secs()),
         };
         if connection.ended.is_cancelled() {
-            // The next connection is listed before anything uses it.
+            // The next connection is listed before its first use.
             return;
         }
-        // Tools of the server are not known: nothing of it runs, and the next call asks for the list again.
+        // The tools are not known, so none can run, and the next call lists them again.
         *self.applied.lock().await = UNKNOWN_COUNT;
         let changes = vec![format!("! its tools may be others, and it does not list them: {failed}")];
         let digest = String::new();
@@ -168,13 +175,13 @@ impl Server {
         }
     }
 
-    /// A connection whose tools are those that were accepted, for one call. Boxed for the same reason as the request of a
-    /// connection.
+    /// Returns a connection with accepted tools for one call. Boxed for the same reason as a connection's
+    /// requests.
     pub(crate) fn connection_for_call(&self) -> BoxFuture<'_, Result<Arc<Connection>, ToolError>> {
         Box::pin(async move {
             let mut connection = self.connection(self.config.start_cap).await;
-            // The connection of a server whose tools are not accepted counts, too: they may be the accepted
-            // ones by now.
+            // A quarantined server's connection is checked too, because its tools may be the accepted ones
+            // again.
             let current = self.live.borrow().connection.clone();
             if let Some(current) = current {
                 self.refresh(&current).await;
@@ -194,7 +201,7 @@ impl Server {
         })
     }
 
-    /// Accepts the tools that wait for a person, if they are those of the digest.
+    /// Accepts the tools that wait for a person, if `digest` is theirs.
     pub(crate) async fn accept(&self, digest: &str) -> Result<(), String> {
         let name = self.name();
         let waiting = {
@@ -223,8 +230,8 @@ impl Server {
         Ok(())
     }
 
-    /// Offers the tools for the resources of all servers, once one has any.
-    fn offer_resources(&self, connection: &Connection) {
+    /// Registers the tools for resources of all servers, once a server has resources.
+    fn register_resource_tools(&self, connection: &Connection) {
         if connection.has_resources()
             && self.config.trust != ServerTrust::Untrusted
             && self.shared.has_resources.set(()).is_ok()
@@ -235,14 +242,14 @@ impl Server {
             let tools: [Arc<dyn Tool>; 2] =
                 [Arc::new(ListResources::new(all.clone())), Arc::new(ReadResource::new(all))];
             for tool in tools {
-                // Somebody else has that name: theirs stays.
+                // Another plugin has a tool of that name, which stays.
                 let _ = self.scope.provide::<dyn Tool>(&tool.spec().name.clone(), tool);
             }
         }
     }
 
-    /// Lists the skills of the server if it can be used, and emits `mcp:skills` if the listing changed. No skill is read.
-    pub(super) async fn offer_skills(&self, connection: &Connection) {
+    /// Lists the skills of a usable server, and emits `mcp:skills` if they changed. No skill is read.
+    pub(super) async fn list_skills(&self, connection: &Connection) {
         if self.config.skills == ServerPermission::Deny
             || !matches!(self.live.borrow().state, ServerState::Ready { .. })
         {
@@ -250,10 +257,10 @@ impl Server {
         }
         let listed = match timeout(LIST_TIME_LIMIT, connection.skills()).await {
             Ok(Ok(listed)) => listed,
-            Ok(Err(why)) => return self.note(&format!("its skills are not known: {why}")),
-            Err(_) => return self.note("its skills are not known: it did not list them in time"),
+            Ok(Err(why)) => return self.write_log(&format!("its skills are not known: {why}")),
+            Err(_) => return self.write_log("its skills are not known: it did not list them in time"),
         };
-        let listed = skills::usable(listed);
+        let listed = skills::usable_skills(listed);
         let names = listed.iter().map(|skill| skill.name().to_owned()).collect();
         if *self.skills() == listed {
             return;
@@ -262,22 +269,22 @@ impl Server {
         self.emit(McpSkills { server: self.config.name.clone(), skills: names }).await;
     }
 
-    /// Waits until the skills of the server were listed, or could not be, if it can be used.
-    pub(crate) async fn listed_skills(&self) {
+    /// Waits until the skills of a usable server were listed, or listing failed.
+    pub(crate) async fn wait_for_skills(&self) {
         if matches!(self.live.borrow().state, ServerState::Ready { .. }) {
             let _ = self.has_listed_skills.subscribe().wait_for(|has_listed| *has_listed).await;
         }
     }
 
-    /// Waits until the prompts of the server are commands, if it can be used.
-    pub(crate) async fn offered_prompts(&self) {
+    /// Waits until the prompts of a usable server are registered as commands.
+    pub(crate) async fn wait_for_prompts(&self) {
         if matches!(self.live.borrow().state, ServerState::Ready { .. }) {
             let _ = self.has_offered.subscribe().wait_for(|has_offered| *has_offered).await;
         }
     }
 
-    /// Offers what the server has beside tools: prompts as commands.
-    pub(super) async fn offer(&self, connection: &Arc<Connection>) {
+    /// Registers the server's prompts as commands.
+    pub(super) async fn register_prompts(&self, connection: &Arc<Connection>) {
         let (Some(bus), Some(this)) = (self.scope.bus(), self.this.upgrade().map(ServerRef::server)) else {
             return;
         };
@@ -294,8 +301,8 @@ impl Server {
         }
         let prompts = match timeout(LIST_TIME_LIMIT, connection.prompts()).await {
             Ok(Ok(prompts)) => prompts,
-            Ok(Err(why)) => return self.note(&format!("its prompts are not known: {why}")),
-            Err(_) => return self.note("its prompts are not known: it did not list them in time"),
+            Ok(Err(why)) => return self.write_log(&format!("its prompts are not known: {why}")),
+            Err(_) => return self.write_log("its prompts are not known: it did not list them in time"),
         };
         let scope = bus.scope(format!("mcp:{}", self.name()));
         let mut taken = BTreeSet::new();
@@ -315,12 +322,12 @@ impl Server {
         }
     }
 
-    /// Registers tools in the place of those before. A tool that stayed the same stays as it is, so that nothing of a
-    /// request changes.
+    /// Registers tools in place of the previous ones. Unchanged tools keep their registration, so that
+    /// requests stay the same.
     async fn register(&self, tools: &[rmcp::model::Tool]) {
-        // One server after the other: they share a budget.
+        // Serialised over all servers, because they share a budget.
         let _registering = self.shared.registering.lock().await;
-        let used = self.used(tools);
+        let used = self.allowed_tools(tools);
         let tools = &*used;
         let Disclosed { own, others } = self.shared.disclosures.decide(&self.config, size(tools));
         if (own == Disclosure::Lazy || !others.is_empty())
@@ -329,28 +336,32 @@ impl Server {
         {
             search::register(&self.scope, self.shared.all.get().cloned().unwrap_or_default());
         }
-        let next = self.made(tools, own);
+        let next = self.create_tools(tools, own);
         self.listed().pending = None;
-        self.publish(next).await;
+        self.replace_tools(next).await;
         let all = self.shared.all.get().cloned().unwrap_or_default();
         for server in upgrade_all(&all).filter(|one| others.contains(&one.config.name)) {
             let lazy = server.listed().tools.clone().into_iter();
             let lazy = lazy.map(|(name, tool)| (name, Arc::new(tool.disclosed(Disclosure::Lazy)))).collect();
-            server.publish(lazy).await;
+            server.replace_tools(lazy).await;
         }
     }
 
-    /// The tools that the person lets the model have.
-    fn used(&self, tools: &[rmcp::model::Tool]) -> Vec<rmcp::model::Tool> {
+    /// Returns the tools that the person's filter and trust allow.
+    fn allowed_tools(&self, tools: &[rmcp::model::Tool]) -> Vec<rmcp::model::Tool> {
         let ServerConfig { tools: filter, trust, .. } = &self.config;
         if *trust == ServerTrust::Untrusted && filter.allow.is_none() {
-            self.note("it is not trusted and has no `allow_tools`: none of its tools is used");
+            self.write_log("it is not trusted and has no `allow_tools`: none of its tools is used");
         }
         tools.iter().filter(|tool| filter.allows(&tool.name, *trust)).cloned().collect()
     }
 
-    /// The tools by their canonical names.
-    fn made(&self, tools: &[rmcp::model::Tool], disclosure: Disclosure) -> BTreeMap<String, Arc<McpTool>> {
+    /// Creates the tools by their canonical names.
+    fn create_tools(
+        &self,
+        tools: &[rmcp::model::Tool],
+        disclosure: Disclosure,
+    ) -> BTreeMap<String, Arc<McpTool>> {
         let mut next = BTreeMap::new();
         let mut taken = self.shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let listed = self.listed();
@@ -362,12 +373,15 @@ impl Server {
         let mut seen = BTreeSet::new();
         for tool in sorted {
             if !seen.insert(&tool.name) {
-                self.note(&format!("it lists two tools called {}: the second one is left out", tool.name));
+                self.write_log(&format!(
+                    "it lists two tools called {}: the second one is left out",
+                    tool.name
+                ));
                 continue;
             }
             let name = tool_name(self.name(), &tool.name, &taken);
             if taken.contains(&format!("mcp_{}_{}", self.name(), tool.name)) {
-                self.note(&format!("the name of its tool {} is taken: it is {name}", tool.name));
+                self.write_log(&format!("the name of its tool {} is taken: it is {name}", tool.name));
             }
             let spec = spec_of(&name, tool, disclosure);
             let same = listed.tools.get(&name).filter(|old| old.is(tool, &spec));
@@ -382,7 +396,7 @@ impl Server {
     }
 
     /// Registers these tools instead of the previous listing.
-    async fn publish(&self, next: BTreeMap<String, Arc<McpTool>>) {
+    async fn replace_tools(&self, next: BTreeMap<String, Arc<McpTool>>) {
         let Some(bus) = self.scope.bus() else { return };
         let scope = bus.scope(format!("mcp:{}", self.name()));
         for (name, tool) in &next {
@@ -398,15 +412,15 @@ impl Server {
         }
     }
 
-    /// Adds a line to the log of the server.
-    fn note(&self, text: &str) {
+    /// Adds a line to the server's log.
+    fn write_log(&self, text: &str) {
         if let Some(log) = &self.shared.log {
             log(self.name(), format!("zk: {}\n", clean_text(text)).as_bytes());
         }
     }
 }
 
-/// Counts the bytes that tools fill of a request.
+/// Returns the bytes that tools use in a request.
 fn size(tools: &[rmcp::model::Tool]) -> usize {
     let size = |tool: &rmcp::model::Tool| {
         let schema = serde_json::to_string(&tool.input_schema).unwrap_or_default();

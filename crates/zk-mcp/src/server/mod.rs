@@ -1,4 +1,4 @@
-//! One server for as long as its plugin is installed: started, listed, watched, started again.
+//! One server while its plugin is installed: started, listed, watched and restarted.
 
 mod disclosure;
 pub(crate) mod forms;
@@ -33,19 +33,19 @@ pub(crate) use disclosure::{Disclosures, EAGER_TOKENS};
 use listing::Listed;
 pub(crate) use request::RequestError;
 
-/// Longest quote of a program's words in a message, in characters.
+/// Length limit of quoted program output in a message, in characters.
 const MAX_QUOTED_CHARS: usize = 300;
 
-/// Takes what the program of a server prints to standard error, by the server's name.
+/// Receiver of the standard error of servers' programs, with the server's name.
 pub(crate) type ServerLog = Arc<dyn Fn(&str, &[u8]) + Send + Sync>;
 
-/// Looks at a server before each start.
+/// Check of a server before each start.
 pub(crate) type StartCheck = Arc<dyn Fn(&ServerConfig) -> Result<(), String> + Send + Sync>;
 
-/// State that all servers of a plugin share.
+/// State shared by all servers of a plugin.
 pub(crate) struct Shared {
     pub(crate) project: PathBuf,
-    /// The directories that servers are told of.
+    /// Directories reported to servers.
     pub(crate) roots: Arc<[PathBuf]>,
     pub(crate) programs: Programs,
     #[cfg(feature = "http")]
@@ -55,78 +55,78 @@ pub(crate) struct Shared {
     pub(crate) check: Option<StartCheck>,
     pub(crate) log: Option<ServerLog>,
     pub(crate) answers: Option<Arc<dyn Answers>>,
-    /// Canonical names of tools that are taken.
+    /// Canonical names of tools already in use.
     pub(crate) taken: Mutex<BTreeSet<String>>,
-    /// Lock that is held by the server that begins to start.
+    /// Lock that serialises the first steps of starting servers.
     pub(crate) turns: tokio::sync::Mutex<()>,
     /// All servers of the plugin.
     pub(crate) all: OnceLock<WeakServers>,
     /// Set once the tools for resources are registered.
     pub(crate) has_resources: OnceLock<()>,
-    /// Servers that disclose their tools eagerly, and those that do so lazily.
+    /// Budget and decisions for the disclosure of tools.
     pub(crate) disclosures: Disclosures,
-    /// Lock that is held while tools are registered.
+    /// Lock that serialises the registration of tools.
     pub(crate) registering: tokio::sync::Mutex<()>,
-    /// Whether lazy tools come with a search for them.
+    /// Whether lazy tools come with the tool `tool_search`.
     pub(crate) has_search: bool,
-    /// Set once the search for tools is registered.
+    /// Set once the tool `tool_search` is registered.
     pub(crate) is_search_offered: OnceLock<()>,
 }
 
-/// Programs of servers: starts them, and waits for their end.
+/// Starts programs of servers and waits for their end.
 pub(crate) struct Programs {
     pub(crate) exec: Option<Arc<dyn Exec>>,
-    /// Executor of the programs of sandboxed servers.
+    /// Executor for programs of sandboxed servers.
     pub(crate) sandbox: Option<Arc<dyn Exec>>,
-    /// Limit of programs that are started at once: more of them would keep everything else waiting.
+    /// Limit of programs that are started concurrently, since too many would delay everything else.
     pub(crate) starts: Semaphore,
-    /// The tasks that own programs: a host can wait until all of them are gone.
+    /// Tasks that own programs, so that a host can wait until all of them are gone.
     pub(crate) pumps: TaskTracker,
 }
 
-/// HTTP clients of servers, and their tokens.
+/// HTTP clients and token store of servers.
 #[cfg(feature = "http")]
 pub(crate) struct HttpClients {
     pub(crate) http: zk_auth::Http,
-    /// Lock that is held while a client is made.
+    /// Lock that serialises the creation of HTTP clients.
     pub(crate) making: tokio::sync::Mutex<()>,
-    /// Store of the tokens.
+    /// Store of sign-in tokens.
     pub(crate) credentials: Arc<dyn zk_auth::CredentialStore>,
 }
 
-/// A server and what is known of it.
+/// A server with its state.
 pub(crate) struct Server {
     pub(crate) config: ServerConfig,
     pub(crate) shared: Arc<Shared>,
     pub(crate) scope: Scope,
     live: watch::Sender<Live>,
     listed: Mutex<Listed>,
-    /// The count of other changed lists that the commands have, and the scope they are registered in.
+    /// Number of list changes that the prompt commands reflect, and the commands' scope.
     offered: Mutex<(u64, Option<Scope>)>,
-    /// Whether the prompts of the present connection are commands.
+    /// Whether the prompts of the current connection are registered.
     has_offered: watch::Sender<bool>,
-    /// Whether its skills were asked for.
+    /// Whether the server's skills were listed.
     has_listed_skills: watch::Sender<bool>,
-    /// Time at which the attempt that runs began, until its end is told.
+    /// Start of the current attempt, until its end is announced.
     begun: Mutex<Option<Instant>>,
-    /// The skills that were listed last.
+    /// Skills of the last listing.
     skills: Mutex<Vec<Skill>>,
-    /// The count of changed lists that the listing in use has; held while it is brought up to date.
+    /// Number of list changes that the current listing reflects; locked during an update.
     applied: tokio::sync::Mutex<u64>,
-    /// Asks for another attempt.
+    /// Signal for another attempt.
     retry: Notify,
     said: Said,
-    /// The sign-in, where there can be one.
+    /// Sign-in state, if the server may require a sign-in.
     #[cfg(feature = "http")]
     pub(crate) auth: Option<Arc<crate::auth::ServerAuth>>,
-    /// Sign-ins since a call last worked.
+    /// Number of sign-ins since the last successful call.
     #[cfg(feature = "http")]
     sign_ins: std::sync::atomic::AtomicU32,
     this: Weak<dyn ServerRef>,
 }
 
-/// A server, where its own parts hold it. Types that contain each other by name make the compiler prove again for each future,
-/// and each time for all of them, that they may go to another thread: that was half of the time of this crate.
+/// Reference to a server for its own parts. Types that contain each other directly would make the compiler
+/// prove again for each future that all of them are `Send`, which doubles the compile time of this crate.
 pub(crate) trait ServerRef: Send + Sync {
     fn server(self: Arc<Self>) -> Arc<Server>;
 }
@@ -137,25 +137,25 @@ impl ServerRef for Server {
     }
 }
 
-/// The servers of a plugin by their names. They own the tools, not the other way around.
+/// Servers of a plugin. Weak, because the servers own the tools.
 pub(crate) type WeakServers = Arc<Vec<Weak<dyn ServerRef>>>;
 
-/// Returns the servers that are still there.
+/// Returns the servers that still exist.
 pub(crate) fn upgrade_all(servers: &[Weak<dyn ServerRef>]) -> impl Iterator<Item = Arc<Server>> {
     servers.iter().filter_map(Weak::upgrade).map(ServerRef::server)
 }
 
-/// State of a server, and its connection.
+/// State and connection of a server.
 #[derive(Clone)]
 pub(crate) struct Live {
     pub(crate) state: ServerState,
     pub(crate) connection: Option<Arc<Connection>>,
-    /// Number of failures.
+    /// Number of failures so far.
     failures: u64,
 }
 
 impl Server {
-    /// Returns the reference to the server that others hold.
+    /// Returns a weak reference for the server's parts.
     pub(crate) fn downgrade(&self) -> Weak<dyn ServerRef> {
         self.this.clone()
     }
@@ -203,9 +203,9 @@ impl Server {
         self.live.subscribe()
     }
 
-    /// Tries a server again that failed; the others are left alone.
+    /// Retries a failed server; does nothing for others.
     pub(crate) fn retry(&self) {
-        // At once, so that whoever waits from now on waits for the attempt.
+        // Set at once, so that later callers wait for this attempt.
         let is_failed = self.live.send_if_modified(|live| {
             let is_failed = matches!(live.state, ServerState::Failed { .. });
             if is_failed {
@@ -218,10 +218,10 @@ impl Server {
         }
     }
 
-    /// The connection, waiting at most `patience` for one.
+    /// Returns the connection; waits for it for at most `patience`.
     pub(crate) async fn connection(&self, patience: Duration) -> Result<Arc<Connection>, String> {
         let mut live = self.live();
-        // A failure from before this was asked is no answer: it is tried again.
+        // An earlier failure does not count, because the server is retried.
         let failures = live.borrow().failures;
         self.retry();
         let settled = live.wait_for(|live| match live.state {
@@ -278,18 +278,18 @@ impl Server {
     }
 
     pub(crate) async fn emit<E: Event>(&self, event: E) {
-        // Whoever listens and fails is reported by the bus.
+        // The bus reports failing handlers.
         if let Some(bus) = self.scope.bus() {
             let _ = bus.cx().emit(event).await;
         }
     }
 
-    /// Ends the server. The tools stay registered until the scope closes.
+    /// Ends the server. Its tools stay registered until the scope closes.
     pub(crate) async fn close(&self) {
         let connection = self.live.borrow().connection.clone();
         self.set(ServerState::Closed, None);
-        // The task that would tell it is dropped.
-        self.tell_of_end(Some("it was ended with the conversation".to_owned())).await;
+        // The task that would announce the end is dropped.
+        self.announce_end(Some("it was ended with the conversation".to_owned())).await;
         if let Some(connection) = connection {
             connection.close().await;
         }

@@ -1,4 +1,4 @@
-//! Requests of a server to the model, once somebody allowed them.
+//! Forwards allowed requests of a server to the model.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const PERSON_TIME_LIMIT: Duration = Duration::from_secs(600);
 /// Time limit for the answer of the model.
 const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(120);
 
-/// Asks the model of the run of `cx`. Its tokens count in the budget of that run.
+/// Asks the model of the run of `cx`. The tokens count in that run's budget.
 pub(crate) async fn sample(
     server: &str,
     policy: ServerPermission,
@@ -39,7 +39,7 @@ pub(crate) async fn sample(
     Ok(Sampled { text: answer.text, model: answer.usage.model.model })
 }
 
-/// Asks a person, who sees everything that the model would.
+/// Asks a person for permission, and shows everything that the model would get.
 async fn allow(server: &str, asked: &Sampling, cx: &Cx) -> Result<(), String> {
     let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
         return Err(format!(

@@ -1,4 +1,4 @@
-//! Requests to a server, over whichever connection it has.
+//! Requests to a server over its current connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use zk_core::model::{ToolError, ToolErrorKind};
 use super::Server;
 use crate::client::{CallEnd, Connection};
 
-/// Failure of a request to a server: it has no result.
+/// Failure of a request to a server.
 #[derive(Debug)]
 pub(crate) enum RequestError {
-    /// The server cannot be used; in words that name it.
+    /// The server cannot be used; the message names it.
     Unavailable(ToolError),
     /// The request failed, was stopped, or timed out.
     Ended(CallEnd),
@@ -28,9 +28,9 @@ impl fmt::Display for RequestError {
 }
 
 impl Server {
-    /// Sends a request over a connection whose tools are those that were accepted. One that the server did not carry out,
-    /// because it forgot the session or wants other headers, is sent once more over the connection that follows; and so is one
-    /// that `reads` and changes nothing, if the server forgot the session before it answered.
+    /// Sends a request over a connection with accepted tools. A request that the server did not carry out,
+    /// because it lost the session or requires other headers, is repeated once over the next connection; so
+    /// is a request without side effects (`reads`) if the server lost the session before it answered.
     pub(crate) async fn request<T, F>(
         &self,
         cx: &Cx,
@@ -51,8 +51,8 @@ impl Server {
                     self.note_success();
                     return Ok(result);
                 }
-                // The list of a server says which arguments are headers, too: it is listed again, and
-                // compared. So is that of a server that began anew.
+                // The list of tools also defines headers, so it is listed and compared again; the same holds
+                // for a server that was restarted.
                 Err(end @ (CallEnd::Headers(_) | CallEnd::SessionEnded)) if !is_repeated => {
                     is_repeated = true;
                     if let CallEnd::Headers(_) = end {
@@ -70,7 +70,8 @@ impl Server {
         }
     }
 
-    /// The error of a tool whose request has no result, with what the model can do next; one that `reads` changes nothing.
+    /// Converts a failed request to a tool error that says what the model can do next; `reads` marks a
+    /// request without side effects.
     pub(crate) fn tool_error(&self, error: RequestError, reads: bool) -> ToolError {
         let end = match error {
             RequestError::Unavailable(error) => return error,

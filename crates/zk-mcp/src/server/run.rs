@@ -1,4 +1,4 @@
-//! The life of a server: attempts, the connection, and what follows its end.
+//! Life cycle of a server: attempts, connection, restarts.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -13,24 +13,22 @@ use crate::events::{McpBootstrapEnd, McpBootstrapStart, McpConnect, McpError};
 use crate::server::status::{FailureStage, ServerFailure, ServerState};
 use crate::transport::stdio::LogSink;
 
-/// The first pause before a server is tried again, and the longest.
+/// First and longest pause before a server is restarted.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(8);
-/// Pause between the first steps of servers: with many of them at once a conversation would wait for its
+/// Pause between the first steps of servers, so that starting many of them does not block the conversation's
 /// thread.
 const START_TURN: Duration = Duration::from_millis(4);
-/// Most attempts to start a server by itself since it last worked for longer than the longest pause.
+/// Most automatic attempts to start a server since it last worked for longer than the longest pause.
 const MAX_ATTEMPTS: u32 = 5;
-/// Time for which a server has to be quiet about its lists before they are listed again, and the longest wait
-/// for that.
+/// Time without notifications after which changed lists are listed again, and the longest wait for that.
 const QUIET_BEFORE_LISTING: Duration = Duration::from_millis(250);
 const MAX_WAIT_FOR_QUIET: Duration = Duration::from_secs(2);
-/// Longest wait of a server that says again and again that a list is another one, which it is not, to be
-/// asked for it.
+/// Longest pause between listings of a server that keeps announcing changes without changing.
 const MAX_REST: Duration = Duration::from_secs(60);
 
 impl Server {
-    /// Starts the server, and again when it fails or ends. Never returns before the server is closed.
+    /// Starts the server, and restarts it after failures. Returns only once the server is closed.
     pub(crate) async fn run(self: Arc<Self>) {
         // Attempts and failures since it last worked for a while, and whether it ever did.
         let (mut attempt, mut failures, mut has_worked) = (0, 0, false);
@@ -49,11 +47,11 @@ impl Server {
                     }
                     let why = connection.fault();
                     if connection.has_lost_session() {
-                        connection.settle().await;
+                        connection.wait_for_settling().await;
                     }
                     connection.close().await;
                     if connection.has_lost_session() && failures == 0 {
-                        // Servers end sessions that were quiet for long: that is no failure yet.
+                        // Servers end idle sessions, which is no failure yet.
                         failures = 1;
                         self.restart();
                         continue;
@@ -64,10 +62,10 @@ impl Server {
                 Err(failure) => failure,
             };
             failures += 1;
-            let pause = pause(failures, MAX_PAUSE);
-            // No attempt is better than the last one before a person signed in.
+            let pause = restart_pause(failures, MAX_PAUSE);
+            // Further attempts are useless before a person signs in.
             let again = attempt < MAX_ATTEMPTS && failure.stage != FailureStage::Auth;
-            // One that worked is waited for; one that never did keeps nobody waiting.
+            // A server that worked before is waited for; one that never did delays nothing.
             let state = if again && has_worked {
                 ServerState::Starting
             } else {
@@ -75,7 +73,7 @@ impl Server {
             };
             self.fail(state);
             let retry_in_ms = again.then(|| u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
-            self.tell(&failure, retry_in_ms).await;
+            self.announce_failure(&failure, retry_in_ms).await;
             if again {
                 let _ = timeout(pause, self.retry.notified()).await;
             } else {
@@ -85,7 +83,7 @@ impl Server {
         }
     }
 
-    /// Marks the server as being started from now on, unless it was closed.
+    /// Marks the server as starting, unless it was closed.
     fn restart(&self) {
         self.live.send_if_modified(|live| {
             let is_closed = matches!(live.state, ServerState::Closed);
@@ -96,7 +94,7 @@ impl Server {
         });
     }
 
-    async fn tell(&self, failure: &ServerFailure, retry_in_ms: Option<u64>) {
+    async fn announce_failure(&self, failure: &ServerFailure, retry_in_ms: Option<u64>) {
         let event = McpError {
             server: failure.server.clone(),
             stage: failure.stage,
@@ -109,7 +107,7 @@ impl Server {
         }
     }
 
-    /// One attempt, with its events.
+    /// Makes one attempt and announces it.
     async fn bootstrap(&self, attempt: u32) -> Result<Arc<Connection>, ServerFailure> {
         let turn = self.shared.turns.lock().await;
         sleep(START_TURN).await;
@@ -131,7 +129,7 @@ impl Server {
             Err(failure) => Some(failure.to_string()),
         };
         let ok = error.is_none();
-        self.tell_of_end(error).await;
+        self.announce_end(error).await;
         let connection = made?;
         if ok {
             self.announce(&connection).await;
@@ -139,8 +137,8 @@ impl Server {
         Ok(connection)
     }
 
-    /// Tells that the attempt that runs is over, if that was not told yet.
-    pub(super) async fn tell_of_end(&self, error: Option<String>) {
+    /// Announces the end of the current attempt, if that was not done yet.
+    pub(super) async fn announce_end(&self, error: Option<String>) {
         let began = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(began) = began else { return };
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -148,7 +146,7 @@ impl Server {
         self.emit(McpBootstrapEnd { server, duration_ms, ok: error.is_none(), tools, error }).await;
     }
 
-    /// Tells that the tools of the server can be used.
+    /// Announces that the server's tools can be used.
     pub(super) async fn announce(&self, connection: &Connection) {
         let (server, tools) = (self.config.name.clone(), self.listed().names());
         self.emit(McpConnect { server, protocol: connection.protocol(), tools }).await;
@@ -161,15 +159,15 @@ impl Server {
             |stage| failed(stage, format!("it took longer than {} s", self.config.start_cap.as_secs_f64()));
         self.check_start().await.map_err(|why| failed(FailureStage::Start, why))?;
         let (shared, config) = (self.shared.clone(), self.config.clone());
-        let known = beside(move || shared.eras.load(config.identity())).await;
+        let known = run_blocking(move || shared.eras.load(config.identity())).await;
         let known = known.map_err(|why| failed(FailureStage::Start, why))?;
         let connected = timeout_at(until, self.connecting().connect(known)).await;
         let connected = connected.map_err(|_| late(FailureStage::Handshake))?;
         let connection = Arc::new(connected.map_err(|error| failed(error.stage, error.why))?);
         if known != Some(connection.era()) {
             let (shared, config, era) = (self.shared.clone(), self.config.clone(), connection.era());
-            // One that cannot be kept is found again.
-            let _ = beside(move || shared.eras.save(config.identity(), era)).await;
+            // If storing fails, the era is probed again.
+            let _ = run_blocking(move || shared.eras.save(config.identity(), era)).await;
         }
         let listed = timeout_at(until, self.list(&connection)).await;
         listed.map_err(|_| late(FailureStage::List))?.map_err(|why| failed(FailureStage::List, why))?;
@@ -180,7 +178,7 @@ impl Server {
     async fn check_start(&self) -> Result<(), String> {
         let Some(check) = self.shared.check.clone() else { return Ok(()) };
         let server = self.config.clone();
-        beside(move || check(&server)).await?
+        run_blocking(move || check(&server)).await?
     }
 
     fn connecting(&self) -> Connecting<'_> {
@@ -219,29 +217,29 @@ impl Server {
         }
     }
 
-    /// Keeps the lists up to date until the connection ends.
+    /// Updates the lists until the connection ends.
     async fn serve(&self, connection: &Arc<Connection>) {
         let watch = async {
-            self.offer(connection).await;
+            self.register_prompts(connection).await;
             self.has_offered.send_replace(true);
             let mut rest = Duration::ZERO;
             loop {
                 let began = Instant::now();
-                quiet(connection.changed()).await;
-                // One that says so now and then is heard at once; a call asks for the tools before it in any case.
+                wait_for_quiet(connection.changed()).await;
+                // An occasional announcement is handled at once; a call checks the list of tools in any case.
                 if began.elapsed() < MAX_REST {
                     sleep(rest).await;
                 }
                 let before = self.listed().digest();
                 self.refresh(connection).await;
-                self.offer_skills(connection).await;
-                self.offer(connection).await;
+                self.list_skills(connection).await;
+                self.register_prompts(connection).await;
                 rest = next_rest(rest, self.listed().digest() != before);
             }
         };
-        // Beside all else: one that does not list its skills has its tools all the same.
+        // Concurrent with the rest, so that a failure to list skills does not affect tools.
         let skills = async {
-            self.offer_skills(connection).await;
+            self.list_skills(connection).await;
             self.has_listed_skills.send_replace(true);
             std::future::pending().await
         };
@@ -254,14 +252,15 @@ impl Server {
     }
 }
 
-/// Runs what may wait for a disk, beside the thread of the conversation.
-pub(super) async fn beside<T: Send + 'static>(
+/// Runs blocking work on another thread.
+pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
     tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())
 }
 
-/// Notes the changed lists that a server tells of in a stream, and opens the stream again when it broke. Never returns.
+/// Records notifications about changed lists from a stream, and reopens the stream when it breaks. Never
+/// returns.
 async fn subscribed(connection: &Connection) {
     let (mut breaks, mut is_again) = (0, false);
     loop {
@@ -283,11 +282,11 @@ async fn subscribed(connection: &Connection) {
             }
             Err(_) => {}
         }
-        // Changes that it would have told since are not known.
+        // Changes since the stream broke are not known.
         note_all(connection.changed());
         is_again = true;
         breaks = if began.elapsed() < MAX_REST { breaks + 1 } else { 1 };
-        sleep(pause(breaks, MAX_REST)).await;
+        sleep(restart_pause(breaks, MAX_REST)).await;
     }
 }
 
@@ -296,22 +295,22 @@ fn note_all(changed: &ListChanged) {
     changed.note_others();
 }
 
-/// Waits until a server said that one of its lists is another one, and then says nothing more for a while: many
-/// messages about one change are one.
-async fn quiet(changed: &ListChanged) {
-    changed.told().await;
+/// Waits for a notification about a changed list and then for a quiet period, since several notifications may
+/// concern one change.
+async fn wait_for_quiet(changed: &ListChanged) {
+    changed.wait_for_change().await;
     let until = Instant::now() + MAX_WAIT_FOR_QUIET;
-    while Instant::now() < until && timeout(QUIET_BEFORE_LISTING, changed.told()).await.is_ok() {}
+    while Instant::now() < until && timeout(QUIET_BEFORE_LISTING, changed.wait_for_change()).await.is_ok() {}
 }
 
-/// Backoff of the next listing after a `list_changed`: none if the listing changed, twice as long if it did not.
-/// Listing can be what makes a server notify.
+/// Returns the pause before the next listing: none if the list had changed, otherwise twice as long. Listing
+/// itself may cause a server to notify.
 fn next_rest(rest: Duration, was_another: bool) -> Duration {
     if was_another { Duration::ZERO } else { (rest * 2).clamp(QUIET_BEFORE_LISTING, MAX_REST) }
 }
 
-/// The pause after so many failures in a row: twice as long each time, and never the same for two servers.
-fn pause(failures: u32, longest: Duration) -> Duration {
+/// Returns the pause after this many failures in a row: doubled each time, and different for each server.
+fn restart_pause(failures: u32, longest: Duration) -> Duration {
     let doubled = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(8));
     doubled.min(longest).mul_f64(0.75 + fastrand::f64() * 0.25)
 }
@@ -324,7 +323,7 @@ mod tests {
     fn pauses_double_from_one_second_to_eight_and_differ() {
         for (failures, longest) in [(0, 1), (1, 1), (2, 2), (3, 4), (4, 8), (5, 8), (u32::MAX, 8)] {
             let longest = Duration::from_secs(longest);
-            let pauses: Vec<Duration> = (0..50).map(|_| pause(failures, MAX_PAUSE)).collect();
+            let pauses: Vec<Duration> = (0..50).map(|_| restart_pause(failures, MAX_PAUSE)).collect();
             assert!(pauses.iter().all(|one| *one <= longest && *one >= longest.mul_f64(0.75)), "{pauses:?}");
             assert!(pauses.iter().any(|one| *one != pauses[0]), "{failures}");
         }
@@ -352,13 +351,16 @@ mod tests {
             }
         };
         let short = tokio::spawn(storm(200, Duration::from_millis(1)));
-        quiet(&changed).await;
+        wait_for_quiet(&changed).await;
         assert_eq!(changed.tools(), 200, "all of it is over");
         short.await.unwrap();
-        assert!(timeout(MAX_WAIT_FOR_QUIET, quiet(&changed)).await.is_err(), "nothing more is due for it");
+        assert!(
+            timeout(MAX_WAIT_FOR_QUIET, wait_for_quiet(&changed)).await.is_err(),
+            "nothing more is due for it"
+        );
         let endless = tokio::spawn(storm(u32::MAX, Duration::from_millis(100)));
         let began = Instant::now();
-        quiet(&changed).await;
+        wait_for_quiet(&changed).await;
         assert!(began.elapsed() <= MAX_WAIT_FOR_QUIET + QUIET_BEFORE_LISTING, "{:?}", began.elapsed());
         endless.abort();
     }

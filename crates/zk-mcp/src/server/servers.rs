@@ -1,4 +1,4 @@
-//! All servers of a plugin, for a host.
+//! Access to all servers of a plugin, for the host.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::tools::skills::RemoteSkill;
 #[derive(Clone)]
 pub struct McpServers {
     pub(crate) servers: Arc<Vec<Arc<Server>>>,
-    /// Longest wait of a run for servers that are being started.
+    /// Longest wait of a run for servers that are starting.
     pub(crate) wait: Duration,
 }
 
@@ -29,13 +29,13 @@ impl fmt::Debug for McpServers {
 }
 
 impl McpServers {
-    /// The state of each server, in the order of the settings, without a request to any.
+    /// Returns the state of each server, in the order of settings, without a request to it.
     #[must_use]
     pub fn status(&self) -> Vec<ServerStatus> {
         self.servers.iter().map(|server| server.status()).collect()
     }
 
-    /// Waits until no server is being started any more, at most `limit`. Servers that failed are tried again.
+    /// Waits until no server is starting any more, for at most `limit`. Failed servers are retried.
     pub async fn warm_up(&self, limit: Duration) {
         self.servers.iter().for_each(|server| server.retry());
         if limit.is_zero() {
@@ -49,37 +49,39 @@ impl McpServers {
         let _ = timeout_at(until, join_all(settled)).await;
     }
 
-    /// Waits until no server is being started any more and the skills of those that can be used are known, at most `limit`.
+    /// Waits until no server is starting any more and the skills of all usable servers are listed, for at
+    /// most `limit`.
     pub async fn skills_ready(&self, limit: Duration) {
         let until = Instant::now() + limit;
         self.warm_up(limit).await;
-        let listed = self.servers.iter().map(|server| server.listed_skills());
+        let listed = self.servers.iter().map(|server| server.wait_for_skills());
         if !limit.is_zero() {
             let _ = timeout_at(until, join_all(listed)).await;
         }
     }
 
-    /// Waits, as long as a run does, until the prompts of all servers are commands.
+    /// Waits, for as long as a run would, until the prompts of all servers are registered as commands.
     pub async fn prompts_ready(&self) {
         let until = Instant::now() + self.wait;
         self.warm_up(self.wait).await;
-        let offered = self.servers.iter().map(|server| server.offered_prompts());
+        let offered = self.servers.iter().map(|server| server.wait_for_prompts());
         let _ = timeout_at(until, join_all(offered)).await;
     }
 
-    /// Accepts the tools of a server that are not those accepted before: exactly those of the digest that
+    /// Accepts the changed tools of a server: exactly those with the digest that
     /// [`McpQuarantine`](crate::McpQuarantine) names.
     ///
     /// # Errors
-    /// In words, when there is no such server, no such change, or it cannot be stored.
+    /// A message, when there is no such server or change, or when the acceptance cannot be stored.
     pub async fn accept(&self, server: &str, digest: &str) -> Result<(), String> {
-        self.named(server)?.accept(digest).await
+        self.server(server)?.accept(digest).await
     }
 
-    /// Has a person sign in to a server that wants it, on `page`. The tokens are stored, and the server is tried again.
+    /// Signs a person in to a server that requires it, using `page`. The tokens are stored, and the server is
+    /// retried.
     ///
     /// # Errors
-    /// [`SignInError`], after which nothing that was stored is another thing.
+    /// [`SignInError`]; stored credentials are unchanged then.
     #[cfg(feature = "http")]
     pub async fn sign_in(
         &self,
@@ -87,39 +89,39 @@ impl McpServers {
         page: &dyn SignInPage,
         options: &SignInOptions,
     ) -> Result<(), SignInError> {
-        self.named(server).map_err(SignInError::NotWanted)?.sign_in(page, options).await
+        self.server(server).map_err(SignInError::NotWanted)?.sign_in(page, options).await
     }
 
-    /// Forgets the sign-in to a server, and says whether there was one.
+    /// Removes the sign-in to a server; returns whether there was one.
     ///
     /// # Errors
-    /// [`SignInError`] when what is stored cannot be changed.
+    /// [`SignInError`] when the stored credentials cannot be changed.
     #[cfg(feature = "http")]
     pub async fn sign_out(&self, server: &str) -> Result<bool, SignInError> {
-        self.named(server).map_err(SignInError::NotWanted)?.sign_out().await
+        self.server(server).map_err(SignInError::NotWanted)?.sign_out().await
     }
 
-    /// Whether a server wants a sign-in: it said so since it was started, or a call of an earlier program needed more than
-    /// the tokens are good for.
+    /// Whether a server requires a sign-in: it asked for one since its start, or a call of an earlier program
+    /// needed more scopes.
     #[cfg(feature = "http")]
     pub async fn wants_sign_in(&self, server: &str) -> bool {
-        match self.named(server) {
+        match self.server(server) {
             Ok(server) => server.wants_sign_in().await,
             Err(_) => false,
         }
     }
 
-    /// The skills of all servers, as they were listed last.
+    /// Returns the skills of all servers from their last listings.
     #[must_use]
     pub fn skills(&self) -> Vec<RemoteSkill> {
         self.servers.iter().flat_map(|server| server.remote_skills()).collect()
     }
 
-    /// A file of a skill, by the server and the addresses of both. It has the size and the digest that the list names;
-    /// what its frontmatter says is for the caller to compare.
+    /// Reads a file of a skill, given by the server and both addresses. Size and digest are checked against
+    /// the list; the caller has to compare the frontmatter.
     ///
     /// # Errors
-    /// In words, when it is not listed, cannot be read, or is another file.
+    /// A message, when the file is not listed, cannot be read, or differs from the list.
     pub async fn read_skill(
         &self,
         server: &str,
@@ -127,10 +129,10 @@ impl McpServers {
         file: &str,
         cx: &Cx,
     ) -> Result<Vec<u8>, String> {
-        self.named(server)?.read_skill(skill, file, cx).await
+        self.server(server)?.read_skill(skill, file, cx).await
     }
 
-    fn named(&self, name: &str) -> Result<&Arc<Server>, String> {
+    fn server(&self, name: &str) -> Result<&Arc<Server>, String> {
         let found = self.servers.iter().find(|one| one.name() == name);
         found.ok_or_else(|| format!("there is no MCP server {name}"))
     }

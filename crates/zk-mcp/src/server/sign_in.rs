@@ -1,9 +1,9 @@
-//! The sign-in to a server.
+//! Sign-in to a server.
 
 #[cfg(not(feature = "http"))]
 use super::Server;
 
-/// Most times a person is asked to sign in before a call works.
+/// Most sign-ins that a person is asked for before a call works.
 #[cfg(feature = "http")]
 const MAX_SIGN_INS: u32 = 3;
 
@@ -24,7 +24,7 @@ mod with_http {
     use crate::config::server_transport::ServerTransport;
     use crate::events::{McpAuthError, McpAuthRequired, McpAuthSuccess, McpAuthUrl};
 
-    /// The sign-in of a server that can want one.
+    /// Creates the sign-in state of a server that may require a sign-in.
     pub(in crate::server) fn of(
         config: &ServerConfig,
         shared: &Shared,
@@ -35,7 +35,7 @@ mod with_http {
         config.takes_sign_in().then(|| Arc::new(made()))
     }
 
-    /// A page that says where it is first.
+    /// Sign-in page that announces its address first.
     struct Announced<'a> {
         server: &'a Server,
         page: &'a dyn SignInPage,
@@ -51,7 +51,7 @@ mod with_http {
     }
 
     impl Server {
-        /// Has a person sign in.
+        /// Signs a person in.
         pub(crate) async fn sign_in(
             &self,
             page: &dyn SignInPage,
@@ -69,7 +69,7 @@ mod with_http {
             done
         }
 
-        /// A boxed future, compiled in this crate: an `async fn` is compiled in each crate that awaits it.
+        /// A boxed future, so that it is compiled in this crate instead of in each crate that awaits it.
         fn signed_in<'a>(
             &'a self,
             page: &'a dyn SignInPage,
@@ -95,7 +95,7 @@ mod with_http {
             })
         }
 
-        /// Forgets the sign-in, and says whether there was one.
+        /// Removes the sign-in; returns whether there was one.
         pub(crate) async fn sign_out(&self) -> Result<bool, SignInError> {
             match &self.auth {
                 Some(auth) => Ok(auth.forget().await?),
@@ -103,7 +103,7 @@ mod with_http {
             }
         }
 
-        /// Whether the server said that it wants a sign-in, to this program or an earlier one.
+        /// Whether the server asked for a sign-in, from this program or an earlier one.
         pub(crate) async fn wants_sign_in(&self) -> bool {
             match &self.auth {
                 Some(auth) => auth.wants_sign_in().await,
@@ -117,7 +117,7 @@ mod with_http {
             self.emit(McpAuthRequired { server: self.config.name.clone(), scopes }).await;
         }
 
-        /// A call worked.
+        /// Records a successful call.
         pub(crate) fn note_success(&self) {
             self.sign_ins.store(0, Ordering::Release);
         }

@@ -3,43 +3,57 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// Status of a server, for a person.
+/// Status of a server, for display.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ServerStatus {
-    /// The server.
+    /// Name of the server.
     pub server: String,
     /// `stdio` or `http`.
     pub transport: &'static str,
     /// State of the server.
     pub state: ServerState,
-    /// Tools of the server by their canonical names, as far as they were listed.
+    /// Canonical names of the server's tools, as far as listed.
     pub tools: Vec<String>,
+}
+
+impl ServerStatus {
+    /// The server and its state in a few words, such as `files 14 tools`.
+    #[must_use]
+    pub fn brief(&self) -> String {
+        match (&self.state, self.tools.len()) {
+            (ServerState::Failed { .. } | ServerState::Quarantined { .. }, _) => format!("{} ✗", self.server),
+            (ServerState::Ready { .. }, 1) => format!("{} 1 tool", self.server),
+            (ServerState::Ready { .. }, count) => format!("{} {count} tools", self.server),
+            (ServerState::Starting | ServerState::Closed, _) => self.server.clone(),
+        }
+    }
 }
 
 /// State of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ServerState {
-    /// Server that is being started.
+    /// The server is being started.
     Starting,
-    /// Server that can be used.
+    /// The server can be used.
     Ready {
-        /// The revision of the protocol that it speaks.
+        /// Protocol revision that was agreed on.
         protocol: String,
     },
-    /// Server whose tools are not those that were accepted.
+    /// The tools of the server differ from the accepted list.
     Quarantined {
         /// Changes since the accepted list, one line for each.
         changes: Vec<String>,
-        /// Digest that a person names to accept exactly these tools; empty if the server did not list them.
+        /// Digest that a person has to name to accept exactly these tools; empty if the server did not list
+        /// them.
         digest: String,
     },
-    /// Server that cannot be used.
+    /// The server cannot be used.
     Failed {
-        /// Cause of the failure.
+        /// Description of the failure.
         error: String,
     },
-    /// Server that was ended with the conversation.
+    /// The server was ended with the conversation.
     Closed,
 }
 
@@ -47,15 +61,15 @@ pub enum ServerState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureStage {
-    /// Start: its program was not started, or its address not reached.
+    /// Start: the program could not be started, or the address not reached.
     Start,
-    /// Agreement on the protocol.
+    /// Negotiation of the protocol.
     Handshake,
-    /// Listing of its tools.
+    /// Listing of the tools.
     List,
     /// Connection: the server ended, or closed it.
     Connection,
-    /// Sign-in: the server wants one of a person.
+    /// Sign-in: the server requires one.
     Auth,
 }
 
@@ -71,18 +85,18 @@ impl fmt::Display for FailureStage {
     }
 }
 
-/// Failure of a server that cannot be used.
+/// Failure of a server, with its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerFailure {
-    /// The server.
+    /// Name of the server.
     pub server: String,
     /// Stage that failed.
     pub stage: FailureStage,
-    /// Time until the failure.
+    /// Time from the start of the attempt to the failure.
     pub elapsed: Duration,
-    /// Cause of the failure.
+    /// Description of the failure.
     pub why: String,
-    /// The end of what its program printed to standard error.
+    /// Last lines of the program's standard error.
     pub said: String,
 }
 
@@ -90,7 +104,12 @@ impl fmt::Display for ServerFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { server, stage, elapsed, why, said } = self;
         let seconds = elapsed.as_secs_f64();
-        write!(f, "MCP server {server} cannot be used: {stage} failed after {seconds:.1} s: {why}")?;
+        match stage {
+            FailureStage::Start => write!(f, "MCP server {server} did not start: {why}")?,
+            FailureStage::Handshake | FailureStage::List | FailureStage::Connection | FailureStage::Auth => {
+                write!(f, "MCP server {server} cannot be used: {stage} failed after {seconds:.1} s: {why}")?;
+            }
+        }
         if !said.is_empty() {
             write!(f, "; it said: {said}")?;
         }

@@ -1,4 +1,4 @@
-//! `/mcp`: the servers of the running conversation.
+//! The command `/mcp`: shows the servers of the conversation.
 
 use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
@@ -7,11 +7,11 @@ use zk_core::service::{Command, CommandOutcome, visible_line};
 use crate::server::servers::McpServers;
 use crate::server::status::{ServerState, ServerStatus};
 
-/// Parts of `zk mcp` that this command does not have.
+/// Subcommands of `zk mcp` that this command does not have.
 const SUBCOMMANDS_OF_PROGRAM: [&str; 8] =
     ["accept", "add", "call", "login", "logout", "logs", "remove", "tools"];
 
-/// Shows how each server is, or one of them. Nothing is asked of them.
+/// Shows the state of all servers, or of one, without a request to them.
 pub(crate) struct StatusCommand(pub(crate) McpServers);
 
 #[async_trait]
@@ -29,7 +29,7 @@ impl Command for StatusCommand {
     }
 }
 
-/// The answer to `/mcp` with these words.
+/// Returns the answer to `/mcp` with these arguments.
 fn show(args: &str, servers: &[ServerStatus]) -> String {
     let lines = |of: &[&ServerStatus]| of.iter().map(|status| line(status)).collect::<Vec<_>>().join("\n");
     let words: Vec<&str> = args.split_whitespace().collect();

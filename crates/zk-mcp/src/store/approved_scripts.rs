@@ -10,11 +10,11 @@ use crate::config::server_config::ServerConfig;
 
 type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// Scripts of a project's servers as they were approved. A server that ended may be started again after they were changed,
-/// by the model for example.
+/// Approved versions of the scripts of a project's servers. The scripts may have been changed, for example by
+/// the model, before a server is restarted.
 pub struct ApprovedScripts {
     approved: BTreeMap<String, Scripts>,
-    /// Servers as they are written, by name: variables are expanded anew.
+    /// Servers as written, by name; variables are expanded again for each check.
     written: BTreeMap<String, ServerConfig>,
     project: PathBuf,
     lookup: Box<Lookup>,
@@ -22,7 +22,7 @@ pub struct ApprovedScripts {
 }
 
 impl ApprovedScripts {
-    /// Approved scripts of `servers`, with what was approved by the identity of each server.
+    /// Takes the scripts of `servers` that were approved, by the identity of each server.
     pub fn new(
         approved: BTreeMap<String, Scripts>,
         servers: &[ServerConfig],
@@ -34,10 +34,10 @@ impl ApprovedScripts {
         Self { approved, written, project, lookup: Box::new(lookup), files }
     }
 
-    /// Asks whether the scripts of a server are still those that were approved.
+    /// Checks that the scripts of a server are still the approved ones.
     ///
     /// # Errors
-    /// In words, with the script that is not.
+    /// A message that names the changed script.
     pub fn check(&self, server: &ServerConfig) -> Result<(), String> {
         let (Some(then), Some(server)) =
             (self.approved.get(server.identity()), self.written.get(&server.name))

@@ -6,13 +6,13 @@ use zk_core::service::StateFiles;
 
 use super::eras::{EraStore, ServerEra};
 
-/// Time for which an era is taken for the present one: a server may come to speak a newer one.
+/// Age up to which a stored era is used, since a server may come to support a newer one.
 const MAX_ERA_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Size limit of a file with an era, in bytes.
+/// Size limit of a file with an era in bytes.
 const MAX_ERA_BYTES: usize = 1024;
 
-/// Eras of servers as files of a directory.
+/// Store of eras as files of a directory.
 #[derive(Debug)]
 pub struct FileEras {
     dir: PathBuf,
@@ -20,7 +20,7 @@ pub struct FileEras {
 }
 
 impl FileEras {
-    /// Eras in the directory `dir`, which is made with the first of them.
+    /// Creates a store in the directory `dir`, which is created on the first write.
     #[must_use]
     pub fn new(dir: PathBuf, files: Arc<dyn StateFiles>) -> Self {
         Self { dir, files }
@@ -31,14 +31,14 @@ impl EraStore for FileEras {
     fn load(&self, identity: &str) -> Option<ServerEra> {
         let path = self.dir.join(identity);
         let written = std::fs::metadata(&path).ok()?.modified().ok()?;
-        // A clock that was set back makes it no older.
+        // A time in the future, after the clock was set back, counts as fresh.
         let is_fresh = written.elapsed().map_or(true, |age| age < MAX_ERA_AGE);
         let name = self.files.read(&path, MAX_ERA_BYTES).ok().flatten().filter(|_| is_fresh)?;
         ServerEra::from_name(std::str::from_utf8(&name).ok()?.trim())
     }
 
     fn save(&self, identity: &str, era: ServerEra) {
-        // One that cannot be kept is probed again.
+        // If storing fails, the era is probed again.
         let _ = self.files.replace(&self.dir.join(identity), era.as_str().as_bytes());
     }
 }

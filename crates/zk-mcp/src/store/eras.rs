@@ -1,4 +1,4 @@
-//! The way of speaking that a server was found to have.
+//! Protocol era of a server, remembered between programs.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,16 +6,17 @@ use std::sync::{Mutex, PoisonError};
 /// Era of the protocol that a server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerEra {
-    /// Revision 2026-07-28 and later: every request stands for itself.
+    /// Revision 2026-07-28 and later: requests are independent of each other.
     Modern,
-    /// Revisions 2025-03-26 to 2025-11-25, or 2024-11-05 over standard input and output: a handshake first.
+    /// Revisions 2025-03-26 to 2025-11-25, or 2024-11-05 over standard input and output: begins with a
+    /// handshake.
     Handshake,
-    /// Revision 2024-11-05 over HTTP: one stream of events, and an address for messages beside it.
+    /// Revision 2024-11-05 over HTTP: one stream of events, and a separate address for messages.
     EventStream,
 }
 
 impl ServerEra {
-    /// Returns the name: `modern`, `handshake` or `event-stream`.
+    /// Returns the era's name: `modern`, `handshake` or `event-stream`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -25,24 +26,24 @@ impl ServerEra {
         }
     }
 
-    /// The era of that name.
+    /// Returns the era with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Modern, Self::Handshake, Self::EventStream].into_iter().find(|era| era.as_str() == name)
     }
 }
 
-/// Store of the eras of servers, by the [identity](crate::ServerConfig::identity) of the server, so that the
-/// next program does not probe again. A stored era is a guess: where it fails, the server is probed.
+/// Store of servers' eras by [identity](crate::ServerConfig::identity), so that the next program need not
+/// probe. A stored era is a guess: if it fails, the server is probed.
 pub trait EraStore: Send + Sync {
-    /// The era that the server had last, if that is known and not too long ago.
+    /// Returns the last era of the server, if it is known and recent.
     fn load(&self, identity: &str) -> Option<ServerEra>;
 
-    /// Keeps an era. One that cannot be kept is probed again.
+    /// Stores an era. Failures are ignored, since the era can be probed again.
     fn save(&self, identity: &str, era: ServerEra);
 }
 
-/// Eras that are forgotten with the process.
+/// Store of eras in memory.
 #[derive(Debug, Default)]
 pub struct MemoryEras(Mutex<BTreeMap<String, ServerEra>>);
 

@@ -1,4 +1,4 @@
-//! State that outlives a process: accepted tools, eras, states and logs of servers.
+//! Persistent state: accepted tools, eras, states and logs of servers.
 
 pub(crate) mod approved_scripts;
 pub(crate) mod era_files;

@@ -5,11 +5,11 @@ use zk_core::service::{StateFileError, StateFiles};
 
 use super::pins::PinStore;
 
-/// Size limit of an accepted list of tools, in bytes.
+/// Size limit of an accepted list of tools in bytes.
 const MAX_LIST_BYTES: usize = 16 << 20;
 
-/// Accepted lists of tools as files of a directory that only its owner can write to. One that is of another user,
-/// writable by others or not to be read accepts nothing.
+/// Store of accepted tool lists as files of a directory that only its owner can write to. A file that belongs
+/// to another user, is writable by others or cannot be read counts as not accepted.
 #[derive(Debug)]
 pub struct FilePins {
     dir: PathBuf,
@@ -17,7 +17,7 @@ pub struct FilePins {
 }
 
 impl FilePins {
-    /// Lists in the directory `dir`, which is made with the first of them.
+    /// Creates a store in the directory `dir`, which is created on the first write.
     #[must_use]
     pub fn new(dir: PathBuf, files: Arc<dyn StateFiles>) -> Self {
         Self { dir, files }

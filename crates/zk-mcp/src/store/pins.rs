@@ -1,4 +1,4 @@
-//! The lists of tools that were accepted: another one is not used before a person has seen what changed.
+//! Accepted lists of tools: a changed list is not used before a person has seen the changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -8,31 +8,31 @@ use zk_core::service::visible_line;
 
 use crate::config::canonical::{canonical, sha256_hex};
 
-/// Longest part of a changed value that a line shows, in characters.
+/// Length limit of a changed value in a line, in characters.
 const MAX_VALUE_CHARS: usize = 300;
-/// Length of a list's name, in hexadecimal digits of four bits.
+/// Length of a list's digest in hexadecimal digits.
 const DIGEST_HEX_DIGITS: usize = 32;
-/// Longest unchanged text that is shown before a difference, in characters.
+/// Length of unchanged text shown before a difference, in characters.
 const CONTEXT_CHARS: usize = 24;
 
-/// Store of accepted lists of tools, by the [`pin_key`](crate::ServerConfig::pin_key) of their server. A list
-/// that is kept by the [`identity`](crate::ServerConfig::identity) alone, as earlier versions kept it, is
-/// compared once, with the first list of each server of that identity.
+/// Store of accepted tool lists by the [`pin_key`](crate::ServerConfig::pin_key) of their server. A list
+/// stored by an earlier version under the [`identity`](crate::ServerConfig::identity) alone is compared once,
+/// with the first list of each server of that identity.
 pub trait PinStore: Send + Sync {
-    /// The list that was accepted last; nothing if there never was one.
+    /// Returns the last accepted list; `None` if none was ever accepted.
     ///
     /// # Errors
-    /// In words, when that cannot be known: the server is not used then.
+    /// A message, when that cannot be determined; the server is not used then.
     fn load(&self, key: &str) -> Result<Option<Vec<u8>>, String>;
 
-    /// Accepts a list in the place of an earlier one.
+    /// Stores a list as accepted, in place of an earlier one.
     ///
     /// # Errors
-    /// In words, when it cannot be stored.
+    /// A message, when it cannot be stored.
     fn save(&self, key: &str, listing: &[u8]) -> Result<(), String>;
 }
 
-/// Accepted lists that are forgotten with the process.
+/// Store of accepted lists in memory.
 #[derive(Debug, Default)]
 pub struct MemoryPins(Mutex<BTreeMap<String, Vec<u8>>>);
 
@@ -48,19 +48,19 @@ impl PinStore for MemoryPins {
     }
 }
 
-/// Listing of a server: its instructions and its tools, as they came. What only programs read (`_meta`)
-/// counts as well: a front end may come to follow it, to a page of the server for example.
+/// Listing of a server: its instructions and tools as received. Data for programs (`_meta`) counts as well,
+/// because a front-end might act on it, for example open a page.
 ///
-/// The listing is held as the JSON that is stored and compared.
+/// Stored as the JSON text that is saved and compared.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Listing(Vec<u8>);
 
 impl Listing {
-    /// A list of tools, each as JSON. Their order does not count.
+    /// Creates a listing from tools as JSON, whose order does not matter.
     pub(crate) fn new(instructions: Option<&str>, tools: impl IntoIterator<Item = Value>) -> Self {
         let mut tools: Vec<Vec<u8>> = tools.into_iter().map(|tool| canonical(&tool)).collect();
         tools.sort_unstable();
-        // The form of `canonical`, without writing each tool twice.
+        // In the form of `canonical`, without serialising each tool twice.
         let instructions =
             instructions.map(|text| [b"\"instructions\":", &*canonical(&Value::from(text)), b","].concat());
         let parts = [b"{", &*instructions.unwrap_or_default(), b"\"tools\":[", &tools.join(&b','), b"]}"];
@@ -71,12 +71,13 @@ impl Listing {
         &self.0
     }
 
-    /// Name of exactly this list for a person who accepts it: 128 bits, so that no server finds two lists of one name.
+    /// Returns the digest by which a person accepts exactly this list: 128 bits, so that a server cannot
+    /// construct two lists with one digest.
     pub(crate) fn digest(&self) -> String {
         sha256_hex(&self.0).chars().take(DIGEST_HEX_DIGITS).collect()
     }
 
-    /// Returns the differences from an accepted list, one line for each change; nothing if there are none.
+    /// Returns the differences from an accepted list, one line for each change; empty if there are none.
     pub(crate) fn changes_since(&self, accepted: &[u8]) -> Result<Vec<String>, String> {
         if accepted == self.0 {
             return Ok(Vec::new());
@@ -87,7 +88,12 @@ impl Listing {
             .map_err(|error| format!("the list of its tools cannot be read: {error}"))?;
         let (old, new) = (by_name(&accepted), by_name(&listed));
         let mut changes = Vec::new();
-        changed("the instructions", accepted.get("instructions"), listed.get("instructions"), &mut changes);
+        collect_changes(
+            "the instructions",
+            accepted.get("instructions"),
+            listed.get("instructions"),
+            &mut changes,
+        );
         let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         for name in names {
             let shown = visible_line(name);
@@ -95,7 +101,7 @@ impl Listing {
                 (None, Some(tools)) => {
                     let tool = tools.first().copied();
                     let about = tool.and_then(|tool| tool.get("description")).and_then(Value::as_str);
-                    changes.push(format!("+ tool {shown}: {}", short(about.unwrap_or_default())));
+                    changes.push(format!("+ tool {shown}: {}", shorten(about.unwrap_or_default())));
                 }
                 (Some(_), None) => changes.push(format!("- tool {shown}")),
                 (Some(old), Some(new)) if old.len() != new.len() => {
@@ -103,7 +109,7 @@ impl Listing {
                 }
                 (Some(old), Some(new)) => {
                     for (old, new) in old.iter().zip(new) {
-                        changed(&format!("tool {shown}"), Some(old), Some(new), &mut changes);
+                        collect_changes(&format!("tool {shown}"), Some(old), Some(new), &mut changes);
                     }
                 }
                 (None, None) => {}
@@ -125,22 +131,22 @@ fn by_name(listing: &Value) -> BTreeMap<String, Vec<&Value>> {
     tools
 }
 
-/// A line for each value that differs below `at`.
-fn changed(at: &str, old: Option<&Value>, new: Option<&Value>, changes: &mut Vec<String>) {
+/// Adds a line for each value below `at` that differs.
+fn collect_changes(at: &str, old: Option<&Value>, new: Option<&Value>, changes: &mut Vec<String>) {
     match (old, new) {
         (Some(Value::Object(old)), Some(Value::Object(new))) => {
             let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
             for key in keys {
-                changed(&format!("{at}, {}", visible_line(key)), old.get(key), new.get(key), changes);
+                collect_changes(&format!("{at}, {}", visible_line(key)), old.get(key), new.get(key), changes);
             }
         }
         (Some(old), Some(new)) if old == new => {}
         (Some(old), Some(new)) => {
-            let (old, new) = around(&text(old), &text(new));
+            let (old, new) = from_first_difference(&text(old), &text(new));
             changes.push(format!("~ {at}: {old} → {new}"));
         }
-        (None, Some(new)) => changes.push(format!("+ {at}: {}", short(&text(new)))),
-        (Some(old), None) => changes.push(format!("- {at}: {}", short(&text(old)))),
+        (None, Some(new)) => changes.push(format!("+ {at}: {}", shorten(&text(new)))),
+        (Some(old), None) => changes.push(format!("- {at}: {}", shorten(&text(old)))),
         (None, None) => {}
     }
 }
@@ -149,20 +155,20 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| String::from_utf8_lossy(&canonical(value)).into_owned(), str::to_owned)
 }
 
-fn short(text: &str) -> String {
+fn shorten(text: &str) -> String {
     let shown: String = text.chars().take(MAX_VALUE_CHARS).collect();
     let more = text.chars().count().saturating_sub(MAX_VALUE_CHARS);
     let more = if more > 0 { format!("… ({more} more characters)") } else { String::new() };
     format!("{}{more}", visible_line(&shown))
 }
 
-/// Returns two texts from their first difference on, with a little of what they share before it.
-fn around(old: &str, new: &str) -> (String, String) {
+/// Returns both texts from their first difference on, with a little common text before it.
+fn from_first_difference(old: &str, new: &str) -> (String, String) {
     let same = old.chars().zip(new.chars()).take_while(|(a, b)| a == b).count();
     let from = same.saturating_sub(CONTEXT_CHARS);
     let part = |text: &str| {
         let lead = if from > 0 { "…" } else { "" };
-        format!("`{lead}{}`", short(&text.chars().skip(from).collect::<String>()))
+        format!("`{lead}{}`", shorten(&text.chars().skip(from).collect::<String>()))
     };
     (part(old), part(new))
 }

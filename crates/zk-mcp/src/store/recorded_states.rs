@@ -6,7 +6,7 @@ use super::server_records::ServerRecords;
 use crate::{McpBootstrapStart, McpConnect, McpError, McpQuarantine, McpServers};
 
 impl ServerRecords {
-    /// Keeps what becomes of the servers on `bus`, if it has any.
+    /// Records state changes of the servers on `bus`, if it has any.
     pub fn keep_states(self, bus: &Bus) {
         if bus.service::<McpServers>().is_none() {
             return;
@@ -20,9 +20,10 @@ impl ServerRecords {
             of_connect.keep(&event.server, &format!("ready, {} tools", event.tools.len()));
         });
         scope.on_sync(move |event: &McpError, _: &Cx| {
-            // The server's name stands in the same line.
-            let prefix = format!("MCP server {} cannot be used: ", event.server);
-            of_error.keep(&event.server, event.error.strip_prefix(&prefix).unwrap_or(&event.error));
+            // The line names the server already.
+            let name = format!("MCP server {} ", event.server);
+            let state = event.error.strip_prefix(&name).unwrap_or(&event.error);
+            of_error.keep(&event.server, state.strip_prefix("cannot be used: ").unwrap_or(state));
         });
         scope.on_sync(move |event: &McpQuarantine, _: &Cx| {
             let McpQuarantine { server, changes, digest } = event;

@@ -7,26 +7,27 @@ use crate::config::canonical::sha256_hex;
 use crate::config::server_config::ServerConfig;
 use crate::config::server_transport::ServerTransport;
 
-/// Size limit of what is read of a file, in bytes; the length of a larger one counts too.
+/// Most bytes read of a file; for a larger one, the length is part of the digest.
 const MAX_READ_BYTES: usize = 64 << 20;
-/// Programs that run the files they are given.
+/// Programs that run script files.
 const INTERPRETERS: [&str; 20] = [
     "bash", "bun", "dash", "deno", "env", "java", "lua", "node", "nodejs", "npx", "perl", "php", "pypy",
     "python", "ruby", "sh", "ts-node", "tsx", "uv", "zsh",
 ];
-/// Ends of the names of files that interpreters run.
+/// Suffixes of script files.
 const SUFFIXES: [&str; 16] = [
     "bash", "cjs", "cts", "jar", "js", "jsx", "lua", "mjs", "mts", "php", "pl", "py", "rb", "sh", "ts", "zsh",
 ];
-/// Endings that an interpreter adds to a name that is no file.
+/// Suffixes that an interpreter appends to a name without a file.
 const COMPLETIONS: [&str; 6] = [".js", ".mjs", ".cjs", "/index.js", "/__main__.py", ".py"];
 
-/// The scripts that the command of a server names, with the digest of each. What these load is not among them.
+/// Scripts in the command of a server, with the digest of each. Files that these scripts load are not
+/// included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scripts(BTreeMap<PathBuf, String>);
 
 impl Scripts {
-    /// Finds the scripts of a server of `project`, as they are now.
+    /// Finds the current scripts of a server of `project`.
     #[must_use]
     pub fn of(
         server: &ServerConfig,
@@ -41,7 +42,7 @@ impl Scripts {
         let dir = cwd.as_ref().map_or(project.to_path_buf(), |cwd| project.join(cwd));
         let search = Search { project, dir: &dir, files, is_interpreted: is_interpreter(command) };
         let mut found = BTreeMap::new();
-        // One without a slash is looked for among the programs of this machine.
+        // A command without a slash is a program in `PATH`.
         if command.contains('/') {
             found.extend(search.file(&dir.join(command), true));
         }
@@ -54,23 +55,23 @@ impl Scripts {
         Self(found)
     }
 
-    /// The bytes to approve: the definition, and with it the scripts there are.
+    /// Returns the bytes to approve: the definition and the scripts.
     #[must_use]
     pub fn approval(&self, definition: Vec<u8>) -> Vec<u8> {
         let mut bytes = definition;
         for (path, digest) in &self.0 {
-            // JSON has no such character: neither part can pass for the other.
+            // JSON cannot contain this character, so the parts are unambiguous.
             bytes.extend_from_slice(format!("\0{}\0{digest}", path.display()).as_bytes());
         }
         bytes
     }
 
-    /// Each script with the beginning of its digest, as a person is shown them.
+    /// Returns each script with the beginning of its digest, for display.
     pub fn lines(&self) -> impl Iterator<Item = (String, String)> {
         self.0.iter().map(|(path, digest)| (path.display().to_string(), digest.chars().take(12).collect()))
     }
 
-    /// A file that is not as it was then.
+    /// Returns a script that differs from `then`, if any.
     #[must_use]
     pub fn changed_since<'a>(&'a self, then: &'a Self) -> Option<&'a Path> {
         let all = self.0.keys().chain(then.0.keys());
@@ -86,7 +87,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The file that an argument names, if it is one that runs.
+    /// Returns the script that an argument names, if any.
     fn argument(&self, named: &str) -> Option<(PathBuf, String)> {
         if named.is_empty() || named.starts_with('-') || named.contains("://") {
             return None;
@@ -99,7 +100,7 @@ impl Search<'_> {
         completed.into_iter().find_map(|path| self.file(&path, true))
     }
 
-    /// A file with its digest, if it is a script, or one of the project that is run.
+    /// Returns a file with its digest, if it is a script, or a file of the project that is run.
     fn file(&self, path: &Path, is_run: bool) -> Option<(PathBuf, String)> {
         let path = path.canonicalize().ok().filter(|path| path.is_file())?;
         let is_own = is_run && path.starts_with(self.project);
@@ -107,7 +108,8 @@ impl Search<'_> {
             return None;
         }
         let how = HostRead { overflow: Overflow::Cut, ..HostRead::whole(MAX_READ_BYTES) };
-        // A script that cannot be read differs from any that can: approving one does not approve the other.
+        // An unreadable script has another digest than any readable one, so approving one does not approve
+        // the other.
         let digest = self.files.read(&path, &how).map_or_else(
             |error| format!("unreadable: {error}"),
             |file| {
@@ -119,7 +121,7 @@ impl Search<'_> {
         Some((path, digest))
     }
 
-    /// Whether the file begins with the mark of scripts.
+    /// Whether the file begins with `#!`.
     fn is_marked(&self, path: &Path) -> bool {
         let how = HostRead { overflow: Overflow::Cut, ..HostRead::whole(2) };
         self.files.read(path, &how).is_ok_and(|file| file.bytes == b"#!")
@@ -130,7 +132,7 @@ fn has_suffix(path: &Path) -> bool {
     path.extension().and_then(|end| end.to_str()).is_some_and(|end| SUFFIXES.contains(&end))
 }
 
-/// Whether a program runs the files it is given: `python3.12` is `python`.
+/// Whether a program is an interpreter of files: `python3.12` counts as `python`.
 fn is_interpreter(command: &str) -> bool {
     let name = Path::new(command).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');

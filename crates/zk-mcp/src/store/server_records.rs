@@ -10,42 +10,43 @@ use zk_core::service::{Redactor, StateFileError, StateFiles};
 use crate::config::canonical::sha256_hex;
 use crate::config::server_config::ServerConfig;
 
-/// Largest size of a log before it begins anew, in bytes; the one before is kept.
+/// Size at which a log is rotated, in bytes; one old log is kept.
 const MAX_LOG_BYTES: u64 = 1 << 20;
-/// Most bytes that are read of a stored record.
+/// Size limit of a record in bytes.
 const MAX_RECORD_BYTES: usize = 1 << 20;
-/// State of a server that is neither ready nor failed.
+/// Recorded state of a server that is neither ready nor failed.
 const STARTING: &str = "is being started";
-/// Length of the part of a digest that tells servers of one name from each other, in hexadecimal digits.
+/// Length of the digest in file names that distinguishes servers of the same name, in hexadecimal digits.
 const KEY_HEX_DIGITS: usize = 16;
 
-/// Output of servers, and their states when they were used last, in files for their owner only.
+/// Logs of servers and their last known states, in files for their owner only.
 #[derive(Debug)]
 pub struct ServerRecords {
     dir: PathBuf,
     redactor: Arc<Redactor>,
     files: Arc<dyn StateFiles>,
-    /// The names of the files of servers: another definition, or the same in another project, is another server.
+    /// File names of the servers' records: a server with another definition or project has other files.
     names: BTreeMap<String, String>,
-    /// Whether what a conversation that runs said last is left as it is.
+    /// Whether states recorded by a running conversation are kept.
     yields: bool,
-    /// Number of times that a record was to be written, by server; held while one is.
+    /// Number of writes of a record, by server; locked while one is written.
     turns: Mutex<BTreeMap<String, u64>>,
 }
 
-/// State of a server when it was used last.
+/// Last known state of a server.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownState {
-    /// State of the server, in words.
+    /// State in words.
     pub state: String,
-    /// The process of the program that used it.
+    /// Process id of the program that used the server.
     pub pid: u32,
-    /// Time of the state, in seconds since 1970.
+    /// Time of the state in seconds since 1970.
     pub at: u64,
 }
 
 impl ServerRecords {
-    /// Records in the directory `dir`, of `servers` of `project`. What is written is redacted.
+    /// Creates records in the directory `dir` for `servers` of `project`. All text is redacted before it is
+    /// written.
     #[must_use]
     pub fn new(
         dir: PathBuf,
@@ -64,24 +65,24 @@ impl ServerRecords {
         Self { dir, redactor, files, names, yields: false, turns: Mutex::default() }
     }
 
-    /// Leaves what a conversation that runs said last as it is: for a command that starts servers for itself.
+    /// Keeps states recorded by a running conversation, for a command that starts servers temporarily.
     #[must_use]
     pub fn yield_to_conversations(self) -> Self {
         Self { yields: true, ..self }
     }
 
-    /// The file name of a server's record and log, without extension.
+    /// Returns the file name of a server's record and log, without extension.
     fn name<'a>(&'a self, server: &'a str) -> &'a str {
         self.names.get(server).map_or(server, String::as_str)
     }
 
-    /// The log of a server.
+    /// Returns the path of a server's log.
     #[must_use]
     pub fn log_path(&self, server: &str) -> PathBuf {
         self.dir.join("logs").join(format!("{}.log", self.name(server)))
     }
 
-    /// Adds to the log of a server. A log that cannot be written is no reason to stop anything.
+    /// Appends to a server's log. Failures are ignored.
     pub fn log(&self, server: &str, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         let _ = self.append_to_log(server, &self.redactor.redact(&text));
@@ -96,15 +97,15 @@ impl ServerRecords {
         self.files.append(&path, text.as_bytes()).map(drop)
     }
 
-    /// Keeps how a server is now.
+    /// Records the current state of a server.
     pub fn keep(&self, server: &str, state: &str) {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         *turns.entry(server.to_owned()).or_default() += 1;
         self.write(server, state);
     }
 
-    /// Keeps that a server is being started, beside the thread of the conversation, since a prompt may wait for it. What becomes of
-    /// the start is written at once, so that it is there when the program ends.
+    /// Records in the background that a server is starting, since a prompt may be waiting for it. The result
+    /// of the start is recorded synchronously, so that it is written before the program ends.
     pub fn keep_start(self: &Arc<Self>, server: &str) -> JoinHandle<()> {
         let turn = {
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +116,7 @@ impl ServerRecords {
         let (records, server) = (self.clone(), server.to_owned());
         tokio::task::spawn_blocking(move || {
             let turns = records.turns.lock().unwrap_or_else(PoisonError::into_inner);
-            // A later state may have been written faster.
+            // A later state may have been written before.
             if turns.get(&server) == Some(&turn) {
                 records.write(&server, STARTING);
             }
@@ -136,7 +137,7 @@ impl ServerRecords {
         }
     }
 
-    /// Reads the state of a server when it was used last, if that is known.
+    /// Reads the last known state of a server.
     #[must_use]
     pub fn known(&self, server: &str) -> Option<KnownState> {
         let path = self.dir.join("status").join(format!("{}.json", self.name(server)));
@@ -146,7 +147,7 @@ impl ServerRecords {
 }
 
 impl KnownState {
-    /// Describes the state in one line, and whether the program that used the server still runs.
+    /// Describes the state in one line, and says whether the program that used the server is still running.
     #[must_use]
     pub fn describe(&self) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -155,19 +156,19 @@ impl KnownState {
         if self.is_running() {
             format!("{state} (zk {})", self.pid)
         } else if state == STARTING {
-            format!("its start was cut off ({})", ago(minutes))
+            format!("its start was cut off ({})", format_age(minutes))
         } else {
-            format!("{state} ({})", ago(minutes))
+            format!("{state} ({})", format_age(minutes))
         }
     }
 
-    /// Whether the program that used it still runs.
+    /// Whether the program that used the server is still running.
     fn is_running(&self) -> bool {
         Path::new(&format!("/proc/{}", self.pid)).exists()
     }
 }
 
-fn ago(minutes: u64) -> String {
+fn format_age(minutes: u64) -> String {
     match minutes {
         0 => "just now".to_owned(),
         1..60 => format!("{minutes} min ago"),

@@ -1,4 +1,4 @@
-//! The section of the system prompt that lists the tools which the model can search for.
+//! Section of the system prompt that lists the tools a model can search for.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use zk_core::service::{PromptSection, RunTool, RunTools, Tool, section_order};
 
 use crate::tools::search::{NAME, is_searched};
 
-/// The id of the section.
+/// Id of the section.
 pub(crate) const ID: &str = "mcp-tools";
-/// The place of the section, behind all that changes more rarely.
+/// Position of the section, behind all sections that change less often.
 const ORDER: i32 = section_order::AT_END - 50;
-/// The most that is told of one tool, in characters.
+/// Length limit of a tool's description in characters.
 const MAX_DESCRIPTION_CHARS: usize = 60;
-/// The most that descriptions may fill, in bytes: a longer list has the names alone.
+/// Size limit of all descriptions in bytes; a longer list has only names.
 const MAX_DESCRIBED_BYTES: usize = 16_000;
 
-/// Lists the lazy tools of servers that the run may use, in the order of their names: the same bytes as long as the
-/// tools are the same.
+/// Lists the lazy tools of servers that the run may use, sorted by name, so that the text is stable while the
+/// tools are.
 pub(crate) struct Catalogue;
 
 #[async_trait]
@@ -30,14 +30,14 @@ impl PromptSection for Catalogue {
     async fn text(&self, cx: &Cx) -> Result<String, BoxError> {
         let tools = match cx.service::<dyn RunTools>() {
             Some(tools) => tools.tools(),
-            None => cx.items::<dyn Tool>().into_iter().map(locked).collect(),
+            None => cx.items::<dyn Tool>().into_iter().map(locked_tool).collect(),
         };
         Ok(list(&tools))
     }
 }
 
-/// A tool as a run has it that has not begun.
-fn locked(item: zk_core::kernel::Item<dyn Tool>) -> RunTool {
+/// Returns the tool as seen by a run that has not begun.
+fn locked_tool(item: zk_core::kernel::Item<dyn Tool>) -> RunTool {
     RunTool { spec: Arc::clone(item.value.spec()), name: item.name, unlocked: false }
 }
 
@@ -51,7 +51,7 @@ fn list(tools: &[RunTool]) -> String {
     if lines.iter().map(String::len).sum::<usize>() > MAX_DESCRIBED_BYTES {
         lines = lazy.iter().map(|tool| tool.spec.name.clone()).collect();
     }
-    // A host without the search lets the model use them in its own way.
+    // Without this search tool, the host lets the model use lazy tools in its own way.
     let about = match tools.iter().find(|tool| &*tool.name == NAME) {
         Some(search) => {
             format!("These tools of MCP servers can be called once `{}` found them:", search.spec.name)
@@ -61,7 +61,8 @@ fn list(tools: &[RunTool]) -> String {
     format!("{about}\n<tools>\n{}\n</tools>", lines.join("\n"))
 }
 
-/// The name of a tool, as the model calls it, and the beginning of its description. Nothing in it can end the list.
+/// Returns a tool's name for the model with the beginning of its description, sanitised so that it cannot end
+/// the list.
 fn line(tool: &RunTool) -> String {
     let about = tool.spec.description.split_whitespace().collect::<Vec<_>>().join(" ");
     if about.is_empty() {

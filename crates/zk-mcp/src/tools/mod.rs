@@ -1,4 +1,4 @@
-//! Tools, resources, prompts and skills of servers, as the agent has them.
+//! Tools, resources, prompts and skills of servers within the agent.
 
 pub(crate) mod catalogue;
 pub(crate) mod prompts;

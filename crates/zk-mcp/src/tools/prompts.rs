@@ -1,4 +1,4 @@
-//! Prompts of servers as commands of the person: `/mcp_{server}_{prompt} value` or `name=value`.
+//! Prompts of servers as commands: `/mcp_{server}_{prompt} value` or `name=value`.
 
 use std::sync::{Arc, Weak};
 
@@ -11,16 +11,18 @@ use crate::client::{Prompted, prompt_text};
 use crate::server::{RequestError, Server};
 use crate::tools::sanitize::clean_text;
 
-/// A prompt of a server.
+/// Command that sends a prompt of a server.
 pub(crate) struct PromptCommand {
     server: Weak<Server>,
     name: String,
     help: String,
+    /// Arguments in words.
+    hint: Option<String>,
     prompt: Prompted,
 }
 
 impl PromptCommand {
-    /// The command called `name` for a prompt.
+    /// Creates the command called `name` for a prompt.
     pub(crate) fn new(server: &Arc<Server>, name: String, prompt: Prompted) -> Self {
         let about = clean_text(&prompt.description).replace('\n', " ");
         let arguments = prompt.arguments.iter().map(|(name, needed)| {
@@ -28,12 +30,13 @@ impl PromptCommand {
             if *needed { format!(" {name}") } else { format!(" [{name}]") }
         });
         let arguments: String = arguments.collect();
+        let hint = Some(arguments.trim().to_owned()).filter(|hint| !hint.is_empty());
         let help = format!("{about} (prompt of MCP server {}{arguments})", server.name());
-        Self { server: Arc::downgrade(server), name, help, prompt }
+        Self { server: Arc::downgrade(server), name, help, hint, prompt }
     }
 
-    /// Reads the text behind the name as arguments: `name=value`, or values in the order of the arguments;
-    /// the last one takes the rest.
+    /// Parses the text behind the command's name: `name=value`, or values in the order of the arguments, the
+    /// last of which takes the rest.
     fn arguments(&self, text: &str) -> Result<Map<String, Value>, String> {
         let known = &self.prompt.arguments;
         let mut given = Map::new();
@@ -72,6 +75,10 @@ impl Command for PromptCommand {
 
     fn help(&self) -> &str {
         &self.help
+    }
+
+    fn argument_hint(&self) -> Option<&str> {
+        self.hint.as_deref()
     }
 
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {

@@ -1,4 +1,4 @@
-//! Resources of servers as two tools for all of them: what there is, and what is in one.
+//! Two tools for the resources of all servers: one lists them, one reads a resource.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,22 +15,22 @@ use crate::client::resource_output;
 use crate::server::{Server, WeakServers, upgrade_all};
 use crate::tools::sanitize::clean_text;
 
-/// The names of the tools.
+/// Names of the two tools.
 pub(crate) const LIST: &str = "mcp_list_resources";
 pub(crate) const READ: &str = "mcp_read_resource";
 
-/// The most resources that are listed.
+/// Most resources that are listed.
 const MAX_LISTED: usize = 500;
 /// Time limit for a server to list its resources.
 const LISTING_TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// Lists the resources of servers.
+/// Tool that lists the resources of servers.
 pub(crate) struct ListResources {
     spec: Arc<ToolSpec>,
     servers: WeakServers,
 }
 
-/// Reads a resource.
+/// Tool that reads a resource.
 pub(crate) struct ReadResource {
     spec: Arc<ToolSpec>,
     servers: WeakServers,
@@ -110,7 +110,7 @@ impl Tool for ListResources {
     }
 }
 
-/// The resources of one server in lines, or why there are none.
+/// Formats the resources of one server as lines, or says why there are none.
 async fn list(server: &Arc<Server>, cx: &Cx) -> String {
     let name = server.name();
     if server.live().borrow().connection.as_ref().is_some_and(|connection| !connection.has_resources()) {

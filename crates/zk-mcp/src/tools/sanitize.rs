@@ -1,10 +1,10 @@
 use serde_json::Value;
 
-/// The longest description of a tool that a model is told, in characters.
+/// Length limit of a tool's description for models in characters.
 const MAX_TEXT_CHARS: usize = 4096;
 
-/// A description without control characters and without characters nobody sees: what a person reviews is what a
-/// model reads.
+/// Removes control and invisible characters from a description, so that a person reviews exactly what a model
+/// reads.
 pub(crate) fn clean_text(text: &str) -> String {
     let clean = plain(text);
     match clean.char_indices().nth(MAX_TEXT_CHARS) {
@@ -13,7 +13,7 @@ pub(crate) fn clean_text(text: &str) -> String {
     }
 }
 
-/// A schema with every text in it cleaned, keys included.
+/// Cleans every text in a schema, including keys.
 pub(crate) fn clean_schema(schema: &Value) -> Value {
     match schema {
         Value::String(text) => Value::String(plain(text)),
@@ -26,12 +26,12 @@ pub(crate) fn clean_schema(schema: &Value) -> Value {
     }
 }
 
-/// Removes characters that a person would not see from a text; most texts stay as they are.
+/// Removes characters that are not visible, except line breaks and tabs.
 fn plain(text: &str) -> String {
     if text.chars().all(is_plain) { text.to_owned() } else { text.chars().filter(|c| is_plain(*c)).collect() }
 }
 
-/// Whether a person sees this character as it is, or it is a line break or a tab.
+/// Whether the character is visible, a line break or a tab.
 fn is_plain(c: char) -> bool {
     if matches!(c, '\n' | '\t' | ' '..='~') {
         return true;

@@ -1,4 +1,4 @@
-//! Tools that the model is told of only once it searched for them.
+//! Search for tools that the model is told of only on demand.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use zk_core::service::{CallPlace, RunTool, RunTools, Tool, ToolCx};
 
 use crate::server::{WeakServers, upgrade_all};
 
-/// The name of the tool. A host that has one of its own keeps it, and unlocks tools itself.
+/// Name of the search tool. A host with a tool of this name keeps it, and unlocks tools itself.
 pub(crate) const NAME: &str = "tool_search";
-/// The names of tools of servers begin so.
+/// Prefix of the names of servers' tools.
 const PREFIX: &str = "mcp_";
-/// The most tools that one search gives.
+/// Most results of one search.
 const MAX_RESULTS: usize = 20;
 
-/// Registers the search in the tools of `servers`.
+/// Registers the search tool for `servers`.
 pub(crate) fn register(scope: &Scope, servers: WeakServers) {
     let _ = scope.provide::<dyn Tool>(NAME, Arc::new(ToolSearch::new(servers)));
 }
 
-/// Searches the tools of servers, and lets the run call those it finds.
+/// Tool that searches the tools of servers, and unlocks the results for the run.
 struct ToolSearch {
     spec: Arc<ToolSpec>,
     servers: WeakServers,
@@ -59,7 +59,8 @@ impl ToolSearch {
         Self { spec: ToolSpec::new(NAME, about, schema), servers }
     }
 
-    /// The names of the tools of a server. Its own name does not tell them from those of another one that begins so.
+    /// Returns the names of a server's tools. The prefix alone is ambiguous, since one server's name may
+    /// begin with another's.
     fn of_server(&self, name: &str) -> Result<BTreeSet<String>, ToolError> {
         let servers: Vec<_> = upgrade_all(&self.servers).collect();
         let Some(server) = servers.iter().find(|server| server.name() == name) else {
@@ -86,7 +87,7 @@ impl Args {
     }
 }
 
-/// Whether the model is told of a tool only once it searched for it.
+/// Whether the model is told of a tool only after a search.
 pub(crate) fn is_searched(tool: &RunTool) -> bool {
     tool.name.starts_with(PREFIX) && tool.spec.disclosure == Disclosure::Lazy
 }
@@ -118,7 +119,7 @@ impl Tool for ToolSearch {
             tools.unlock(&tool.name).map_err(|error| ToolError::failed(error.to_string()))?;
             let spec = &tool.spec;
             let line = json!({ "name": spec.name, "description": spec.description, "schema": spec.schema });
-            // Nothing in a schema can end the envelope it is in.
+            // Escaped so that no text in a schema can end the envelope.
             lines.push(format!("<tool>{}</tool>", line.to_string().replace('<', "\\u003c")));
         }
         if found.len() > limit {

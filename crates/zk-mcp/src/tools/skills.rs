@@ -1,4 +1,4 @@
-//! Skills of servers (`io.modelcontextprotocol/skills`): listed, and read file by file once somebody uses them.
+//! Skills of servers (`io.modelcontextprotocol/skills`): listed in advance, and read file by file on use.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,27 +15,27 @@ const MAX_SKILLS: usize = 500;
 const MAX_FILES: usize = 512;
 const MAX_BYTES: u64 = 16 << 20;
 
-/// A skill that a server lists. The server and the address together are what makes it this skill.
+/// A skill that a server lists, identified by server and address.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RemoteSkill {
-    /// The server.
+    /// Name of the server.
     pub server: String,
-    /// The address of its `SKILL.md`.
+    /// Address of the skill's `SKILL.md`.
     pub uri: String,
     /// Frontmatter of the skill, as JSON.
     pub frontmatter: Value,
-    /// Files of the skill; none where the content changes.
+    /// Files of the skill; empty if the content is dynamic.
     pub files: Vec<RemoteFile>,
-    /// Whether the settings of the server allow its use without asking.
+    /// Whether settings allow the use of the server's skills without asking.
     pub is_allowed: bool,
 }
 
-/// A file of a skill.
+/// File of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteFile {
     /// Address of the file.
     pub uri: String,
-    /// `sha256:` and 64 hexadecimal digits.
+    /// Digest: `sha256:` and 64 hexadecimal digits.
     pub digest: String,
     /// Size of the file, in bytes.
     pub size: u64,
@@ -65,8 +65,8 @@ fn files(skill: &Skill) -> &[SkillResource] {
     }
 }
 
-/// The skills that can be used of those that a server lists.
-pub(crate) fn usable(skills: Vec<Skill>) -> Vec<Skill> {
+/// Returns the usable skills of a server's list.
+pub(crate) fn usable_skills(skills: Vec<Skill>) -> Vec<Skill> {
     let is_usable = |skill: &Skill| {
         let size = files(skill).iter().try_fold(0_u64, |sum, file| sum.checked_add(file.size));
         skill.validate().is_ok()
@@ -77,13 +77,13 @@ pub(crate) fn usable(skills: Vec<Skill>) -> Vec<Skill> {
 }
 
 impl Server {
-    /// The skills as they were listed last.
+    /// Returns the skills from the last listing.
     pub(crate) fn remote_skills(&self) -> Vec<RemoteSkill> {
         self.skills().iter().filter_map(|skill| RemoteSkill::new(self, skill)).collect()
     }
 
-    /// A file of a skill, with the size and digest that the list names. Boxed, so that it is compiled here: a future is
-    /// compiled wherever it is awaited.
+    /// Reads a file of a skill, and checks its size and digest against the list. Boxed, so that the future is
+    /// compiled in this crate.
     pub(crate) fn read_skill<'a>(
         &'a self,
         skill: &'a str,

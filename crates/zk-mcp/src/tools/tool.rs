@@ -10,19 +10,20 @@ use crate::config::server_config::ServerConfig;
 use crate::server::{Server, ServerRef};
 use crate::tools::sanitize::{clean_schema, clean_text};
 
-/// A tool of a server.
+/// A tool of a server, as a tool of the agent.
 pub(crate) struct McpTool {
     server: Arc<dyn ServerRef>,
     /// Name of the tool on the server.
     name: String,
-    /// Display title of the tool, unless it is its name.
+    /// Title of the tool for people, if it differs from the name.
     title: Option<String>,
     spec: Arc<ToolSpec>,
-    /// Whether a call changes nothing, as the person says: it decides what runs beside what, and what may run twice.
+    /// Whether the person declared that calls have no side effects, so that they may run concurrently and be
+    /// repeated.
     reads: bool,
 }
 
-/// Returns the specification of a tool, as a model is told it.
+/// Returns the specification of a tool for the model.
 pub(crate) fn spec_of(name: &str, tool: &rmcp::model::Tool, disclosure: Disclosure) -> Arc<ToolSpec> {
     let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
     let mut schema = clean_schema(&Value::Object(Map::clone(&tool.input_schema)));
@@ -34,10 +35,10 @@ pub(crate) fn spec_of(name: &str, tool: &rmcp::model::Tool, disclosure: Disclosu
     Arc::new(ToolSpec { disclosure, ..ToolSpec::clone(&spec) })
 }
 
-/// Longest title that is shown, in characters.
+/// Length limit of a title in characters.
 const MAX_TITLE_CHARS: usize = 60;
 
-/// The display title of a tool, `title` or `annotations.title`, unless it is the tool's name.
+/// Returns the title of a tool, `title` or `annotations.title`, if it differs from the name.
 fn title_of(tool: &rmcp::model::Tool) -> Option<String> {
     let annotated = tool.annotations.as_ref().and_then(|annotations| annotations.title.as_deref());
     let title = visible_line(&clean_text(tool.title.as_deref().or(annotated)?));
@@ -58,7 +59,7 @@ impl McpTool {
         Self { server: self.server.clone(), name, title, spec, reads: self.reads }
     }
 
-    /// Whether it is this tool as its server has it now, with this specification.
+    /// Whether this is the same tool, with this definition on the server and this specification.
     pub(crate) fn is(&self, tool: &rmcp::model::Tool, spec: &ToolSpec) -> bool {
         self.name == tool.name && self.title == title_of(tool) && *self.spec == *spec
     }
@@ -101,7 +102,11 @@ impl Tool for McpTool {
         self.title.clone().unwrap_or_else(|| self.spec.name.clone())
     }
 
-    /// The name beside the title: a server may call anything a reading.
+    fn server(&self) -> Option<String> {
+        Some(self.server.clone().server().name().to_owned())
+    }
+
+    /// Includes the name, since a server may give any title to a tool.
     fn summary(&self, _: &Value) -> String {
         let (name, server) = (clean_text(&self.name), self.server.clone().server());
         match &self.title {

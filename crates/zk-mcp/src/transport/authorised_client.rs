@@ -1,4 +1,4 @@
-//! Requests with a token, where there is one.
+//! HTTP client that adds the token of a sign-in.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,23 +21,24 @@ use super::post::{Post, RequestFailure};
 use super::sent_tools::SentTools;
 use crate::auth::challenge::Challenge;
 use crate::auth::credentials::ServerAuth;
-use crate::transport::response_filter::{checked, noted};
+use crate::transport::response_filter::{drop_foreign_messages, record_tools};
 use crate::transport::value_limits::{MAX_ANSWER_BYTES, bound_text};
 
-/// An HTTP client that shows the token of a sign-in. One that is rejected is refreshed once; nothing here ever asks a
-/// person.
+/// HTTP client that sends the token of a sign-in. A rejected token is refreshed once; no person is asked
+/// here.
 #[derive(Clone)]
 pub(crate) struct Authorised {
     client: Client,
-    /// Nothing where the settings have a header `Authorization` of their own: then nobody signs in.
+    /// Sign-in state; `None` if settings have a header `Authorization`, which excludes a sign-in.
     auth: Option<Arc<ServerAuth>>,
     refused: Refused,
     sent: SentTools,
-    /// Ends requests that nobody waits for any more: the task of a transport waits for the first ones, whoever dropped it.
+    /// Cancels requests that have no receiver any more: a transport's task waits for its first requests even
+    /// if its owner was dropped.
     cut: CancellationToken,
 }
 
-/// Whether a request was answered with a status from 400 to 499, and no more than that.
+/// Flag that is set when a request was answered with a 4xx status.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Refused(Arc<AtomicBool>);
 
@@ -58,17 +59,17 @@ impl Authorised {
         }
     }
 
-    /// Returns the note of refused requests, kept from then on.
+    /// Returns the flag of refused requests, which is set from then on.
     pub(crate) fn refused(&self) -> Refused {
         self.refused.clone()
     }
 
-    /// The tools of the lists that come from then on.
+    /// Returns the record of tool names in list responses, which is filled from then on.
     pub(crate) fn sent(&self) -> SentTools {
         self.sent.clone()
     }
 
-    /// Ends all requests when it is dropped.
+    /// Returns a guard that cancels all requests when it is dropped.
     pub(crate) fn cut_on_drop(&self) -> DropGuard {
         self.cut.clone().drop_guard()
     }
@@ -133,7 +134,7 @@ impl Authorised {
     }
 }
 
-/// Servers of before 2025-06-18 answer 401 without saying more.
+/// Servers before 2025-06-18 send a plain 401.
 fn challenged(error: RequestFailure) -> RequestFailure {
     match error {
         StreamableHttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 401") => {
@@ -167,7 +168,7 @@ impl StreamableHttpClient for Authorised {
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, RequestFailure> {
         let answer = self.post(uri, message.clone(), session_id, headers, limits).await?;
-        Ok(noted(&message, checked(&message, answer)?, &self.sent))
+        Ok(record_tools(&message, drop_foreign_messages(&message, answer)?, &self.sent))
     }
 
     async fn delete_session(

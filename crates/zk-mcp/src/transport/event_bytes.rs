@@ -1,4 +1,4 @@
-//! The bound on the events of a stream, in bytes.
+//! Size limit of the events in a stream.
 
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, future};
@@ -14,7 +14,7 @@ enum Broken {
     TooLarge { max_bytes: usize },
 }
 
-/// Events of a body, which end with an error where one of them has more than `max_bytes`.
+/// Parses the events of a body; fails at an event with more than `max_bytes`.
 pub(super) fn bounded_events(
     response: Response,
     max_bytes: usize,
@@ -24,7 +24,7 @@ pub(super) fn bounded_events(
         let chunk = chunk?;
         if event.add(&chunk, max_bytes) { Ok(chunk) } else { Err(Broken::TooLarge { max_bytes }) }
     });
-    // Nothing follows an error.
+    // No event follows an error.
     let bytes = bytes.take_while(move |chunk| {
         let goes_on = !is_over;
         is_over = chunk.is_err();
@@ -33,7 +33,7 @@ pub(super) fn bounded_events(
     SseStream::from_bytes_stream(bytes).boxed()
 }
 
-/// Bytes of the present event. Comments are no part of one.
+/// Counts the bytes of the current event, without comments.
 #[derive(Debug, Default)]
 struct EventBytes {
     event: usize,
@@ -43,7 +43,7 @@ struct EventBytes {
 }
 
 impl EventBytes {
-    /// Counts a part of a stream; false where an event, or a line, is longer than `max_bytes`.
+    /// Counts a chunk of a stream; returns false if an event or line exceeds `max_bytes`.
     fn add(&mut self, bytes: &[u8], max_bytes: usize) -> bool {
         for byte in bytes {
             let is_second = std::mem::take(&mut self.is_after_return) && *byte == b'\n';

@@ -1,5 +1,5 @@
-//! The transport of revision 2024-11-05: a stream of events from the server, whose first names the address that takes
-//! messages.
+//! Transport of revision 2024-11-05: a stream of events from the server, the first of which names the address
+//! for messages.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::transport::value_limits::{MAX_ANSWER_BYTES, bound_text};
 
 /// Time limit for the first event.
 const FIRST_EVENT_LIMIT: Duration = Duration::from_secs(10);
-/// Most messages that wait for their reader: more of them wait at the server.
+/// Most messages that wait for their reader; further ones wait at the server.
 const MAX_WAITING_MESSAGES: usize = 32;
 
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-/// A connection by a stream of events. Dropping it ends the stream.
+/// Connection over a stream of events. Dropping it ends the stream.
 pub(crate) struct EventStreamTransport {
     client: Authorised,
     headers: HashMap<HeaderName, HeaderValue>,
@@ -38,7 +38,7 @@ pub(crate) struct EventStreamTransport {
 }
 
 impl EventStreamTransport {
-    /// Opens the stream, and waits for the address that takes messages.
+    /// Opens the stream and waits for the address for messages.
     pub(crate) async fn open(server: &HttpEndpoint) -> Result<Self, RequestFailure> {
         let uri: Arc<str> = server.url.as_str().into();
         let headers = server.headers.clone();
@@ -61,7 +61,7 @@ fn unexpected(what: String) -> RequestFailure {
     StreamableHttpError::UnexpectedServerResponse(what.into())
 }
 
-/// The address that takes messages. It has to be the server's own: it gets the token.
+/// Reads the address for messages. It has to be on the server's origin, since it gets the token.
 async fn message_address(events: &mut Events, url: &Url) -> Result<Arc<str>, RequestFailure> {
     while let Some(event) = events.next().await {
         let event = event?;
@@ -78,13 +78,13 @@ async fn message_address(events: &mut Events, url: &Url) -> Result<Arc<str>, Req
     Err(StreamableHttpError::UnexpectedEndOfStream)
 }
 
-/// Hands on messages until the stream ends, or nobody wants them any more.
+/// Passes messages on until the stream ends or the receiver is dropped.
 async fn read(mut events: Events, sender: mpsc::Sender<RxJsonRpcMessage<RoleClient>>) {
     while let Some(Ok(event)) = events.next().await {
         if event.event.as_deref().is_some_and(|name| name != "message") {
             continue;
         }
-        // Data that is no message is passed over, as on the other transports.
+        // Invalid messages are skipped, as on the other transports.
         let Some(data) = bound_text(event.data.unwrap_or_default()) else { continue };
         let Ok(message) = serde_json::from_str(&data) else { continue };
         if sender.send(message).await.is_err() {
@@ -103,7 +103,7 @@ impl Transport<RoleClient> for EventStreamTransport {
         let (client, endpoint, headers) = (self.client.clone(), self.endpoint.clone(), self.headers.clone());
         async move {
             match client.post_message(endpoint, item, None, None, headers).await {
-                // The answer comes by the stream, whatever is said here.
+                // The answer arrives on the stream, whatever this response contains.
                 Ok(_) | Err(StreamableHttpError::UnexpectedContentType(_)) => Ok(()),
                 Err(error) => Err(error),
             }

@@ -14,10 +14,10 @@ use crate::auth::ServerAuth;
 use crate::config::secret_values::SecretValues;
 use crate::transport::value_limits::MAX_ANSWER_BYTES;
 
-/// The longest pause before a stream that broke is opened again.
+/// Longest pause before a broken stream is reopened.
 const MAX_REOPEN_PAUSE: Duration = Duration::from_secs(60);
 
-/// The address of a server, and what every request to it has.
+/// Address of a server, with the common parts of every request.
 pub(crate) struct HttpEndpoint {
     pub(crate) url: Url,
     pub(crate) headers: HashMap<HeaderName, HeaderValue>,
@@ -25,7 +25,8 @@ pub(crate) struct HttpEndpoint {
 }
 
 impl HttpEndpoint {
-    /// The server at `url`, with `headers` in every request, and the token of a sign-in where there is one.
+    /// Creates the endpoint at `url`, with `headers` in every request, and the token of a sign-in if there is
+    /// one.
     pub(crate) fn new(
         http: &Http,
         url: &str,
@@ -49,7 +50,7 @@ impl HttpEndpoint {
         Ok(Self { url: parsed, headers: custom, client: Authorised::new(client, auth) })
     }
 
-    /// Streamable HTTP.
+    /// Creates the streamable HTTP transport.
     pub(crate) fn transport(self) -> StreamableHttpClientTransport<Authorised> {
         let mut backoff = ExponentialBackoff::default();
         backoff.max_delay = Some(MAX_REOPEN_PAUSE);
@@ -57,7 +58,7 @@ impl HttpEndpoint {
             .custom_headers(self.headers)
             .max_json_response_size(MAX_ANSWER_BYTES)
             .max_sse_event_size(MAX_ANSWER_BYTES)
-            // A server that began anew may have other tools: it is connected to anew, so that they are compared.
+            // A restarted server may have other tools, so it is reconnected and they are compared.
             .reinit_on_expired_session(false);
         config.retry_config = Arc::new(backoff);
         StreamableHttpClientTransport::with_client(self.client, config)

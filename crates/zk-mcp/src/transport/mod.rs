@@ -1,4 +1,4 @@
-//! Bytes to a server and back: a program's standard streams, and HTTP.
+//! Transports to a server: a program's standard streams, and HTTP.
 
 #[cfg(feature = "http")]
 pub(crate) mod authorised_client;

@@ -1,4 +1,4 @@
-//! The request of a message. rmcp's own has no bound on the values of an answer that it parses.
+//! Sends a message over HTTP. The version in `rmcp` does not limit the number of values that it parses.
 
 use std::collections::HashMap;
 
@@ -20,10 +20,10 @@ use crate::transport::value_limits::bound;
 /// Failure of a request to a server.
 pub(crate) type RequestFailure = StreamableHttpError<reqwest::Error>;
 
-/// Bytes of an answer that cannot be read, as they are shown.
+/// Most bytes of an invalid answer that are shown.
 const MAX_SHOWN_BYTES: usize = 256;
 
-/// Request of one message, but for the address.
+/// Parts of a message's request, without the address.
 pub(super) struct Post<'a> {
     pub(super) message: &'a ClientJsonRpcMessage,
     pub(super) session: Option<&'a str>,
@@ -33,7 +33,8 @@ pub(super) struct Post<'a> {
 }
 
 impl Post<'_> {
-    /// Sends the message to `uri`, and reads the answer within the limits. Its values are counted before it is parsed.
+    /// Sends the message to `uri`, and reads the answer within the limits. Its values are counted before it
+    /// is parsed.
     pub(super) async fn send(
         self,
         client: &Client,
@@ -73,18 +74,20 @@ impl Post<'_> {
         if !status.is_success() {
             return self.read_error(response, session).await;
         }
-        // Nobody waits for the answer to anything but a request.
+        // Only requests have an answer.
         let is_awaited = matches!(self.message, JsonRpcMessage::Request(_));
         if is_media(headers, EVENT_STREAM_MIME_TYPE) {
             let events = bounded_events(response, self.limits.max_sse_event_size);
             return Ok(StreamableHttpPostResponse::Sse(events, session));
         }
         if is_media(headers, JSON_MIME_TYPE) {
-            let body = whole(response, self.limits.max_json_response_size).await?;
+            let body = read_body(response, self.limits.max_json_response_size).await?;
             return match parse(&body) {
                 Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
                 Err(_) if !is_awaited => Ok(StreamableHttpPostResponse::Accepted),
-                Err(error) => Err(unexpected(format!("its answer is no message: {error}: {}", shown(&body)))),
+                Err(error) => {
+                    Err(unexpected(format!("its answer is no message: {error}: {}", quote_body(&body))))
+                }
             };
         }
         if !is_awaited {
@@ -95,7 +98,7 @@ impl Post<'_> {
         Err(StreamableHttpError::UnexpectedContentType(media))
     }
 
-    /// Reads an answer that is no success. It may have a message that says why.
+    /// Reads an answer with an error status, which may contain a message with the reason.
     async fn read_error(
         &self,
         response: Response,
@@ -110,12 +113,12 @@ impl Post<'_> {
         };
         let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         let body = if is_json && !is_refused {
-            match whole(response, self.limits.max_json_response_size).await {
+            match read_body(response, self.limits.max_json_response_size).await {
                 Ok(body) => body,
                 Err(error) => return Err(failure.map_or(error, StreamableHttpError::from)),
             }
         } else {
-            prefix(response, self.limits.max_error_response_size).await
+            read_prefix(response, self.limits.max_error_response_size).await
         };
         let error = match parse(&body) {
             Ok(JsonRpcMessage::Error(error)) if is_json && !is_refused => Some(error),
@@ -134,8 +137,8 @@ impl Post<'_> {
         }
     }
 
-    /// Answer to a question of the newest revision by a server that does not know it: an error with the id of the
-    /// question, which such a server cannot repeat.
+    /// Creates the answer of an old server to a discovery request of the newest revision: an error with the
+    /// request's id, which such a server does not send.
     fn without_discovery(
         &self,
         status: StatusCode,
@@ -159,13 +162,13 @@ fn unexpected(what: String) -> RequestFailure {
     StreamableHttpError::UnexpectedServerResponse(what.into())
 }
 
-/// Message in `body`. One of too many values is an error with the id of its request.
+/// Parses the message in `body`. A message with too many values becomes an error with the id of its request.
 fn parse(body: &[u8]) -> Result<ServerJsonRpcMessage, String> {
     let body = bound(body).ok_or_else(|| "it has too many values".to_owned())?;
     serde_json::from_slice(&body).map_err(|error| error.to_string())
 }
 
-/// Demand for a sign-in, or for another one, that an answer has.
+/// Returns the authentication challenge of an answer, if it has one.
 fn challenge(status: StatusCode, headers: &HeaderMap) -> Option<RequestFailure> {
     let said = headers.get(WWW_AUTHENTICATE)?;
     let said = || match said.to_str() {
@@ -177,7 +180,7 @@ fn challenge(status: StatusCode, headers: &HeaderMap) -> Option<RequestFailure> 
             |error| error,
             |text| StreamableHttpError::AuthRequired(AuthRequiredError::new(text)),
         )),
-        // The scope that is wanted is read from the text where it is needed.
+        // The scope is read from the text later, if needed.
         StatusCode::FORBIDDEN => Some(said().map_or_else(
             |error| error,
             |text| StreamableHttpError::InsufficientScope(InsufficientScopeError::new(text, None)),
@@ -186,7 +189,7 @@ fn challenge(status: StatusCode, headers: &HeaderMap) -> Option<RequestFailure> 
     }
 }
 
-/// Failure of the server itself, or a demand to wait.
+/// Returns a failure of the server itself, or a demand to wait.
 fn failure(status: StatusCode, headers: &HeaderMap) -> Option<HttpStatusError> {
     if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
         return None;
@@ -195,15 +198,15 @@ fn failure(status: StatusCode, headers: &HeaderMap) -> Option<HttpStatusError> {
     Some(HttpStatusError::new(status.as_u16(), wait))
 }
 
-/// Whether a body is of this media type, whatever parameters it has.
+/// Whether a body has this media type, whatever its parameters.
 fn is_media(headers: &HeaderMap, expected: &str) -> bool {
     let media = headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok());
     let essence = media.and_then(|media| media.split(';').next()).unwrap_or_default();
     essence.trim().eq_ignore_ascii_case(expected)
 }
 
-/// All of a body, which is an error where it is longer than `max_size` bytes.
-async fn whole(mut response: Response, max_size: usize) -> Result<Vec<u8>, RequestFailure> {
+/// Reads a whole body; fails if it exceeds `max_size` bytes.
+async fn read_body(mut response: Response, max_size: usize) -> Result<Vec<u8>, RequestFailure> {
     let too_large = || StreamableHttpError::ResponseBodyTooLarge { max_size };
     if response.content_length().is_some_and(|length| length > max_size as u64) {
         return Err(too_large());
@@ -218,8 +221,8 @@ async fn whole(mut response: Response, max_size: usize) -> Result<Vec<u8>, Reque
     Ok(body)
 }
 
-/// First bytes of a body, as far as they come.
-async fn prefix(mut response: Response, max_size: usize) -> Vec<u8> {
+/// Reads the first bytes of a body, as far as they arrive.
+async fn read_prefix(mut response: Response, max_size: usize) -> Vec<u8> {
     let mut body = Vec::new();
     while body.len() < max_size
         && let Ok(Some(chunk)) = response.chunk().await
@@ -230,6 +233,6 @@ async fn prefix(mut response: Response, max_size: usize) -> Vec<u8> {
     body
 }
 
-fn shown(body: &[u8]) -> String {
+fn quote_body(body: &[u8]) -> String {
     String::from_utf8_lossy(body.get(..MAX_SHOWN_BYTES.min(body.len())).unwrap_or_default()).into_owned()
 }

@@ -1,4 +1,4 @@
-//! The answer to a request by HTTP: what it brings beside the response to that request is passed over.
+//! Filters the answer to an HTTP request: messages that do not belong to the request are dropped.
 
 use futures_util::StreamExt;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId, ServerResult};
@@ -12,9 +12,9 @@ use super::post::RequestFailure;
 use super::sent_tools::SentTools;
 use crate::transport::value_limits::bound_text;
 
-/// The answer to `message`, without what is no message and without responses to other requests: rmcp takes the first
-/// response of a stream for the one it waits for.
-pub(crate) fn checked(
+/// Removes invalid messages and responses to other requests from the answer to `message`, because rmcp takes
+/// the first response of a stream for the expected one.
+pub(crate) fn drop_foreign_messages(
     message: &ClientJsonRpcMessage,
     answer: StreamableHttpPostResponse,
 ) -> Result<StreamableHttpPostResponse, RequestFailure> {
@@ -22,7 +22,7 @@ pub(crate) fn checked(
     let id = request.id.clone();
     match answer {
         StreamableHttpPostResponse::Sse(events, session) => {
-            // Events stay, empty, for what else they say: the place to go on from, and the pause before that.
+            // Such events are emptied instead of removed, since they carry the event id and the retry pause.
             let wanted = events.map(move |event| {
                 event.map(|event| {
                     let data = event.data.and_then(bound_text).filter(|data| is_wanted(data, &id));
@@ -49,8 +49,8 @@ pub(crate) fn checked(
     }
 }
 
-/// The answer, and in `sent` the names of the tools that it has, if `message` asks for them.
-pub(crate) fn noted(
+/// Records the tool names of the answer in `sent`, if `message` asked for the list of tools.
+pub(crate) fn record_tools(
     message: &ClientJsonRpcMessage,
     answer: StreamableHttpPostResponse,
     sent: &SentTools,
@@ -79,7 +79,7 @@ pub(crate) fn noted(
     }
 }
 
-/// The names in a list of tools.
+/// Names in a list of tools.
 #[derive(Deserialize)]
 struct ToolList {
     result: Tools,
@@ -95,7 +95,7 @@ struct Named {
     name: String,
 }
 
-/// Parts that tell a message from another one.
+/// Fields that distinguish kinds of messages.
 #[derive(Deserialize)]
 struct Shape {
     id: Option<Value>,
@@ -103,7 +103,7 @@ struct Shape {
     error: Option<IgnoredAny>,
 }
 
-/// Whether a text is a message that is no response to another request than that of `id`.
+/// Whether a text is a valid message and no response to another request than `id`.
 fn is_wanted(text: &str, id: &RequestId) -> bool {
     match serde_json::from_str(text) {
         Ok(Shape { method: Some(_), .. }) => true,
@@ -111,7 +111,7 @@ fn is_wanted(text: &str, id: &RequestId) -> bool {
         Ok(Shape { id: Some(other), .. }) => {
             matches!(id, RequestId::Number(own) if other.as_i64() == Some(*own))
         }
-        // The server says that it could not read the request.
+        // An error without id: the server could not parse the request.
         Ok(Shape { id: None, error, .. }) => error.is_some(),
         Err(_) => false,
     }
@@ -132,7 +132,7 @@ mod tests {
             let event = Sse { data: Some(list.to_owned()), ..Sse::default() };
             let events = futures_util::stream::iter([Ok(event)]).boxed();
             let sent = SentTools::default();
-            let answer = noted(&request(method), StreamableHttpPostResponse::Sse(events, None), &sent);
+            let answer = record_tools(&request(method), StreamableHttpPostResponse::Sse(events, None), &sent);
             let StreamableHttpPostResponse::Sse(events, _) = answer else { panic!() };
             assert_eq!(events.count().await, 1);
             assert_eq!(sent.names(), expected, "{method}");

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The names of the tools that answers to requests for them had: the library leaves out some of those, and says so to nobody.
+/// Names of the tools in list responses: the library leaves out some of those tools without notice.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SentTools(Arc<Mutex<BTreeSet<String>>>);
 

@@ -1,4 +1,5 @@
-//! The bound on how many values a message of a server has: a value takes a hundred times the memory of its two bytes.
+//! Limit on the number of values in a server's message: a value of two bytes takes a hundred times that in
+//! memory.
 
 use std::borrow::Cow;
 
@@ -6,17 +7,17 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-/// Size limit of an answer, in bytes.
+/// Size limit of an answer in bytes.
 #[cfg(feature = "http")]
 pub(crate) const MAX_ANSWER_BYTES: usize = 16 << 20;
 
-/// Values in a message at most: a list of 500 tools has some 20,000.
+/// Most values in a message; a list of 500 tools has about 20,000.
 pub(crate) const MAX_VALUES: usize = 250_000;
-/// Length of the id of a response at most, in bytes as JSON.
+/// Length limit of a response's id, in bytes as JSON.
 const MAX_ID_BYTES: usize = 256;
 
-/// The message as it came, if it has few enough values. A response that has more is replaced by an error with its id,
-/// so that nobody waits for it; another message that has more is none.
+/// Returns the message if it has few enough values. A response with too many is replaced by an error with its
+/// id, so that its request ends; any other message with too many is dropped.
 pub(crate) fn bound(message: &[u8]) -> Option<Cow<'_, [u8]>> {
     if message.len() <= MAX_VALUES || count(message) <= MAX_VALUES {
         return Some(Cow::Borrowed(message));
@@ -30,7 +31,7 @@ pub(crate) fn bound(message: &[u8]) -> Option<Cow<'_, [u8]>> {
     })
 }
 
-/// Bounds a message that is text, as [`bound`] does.
+/// Limits a text message like [`bound`].
 #[cfg(feature = "http")]
 pub(crate) fn bound_text(message: String) -> Option<String> {
     match bound(message.as_bytes())? {
@@ -39,7 +40,7 @@ pub(crate) fn bound_text(message: String) -> Option<String> {
     }
 }
 
-/// About how many values a text has if it is JSON, and no fewer.
+/// Returns an upper estimate of the number of values in a JSON text.
 fn count(text: &[u8]) -> usize {
     let (mut values, mut bytes) = (1_usize, text.iter());
     while let Some(byte) = bytes.next() {
@@ -60,7 +61,7 @@ fn count(text: &[u8]) -> usize {
     values
 }
 
-/// A message, as far as it has to be known to answer in its place. Nothing of it is held.
+/// Fields of a message that are needed to answer in its place, without its content.
 #[derive(Deserialize)]
 struct Response<'a> {
     #[serde(borrow)]

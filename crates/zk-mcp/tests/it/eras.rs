@@ -44,7 +44,7 @@ async fn what_a_host_has_against_a_server_keeps_it_from_starting() {
     let host = Host::new(plugin.check_starts(|server| Err(format!("{} changed", server.name))));
     host.servers.warm_up(LONG).await;
     let ServerState::Failed { error } = host.state() else { panic!("{:?}", host.state()) };
-    assert!(error.contains("start failed") && error.contains("fake changed"), "{error}");
+    assert!(error.contains("did not start") && error.contains("fake changed"), "{error}");
     host.bus.close().await;
 }
 

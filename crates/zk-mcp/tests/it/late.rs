@@ -68,8 +68,30 @@ async fn a_server_that_never_worked_is_tried_again_by_itself_and_told_of_once() 
     host.until(|state| matches!(state, ServerState::Ready { .. })).await;
     until("the announcement", || told.lock().unwrap().len() > 1).await;
     let told = told.lock().unwrap().clone();
-    assert!(told[0].contains("start failed") && told[0].ends_with("; it is started again"), "{told:?}");
+    assert!(
+        told[0].contains("did not start") && told[0].ends_with(". zk starts it again by itself"),
+        "{told:?}"
+    );
     assert!(told[1].contains("is ready"), "{told:?}");
+    host.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_conversation_is_told_of_a_server_that_fails_before_its_first_run_and_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (config, make) = linked(dir.path());
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let sink = told.clone();
+    let plugin = McpPlugin::new([config], "/").telling_at_once(true);
+    let host = Host::new(plugin.on_notice(move |text| sink.lock().unwrap().push(text.to_owned())));
+    until("the failure is told", || !told.lock().unwrap().is_empty()).await;
+    begin(&host).await;
+    make();
+    host.until(|state| matches!(state, ServerState::Ready { .. })).await;
+    until("the announcement", || told.lock().unwrap().len() > 1).await;
+    let told = told.lock().unwrap().clone();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("did not start") && told[1].contains("is ready"), "{told:?}");
     host.bus.close().await;
 }
 

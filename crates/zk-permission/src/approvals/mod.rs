@@ -1,4 +1,5 @@
 mod offer;
+mod words;
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -7,57 +8,75 @@ use std::sync::Arc;
 use toml::{Table, Value};
 use zk_core::service::{StateFileError, StateFiles};
 
-pub(crate) use offer::offered;
+pub(crate) use offer::{AskedPlace, offered};
+pub(crate) use words::{call_offer, from_key};
 
-use crate::rules::{Decision, Layer, Rule};
+use crate::rules::{Bound, Decision, Layer, Manifest, ProjectCode, Rule};
 
-/// The most a file of approvals may have, in bytes.
+/// Largest approvals file, in bytes.
 const MAX_APPROVALS_BYTES: usize = 1 << 20;
 
 const VERSION: i64 = 1;
 
-/// The key of the list.
+/// Key of the list in the file.
 const LIST: &str = "approval";
 
-/// Something a person allowed for good, in one project.
+/// Lasting approval of a person, in one project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
     /// Calls that it allows.
     pub kind: ApprovalKind,
-    /// The project's root, canonical. It allows nothing elsewhere.
+    /// Canonical root of the project; the approval holds nowhere else.
     pub project: PathBuf,
-    /// The day, as `2026-11-22`.
+    /// Day of the approval, as `2026-11-22`.
     pub created: String,
 }
 
-/// Calls that an approval allows.
+/// Kind of calls that an approval allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalKind {
-    /// The call with exactly this shell text.
+    /// Calls with exactly this shell text.
     Exact {
-        /// The text.
+        /// Shell text.
         command: String,
     },
-    /// Every command that begins with these words.
+    /// Commands that begin with these words.
     Prefix {
-        /// Program and first arguments, at least one word.
+        /// Program and first arguments; at least one word.
         words: Vec<String>,
     },
-    /// Writing files below this directory of the workspace, by file tools and redirections.
+    /// Writes below this directory of the workspace, by file tools and redirections.
     Directory {
         /// The directory, absolute.
         path: PathBuf,
     },
+    /// Reading below this directory outside of the workspace, by file tools.
+    Reads {
+        /// The directory, absolute.
+        path: PathBuf,
+    },
+    /// Commands that run the code of the project in one way.
+    Code(ProjectCode),
+    /// Every call of these tools, whatever the arguments are.
+    Tools {
+        /// The MCP server that brings them, if all of its tools are meant.
+        server: Option<String>,
+        /// Canonical names of the tools, at least one.
+        names: Vec<String>,
+    },
 }
 
 impl Approval {
-    /// The rule it comes to.
+    /// Rule that grants this approval.
     #[must_use]
     pub fn rule(&self) -> Rule {
         match &self.kind {
             ApprovalKind::Exact { command } => Rule::exact(Layer::Approvals, Decision::Allow, command),
             ApprovalKind::Prefix { words } => Rule::prefix(Layer::Approvals, Decision::Allow, words),
             ApprovalKind::Directory { path } => Rule::directory(Layer::Approvals, Decision::Allow, path),
+            ApprovalKind::Reads { path } => Rule::reading(Layer::Approvals, Decision::Allow, path),
+            ApprovalKind::Code(code) => Rule::project_code(Layer::Approvals, code),
+            ApprovalKind::Tools { server, names } => Rule::tools(Layer::Approvals, server.as_deref(), names),
         }
     }
 
@@ -68,16 +87,21 @@ impl Approval {
         };
         let kind = match text("kind")?.as_str() {
             "exact" => ApprovalKind::Exact { command: text("command")? },
-            "prefix" => {
-                let words = table.get("words").and_then(Value::as_array).filter(|words| !words.is_empty());
-                let words = words
-                    .and_then(|words| words.iter().map(|word| Some(word.as_str()?.to_owned())).collect());
-                ApprovalKind::Prefix {
-                    words: words.ok_or("an approval of a prefix has no list `words` of texts")?,
-                }
-            }
+            "prefix" => ApprovalKind::Prefix {
+                words: texts(table, "words").ok_or("an approval of a prefix has no list `words` of texts")?,
+            },
+            "project-code" => ApprovalKind::Code(ProjectCode {
+                words: texts(table, "words")
+                    .ok_or("an approval of project code has no list `words` of texts")?,
+                bound: bound(table)?,
+            }),
+            "tools" => ApprovalKind::Tools {
+                server: table.get("server").and_then(Value::as_str).map(str::to_owned),
+                names: texts(table, "tools").ok_or("an approval of tools has no list `tools` of texts")?,
+            },
             "directory" => ApprovalKind::Directory { path: absolute(text("directory")?)? },
-            // A later version knows it.
+            "reads" => ApprovalKind::Reads { path: absolute(text("directory")?)? },
+            // Kind of a later version.
             _ => return Ok(None),
         };
         Ok(Some(Self { kind, project: absolute(text("project")?)?, created: text("created")? }))
@@ -91,12 +115,29 @@ impl Approval {
             })
         };
         let mut table = Table::new();
+        let list = |texts: &[String]| Value::Array(texts.iter().cloned().map(Value::String).collect());
         let (kind, key, value) = match &self.kind {
             ApprovalKind::Exact { command } => ("exact", "command", Value::String(command.clone())),
-            ApprovalKind::Prefix { words } => {
-                ("prefix", "words", Value::Array(words.iter().cloned().map(Value::String).collect()))
-            }
+            ApprovalKind::Prefix { words } => ("prefix", "words", list(words)),
             ApprovalKind::Directory { path } => ("directory", "directory", Value::String(utf8(path)?)),
+            ApprovalKind::Reads { path } => ("reads", "directory", Value::String(utf8(path)?)),
+            ApprovalKind::Code(code) => {
+                if let Some(bound) = &code.bound {
+                    let mut manifests = Table::new();
+                    for Manifest { path, hash } in &bound.manifests {
+                        manifests.insert(utf8(path)?, Value::String(hash.clone().unwrap_or_default()));
+                    }
+                    table.insert("directory".to_owned(), Value::String(utf8(&bound.directory)?));
+                    table.insert("manifests".to_owned(), Value::Table(manifests));
+                }
+                ("project-code", "words", list(&code.words))
+            }
+            ApprovalKind::Tools { server, names } => {
+                if let Some(server) = server {
+                    table.insert("server".to_owned(), Value::String(server.clone()));
+                }
+                ("tools", "tools", list(names))
+            }
         };
         table.insert("kind".to_owned(), Value::String(kind.to_owned()));
         table.insert(key.to_owned(), value);
@@ -104,6 +145,31 @@ impl Approval {
         table.insert("created".to_owned(), Value::String(self.created.clone()));
         Ok(table)
     }
+}
+
+/// The texts of a list, at least one.
+fn texts(table: &Table, key: &str) -> Option<Vec<String>> {
+    let list = table.get(key)?.as_array().filter(|list| !list.is_empty())?;
+    list.iter().map(|item| Some(item.as_str()?.to_owned())).collect()
+}
+
+/// Circumstances of commands that run outside of a sandbox; nothing for those in one.
+fn bound(table: &Table) -> Result<Option<Bound>, String> {
+    let (Some(directory), Some(manifests)) = (table.get("directory"), table.get("manifests")) else {
+        return match (table.get("directory"), table.get("manifests")) {
+            (None, None) => Ok(None),
+            _ => Err("an approval of project code has one of `directory` and `manifests` alone".to_owned()),
+        };
+    };
+    let wrong = || "an approval of project code has no table `manifests` of hashes".to_owned();
+    let manifests = manifests.as_table().filter(|all| !all.is_empty()).ok_or_else(wrong)?;
+    let manifests = manifests.iter().map(|(path, hash)| {
+        let hash = hash.as_str().ok_or_else(wrong)?;
+        let hash = (!hash.is_empty()).then(|| hash.to_owned());
+        Ok(Manifest { path: absolute(path.clone())?, hash })
+    });
+    let directory = absolute(directory.as_str().ok_or("`directory` is no text")?.to_owned())?;
+    Ok(Some(Bound { directory, manifests: manifests.collect::<Result<_, String>>()? }))
 }
 
 fn absolute(text: String) -> Result<PathBuf, String> {
@@ -114,15 +180,15 @@ fn absolute(text: String) -> Result<PathBuf, String> {
 /// Failure to read or store approvals.
 #[derive(Debug, thiserror::Error)]
 pub enum ApprovalError {
-    /// The file is there and not usable, so it approves nothing and is not overwritten.
+    /// The file exists and is unusable: it approves nothing and is not overwritten.
     #[error("the approvals in {} are not usable ({why}); nothing in them counts until the file is repaired or removed", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Cause that makes it unusable.
+        /// Reason why the file is unusable.
         why: String,
     },
-    /// The disk said no.
+    /// The file cannot be read or written.
     #[error("cannot write the approvals in {}: {source}", path.display())]
     Io {
         /// The file.
@@ -132,8 +198,8 @@ pub enum ApprovalError {
     },
 }
 
-/// The file `approvals.toml` of a configuration directory. Only its owner may be able to write it. What is in it and
-/// is not known here is kept.
+/// File `approvals.toml` of a configuration directory. Only its owner may have write access. Unknown entries
+/// are kept.
 #[derive(Clone)]
 pub struct Approvals {
     path: PathBuf,
@@ -147,28 +213,28 @@ impl std::fmt::Debug for Approvals {
 }
 
 impl Approvals {
-    /// The approvals in this file, which need not be there.
+    /// Approvals in the file at `path`, which need not exist.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>, files: Arc<dyn StateFiles>) -> Self {
         Self { path: path.into(), files }
     }
 
-    /// The file.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// All approvals, of all projects, in the order in which they were given.
+    /// All approvals of all projects, oldest first.
     ///
     /// # Errors
-    /// [`ApprovalError::Unusable`] when the file is damaged, too large, or open to others.
+    /// [`ApprovalError::Unusable`] when the file is damaged, too large, or writable by others.
     pub fn list(&self) -> Result<Vec<Approval>, ApprovalError> {
         let file = self.load()?;
         approvals(&file).map(|all| all.into_iter().flatten().collect()).map_err(|why| self.unusable(why))
     }
 
-    /// The rules that hold in a project.
+    /// Rules from the approvals of a project.
     ///
     /// # Errors
     /// As [`Approvals::list`].
@@ -177,10 +243,10 @@ impl Approvals {
         Ok(all.iter().filter(|approval| approval.project == project).map(Approval::rule).collect())
     }
 
-    /// Adds an approval, unless it is there.
+    /// Adds an approval, unless the file contains it.
     ///
     /// # Errors
-    /// [`ApprovalError`] when the file is not usable or cannot be written.
+    /// [`ApprovalError`] when the file is unusable or cannot be written.
     pub fn add(&self, approval: &Approval) -> Result<(), ApprovalError> {
         self.change(|list, known| {
             let is_there = |old: &Option<Approval>| {
@@ -193,7 +259,7 @@ impl Approvals {
         })
     }
 
-    /// Takes an approval back; whether it was there.
+    /// Removes an approval; returns whether the file contained it.
     ///
     /// # Errors
     /// As [`Approvals::add`].
@@ -232,7 +298,7 @@ impl Approvals {
         }
     }
 
-    /// Changes the list as one process at a time.
+    /// Changes the list under the file's lock.
     fn change(
         &self,
         change: impl FnOnce(&mut Vec<Value>, Vec<Option<Approval>>) -> io::Result<()>,
@@ -250,7 +316,7 @@ impl Approvals {
     }
 }
 
-/// The approvals of a file, in its order; nothing for one that only a later version knows.
+/// Parses the approvals of a file, in order; `None` stands for a kind of a later version.
 fn approvals(table: &Table) -> Result<Vec<Option<Approval>>, String> {
     let Some(list) = table.get(LIST) else { return Ok(Vec::new()) };
     let Some(list) = list.as_array() else { return Err(format!("`{LIST}` is no list")) };

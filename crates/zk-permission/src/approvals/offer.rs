@@ -1,55 +1,96 @@
 use std::path::{Path, PathBuf};
 
 use zk_core::model::{Effect, Effects};
+use zk_core::service::SERVER_TOOL_PREFIX;
 
 use crate::approvals::ApprovalKind;
 use crate::classifier::{PathClassifier, PathPlace};
 use crate::judge::Verdict;
-use crate::rules::Decision;
+use crate::rules::{Decision, ProjectCode, is_runner, plain_command};
 use crate::shell::Script;
 
-/// Programs of which the words before the first flag say what is done, and how many of them.
-const SUBCOMMANDS: [(&str, usize); 20] = [
+/// Programs whose first words are subcommands, with the number of words that identify the action. Programs that run the code
+/// of the project are in [`ProjectCode`].
+const SUBCOMMANDS: [(&str, usize); 10] = [
     ("bun", 2),
     ("cargo", 1),
-    ("deno", 1),
     ("docker", 1),
-    ("dotnet", 1),
     ("gh", 2),
     ("git", 1),
-    ("go", 1),
-    ("gradle", 1),
-    ("just", 1),
     ("kubectl", 1),
-    ("make", 1),
-    ("mvn", 1),
     ("npm", 2),
     ("pip", 1),
     ("pnpm", 2),
-    ("pytest", 0),
-    ("tox", 0),
-    ("uv", 2),
     ("yarn", 2),
 ];
 
-/// Returns what a person can be offered to allow beyond a call that has to be asked about: the directory of
-/// the files that a tool changes, or the beginning of the one command that made the question. Nothing where
-/// that would allow more than it seems.
+/// Place of a call that is asked about.
+#[derive(Clone, Copy)]
+pub(crate) struct AskedPlace<'a> {
+    pub(crate) cwd: &'a Path,
+    pub(crate) project: &'a Path,
+    pub(crate) classifier: &'a dyn PathClassifier,
+    /// Whether it runs in the sandbox of commands.
+    pub(crate) is_contained: bool,
+}
+
+/// Broader approval that a person can be offered together with a call: the directory of the files that a tool changes, the
+/// way in which a command runs the project's code, a prefix of the only command that needs the question, or every call of a
+/// server's tool. `None` if it would allow more than it seems.
 pub(crate) fn offered(
+    tool: &str,
     verdict: &Verdict,
     effects: &Effects,
-    cwd: &Path,
-    classifier: &dyn PathClassifier,
+    at: AskedPlace<'_>,
 ) -> Option<ApprovalKind> {
-    let Effects::Known { list } = effects else { return None };
+    let Effects::Known { list } = effects else {
+        let is_of_server = tool.starts_with(SERVER_TOOL_PREFIX);
+        return is_of_server.then(|| ApprovalKind::Tools { server: None, names: vec![tool.to_owned()] });
+    };
     match list.as_slice() {
-        [Effect::Executes { command: Some(command), .. }] => prefix(command, verdict),
-        effects => directory(effects, cwd, classifier),
+        [Effect::Executes { command: Some(command), .. }] => {
+            project_code(command, at).or_else(|| prefix(command, verdict))
+        }
+        effects => directory(effects, at.cwd, at.classifier),
     }
 }
 
-/// The one directory in which all files are that a tool changes.
+/// The directory outside of the workspace in which the one file is that a tool reads, or which it lists.
+fn read_outside(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier) -> Option<ApprovalKind> {
+    let [Effect::Reads { paths }] = effects else { return None };
+    let [path] = paths.as_slice() else { return None };
+    let path = crate::classifier::normalise(&cwd.join(path));
+    if !classifier.asks_read(&path) {
+        return None;
+    }
+    let directory = if path.is_dir() { path } else { path.parent()?.to_owned() };
+    // One that nearly everything is in would allow more than it seems.
+    let is_wide = directory.parent().is_none_or(|above| above.parent().is_none() && !is_small(&directory))
+        || classifier.home().is_some_and(|home| home.starts_with(&directory));
+    (!is_wide).then_some(ApprovalKind::Reads { path: directory })
+}
+
+/// Whether a directory of the root holds settings of the system and no files of people.
+fn is_small(directory: &Path) -> bool {
+    directory == Path::new("/etc")
+}
+
+/// The way in which one plain command runs the code of the project.
+fn project_code(text: &str, at: AskedPlace<'_>) -> Option<ApprovalKind> {
+    let argv = plain_command(text)?;
+    let code = if at.is_contained {
+        ProjectCode::contained(&argv)
+    } else {
+        ProjectCode::bound(&argv, at.cwd, at.project)
+    };
+    code.map(ApprovalKind::Code)
+}
+
+/// Directory that contains all files that a tool changes.
 fn directory(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier) -> Option<ApprovalKind> {
+    if let Some(reads) = read_outside(effects, cwd, classifier) {
+        return Some(reads);
+    }
     let mut parents: Vec<PathBuf> = Vec::new();
     for effect in effects {
         match effect {
@@ -69,7 +110,7 @@ fn directory(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier) ->
     (is_same && is_inside).then_some(ApprovalKind::Directory { path: crate::classifier::normalise(&first) })
 }
 
-/// The beginning of the one command that needs to be allowed.
+/// Prefix of the only command that needs approval.
 fn prefix(text: &str, verdict: &Verdict) -> Option<ApprovalKind> {
     let script = Script::parse(text).ok()?;
     let mut asked = verdict.reasons.iter().filter(|reason| reason.decision == Decision::Ask);
@@ -77,6 +118,10 @@ fn prefix(text: &str, verdict: &Verdict) -> Option<ApprovalKind> {
     let command =
         script.commands.iter().find(|command| crate::shell::quote_all(&command.words) == subject)?;
     let name = command.words.first()?;
+    // Outside of the sandbox that would allow whatever the project's files say.
+    if is_runner(name) && ProjectCode::contained(&command.words).is_some() {
+        return None;
+    }
     let (_, count) = SUBCOMMANDS.iter().find(|(known, _)| known == name)?;
     let is_plain = |word: &&String| {
         word.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -85,12 +130,12 @@ fn prefix(text: &str, verdict: &Verdict) -> Option<ApprovalKind> {
     let said: Vec<String> =
         command.words.get(1..)?.iter().take(*count).take_while(is_plain).cloned().collect();
     let is_enough = match name.as_str() {
-        // The second word says what these run: `npm run build`, `gh pr list`.
-        "npm" | "pnpm" | "yarn" | "bun" | "gh" | "uv" => said.first().is_some_and(|word| {
-            said.len() == 2
-                || !matches!(word.as_str(), "run" | "exec" | "x" | "api" | "pr" | "issue" | "repo" | "tool")
+        // The second word identifies the action: `npm run build`, `gh pr list`.
+        "npm" | "pnpm" | "yarn" | "bun" | "gh" => said.first().is_some_and(|word| {
+            (said.len() == 2 || !matches!(word.as_str(), "api" | "pr" | "issue" | "repo"))
+                && !matches!(word.as_str(), "run" | "run-script" | "exec" | "x" | "dlx")
         }),
-        // Their first word alone would allow any host or code.
+        // The first word alone would allow any host or code.
         "docker" | "kubectl" => !said.first().is_none_or(|word| matches!(word.as_str(), "run" | "exec")),
         "git" => !said
             .first()

@@ -9,16 +9,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::classifier::{PathClassifier, PathPlace, ProgramPlace, TreeWalk, by_name_at};
 
-/// Entries of a directory and all below it that are looked at before a program may go through it.
+/// Most directory entries that are checked before a program may walk a tree.
 const MAX_TREE_ENTRIES: usize = 50_000;
 
-/// Directories in which everybody can make files.
+/// Directories in which every user can create files.
 const SHARED: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run"];
 
-/// The classifier of this machine: programs are looked for in the path, links are followed.
+/// Classifier for this machine: looks programs up in `PATH` and follows links.
 ///
-/// A program is trusted where only the system's administrator or the person can change it, and not in the workspace.
-/// One of the person's own that hides one of the system is not: it may be there to be taken for it.
+/// A program is trusted if only the administrator or the person can change it, and it is not in the
+/// workspace. A program of the person that hides a system program of the same name is not trusted, as it may
+/// imitate it.
 #[derive(Clone, Debug)]
 pub struct HostPathClassifier {
     roots: Vec<PathBuf>,
@@ -27,18 +28,20 @@ pub struct HostPathClassifier {
     /// Protected paths that the host adds inside the workspace.
     protected: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
-    /// Whether the sandbox of reads hides the credentials that the project itself uses.
+    /// Whether the read-only sandbox hides the project's own credentials.
     hides_private: Arc<AtomicBool>,
     private: PrivateFiles,
     variables: BTreeMap<String, String>,
-    /// Directories of the repositories in or around the roots that were there from the start: commands do not write their
-    /// configuration.
+    /// Git directories in or around the roots that existed at the start, whose configuration commands cannot
+    /// write.
     repositories: Vec<PathBuf>,
     shared: &'static [&'static str],
+    /// Directories beside which file tools ask before they read; nothing where they cannot read anywhere else.
+    read_unasked: Option<Vec<PathBuf>>,
 }
 
-/// Credentials of the project that walks were allowed to pass, since a sandbox hides them: those that appeared after it was
-/// set up, too.
+/// Credentials files of the project that walks may pass because a sandbox hides them. Includes files that
+/// appeared after the sandbox was set up.
 #[derive(Clone, Debug, Default)]
 pub struct PrivateFiles(Arc<Mutex<FoundFiles>>);
 
@@ -61,7 +64,7 @@ impl PrivateFiles {
         }
     }
 
-    /// Takes the files, absolute and physical, that were found since this was last called.
+    /// Takes the files, as absolute physical paths, that were found since the last call.
     #[must_use]
     pub fn take_new(&self) -> Vec<PathBuf> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).new)
@@ -69,9 +72,8 @@ impl PrivateFiles {
 }
 
 impl HostPathClassifier {
-    /// Makes a classifier of the roots of the workspace, the home directory and the directories of the path
-    /// that commands see. A root that is the home directory or above it has no inside: too much else is in
-    /// it.
+    /// Classifier for these workspace roots, home directory and `PATH` directories. A root that contains the
+    /// home directory counts as empty, since it contains too much else.
     #[must_use]
     pub fn new(roots: &[PathBuf], home: Option<&Path>, path: &[PathBuf]) -> Self {
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -94,43 +96,52 @@ impl HostPathClassifier {
             variables: BTreeMap::new(),
             repositories,
             shared: &SHARED,
+            read_unasked: None,
         }
     }
 
-    /// Nothing in these files and directories is changed like a file of the workspace.
+    /// Says that file tools can read outside of these directories, and that a person is asked about it.
+    #[must_use]
+    pub fn asking_reads_outside(self, directories: impl IntoIterator<Item = PathBuf>) -> Self {
+        let directories = directories.into_iter().map(|path| follow(&path).unwrap_or(path));
+        Self { read_unasked: Some(directories.collect()), ..self }
+    }
+
+    /// Protects these files and directories from changes in spite of their place in the workspace.
     #[must_use]
     pub fn protecting(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         self.protected.extend(paths.into_iter().map(|path| follow(&path).unwrap_or(path)));
         self
     }
 
-    /// Everything in these files and directories counts as a secret.
+    /// Treats these files and directories as secrets.
     #[must_use]
     pub fn hiding(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         self.hidden.extend(paths.into_iter().map(|path| follow(&path).unwrap_or(path)));
         self
     }
 
-    /// Says that the sandbox of reads hides the credentials that the project itself uses, so that a walk never comes to them.
+    /// Declares that the read-only sandbox hides the project's own credentials, so that walks do not reach
+    /// them.
     #[must_use]
     pub fn hiding_private(self) -> Self {
         Self { hides_private: Arc::new(AtomicBool::new(true)), ..self }
     }
 
-    /// Records there the credentials of the project that a walk came to and left out, for the sandbox that hides them.
+    /// Records the credentials files of the project that walks find, for the sandbox that hides them.
     #[must_use]
     pub fn recording_private(self, private: PrivateFiles) -> Self {
         Self { private, ..self }
     }
 
-    /// Adds the variables that commands see, of which some name registries: `PIP_INDEX_URL`, `GOPROXY`.
+    /// Adds the environment variables of commands, some of which name registries: `PIP_INDEX_URL`, `GOPROXY`.
     #[must_use]
     pub fn with_variables(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         self.variables.extend(variables);
         self
     }
 
-    /// Whether a directory belongs to the system and to nobody else.
+    /// Whether a directory belongs to the system alone.
     fn is_system(&self, dir: &Path) -> bool {
         let is_within = |place: &PathBuf| dir.starts_with(place);
         fs::metadata(dir).is_ok_and(|found| found.uid() == 0 && found.mode() & 0o022 == 0)
@@ -138,13 +149,13 @@ impl HostPathClassifier {
             && !self.is_reachable(dir)
     }
 
-    /// Whether tools can make files there.
+    /// Whether tools can create files in this place.
     fn is_reachable(&self, path: &Path) -> bool {
         self.roots.iter().any(|root| path.starts_with(root))
             || self.shared.iter().any(|shared| path.starts_with(shared))
     }
 
-    /// Whether nobody but the administrator and whoever owns the home directory can change a file.
+    /// Whether only the administrator and the owner of the home directory can change a file.
     fn is_own(&self, file: &Path) -> bool {
         let owner = self.home.as_ref().and_then(|home| fs::metadata(home).ok()).map(|home| home.uid());
         let is_closed = |path: &Path| {
@@ -159,6 +170,13 @@ impl HostPathClassifier {
 impl PathClassifier for HostPathClassifier {
     fn home(&self) -> Option<&Path> {
         self.home.as_deref()
+    }
+
+    fn asks_read(&self, path: &Path) -> bool {
+        // By its name: a link of the workspace that leads out of it is refused by the service of files.
+        let path = super::normalise(path);
+        self.read_unasked.as_ref().is_some_and(|known| !known.iter().any(|place| path.starts_with(place)))
+            && self.path(&path) == PathPlace::Outside
     }
 
     fn protects_repository(&self, root: &Path) -> bool {
@@ -192,7 +210,7 @@ impl PathClassifier for HostPathClassifier {
 
     fn path(&self, path: &Path) -> PathPlace {
         let Some(real) = follow(path) else { return PathPlace::Outside };
-        // Both count: a link named `.ssh`, and a link to what is in it.
+        // Both names count: that of a link, and that of its target.
         let by_name = |path: &Path| by_name_at(path, &self.roots, self.home.as_deref());
         let is_in = |places: &[PathBuf]| places.iter().any(|place| real.starts_with(place));
         match (by_name(&real), by_name(path)) {
@@ -261,7 +279,7 @@ impl PathClassifier for HostPathClassifier {
                 } else {
                     continue;
                 };
-                // A target that has another name stays readable by that, so that it is not hidden.
+                // A link's target also has another name, under which it is not hidden.
                 let is_hidden = || !kind.is_symlink() || self.path(&path) == PathPlace::Private;
                 if place == PathPlace::Private && self.hides_private.load(Ordering::Relaxed) && is_hidden() {
                     private.push(path);
@@ -282,7 +300,7 @@ impl PathClassifier for HostPathClassifier {
 }
 
 impl HostPathClassifier {
-    /// Place of an entry of a walked directory that is no link.
+    /// Place of a walked entry that is no link.
     fn entry(&self, path: &Path) -> PathPlace {
         if self.hidden.iter().any(|place| path.starts_with(place)) {
             return PathPlace::Secret;
@@ -292,20 +310,19 @@ impl HostPathClassifier {
 
     fn is_own_directory(&self, dir: &Path) -> bool {
         let Ok(real) = fs::canonicalize(dir) else { return false };
-        // The entry of the directory in the one above is not looked at: what is above is the system's or the
-        // person's.
+        // The directory's entry in its parent is not checked, since the parents belong to the system or the
+        // person.
         self.is_own(&real.join("."))
     }
 }
 
-/// Whether a name is one word of a text, and no flag.
+/// Whether a name is a single word of a text, and no flag.
 fn is_one_word(name: &OsStr) -> bool {
     let is_plain = |found: char| found.is_alphanumeric() || "._-+=@%,:~#^&!$()[]{}".contains(found);
     name.to_str().is_some_and(|name| !name.starts_with(['-', '@']) && name.chars().all(is_plain))
 }
 
-/// Returns the place that a path leads to after all links; of one that does not exist, as much as exists.
-/// Nothing if nobody can tell.
+/// Resolves all links of a path; for a missing path, those of its existing part. `None` if that fails.
 fn follow(path: &Path) -> Option<PathBuf> {
     if !path.is_absolute() {
         return None;
@@ -315,7 +332,7 @@ fn follow(path: &Path) -> Option<PathBuf> {
     loop {
         match fs::canonicalize(&existing) {
             Ok(real) => return Some(rest.iter().rev().fold(real, |real, name| real.join(name))),
-            // A link to nothing would be made by a write: where it leads is what counts.
+            // A write through a dangling link would create the target, so the target counts.
             Err(error) if error.kind() == ErrorKind::NotFound && !existing.is_symlink() => {
                 match existing.components().next_back()? {
                     Component::Normal(name) => rest.push(name.to_owned()),

@@ -7,96 +7,104 @@ use zk_core::service::{GuardedPath, PathGuard};
 
 pub use host::{HostPathClassifier, PrivateFiles};
 
-/// Knowledge of the machine that the judge needs: where names and paths lead.
+/// Facts about the machine that the judge needs: where program names and paths lead.
 ///
-/// [`TextPathClassifier`] goes by the text of a path alone. A host that runs what was judged gives an
-/// implementation that follows links, so that a link inside of a workspace that leads out of it counts as outside.
+/// [`TextPathClassifier`] looks only at a path's text. A host that executes judged calls needs an
+/// implementation that follows links, so that a link out of the workspace counts as outside.
 pub trait PathClassifier: Send + Sync {
-    /// Returns the place that a plain program name leads to.
+    /// Place of the program with a name that contains no slash.
     fn program(&self, name: &str) -> ProgramPlace;
 
-    /// Returns the place of a path; `path` is absolute, its `.` and `..` are not resolved.
+    /// Place of an absolute path, whose `.` and `..` are not resolved yet.
     fn path(&self, path: &Path) -> PathPlace;
 
-    /// Worst place of all that a walk through a directory comes to. By default nobody can tell where links
-    /// lead that are followed, or of which words names are, and all else lies where the directory does.
+    /// Worst place that a walk through a directory reaches. The default answers [`PathPlace::Outside`] where
+    /// links are followed or names are split into words, and else the place of the directory.
     fn tree(&self, root: &Path, walk: TreeWalk) -> PathPlace {
         if walk.follows_links || walk.splits_names { PathPlace::Outside } else { self.path(root) }
     }
 
-    /// Says whether a sandbox of reads that hides the credentials of the project itself stands from now on. By default
-    /// nothing depends on it.
+    /// Whether a file tool reads this path, absolute, only once a person allowed it: one that is outside of the workspace, where
+    /// such tools can read there at all. By default they cannot, and nobody is asked.
+    fn asks_read(&self, _path: &Path) -> bool {
+        false
+    }
+
+    /// Reports whether there is a read-only sandbox that hides the project's own credentials. The default
+    /// ignores it.
     fn hide_private(&self, _is_hidden: bool) {}
 
-    /// Names in a directory. Nothing where nobody can tell, which is the default.
+    /// Names in a directory; `None` if unknown, which is the default.
     fn names_in(&self, _directory: &Path) -> Option<Vec<OsString>> {
         None
     }
 
-    /// Home directory of the person, whose settings name registries of package managers.
+    /// Home directory of the person, whose settings may name registries of package managers.
     fn home(&self) -> Option<&Path> {
         None
     }
 
-    /// Whether the repository in this directory is one whose configuration no command can have written.
+    /// Whether commands cannot write the configuration of the repository in this directory.
     fn protects_repository(&self, _root: &Path) -> bool {
         false
     }
 
-    /// Variable that commands see, where it names a place of the network.
+    /// Environment variable of commands that names a registry or another network address.
     fn variable(&self, _name: &str) -> Option<&str> {
         None
     }
 }
 
-/// The way in which a program goes through a directory.
+/// Behaviour of a program that walks a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeWalk {
-    /// Links in it are followed.
+    /// Whether it follows links.
     pub follows_links: bool,
-    /// Files in it are read; otherwise their names are listed.
+    /// Whether it reads the files; otherwise it only lists their names.
     pub reads_contents: bool,
-    /// Names that begin with a dot are left out.
+    /// Whether it skips names that begin with a dot.
     pub skips_hidden: bool,
-    /// Names are taken for words of a text: one that is more than a word, or looks like a flag, leads out.
+    /// Whether names become words of a text: a name that is more than one word, or looks like a flag, counts
+    /// as outside.
     pub splits_names: bool,
 }
 
-/// Place that a program name leads to.
+/// Place of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramPlace {
-    /// To this file, which only the system's administrator or the person can change.
+    /// File that only the administrator or the person can change.
     Trusted(PathBuf),
-    /// To this file, which a tool or somebody else could have put there.
+    /// File that a tool or another user could have put there.
     Writable(PathBuf),
-    /// Nowhere.
+    /// There is no such program.
     Missing,
 }
 
 /// Place of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathPlace {
-    /// A place in the workspace.
+    /// Inside the workspace.
     Inside,
-    /// A place in the workspace, but what is written there is run or believed later: a person decides.
+    /// Inside the workspace, but files there are run or trusted later, so a person decides about writes.
     Protected,
-    /// Place that holds credentials.
+    /// Place with credentials.
     Secret,
-    /// File in the workspace with credentials that the project itself uses: a person decides about each use of its name.
+    /// Credentials file in the workspace that the project itself uses; a person decides about each use of its
+    /// name.
     Private,
-    /// Anywhere else.
+    /// Any other place.
     Outside,
 }
 
-/// A classifier by text: every program is where it should be, a path is inside if it begins with a root, every name is a
-/// word, and no pattern matches a file.
+/// Classifier by text alone: every program is trusted, a path is inside if it begins with a root, every name
+/// is one word, and no pattern matches a file.
 #[derive(Clone, Debug, Default)]
 pub struct TextPathClassifier {
     roots: Vec<PathBuf>,
 }
 
 impl TextPathClassifier {
-    /// Makes a classifier of these workspace roots, absolute.
+    /// Classifier for these absolute workspace roots.
     pub fn new<P: Into<PathBuf>>(roots: impl IntoIterator<Item = P>) -> Self {
         Self { roots: roots.into_iter().map(Into::into).collect() }
     }
@@ -120,16 +128,16 @@ impl PathClassifier for TextPathClassifier {
     }
 }
 
-/// Returns the place of a path by its text alone.
+/// Place of a path, by its text alone.
 #[must_use]
 pub fn by_name(path: &Path, roots: &[PathBuf]) -> PathPlace {
     by_name_at(path, roots, None)
 }
 
-/// Returns the place of a path by its text, where it is known whose home directory is where.
+/// Place of a path, by its text and a known home directory.
 pub(crate) fn by_name_at(path: &Path, roots: &[PathBuf], home: Option<&Path>) -> PathPlace {
     let path = normalise(path);
-    // A name that cannot be compared may be any.
+    // A name that is no valid text could be any name.
     let Some(names) = names(&path) else { return PathPlace::Secret };
     let below_home = home.and_then(|home| self::names(path.strip_prefix(home).ok()?)).unwrap_or_default();
     let is_guarded = |guard: fn(PathGuard) -> bool, names: &[String]| {
@@ -154,19 +162,19 @@ pub(crate) fn by_name_at(path: &Path, roots: &[PathBuf], home: Option<&Path>) ->
     }
 }
 
-/// Whether a path has the name of a file with credentials that a project itself uses.
+/// Whether a path has the name of a credentials file that projects use.
 pub(crate) fn is_private_name(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     private_names().any(|private| private.eq_ignore_ascii_case(name))
 }
 
-/// Names of files with credentials that projects themselves use, in lower case.
+/// Names of credentials files that projects use, in lower case.
 pub(crate) fn private_names() -> impl Iterator<Item = &'static str> {
     let private = GuardedPath::ANYWHERE.iter().filter(|guarded| guarded.guard == PathGuard::Private);
     private.map(|guarded| guarded.path)
 }
 
-/// The names of a path in lower case; nothing if one of them is no text.
+/// Components of a path in lower case; `None` if one is no valid text.
 fn names(path: &Path) -> Option<Vec<String>> {
     let names = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name),
@@ -175,7 +183,7 @@ fn names(path: &Path) -> Option<Vec<String>> {
     names.map(|name| Some(name.to_str()?.to_ascii_lowercase())).collect()
 }
 
-/// Takes `.` and `..` out of an absolute path by its text.
+/// Removes `.` and `..` from an absolute path, by its text.
 pub(crate) fn normalise(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -188,5 +196,5 @@ pub(crate) fn normalise(path: &Path) -> PathBuf {
     out
 }
 
-/// Files in which the system keeps passwords: the judge asks about a copy of them as well.
+/// Password files of the system; copies of them need a question as well.
 const PASSWORDS: [&str; 2] = ["shadow", "gshadow"];

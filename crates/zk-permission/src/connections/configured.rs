@@ -1,4 +1,4 @@
-//! Registries that settings of package managers name.
+//! Registries in the settings of package managers.
 
 use std::path::{Path, PathBuf};
 
@@ -7,23 +7,23 @@ use crate::classifier::PathClassifier;
 use crate::program::base_name;
 use crate::repository::read;
 
-/// Hosts of registries that settings name.
+/// Registry hosts in settings.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Configured {
     pub(super) hosts: Vec<String>,
-    /// Whether one of them stands in the place of the usual registry.
+    /// Whether one of them replaces the default registry.
     pub(super) replaces_usual: bool,
 }
 
-/// Settings that one look goes through.
+/// Sources of settings for one lookup.
 struct Sources<'a> {
     cwd: &'a Path,
     here: &'a dyn PathClassifier,
-    /// Whether files of the project count, which a command could have written.
+    /// Whether the project's files count, which commands could have written.
     of_project: bool,
 }
 
-/// Registries that the settings of a package manager name, those of the project only with `of_project`.
+/// Registries in the settings of a package manager; the project's settings count only with `of_project`.
 pub(super) fn of_manager(
     name: &str,
     args: &[String],
@@ -54,7 +54,7 @@ impl Configured {
         }
     }
 
-    /// Addresses of a variable, with blanks, commas or bars between them.
+    /// Adds the addresses in a variable, separated by blanks, commas or bars.
     fn add_variable(&mut self, value: Option<&str>, replaces_usual: bool) {
         for word in value.unwrap_or_default().split([' ', ',', '|']) {
             self.add(hosts::of_url(word), replaces_usual);
@@ -63,7 +63,7 @@ impl Configured {
 }
 
 impl Sources<'_> {
-    /// Text of the nearest file with one of these names at or above the directory of the command.
+    /// Content of the nearest file with one of these names, in the command's directory or its parents.
     fn nearest(&self, names: &[&str]) -> Option<String> {
         let home = self.here.home();
         let above = self.cwd.ancestors().take_while(|dir| Some(*dir) != home);
@@ -79,7 +79,7 @@ impl Sources<'_> {
         for name in ["npm_config_registry", "NPM_CONFIG_REGISTRY"] {
             found.add_variable(self.here.variable(name), true);
         }
-        // `registry=`, and `@scope:registry=` beside it; yarn has its own words for the first.
+        // `registry=` and `@scope:registry=`; yarn has other keys for the former.
         let files = [self.nearest(&[".npmrc"]), self.at_home(".npmrc")];
         for text in files.iter().flatten() {
             for entry in entries::of_text(text).iter().filter(|entry| entry.key.ends_with("registry")) {

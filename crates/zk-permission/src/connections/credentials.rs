@@ -4,10 +4,10 @@ use zk_core::service::{HostFiles, HostRead};
 
 use super::GitRewrites;
 
-/// Size limit of a configuration of git, in bytes.
+/// Largest git configuration that is read, in bytes.
 const MAX_CONFIG_BYTES: usize = 1 << 20;
 
-/// Credentials that the person's git has, as far as its configuration tells.
+/// Credentials that the person's git can use, according to its configuration.
 ///
 /// ```
 /// use zk_permission::GitCredentials;
@@ -18,14 +18,14 @@ const MAX_CONFIG_BYTES: usize = 1 << 20;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitCredentials {
-    /// Addresses that a credential helper knows; an empty one stands for all.
+    /// Addresses for which a credential helper is configured; an empty address stands for all.
     pub helper_urls: Vec<String>,
-    /// Beginnings of addresses that are rewritten to ssh, and whether only pushes are.
+    /// Address prefixes that are rewritten to ssh, each with whether only for pushes.
     pub ssh_prefixes: Vec<(String, bool)>,
 }
 
 impl GitCredentials {
-    /// Credentials of the configurations below `home` and of the machine.
+    /// Reads the configurations below `home` and of the machine.
     #[must_use]
     pub fn read(home: Option<&Path>, files: &dyn HostFiles) -> Self {
         let at_home = |name: &str| home.map(|home| home.join(name));
@@ -44,7 +44,7 @@ impl GitCredentials {
         found
     }
 
-    /// Credentials of configurations with these texts.
+    /// Parses these configurations.
     #[must_use]
     pub fn parse(texts: &[&str]) -> Self {
         let sections = texts.iter().flat_map(|text| text.lines().map(str::trim)).filter_map(|line| {
@@ -61,7 +61,7 @@ impl GitCredentials {
     }
 }
 
-/// Whether an address of git begins as one of ssh does.
+/// Whether an address is one of ssh.
 fn is_ssh(address: &str) -> bool {
     match address.split_once("://") {
         Some((scheme, _)) => scheme.ends_with("ssh"),

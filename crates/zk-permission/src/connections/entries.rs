@@ -1,15 +1,16 @@
-/// Entry of a configuration in lines: `[section]` and `key = value`, as git, npm, pip and cargo have it.
+/// Entry of a line-based configuration, `[section]` and `key = value`, as in those of git, npm, pip and
+/// cargo.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry<'a> {
-    /// Text between the brackets, with the quotes that are there; empty before the first section.
+    /// Text between the brackets, quotes included; empty before the first section.
     pub(super) section: &'a str,
-    /// Key in lower case; that of the line before for a line that goes on.
+    /// Key in lower case; for a continuation line, the key of the line before.
     pub(super) key: String,
-    /// Value without the quotes around it.
+    /// Value without its quotes.
     pub(super) value: &'a str,
 }
 
-/// Entries of a text, in its order; a line that is none is skipped.
+/// Parses all entries in order; other lines are skipped.
 pub(super) fn of_text(text: &str) -> Vec<Entry<'_>> {
     let (mut section, mut key) = ("", String::new());
     let mut found = Vec::new();

@@ -8,7 +8,7 @@ use super::{Vicinity, entries, hosts};
 use crate::program::git_subcommand;
 use crate::repository::read;
 
-/// Subcommands that connect to where a remote is.
+/// Subcommands that connect to a remote.
 const CONNECT: [&str; 10] = [
     "clone",
     "fetch",
@@ -22,14 +22,14 @@ const CONNECT: [&str; 10] = [
     "submodule",
 ];
 
-/// First words behind `git remote` that connect.
+/// First arguments of `git remote` that connect.
 const REMOTE_CONNECTS: [&str; 4] = ["prune", "set-head", "show", "update"];
 
 pub(super) fn connects(subcommand: &str) -> bool {
     CONNECT.contains(&subcommand)
 }
 
-/// Connections of git with these arguments; nothing if it opens none.
+/// Hosts to which git connects with these arguments; `None` if it does not connect.
 pub(super) fn connections(args: &[String], near: Vicinity<'_>) -> Option<Connections> {
     let (at, _) = git_subcommand(args)?;
     let (before, rest) = args.split_at_checked(at)?;
@@ -56,7 +56,7 @@ pub(super) fn connections(args: &[String], near: Vicinity<'_>) -> Option<Connect
         let word = rewrites.apply(word, name == "push");
         hosts::of_url(&word).or_else(|| hosts::of_far_place(&word, false))
     };
-    // Behind a push or fetch the first word is the place, and `src:dst` names branches.
+    // For a push or fetch, the first operand is the remote, and `src:dst` names branches.
     let places = match name.as_str() {
         "push" | "fetch" | "pull" | "ls-remote" => operands.get(..1).unwrap_or_default(),
         _ => operands.as_slice(),
@@ -77,11 +77,11 @@ pub(super) fn connections(args: &[String], near: Vicinity<'_>) -> Option<Connect
     Some(Connections { hosts: found, any_public: false })
 }
 
-/// Settings of the repository around a directory.
+/// Configuration of the repository around a directory.
 #[derive(Default)]
 struct Configuration {
     config: Option<String>,
-    /// Whether no command can have written the configuration, or a person is asked about its hosts.
+    /// Whether commands cannot have written the configuration, or a person is asked about its hosts.
     is_trusted: bool,
     modules: Option<String>,
 }
@@ -90,7 +90,7 @@ struct Configuration {
 struct Remote {
     name: String,
     address: String,
-    /// Whether its host is let through.
+    /// Whether connections to its host are granted.
     counts: bool,
 }
 
@@ -105,7 +105,8 @@ impl Configuration {
         }
     }
 
-    /// Remotes and submodules; those of `.gitmodules`, which any command writes, count only with the project.
+    /// Remotes and submodules; entries of `.gitmodules`, which any command can write, count only if the
+    /// project is trusted.
     fn remotes(&self, trusts_project: bool) -> Vec<Remote> {
         let texts = [(&self.config, self.is_trusted), (&self.modules, trusts_project)];
         let texts = texts.into_iter().filter_map(|(text, counts)| Some((text.as_deref()?, counts)));
@@ -116,7 +117,8 @@ impl Configuration {
     }
 }
 
-/// Rules about addresses of the person's git and of a repository, if no command can have written its configuration.
+/// Address rewrites of the person's git, and of the repository if commands cannot have written its
+/// configuration.
 fn rewrites(near: Vicinity<'_>, config: Option<&str>) -> GitRewrites {
     let at_home = |name: &str| near.classifier.home().and_then(|home| read(&home.join(name)));
     let files = [read(Path::new("/etc/gitconfig")), at_home(".config/git/config"), at_home(".gitconfig")];
@@ -124,7 +126,7 @@ fn rewrites(near: Vicinity<'_>, config: Option<&str>) -> GitRewrites {
     all.map(GitRewrites::parse).fold(GitRewrites::default(), GitRewrites::and)
 }
 
-/// Directory with the configuration of a repository, by its `.git`.
+/// Common directory of a repository, found through its `.git`.
 fn common_dir(git: &Path) -> Option<PathBuf> {
     if fs::symlink_metadata(git).ok()?.is_dir() {
         return Some(git.to_owned());

@@ -1,13 +1,13 @@
 use super::SSH_PORT;
 
-/// Flags of curl and wget whose value stands in a word of its own and is no host.
+/// Single-letter flags of curl and wget with a separate value that is no host.
 const FLAGS_WITH_VALUE: &str = "odHXuAebcTFmwrCDEPQtyYzUKx";
 
-/// Flags of ssh whose value stands in a word of its own.
+/// Single-letter flags of ssh with a separate value.
 const SSH_FLAGS_WITH_VALUE: &str = "BbcDEeFIiJLlmOopQRSWw";
 
-/// Hosts of the addresses among these words, also of those in the value of a flag; of a word without a scheme only where
-/// no other names a host.
+/// Hosts of the addresses in these words, flag values included. A word without a scheme counts only if no
+/// word with a scheme names a host.
 pub(super) fn of_words(words: &[String]) -> Vec<String> {
     let named: Vec<String> = words.iter().filter_map(|word| of_url(word)).collect();
     if !named.is_empty() {
@@ -27,7 +27,7 @@ pub(super) fn of_words(words: &[String]) -> Vec<String> {
     found
 }
 
-/// Host of an address that stands in a word.
+/// Host of an address in a word.
 pub(super) fn of_url(word: &str) -> Option<String> {
     let (before, rest) = word.split_once("://")?;
     let scheme = before.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '+').next()?;
@@ -36,14 +36,14 @@ pub(super) fn of_url(word: &str) -> Option<String> {
         "ssh" | "git+ssh" | "sftp" => Some(SSH_PORT),
         "git" => Some(9418),
         "ftp" => Some(21),
-        // Files, and programs in the disguise of addresses.
+        // Files, and addresses that name a program.
         _ => return None,
     };
     let authority = rest.split(['/', '?', '#', '"', '\'', ',']).next()?;
     of_authority(authority.rsplit('@').next()?, port)
 }
 
-/// Host that ssh goes to: its first word that is neither a flag nor the value of one, at the port of its flags.
+/// Host of an ssh command, its first operand, with the port of its flags.
 pub(super) fn of_ssh(args: &[String]) -> Option<String> {
     let mut is_value = false;
     let host = args.iter().find(|word| {
@@ -57,13 +57,13 @@ pub(super) fn of_ssh(args: &[String]) -> Option<String> {
     Some(at_port(of_far_place(host?, true)?, ssh_port(args, 'p')))
 }
 
-/// Hosts that scp and sftp go to.
+/// Hosts of an scp or sftp command.
 pub(super) fn of_copies(args: &[String]) -> Vec<String> {
     let port = ssh_port(args, 'P');
     args.iter().filter_map(|word| of_far_place(word, false)).map(|host| at_port(host, port)).collect()
 }
 
-/// Port that a flag of ssh or one of its options names.
+/// Port in a flag or option of ssh.
 fn ssh_port(args: &[String], letter: char) -> Option<u16> {
     let mut words = args.iter();
     while let Some(word) = words.next() {
@@ -82,7 +82,7 @@ fn ssh_port(args: &[String], letter: char) -> Option<u16> {
     None
 }
 
-/// A host of ssh at another port than the usual one.
+/// Host rule for ssh, with the port if it is not the usual one.
 fn at_port(host: String, port: Option<u16>) -> String {
     match (host.strip_suffix(&format!(":{SSH_PORT}")), port) {
         (Some(name), Some(port)) => format!("{name}:{port}"),
@@ -90,7 +90,7 @@ fn at_port(host: String, port: Option<u16>) -> String {
     }
 }
 
-/// Host of `user@host`, `host:path` or `ssh://host`, at the port of ssh.
+/// Host of `user@host`, `host:path` or `ssh://host`, with the ssh port.
 pub(super) fn of_far_place(word: &str, is_host: bool) -> Option<String> {
     if word.starts_with('-') {
         return None;
@@ -99,7 +99,7 @@ pub(super) fn of_far_place(word: &str, is_host: bool) -> Option<String> {
         return of_url(word);
     }
     let host = match word.split_once(':') {
-        // A path may have a colon in it as well.
+        // A local path may contain a colon as well.
         Some((before, _)) if !before.contains('/') => before,
         Some(_) => return None,
         None if is_host || word.contains('@') => word,
@@ -108,7 +108,7 @@ pub(super) fn of_far_place(word: &str, is_host: bool) -> Option<String> {
     of_authority(host.rsplit('@').next()?, Some(SSH_PORT))
 }
 
-/// `host` or `host:port` as a rule of hosts has it.
+/// Converts `host` or `host:port` to a host rule.
 fn of_authority(text: &str, usual_port: Option<u16>) -> Option<String> {
     let end_of_name = text.find(']').map_or(0, |at| at + 1);
     let (host, port) = match text.get(end_of_name..)?.find(':').map(|at| at + end_of_name) {

@@ -1,4 +1,4 @@
-//! Hosts that commands connect to, as far as their words tell.
+//! Hosts that commands connect to, judged by their words.
 
 mod configured;
 mod credentials;
@@ -20,24 +20,24 @@ use crate::shell::{Script, quote_all};
 pub use credentials::GitCredentials;
 pub use rewrites::{GitRewrite, GitRewrites};
 
-/// Flags that have a program take hosts from a file, or send everything through another host.
+/// Flags by which a program reads hosts from a file, or connects through another host.
 const HOSTS_FROM_ELSEWHERE: [&str; 7] =
     ["-K", "--config", "-x", "--proxy", "--preproxy", "-i", "--input-file"];
 
-/// Port of connections of ssh.
+/// Default port of ssh.
 const SSH_PORT: u16 = 22;
 
-/// Vicinity of a command that connects.
+/// Surroundings of a command that connects.
 #[derive(Clone, Copy)]
 pub(crate) struct Vicinity<'a> {
     pub(crate) cwd: &'a Path,
     pub(crate) classifier: &'a dyn PathClassifier,
-    /// Whether hosts count that files of the project name, which a command could have written: where a person is asked
-    /// about them, or about nothing.
+    /// Whether hosts in project files count, although commands could have written these files: true if a
+    /// person is asked about them, or about no call at all.
     pub(crate) trusts_project: bool,
 }
 
-/// Connections that the commands of a call open; nothing if none does.
+/// Connections that a call's commands open; `None` if there are none.
 pub(crate) fn of_effects(effects: &Effects, near: Vicinity<'_>) -> Option<Connections> {
     let Effects::Known { list } = effects else { return None };
     let of_effect = |effect: &Effect| match effect {
@@ -72,9 +72,9 @@ fn join(mut one: Connections, other: Connections) -> Connections {
     one
 }
 
-/// Connections of a text that is not understood: those that it names, and any public one.
+/// Connections of a text that cannot be parsed: the hosts that it mentions, and any public host.
 fn of_open_text(text: &str) -> Option<Connections> {
-    // Nothing connects that nobody is asked about.
+    // A text without a hazard needs no question, and so gets no connection.
     hazard_in(text)?;
     let plain = crate::program::words_of_open_text(text);
     let connects = plain.iter().enumerate().any(|(at, word)| {
@@ -115,17 +115,17 @@ fn of_leaf(leaf: &Leaf, near: Vicinity<'_>) -> Option<Connections> {
                 hosts.extend(leaf.assignments.iter().filter_map(|variable| hosts::of_url(&variable.value)));
                 let of_settings =
                     configured::of_manager(name, args, near.cwd, near.classifier, near.trusts_project);
-                // A registry that the command or a setting names takes the place of the usual one.
+                // A registry in the arguments or settings replaces the default one.
                 if hosts.is_empty() && !of_settings.replaces_usual {
                     hosts.extend(usual.iter().map(|host| (*host).to_owned()));
                 }
                 hosts.extend(of_settings.hosts);
-                hosts.extend(registries::beside(&hosts));
+                hosts.extend(registries::associated_hosts(&hosts));
             }
             Connections { hosts, any_public: args.iter().any(|word| takes_hosts_elsewhere(word)) }
         }
     };
-    // GitHub serves what is downloaded from it at other names.
+    // GitHub serves downloads from other host names.
     if found.hosts.iter().any(|host| host == "github.com") {
         found.hosts.extend(["codeload.github.com".to_owned(), "*.githubusercontent.com".to_owned()]);
     }

@@ -1,6 +1,7 @@
 use crate::program::base_name;
 
-/// Package managers with the subcommands that fetch packages, all of a text if one is nothing, and where they are.
+/// Package managers, each with the subcommands that fetch packages (all if the list is empty) and its default
+/// registries.
 const REGISTRIES: &[(&[&str], &[&str], &[&str])] = &[
     (
         &["npm"],
@@ -63,34 +64,34 @@ const REGISTRIES: &[(&[&str], &[&str], &[&str])] = &[
     (&["go"], &["get", "install", "mod"], &["proxy.golang.org", "sum.golang.org"]),
 ];
 
-/// Usual registries with the hosts that they serve packages from.
+/// Default registries, with further hosts that serve their packages.
 const BESIDE: [(&str, &str); 3] = [
     ("pypi.org", "files.pythonhosted.org"),
     ("index.crates.io", "static.crates.io"),
     ("proxy.golang.org", "sum.golang.org"),
 ];
 
-/// Hosts that belong to those that are named.
-pub(super) fn beside(hosts: &[String]) -> Vec<String> {
+/// Further hosts that belong to the given ones.
+pub(super) fn associated_hosts(hosts: &[String]) -> Vec<String> {
     let named = BESIDE.iter().filter(|(host, _)| hosts.iter().any(|named| named == host));
     named.map(|(_, other)| (*other).to_owned()).collect()
 }
 
-/// Flags with which a package manager keeps to this machine.
+/// Flags that keep a package manager offline.
 const OFFLINE: [&str; 5] = ["--offline", "--no-index", "--frozen-offline", "--help", "-h"];
 
-/// Most words before a subcommand that are looked at.
+/// Most words before a subcommand that are examined.
 const MAX_FLAGS: usize = 8;
 
-/// Whether a package manager fetches packages with these arguments.
+/// Whether a package manager connects with these arguments.
 pub(crate) fn connects(name: &str, args: &[String]) -> bool {
     hosts(name, args).is_some()
 }
 
-/// Hosts that a package manager fetches packages from; nothing if it fetches none.
+/// Default hosts of a package manager for these arguments; `None` if it does not connect.
 pub(crate) fn hosts(name: &str, args: &[String]) -> Option<&'static [&'static str]> {
     if name.starts_with("python") {
-        // `python3 -m pip install` and its like.
+        // `python3 -m pip install` and similar commands.
         let (flag, rest) = args.split_first()?;
         let (module, rest) = rest.split_first()?;
         return if flag == "-m" && !module.starts_with("python") {

@@ -1,9 +1,9 @@
 use super::entries;
 
-/// Largest number of rules that are kept.
+/// Most rules that are kept.
 const MAX_REWRITES: usize = 64;
 
-/// Rules of git that put one beginning of an address in the place of another: `url.BASE.insteadOf` and `pushInsteadOf`.
+/// Git's rules that replace the prefix of an address: `url.BASE.insteadOf` and `pushInsteadOf`.
 ///
 /// ```
 /// use zk_permission::GitRewrites;
@@ -15,19 +15,19 @@ const MAX_REWRITES: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitRewrites(Vec<GitRewrite>);
 
-/// One rule.
+/// Rule that replaces the prefix of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitRewrite {
-    /// Beginning of the addresses that it holds for.
+    /// Prefix of the addresses to which the rule applies.
     pub prefix: String,
-    /// Text that stands there instead.
+    /// Replacement for the prefix.
     pub instead: String,
-    /// Whether it holds for pushes alone.
+    /// Whether the rule applies to pushes only.
     pub only_pushes: bool,
 }
 
 impl GitRewrites {
-    /// Reads the rules of a configuration of git.
+    /// Parses the rules of a git configuration.
     #[must_use]
     pub fn parse(config: &str) -> Self {
         let rules = entries::of_text(config).into_iter().filter_map(|entry| {
@@ -52,12 +52,13 @@ impl GitRewrites {
         self
     }
 
-    /// Rules in the order in which they were read.
+    /// Iterates over the rules in the order of their configuration.
     pub fn iter(&self) -> impl Iterator<Item = &GitRewrite> {
         self.0.iter()
     }
 
-    /// Address that git connects to: the rule with the longest beginning counts, and of a push those for pushes first.
+    /// Rewrites an address as git does: the rule with the longest prefix wins, and for a push the push rules
+    /// come first.
     #[must_use]
     pub fn apply(&self, address: &str, is_push: bool) -> String {
         let longest = |only_pushes| {

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use zk_core::events::{DecidedBy, PermissionDecided, PermissionReply, PermissionRequest, ToolGate};
-use zk_core::kernel::{BoxError, Cx};
+use zk_core::kernel::{BoxError, Cx, Item};
 use zk_core::service::{
-    Approval, CallDecision, CallJudge, CallJudgement, CallOffer, Question, Questions, Tool, Ui, UiAnswer,
-    Wider,
+    Approval, CallDecision, CallJudge, CallJudgement, CallOffer, Connections, Question, Questions, Tool, Ui,
+    UiAnswer, Wider, WiderKind,
 };
 
 use super::exact_rule::ExactRule;
 use super::grant::{CallKey, Grant};
 use super::{Decided, Granted, PATIENCE};
+use crate::approvals::{ApprovalKind, call_offer};
 use crate::mode::Mode;
 
 /// Reason for a question about a call that nobody judges.
@@ -49,7 +50,7 @@ impl Granted {
         if let Some(decided) = self.ask_plugins(gate, by_rule, cx).await? {
             return Ok(decided);
         }
-        let offer = judged.and_then(|(_, judgement)| judgement.offer.as_ref()).filter(|_| !by_rule);
+        let offers = self.offers(gate, tool, judged, cx).filter(|_| !by_rule).unwrap_or_default();
         let shown = &gate.call.display_name;
         let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
             let why =
@@ -57,6 +58,11 @@ impl Granted {
             return Ok(Decided::refused(DecidedBy::Nobody, why, "nobody was here to be asked"));
         };
         let session = self.session_grant(gate, key, judged.is_some()).filter(|_| !by_rule);
+        let (connections, contained) = match judged {
+            Some((judge, _)) => connections(gate, judge).await,
+            None => (None, None),
+        };
+        let mut wider = offers.iter().map(shown_offer);
         let approval = Approval {
             tool: gate.call.name.clone(),
             args: gate.args.clone(),
@@ -64,11 +70,14 @@ impl Granted {
             preview: tool.preview(&gate.args, &gate.place).await,
             session: session.as_ref().map(Grant::describe),
             always: rule.as_ref().map(ExactRule::describe),
-            wider: offer.map(|offer| Wider { kind: offer.kind, allows: offer.describes.clone() }),
+            wider: wider.next(),
             reasons: match judged {
                 Some((_, judged)) => judged.reasons.clone(),
                 None => vec![if stays { UNJUDGED } else { LEAVES }.to_owned()],
             },
+            more: wider.collect(),
+            connections,
+            contained,
         };
         let meanwhile = async {
             if by_rule {
@@ -81,8 +90,30 @@ impl Granted {
             answer = questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE) => answer,
             () = meanwhile => return Ok(Decided::allowed(DecidedBy::Person, "an answer to another question allows it")),
         };
-        let judge_and_offer = judged.map(|(judge, _)| judge).zip(offer);
-        Ok(self.answered(&answer, (key, session), rule.as_ref(), judge_and_offer, cx).await)
+        let offered = judged.map(|(judge, _)| (judge, offers.as_slice()));
+        Ok(self.answered(&answer, (key, session), rule.as_ref(), offered, cx).await)
+    }
+
+    /// Calls beyond this one that a person can allow with it: those that the judge offers, and all of a server's tools.
+    fn offers(
+        &self,
+        gate: &ToolGate,
+        tool: &Arc<dyn Tool>,
+        judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>,
+        cx: &Cx,
+    ) -> Option<Vec<CallOffer>> {
+        let (_, judgement) = judged?;
+        let first = judgement.offer.clone()?;
+        let server = tool.server().filter(|_| first.kind == WiderKind::Tool);
+        let of_server = server.and_then(|server| {
+            let tools = cx.bus().items::<dyn Tool>().into_iter();
+            let is_its = |tool: &Item<dyn Tool>| tool.value.server().as_ref() == Some(&server);
+            let names: Vec<String> =
+                tools.filter(is_its).map(|tool| tool.value.spec().name.clone()).collect();
+            names.contains(&gate.call.name).then_some(ApprovalKind::Tools { server: Some(server), names })
+        });
+        let project = self.project.as_deref().unwrap_or(&gate.place.cwd);
+        Some(std::iter::once(first).chain(of_server.and_then(|kind| call_offer(&kind, project))).collect())
     }
 
     /// The answer of a plugin in the place of a person, if one gives any.
@@ -113,7 +144,7 @@ impl Granted {
         answer: &UiAnswer,
         (key, session): (Option<&CallKey>, Option<Grant>),
         rule: Option<&ExactRule>,
-        wider: Option<(&Arc<dyn CallJudge>, &CallOffer)>,
+        offered: Option<(&Arc<dyn CallJudge>, &[CallOffer])>,
         cx: &Cx,
     ) -> Decided {
         let unstored = |error: String| {
@@ -138,9 +169,18 @@ impl Granted {
                 }
                 allowed("answered: always exactly this")
             }
-            UiAnswer::WiderSession | UiAnswer::WiderAlways => {
-                let lasting = *answer == UiAnswer::WiderAlways;
-                if let Some((judge, offer)) = wider {
+            UiAnswer::Contained => allowed(PermissionDecided::STAYS_IN_SANDBOX),
+            UiAnswer::WiderSession
+            | UiAnswer::WiderAlways
+            | UiAnswer::MoreSession { .. }
+            | UiAnswer::MoreAlways { .. } => {
+                let lasting = matches!(answer, UiAnswer::WiderAlways | UiAnswer::MoreAlways { .. });
+                let at = match answer {
+                    UiAnswer::MoreSession { index } | UiAnswer::MoreAlways { index } => index + 1,
+                    _ => 0,
+                };
+                let chosen = offered.and_then(|(judge, offers)| Some((judge, offers.get(at)?)));
+                if let Some((judge, offer)) = chosen {
                     let (judge, offer) = (Arc::clone(judge), offer.clone());
                     let stored = tokio::task::spawn_blocking(move || judge.remember(&offer, lasting)).await;
                     if let Err(error) = stored.unwrap_or_else(|error| Err(error.to_string())) {
@@ -149,7 +189,7 @@ impl Granted {
                     self.added.notify_waiters();
                 }
                 let how_long = if lasting { "always" } else { "this session" };
-                let what = wider.map_or("", |(_, offer)| offer.describes.as_str());
+                let what = chosen.map_or("", |(_, offer)| offer.describes.as_str());
                 allowed(&format!("answered: {how_long}, {what}"))
             }
             UiAnswer::No { message: Some(message) } => {
@@ -193,4 +233,30 @@ impl Granted {
             added.await;
         }
     }
+}
+
+fn shown_offer(offer: &CallOffer) -> Wider {
+    Wider {
+        kind: offer.kind,
+        allows: offer.describes.clone(),
+        label: offer.label.clone(),
+        warning: offer.warning.clone(),
+    }
+}
+
+/// Connections that a call gets if it runs in its sandbox, and those with which one could stay that a model wants outside.
+async fn connections(
+    gate: &ToolGate,
+    judge: &Arc<dyn CallJudge>,
+) -> (Option<Connections>, Option<Connections>) {
+    let leaves = gate.effects.leaves_context();
+    // One that needs what the sandbox hides would fail there.
+    if leaves && gate.args.get("outside").is_none_or(serde_json::Value::is_null) {
+        return (None, None);
+    }
+    let (judge, tool, cwd) = (judge.clone(), gate.call.name.clone(), gate.place.cwd.clone());
+    let effects = gate.effects.without_leaving();
+    let found =
+        tokio::task::spawn_blocking(move || judge.connections(&tool, &effects, &cwd)).await.ok().flatten();
+    if leaves { (None, found) } else { (found, None) }
 }

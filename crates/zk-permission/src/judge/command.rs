@@ -15,7 +15,7 @@ use crate::program::{
 use crate::rules::{Access, Decision, Likeness, Rule};
 use crate::shell::{Assignment, Command, Connector, Obstacle, Redirect, Script, quote_all};
 
-/// Variables that change how a program shows things, and nothing of what it does.
+/// Variables that change only the look of a program's output.
 const HARMLESS_VARIABLES: [&str; 15] = [
     "CI",
     "CLICOLOR",
@@ -35,39 +35,27 @@ const HARMLESS_VARIABLES: [&str; 15] = [
 ];
 
 impl Evaluation<'_> {
-    /// A shell text.
-    pub(super) fn command(&mut self, text: &str) {
+    /// Judges a shell text.
+    pub(super) fn judge_text(&mut self, text: &str) {
         let before = self.reasons.len();
-        let exact = self.exact_allowance(text);
         match Script::parse(text) {
-            Err(why) if matches!(why.what, Obstacle::Glob(_)) && self.reads_matches(text) => {}
+            Err(why) if matches!(why.what, Obstacle::Glob(_)) && self.allow_reads_of_matches(text) => {}
             Err(why) => {
                 self.effects.push(Effect::Executes { command: Some(text.to_owned()), argv: Vec::new() });
-                let why = format!("not understood: {why}");
-                self.not_known(text, &why);
+                self.judge_opaque_part(text, &why.explain(text));
             }
             Ok(script) => {
-                self.commands(&script, false);
+                self.judge_commands(&script, false);
                 if let Some(argv) = script.argv() {
                     self.argv = Some(argv.to_vec());
                 }
             }
         }
-        // A person approved these very bytes; that answers every question except those that rules ask.
-        if let Some(rule) = exact {
-            let mine = self.reasons.get_mut(before..).unwrap_or_default();
-            for reason in
-                mine.iter_mut().filter(|reason| reason.decision == Decision::Ask && reason.rule.is_none())
-            {
-                reason.decision = Decision::Allow;
-                reason.why = format!("approved exactly so, although {}", reason.why);
-                reason.rule = Some(rule.clone());
-            }
-        }
+        self.approved_text(text, before);
     }
 
-    /// The commands of a text, one after the other.
-    pub(super) fn commands(&mut self, script: &Script, has_patterns: bool) {
+    /// Judges the commands of a text in turn.
+    pub(super) fn judge_commands(&mut self, script: &Script, has_patterns: bool) {
         let mut place = Whereabouts::start(self.here.cwd);
         let mut before: Option<&Command> = None;
         for command in &script.commands {
@@ -76,39 +64,32 @@ impl Evaluation<'_> {
             let words = before.filter(|_| is_fed).and_then(|before| printed_names(before, command));
             before = Some(command);
             for leaf in inspect(command, words.unwrap_or_default()) {
-                self.leaf(&leaf, &place);
+                self.judge_leaf(&leaf, &place);
                 if has_patterns {
                     self.check_matches(command, &leaf, &place);
                 }
                 if let Some(target) = &leaf.goes_to {
-                    place.go(target);
+                    place.change_directory(target);
                 } else if leaf.changes_shell {
                     place = Whereabouts::unknown();
                 }
             }
             for redirect in &command.redirects {
-                self.redirect(redirect, &place);
+                self.judge_redirect(redirect, &place);
             }
         }
     }
 
-    /// A program with its arguments, without a shell.
-    pub(super) fn program(&mut self, argv: &[String]) {
+    /// Judges a program with arguments, without a shell.
+    pub(super) fn judge_program(&mut self, argv: &[String]) {
         let place = Whereabouts::start(self.here.cwd);
         for leaf in inspect_program(argv) {
-            self.leaf(&leaf, &place);
+            self.judge_leaf(&leaf, &place);
         }
         self.argv = Some(argv.to_vec());
     }
 
-    fn exact_allowance(&self, text: &str) -> Option<RuleRef> {
-        if self.mode == Mode::ReadOnly {
-            return None;
-        }
-        self.rules.saying(Decision::Allow).find(|rule| rule.is_exactly(text)).map(RuleRef::from)
-    }
-
-    fn leaf(&mut self, leaf: &Leaf, place: &Whereabouts) {
+    fn judge_leaf(&mut self, leaf: &Leaf, place: &Whereabouts) {
         self.effects.extend(leaf.effects.iter().cloned());
         self.programs.extend(leaf.forms.iter().map(|form| JudgedProgram {
             argv: form.argv.clone(),
@@ -118,30 +99,30 @@ impl Evaluation<'_> {
         let outermost = leaf.forms.first().map(|form| form.argv.as_slice()).unwrap_or_default();
         let subject = quote_all(outermost);
         let restricted =
-            self.restricting_rules(leaf, &subject) | self.restricted_files(leaf, place, &subject);
-        // A command that a rule only asks about is denied all the same where nothing may change.
+            self.apply_command_rules(leaf, &subject) | self.apply_file_rules(leaf, place, &subject);
+        // In mode `read-only`, a command with effects is denied even if a rule only asks about it.
         if restricted && !(self.mode == Mode::ReadOnly && leaf.changes.is_some()) {
             return;
         }
-        let doubt = self.doubt(leaf, place).or_else(|| self.configurable_program(leaf));
-        // A change is denied, and not asked about, where nothing may change.
+        let doubt = self.reason_to_ask(leaf, place).or_else(|| self.configurable_program(leaf));
+        // In mode `read-only`, a command with effects is denied without a question.
         let unseen = if self.mode == Mode::ReadOnly && leaf.changes.is_some() {
             Vec::new()
         } else {
             self.rules_unseen(unseen(leaf, place))
         };
         if doubt.is_none() && unseen.is_empty() {
-            self.say(Decision::Allow, &subject, "it only reads", None);
+            self.add_reason(Decision::Allow, &subject, "it only reads", None);
             return;
         }
-        match self.allowance(leaf, place) {
+        match self.allow_rule(leaf, place) {
             Some(rule) => {
-                self.say(Decision::Allow, &subject, "a rule about this command", Some(rule));
+                self.add_reason(Decision::Allow, &subject, "a rule about this command", Some(rule));
                 return;
             }
             None => {
-                if let Some(rule) = self.tool_allowance() {
-                    self.say(Decision::Allow, &subject, "a rule about this tool", Some(rule));
+                if let Some(rule) = self.tool_allow_rule() {
+                    self.add_reason(Decision::Allow, &subject, "a rule about this tool", Some(rule));
                     return;
                 }
             }
@@ -150,41 +131,41 @@ impl Evaluation<'_> {
         if let Some(rule) = unseen.into_iter().max_by_key(|rule| rule.decision) {
             let why = "its words do not tell all that it does, and rules restrict what it could do; to run it unasked, \
                        allow it by a rule of its own";
-            self.say(Decision::Ask, &subject, why, Some(rule));
+            self.add_reason(Decision::Ask, &subject, why, Some(rule));
             return;
         }
         if leaf.changes.is_none() && self.mode == Mode::ReadOnly {
-            // The command only reads, and a person may want it to.
-            self.say(Decision::Ask, &subject, why, None);
+            // The command only reads, so a person may allow it.
+            self.add_reason(Decision::Ask, &subject, why, None);
             return;
         }
         let is_contained = self.mode == Mode::Auto && self.here.is_contained;
         let private = || self.private_file(leaf, place).or_else(|| Self::private_argument(leaf));
         if let Some(why) = is_contained.then(private).flatten() {
-            self.say(Decision::Ask, &subject, why, None);
+            self.add_reason(Decision::Ask, &subject, why, None);
             return;
         }
         if let Some(hazard) = leaf.hazard.filter(|_| is_contained) {
-            self.say(Decision::Ask, &subject, hazard.describe(), None);
+            self.add_reason(Decision::Ask, &subject, hazard.describe(), None);
             return;
         }
         if leaf.is_opaque {
-            self.not_known(&subject, &why);
+            self.judge_opaque_part(&subject, &why);
             return;
         }
         if is_contained {
-            self.say(Decision::Allow, &subject, format!("{why}; the sandbox bounds it"), None);
+            self.add_reason(Decision::Allow, &subject, format!("{why}; the sandbox bounds it"), None);
             return;
         }
         let why = match leaf.hazard {
             Some(hazard @ (Hazard::Publishes | Hazard::Discards)) => format!("{why}; {}", hazard.describe()),
             Some(Hazard::Network | Hazard::Privilege | Hazard::Delegates) | None => why,
         };
-        self.otherwise(&subject, &why);
+        self.decide_unallowed(&subject, &why);
     }
 
-    /// Says which rules deny or ask about a command; whether any did.
-    fn restricting_rules(&mut self, leaf: &Leaf, subject: &str) -> bool {
+    /// Applies the rules that deny or ask about a command; returns whether any did.
+    fn apply_command_rules(&mut self, leaf: &Leaf, subject: &str) -> bool {
         let mut spoke = false;
         for decision in [Decision::Deny, Decision::Ask] {
             for rule in self.rules.saying(decision) {
@@ -192,11 +173,11 @@ impl Evaluation<'_> {
                 match likeness(leaf, rule) {
                     Likeness::No => continue,
                     Likeness::Yes => {
-                        self.say(decision, subject, "a rule about this command", Some(rule.into()))
+                        self.add_reason(decision, subject, "a rule about this command", Some(rule.into()))
                     }
                     Likeness::Possible => {
                         let why = format!("it could be what the rule `{pattern}` is about");
-                        self.say(Decision::Ask, subject, why, Some(rule.into()));
+                        self.add_reason(Decision::Ask, subject, why, Some(rule.into()));
                     }
                 }
                 spoke = true;
@@ -205,28 +186,27 @@ impl Evaluation<'_> {
         spoke
     }
 
-    /// Says which rules deny or ask about the files that a command is known to read or write, or about the hosts that it
-    /// connects to; whether any did.
-    fn restricted_files(&mut self, leaf: &Leaf, place: &Whereabouts, subject: &str) -> bool {
+    /// Applies the rules that deny or ask about a command's known files and hosts; returns whether any did.
+    fn apply_file_rules(&mut self, leaf: &Leaf, place: &Whereabouts, subject: &str) -> bool {
         let mut spoke = false;
         for effect in &leaf.effects {
             let (access, paths) = match effect {
                 Effect::Reads { paths } => (Access::Read, paths),
                 Effect::Writes { paths } => (Access::Write, paths),
                 Effect::Network { .. } => {
-                    spoke |= self.host_rules(None, subject);
+                    spoke |= self.apply_host_rules(None, subject);
                     continue;
                 }
                 Effect::Executes { .. } | Effect::LeavesContext { .. } => continue,
             };
             for full in paths.iter().filter_map(|path| place.of(path)).flatten() {
-                spoke |= self.path_rules(access, &full, subject);
+                spoke |= self.apply_path_rules(access, &full, subject);
             }
         }
-        spoke | self.deep_files(leaf, place, subject)
+        spoke | self.apply_tree_rules(leaf, place, subject)
     }
 
-    /// Reason why a command that only reads does not run unasked where no sandbox holds what it starts and reads.
+    /// Reason why a read-only command needs a question if no sandbox contains its child processes.
     fn configurable_program(&self, leaf: &Leaf) -> Option<String> {
         if self.here.holds_reads
             || self.mode == Mode::All
@@ -244,8 +224,8 @@ impl Evaluation<'_> {
         ))
     }
 
-    /// Returns the reason why a command does not run unasked; nothing if it only reads what it may.
-    fn doubt(&self, leaf: &Leaf, place: &Whereabouts) -> Option<String> {
+    /// Reason why a command needs a question; `None` if it only reads allowed files.
+    fn reason_to_ask(&self, leaf: &Leaf, place: &Whereabouts) -> Option<String> {
         if let Some(why) = &leaf.changes {
             return Some(why.clone());
         }
@@ -255,7 +235,7 @@ impl Evaluation<'_> {
         if let Some(variable) = leaf.assignments.iter().find(|assignment| !is_harmless(assignment)) {
             return Some(format!("it sets the variable `{}`", variable.name));
         }
-        if leaf.reads_repository && (!self.here.trusts_repository || !place.is_only_start()) {
+        if leaf.reads_repository && (!self.here.trusts_repository || !place.is_unchanged()) {
             return Some("git runs programs that the configuration of the repository names".to_owned());
         }
         let elsewhere = leaf.git_directory.as_deref().filter(|directory| {
@@ -305,7 +285,7 @@ impl Evaluation<'_> {
         None
     }
 
-    /// Returns the reason why the names of the programs do not say what runs; nothing if they do.
+    /// Reason why the names of a command's programs do not identify them; `None` if they do.
     fn unsafe_programs(&self, leaf: &Leaf) -> Option<String> {
         leaf.forms.iter().find_map(|form| {
             let word = form.argv.first()?;
@@ -320,8 +300,8 @@ impl Evaluation<'_> {
         })
     }
 
-    /// The name of a program if it is the one that the path leads to, and nobody else can change that one.
-    fn plain_name<'w>(&self, word: &'w str) -> Option<&'w str> {
+    /// Name of a program if its path leads to the trusted program of that name.
+    pub(super) fn plain_name<'w>(&self, word: &'w str) -> Option<&'w str> {
         let name = base_name(word);
         if name.is_empty() {
             return None;
@@ -332,8 +312,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The rule that allows a command.
-    fn allowance(&self, leaf: &Leaf, place: &Whereabouts) -> Option<RuleRef> {
+    /// Rule that allows a command.
+    fn allow_rule(&self, leaf: &Leaf, place: &Whereabouts) -> Option<RuleRef> {
         let reads_secret = || {
             leaf.effects.iter().any(|effect| match effect {
                 Effect::Reads { paths } | Effect::Writes { paths } => paths
@@ -351,7 +331,7 @@ impl Evaluation<'_> {
         if is_excluded {
             return None;
         }
-        // Only what is innermost runs; what stands around it has to be said literally.
+        // Only the innermost program matters; the programs around it have to appear literally in the rule.
         let mut names = Vec::new();
         for form in &leaf.forms {
             names.push(self.argv_for_rules(form, place)?);
@@ -371,7 +351,7 @@ impl Evaluation<'_> {
             .map(RuleRef::from)
     }
 
-    /// The arguments as rules that allow see them; nothing if the program is not what its name says.
+    /// Arguments as allow rules see them; `None` if the program's name does not identify it.
     fn argv_for_rules(&self, form: &Form, place: &Whereabouts) -> Option<Vec<String>> {
         let word = form.argv.first()?;
         let mut argv = form.argv.clone();
@@ -382,11 +362,12 @@ impl Evaluation<'_> {
             *argv.first_mut()? = name.to_owned();
             return Some(argv);
         }
-        // A program by its path: only a rule that names this path, and only where the path means what it says.
-        (word.contains('/') && (word.starts_with('/') || place.is_only_start())).then_some(argv)
+        // A program given by path matches only a rule with the same path, and only if the path is
+        // unambiguous.
+        (word.contains('/') && (word.starts_with('/') || place.is_unchanged())).then_some(argv)
     }
 
-    fn redirect(&mut self, redirect: &Redirect, place: &Whereabouts) {
+    fn judge_redirect(&mut self, redirect: &Redirect, place: &Whereabouts) {
         let (access, path, subject) = match redirect {
             Redirect::Duplicate => return,
             Redirect::Read { path } => (Access::Read, path, format!("< {path}")),
@@ -407,11 +388,11 @@ impl Evaluation<'_> {
             for rule in self.rules_unseen(Unseen::FILES) {
                 restricted = true;
                 let why = "nobody can tell in which directory it is, and a rule restricts some files";
-                self.say(Decision::Ask, &subject, why, Some(rule));
+                self.add_reason(Decision::Ask, &subject, why, Some(rule));
             }
         }
         for full in all.iter().flatten() {
-            restricted |= self.path_rules(access, full, &subject);
+            restricted |= self.apply_path_rules(access, full, &subject);
         }
         if restricted && !(self.mode == Mode::ReadOnly && access == Access::Write) {
             return;
@@ -420,30 +401,32 @@ impl Evaluation<'_> {
         let places: Vec<PathPlace> = all.iter().map(|full| self.read_place(full)).collect();
         let is_inside = !places.is_empty() && places.iter().all(|place| *place == PathPlace::Inside);
         if access == Access::Read && is_inside {
-            self.say(Decision::Allow, &subject, "it only reads", None);
+            self.add_reason(Decision::Allow, &subject, "it only reads", None);
             return;
         }
         if access == Access::Write && is_inside {
-            let rules: Option<Vec<RuleRef>> = all.iter().map(|full| self.write_allowance(full)).collect();
+            let rules: Option<Vec<RuleRef>> = all.iter().map(|full| self.write_allow_rule(full)).collect();
             if let Some(rule) = rules.and_then(|rules| rules.into_iter().next()) {
-                self.say(Decision::Allow, &subject, "a rule about this file", Some(rule));
+                self.add_reason(Decision::Allow, &subject, "a rule about this file", Some(rule));
                 return;
             }
         }
         if places.contains(&PathPlace::Private) {
             let why = private_use(path);
             match self.mode {
-                // The command only reads, and a person may want it to.
-                Mode::ReadOnly if access == Access::Read => self.say(Decision::Ask, &subject, why, None),
-                _ => self.otherwise(&subject, &why),
+                // The command only reads, so a person may allow it.
+                Mode::ReadOnly if access == Access::Read => {
+                    self.add_reason(Decision::Ask, &subject, why, None)
+                }
+                _ => self.decide_unallowed(&subject, &why),
             }
             return;
         }
         if self.mode == Mode::Auto && self.here.is_contained {
-            self.say(Decision::Allow, &subject, "the sandbox bounds it", None);
+            self.add_reason(Decision::Allow, &subject, "the sandbox bounds it", None);
             return;
         }
-        self.otherwise(
+        self.decide_unallowed(
             &subject,
             match (access, is_inside) {
                 (Access::Read, _) => "the redirection reads a file outside of the workspace",
@@ -458,7 +441,7 @@ pub(super) fn is_harmless(assignment: &Assignment) -> bool {
     HARMLESS_VARIABLES.contains(&assignment.name.as_str())
 }
 
-/// Whether a pattern says literally which programs the form at `at` starts.
+/// Whether a pattern names literally the programs that the form at `at` starts.
 fn names_inner(forms: &[Form], at: usize, pattern: &crate::rules::CommandPattern) -> bool {
     let mut index = 0;
     forms.get(at..).unwrap_or_default().iter().all(|form| match form.inner {
@@ -470,7 +453,7 @@ fn names_inner(forms: &[Form], at: usize, pattern: &crate::rules::CommandPattern
     })
 }
 
-/// Returns the likeness of a command to a rule that restricts, as any program on the way to it sees it.
+/// Match of a command with a deny or ask rule, in the form in which any of its nested programs sees it.
 fn likeness(leaf: &Leaf, rule: &Rule) -> Likeness {
     let Some(pattern) = rule.pattern() else { return Likeness::No };
     let of = |form: &Form| pattern.likeness(&form.argv, form.has_unknown_tail);
@@ -487,7 +470,7 @@ fn likeness(leaf: &Leaf, rule: &Rule) -> Likeness {
     if direct != Likeness::No || leaf.changes.is_none() {
         return direct;
     }
-    // A program that nobody knows may run what follows its name.
+    // An unknown program may execute the words after its name.
     let innermost = leaf.innermost();
     let is_argument = !pattern.is_any_program()
         && (1..innermost.len()).any(|at| {

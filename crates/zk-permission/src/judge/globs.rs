@@ -1,11 +1,11 @@
 use crate::shell::{ANY_CHARACTER, ANY_TEXT};
 
-/// Whether a word has a pattern for file names in it.
+/// Whether a word contains a file name pattern.
 pub(super) fn has_pattern(word: &str) -> bool {
     word.contains([ANY_TEXT, ANY_CHARACTER])
 }
 
-/// Whether a name can match: both signs stand for any text, so that no encoding matters.
+/// Whether a name may match: both wildcards match any text, so that the encoding does not matter.
 pub(super) fn is_match(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with('.') {
         return false;

@@ -1,7 +1,8 @@
-//! The judge: from a call, a mode and rules to a verdict. It asks nobody.
+//! Judge: from a call, a mode and rules to a verdict, without a question.
 
 mod command;
 mod globs;
+mod granted;
 mod patterns;
 mod place;
 mod private;
@@ -18,30 +19,34 @@ pub use verdict::{JudgedProgram, Reason, RuleRef, Verdict};
 use crate::classifier::{PathClassifier, PathPlace};
 use crate::connections;
 use crate::mode::Mode;
-use crate::rules::{Access, Decision, Rules};
+use crate::rules::{Access, Decision, Layer, Rule, Rules};
 
-/// A call that wants to run.
+/// Reason for a question about a call whose tool says nothing of its effects.
+const UNDECLARED: &str = "its tool does not declare whether it only reads";
+
+/// Call to be judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// The tool's canonical name.
+    /// Canonical name of the tool.
     pub tool: &'a str,
-    /// Effects of the call, as its tool says.
+    /// Effects of the call, as declared by its tool.
     pub effects: &'a Effects,
 }
 
-/// Circumstances that a verdict depends on beside call, mode and rules.
+/// Facts besides call, mode and rules that affect a verdict.
 #[derive(Clone)]
 pub struct Circumstances<'a> {
-    /// Directory in which the call runs; absolute.
+    /// Absolute directory in which the call runs.
     pub cwd: &'a Path,
-    /// Places that names and paths lead to.
+    /// Classifier of program names and paths.
     pub classifier: &'a dyn PathClassifier,
-    /// Whether it runs in a sandbox that was proven to hold.
+    /// Whether the call runs in a sandbox whose self-test passed.
     pub is_contained: bool,
-    /// Whether a sandbox holds what runs as a read, or a person decided that nothing needs to. Otherwise only programs
-    /// without configuration, plugins and processes of their own run as one.
+    /// Whether read-only calls need no restriction, because a sandbox contains them or a person waived it.
+    /// Otherwise only programs without configuration files, plugins and child processes count as read-only.
     pub holds_reads: bool,
-    /// Whether nothing but the person configured the repository: git runs programs that its configuration names.
+    /// Whether only the person configured the repository, whose configuration can name programs that git
+    /// runs.
     pub trusts_repository: bool,
 }
 
@@ -56,9 +61,9 @@ impl fmt::Debug for Circumstances<'_> {
     }
 }
 
-/// Decides about a call: the strictest of what is said about its parts. Of each part a rule that denies decides
-/// first, then one that asks; then comes what only reads, what a rule allows, and what the mode allows. What is not
-/// understood is never allowed while a rule restricts commands.
+/// Judges a call: the strictest decision about any of its parts wins. For each part, a deny rule decides
+/// first, then an ask rule; then read-only parts are allowed, then parts that a rule or the mode allows. A
+/// part that cannot be parsed is never allowed while any rule restricts commands.
 ///
 /// ```
 /// use std::path::Path;
@@ -89,7 +94,7 @@ impl fmt::Debug for Circumstances<'_> {
 /// ```
 #[must_use]
 pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_>) -> Verdict {
-    // The sandbox does not bound what leaves it.
+    // The sandbox does not contain commands that leave it.
     let here =
         Circumstances { is_contained: here.is_contained && !call.effects.leaves_context(), ..here.clone() };
     let mut evaluation = Evaluation {
@@ -102,16 +107,16 @@ pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_
         argv: None,
         programs: Vec::new(),
     };
-    evaluation.tool_rules();
+    evaluation.apply_tool_rules();
     let effects = match call.effects {
         Effects::Unknown => {
-            evaluation.unknown();
+            evaluation.judge_unknown_effects();
             Effects::Unknown
         }
         Effects::Known { list } => {
-            list.iter().for_each(|effect| evaluation.effect(effect));
+            list.iter().for_each(|effect| evaluation.judge_effect(effect));
             if list.is_empty() {
-                evaluation.say(Decision::Allow, call.tool, "it has no effect", None);
+                evaluation.add_reason(Decision::Allow, call.tool, "it has no effect", None);
             }
             Effects::Known { list: std::mem::take(&mut evaluation.effects) }
         }
@@ -126,7 +131,7 @@ pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_
     let connections = if is_held { connections::of_effects(call.effects, near) } else { None };
     let asked = evaluation.reasons.iter_mut().find(|reason| reason.decision == Decision::Ask);
     if let (Some(connections), Some(reason)) = (&connections, asked.filter(|_| decision == Decision::Ask)) {
-        // The person agrees to these, and to nothing outside of the sandbox.
+        // The person approves these connections only, and nothing outside of the sandbox.
         reason.why.push_str(&format!("; it would run in the sandbox, connected to {connections}"));
     }
     Verdict {
@@ -139,7 +144,10 @@ pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_
     }
 }
 
-/// One judgement in the making.
+/// Reason for a question about a read of a file tool outside of the workspace.
+const OUTSIDE_READ: &str = "it is outside of this project";
+
+/// State of one judgement.
 struct Evaluation<'a> {
     mode: Mode,
     rules: &'a Rules,
@@ -152,114 +160,126 @@ struct Evaluation<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    fn say(&mut self, decision: Decision, subject: &str, why: impl Into<String>, rule: Option<RuleRef>) {
+    fn add_reason(
+        &mut self,
+        decision: Decision,
+        subject: &str,
+        why: impl Into<String>,
+        rule: Option<RuleRef>,
+    ) {
         self.reasons.push(Reason { decision, subject: subject.to_owned(), why: why.into(), rule });
     }
 
-    /// Decides about a part that nothing allows.
-    fn otherwise(&mut self, subject: &str, why: &str) {
+    /// Decides about a part that no rule allows.
+    fn decide_unallowed(&mut self, subject: &str, why: &str) {
         match self.mode {
             Mode::ReadOnly => {
-                self.say(Decision::Deny, subject, format!("{why}, and the mode is read-only"), None)
+                self.add_reason(Decision::Deny, subject, format!("{why}, and the mode is read-only"), None)
             }
-            Mode::Ask | Mode::AcceptEdits | Mode::Auto => self.say(Decision::Ask, subject, why, None),
-            Mode::All => self.say(Decision::Allow, subject, "the mode allows everything", None),
+            Mode::Ask | Mode::AcceptEdits | Mode::Auto => self.add_reason(Decision::Ask, subject, why, None),
+            Mode::All => self.add_reason(Decision::Allow, subject, "the mode allows everything", None),
         }
     }
 
-    /// Rules that deny or ask about the tool as such.
-    fn tool_rules(&mut self) {
+    /// Applies the rules that deny or ask about the whole tool.
+    fn apply_tool_rules(&mut self) {
         let tool = self.tool;
         for decision in [Decision::Deny, Decision::Ask] {
             for rule in self.rules.saying(decision).filter(|rule| rule.matches_tool(tool)) {
-                self.say(decision, tool, "a rule about this tool", Some(rule.into()));
+                self.add_reason(decision, tool, "a rule about this tool", Some(rule.into()));
             }
         }
     }
 
-    /// The rule that allows every call of the tool.
-    fn tool_allowance(&self) -> Option<RuleRef> {
+    /// Rule that allows all calls of the tool.
+    fn tool_allow_rule(&self) -> Option<RuleRef> {
         if self.mode == Mode::ReadOnly {
             return None;
         }
         self.rules.saying(Decision::Allow).find(|rule| rule.matches_tool(self.tool)).map(RuleRef::from)
     }
 
-    fn unknown(&mut self) {
+    fn judge_unknown_effects(&mut self) {
         let tool = self.tool;
-        match self.tool_allowance() {
-            Some(rule) => self.say(Decision::Allow, tool, "a rule about this tool", Some(rule)),
-            None => self.otherwise(tool, "its tool does not say what it does"),
+        match self.tool_allow_rule() {
+            Some(rule) => self.add_reason(Decision::Allow, tool, "a rule about this tool", Some(rule)),
+            None => self.decide_unallowed(tool, UNDECLARED),
         }
     }
 
-    fn effect(&mut self, effect: &Effect) {
+    fn judge_effect(&mut self, effect: &Effect) {
         match effect {
             Effect::Reads { paths } => {
                 self.effects.push(effect.clone());
-                self.files(Access::Read, paths);
+                self.judge_files(Access::Read, paths);
             }
             Effect::Writes { paths } => {
                 self.effects.push(effect.clone());
-                self.files(Access::Write, paths);
+                self.judge_files(Access::Write, paths);
             }
-            Effect::Executes { command: Some(command), .. } => self.command(command),
+            Effect::Executes { command: Some(command), .. } => self.judge_text(command),
             Effect::Executes { command: None, argv } if argv.is_empty() => {
                 self.effects.push(effect.clone());
-                self.unknown();
+                self.judge_unknown_effects();
             }
-            Effect::Executes { command: None, argv } => self.program(argv),
+            Effect::Executes { command: None, argv } => self.judge_program(argv),
             Effect::LeavesContext { .. } => {
                 self.effects.push(effect.clone());
                 let tool = self.tool;
                 let why = "it runs outside of the sandbox";
                 match self.mode {
-                    // Leaving a sandbox or container is asked about in mode `all`, too: the person chose that execution context.
-                    Mode::All => self.say(Decision::Ask, tool, why, None),
-                    Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits | Mode::Auto => self.otherwise(tool, why),
+                    // Leaving a sandbox or container needs a question in mode `all`, too: the person chose
+                    // that execution context.
+                    Mode::All => self.add_reason(Decision::Ask, tool, why, None),
+                    Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits | Mode::Auto => {
+                        self.decide_unallowed(tool, why)
+                    }
                 }
             }
             Effect::Network { hosts } => {
                 self.effects.push(effect.clone());
-                self.hosts(hosts);
+                self.judge_hosts(hosts);
             }
         }
     }
 
-    /// Hosts that a tool connects to.
-    fn hosts(&mut self, hosts: &[String]) {
+    /// Judges the hosts that a tool connects to.
+    fn judge_hosts(&mut self, hosts: &[String]) {
         let tool = self.tool;
         let subjects: Vec<&str> =
             if hosts.is_empty() { vec![tool] } else { hosts.iter().map(String::as_str).collect() };
         for (at, subject) in subjects.into_iter().enumerate() {
             let host = hosts.get(at).map(String::as_str);
-            if self.host_rules(host, subject) && self.mode != Mode::ReadOnly {
+            if self.apply_host_rules(host, subject) && self.mode != Mode::ReadOnly {
                 continue;
             }
-            let about_host = host.and_then(|host| self.host_allowance(host));
-            match (about_host, self.tool_allowance()) {
-                (Some(rule), _) => self.say(Decision::Allow, subject, "a rule about this host", Some(rule)),
-                (None, Some(rule)) => {
-                    self.say(Decision::Allow, subject, "a rule about this tool", Some(rule))
+            let about_host = host.and_then(|host| self.host_allow_rule(host));
+            match (about_host, self.tool_allow_rule()) {
+                (Some(rule), _) => {
+                    self.add_reason(Decision::Allow, subject, "a rule about this host", Some(rule))
                 }
-                (None, None) => self.otherwise(subject, "it opens connections"),
+                (None, Some(rule)) => {
+                    self.add_reason(Decision::Allow, subject, "a rule about this tool", Some(rule))
+                }
+                (None, None) => self.decide_unallowed(subject, "it opens connections"),
             }
         }
     }
 
-    /// Says what rules deny or ask about a host, or about any host where it is not said which; whether any did.
-    fn host_rules(&mut self, host: Option<&str>, subject: &str) -> bool {
+    /// Applies the rules that deny or ask about a host, or about any host if it is unknown; returns whether
+    /// any did.
+    fn apply_host_rules(&mut self, host: Option<&str>, subject: &str) -> bool {
         let mut spoke = false;
         for decision in [Decision::Deny, Decision::Ask] {
             for rule in self.rules.saying(decision).filter(|rule| rule.host().is_some()) {
                 match host {
                     Some(host) if rule.matches_host(host) => {
-                        self.say(decision, subject, "a rule about this host", Some(rule.into()));
+                        self.add_reason(decision, subject, "a rule about this host", Some(rule.into()));
                     }
                     Some(_) => continue,
                     None => {
                         let why = "it opens connections and does not say to whom, and a rule restricts some";
-                        self.say(Decision::Ask, subject, why, Some(rule.into()));
+                        self.add_reason(Decision::Ask, subject, why, Some(rule.into()));
                     }
                 }
                 spoke = true;
@@ -268,76 +288,85 @@ impl<'a> Evaluation<'a> {
         spoke
     }
 
-    fn host_allowance(&self, host: &str) -> Option<RuleRef> {
+    fn host_allow_rule(&self, host: &str) -> Option<RuleRef> {
         if self.mode == Mode::ReadOnly {
             return None;
         }
         self.rules.saying(Decision::Allow).find(|rule| rule.matches_host(host)).map(RuleRef::from)
     }
 
-    /// Files that a tool itself reads or writes, through the path service that bounds it.
-    fn files(&mut self, access: Access, paths: &[PathBuf]) {
+    /// Judges files that a tool reads or writes through the file service, which bounds it.
+    fn judge_files(&mut self, access: Access, paths: &[PathBuf]) {
         let tool = self.tool;
         if paths.is_empty() {
-            // A tool that cannot tell which files may mean one that a rule is about.
+            // A tool that cannot list its files may use a file that a rule restricts.
             let asked =
                 self.rules.iter().find(|rule| rule.decision != Decision::Allow && rule.is_about(access));
-            match (asked, access, self.tool_allowance()) {
+            match (asked, access, self.tool_allow_rule()) {
                 (Some(rule), ..) if self.mode != Mode::ReadOnly || access == Access::Read => {
                     let why = "it does not say which files, and a rule restricts some";
-                    self.say(Decision::Ask, tool, why, Some(rule.into()));
+                    self.add_reason(Decision::Ask, tool, why, Some(rule.into()));
                 }
-                (_, Access::Read, _) => self.say(Decision::Allow, tool, "it only reads", None),
+                (_, Access::Read, _) => self.add_reason(Decision::Allow, tool, "it only reads", None),
                 (_, Access::Write, Some(rule)) => {
-                    self.say(Decision::Allow, tool, "a rule about this tool", Some(rule));
+                    self.add_reason(Decision::Allow, tool, "a rule about this tool", Some(rule));
                 }
-                (_, Access::Write, None) => self.otherwise(tool, "it writes files and does not say which"),
+                (_, Access::Write, None) => {
+                    self.decide_unallowed(tool, "it writes files and does not say which")
+                }
             }
             return;
         }
         for path in paths {
             let subject = path.display().to_string();
             let full = self.here.cwd.join(path);
-            let restricted = self.path_rules(access, &full, &subject);
+            let restricted = self.apply_path_rules(access, &full, &subject);
             if restricted && !(self.mode == Mode::ReadOnly && access == Access::Write) {
                 continue;
             }
             match access {
-                Access::Read => self.file_read(&full, &subject),
-                Access::Write => self.file_write(&full, &subject),
+                Access::Read => self.judge_file_read(&full, &subject),
+                Access::Write => self.judge_file_write(&full, &subject),
             }
         }
     }
 
-    fn file_read(&mut self, full: &Path, subject: &str) {
-        // The service of files refuses whatever no tool reads.
-        if self.here.classifier.path(full) != PathPlace::Private {
-            self.say(Decision::Allow, subject, "it only reads", None);
-            return;
-        }
-        let rule = self.read_allowance(full).or_else(|| self.tool_allowance());
-        let why = private::private_use(Path::new(subject));
+    fn judge_file_read(&mut self, full: &Path, subject: &str) {
+        let why = match self.here.classifier.path(full) {
+            PathPlace::Private => private::private_use(Path::new(subject)),
+            PathPlace::Outside if self.here.classifier.asks_read(full) => OUTSIDE_READ.to_owned(),
+            // The file service itself refuses secrets.
+            PathPlace::Inside | PathPlace::Protected | PathPlace::Secret | PathPlace::Outside => {
+                self.add_reason(Decision::Allow, subject, "it only reads", None);
+                return;
+            }
+        };
+        let rule = self.read_allow_rule(full).or_else(|| self.tool_allow_rule());
         match (rule, self.mode) {
-            (Some(rule), _) => self.say(Decision::Allow, subject, "a rule about this file", Some(rule)),
-            // A person may want it to be read.
-            (None, Mode::ReadOnly) => self.say(Decision::Ask, subject, why, None),
-            (None, _) => self.otherwise(subject, &why),
+            (Some(rule), _) => {
+                self.add_reason(Decision::Allow, subject, "a rule about this file", Some(rule))
+            }
+            // A person may allow the read.
+            (None, Mode::ReadOnly) => self.add_reason(Decision::Ask, subject, why, None),
+            (None, _) => self.decide_unallowed(subject, &why),
         }
     }
 
-    /// The rule that allows reading a file.
-    fn read_allowance(&self, full: &Path) -> Option<RuleRef> {
-        let mut rules = self.rules.saying(Decision::Allow).filter(|_| self.mode != Mode::ReadOnly);
+    /// Rule that allows reading a file.
+    fn read_allow_rule(&self, full: &Path) -> Option<RuleRef> {
+        // A read that a person allowed holds in a mode that changes nothing, too.
+        let counts = |rule: &&Rule| self.mode != Mode::ReadOnly || rule.layer == Layer::Session;
+        let mut rules = self.rules.saying(Decision::Allow).filter(counts);
         rules.find(|rule| rule.matches_path(Access::Read, full)).map(RuleRef::from)
     }
 
-    fn file_write(&mut self, full: &Path, subject: &str) {
-        if let Some(rule) = self.write_allowance(full) {
-            self.say(Decision::Allow, subject, "a rule about this file", Some(rule));
+    fn judge_file_write(&mut self, full: &Path, subject: &str) {
+        if let Some(rule) = self.write_allow_rule(full) {
+            self.add_reason(Decision::Allow, subject, "a rule about this file", Some(rule));
             return;
         }
-        if let Some(rule) = self.tool_allowance() {
-            self.say(Decision::Allow, subject, "a rule about this tool", Some(rule));
+        if let Some(rule) = self.tool_allow_rule() {
+            self.add_reason(Decision::Allow, subject, "a rule about this tool", Some(rule));
             return;
         }
         let place = self.here.classifier.path(full);
@@ -348,24 +377,28 @@ impl<'a> Evaluation<'a> {
         };
         match place {
             PathPlace::Inside if accepts => {
-                self.say(
+                self.add_reason(
                     Decision::Allow,
                     subject,
                     format!("the mode {} allows changes in the workspace", self.mode),
                     None,
                 );
             }
-            PathPlace::Inside => self.otherwise(subject, "it changes a file"),
-            PathPlace::Protected => self.otherwise(subject, "programs are started from what it changes"),
-            PathPlace::Secret | PathPlace::Private => {
-                self.otherwise(subject, "it changes a file with credentials");
+            PathPlace::Inside => self.decide_unallowed(subject, "it changes a file"),
+            PathPlace::Protected => {
+                self.decide_unallowed(subject, "programs are started from what it changes")
             }
-            PathPlace::Outside => self.otherwise(subject, "it changes a file outside of the workspace"),
+            PathPlace::Secret | PathPlace::Private => {
+                self.decide_unallowed(subject, "it changes a file with credentials");
+            }
+            PathPlace::Outside => {
+                self.decide_unallowed(subject, "it changes a file outside of the workspace")
+            }
         }
     }
 
-    /// The rule that allows writing a file; what programs are started from is no matter of patterns.
-    fn write_allowance(&self, full: &Path) -> Option<RuleRef> {
+    /// Rule that allows writing a file; patterns never allow writes of start files.
+    fn write_allow_rule(&self, full: &Path) -> Option<RuleRef> {
         if self.mode == Mode::ReadOnly || self.here.classifier.path(full) != PathPlace::Inside {
             return None;
         }
@@ -375,13 +408,13 @@ impl<'a> Evaluation<'a> {
             .map(RuleRef::from)
     }
 
-    /// Says what rules deny or ask about a file; whether any did.
-    fn path_rules(&mut self, access: Access, full: &Path, subject: &str) -> bool {
+    /// Applies the rules that deny or ask about a file; returns whether any did.
+    fn apply_path_rules(&mut self, access: Access, full: &Path, subject: &str) -> bool {
         let mut spoke = false;
         for decision in [Decision::Deny, Decision::Ask] {
             for rule in self.rules.saying(decision).filter(|rule| rule.matches_path(access, full)) {
                 spoke = true;
-                self.say(decision, subject, "a rule about this file", Some(rule.into()));
+                self.add_reason(decision, subject, "a rule about this file", Some(rule.into()));
             }
         }
         spoke

@@ -13,12 +13,13 @@ use crate::program::{Leaf, Unseen, reads_whatever_it_names};
 use crate::rules::Decision;
 use crate::shell::{ANY_CHARACTER, ANY_TEXT, Command, Script};
 
-/// Paths that one pattern may match.
+/// Most paths that one pattern may match.
 const MAX_MATCHES: usize = 10_000;
 
 impl Evaluation<'_> {
-    /// Allows a text with patterns for file names whose commands only read, whatever the patterns match now; whether it did.
-    pub(super) fn reads_matches(&mut self, text: &str) -> bool {
+    /// Allows a text with file name patterns whose commands only read, if all current matches may be read.
+    /// Returns whether it did.
+    pub(super) fn allow_reads_of_matches(&mut self, text: &str) -> bool {
         let is_decided_without = match self.mode {
             Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits => false,
             Mode::Auto => self.here.is_contained,
@@ -27,7 +28,7 @@ impl Evaluation<'_> {
         if is_decided_without || !self.rules_unseen(Unseen::ALL).is_empty() {
             return false;
         }
-        // A file may be there by the time that it runs, and a sandbox allows no more.
+        // Another file may match by the time the command runs, and a sandbox makes no difference here.
         if self.private_word(text).is_some() {
             return false;
         }
@@ -42,7 +43,7 @@ impl Evaluation<'_> {
             argv: None,
             programs: Vec::new(),
         };
-        inner.commands(&script, true);
+        inner.judge_commands(&script, true);
         let is_read = |reason: &Reason| reason.decision == Decision::Allow && reason.rule.is_none();
         if !inner.reasons.iter().all(is_read) {
             return false;
@@ -58,14 +59,19 @@ impl Evaluation<'_> {
         true
     }
 
-    /// Asks about a command with patterns for file names, unless it only reads all that they match.
+    /// Asks about a command with file name patterns, unless it only reads all matches.
     pub(super) fn check_matches(&mut self, command: &Command, leaf: &Leaf, place: &Whereabouts) {
-        if let Some(why) = self.doubt_of_matches(command, leaf, place) {
-            self.say(Decision::Ask, "a pattern for file names", why, None);
+        if let Some(why) = self.reason_to_ask_about_matches(command, leaf, place) {
+            self.add_reason(Decision::Ask, "a pattern for file names", why, None);
         }
     }
 
-    fn doubt_of_matches(&self, command: &Command, leaf: &Leaf, place: &Whereabouts) -> Option<String> {
+    fn reason_to_ask_about_matches(
+        &self,
+        command: &Command,
+        leaf: &Leaf,
+        place: &Whereabouts,
+    ) -> Option<String> {
         let elsewhere = command.assignments.iter().map(|assignment| assignment.value.as_str());
         let elsewhere = elsewhere.chain(command.redirects.iter().filter_map(|redirect| redirect.path()));
         if elsewhere.into_iter().any(has_pattern) {
@@ -116,7 +122,7 @@ impl Evaluation<'_> {
         None
     }
 
-    /// Paths that a pattern matches, relative to the directory where the pattern is; more rather than fewer.
+    /// Paths that a pattern matches, relative to its directory. May contain more than the shell would match.
     pub(super) fn matches(&self, directory: &Path, pattern: &Path) -> Option<Vec<PathBuf>> {
         let mut found = vec![PathBuf::new()];
         for part in pattern.components() {
@@ -148,13 +154,13 @@ impl Evaluation<'_> {
     }
 }
 
-/// Whether no program takes a path that was matched for a flag.
+/// Whether no program can take a matched path for a flag.
 fn is_no_flag(path: &Path) -> bool {
     let first = path.as_os_str().as_encoded_bytes().first();
     first.is_none_or(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'_'))
 }
 
-/// A text with the signs that were written for patterns.
+/// Restores the original `*` and `?` in a text.
 fn as_written(text: &str) -> String {
     text.replace(ANY_TEXT, "*").replace(ANY_CHARACTER, "?")
 }

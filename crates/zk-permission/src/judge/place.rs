@@ -1,9 +1,9 @@
 use std::path::{Component, Path, PathBuf};
 
-/// The most directories that a text may go through before nobody knows where it is.
+/// Most possible working directories; with more, the directory counts as unknown.
 const MAX_DIRECTORIES: usize = 8;
 
-/// Directories in which a text may be while it runs; nothing once nobody knows.
+/// Possible working directories of a running text; `None` if unknown.
 #[derive(Clone)]
 pub(super) struct Whereabouts(Option<Vec<PathBuf>>);
 
@@ -12,7 +12,7 @@ impl Whereabouts {
         self.0.is_some()
     }
 
-    /// All places that a path may mean.
+    /// All places that a path may refer to.
     pub(super) fn of(&self, path: &Path) -> Option<Vec<PathBuf>> {
         if path.is_absolute() {
             return Some(vec![path.to_owned()]);
@@ -20,10 +20,10 @@ impl Whereabouts {
         self.0.as_ref().map(|all| all.iter().map(|cwd| cwd.join(path)).collect())
     }
 
-    /// Goes to `target` by a `cd` that may also have failed.
-    pub(super) fn go(&mut self, target: &str) {
+    /// Applies a `cd` to `target`, which may also fail.
+    pub(super) fn change_directory(&mut self, target: &str) {
         let target = Path::new(target);
-        // The shell takes `..` by text, everybody else by the directory: after a link they disagree.
+        // After a link, the shell resolves `..` by text and other programs by directory.
         let is_plain = !target.components().any(|part| part == Component::ParentDir);
         let gone = self.of(target).filter(|_| is_plain);
         self.0 = match (self.0.take(), gone) {
@@ -36,17 +36,17 @@ impl Whereabouts {
         };
     }
 
-    /// Whether the working directory is still the one that the command starts in.
-    pub(super) fn is_only_start(&self) -> bool {
+    /// Whether the working directory is certainly still the initial one.
+    pub(super) fn is_unchanged(&self) -> bool {
         self.0.as_ref().is_some_and(|all| all.len() == 1)
     }
 
-    /// The start, and nothing else so far.
+    /// The initial directory alone.
     pub(super) fn start(cwd: &Path) -> Self {
         Self(Some(vec![cwd.to_owned()]))
     }
 
-    /// Nobody knows.
+    /// Unknown directory.
     pub(super) fn unknown() -> Self {
         Self(None)
     }

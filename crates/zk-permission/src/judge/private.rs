@@ -10,17 +10,17 @@ use crate::classifier::{PathPlace, is_private_name, private_names};
 use crate::program::{Leaf, split_open_text, words_of_open_text};
 use crate::shell::{ANY_CHARACTER, ANY_TEXT};
 
-/// Characters that end a word of a text that is not understood in which braces stand for alternatives.
+/// Characters that end a word with brace alternatives, in a text that cannot be parsed.
 const ENDS_OF_PATTERNS: &str = ";|&()<>`$#";
 
-/// Longest word that is taken for a pattern.
+/// Longest word that is taken for a pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 512;
 
-/// Words that the braces of one word may stand for; more are not looked at.
+/// Most alternatives of a word with braces that are examined.
 const MAX_ALTERNATIVES: usize = 256;
 
 impl Evaluation<'_> {
-    /// Reason why a command is asked about that names a file with credentials of the project.
+    /// Reason for a question about a command that uses a credentials file of the project.
     pub(super) fn private_file(&self, leaf: &Leaf, place: &Whereabouts) -> Option<String> {
         let is_private = |path: &&Path| {
             let all = place.of(path).unwrap_or_default();
@@ -34,8 +34,8 @@ impl Evaluation<'_> {
         Some(private_use(named.find(is_private)?))
     }
 
-    /// Reason why a command is asked about of which an argument has the name of a file with credentials of the project,
-    /// where nobody can tell from its words which files it reads.
+    /// Reason for a question about a command with an argument that has the name of a project's credentials
+    /// file, if its words do not tell which files it reads.
     pub(super) fn private_argument(leaf: &Leaf) -> Option<String> {
         let arguments = leaf.forms.iter().flat_map(|form| form.argv.iter().skip(1));
         let values = leaf.assignments.iter().map(|assignment| &assignment.value);
@@ -43,14 +43,14 @@ impl Evaluation<'_> {
         Some(private_use(Path::new(name)))
     }
 
-    /// Reason why a text that is not understood is asked about: a word of it names a file with credentials of the project,
-    /// or is a pattern that matches one.
+    /// Reason for a question about a text that cannot be parsed: one of its words names a credentials file of
+    /// the project, or is a pattern that matches one.
     pub(super) fn private_word(&self, text: &str) -> Option<String> {
         let words = words_of_open_text(text);
         if let Some(name) = words.iter().find_map(|word| private_name_in(word)) {
             return Some(private_use(Path::new(name)));
         }
-        // Nobody knows in which directory it matches then.
+        // The directory in which a pattern is matched is unknown then.
         let leaves = words.iter().any(|word| matches!(word.as_str(), "cd" | "pushd" | "popd"));
         let mut patterns = HashSet::new();
         for word in split_open_text(text, ENDS_OF_PATTERNS) {
@@ -70,7 +70,7 @@ impl Evaluation<'_> {
         None
     }
 
-    /// Whether a pattern for file names may match a file with credentials of the project.
+    /// Whether a file name pattern may match a credentials file of the project.
     fn may_be_private(&self, pattern: &str, leaves: bool) -> bool {
         let name = pattern.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
         if !has_pattern(&name) {
@@ -96,30 +96,30 @@ impl Evaluation<'_> {
             return PathPlace::Inside;
         }
         match self.here.classifier.path(full) {
-            // Everybody may look at it.
+            // Protected files may be read.
             PathPlace::Protected => PathPlace::Inside,
             place => place,
         }
     }
 }
 
-/// Reason why the use of a file with credentials of the project is asked about.
+/// Text of the reason for a question about a credentials file.
 pub(super) fn private_use(path: &Path) -> String {
     format!("`{}` holds credentials of the project", path.display())
 }
 
-/// Parts of a word that may be names of files: `--flag=NAME`, `HOST:NAME`, `@NAME`.
+/// Parts of a word that may be file names: `--flag=NAME`, `HOST:NAME`, `@NAME`.
 fn pieces(word: &str) -> impl Iterator<Item = &str> {
     word.split(['=', ':', ',', '@'])
 }
 
-/// The name of a file with credentials that a word is or has in it.
+/// Name of a credentials file in a word.
 fn private_name_in(word: &str) -> Option<&str> {
     let behind_letter = word.get(2..).filter(|_| word.starts_with('-'));
     pieces(word).chain(behind_letter).find(|piece| is_private_name(Path::new(piece)))
 }
 
-/// Adds the words that the braces of a word stand for.
+/// Expands the braces of a word into `alternatives`.
 fn expand_braces(word: &str, alternatives: &mut Vec<String>) {
     if alternatives.len() >= MAX_ALTERNATIVES {
         return;
@@ -133,7 +133,8 @@ fn expand_braces(word: &str, alternatives: &mut Vec<String>) {
     }
 }
 
-/// The first braces with alternatives, and the text before and behind them. A range stands for any text.
+/// First braces with alternatives, and the text before and after them. A range such as `{1..9}` stands for
+/// any text.
 fn first_braces(word: &str) -> Option<(&str, Vec<&str>, &str)> {
     for (open, _) in word.match_indices('{') {
         let mut depth = 0_usize;
@@ -163,7 +164,7 @@ fn first_braces(word: &str) -> Option<(&str, Vec<&str>, &str)> {
     None
 }
 
-/// A word with the signs for patterns; from the first bracket of a name to its last any text may stand.
+/// Word with wildcards; the part from the first `[` of a name to its last `]` matches any text.
 fn as_pattern(word: &str) -> String {
     let name_as_pattern = |name: &str| {
         let brackets = name.find('[').zip(name.rfind(']')).filter(|(open, close)| open < close);

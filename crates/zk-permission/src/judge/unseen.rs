@@ -10,31 +10,33 @@ use crate::program::{Leaf, Unseen, hazard_in};
 use crate::rules::{Access, Decision, Rule};
 
 impl Evaluation<'_> {
-    /// Opaque part of a command: rules may be about programs that it starts unseen.
-    pub(super) fn not_known(&mut self, subject: &str, why: &str) {
+    /// Judges an opaque part of a command, which may start programs to which rules apply.
+    pub(super) fn judge_opaque_part(&mut self, subject: &str, why: &str) {
         let contained = self.mode == Mode::Auto && self.here.is_contained;
         let unseen = if self.mode == Mode::ReadOnly { Vec::new() } else { self.rules_unseen(Unseen::ALL) };
         if !unseen.is_empty() {
             for rule in unseen {
                 let why = format!("{why}; a rule restricts what it could do");
-                self.say(Decision::Ask, subject, why, Some(rule));
+                self.add_reason(Decision::Ask, subject, why, Some(rule));
             }
         } else if contained {
-            // The words that a hazard begins with are seen in any text that does not hide them.
+            // The words of a hazard are visible in any text that does not hide them deliberately.
             let hazard = hazard_in(subject).map(|hazard| hazard.describe().to_owned());
             match hazard.or_else(|| self.private_word(subject)) {
-                Some(hazard) => self.say(Decision::Ask, subject, format!("{why}; {hazard}"), None),
-                None => self.say(Decision::Allow, subject, format!("{why}; the sandbox bounds it"), None),
+                Some(hazard) => self.add_reason(Decision::Ask, subject, format!("{why}; {hazard}"), None),
+                None => {
+                    self.add_reason(Decision::Allow, subject, format!("{why}; the sandbox bounds it"), None)
+                }
             }
-        } else if let Some(rule) = self.tool_allowance() {
-            self.say(Decision::Allow, subject, "a rule about this tool", Some(rule));
+        } else if let Some(rule) = self.tool_allow_rule() {
+            self.add_reason(Decision::Allow, subject, "a rule about this tool", Some(rule));
         } else {
-            self.otherwise(subject, why);
+            self.decide_unallowed(subject, why);
         }
     }
 
-    /// Rules that deny or ask about something that a command may do unseen. Files of a rule that the sandbox holds are out
-    /// of reach of whatever runs in it.
+    /// Rules that deny or ask about an action that a command may do unseen. A rule about files that the
+    /// sandbox enforces is left out.
     pub(super) fn rules_unseen(&self, unseen: Unseen) -> Vec<RuleRef> {
         let restricts = |rule: &&Rule| {
             let is_program = rule.pattern().is_some() || rule.host().is_some();
@@ -45,9 +47,9 @@ impl Evaluation<'_> {
         self.rules.iter().filter(restricts).map(RuleRef::from).collect()
     }
 
-    /// Says which rules deny or ask about files that a command shows from elsewhere than its file tree, or that may lie
-    /// below the directories that it goes through; whether any did.
-    pub(super) fn deep_files(&mut self, leaf: &Leaf, place: &Whereabouts, subject: &str) -> bool {
+    /// Applies the rules that deny or ask about files which a command shows from another source than the file
+    /// tree, or about files below the directories that it walks; returns whether any did.
+    pub(super) fn apply_tree_rules(&mut self, leaf: &Leaf, place: &Whereabouts, subject: &str) -> bool {
         let mut spoke = false;
         let trees = leaf.trees.iter().filter(|tree| tree.walk.reads_contents);
         let read = trees.map(|tree| (Access::Read, tree.root.as_str()));
@@ -55,19 +57,19 @@ impl Evaluation<'_> {
         let roots: Vec<(Access, &str)> = read.chain(written).collect();
         for (access, root) in roots {
             for full in place.of(Path::new(root)).into_iter().flatten() {
-                spoke |= self.rules_below(access, &full, subject);
+                spoke |= self.apply_rules_below(access, &full, subject);
             }
         }
         for mention in &leaf.mentions {
             for full in place.of(Path::new(mention)).into_iter().flatten() {
-                let matches = self.path_rules(Access::Read, &full, subject);
-                spoke |= matches || self.rules_below(Access::Read, &full, subject);
+                let matches = self.apply_path_rules(Access::Read, &full, subject);
+                spoke |= matches || self.apply_rules_below(Access::Read, &full, subject);
             }
         }
         spoke
     }
 
-    fn rules_below(&mut self, access: Access, full: &Path, subject: &str) -> bool {
+    fn apply_rules_below(&mut self, access: Access, full: &Path, subject: &str) -> bool {
         let found: Vec<RuleRef> = self
             .rules
             .iter()
@@ -78,7 +80,7 @@ impl Evaluation<'_> {
         let spoke = !found.is_empty();
         for rule in found {
             let why = "it goes through a directory below which the rule is about files";
-            self.say(Decision::Ask, subject, why, Some(rule));
+            self.add_reason(Decision::Ask, subject, why, Some(rule));
         }
         spoke
     }
@@ -88,7 +90,8 @@ impl Evaluation<'_> {
     }
 }
 
-/// Things that a command may do unseen, with what its variables and a place that nobody knows add to it.
+/// Unseen actions of a command, including those through its variables and through an unknown working
+/// directory.
 pub(super) fn unseen(leaf: &Leaf, place: &Whereabouts) -> Unseen {
     let has_variables = leaf.changes.is_some() || !leaf.effects.is_empty() || leaf.reads_repository;
     if has_variables && !leaf.assignments.iter().all(is_harmless) {

@@ -5,56 +5,57 @@ use zk_core::service::Connections;
 
 use crate::rules::{Decision, Layer, Rule};
 
-/// Decision on a call, and everything that was said about it.
+/// Decision about a call, with all reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The strictest of all reasons.
+    /// Strictest decision of all reasons.
     pub decision: Decision,
-    /// Reasons about each part of the call, in its order; at least one, and one that says what `decision`
-    /// says.
+    /// Reasons about each part of the call, in order. There is at least one, and one of them has this
+    /// `decision`.
     pub reasons: Vec<Reason>,
-    /// Effects of the call, as far as its words tell. More is known than before if it is a command.
+    /// Effects of the call. For a command they include the effects found by the judge.
     pub effects: Effects,
-    /// Connections that the call opens in its sandbox if it runs; nothing if it opens none, or where no sandbox holds it.
+    /// Connections that the call opens in its sandbox; `None` without connections or without a sandbox.
     pub connections: Option<Connections>,
-    /// Program and arguments, if no shell is needed to run it.
+    /// Program and arguments, if the call needs no shell.
     pub argv: Option<Vec<String>>,
-    /// The programs that were judged, each behind those that start it. A part that is not understood has none.
+    /// Programs that were judged, each preceded by the programs that start it. Parts that cannot be parsed
+    /// have none.
     pub programs: Vec<JudgedProgram>,
 }
 
-/// A program that runs, or that the shell carries out itself.
+/// Program, or builtin of the shell, that a call runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JudgedProgram {
-    /// Program and its arguments. Where `find` starts it, `{}` stands for what is found.
+    /// Program and arguments. In a program that `find` starts, `{}` stands for the found paths.
     pub argv: Vec<String>,
-    /// Whether arguments follow that nobody knows yet.
+    /// Whether further arguments follow that are not known yet.
     pub has_more: bool,
-    /// Whether it may start programs that its arguments do not tell.
+    /// Whether it may start programs that its arguments do not reveal.
     pub is_opaque: bool,
 }
 
 /// Reason about one part of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// Decision that follows for this part.
+    /// Decision about this part.
     pub decision: Decision,
-    /// The part: a command of a text, a redirection, the whole.
+    /// Part of the call: a command of a text, a redirection, or the whole call.
     pub subject: String,
-    /// Explanation, in words.
+    /// Explanation in words.
     pub why: String,
-    /// The rule that said it, if it was one.
+    /// Rule that decided, if any.
     pub rule: Option<RuleRef>,
 }
 
-/// A rule that spoke.
+/// Reference to a rule that decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleRef {
-    /// Layer that the rule is from.
+    /// Layer of the rule.
     pub layer: Layer,
     /// Decision of the rule.
     pub decision: Decision,
-    /// Text of the rule, as it was written.
+    /// Text of the rule as it was written.
     pub text: String,
 }
 

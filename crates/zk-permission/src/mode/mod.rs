@@ -3,30 +3,30 @@ mod switch;
 use std::fmt;
 use std::str::FromStr;
 
-pub use switch::{ModeError, ModeSwitch};
+pub use switch::{ModeError, ModeSwitch, NameError};
 
-/// Range of calls that run without a question.
+/// Permission mode: which calls run without a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// Only what certainly only reads; everything else is denied, whatever rules allow.
+    /// Only calls that certainly only read; all others are denied, even if a rule allows them.
     ReadOnly,
-    /// Calls that only read and those that rules allow; a person is asked about everything else.
+    /// Read-only calls, and calls that a rule allows; all others need a question.
     #[default]
     Ask,
-    /// As `ask`, and file tools change files of the workspace that no program is started from.
+    /// As `ask`, and file tools may change files of the workspace, except those that start programs.
     AcceptEdits,
-    /// As `accept-edits`, and inside a proven sandbox whatever the sandbox bounds; a person is asked about what
-    /// leaves it, publishes, or may throw work away. Without a sandbox it is `ask`.
+    /// As `accept-edits`, and all calls that a sandbox contains, if its self-test passed. Calls that leave
+    /// the sandbox, publish, or may discard work need a question. Without a sandbox it is `ask`.
     Auto,
-    /// Everything that no rule forbids.
+    /// All calls that no rule forbids.
     All,
 }
 
 impl Mode {
-    /// All modes, the tightest first.
+    /// All modes, the strictest first.
     pub const ALL: [Self; 5] = [Self::ReadOnly, Self::Ask, Self::AcceptEdits, Self::Auto, Self::All];
 
-    /// Returns the name on command lines and in settings.
+    /// Name on command lines and in settings.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -38,17 +38,15 @@ impl Mode {
         }
     }
 
-    /// Describes what runs without a question.
+    /// Describes the calls that run without a question.
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
-            Self::ReadOnly => "only what certainly only reads runs",
-            Self::Ask => "what only reads and what your rules allow runs unasked",
-            Self::AcceptEdits => "changes of the workspace's files run unasked as well",
-            Self::Auto => "what the sandbox bounds runs unasked",
-            Self::All => {
-                "everything runs that no rule forbids, but for commands that leave the sandbox or container"
-            }
+            Self::ReadOnly => "no changes, no commands that could change something",
+            Self::Ask => "reads run; everything else asks",
+            Self::AcceptEdits => "edits in this repository run; commands ask",
+            Self::Auto => "commands run in the sandbox; what leaves it asks",
+            Self::All => "nothing asks, except leaving the sandbox",
         }
     }
 }
@@ -59,7 +57,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Error: there is no mode of this name.
+/// No mode has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no permission mode `{0}`; the modes are read-only, ask, accept-edits, auto and all")]
 pub struct UnknownMode(pub String);

@@ -1,13 +1,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::Mode;
+use super::{Mode, UnknownMode};
 
-/// Permission mode of a conversation, which may change while it goes on. Clones are the same.
+/// Permission mode of a conversation, which can change at any time. Clones share it.
 ///
-/// The judge and the gate of a conversation share one. A host that has others show the mode or choose another serves it on its
-/// bus; without that nobody can. A tighter mode holds from the next call on; a wider one from the next turn on, so that it lets
-/// nothing through that the model asked for before.
+/// The judge and the gate of a conversation share one switch. A host that lets other plugins show or change
+/// the mode provides it as a service. A stricter mode takes effect with the next call; a wider mode with the
+/// next turn, so that it does not apply to calls that the model has already made.
 ///
 /// ```
 /// use zk_permission::{Mode, ModeSwitch};
@@ -27,77 +27,146 @@ pub struct ModeSwitch {
 #[derive(Debug)]
 struct State {
     mode: RwLock<Switch>,
-    /// Mode in which the conversation began.
+    /// Mode at the start of the conversation.
     first: Mode,
-    /// Whether commands run in a sandbox that was proven to hold.
+    /// Whether commands run in a sandbox whose self-test passed.
     is_contained: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Switch {
     now: Mode,
-    /// Wider mode from the next turn on.
+    /// Wider mode, from the next turn on.
     next: Option<Mode>,
-    /// Mode that nobody can go beyond.
+    /// Widest mode that can be chosen.
     widest: Mode,
+    /// Mode before the agent was told to plan; nothing while it is not.
+    before_plan: Option<Mode>,
+}
+
+/// Name of what is chosen while the agent plans.
+const PLAN: &str = "plan";
+
+/// Error: a mode was not chosen by its name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// There is none of this name.
+    #[error("there is no permission mode `{}`; the modes are read-only, plan, ask, accept-edits, auto and all", .0.0)]
+    Unknown(UnknownMode),
+    /// Mode that cannot be chosen.
+    #[error(transparent)]
+    Refused(ModeError),
 }
 
 /// Refusal to change the mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModeError {
-    /// Whoever administers the machine allows no mode that is as wide.
+    /// The administrator's settings forbid a mode this wide.
     #[error("the settings of this machine allow no mode beyond {0}")]
     TooWide(Mode),
-    /// No sandbox bounds what the mode would let run.
+    /// The mode needs a sandbox, and there is none.
     #[error("the mode auto needs the sandbox: start zk with --permission-mode auto")]
     NotContained,
 }
 
 impl ModeSwitch {
-    /// A mode, from which any other can be chosen.
+    /// Switch in this mode, from which any other mode can be chosen.
     #[must_use]
     pub fn new(mode: Mode) -> Self {
-        let switch = Switch { now: mode, next: None, widest: Mode::All };
+        let switch = Switch { now: mode, next: None, widest: Mode::All, before_plan: None };
         let state = State { mode: RwLock::new(switch), first: mode, is_contained: AtomicBool::new(false) };
         Self { state: Arc::new(state) }
     }
 
-    /// Lets no mode be chosen that is wider than `widest`. A limit that stands is only made tighter.
+    /// Forbids modes wider than `widest`. An existing limit can only become stricter.
     #[must_use]
     pub fn limited_to(self, widest: Mode) -> Self {
         self.change(|switch| switch.widest = switch.widest.min(widest));
         self
     }
 
-    /// The mode of the next call.
+    /// Mode of the next call.
     #[must_use]
     pub fn now(&self) -> Mode {
         self.switch().now
     }
 
-    /// The mode that was chosen last, which is that of the next turn.
+    /// Mode that was chosen last, in effect from the next turn on.
     #[must_use]
     pub fn chosen(&self) -> Mode {
         let switch = self.switch();
         switch.next.unwrap_or(switch.now)
     }
 
-    /// The mode that was chosen, if it is another than that in which the conversation began.
+    /// Chosen mode, if it differs from the mode at the start of the conversation.
     #[must_use]
     pub fn changed(&self) -> Option<Mode> {
-        Some(self.chosen()).filter(|mode| *mode != self.state.first)
+        let chosen = self.before_plan().unwrap_or_else(|| self.chosen());
+        Some(chosen).filter(|mode| *mode != self.state.first)
     }
 
-    /// Mode that nobody can go beyond.
+    /// Widest mode that can be chosen.
     #[must_use]
     pub fn widest(&self) -> Mode {
         self.switch().widest
     }
 
+    /// Has the agent plan: only what reads runs, until somebody goes on with [`ModeSwitch::end_plan`] or chooses a mode.
+    pub fn plan(&self) {
+        self.change(|switch| {
+            let before = switch.before_plan.or(switch.next).unwrap_or(switch.now);
+            (switch.now, switch.next, switch.before_plan) = (Mode::ReadOnly, None, Some(before));
+        });
+    }
+
+    /// Mode to go on in when the plan is approved; nothing where the agent does not plan.
+    #[must_use]
+    pub fn before_plan(&self) -> Option<Mode> {
+        self.switch().before_plan
+    }
+
+    /// Goes back to the mode before the plan, which holds from the next turn on, and returns the mode chosen now.
+    pub fn end_plan(&self) -> Mode {
+        if let Some(before) = self.before_plan() {
+            self.change(|switch| switch.before_plan = None);
+            // A mode that was chosen before can be chosen again.
+            let _ = self.choose(before);
+        }
+        self.chosen()
+    }
+
+    /// Name of what was chosen last: that of the mode, or `plan`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        if self.before_plan().is_some() { PLAN } else { self.chosen().name() }
+    }
+
+    /// Describes what runs without a question by what was chosen last.
+    #[must_use]
+    pub fn describe(&self) -> &'static str {
+        match self.before_plan() {
+            Some(_) => "only what reads runs, and the agent presents a plan before it changes anything",
+            None => self.chosen().describe(),
+        }
+    }
+
+    /// Chooses a mode by its name, or planning.
+    ///
+    /// # Errors
+    /// [`NameError`], and the mode is as it was.
+    pub fn choose_by_name(&self, name: &str) -> Result<(), NameError> {
+        if name == PLAN {
+            self.plan();
+            return Ok(());
+        }
+        let mode = name.parse().map_err(NameError::Unknown)?;
+        self.choose(mode).map_err(NameError::Refused)
+    }
+
     /// Chooses a mode.
     ///
     /// # Errors
-    /// [`ModeError`], and the mode is as it was.
+    /// [`ModeError`]; the mode stays unchanged.
     pub fn choose(&self, mode: Mode) -> Result<(), ModeError> {
         let widest = self.widest();
         if mode > widest {
@@ -107,6 +176,7 @@ impl ModeSwitch {
             return Err(ModeError::NotContained);
         }
         self.change(|switch| {
+            switch.before_plan = None;
             if mode <= switch.now {
                 (switch.now, switch.next) = (mode, None);
             } else {
@@ -116,7 +186,8 @@ impl ModeSwitch {
         Ok(())
     }
 
-    /// Chooses the next mode, the tightest after the widest, and returns it. A mode that asks about nothing is never the next.
+    /// Chooses the next wider mode, a plan after the widest, or the strictest after the plan, and returns the mode. Skips a mode
+    /// that never asks.
     pub fn cycle(&self) -> Mode {
         let widest = self.widest();
         let can_follow = |mode: &Mode| match mode {
@@ -126,13 +197,20 @@ impl ModeSwitch {
         };
         let chosen = self.chosen();
         let all = || Mode::ALL.into_iter().filter(can_follow);
-        let next = all().find(|mode| *mode > chosen).or_else(|| all().next()).unwrap_or(chosen);
-        // Each of these can be chosen.
+        let wider = all().find(|mode| *mode > chosen).filter(|_| self.before_plan().is_none());
+        if wider.is_none() && self.before_plan().is_none() {
+            self.plan();
+            return self.chosen();
+        }
+        let next = wider.or_else(|| all().next()).unwrap_or(chosen);
+        // Cannot fail, as only allowed modes are tried.
         let _ = self.choose(next);
         self.chosen()
     }
 
-    pub(crate) fn is_contained(&self) -> bool {
+    /// Whether commands run in a sandbox that was proven to hold: they change the project alone and have no network.
+    #[must_use]
+    pub fn is_contained(&self) -> bool {
         self.state.is_contained.load(Ordering::Relaxed)
     }
 
@@ -140,7 +218,7 @@ impl ModeSwitch {
         self.state.is_contained.store(true, Ordering::Relaxed);
     }
 
-    /// Lets a wider mode hold from here on. Both the judge and the gate call this: the second call changes nothing.
+    /// Puts a wider mode into effect. Called by both the judge and the gate; the second call has no effect.
     pub(crate) fn begin_turn(&self) {
         self.change(|switch| switch.now = switch.next.take().unwrap_or(switch.now));
     }
@@ -197,12 +275,36 @@ mod tests {
     fn auto_is_neither_chosen_nor_cycled_to_without_a_sandbox_and_all_is_never_cycled_to() {
         let modes = ModeSwitch::new(Mode::Ask);
         assert_eq!(modes.choose(Mode::Auto), Err(ModeError::NotContained));
-        let cycled = |modes: &ModeSwitch| [(); 4].map(|()| modes.cycle());
-        let bare = [Mode::AcceptEdits, Mode::ReadOnly, Mode::Ask, Mode::AcceptEdits];
-        assert_eq!(cycled(&modes), bare);
+        let names = |modes: &ModeSwitch| {
+            [(); 4].map(|()| {
+                modes.cycle();
+                modes.name()
+            })
+        };
+        assert_eq!(names(&modes), ["accept-edits", "plan", "read-only", "ask"]);
+        assert_eq!(modes.cycle(), Mode::AcceptEdits);
         modes.contain();
-        assert_eq!(cycled(&modes), [Mode::Auto, Mode::ReadOnly, Mode::Ask, Mode::AcceptEdits]);
+        assert_eq!(names(&modes), ["auto", "plan", "read-only", "ask"]);
         assert_eq!(modes.choose(Mode::All), Ok(()));
-        assert_eq!(modes.cycle(), Mode::ReadOnly);
+        modes.cycle();
+        assert_eq!((modes.name(), modes.now()), ("plan", Mode::ReadOnly));
+    }
+
+    #[test]
+    fn a_plan_only_reads_and_what_is_gone_on_with_is_the_mode_before_it() {
+        let modes = ModeSwitch::new(Mode::AcceptEdits);
+        modes.plan();
+        modes.plan();
+        assert_eq!((modes.now(), modes.name()), (Mode::ReadOnly, "plan"));
+        assert_eq!(modes.changed(), None, "whoever plans goes back");
+        assert_eq!(modes.end_plan(), Mode::AcceptEdits);
+        assert_eq!(modes.now(), Mode::ReadOnly, "the model asked for it before");
+        modes.begin_turn();
+        assert_eq!((modes.now(), modes.name()), (Mode::AcceptEdits, "accept-edits"));
+        modes.plan();
+        modes.choose(Mode::Ask).unwrap();
+        assert_eq!((modes.before_plan(), modes.name()), (None, "ask"), "a mode that is chosen ends the plan");
+        assert_eq!(modes.choose_by_name("plan"), Ok(()));
+        assert!(modes.choose_by_name("plans").unwrap_err().to_string().contains("read-only, plan, ask"));
     }
 }

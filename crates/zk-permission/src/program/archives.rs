@@ -1,7 +1,8 @@
 use super::flags::{Scanned, Until, scan};
 use super::{Outcome, asks_about_itself};
 
-/// Programs that write unless one of their flags keeps them from it: name, flags, and those of them that do so.
+/// Compressors, which write files unless one of the last column's flags is given: name, all flags, and these
+/// flags.
 const COMPRESSORS: &[(&str, &str, &[&str])] = &[
     ("bunzip2", "ctqskv --stdout --test --quiet --verbose", &TO_OUTPUT),
     ("bzip2", "dctqskv1 --decompress --stdout --test --quiet --verbose", &TO_OUTPUT),
@@ -23,7 +24,7 @@ const COMPRESSORS: &[(&str, &str, &[&str])] = &[
 const TO_OUTPUT: [&str; 7] = ["c", "l", "t", "stdout", "to-stdout", "list", "test"];
 const TO_STDOUT: [&str; 3] = ["c", "stdout", "to-stdout"];
 
-/// Archives and compressed files whose contents are only shown; nothing if a program does more with them.
+/// Outcome for archive programs that only list or print contents; `None` for any other use.
 pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
     if name == "tar" {
         return listed_tar(args);
@@ -34,21 +35,21 @@ pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
     }
     let scanned = scan(flags, args, Until::Dashes).ok()?;
     let files = match scanned.operands.split_first() {
-        // Behind the archive stand names of files in it.
+        // After the archive come names of files in it.
         Some((archive, _)) if name == "unzip" => std::slice::from_ref(archive),
         _ => scanned.operands.as_slice(),
     };
-    // With these the last flag of a way to work counts, and one that unpacks writes and deletes.
+    // The last flag for a mode of operation wins, and unpacking writes and deletes files.
     let unpacks = matches!(name, "bzip2" | "xz") && scanned.has(&["d", "decompress", "uncompress"]);
     let harmless = if unpacks { TO_STDOUT.as_slice() } else { harmless };
     scanned.has(harmless).then(|| Outcome::reads(files.iter().copied()))
 }
 
-/// `tar tf FILE`, in its three ways to be written.
+/// `tar tf FILE` in its three spellings.
 fn listed_tar(args: &[String]) -> Option<Outcome> {
     let (first, rest) = args.split_first()?;
     let has_letters = |word: &str| !word.is_empty() && word.bytes().all(|byte| b"tvzjJfa".contains(&byte));
-    // Letters without a dash take their values from the words behind, in their order.
+    // Letters without a dash take their values from the following words, in order.
     let owned: Vec<String> = match first {
         letters if has_letters(letters) => {
             std::iter::once(format!("-{letters}")).chain(rest.iter().cloned()).collect()
@@ -65,7 +66,7 @@ fn listed_tar(args: &[String]) -> Option<Outcome> {
             .ok()?;
     let archives: Vec<&str> = scanned.values(&["f", "file"]).collect();
     match archives.as_slice() {
-        // With a colon it is a file of another machine.
+        // A name with a colon is a file on another machine.
         [archive] if scanned.has(&["t", "list"]) && !archive.contains(':') => {
             Some(Outcome::reads([*archive]))
         }

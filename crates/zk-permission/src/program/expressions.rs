@@ -2,14 +2,14 @@ use super::flags::{Until, scan};
 use super::{Inner, Outcome};
 use crate::classifier::TreeWalk;
 
-/// Programs whose arguments are a language of their own: conditions, directories, formats.
+/// Outcome for programs whose arguments are a language of their own: conditions, directories, formats.
 pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
     Some(match name {
         "[" | "test" => condition(name, args),
         "cd" => directory(args),
         "printf" => printed(args),
         "set" => options(args),
-        // `command NAME` was looked into before.
+        // `command NAME` is handled elsewhere.
         "command" => found(args),
         "fd" | "fdfind" => fd(args),
         _ => return None,
@@ -33,7 +33,7 @@ fn condition(name: &str, args: &[String]) -> Outcome {
             "-n" | "-z" | "-t" => drop(words.next()),
             "=" | "==" | "!=" | "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" | "-nt" | "-ot" | "-ef"
             | "!" | "-a" | "-o" => {}
-            // `-v` and `-R` evaluate the name they get.
+            // `-v` and `-R` evaluate the name that follows.
             flag if flag.starts_with('-') => return Outcome::asks(format!("`{name} {flag}` is not judged")),
             _ => {}
         }
@@ -53,7 +53,7 @@ fn directory(args: &[String]) -> Outcome {
     }
 }
 
-/// `-v` and `%n` set variables, and `%(…)T` is left out for its rarity.
+/// `-v` and `%n` set variables; `%(…)T` is rare and not supported.
 fn printed(args: &[String]) -> Outcome {
     let refuse = |why: &str| Outcome { changes_shell: true, ..Outcome::asks(why.to_owned()) };
     let format = match args {
@@ -126,7 +126,8 @@ fn fd(args: &[String]) -> Outcome {
     }
 }
 
-/// Tests of `find` and how many words each takes. What starts programs, deletes or writes is not among them.
+/// Tests of `find`, by the number of their arguments. Actions that start programs, delete or write are left
+/// out.
 const TESTS: &[(usize, &[&str])] = &[
     (
         0,
@@ -211,13 +212,13 @@ const TESTS: &[(usize, &[&str])] = &[
 /// Actions of `find` that start a program.
 const STARTS: [&str; 4] = ["-exec", "-execdir", "-ok", "-okdir"];
 
-/// `find` with what it starts: a program beside itself for every `-exec`.
+/// Programs that `find` starts, one for each `-exec`.
 pub(super) fn find(args: &[String]) -> Option<Result<Inner, Outcome>> {
     let mut at = 0;
     let mut starts = Vec::new();
     let mut compared = Vec::new();
     let mut walk = TreeWalk::default();
-    // Flags for links, then where to look.
+    // Flags for links, then the paths to search.
     while let Some(word) = args.get(at) {
         match word.as_str() {
             "-L" => walk.follows_links = true,
@@ -247,7 +248,7 @@ pub(super) fn find(args: &[String]) -> Option<Result<Inner, Outcome>> {
         if !STARTS.contains(&word) {
             let why = format!("`find {word}` is not known to be harmless");
             let starts_more = args.iter().skip(at).any(|word| STARTS.contains(&word.as_str()));
-            // A program that stands behind it is judged by nobody.
+            // A program after such an action is not judged.
             let what = if starts_more { Outcome::opaque(why) } else { Outcome::asks(why) };
             let hazard = (word == "-delete").then_some(super::Hazard::Discards);
             return Some(Err(Outcome { hazard, ..what }));
@@ -265,7 +266,7 @@ pub(super) fn find(args: &[String]) -> Option<Result<Inner, Outcome>> {
             (Some(semicolon), _) => (begin + semicolon, begin + semicolon + 1),
             (None, None) => return Some(Err(Outcome::opaque(format!("`find {word}` without an end")))),
         };
-        // Index 0 of the arguments is index 1 of the command; a found name can be no program.
+        // Index 0 of the arguments is index 1 of the command. A found name must not be the program.
         if args.get(begin).is_none_or(|program| program.contains("{}")) || begin == end {
             return Some(Err(Outcome::opaque(format!("`find {word}` runs what it finds"))));
         }
@@ -273,7 +274,7 @@ pub(super) fn find(args: &[String]) -> Option<Result<Inner, Outcome>> {
         at = next;
     }
     let trees = super::trees(&starts, walk);
-    // A link that is found leads on for whoever opens it.
+    // A program that opens a found link follows it.
     let follows_links = walk.follows_links || !only_files || !is_one_chain;
     let opened = super::trees(&starts, TreeWalk { follows_links, reads_contents: true, ..walk });
     let outcome = Outcome { trees, ..Outcome::reads(starts.into_iter().chain(compared)) };

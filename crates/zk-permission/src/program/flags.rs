@@ -1,11 +1,11 @@
-/// Parts of a command line that were taken for flags, and those taken for operands.
+/// Flags and operands of a command line.
 #[derive(Debug, Default)]
 pub(super) struct Scanned<'a> {
     pub(super) flags: Vec<(&'a str, Option<&'a str>)>,
     pub(super) operands: Vec<&'a str>,
-    /// Values of flags that name files which are read.
+    /// Files that are read because they are values of flags.
     pub(super) reads: Vec<&'a str>,
-    /// The index in the arguments of the first operand.
+    /// Index of the first operand in the arguments.
     pub(super) first_operand: Option<usize>,
 }
 
@@ -19,12 +19,12 @@ impl<'a> Scanned<'a> {
     }
 }
 
-/// End of the flags of a command line.
+/// End of the flags in a command line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
-    /// At `--`: flags may come behind operands.
+    /// `--`: flags may follow operands.
     Dashes,
-    /// At the first operand, as in programs that start others.
+    /// The first operand, as for programs that start others.
     Operand,
 }
 
@@ -32,23 +32,23 @@ pub(super) enum Until {
 enum Takes {
     Nothing,
     Value,
-    /// Only in the same word.
+    /// Optional value, in the same word only.
     Optional,
-    /// A file that is read.
+    /// File that is read.
     File,
-    /// In the same word or in the next, if there is one.
+    /// Value in the same word, or in the next one if there is one.
     IfAny,
-    /// Only in the next word: letters behind it are flags of their own.
+    /// Value in the next word only: letters after the flag are further flags.
     Apart,
 }
 
-/// Reads arguments by the flags of `spec`, as `getopt_long` does. A flag that is not in it, also one that is an
-/// abbreviation of one in it, is an error.
+/// Parses arguments by the flags of `spec`, as `getopt_long` does. An unknown flag, or an abbreviated one, is
+/// an error.
 ///
-/// `spec` is a list of words. `abc` are single letters without a value, which may be joined; `ab:` take a value,
-/// `ab?` one in the same word only, `ab;` one in
-/// the next word only, `ab<` a file that is read. `--long` takes nothing, `--long=` a value,
-/// `--long?` one behind `=` only, `--long!` one if any word follows, `--long<` a file. `-name` is one flag although it has one dash. `#` stands for
+/// `spec` is a list of words. `abc` are single letters without a value, which may be joined; `ab:` take a
+/// value, `ab?` one in the same word only, `ab;` one in the next word only, `ab<` a file that is read.
+/// `--long` takes nothing, `--long=` a value, `--long?` one after `=` only, `--long!` one if any word
+/// follows, `--long<` a file. `-name` is one flag in spite of its single dash. `#` stands for numbers such as
 /// `-20`.
 pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<Scanned<'a>, String> {
     let mut scanned = Scanned::default();
@@ -72,9 +72,9 @@ pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<S
             let value = args.get(at).map(String::as_str);
             at += 1;
             match value {
-                // Flag or value, the next word means the same: `head -n -5`.
-                Some(value) if is_number(value) && knows_numbers(spec) => Ok(value),
-                // A program of another version may take it for a flag.
+                // As a flag or as a value, the next word means the same: `head -n -5`.
+                Some(value) if is_number(value) && accepts_numbers(spec) => Ok(value),
+                // Another version of the program may take the word for a flag.
                 Some(value) if value.len() > 1 && value.starts_with('-') => {
                     Err(format!("the value `{value}` of `{word}` looks like a flag"))
                 }
@@ -103,7 +103,7 @@ pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<S
             scanned.push(word, Takes::Nothing, None);
         } else {
             let letters = word.get(1..).unwrap_or_default();
-            if is_number(word) && knows_numbers(spec) {
+            if is_number(word) && accepts_numbers(spec) {
                 continue;
             }
             for (offset, letter) in letters.char_indices() {
@@ -139,14 +139,14 @@ impl<'a> Scanned<'a> {
     }
 }
 
-/// Whether a word is a number behind a dash.
+/// Whether a word is a number after a dash.
 fn is_number(word: &str) -> bool {
     let digits = word.strip_prefix('-').unwrap_or_default();
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether a number behind a dash is a flag of its own.
-fn knows_numbers(spec: &str) -> bool {
+/// Whether `spec` accepts a number as a flag.
+fn accepts_numbers(spec: &str) -> bool {
     spec.split_ascii_whitespace().any(|word| word == "#")
 }
 

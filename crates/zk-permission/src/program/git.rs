@@ -3,18 +3,18 @@ use super::{Hazard, Outcome, Tree, Unseen};
 use crate::classifier::TreeWalk;
 use zk_core::model::Effect;
 
-/// Operands that a subcommand may have.
+/// Operands of a read-only subcommand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operands {
-    /// Revisions and paths.
+    /// Any revisions and paths.
     Any,
     None,
     AtMost(usize),
-    /// Any, with one of these flags, without which it writes.
+    /// Any operands, with one of these flags; without it the subcommand writes.
     Only(&'static [&'static str]),
-    /// A list only behind one of these flags.
+    /// A list, only after one of these flags.
     WithFlag(&'static [&'static str]),
-    /// The first word is one of these.
+    /// Any operands after a first word out of these.
     First(&'static [&'static str]),
 }
 
@@ -37,7 +37,7 @@ const LOG: &str = "pusbwaRizqmcvtrgEFP nGSlL: O< U? M? C? B? D? # --oneline --gr
 const BLAME: &str = "lstpcfnweb M? C? L: S< --porcelain --line-porcelain --root --show-stats --date= --abbrev? --show-name \
     --show-number --show-email --color-lines --color-by-age --since= --incremental --score-debug --first-parent";
 
-/// Subcommands that only read, with the flags that leave it so.
+/// Read-only subcommands, with the flags that keep them read-only.
 pub(super) const READERS: &[(&str, &str, Operands)] = &[
     ("annotate", BLAME, Operands::Any),
     (
@@ -63,7 +63,7 @@ pub(super) const READERS: &[(&str, &str, Operands)] = &[
     ("cherry", "v --abbrev?", Operands::Any),
     ("count-objects", "vH --verbose --human-readable", Operands::None),
     (
-        // Neither `--dirty` nor `--broken`: they write the index anew.
+        // Without `--dirty` and `--broken`, which rewrite the index.
         "describe",
         "--all --tags --contains --abbrev? --candidates= --exact-match --always --long --match= --exclude= \
         --first-parent",
@@ -153,7 +153,7 @@ pub(super) const READERS: &[(&str, &str, Operands)] = &[
     ("worktree", "v --porcelain --verbose z", Operands::First(&["list"])),
 ];
 
-/// Flags before the subcommand that change nothing of what is run.
+/// Flags before the subcommand that do not affect the programs that run.
 pub(crate) const HARMLESS_BEFORE: [&str; 5] =
     ["--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"];
 
@@ -161,7 +161,8 @@ pub(crate) const HARMLESS_BEFORE: [&str; 5] =
 const VALUE_BEFORE: [&str; 8] =
     ["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env", "--super-prefix"];
 
-/// The hazard of a command whose end nobody knows; `Err` says that none of this subcommand can follow either.
+/// Hazard of a git command whose end is unknown; `Err` with a subcommand that has no hazard at any later
+/// position either.
 pub(super) fn hazard_of_open_text(args: &[String]) -> Result<Hazard, &str> {
     let near = args.get(..MAX_OPEN_WORDS).unwrap_or(args);
     let Some((at, _)) = subcommand(near) else {
@@ -180,10 +181,10 @@ pub(super) fn hazard_of_open_text(args: &[String]) -> Result<Hazard, &str> {
     if is_reader { Err("") } else { Ok(found) }
 }
 
-/// Words of a text that is not understood that can be flags before a subcommand.
+/// Most words that are tried as flags before a subcommand, in a text that cannot be parsed.
 const MAX_OPEN_WORDS: usize = 64;
 
-/// The index of the subcommand, and whether all before it changes nothing.
+/// Index of the subcommand, and whether all flags before it are harmless.
 pub(crate) fn subcommand(args: &[String]) -> Option<(usize, bool)> {
     let mut at = 0;
     let mut is_harmless = true;
@@ -206,7 +207,7 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
         && !directory.is_empty()
         && rest.first().is_some_and(|word| !word.starts_with('-'))
     {
-        // Read as if it were run there.
+        // Judged as if git ran in that directory.
         let inside = outcome(rest);
         if inside.changes.is_none() {
             return Outcome { git_directory: Some(directory.clone()), ..inside };
@@ -241,7 +242,7 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
         Operands::AtMost(most) => count <= *most,
         Operands::Only(names) => scanned.has(names),
         Operands::WithFlag(names) => count == 0 || scanned.has(names),
-        // With a flag before it, `list` is no longer a command but a path to put away.
+        // After a flag, `list` is no longer a subcommand but a path to stash.
         Operands::First(names) if count > 0 => {
             rest.first().is_some_and(|first| names.contains(&first.as_str()))
         }
@@ -250,7 +251,7 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
     if !fits {
         return asks(&format!("`git {name}` with these operands may change something"), hazard(name, rest));
     }
-    // `%G` verifies signatures by a program that the configuration names.
+    // `%G` verifies signatures with a program that the configuration names.
     let formats = ["format", "pretty", "sort"];
     if scanned.values(&formats).any(|format| format.contains("%G") || format.contains("signature")) {
         return asks(&format!("`git {name}` with this format runs a program"), None);
@@ -268,7 +269,7 @@ pub(super) fn outcome(args: &[String]) -> Outcome {
     Outcome { reads_repository: true, trees, mentions, unseen, ..read }
 }
 
-/// Whether `git config` prints values of one section, which holds no credentials.
+/// Whether `git config` only prints values of a section without credentials.
 fn shows_plain_key(args: &[String]) -> bool {
     let scopes = ["--global", "--local", "--system", "--worktree"];
     let mut words = args.iter().map(String::as_str).filter(|word| !scopes.contains(word)).peekable();
@@ -292,7 +293,8 @@ fn shows_plain_key(args: &[String]) -> bool {
     }
 }
 
-/// Files of which a subcommand that only reads shows contents, of any revision; and whether there may be others.
+/// Files whose contents a read-only subcommand shows, of any revision; and whether further files are
+/// possible.
 fn shown_contents(name: &str, rest: &[String], scanned: &Scanned<'_>) -> (Vec<String>, Unseen) {
     let patch = [
         "p",
@@ -341,7 +343,7 @@ fn shown_contents(name: &str, rest: &[String], scanned: &Scanned<'_>) -> (Vec<St
     (mentions.into_iter().chain(lines).collect(), unseen)
 }
 
-/// Whether a subcommand that changes something starts no program that its arguments name. Hooks are the repository's.
+/// Whether a writing subcommand starts no program that its arguments name. Hooks are not considered.
 fn starts_no_named_program(name: &str, args: &[String]) -> bool {
     const QUIET: [&str; 24] = [
         "add",
@@ -384,13 +386,13 @@ fn starts_no_named_program(name: &str, args: &[String]) -> bool {
     QUIET.contains(&name) && !args.iter().any(|word| names_program(&word))
 }
 
-/// Whether a word is a long flag or an abbreviation of it, with a value or without.
+/// Whether a word is a long flag or an abbreviation of it, with or without a value.
 fn is_abbreviation(word: &str, flag: &str) -> bool {
     let name = word.split_once('=').map_or(word, |(name, _)| name);
     name.len() > 2 && flag.starts_with(name)
 }
 
-/// The hazard of a setting that is given before the subcommand: an alias is another command.
+/// Hazard of a setting before the subcommand, since it may define an alias.
 fn hazard_of_setting(setting: &str) -> Option<Hazard> {
     let (_, value) = setting.split_once('=')?;
     let words: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
@@ -398,7 +400,7 @@ fn hazard_of_setting(setting: &str) -> Option<Hazard> {
     of_alias.or_else(|| super::hazard_in(value.trim_start_matches('!')))
 }
 
-/// Whether an operand can be a file outside of the repository, which `git diff` and its like would read.
+/// Whether an operand may be a file outside of the repository, which commands such as `git diff` would read.
 fn leads_out(word: &str) -> bool {
     word.starts_with('/') || word.split('/').any(|part| part == "..")
 }

@@ -3,18 +3,18 @@ use zk_core::model::Effect;
 use super::{Outcome, Unseen};
 use crate::connections::registries;
 
-/// Effect that a person should be asked about even where everything else may run.
+/// Dangerous effect, which needs a question in most modes even if a sandbox contains the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hazard {
-    /// Sends work elsewhere.
+    /// Sends work to another machine.
     Publishes,
-    /// May throw away work that nobody else has.
+    /// May discard work that exists nowhere else.
     Discards,
-    /// Opens connections.
+    /// Opens network connections.
     Network,
-    /// Runs something as somebody else.
+    /// Runs a program as another user.
     Privilege,
-    /// Gives work to a service that is not bound by what binds this process.
+    /// Has a service do work that this process's restrictions do not bind.
     Delegates,
 }
 
@@ -32,7 +32,7 @@ impl Hazard {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Writes, makes or removes the files it names.
+    /// Writes, creates or removes the files in its arguments.
     Writes,
     Network,
     Code,
@@ -42,7 +42,7 @@ enum Kind {
     Opaque,
 }
 
-/// Programs that are asked about, by what to say of them.
+/// Programs that need a question, grouped by the reason.
 const KNOWN: &[(Kind, &[&str])] = &[
     (
         Kind::Writes,
@@ -136,7 +136,7 @@ const KNOWN: &[(Kind, &[&str])] = &[
     ),
 ];
 
-/// Returns the outcome of a program that is in no other table.
+/// Outcome for a program that is in no other table.
 pub(super) fn outcome(name: &str, args: &[String]) -> Outcome {
     let kind = KNOWN.iter().find(|(_, names)| names.contains(&name)).map(|(kind, _)| *kind);
     let argv = || std::iter::once(name.to_owned()).chain(args.iter().cloned()).collect::<Vec<_>>();
@@ -184,7 +184,7 @@ pub(super) fn outcome(name: &str, args: &[String]) -> Outcome {
     Outcome { effects, changes: Some(changes), is_opaque, hazard, unseen, ..Outcome::default() }
 }
 
-/// The hazard of a program with these arguments, without a copy of them.
+/// Hazard of a program with these arguments, computed without copying them.
 pub(super) fn hazard(name: &str, args: &[String]) -> Option<Hazard> {
     let (kind, _) = KNOWN.iter().find(|(_, names)| names.contains(&name))?;
     if is_version_question(name, args) {
@@ -200,12 +200,13 @@ pub(super) fn hazard(name: &str, args: &[String]) -> Option<Hazard> {
     }
 }
 
-/// Whether a program is there to connect to others.
+/// Whether connecting to other machines is the program's purpose.
 pub(crate) fn is_network_program(name: &str) -> bool {
     KNOWN.iter().any(|(kind, names)| *kind == Kind::Network && names.contains(&name))
 }
 
-/// Programs that print their version and do nothing before; version managers stand before many others.
+/// Whether a command only asks a well-known program for its version. Version managers wrap many other
+/// programs, so these do not count.
 fn is_version_question(name: &str, args: &[String]) -> bool {
     matches!(args, [only] if only == "--version")
         && matches!(
@@ -214,7 +215,7 @@ fn is_version_question(name: &str, args: &[String]) -> bool {
         )
 }
 
-/// Whether a deletion goes further than the files that it names, or whole files are emptied.
+/// Whether a command deletes whole trees or empties whole files.
 fn discards(name: &str, args: &[String]) -> bool {
     match name {
         "rm" => args.iter().any(|word| {

@@ -1,5 +1,5 @@
-//! Effects of a command, as far as its words tell: a table of well-known programs, and rules for the few that
-//! need more than a table.
+//! Effects of a command according to its words: a table of well-known programs, and code for the few that
+//! need more.
 
 mod archives;
 #[cfg(test)]
@@ -31,46 +31,47 @@ pub(crate) use known::{Hazard, is_network_program};
 pub(crate) use operands::{printed_names, reads_whatever_it_names};
 pub(crate) use plain::starts_nothing_by_itself;
 
-/// Deepest level to which programs that start programs are followed.
+/// Most levels of programs that start programs.
 const MAX_PROGRAM_DEPTH: usize = 6;
 
-/// One program that runs, behind all that starts it.
+/// Program that a command runs, with the programs that start it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Leaf {
-    /// The program and its arguments as every program on the way has them, the outermost first; at least one.
+    /// Command line as each program on the way sees it, the outermost first; at least one.
     pub(crate) forms: Vec<Form>,
-    /// The variables set for it.
+    /// Variables that are set for the program.
     pub(crate) assignments: Vec<Assignment>,
     /// Effects of the program.
     pub(crate) effects: Vec<Effect>,
-    /// Reason why it may not run unasked; nothing if it only reads.
+    /// Reason why the program needs a question; `None` if it only reads.
     pub(crate) changes: Option<String>,
-    /// Whether it starts something that its words do not tell, so that no rule can be sure to have seen all.
+    /// Whether the program may start others that its words do not reveal, so that rules cannot see all of
+    /// them.
     pub(crate) is_opaque: bool,
-    /// Whether what follows in the same shell means something else after it.
+    /// Whether it changes the meaning of later commands in the same shell.
     pub(crate) changes_shell: bool,
     pub(crate) hazard: Option<Hazard>,
-    /// Directory that it goes to, if it is `cd`.
+    /// New working directory, if the program is `cd`.
     pub(crate) goes_to: Option<String>,
-    /// Whether it runs what the configuration of a repository names.
+    /// Whether it runs programs that the configuration of a repository may name.
     pub(crate) reads_repository: bool,
-    /// The directory that git goes to before anything else.
+    /// Directory in which git runs, according to its flags.
     pub(crate) git_directory: Option<String>,
-    /// Directories that it goes through with all that is in them.
+    /// Directories that it walks completely.
     pub(crate) trees: Vec<Tree>,
-    /// Directories below which it writes or removes whatever is there.
+    /// Directories below which it writes or removes any files.
     pub(crate) deep_writes: Vec<String>,
-    /// Files that its words may name, of which it shows contents.
+    /// Files that its words may name, and whose contents it shows.
     pub(crate) mentions: Vec<String>,
     pub(crate) unseen: Unseen,
 }
 
-/// Things that a program may do and that its words do not tell.
+/// Actions of a program that its words do not reveal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unseen {
-    /// Start of other programs, or connections to hosts.
+    /// Starting other programs, or connecting to hosts.
     pub(crate) programs: bool,
-    /// Reads and writes of files.
+    /// Reading and writing files.
     pub(crate) files: bool,
 }
 
@@ -79,24 +80,24 @@ impl Unseen {
     pub(crate) const FILES: Self = Self { programs: false, files: true };
 }
 
-/// A directory that a program goes through.
+/// Directory that a program walks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
     pub(crate) root: String,
     pub(crate) walk: TreeWalk,
 }
 
-/// A program and its arguments.
+/// Program with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) argv: Vec<String>,
-    /// The index of the inner program, if it starts one.
+    /// Index of the inner program in the arguments, if there is one.
     pub(crate) inner: Option<usize>,
-    /// Whether arguments that nobody knows yet follow.
+    /// Whether further arguments follow that are not known yet.
     pub(crate) has_unknown_tail: bool,
-    /// Whether the shell itself carries it out.
+    /// Whether the shell runs it as a builtin.
     pub(crate) is_builtin: bool,
-    /// Whether it gives what it starts more rights or a longer life, so that a rule that allows has to name it.
+    /// Whether it gives its child more rights or a longer life, so that an allow rule has to name it.
     pub(crate) has_to_be_named: bool,
 }
 
@@ -106,7 +107,7 @@ impl Leaf {
     }
 }
 
-/// Outcome of running a program, before wrappers are looked into.
+/// Effects of one program, before the programs that it starts are examined.
 #[derive(Debug, Default)]
 struct Outcome {
     effects: Vec<Effect>,
@@ -139,8 +140,8 @@ impl Outcome {
     }
 }
 
-/// The programs that a command of a script runs; never empty. `words` are the trees whose names its input consists of,
-/// empty where nobody knows its input.
+/// Programs that a command of a script runs; never empty. `words` are the trees whose file names make up its
+/// input; empty for unknown input.
 pub(crate) fn inspect(command: &Command, words: Vec<Tree>) -> Vec<Leaf> {
     let mut leaves = Vec::new();
     let assignments = command.assignments.clone();
@@ -149,7 +150,7 @@ pub(crate) fn inspect(command: &Command, words: Vec<Tree>) -> Vec<Leaf> {
     leaves
 }
 
-/// The programs that run if this one is executed without a shell; never empty.
+/// Programs that run when this command line is executed without a shell; never empty.
 pub(crate) fn inspect_program(argv: &[String]) -> Vec<Leaf> {
     let mut leaves = Vec::new();
     let context = Context { forms: Vec::new(), assignments: Vec::new(), in_shell: false, words: Vec::new() };
@@ -157,20 +158,20 @@ pub(crate) fn inspect_program(argv: &[String]) -> Vec<Leaf> {
     leaves
 }
 
-/// Context of the program that is looked at.
+/// Context of the examined program.
 #[derive(Clone)]
 struct Context {
     forms: Vec<Form>,
     assignments: Vec<Assignment>,
-    /// Whether a shell starts it, which has commands of its own.
+    /// Whether a shell starts it, which has builtins.
     in_shell: bool,
-    /// Trees whose names are all that the input consists of; empty where nobody knows it.
+    /// Trees whose file names make up its input; empty for unknown input.
     words: Vec<Tree>,
 }
 
-/// Program or text that a program which starts others starts.
+/// Program or shell text that another program starts.
 enum Inner {
-    /// The program at this index of its arguments, with variables and perhaps more arguments behind it.
+    /// Program at this index of the arguments, with variables and possibly unknown further arguments.
     Program {
         at: usize,
         assignments: Vec<Assignment>,
@@ -178,12 +179,12 @@ enum Inner {
         note: Option<String>,
         hazard: Option<Hazard>,
     },
-    /// The shell text at this index.
+    /// Shell text at this index.
     Script { at: usize },
-    /// Programs inside an expression, between these indexes, beside the program itself.
+    /// Programs inside an expression, between these indexes, run in addition to the program itself.
     Many {
         outcome: Outcome,
-        /// The directories of what they get, for programs that open it.
+        /// Directories of the paths that they receive, if they open them.
         opened: Vec<Tree>,
         ranges: Vec<(usize, usize)>,
     },
@@ -230,7 +231,7 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
     match wrappers::inner(name, argv, in_shell) {
         None => {
             let mut outcome = outcome(name, args, is_own);
-            // Wherever a builtin takes the name of a variable, it evaluates what stands in its brackets.
+            // A builtin that takes the name of a variable evaluates the text in its brackets.
             outcome.is_opaque |=
                 is_own && outcome.changes.is_some() && args.iter().any(|arg| arg.contains(['$', '`']));
             if has_unknown_tail && outcome.changes.is_none() {
@@ -249,7 +250,7 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
             let is_mighty = matches!(name, "nohup" | "setsid" | "exec" | "sudo" | "doas" | "busybox");
             inside.forms.push(Form { has_to_be_named: is_mighty, ..form(Some(at)) });
             inside.assignments.extend(assignments);
-            // These stay in the shell; whatever is a program of its own does not.
+            // These run in the shell; other inner programs do not.
             inside.in_shell = in_shell && matches!(name, "command" | "builtin" | "time");
             let before = leaves.len();
             inspect_argv(argv.get(at..).unwrap_or_default(), inside, has_unknown_tail || tail, leaves);
@@ -259,7 +260,7 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
                     && matches!(word, Some("echo" | "basename" | "dirname"))
                     && leaf.forms.len() == depth + 2
                 {
-                    // Whatever words it gets, it prints them.
+                    // The program prints any words that it gets.
                     leaf.changes = None;
                     continue;
                 }
@@ -273,7 +274,7 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
                 leaf.hazard = hazard.or(leaf.hazard);
                 if name == "xargs" {
                     leaf.unseen.files = true;
-                    // A flag among what it reads can make most programs start another.
+                    // A flag among the received words can make most programs start another one.
                     let word = leaf.forms.last().and_then(|form| form.argv.first());
                     leaf.unseen.programs |=
                         !word.is_some_and(|word| operands::takes_any_words(base_name(word)));
@@ -316,7 +317,7 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
                     if leaf.changes.is_none()
                         && leaf.forms.len() == depth + 2
                         && operands::reads_all_operands(leaf.innermost())
-                        // The programs of binutils read their arguments from `@FILE`.
+                        // The programs of binutils read arguments from `@FILE`.
                         && !opened.iter().any(|tree| tree.root.starts_with('@'))
                     {
                         leaf.trees.extend(opened.iter().cloned());
@@ -330,7 +331,7 @@ fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leave
     }
 }
 
-/// Whether a redirection is more than output that is joined or thrown away.
+/// Whether a redirection does more than joining or discarding output.
 fn keeps_output(redirect: &Redirect) -> bool {
     match redirect {
         Redirect::Duplicate => false,
@@ -339,16 +340,17 @@ fn keeps_output(redirect: &Redirect) -> bool {
     }
 }
 
-/// The hazard of any part of a text that is not understood: of every word as if it were a program, with the words
-/// behind it. Quotes do not hide a word, expansions do.
+/// Hazard of any part of a text that cannot be parsed: each word is tried as a program with the words after
+/// it. Quotes hide no word, but expansions do.
 pub(crate) fn hazard_in(text: &str) -> Option<Hazard> {
     let words = words_of_open_text(text);
-    // Words behind a later place are a part of those behind an earlier one: a name without a hazard has none further on.
+    // Words after a later position are a subset of those after an earlier one, so a name without a hazard
+    // stays harmless.
     let mut harmless = HashSet::new();
     let mut harmless_git = HashSet::new();
     for (at, word) in words.iter().enumerate() {
         let rest = words.get(at + 1..).unwrap_or_default();
-        // A variable may stand for the program later: `x=rm; $x -rf src`.
+        // A variable may later stand for the program: `x=rm; $x -rf src`.
         let name = base_name(word.rsplit('=').next().unwrap_or(word).trim_start_matches('!'));
         if name == "git" {
             let next = rest.first().map(String::as_str).unwrap_or_default();
@@ -362,7 +364,7 @@ pub(crate) fn hazard_in(text: &str) -> Option<Hazard> {
             }
             continue;
         }
-        // The subcommand decides, which is another one each time.
+        // Decided by the subcommand, which differs each time.
         if connections::registries::connects(name, rest) {
             return Some(Hazard::Network);
         }
@@ -381,19 +383,19 @@ pub(crate) fn hazard_in(text: &str) -> Option<Hazard> {
     None
 }
 
-/// Words of a shell text that could not be parsed, as if it had no quotes.
+/// Words of a shell text that cannot be parsed; quotes are ignored.
 pub(crate) fn words_of_open_text(text: &str) -> Vec<String> {
     split_open_text(text, ";|&()<>{}`$#")
 }
 
-/// Words of such a text; white space and the characters of `ends` end a word.
+/// Words of a text that cannot be parsed; white space and the characters of `ends` end a word.
 pub(crate) fn split_open_text(text: &str, ends: &str) -> Vec<String> {
     let plain: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     let ends_word = |c: char| c.is_whitespace() || c.is_control() || ends.contains(c);
     plain.split(ends_word).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// The name of a program without its directory.
+/// Name of a program without its directory.
 pub(crate) fn base_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
@@ -433,13 +435,13 @@ fn outcome(name: &str, args: &[String], is_own: bool) -> Outcome {
 
 fn reader(row: &table::Row, args: &[String]) -> Outcome {
     use table::Operands;
-    // `xxd F -p` writes a file named `-p`; the programs of binutils read their arguments from `@FILE`.
+    // `xxd F -p` writes a file named `-p`; the programs of binutils read arguments from `@FILE`.
     let until = if table::permutes(row.name) { flags::Until::Dashes } else { flags::Until::Operand };
     let is_of_binutils = matches!(row.name, "nm" | "objdump" | "readelf" | "size" | "strings");
     if is_of_binutils && args.iter().any(|arg| arg.starts_with('@')) {
         return Outcome::asks(format!("`{}` reads its arguments from a file", row.name));
     }
-    // All its words are text, also those that look like flags.
+    // All words of `echo` are text, even if they look like flags.
     if row.name == "echo" || asks_about_itself(args) {
         return Outcome::default();
     }
@@ -468,7 +470,7 @@ fn reader(row: &table::Row, args: &[String]) -> Outcome {
     Outcome { trees, unseen, ..Outcome::reads(files.iter().chain(&scanned.reads).copied()) }
 }
 
-/// Whether a list that a program reads says which files it compares.
+/// Whether the program reads a list that names the files to compare.
 fn is_list(row: &table::Row, scanned: &flags::Scanned<'_>) -> bool {
     row.flags == table::HASH && scanned.has(&["c", "check"])
 }
@@ -481,12 +483,12 @@ pub(crate) fn reads_listed_files(argv: &[String]) -> bool {
     scanned.is_some_and(|(row, scanned)| is_list(row, &scanned))
 }
 
-/// Whether a program only prints its version or a few words about itself.
+/// Whether a program only prints its version or help.
 fn asks_about_itself(args: &[String]) -> bool {
     matches!(args, [only] if only == "--version" || only == "--help")
 }
 
-/// The trees below these roots, or below the working directory.
+/// Trees at these roots, or at the working directory.
 fn trees(roots: &[&str], walk: TreeWalk) -> Vec<Tree> {
     let roots = if roots.is_empty() { &["."] } else { roots };
     roots.iter().map(|root| Tree { root: (*root).to_owned(), walk }).collect()

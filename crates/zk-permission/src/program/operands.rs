@@ -3,8 +3,8 @@ use super::{Inner, Tree, asks_about_itself, base_name, expressions, outcome, tab
 use crate::classifier::TreeWalk;
 use crate::shell::{Command, Redirect};
 
-/// Whether a program only reads what stands for `{}`, however many files that are. Their names begin with a directory, so
-/// that none looks like a flag.
+/// Whether a program only reads the files that replace `{}`, however many there are. Their paths begin with a
+/// directory, so none looks like a flag.
 pub(super) fn reads_all_operands(argv: &[String]) -> bool {
     let Some((word, args)) = argv.split_first() else { return false };
     let reads = table::find(base_name(word)).is_some_and(|row| match row.operands {
@@ -16,7 +16,7 @@ pub(super) fn reads_all_operands(argv: &[String]) -> bool {
     reads && args.iter().all(|arg| arg == "{}" || !arg.contains("{}"))
 }
 
-/// Whether a program starts no other whatever words it is given.
+/// Whether a program starts no other program, whatever words it gets.
 pub(super) fn takes_any_words(name: &str) -> bool {
     matches!(
         name,
@@ -47,28 +47,28 @@ pub(super) fn takes_any_words(name: &str) -> bool {
     )
 }
 
-/// Whether a program reads all words that are put behind these, of which none is a flag.
+/// Whether a program only reads all words that are appended to these; none of them is a flag.
 pub(super) fn reads_more(argv: &[String]) -> bool {
     let Some((word, args)) = argv.split_first() else { return false };
     reads_all_operands(argv) && outcome(base_name(word), args, false).changes.is_none()
 }
 
-/// Whether a program only reads the files that it names, however many words a name becomes.
+/// Whether a program only reads the files that it names, even if a file name becomes several words.
 pub(crate) fn reads_whatever_it_names(argv: &[String]) -> bool {
     let Some((word, args)) = argv.split_first() else { return false };
     (reads_all_operands(argv) || base_name(word) == "sed") && !asks_about_itself(args)
 }
 
-/// Flags of `grep` that leave it so that the output is names of files.
+/// Flags of `grep` with which it still prints file names only.
 const GREP_NAME_FLAGS: &str = "lLrinwFEGPIsHTZ e: --files-with-matches --files-without-match --fixed-strings --ignore-case \
     --word-regexp --recursive --null --regexp= --include= --exclude= --exclude-dir=";
 
-/// Flags of `rg` that leave it so that the output is names of files. Its `-L` follows links.
+/// Flags of `rg` with which it still prints file names only. Its `-L` follows links.
 const RG_NAME_FLAGS: &str = "linwFPIsSuH0 egtT: --files --files-with-matches --files-without-match --fixed-strings \
     --ignore-case --word-regexp --hidden --no-ignore --null --regexp= --glob= --iglob= --type= --type-not= --max-depth=";
 
-/// Trees whose names are all that a command prints, as `xargs` behind it reads them; nothing if it prints or gets
-/// anything else.
+/// Trees whose file names are the whole output of a command, as the following `xargs` reads it; `None` for
+/// any other output or input.
 pub(crate) fn printed_names(command: &Command, xargs: &Command) -> Option<Vec<Tree>> {
     let ends_with_nul = wrappers::reads_names_until_nul(&xargs.words)?;
     let is_quiet =
@@ -79,7 +79,7 @@ pub(crate) fn printed_names(command: &Command, xargs: &Command) -> Option<Vec<Tr
     let (name, args) = command.words.split_first()?;
     let found = match base_name(name) {
         "find" => {
-            // A name that ends otherwise than `xargs` expects is a part of a word, or of more than one.
+            // A file name that does not end as `xargs` expects becomes part of a word, or several words.
             let other_end = if ends_with_nul { "-print" } else { "-print0" };
             let prints_more = |word: &String| matches!(word.as_str(), "-printf" | "-ls") || word == other_end;
             if ends_with_nul && !args.iter().any(|word| word == "-print0") {
@@ -108,7 +108,7 @@ pub(crate) fn printed_names(command: &Command, xargs: &Command) -> Option<Vec<Tr
         }
         _ => return None,
     };
-    // The names begin as the directory does, and `-` and `@` make more of a word than a name.
+    // File names begin with the directory; one that begins with `-` or `@` would be more than a name.
     let is_word = |tree: &Tree| {
         !tree.root.starts_with(['-', '@'])
             && tree.root.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/+=@,".contains(&byte))

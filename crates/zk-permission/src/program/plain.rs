@@ -1,4 +1,4 @@
-/// Programs without configuration files, plugins and processes of their own, sorted. Shells carry some out themselves.
+/// Programs without configuration files, plugins and child processes, sorted. Some are builtins of shells.
 const PLAIN_PROGRAMS: &[&str] = &[
     ":",
     "[",
@@ -58,7 +58,7 @@ const PLAIN_PROGRAMS: &[&str] = &[
     "whoami",
 ];
 
-/// Whether a program runs nothing that a file names which is not one of its arguments.
+/// Whether a program runs no code that a file outside of its arguments names.
 pub(crate) fn starts_nothing_by_itself(program: &str) -> bool {
     let name = program.strip_prefix("/usr/bin/").or_else(|| program.strip_prefix("/bin/")).unwrap_or(program);
     PLAIN_PROGRAMS.binary_search(&name).is_ok()

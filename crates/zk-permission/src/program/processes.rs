@@ -5,10 +5,10 @@ use super::{Outcome, asks_about_itself};
 pub(super) const PS_FLAGS: &str = "eAafFlwHjTLdNcy opuUC: --forest --no-headers --no-heading --headers --sort= --pid= --ppid= \
     --user= --format= --cols= --columns= --width= --rows= --lines= --cumulative --deselect";
 
-/// Letters of `ps` without a dash. `e` is none of them: it shows the variables of processes.
+/// Letters of `ps` without a dash. `e` is left out because it shows the variables of processes.
 const PS_LETTERS: &str = "aAuxfwljhrTvmsSnc";
 
-/// Programs that list processes.
+/// Outcome for programs that list processes.
 pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
     if name != "ps" {
         return None;
@@ -22,14 +22,15 @@ pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
 
 fn lists_processes(args: &[String]) -> bool {
     let Ok(scanned) = scan(PS_FLAGS, args, Until::Dashes) else { return false };
-    // `ps` takes all flags for letters without a dash, of which one is `e`, where a user or a process does not exist.
+    // If a user or a process does not exist, `ps` takes all flags for letters without a dash, and `e` may be
+    // among them.
     let chooses = scanned.has(&["u", "U", "user", "p", "pid", "ppid"]);
     let is_environment = scanned.has(&["e"]) && (chooses || scanned.has(&["C"]));
     let is_name_for_letters = chooses && scanned.values(&["C"]).any(|name| name.contains(['e', 'E']));
     if is_environment || is_name_for_letters {
         return false;
     }
-    // A word that is no flag with its value is taken for letters, all of it.
+    // A word that is neither a flag nor its value is taken for letters.
     let users_are_plain = scanned.values(&["u", "U", "user"]).all(|user| !user.contains(['e', 'E']));
     let mut formats: Vec<&str> = scanned.values(&["o", "format", "sort"]).collect();
     let mut operands = scanned.operands.iter().copied();

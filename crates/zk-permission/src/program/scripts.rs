@@ -2,7 +2,7 @@ use super::flags::{Until, scan};
 use super::{Outcome, asks_about_itself};
 use zk_core::model::Effect;
 
-/// Programs that run a small script which they get as an argument.
+/// Outcome for programs that run a small script in their arguments.
 pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
     Some(match name {
         "sed" => sed(args),
@@ -43,7 +43,7 @@ fn sed(args: &[String]) -> Outcome {
     Outcome::reads(scanned.operands.get(usize::from(!has_flag)..).unwrap_or_default().iter().copied())
 }
 
-/// `sed -i`, whose other flags are those of a `sed` that only reads.
+/// `sed -i`; its other flags are those of a read-only `sed`.
 fn sed_in_place(others: &[String]) -> Outcome {
     let read = sed(others);
     if let Some(why) = read.changes {
@@ -58,8 +58,8 @@ fn sed_in_place(others: &[String]) -> Outcome {
     Outcome { effects, changes: Some("`sed -i` changes files".to_owned()), ..Outcome::default() }
 }
 
-/// Whether a script only has addresses, blocks, labels, `s`, `y`, added text and commands of one letter that print or keep
-/// lines. `e`, `w`, `r` and their like run, write and read.
+/// Whether a script only has addresses, blocks, labels, `s`, `y`, added text, and single-letter commands that
+/// print or keep lines. Commands such as `e`, `w` and `r` run, write and read.
 fn is_harmless_sed(script: &str) -> bool {
     !script.contains('\n') && script.split_sed().is_some_and(|commands| !commands.is_empty())
 }
@@ -69,7 +69,7 @@ trait SplitSed {
 }
 
 impl SplitSed for str {
-    /// The commands of a script, without what they say; nothing if there is more than the few that are read.
+    /// Splits a script into its command letters; `None` if it has a command that is not supported.
     fn split_sed(&self) -> Option<Vec<char>> {
         let mut rest = self.trim();
         let mut commands = Vec::new();
@@ -98,7 +98,7 @@ impl SplitSed for str {
                         return None;
                     }
                 }
-                // The rest of the line is text; behind a backslash it goes on in the next.
+                // The rest of the line is text, which a backslash continues on the next line.
                 'a' | 'i' | 'c' if !rest.trim().is_empty() && !rest.ends_with('\\') => rest = "",
                 's' | 'y' => rest = after_substitution(rest, command == 's')?,
                 _ => return None,
@@ -145,8 +145,8 @@ fn after_substitution(text: &str, has_flags: bool) -> Option<&str> {
     })
 }
 
-/// Splits a text at an unescaped delimiter into what stands before and behind it. Implementations disagree on
-/// a delimiter in brackets, so that brackets must be closed before it.
+/// Splits a text at an unescaped delimiter. Implementations differ about a delimiter in brackets, so brackets
+/// must be closed before it.
 fn until_delimiter(text: &str, delimiter: char, is_pattern: bool) -> Option<(&str, &str)> {
     let mut escaped = false;
     let mut in_brackets = false;
@@ -154,7 +154,7 @@ fn until_delimiter(text: &str, delimiter: char, is_pattern: bool) -> Option<(&st
         match found {
             _ if escaped => escaped = false,
             '\\' if !in_brackets => escaped = true,
-            // In brackets a backslash is itself for some, an escape for others.
+            // In brackets, implementations differ about a backslash.
             '\\' => return None,
             '[' if is_pattern => in_brackets = true,
             ']' => in_brackets = false,
@@ -181,7 +181,8 @@ fn awk(name: &str, args: &[String]) -> Outcome {
         "@", "\n", "system", "getline", "ARGV", "ARGC", "ENVIRON", "SYMTAB", "FUNCTAB", "PROCINFO", "close",
         "fflush", "load", "include",
     ];
-    // Only what is printed goes to a file or a program: before the first such word these are comparisons and patterns.
+    // Only output goes to a file or a program: before the first `print`, `>` and `|` are comparisons and
+    // patterns.
     let printed = script.find("print").and_then(|at| script.get(at..)).unwrap_or_default();
     if banned.iter().any(|word| script.contains(word)) || printed.contains(['|', '>']) {
         return Outcome::asks(format!("the script of `{name}` is not known to be harmless"));
@@ -192,8 +193,8 @@ fn awk(name: &str, args: &[String]) -> Outcome {
 pub(super) const JQ_FLAGS: &str = "rcesnSMCaj --raw-output --compact-output --exit-status --slurp --null-input --sort-keys \
                 --monochrome-output --color-output --ascii-output --join-output --tab";
 
-/// The words without flags of which each takes words of its own, whatever they are.
-fn without_values(args: &[String]) -> Vec<String> {
+/// Words without the flags that take following words as values.
+fn words_without_flags(args: &[String]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut rest = args;
     while let Some((word, behind)) = rest.split_first() {
@@ -203,7 +204,7 @@ fn without_values(args: &[String]) -> Vec<String> {
             _ => 0,
         };
         let values = behind.get(..takes).filter(|values| !values.iter().any(|value| value.starts_with('-')));
-        // Behind two dashes versions disagree.
+        // Versions differ about words after `--`.
         rest = match values.filter(|_| takes > 0 && !kept.iter().any(|kept: &String| kept == "--")) {
             Some(_) => behind.get(takes..).unwrap_or_default(),
             None => {
@@ -219,7 +220,7 @@ fn jq(args: &[String]) -> Outcome {
     if asks_about_itself(args) {
         return Outcome::default();
     }
-    let args = &without_values(args);
+    let args = &words_without_flags(args);
     let scanned = match scan(JQ_FLAGS, args, Until::Dashes) {
         Ok(scanned) => scanned,
         Err(why) => return Outcome::asks(format!("`jq`: {why}")),

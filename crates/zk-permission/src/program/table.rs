@@ -1,32 +1,32 @@
 use crate::classifier::TreeWalk;
 
-/// Operands that a program has.
+/// Operands of a read-only program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operands {
     /// Files that are read.
     Files,
-    /// At most so many files; the one behind them would be written.
+    /// At most so many files; a further one would be written.
     AtMost(usize),
     /// Text.
     Text,
-    /// A pattern, unless one of these flags gave it, then files.
+    /// A pattern, unless one of these flags gives it, then files.
     PatternThenFiles(&'static [&'static str]),
-    /// None may be there.
+    /// No operands.
     None,
-    /// Only one that begins with `+`, a format.
+    /// One operand that begins with `+`, a format.
     Format,
 }
 
-/// A program that reads and writes nothing but its output, as long as it has these flags only.
+/// Row of a read-only program: with these flags it writes nothing but its output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) name: &'static str,
-    /// The flags, in the language of [`super::flags::scan`].
+    /// Allowed flags, in the syntax of [`super::flags::scan`].
     pub(super) flags: &'static str,
     pub(super) operands: Operands,
 }
 
-/// The way in which a program goes through directories with these flags; nothing if it goes through none.
+/// Behaviour of a program that walks directories with these flags; `None` if it walks none.
 pub(super) fn walk(name: &str, scanned: &super::flags::Scanned<'_>) -> Option<TreeWalk> {
     let has = |names: &[&str]| scanned.has(names);
     let walk = |follows_links, reads_contents, skips_hidden| {
@@ -55,10 +55,10 @@ pub(super) fn find(name: &str) -> Option<&'static Row> {
     READERS.binary_search_by(|row| row.name.cmp(name)).ok().and_then(|at| READERS.get(at))
 }
 
-/// Programs whose flags end at their first operand: what looks like one behind it is a file or text.
+/// Programs whose flags end at their first operand: later words are files or text.
 const FLAGS_FIRST: [&str; 6] = ["basename", "git show-branch", "pathchk", "seq", "tr", "xxd"];
 
-/// Whether a program takes flags behind its operands.
+/// Whether a program accepts flags after operands.
 pub(super) fn permutes(name: &str) -> bool {
     !FLAGS_FIRST.contains(&name)
 }
@@ -83,12 +83,12 @@ const LS: &str = "1aAbBcCdDfFgGhHiklLmnNopqQrRsStuUvxXZ ITw: --all --almost-all 
     --human-readable --si --dereference --indicator-style= --inode --ignore= --hide= --kibibytes \
     --numeric-uid-gid --literal --quote-name --quoting-style= --reverse --recursive --size --sort= --time= \
     --time-style= --width= --zero";
-/// Flags of programs that print checksums, and compare them with those in a list.
+/// Flags of programs that print checksums, and compare them with a list.
 pub(super) const HASH: &str =
     "btzcw --binary --text --tag --zero --check --warn --quiet --status --strict --ignore-missing";
 const HEAD: &str = "qvz cn: # --bytes= --lines= --quiet --silent --verbose --zero-terminated";
 
-/// Sorted by name. A flag that is missing here is asked about; a wrong one here runs unasked.
+/// Read-only programs, sorted by name. A missing flag leads to a question; a wrong one would run without.
 pub(super) const READERS: &[Row] = &[
     row(":", "", Text),
     row("arch", "", NoOperands),

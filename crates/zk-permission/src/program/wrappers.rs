@@ -3,8 +3,8 @@ use super::{Hazard, Inner, Outcome, base_name, expressions};
 use crate::shell::Assignment;
 use crate::shell::parser::is_name;
 
-/// Returns what a program that starts others starts; nothing if it is none, an outcome if that cannot be
-/// told.
+/// Program that a wrapper starts; `None` for other programs, an outcome if the inner program cannot be
+/// determined.
 pub(super) fn inner(name: &str, argv: &[String], in_shell: bool) -> Option<Result<Inner, Outcome>> {
     let args = argv.get(1..).unwrap_or_default();
     // Index 0 of the arguments is index 1 of the command.
@@ -42,8 +42,8 @@ fn program(at: usize) -> Inner {
     Inner::Program { at, assignments: Vec::new(), has_unknown_tail: false, note: None, hazard: None }
 }
 
-/// Finds the program behind the flags and `skipped` operands: its index in the command line.
-fn behind<'a>(
+/// Index of the program after the flags and `skipped` operands.
+fn index_after_flags<'a>(
     name: &str,
     args: &'a [String],
     spec: &str,
@@ -59,7 +59,7 @@ fn behind<'a>(
 }
 
 fn plain(name: &str, args: &[String], spec: &str, skipped: usize) -> Found {
-    let (at, _) = behind(name, args, spec, skipped)?;
+    let (at, _) = index_after_flags(name, args, spec, skipped)?;
     match name {
         // `nohup` writes `nohup.out` if the output is a terminal.
         "nohup" | "setsid" | "exec" => Ok(Inner::Program {
@@ -74,7 +74,7 @@ fn plain(name: &str, args: &[String], spec: &str, skipped: usize) -> Found {
 }
 
 fn env(args: &[String]) -> Found {
-    let (first, _) = behind("env", args, "i0 u: --ignore-environment --unset= --null", 0)?;
+    let (first, _) = index_after_flags("env", args, "i0 u: --ignore-environment --unset= --null", 0)?;
     if args.get(first - 1).is_some_and(|word| word == "-") {
         return Err(Outcome::opaque("`env -` is not followed"));
     }
@@ -93,7 +93,7 @@ fn env(args: &[String]) -> Found {
     Ok(Inner::Program { at, assignments, has_unknown_tail: false, note: None, hazard: None })
 }
 
-/// `command -v NAME` asks where a program is; without it the rest is run.
+/// `command -v NAME` looks a program up; without `-v` it runs the rest.
 fn command(args: &[String]) -> Option<Found> {
     match args.first().map(String::as_str) {
         Some("-v" | "-V") => None,
@@ -103,7 +103,7 @@ fn command(args: &[String]) -> Option<Found> {
 }
 
 fn privileged(name: &str, args: &[String], spec: &str) -> Found {
-    let (at, _) = behind(name, args, spec, 0)?;
+    let (at, _) = index_after_flags(name, args, spec, 0)?;
     if args.get(at - 1).is_some_and(|word| word.contains('=')) {
         return Err(Outcome {
             hazard: Some(Hazard::Privilege),
@@ -118,8 +118,8 @@ fn privileged(name: &str, args: &[String], spec: &str) -> Found {
 const XARGS_FLAGS: &str = "0rtx nPsLdEI: --null --no-run-if-empty --verbose --exit --max-args= --max-procs= --max-chars= \
     --max-lines= --delimiter= --replace=";
 
-/// Whether `xargs` takes all up to a NUL for a name, and not a word; nothing if it ends names anywhere else, or if this
-/// is another program.
+/// Whether `xargs` separates names by NUL and not by white space; `None` for another separator or another
+/// program.
 pub(super) fn reads_names_until_nul(argv: &[String]) -> Option<bool> {
     let (word, args) = argv.split_first()?;
     let scanned = scan(XARGS_FLAGS, args, Until::Operand).ok().filter(|_| base_name(word) == "xargs")?;
@@ -127,7 +127,7 @@ pub(super) fn reads_names_until_nul(argv: &[String]) -> Option<bool> {
 }
 
 fn xargs(args: &[String]) -> Found {
-    let (at, scanned) = behind("xargs", args, XARGS_FLAGS, 0)?;
+    let (at, scanned) = index_after_flags("xargs", args, XARGS_FLAGS, 0)?;
     let inner = args.get(at - 1..).unwrap_or_default();
     let mark = scanned.values(&["I", "replace"]).last();
     let note = "`xargs` runs it with what it reads".to_owned();
@@ -141,7 +141,7 @@ fn xargs(args: &[String]) -> Found {
             hazard: None,
         });
     };
-    // In the place of the mark anything can be put, also the name of a program.
+    // Any text can replace the mark, also the name of a program.
     if inner.iter().any(|word| word.contains(mark)) {
         return Err(Outcome::opaque(note));
     }
@@ -154,7 +154,7 @@ fn xargs(args: &[String]) -> Found {
     })
 }
 
-/// `sh -c TEXT`. Whatever else a shell is given is not looked into.
+/// `sh -c TEXT`; other uses of a shell are not supported.
 fn shell(args: &[String]) -> Option<Found> {
     match args {
         [flag, _] if flag == "-c" => Some(Ok(Inner::Script { at: 2 })),
@@ -164,7 +164,7 @@ fn shell(args: &[String]) -> Option<Found> {
 
 fn applet(args: &[String]) -> Found {
     match args.first() {
-        // Applets know other flags than the programs of the same name.
+        // Applets have other flags than the programs of the same name.
         Some(word) if !word.starts_with('-') => Ok(Inner::Program {
             at: 1,
             assignments: Vec::new(),

@@ -5,22 +5,23 @@ use super::{Outcome, Tree, Unseen};
 use crate::classifier::TreeWalk;
 use zk_core::model::Effect;
 
-/// Roles of the operands of a program that writes files.
+/// Meaning of the operands of a writing program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// All are written.
+    /// All operands are written.
     Written,
-    /// All but the first, unless a file stands in for it.
+    /// All operands but the first are written; all of them if a file replaces the first.
     WrittenBehindMode,
-    /// All but the last are read, and the last or a flag says where they go.
+    /// All operands but the last are read; the last one, or a flag, is the destination.
     Copied,
-    /// Copied, and gone from where they were.
+    /// Copied, and removed from their old place.
     Moved,
-    /// Copied by a link that leads to them.
+    /// Linked to from the destination.
     Linked,
 }
 
-/// Programs that write the files they name and start no others, with the flags that leave it so.
+/// Programs that write only the files in their arguments and start no others, with the flags for which that
+/// holds.
 pub(super) const WRITERS: &[(&str, Role, &str)] = &[
     ("chgrp", Role::WrittenBehindMode, OWNER),
     ("chmod", Role::WrittenBehindMode, "Rcfv --recursive --changes --silent --quiet --verbose --reference<"),
@@ -64,30 +65,30 @@ pub(super) const WRITERS: &[(&str, Role, &str)] = &[
 
 const OWNER: &str = "RcfvhHLP --recursive --changes --silent --quiet --verbose --no-dereference --reference<";
 
-/// Programs that write other files than those they name, and start none.
+/// Programs that also write files other than those in their arguments, and start no others.
 const QUIET: [&str; 8] = ["gzip", "gunzip", "bzip2", "xz", "zstd", "unzip", "csplit", "mknod"];
 
-/// Files that a program reads and writes, of those that write what they name.
+/// Outcome with the files that a program reads and writes.
 pub(super) fn outcome(name: &str, args: &[String], why: String) -> Outcome {
     if name == "dd" {
-        return copied_blocks(args, why);
+        return dd_outcome(args, why);
     }
     let row = WRITERS.iter().find(|(known, ..)| *known == name);
     if let Some((_, role, flags)) = row
         && let Ok(scanned) = scan(flags, args, Until::Dashes)
     {
-        return by_role(*role, &scanned, why);
+        return outcome_by_role(*role, &scanned, why);
     }
     let paths = candidates(args);
     let runs_none = row.is_some() || QUIET.contains(&name) || (name == "tar" && is_plain_archive(args));
     let unseen = if runs_none { Unseen::FILES } else { Unseen::ALL };
-    // Files that are only written are no matter of rules about reading.
+    // Files that are only written are not subject to read rules.
     let writes_only = row.is_some_and(|(_, role, _)| matches!(role, Role::Written | Role::WrittenBehindMode));
     let read = if writes_only { Vec::new() } else { paths.clone() };
-    Outcome { unseen, ..touching(read, paths, why) }
+    Outcome { unseen, ..outcome_for_files(read, paths, why) }
 }
 
-fn touching(read: Vec<String>, written: Vec<String>, why: String) -> Outcome {
+fn outcome_for_files(read: Vec<String>, written: Vec<String>, why: String) -> Outcome {
     let mut effects = vec![Effect::Writes { paths: written.into_iter().map(Into::into).collect() }];
     if !read.is_empty() {
         effects.push(Effect::Reads { paths: read.into_iter().map(Into::into).collect() });
@@ -95,7 +96,7 @@ fn touching(read: Vec<String>, written: Vec<String>, why: String) -> Outcome {
     Outcome { effects, changes: Some(why), ..Outcome::default() }
 }
 
-fn by_role(role: Role, scanned: &Scanned<'_>, why: String) -> Outcome {
+fn outcome_by_role(role: Role, scanned: &Scanned<'_>, why: String) -> Outcome {
     let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let operands = scanned.operands.as_slice();
     let recurses = scanned.has(&["r", "R", "a", "recursive", "archive"]);
@@ -104,13 +105,13 @@ fn by_role(role: Role, scanned: &Scanned<'_>, why: String) -> Outcome {
             let has_mode = role == Role::WrittenBehindMode && !scanned.has(&["reference"]);
             let files = operands.get(usize::from(has_mode)..).unwrap_or_default();
             let deep_writes = if recurses { own(files) } else { Vec::new() };
-            Outcome { deep_writes, ..touching(own(&scanned.reads), own(files), why) }
+            Outcome { deep_writes, ..outcome_for_files(own(&scanned.reads), own(files), why) }
         }
         Role::Copied | Role::Moved | Role::Linked => {
             let named = scanned.values(&["t", "target-directory"]).last();
             let (from, to) = match (named, operands.split_last()) {
                 (Some(to), _) => (operands, to),
-                // `ln TARGET` makes it here.
+                // `ln TARGET` creates the link in the working directory.
                 (None, Some((only, []))) => (std::slice::from_ref(only), "."),
                 (None, Some((to, from))) => (from, *to),
                 (None, None) => (&[][..], "."),
@@ -125,7 +126,7 @@ fn by_role(role: Role, scanned: &Scanned<'_>, why: String) -> Outcome {
                     written.push(format!("{to}/{source}"));
                 }
                 if role == Role::Linked && !source.starts_with('/') {
-                    // A symbolic link leads on from where it lies.
+                    // A relative symbolic link is resolved from its own directory.
                     let place = Path::new(to).parent().unwrap_or(Path::new(""));
                     read.push(place.join(source).to_string_lossy().into_owned());
                     read.push(format!("{to}/{source}"));
@@ -142,13 +143,13 @@ fn by_role(role: Role, scanned: &Scanned<'_>, why: String) -> Outcome {
             if recurses {
                 deep_writes.push(to.to_owned());
             }
-            Outcome { trees, deep_writes, ..touching(read, written, why) }
+            Outcome { trees, deep_writes, ..outcome_for_files(read, written, why) }
         }
     }
 }
 
 /// `dd if=A of=B`.
-fn copied_blocks(args: &[String], why: String) -> Outcome {
+fn dd_outcome(args: &[String], why: String) -> Outcome {
     let known = [
         "bs", "cbs", "ibs", "obs", "count", "skip", "seek", "iseek", "oseek", "conv", "iflag", "oflag",
         "status",
@@ -162,7 +163,7 @@ fn copied_blocks(args: &[String], why: String) -> Outcome {
             _ => unseen = Unseen::FILES,
         }
     }
-    Outcome { unseen, ..touching(read, written, why) }
+    Outcome { unseen, ..outcome_for_files(read, written, why) }
 }
 
 /// Whether `tar` has only flags that start no program.
@@ -178,7 +179,8 @@ fn is_plain_archive(args: &[String]) -> bool {
         })
 }
 
-/// Words of a command line, and parts of them, that can be files: values of flags too, joined to them or behind `=`.
+/// Words of a command line, and parts of them, that may be file names: also values of flags, joined or after
+/// `=`.
 fn candidates(args: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for word in args {
@@ -195,5 +197,5 @@ fn candidates(args: &[String]) -> Vec<String> {
     found
 }
 
-/// Letters before a value in the same word, as in `tar -cvzfFILE`.
+/// Most letters before a value in the same word, as in `tar -cvzfFILE`.
 const MAX_JOINED_FLAGS: usize = 8;

@@ -1,22 +1,22 @@
-//! Gitlinks of the index of a repository: directories that git takes for repositories of their own.
+//! Gitlinks of a repository's index: directories that git treats as repositories of their own.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 const SIGNATURE: &[u8] = b"DIRC";
-/// Bytes of an entry before the name of its object.
+/// Bytes of an entry before its object name.
 const STAT_BYTES: usize = 40;
-/// Bytes of an entry that hold its kind and permissions.
+/// Offset of an entry's mode, in bytes.
 const MODE_AT: usize = 24;
-/// Kind of a gitlink in the upper four bits of a mode.
+/// Type of a gitlink, in the upper four bits of the mode.
 const GITLINK: u32 = 0o16;
 const HAS_MORE_FLAGS: u16 = 0x4000;
-/// Bytes of the names of objects by SHA-1, the only ones that a repository without extensions has.
+/// Bytes of a SHA-1 object name; repositories without extensions have no others.
 const HASH_BYTES: usize = 20;
 const EXTENSION_HEADER_BYTES: usize = 8;
 
-/// Paths of the gitlinks in the bytes of an index; nothing if they are not understood, or another file holds a part of it.
+/// Paths of the gitlinks in an index; `None` if the bytes cannot be parsed, or the index is split.
 pub(super) fn gitlinks(index: &[u8]) -> Option<Vec<PathBuf>> {
     let mut rest = index.strip_prefix(SIGNATURE)?;
     let version = take_u32(&mut rest)?;
@@ -42,7 +42,7 @@ pub(super) fn gitlinks(index: &[u8]) -> Option<Vec<PathBuf>> {
             let tail = entry.get(at..)?;
             let end = tail.iter().position(|byte| *byte == 0)?;
             name = tail.get(..end)?.to_vec();
-            // At least one zero, up to a multiple of eight.
+            // Padded with one to eight zeros to a multiple of eight bytes.
             let whole = (at + end + 8) / 8 * 8;
             if entry.get(at + end..whole)?.iter().any(|byte| *byte != 0) {
                 return None;
@@ -57,7 +57,7 @@ pub(super) fn gitlinks(index: &[u8]) -> Option<Vec<PathBuf>> {
         let kind = rest.get(..4)?;
         let mut size = rest.get(4..EXTENSION_HEADER_BYTES)?;
         let size = usize::try_from(take_u32(&mut size)?).ok()?;
-        // The rest of the entries is in a file that this one shares with others.
+        // A split index: another file has the rest of the entries.
         if kind == b"link" {
             return None;
         }
@@ -72,7 +72,7 @@ fn take_u32(from: &mut &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(*number))
 }
 
-/// A number of seven bits a byte, in which each byte but the last has its upper bit set.
+/// Decodes a variable-length number: seven bits a byte, with the upper bit set in all bytes but the last.
 fn take_varint(from: &mut &[u8]) -> Option<usize> {
     let mut value = 0_usize;
     loop {

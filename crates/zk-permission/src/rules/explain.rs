@@ -1,6 +1,6 @@
 use super::host::HostPattern;
 use super::pattern::PatternWord;
-use super::{Access, CommandPattern, Decision, Rule, Subject};
+use super::{Access, CommandPattern, Decision, ProjectCode, Rule, Subject};
 use crate::shell::{quote, quote_all};
 
 /// Explanation of what a rule will and will not match, by examples.
@@ -29,8 +29,17 @@ impl Rule {
                 ],
             },
             Subject::Path { access, .. } => path(*access, self),
-            Subject::Below(_) => path(Access::Write, self),
+            Subject::Below(access, _) => path(*access, self),
             Subject::Host(pattern) => host(pattern, self.decision),
+            Subject::Code(code) => project_code(code),
+            Subject::Tools(names) => Explanation {
+                says: "allow: every call of these tools, whatever the arguments are".to_owned(),
+                matches: names.clone(),
+                misses: vec![(
+                    "another tool, also one that the server gets later".to_owned(),
+                    "it was not there to be allowed".to_owned(),
+                )],
+            },
             Subject::Tool(name) => Explanation {
                 says: format!("{}: every call of the tools named {}", self.decision, name.glob()),
                 matches: vec![name.glob().glob().replace('*', "x")],
@@ -41,6 +50,34 @@ impl Rule {
             },
         }
     }
+}
+
+fn project_code(code: &ProjectCode) -> Explanation {
+    let command = code.command();
+    let mut misses = vec![
+        (format!("{command} && true"), "it is more than one command".to_owned()),
+        (format!("{command} > file"), "it redirects".to_owned()),
+        (format!("A=b {command}"), "it sets a variable".to_owned()),
+    ];
+    let mut matches = vec![command.clone()];
+    let longer = format!("{command} --more");
+    let says = match &code.bound {
+        None => {
+            matches.push(longer);
+            misses.push((command, "outside of the sandbox it runs the project's code as you".to_owned()));
+            "allow: commands that begin with these words, in the sandbox of commands alone"
+        }
+        Some(bound) => {
+            misses.push((longer, "it has one more argument".to_owned()));
+            let files = code.manifest_names().join(", ");
+            misses.push((
+                command,
+                format!("in another directory than {}, or after {files} changed", bound.directory.display()),
+            ));
+            "allow: exactly this command in one directory, as long as the files that say what it runs stay"
+        }
+    };
+    Explanation { says: says.to_owned(), matches, misses }
 }
 
 fn command(pattern: &CommandPattern, decision: Decision) -> Explanation {

@@ -1,5 +1,6 @@
 //! Rules: what a person or an administrator wrote down about calls.
 
+mod code;
 mod explain;
 mod held;
 mod host;
@@ -11,6 +12,8 @@ use std::str::FromStr;
 
 use globset::{GlobBuilder, GlobMatcher};
 
+pub use code::{Bound, Manifest, ProjectCode};
+pub(crate) use code::{is_runner, plain_command};
 pub use explain::Explanation;
 pub use held::{DeniedFiles, HeldPaths, HideFiles};
 pub use pattern::CommandPattern;
@@ -169,10 +172,13 @@ pub(crate) enum Subject {
         /// Fixed beginning of the pattern: the directory or file that every path it matches is or lies below.
         fixed: PathBuf,
     },
-    /// Writing below this directory.
-    Below(PathBuf),
+    /// Reading or writing below this directory.
+    Below(Access, PathBuf),
     Host(HostPattern),
     Tool(GlobMatcher),
+    /// Tools by their exact names.
+    Tools(Vec<String>),
+    Code(ProjectCode),
 }
 
 impl Rule {
@@ -223,11 +229,25 @@ impl Rule {
         }
     }
 
-    /// A rule for all files below a directory, absolute.
+    /// A rule for writing all files below a directory, absolute.
     #[must_use]
     pub fn directory(layer: Layer, decision: Decision, directory: &Path) -> Self {
-        let text = format!("write({}/**)", directory.display());
-        let subject = Subject::Below(normalise(directory));
+        Self::below(layer, decision, Access::Write, directory)
+    }
+
+    /// A rule for reading all files below a directory, absolute, and for listing it.
+    #[must_use]
+    pub fn reading(layer: Layer, decision: Decision, directory: &Path) -> Self {
+        Self::below(layer, decision, Access::Read, directory)
+    }
+
+    fn below(layer: Layer, decision: Decision, access: Access, directory: &Path) -> Self {
+        let verb = match access {
+            Access::Read => "read",
+            Access::Write => "write",
+        };
+        let text = format!("{verb}({}/**)", directory.display());
+        let subject = Subject::Below(access, normalise(directory));
         Self { layer, decision, text, subject, is_held: false }
     }
 
@@ -238,8 +258,8 @@ impl Rule {
                 let path = normalise(path);
                 *access == wanted && (glob.is_match(&path) || and_itself.as_ref() == Some(&path))
             }
-            Subject::Below(directory) => wanted == Access::Write && normalise(path).starts_with(directory),
-            Subject::Command(_) | Subject::Exact(_) | Subject::Host(_) | Subject::Tool(_) => false,
+            Subject::Below(access, directory) => *access == wanted && normalise(path).starts_with(directory),
+            _ => false,
         }
     }
 
@@ -250,14 +270,7 @@ impl Rule {
 
     /// The host pattern, of a rule about hosts.
     pub(crate) fn host(&self) -> Option<&HostPattern> {
-        match &self.subject {
-            Subject::Host(pattern) => Some(pattern),
-            Subject::Command(_)
-            | Subject::Exact(_)
-            | Subject::Path { .. }
-            | Subject::Below(_)
-            | Subject::Tool(_) => None,
-        }
+        if let Subject::Host(pattern) = &self.subject { Some(pattern) } else { None }
     }
 
     pub(crate) fn matches_tool(&self, tool: &str) -> bool {
@@ -265,11 +278,13 @@ impl Rule {
             Subject::Tool(name) => {
                 name.is_match(tool) || foreign_server_names(tool).any(|tool| name.is_match(&tool))
             }
+            Subject::Tools(names) => names.iter().any(|name| name == tool),
             Subject::Command(_)
             | Subject::Exact(_)
             | Subject::Path { .. }
-            | Subject::Below(_)
-            | Subject::Host(_) => false,
+            | Subject::Below(..)
+            | Subject::Host(_)
+            | Subject::Code(_) => false,
         }
     }
 
@@ -277,8 +292,13 @@ impl Rule {
     pub(crate) fn is_about(&self, wanted: Access) -> bool {
         match &self.subject {
             Subject::Path { access, .. } => *access == wanted,
-            Subject::Below(_) => wanted == Access::Write,
-            Subject::Command(_) | Subject::Exact(_) | Subject::Host(_) | Subject::Tool(_) => false,
+            Subject::Below(access, _) => *access == wanted,
+            Subject::Command(_)
+            | Subject::Exact(_)
+            | Subject::Host(_)
+            | Subject::Tool(_)
+            | Subject::Tools(_)
+            | Subject::Code(_) => false,
         }
     }
 
@@ -290,12 +310,14 @@ impl Rule {
                 fixed.starts_with(&directory)
                     || (directory.starts_with(fixed) && glob.glob().glob() != fixed.to_string_lossy())
             }
-            Subject::Below(own) => wanted == Access::Write && own.starts_with(&directory),
+            Subject::Below(access, own) => *access == wanted && own.starts_with(&directory),
             Subject::Path { .. }
             | Subject::Command(_)
             | Subject::Exact(_)
             | Subject::Host(_)
-            | Subject::Tool(_) => false,
+            | Subject::Tool(_)
+            | Subject::Tools(_)
+            | Subject::Code(_) => false,
         }
     }
 
@@ -340,25 +362,11 @@ impl Rule {
     }
 
     pub(crate) fn is_exactly(&self, command: &str) -> bool {
-        match &self.subject {
-            Subject::Exact(text) => text == command,
-            Subject::Command(_)
-            | Subject::Path { .. }
-            | Subject::Below(_)
-            | Subject::Host(_)
-            | Subject::Tool(_) => false,
-        }
+        matches!(&self.subject, Subject::Exact(text) if text == command)
     }
 
     pub(crate) fn pattern(&self) -> Option<&CommandPattern> {
-        match &self.subject {
-            Subject::Command(pattern) => Some(pattern),
-            Subject::Exact(_)
-            | Subject::Path { .. }
-            | Subject::Below(_)
-            | Subject::Host(_)
-            | Subject::Tool(_) => None,
-        }
+        if let Subject::Command(pattern) = &self.subject { Some(pattern) } else { None }
     }
 }
 

@@ -1,6 +1,6 @@
 use super::{NotUnderstood, Obstacle};
 
-/// The longest text that is judged.
+/// Longest text that is judged, in bytes.
 pub(crate) const MAX_SCRIPT_BYTES: usize = 4_096;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,9 +17,9 @@ pub(super) enum TokenKind {
     And,
     Or,
     Pipe,
-    /// `<`, `>`, `>>`; what follows is a word.
+    /// `<`, `>` or `>>`; the next word is the path.
     Redirect(Direction),
-    /// `>&1` and its like, complete.
+    /// Complete duplication such as `>&1`.
     Duplicate,
 }
 
@@ -33,13 +33,13 @@ pub(super) enum Direction {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) text: String,
-    /// Whether any of it was quoted.
+    /// Whether a part of it was quoted.
     pub(crate) is_quoted: bool,
-    /// Length of the part of `text` that came before anything quoted, in bytes.
+    /// Bytes of `text` before the first quoted character.
     pub(super) bare: usize,
 }
 
-/// Refuses what makes a text look different from what it is, wherever it stands.
+/// Refuses characters that make a text look different from its meaning.
 fn check_characters(text: &str) -> Result<(), NotUnderstood> {
     if text.len() > MAX_SCRIPT_BYTES {
         return Err(NotUnderstood { at: MAX_SCRIPT_BYTES, what: Obstacle::TooLong });
@@ -56,7 +56,7 @@ fn check_characters(text: &str) -> Result<(), NotUnderstood> {
     Ok(())
 }
 
-/// Blanks outside of ASCII, and characters that take no space or reorder what is around them.
+/// Non-ASCII blanks, zero-width characters, and characters that change the text's direction.
 fn is_invisible(found: char) -> bool {
     found.is_whitespace()
         || matches!(found,
@@ -66,10 +66,10 @@ fn is_invisible(found: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Stands for `*` where it is a pattern for file names.
+/// Placeholder for `*` as a file name pattern.
 pub(crate) const ANY_TEXT: char = '\u{e000}';
 
-/// Stands for `?` where it is a pattern for file names.
+/// Placeholder for `?` as a file name pattern.
 pub(crate) const ANY_CHARACTER: char = '\u{e001}';
 
 pub(super) fn tokens(text: &str, has_patterns: bool) -> Result<Vec<Token>, NotUnderstood> {
@@ -82,7 +82,7 @@ pub(super) fn tokens(text: &str, has_patterns: bool) -> Result<Vec<Token>, NotUn
     Ok(lexer.tokens)
 }
 
-/// The words of a pattern: as those of a command, with `*` and `**` as words of their own, unquoted.
+/// Words of a command pattern: those of a command, and unquoted `*` and `**` as words of their own.
 pub(crate) fn pattern_words(text: &str) -> Result<Vec<Word>, NotUnderstood> {
     check_characters(text)?;
     let mut lexer = Lexer { text, at: 0, tokens: Vec::new(), has_stars: true, has_patterns: false };
@@ -100,7 +100,7 @@ struct Lexer<'a> {
     tokens: Vec<Token>,
     /// Whether `*` and `**` are words.
     has_stars: bool,
-    /// Whether `*` and `?` without quotes are patterns for file names.
+    /// Whether unquoted `*` and `?` are file name patterns.
     has_patterns: bool,
 }
 
@@ -127,7 +127,7 @@ impl Lexer<'_> {
         self.tokens.push(Token { at, kind });
     }
 
-    /// Reads one token; false at the end.
+    /// Reads one token; returns false at the end.
     fn next(&mut self) -> Result<bool, NotUnderstood> {
         while self.peek().is_some_and(|found| matches!(found, ' ' | '\t')) {
             self.take();
@@ -223,7 +223,7 @@ impl Lexer<'_> {
             match found {
                 ' ' | '\t' | '\n' | ';' | '&' | '|' => break,
                 '<' | '>' => {
-                    // Digits right before it are the file descriptor.
+                    // Digits directly before a redirection are a file descriptor.
                     if !word.is_quoted
                         && !word.text.is_empty()
                         && word.text.bytes().all(|byte| byte.is_ascii_digit())
@@ -276,7 +276,8 @@ impl Lexer<'_> {
                     self.bare(&mut word);
                     self.bare(&mut word);
                 }
-                // `stash@{0}`: without a comma or dots nothing is made of it, and at the beginning it could be a variable.
+                // `stash@{0}`: braces without a comma or dots are literal. At the beginning of a word they
+                // could be a variable.
                 '{' if !word.text.is_empty() && self.literal_braces(here).is_some() => {
                     for _ in 0..self.literal_braces(here).unwrap_or_default() {
                         self.bare(&mut word);
@@ -294,7 +295,7 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    /// Characters of a name in braces that begins there, with the braces; nothing if it is anything else.
+    /// Number of characters of a literal name in braces, braces included; `None` for other braces.
     fn literal_braces(&self, here: usize) -> Option<usize> {
         let (name, _) = self.text.get(here..)?.strip_prefix('{')?.split_once('}')?;
         let is_name =
@@ -302,7 +303,7 @@ impl Lexer<'_> {
         is_name.then_some(name.len() + 2)
     }
 
-    /// Takes a character without quotes.
+    /// Reads an unquoted character.
     fn bare(&mut self, word: &mut Word) {
         if let Some(found) = self.take() {
             word.text.push(found);
@@ -312,7 +313,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Whether the bracket at the current place is a word of its own, which no shell takes for a pattern.
+    /// Whether a bracket is a word of its own, which no shell takes for a pattern.
     fn is_lone_bracket(&self) -> bool {
         let next = self.text.get(self.at + 1..).and_then(|rest| rest.chars().next());
         next.is_none_or(|found| matches!(found, ' ' | '\t' | '\n'))
@@ -334,7 +335,7 @@ impl Lexer<'_> {
             match found {
                 '"' => return Ok(()),
                 '$' | '`' => return Err(NotUnderstood { at, what: Obstacle::Expansion(found) }),
-                // The second byte of a letter in some encodings of the East is a backslash.
+                // In some East Asian encodings the second byte of a character is a backslash.
                 '\\' if word.text.ends_with(|before: char| !before.is_ascii()) => {
                     return Err(NotUnderstood { at, what: Obstacle::Backslash });
                 }

@@ -1,4 +1,5 @@
-//! The shell commands that can be judged: a strict subset of bash, and a reason for everything else.
+//! Parser for the shell commands that can be judged: a strict subset of bash, and a reason for refusing any
+//! other text.
 
 pub(crate) mod lexer;
 mod obstacle;
@@ -9,16 +10,15 @@ pub use obstacle::{NotUnderstood, Obstacle};
 use lexer::MAX_SCRIPT_BYTES;
 pub(crate) use lexer::{ANY_CHARACTER, ANY_TEXT};
 
-/// The most commands one text may have.
+/// Most commands in one text.
 pub const MAX_COMMANDS: usize = 50;
 
-/// A shell text of which every command is known: words, quotes without expansion, `&&`, `||`, `;`, `|`, line
+/// Shell text of which every command is known: words, quotes without expansion, `&&`, `||`, `;`, `|`, line
 /// ends, comments and redirections to literal paths.
 ///
-/// The script says what `bash --noprofile --norc -c TEXT` does, in a UTF-8 or C locale and with an
-/// environment without `BASH_ENV`, `BASH_FUNC_*`, `SHELLOPTS`, `BASHOPTS`, `PS4`, `CDPATH`. Globs, braces,
-/// variables, substitutions, here documents, functions, background jobs and control structures are not
-/// understood, on purpose.
+/// The result describes `bash --noprofile --norc -c TEXT` in a UTF-8 or C locale, and in an environment
+/// without `BASH_ENV`, `BASH_FUNC_*`, `SHELLOPTS`, `BASHOPTS`, `PS4` and `CDPATH`. Globs, braces, variables,
+/// substitutions, here documents, functions, background jobs and control structures are refused on purpose.
 ///
 /// ```
 /// use zk_permission::Script;
@@ -33,26 +33,26 @@ pub const MAX_COMMANDS: usize = 50;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// The commands in the order in which they are written; at least one.
+    /// Commands in the order of the text; at least one.
     pub commands: Vec<Command>,
 }
 
 /// One simple command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Program and arguments, after the quotes were taken away; at least one word.
+    /// Program and arguments with quotes removed; at least one word.
     pub words: Vec<String>,
-    /// `NAME=value` before the program.
+    /// Variables that are set before the program.
     pub assignments: Vec<Assignment>,
-    /// Redirections of the command, in order.
+    /// Redirections in order.
     pub redirects: Vec<Redirect>,
-    /// Connector between the command before and this one.
+    /// Connector to the command before.
     pub connector: Connector,
-    /// Offset of its begin, in bytes.
+    /// Offset of the command in the text, in bytes.
     pub at: usize,
 }
 
-/// A variable set for one command.
+/// Variable that is set for one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
     /// The variable.
@@ -61,10 +61,10 @@ pub struct Assignment {
     pub value: String,
 }
 
-/// Connection of a command to the one before it.
+/// Connector between a command and the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connector {
-    /// Nothing: it is the first.
+    /// First command of the text.
     First,
     /// `;` or a line end.
     Then,
@@ -76,7 +76,7 @@ pub enum Connector {
     Pipe,
 }
 
-/// Source of input or target of output.
+/// Redirection of input or output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Redirect {
     /// `< path`
@@ -84,19 +84,19 @@ pub enum Redirect {
         /// The file.
         path: String,
     },
-    /// `> path` and `>> path`, with a number before it if there was one.
+    /// `> path` and `>> path`, possibly after a descriptor number.
     Write {
         /// The file.
         path: String,
-        /// Whether the file keeps what it had.
+        /// Whether output is appended to the file.
         appends: bool,
     },
-    /// `2>&1` and its like: no file.
+    /// Duplicated descriptor such as `2>&1`: no file.
     Duplicate,
 }
 
 impl Redirect {
-    /// The file, if there is one.
+    /// Path of the file, if there is one.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         match self {
@@ -107,22 +107,22 @@ impl Redirect {
 }
 
 impl Script {
-    /// Reads a shell text.
+    /// Parses a shell text.
     ///
     /// # Errors
-    /// [`NotUnderstood`] for everything outside the subset, also for what bash itself would refuse.
+    /// [`NotUnderstood`] for everything outside the subset, and for text that bash itself refuses.
     pub fn parse(text: &str) -> Result<Self, NotUnderstood> {
         parser::parse(text, false)
     }
 
-    /// Parses as [`Script::parse`] does, with patterns for file names: [`lexer::ANY_TEXT`] and
-    /// [`lexer::ANY_CHARACTER`] stand in the words for what they match.
+    /// Parses as [`Script::parse`] does, but accepts file name patterns: words contain [`lexer::ANY_TEXT`]
+    /// and [`lexer::ANY_CHARACTER`] in their place.
     pub(crate) fn parse_with_patterns(text: &str) -> Result<Self, NotUnderstood> {
         parser::parse(text, true)
     }
 
-    /// Program and arguments if the whole text is one command without redirection or assignment, and not one
-    /// that the shell itself carries out: it can be executed without a shell.
+    /// Program and arguments if the text can be executed without a shell: a single command, no builtin,
+    /// without redirections and assignments.
     #[must_use]
     pub fn argv(&self) -> Option<&[String]> {
         let [command] = self.commands.as_slice() else { return None };
@@ -132,7 +132,7 @@ impl Script {
     }
 }
 
-/// Quotes an argument so that [`Script::parse`] and every shell read it back as it is.
+/// Quotes an argument so that [`Script::parse`] and every shell read it back unchanged.
 #[must_use]
 pub fn quote(word: &str) -> String {
     let is_plain = |byte: u8| {
@@ -144,19 +144,19 @@ pub fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Quotes all arguments of a command and joins them.
+/// Quotes the arguments of a command and joins them with blanks.
 #[must_use]
 pub fn quote_all<S: AsRef<str>>(words: &[S]) -> String {
     let words: Vec<String> = words.iter().map(|word| quote(word.as_ref())).collect();
     words.join(" ")
 }
 
-/// Whether bash carries this command out itself.
+/// Whether a name is a builtin of bash.
 pub(crate) fn is_builtin(name: &str) -> bool {
     BUILTINS.binary_search(&name).is_ok()
 }
 
-/// Sorted.
+/// Builtins of bash, sorted.
 const BUILTINS: [&str; 60] = [
     ".",
     ":",

@@ -2,30 +2,30 @@ use std::fmt;
 
 use super::{MAX_COMMANDS, MAX_SCRIPT_BYTES};
 
-/// Obstacle to judging a shell text, and where it stands.
+/// Reason why a shell text cannot be judged, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("byte {at}: {what}")]
 pub struct NotUnderstood {
-    /// The offset in bytes, from 0.
+    /// Offset in bytes, from 0.
     pub at: usize,
-    /// Obstacle that is there.
+    /// Obstacle at this position.
     pub what: Obstacle,
 }
 
-/// Something outside the subset of the shell that is judged.
+/// Syntax outside the subset of the shell that is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// More than 4 KB.
     TooLong,
     /// More than 50 commands.
     TooManyCommands,
-    /// No command at all.
+    /// No command.
     Empty,
     /// A NUL, a carriage return or another control character.
     Control(char),
-    /// A character that is not seen, that reorders others, or a blank that the shell does not take for one.
+    /// An invisible character, one that reorders text, or a blank that the shell does not treat as such.
     Invisible(char),
-    /// A letter outside of ASCII without quotes: locales disagree on it.
+    /// An unquoted non-ASCII letter: locales differ about it.
     NotAscii(char),
     /// A variable, a substitution or `$'…'`: `$` or a backtick.
     Expansion(char),
@@ -35,9 +35,9 @@ pub enum Obstacle {
     Brace(char),
     /// A home directory.
     Tilde,
-    /// A backslash at the end of a line or of the text, or before a character that locales disagree on.
+    /// A backslash at the end of a line or of the text, or before a character that locales treat differently.
     Backslash,
-    /// A quote that is not closed.
+    /// An unclosed quote.
     OpenQuote(char),
     /// A sub-shell, a function or a process substitution.
     Parenthesis(char),
@@ -51,14 +51,58 @@ pub enum Obstacle {
     Redirection,
     /// A file name that bash takes for a network connection.
     NetworkFile,
-    /// A word of the shell's own grammar, such as `if` or `!`.
+    /// A reserved word of the shell, such as `if` or `!`.
     Reserved,
-    /// An assignment without a command, which outlives it.
+    /// An assignment without a command, which would last.
     Assignment,
     /// A redirection without a command.
     NoCommand,
     /// An operator without a command on both sides.
     Unfinished,
+}
+
+/// Characters of a word that is quoted, at most.
+const MAX_QUOTED_CHARS: usize = 40;
+
+impl NotUnderstood {
+    /// Says for a person why nobody can tell beforehand what a text does, with the word of it that is the obstacle.
+    #[must_use]
+    pub fn explain(&self, text: &str) -> String {
+        let word = || {
+            let is_between = |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&');
+            let before = text.get(..self.at).unwrap_or_default();
+            let after = text.get(self.at..).unwrap_or_default();
+            let begin = before.rfind(is_between).map_or(0, |at| at + 1);
+            let end = self.at + after.find(is_between).unwrap_or(after.len());
+            let word = text.get(begin..end).unwrap_or_default();
+            match word.char_indices().nth(MAX_QUOTED_CHARS) {
+                Some((cut, _)) => format!("`{}…`", word.get(..cut).unwrap_or_default()),
+                None => format!("`{word}`"),
+            }
+        };
+        let why = match self.what {
+            Obstacle::Glob(_) => format!("it uses a wildcard ({})", word()),
+            Obstacle::Expansion(_) => format!("it uses a variable or another command's output ({})", word()),
+            Obstacle::Brace(_) => format!("it uses braces ({})", word()),
+            Obstacle::Tilde => format!("it names a home directory ({})", word()),
+            Obstacle::Parenthesis(_) => "it uses a sub-shell or a function".to_owned(),
+            Obstacle::HereDocument => "it carries a text of its own (`<<`)".to_owned(),
+            Obstacle::Background => "it starts something in the background (`&`)".to_owned(),
+            Obstacle::OpenQuote(quote) => format!("a quote is not closed ({quote})"),
+            Obstacle::NotAscii(_) | Obstacle::Backslash => format!("{} ({})", self.what, word()),
+            Obstacle::Operator | Obstacle::Redirection | Obstacle::NetworkFile => {
+                format!("it has {} ({})", self.what, word())
+            }
+            Obstacle::Reserved => format!("it is more than plain commands ({})", word()),
+            Obstacle::Assignment => format!("it sets a variable for what follows ({})", word()),
+            Obstacle::TooLong | Obstacle::TooManyCommands => self.what.to_string(),
+            Obstacle::Empty | Obstacle::Control(_) | Obstacle::Invisible(_) => {
+                format!("it has {}", self.what)
+            }
+            Obstacle::NoCommand | Obstacle::Unfinished => format!("it has {}", self.what),
+        };
+        format!("cannot be judged: {why}")
+    }
 }
 
 impl fmt::Display for Obstacle {

@@ -1,7 +1,7 @@
 use super::lexer::{Direction, Token, TokenKind, Word, tokens};
 use super::{Assignment, Command, Connector, MAX_COMMANDS, NotUnderstood, Obstacle, Redirect, Script};
 
-/// Words with a meaning of their own where a command begins. `time` is judged as the program that it resembles.
+/// Reserved words where a command begins. `time` is missing since it is judged like the program of that name.
 const RESERVED: [&str; 20] = [
     "!", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if",
     "in", "select", "then", "until", "while", "{}",
@@ -26,9 +26,9 @@ pub(super) fn parse(text: &str, has_patterns: bool) -> Result<Script, NotUnderst
 struct Parser {
     commands: Vec<Command>,
     open: Option<Command>,
-    /// Connector that will stand before the next command.
+    /// Connector for the next command.
     connector: Connector,
-    /// An operator that still needs a command after it.
+    /// Position of an operator that still needs a command after it.
     operator: Option<usize>,
 }
 
@@ -40,7 +40,8 @@ impl Parser {
             TokenKind::Separator(is_line_end) => {
                 let had_command = self.open.is_some();
                 self.end_command()?;
-                // After `&&`, `||` and `|` the command may begin on a later line; a `;` needs one before it.
+                // After `&&`, `||` and `|` the command may begin on a later line; a `;` needs a command
+                // before it.
                 if !had_command && !is_line_end {
                     return Err(NotUnderstood { at, what: Obstacle::Unfinished });
                 }
@@ -90,14 +91,14 @@ impl Parser {
             Some((name, value)) if is_name(name) && name.len() < word.bare => {
                 command.assignments.push(Assignment { name: name.to_owned(), value: value.to_owned() });
             }
-            // `A+=b`, and names that only look like one because of their quotes.
+            // `A+=b`, or a name that looks like an assignment because of its quotes.
             Some(_) => return Err(NotUnderstood { at, what: Obstacle::Assignment }),
             None => command.words.push(word.text),
         }
         Ok(())
     }
 
-    /// The command that is being read; begins one if there is none.
+    /// Current command; begins a new one if there is none.
     fn command(&mut self, at: usize) -> Result<&mut Command, NotUnderstood> {
         if self.open.is_none() && self.commands.len() >= MAX_COMMANDS {
             return Err(NotUnderstood { at, what: Obstacle::TooManyCommands });
@@ -135,7 +136,7 @@ impl Parser {
     }
 }
 
-/// Whether this is the name of a variable.
+/// Whether a text is a valid variable name.
 pub(crate) fn is_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')

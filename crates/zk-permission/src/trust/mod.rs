@@ -8,21 +8,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use zk_core::service::{StateFileError, StateFiles, Trust, TrustError, TrustItem};
 
-/// The most a store may have, in bytes.
+/// Largest trust store, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Approvals of projects by a person, in a file of the state directory that only its owner can write. One that is damaged, of another user or writable by others trusts
-/// nothing, says so whenever that is found, and is not overwritten.
+/// Trust store: a person's approvals of project files, in a file of the state directory that only its owner
+/// can write. A store that is damaged, of another user or writable by others trusts nothing, reports that,
+/// and is not overwritten.
 pub struct FileTrust {
-    /// Nothing where there is no state directory.
+    /// `None` without a state directory.
     path: Option<PathBuf>,
     files: Arc<dyn StateFiles>,
     tell: Arc<dyn Fn(&str) + Send + Sync>,
-    /// Reason why the store is not usable, as it was told last.
+    /// Last reported reason why the store is unusable.
     told: Mutex<Option<String>>,
 }
 
-/// Approved digests by project, kind and name.
+/// Digests of approved files, by project, kind and name.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -39,32 +40,31 @@ impl fmt::Debug for FileTrust {
 }
 
 impl FileTrust {
-    /// The store in the file at `path`; without one it trusts nothing and remembers nothing.
+    /// Store in the file at `path`; without a path it trusts nothing and stores nothing.
     #[must_use]
     pub fn new(path: Option<PathBuf>, files: Arc<dyn StateFiles>) -> Self {
         Self { path, files, tell: Arc::new(|_| ()), told: Mutex::default() }
     }
 
-    /// Sets `tell`, which is told why the store is not usable.
+    /// Sets the callback that is told why the store is unusable.
     #[must_use]
     pub fn telling(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { tell: Arc::new(tell), ..self }
     }
 
-    /// Returns the reason why the store trusts nothing, if it is there and not usable.
+    /// Reason why the store is unusable, if the file exists.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         self.load().err().map(|error| error.to_string())
     }
 
-    /// Tells why the store trusts nothing if it is there and not usable, once until that changes.
+    /// Reports why the store is unusable, once for each reason.
     pub fn tell_problem(&self) {
-        let _ = self.usable();
+        let _ = self.load_usable();
     }
 
-    /// Returns the content of the store. Tells why it trusts nothing if it is there and not usable, once
-    /// until that changes.
-    fn usable(&self) -> Option<Stored> {
+    /// Loads the store; `None` if it is unusable, which is reported once for each reason.
+    fn load_usable(&self) -> Option<Stored> {
         let loaded = self.load();
         let problem = loaded.as_ref().err().map(ToString::to_string);
         let news = {
@@ -79,7 +79,7 @@ impl FileTrust {
         loaded.ok()
     }
 
-    /// Lists what was approved in a project, as kinds and names.
+    /// Kinds and names of the approved files of a project.
     ///
     /// # Errors
     /// [`TrustError::Unusable`].
@@ -93,7 +93,7 @@ impl FileTrust {
     fn load(&self) -> Result<Stored, TrustError> {
         let Some(path) = &self.path else { return Ok(Stored { version: VERSION, ..Stored::default() }) };
         let unusable = |why: String| TrustError::Unusable { path: path.clone(), why };
-        // Stricter than other files of state: neither root nor the user who called `sudo` may own it.
+        // Stricter than for other state files: neither root nor the user who called `sudo` may own it.
         let owner = std::fs::symlink_metadata(path).map(|found| found.uid());
         if let Ok(uid) = owner
             && uid != rustix::process::geteuid().as_raw()
@@ -113,7 +113,7 @@ impl FileTrust {
         }
     }
 
-    /// Changes the store as one process at a time.
+    /// Changes the store under the file's lock.
     fn change(&self, change: impl FnOnce(&mut Stored)) -> Result<(), TrustError> {
         let Some(path) = &self.path else {
             let source = std::io::Error::new(ErrorKind::NotFound, "set HOME or ZK_HOME");
@@ -136,7 +136,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A project's key. One whose path is no UTF-8 could be taken for another one, so it has none.
+/// Key of a project. A path that is no UTF-8 might collide with another one, so it has no key.
 fn key(project: &Path) -> Option<&str> {
     project.to_str()
 }
@@ -147,7 +147,7 @@ impl Trust for FileTrust {
     }
 
     fn are_trusted(&self, items: &[TrustItem<'_>]) -> Vec<bool> {
-        let stored = if items.is_empty() { None } else { self.usable() };
+        let stored = if items.is_empty() { None } else { self.load_usable() };
         let is_trusted = |item: &TrustItem<'_>| {
             let approved = &stored.as_ref()?.approved;
             let digests = approved.get(key(item.project)?)?.get(item.kind)?.get(item.name)?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use zk_exec::LocalStateFiles;
-use zk_permission::{Approval, ApprovalKind, Approvals, Decision, Mode, Rules};
+use zk_permission::{Approval, ApprovalKind, Approvals, Bound, Decision, Manifest, Mode, ProjectCode, Rules};
 
 use crate::support::Setup;
 
@@ -113,5 +113,45 @@ fn a_file_that_is_damaged_or_open_to_others_approves_nothing_and_is_not_overwrit
         assert!(error.contains(why) && error.contains("nothing in them counts"), "{text}: {error}");
         assert!(store.add(&exact).is_err() && store.rules(&PathBuf::from("/p")).is_err());
         assert_eq!(fs::read_to_string(store.path()).unwrap(), text);
+    }
+}
+
+#[test]
+fn what_runs_the_code_of_a_project_and_tools_of_servers_are_read_back_with_all_that_they_are_bound_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(&dir);
+    let words = vec!["npm".to_owned(), "test".to_owned()];
+    let manifest =
+        |name: &str, hash: Option<&str>| Manifest { path: name.into(), hash: hash.map(str::to_owned) };
+    let manifests = vec![manifest("/p/.npmrc", None), manifest("/p/package.json", Some("ab"))];
+    let bound = Some(Bound { directory: "/p".into(), manifests });
+    let all = [
+        approval(ApprovalKind::Code(ProjectCode { words: words.clone(), bound: None })),
+        approval(ApprovalKind::Code(ProjectCode { words, bound })),
+        approval(ApprovalKind::Tools { server: None, names: vec!["mcp_files_read".into()] }),
+        approval(ApprovalKind::Tools {
+            server: Some("files".into()),
+            names: vec!["mcp_files_read".into(), "mcp_files_write".into()],
+        }),
+    ];
+    all.iter().for_each(|approval| store.add(approval).unwrap());
+    assert_eq!(store.list().unwrap(), all);
+    assert!(store.revoke(&all[1]).unwrap());
+    assert_eq!(store.list().unwrap().len(), 3);
+    let mut texts: Vec<String> = all.iter().map(|approval| approval.rule().text).collect();
+    texts.dedup();
+    assert_eq!(texts.len(), 4, "each can be revoked by its text: {texts:?}");
+    for (text, why) in [
+        ("kind = \"project-code\"\nwords = [\"npm\"]\ndirectory = \"/p\"", "alone"),
+        (
+            "kind = \"project-code\"\nwords = [\"npm\"]\ndirectory = \"/p\"\nmanifests = {}",
+            "no table `manifests`",
+        ),
+        ("kind = \"tools\"\ntools = []", "no list `tools`"),
+    ] {
+        let text = format!("[[approval]]\n{text}\nproject = \"/p\"\ncreated = \"x\"");
+        fs::write(store.path(), text).unwrap();
+        let error = store.list().unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
     }
 }

@@ -35,7 +35,7 @@ impl Person {
     pub(crate) fn approvals(&self) -> Vec<Approval> {
         let approval = |asked: &PendingQuestion| match &asked.question {
             Question::Approve(approval) => Some(Approval::clone(approval)),
-            Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => None,
+            _ => None,
         };
         self.asked.lock().unwrap().iter().filter_map(approval).collect()
     }
@@ -299,11 +299,9 @@ async fn a_person_sees_what_will_run_and_decides() {
         tool: "shell".into(),
         args: command(),
         effects: Effects::executes("rm a"),
-        preview: None,
         session: Some("exactly this call".into()),
-        always: None,
-        wider: None,
         reasons: vec!["ask: it may change something, and the mode asks about that".into()],
+        ..Approval::default()
     };
     assert_eq!(approvals[0], expected);
 }

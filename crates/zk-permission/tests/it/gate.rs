@@ -142,27 +142,28 @@ async fn modes_hold_at_the_gate() {
 #[tokio::test]
 async fn a_prefix_is_offered_and_holds_until_another_session_is_loaded() {
     let desk = Desk::new(Mode::Ask, Rules::new(), None).answering(UiAnswer::WiderSession);
-    assert_eq!(desk.shell("ls && cargo test -p a").await, None);
+    assert_eq!(desk.shell("ls && git commit -m a").await, None);
     let Approval { session, wider, .. } = desk.asked.lock().unwrap()[0].clone();
     assert_eq!(
         session.as_deref(),
         Some("exactly this call"),
         "what is narrow is offered beside what is wide"
     );
-    let Wider { kind, allows } = wider.unwrap();
-    assert_eq!(kind, WiderKind::Prefix);
-    assert!(allows.starts_with("commands that begin with `cargo test`"), "{allows}");
-    assert!(allows.ends_with("so also `cargo test --more`, but not `cargo test > file`"), "{allows}");
-    for command in ["cargo test", "cargo test --all | tail", "cargo test --more"] {
+    let Wider { kind, allows, label, warning } = wider.unwrap();
+    assert_eq!((kind, warning), (WiderKind::Prefix, None));
+    assert_eq!(label, "every `git commit …`");
+    assert!(allows.starts_with("commands that begin with `git commit`"), "{allows}");
+    assert!(allows.ends_with("so also `git commit --more`, but not `git commit > file`"), "{allows}");
+    for command in ["git commit", "git commit --all | tail", "git commit --more"] {
         assert_eq!(desk.shell(command).await, None, "{command}");
     }
     assert_eq!(desk.asked(), 1);
-    desk.shell("cargo build").await;
-    desk.shell("cargo test > file").await;
+    desk.shell("git push").await;
+    desk.shell("git commit > file").await;
     assert_eq!(desk.asked(), 3);
     let loaded = SessionLoaded { session_id: Some("s_next".into()), entries: Arc::from([]) };
     desk.bus.cx().emit(loaded).await.unwrap();
-    desk.shell("cargo test").await;
+    desk.shell("git commit").await;
     assert_eq!(desk.asked(), 4);
 }
 
@@ -172,8 +173,8 @@ async fn a_directory_is_offered_for_files_and_can_be_kept_for_good() {
     let store = Approvals::new(dir.path().join("approvals.toml"), Arc::new(LocalStateFiles::default()));
     let desk = Desk::new(Mode::Ask, Rules::new(), Some(store.clone())).answering(UiAnswer::WiderAlways);
     assert_eq!(desk.write("src/gen/a.rs").await, None);
-    let Wider { kind, allows } = desk.asked.lock().unwrap()[0].wider.clone().unwrap();
-    assert_eq!(kind, WiderKind::Directory);
+    let Wider { kind, allows, label, .. } = desk.asked.lock().unwrap()[0].wider.clone().unwrap();
+    assert_eq!((kind, label.as_str()), (WiderKind::Directory, "every edit in src/gen/"));
     assert_eq!(
         allows,
         "tools changing files below /p/src/gen, so also /p/src/gen/any/file, but not /p/src/file, nor what programs \
@@ -201,6 +202,9 @@ async fn nothing_wide_is_offered() {
         "python3 x.py",
         "bash -c 'make'",
         "cargo build && npm test",
+        // No file says what it runs.
+        "npm test",
+        "cargo test 2>&1 | tail",
         "cargo --config x test",
         "npm run",
         "docker run x",

@@ -36,7 +36,8 @@ impl CallJudge for Fault {
             Self::Asks => CallDecision::Ask { by_rule: false },
             Self::Allows => CallDecision::Allow,
         };
-        let offer = CallOffer { kind: WiderKind::Prefix, describes: "all of it".into(), key: "k".into() };
+        let (describes, label, key) = ("all of it".into(), "all".into(), "k".into());
+        let offer = CallOffer { kind: WiderKind::Prefix, describes, label, warning: None, key };
         CallJudgement { decision, reasons: Vec::new(), offer: Some(offer), allowed_by: None }
     }
 

@@ -20,7 +20,10 @@ mod gate_faults;
 mod grammar;
 mod modes;
 mod patterns;
+mod project_code;
 mod properties;
+mod reads_outside;
+#[cfg(test)]
 mod rules;
 mod support;
 mod trace;

@@ -1,5 +1,5 @@
-//! Facts about vendors, servers and models, as data: the only wing that names vendors, beside a dialect that
-//! is a vendor's own protocol. A new vendor, model, tier or wording of an error is a row here.
+//! Facts about vendors, servers and models, as data. Only this module names vendors, apart from dialects that
+//! are a vendor's own protocol. A new vendor, model, tier or wording of an error is a row here.
 
 pub(crate) mod errors;
 pub(crate) mod models;

@@ -1,19 +1,19 @@
-//! Limits of JSON schemas in the APIs that hold answers to one, beside what all can express.
+//! Limits on JSON schemas for structured output, by API.
 
-/// Limits of one API.
+/// Limits of one API on a schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SchemaLimits {
-    /// Every property has to be required.
+    /// Whether every property has to be required.
     pub(crate) all_required: bool,
-    /// The most properties that are not required.
+    /// Most optional properties in a schema.
     pub(crate) optional: usize,
-    /// The most unions.
+    /// Most unions in a schema.
     pub(crate) unions: usize,
 }
 
-/// The Messages API.
+/// Limits of the Messages API.
 pub(crate) const MESSAGES: SchemaLimits = SchemaLimits { all_required: false, optional: 24, unions: 16 };
 
-/// Chat Completions and the Responses API.
+/// Limits of Chat Completions and of the Responses API.
 pub(crate) const COMPLETIONS: SchemaLimits =
     SchemaLimits { all_required: true, optional: 0, unions: usize::MAX };

@@ -1,20 +1,21 @@
-//! Kinds of thinking by the names of models, for those that stand in no table and whose server was not asked.
+//! Form of thinking by the name of a model, for models that are in no table and whose server was not asked.
 
 use zk_core::model::ThinkingSupport;
 
 use crate::encode::effort::Efforts;
 
-/// One generation: the models whose ids begin with one of `ids`. It speaks for models that stand in no table.
+/// One generation of models, whose ids begin with one of `ids`. Used for models that are in no table.
 pub(crate) struct Generation {
     ids: &'static [&'static str],
     pub(crate) how: ThinkingSupport,
     /// Whether thinking can be turned off.
     pub(crate) can_be_off: bool,
-    /// The levels above `high`, each with its word.
+    /// Effort levels above `high`, each with its value in requests.
     above: &'static [(&'static str, &'static str)],
 }
 
-/// The first row that fits counts. Ids that begin with `claude-` and stand in no row are newer than this table.
+/// Generations by prefix; the first row that matches counts. An id that begins with `claude-` and matches no
+/// row is newer than this table.
 pub(crate) const GENERATIONS: &[Generation] = &[
     Generation {
         ids: &[
@@ -66,7 +67,7 @@ pub(crate) const GENERATIONS: &[Generation] = &[
 ];
 
 impl Generation {
-    /// The levels of effort its models have.
+    /// Returns the effort levels of its models.
     pub(crate) fn efforts(&self) -> Efforts {
         let off = self.can_be_off.then_some(("off", None));
         let usual = ["low", "medium", "high"].map(|level| (level, None));
@@ -75,15 +76,15 @@ impl Generation {
     }
 }
 
-/// The generation of a model, by its id.
+/// Returns the generation of a model by its id.
 pub(crate) fn generation(id: &str) -> Option<&'static Generation> {
-    // Gateways put a vendor before the name: `anthropic/claude-…`, `us.anthropic.claude-…`.
+    // Gateways prefix the name with a vendor: `anthropic/claude-…`, `us.anthropic.claude-…`.
     let at = id.find("claude-")?;
     let id = id.get(at..)?;
     GENERATIONS.iter().find(|row| row.ids.iter().any(|start| id.starts_with(start)))
 }
 
-/// The models before answers could be held to a schema.
+/// Prefixes of models that do not support structured output.
 const WITHOUT_FORMATS: &[&str] = &[
     "claude-2",
     "claude-3",
@@ -94,13 +95,13 @@ const WITHOUT_FORMATS: &[&str] = &[
     "claude-sonnet-4-2",
 ];
 
-/// Whether an answer of a model can be held to a schema, by its id.
+/// Whether a model supports structured output, judged by its id.
 pub(crate) fn has_formats(id: &str) -> bool {
     let id = id.find("claude-").and_then(|at| id.get(at..));
     id.is_some_and(|id| !WITHOUT_FORMATS.iter().any(|start| id.starts_with(start)))
 }
 
-/// Families whose models think. `Budget` stands for those that only know yes and no.
+/// Model families that support thinking. `Budget` stands for families with an on-off switch only.
 const FAMILIES: &[(&str, ThinkingSupport)] = &[
     ("gpt-oss", ThinkingSupport::Effort),
     ("qwen3-coder", ThinkingSupport::None),
@@ -115,7 +116,7 @@ const FAMILIES: &[(&str, ThinkingSupport)] = &[
     ("kimi-k2-thinking", ThinkingSupport::Budget),
 ];
 
-/// Returns a model's kind of thinking by its name: `library/qwen3:4b` is a `qwen3`.
+/// Returns the form of a model's thinking by its name: `library/qwen3:4b` is a `qwen3`.
 pub(crate) fn local_support(id: &str) -> ThinkingSupport {
     let name = id.rsplit('/').next().unwrap_or(id);
     FAMILIES

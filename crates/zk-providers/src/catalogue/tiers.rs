@@ -1,20 +1,19 @@
-//! Effect of a service tier on the prices of a model: a table, so that a new tier is a new row.
+//! Price factors of service tiers.
 
 use zk_core::model::{Model, Prices, Usage};
 
-/// Vendor of the tier, its name in answers, how the names of the models begin that it holds for, and by how
-/// much it multiplies their prices. The first row that fits counts; a tier without one costs what the table
-/// says.
+/// Rows of vendor, tier name in responses, prefix of the models, and price factor. The first matching row
+/// counts; a tier without a row costs the model's normal price.
 const TIERS: &[(&str, &str, &str, f64)] = &[
     ("openai", "flex", "", 0.5),
     ("openai", "priority", "gpt-5.5", 2.5),
     ("openai", "priority", "", 2.0),
-    // The newer name of the same.
+    // Newer name of the same tier.
     ("openai", "fast", "gpt-5.5", 2.5),
     ("openai", "fast", "", 2.0),
 ];
 
-/// The tiers of one model and what it costs without them.
+/// Tiers of one model, with its normal prices.
 #[derive(Default)]
 pub(crate) struct Tiers {
     rows: Vec<(&'static str, f64)>,
@@ -22,7 +21,7 @@ pub(crate) struct Tiers {
 }
 
 impl Tiers {
-    /// The tiers of `model` at the vendor whose part of the table of models it stands in.
+    /// Returns the tiers of `model` at `vendor`, whose rows in the table of models are used.
     pub(crate) fn of(vendor: &str, model: &Model) -> Self {
         let holds = |of: &str, start: &str| of == vendor && model.id.starts_with(start);
         let rows = TIERS.iter().filter(|(of, _, start, _)| holds(of, start));
@@ -32,7 +31,7 @@ impl Tiers {
         }
     }
 
-    /// `usage` with what it costs in the tier that answered, unless that is known already.
+    /// Sets the billed cost of `usage` by the tier that answered, unless the cost is known already.
     pub(crate) fn billed(&self, usage: Usage, tier: &str) -> Usage {
         let factor = self.rows.iter().find(|(name, _)| *name == tier).map(|(_, factor)| factor);
         let dollars = factor.zip(self.prices.as_ref()).map(|(factor, prices)| prices.cost(&usage) * factor);

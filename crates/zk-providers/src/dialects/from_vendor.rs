@@ -1,4 +1,4 @@
-//! Makes the provider of a vendor.
+//! Creates the provider of a vendor.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 
 impl Vendor {
-    /// A provider of this kind at `connection`, with the usual settings of its dialect.
+    /// Creates a provider of this vendor at `connection`, with the default options of its dialect.
     ///
     /// # Errors
     /// [`SetupError`] when the base URL, the key, the account or a header cannot be used.
@@ -26,9 +26,9 @@ impl Vendor {
         self.provider_with(connection, &Map::new())
     }
 
-    /// Makes a provider of this kind with `options`: fields of the dialect's settings ([`AnthropicOptions`],
-    /// [`CompatProfile`](crate::CompatProfile), [`ResponsesOptions`] or [`OllamaOptions`]) that are not as
-    /// usual. Rules in `echo_models` go before those the vendor has.
+    /// Creates a provider of this vendor with `options`, which override fields of the dialect's options
+    /// ([`AnthropicOptions`], [`CompatProfile`](crate::CompatProfile), [`ResponsesOptions`] or
+    /// [`OllamaOptions`]). Rules in `echo_models` take precedence over the vendor's.
     ///
     /// ```
     /// use zk_providers::{Connection, Vendor};
@@ -42,7 +42,7 @@ impl Vendor {
     /// ```
     ///
     /// # Errors
-    /// As [`Vendor::provider`], and when there is no such option or it cannot have this value.
+    /// The errors of [`Vendor::provider`], and an unknown option or invalid value.
     pub fn provider_with(
         &self,
         connection: Connection,
@@ -59,7 +59,7 @@ impl Vendor {
                 let usual = self.profile();
                 let built_in = usual.echo_models.clone();
                 let mut profile = with_options(usual, options).map_err(wrong)?;
-                // The first rule that fits counts: what is known of the other models stays known.
+                // The first matching rule counts, so the built-in rules still apply to other models.
                 if options.contains_key("echo_models") {
                     profile.echo_models.to_mut().extend(built_in.into_owned());
                 }
@@ -68,7 +68,7 @@ impl Vendor {
             VendorDialect::Responses | VendorDialect::Subscription => {
                 let usual = match self.dialect {
                     VendorDialect::Subscription => ResponsesOptions::subscription(),
-                    // Whoever has another address has another server.
+                    // Another address means another server.
                     _ if Some(&*connection.base_url) != self.base_url => ResponsesOptions::compatible(),
                     _ => ResponsesOptions::default(),
                 };
@@ -84,15 +84,14 @@ impl Vendor {
         })
     }
 
-    /// Describes the model `id` as the vendor's dialect does at the vendor's own address, without asking
-    /// anybody.
-    pub(crate) fn knows(&self, id: &str) -> Option<Model> {
+    /// Describes the model `id` as the vendor's dialect does at the usual address, without a request.
+    pub(crate) fn describe_known(&self, id: &str) -> Option<Model> {
         let connection = Connection { account: Some("-".to_owned()), ..self.connection().key("-") };
         Some(self.provider(connection).ok()?.model(id))
     }
 }
 
-/// Replaces some fields of `usual`.
+/// Overrides fields of `usual` with `options`.
 fn with_options<T: Serialize + DeserializeOwned>(
     usual: T,
     options: &Map<String, Value>,
@@ -109,7 +108,7 @@ fn with_options<T: Serialize + DeserializeOwned>(
         serde_json::from_value(Value::Object(all)).map_err(|error| error.to_string())
     };
     with(options).map_err(|reason: String| {
-        // The error of a value does not say where the value stands.
+        // The deserialisation error does not name the invalid option.
         let wrong = options.iter().find_map(|(name, value)| {
             let alone = Map::from_iter([(name.clone(), value.clone())]);
             let reason: String = with(&alone).err()?;

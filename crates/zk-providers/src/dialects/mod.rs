@@ -1,4 +1,4 @@
-//! The protocols: one folder for each, and what is made of all of them.
+//! The protocols, one module each, and what combines them.
 
 pub(crate) mod anthropic;
 pub(crate) mod chat;

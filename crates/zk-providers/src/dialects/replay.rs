@@ -1,4 +1,4 @@
-//! Replays of the built-in dialects.
+//! Replays recorded responses of the built-in dialects.
 
 use std::sync::Arc;
 
@@ -9,38 +9,38 @@ use crate::dialects::{anthropic, chat, gemini, ollama, responses};
 use crate::wire::replay::Replay;
 
 impl Replay {
-    /// A response of the Messages API, as `model` gave it.
+    /// Replays a response of `model` over the Messages API.
     #[must_use]
     pub fn anthropic(model: ModelRef) -> Self {
         Self::decoding(&model.clone(), anthropic::Decoder::new(model))
     }
 
-    /// A response of Chat Completions, as `model` gave it, under the most tolerant profile.
+    /// Replays a response of `model` over Chat Completions, with the most tolerant profile.
     #[must_use]
     pub fn chat(model: ModelRef) -> Self {
         let model = Model::unknown(model.provider, model.model);
         Self::compat(&model, &CompatProfile::default())
     }
 
-    /// A response of Chat Completions, as `model` gave it on a server of the kind that `profile` describes.
+    /// Replays a response of `model` over Chat Completions, from a server with this profile.
     #[must_use]
     pub fn compat(model: &Model, profile: &CompatProfile) -> Self {
         Self::decoding(&model.reference(), chat::Decoder::new(model, profile))
     }
 
-    /// A response of the Responses API, as `model` gave it.
+    /// Replays a response of `model` over the Responses API.
     #[must_use]
     pub fn responses(model: ModelRef) -> Self {
         Self::decoding(&model.clone(), responses::Decoder::new(model, None))
     }
 
-    /// A response of the Gemini API, as `model` gave it.
+    /// Replays a response of `model` over the Gemini API.
     #[must_use]
     pub fn gemini(model: ModelRef) -> Self {
         Self::decoding(&model.clone(), gemini::Decoder::new(model, Arc::from([])))
     }
 
-    /// A response of Ollama's native API, as `model` gave it.
+    /// Replays a response of `model` over Ollama's native API.
     #[must_use]
     pub fn ollama(model: ModelRef) -> Self {
         Self::decoding(&model.clone(), ollama::Decoder::new(model, None, ollama::RequestSize::default()))

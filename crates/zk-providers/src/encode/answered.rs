@@ -3,11 +3,11 @@ use std::sync::Arc;
 
 use zk_core::model::{CallId, Message, ToolCall};
 
-/// Calls that the results of one message answer: those of the message before, by their ids.
+/// Calls that the results of one message answer, by id.
 pub(crate) struct AnsweredCalls<'a>(HashMap<&'a CallId, &'a ToolCall>);
 
 impl<'a> AnsweredCalls<'a> {
-    /// Calls that `message` may answer; `earlier` is all that stands before it.
+    /// Finds the calls that `message` may answer, in the last of the `earlier` messages.
     pub(crate) fn of(message: &Message, earlier: &'a [Arc<Message>]) -> Self {
         let mut calls = HashMap::new();
         let before = earlier.last().filter(|_| message.results().next().is_some());

@@ -1,13 +1,13 @@
-//! Label of a block that only its provider understands.
+//! Label for a block of provider data.
 
 use serde_json::Value;
 
-/// Longest label.
+/// Length limit of a label in characters.
 const MAX_LABEL_CHARS: usize = 120;
-/// The fields that say most about a call, the best first.
+/// Fields that describe a call best, in order of preference.
 const TELLING: &[&str] = &["query", "queries", "url", "command", "code", "path", "pattern", "name"];
 
-/// A kind such as `web_search_call`, and what can be said about it, in one line.
+/// Formats a kind such as `web_search_call` with its most descriptive detail, in one line.
 pub(crate) fn label(kind: &str, detail: &Value) -> String {
     let mut words = kind.replace('_', " ");
     let text = detail_text(detail);

@@ -1,33 +1,33 @@
-//! From how many tokens on a provider compacts its context itself.
+//! Threshold from which a provider compacts the context itself.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Threshold where the model's window is not known, in tokens: the one Anthropic takes unasked.
-const USUAL: u64 = 150_000;
+/// Threshold in tokens if the model's window is not known: Anthropic's default.
+const DEFAULT_THRESHOLD_TOKENS: u64 = 150_000;
 
-/// Least trigger that Anthropic takes.
+/// Smallest trigger that Anthropic accepts, in tokens.
 const MIN_TRIGGER_TOKENS: u64 = 50_000;
 
-/// Part of a model's window from which on the provider compacts its context itself.
+/// Share of a model's window above which the provider compacts the context itself.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompactAt {
-    /// The part of the usable window.
+    /// Share of the usable window.
     pub part: f64,
-    /// Tokens of the window that are kept for the answer, at most a quarter of it: the rest is usable.
+    /// Tokens reserved for the answer, at most a quarter of the window; the rest is usable.
     pub reserve: u64,
 }
 
 impl CompactAt {
     fn tokens(self, window: Option<u64>) -> u64 {
-        window.map_or(USUAL, |window| {
+        window.map_or(DEFAULT_THRESHOLD_TOKENS, |window| {
             let usable = window - self.reserve.min(window / 4);
             (usable as f64 * self.part) as u64
         })
     }
 
-    /// Returns the edits for Anthropic, with a trigger for each compaction that has none.
+    /// Returns the edits for Anthropic with a trigger added to each compaction without one.
     pub(crate) fn in_edits(at: Option<Self>, asked: &Value, window: Option<u64>) -> Value {
         let mut asked = asked.clone();
         let Some(at) = at else { return asked };
@@ -42,7 +42,7 @@ impl CompactAt {
         asked
     }
 
-    /// Returns the list for the Responses API, with a threshold for each compaction that has none.
+    /// Returns the list for the Responses API with a threshold added to each compaction without one.
     pub(crate) fn in_list(at: Option<Self>, asked: &Value, window: Option<u64>) -> Value {
         let mut asked = asked.clone();
         let Some(at) = at else { return asked };

@@ -1,13 +1,13 @@
-//! Documents of text, for services that take none or take them as text.
+//! Text documents, for services that accept documents only as text.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zk_core::model::Document;
 
-/// Stand-in for a document that does not say what it claims to.
+/// Placeholder for a document that cannot be decoded as text.
 const UNREADABLE: &str = "[this document cannot be read as text]";
 
-/// The text of a document that is one.
+/// Returns the text of a text document.
 pub(crate) fn text(document: &Document) -> Option<String> {
     if !document.is_text() {
         return None;
@@ -18,7 +18,7 @@ pub(crate) fn text(document: &Document) -> Option<String> {
     Some(text.unwrap_or_else(|| UNREADABLE.to_owned()))
 }
 
-/// Returns the text of a document that is one, below its name, to stand among other text.
+/// Returns the text of a text document below its name, to be put among other text.
 pub(crate) fn inlined(document: &Document) -> Option<String> {
     let text = text(document)?;
     let name = document.name.as_deref().map(|name| name.replace(char::is_control, " "));

@@ -1,10 +1,10 @@
-//! Levels of reasoning effort, with the values that a provider takes for them.
+//! Effort levels of reasoning, with a provider's value for each.
 
 use std::borrow::Cow;
 
 use zk_core::model::ThinkingLevel;
 
-/// The levels of effort, the least first, each with the value that APIs usually take for it.
+/// Effort levels, lowest first, with the usual value of each in APIs.
 const DEFAULT_VALUES: [(&str, &str); 7] = [
     ("off", "none"),
     ("minimal", "minimal"),
@@ -15,10 +15,10 @@ const DEFAULT_VALUES: [(&str, &str); 7] = [
     ("max", "max"),
 ];
 
-/// The index of `high`.
+/// Index of `high`.
 const HIGH: usize = 4;
 
-/// Levels of effort that one model has, each with the value its API takes. Empty where they are not known.
+/// Effort levels of one model, each with its value in the API. Empty if they are not known.
 ///
 /// ```
 /// use zk_core::model::ThinkingLevel;
@@ -32,10 +32,10 @@ const HIGH: usize = 4;
 pub struct Efforts([Option<Cow<'static, str>>; DEFAULT_VALUES.len()]);
 
 impl Efforts {
-    /// The names of the levels, the least first: those of [`ThinkingLevel`] but for `adaptive`.
+    /// Names of the levels, lowest first: those of [`ThinkingLevel`] except `adaptive`.
     pub const LEVELS: [&'static str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
 
-    /// These levels, each with its value where that is not the usual one. Levels that do not exist are skipped.
+    /// Creates the levels, each with its value if it is not the usual one. Unknown levels are ignored.
     pub fn of<'a>(levels: impl IntoIterator<Item = (&'a str, Option<Cow<'static, str>>)>) -> Self {
         let mut efforts = Self::default();
         for (level, word) in levels {
@@ -47,30 +47,31 @@ impl Efforts {
         efforts
     }
 
-    /// The levels, the least first, each with its value.
+    /// Iterates over the levels, lowest first, with their values.
     pub fn levels(&self) -> impl Iterator<Item = (&'static str, &str)> {
         DEFAULT_VALUES.iter().zip(&self.0).filter_map(|((level, _), word)| Some((*level, word.as_deref()?)))
     }
 
-    /// Whether nothing is known.
+    /// Whether the levels are not known.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }
 
-    /// Whether the model can be told not to reason.
+    /// Whether reasoning can be turned off.
     #[must_use]
     pub fn can_be_off(&self) -> bool {
         matches!(self.0, [Some(_), ..])
     }
 
-    /// Whether there is more or less of it, and not only on and off.
+    /// Whether there are several levels besides off.
     #[must_use]
     pub fn has_steps(&self) -> bool {
         self.0.iter().skip(1).flatten().count() > 1
     }
 
-    /// The value for a level, clamped to the nearest level of the model; without one the provider decides.
+    /// Returns the value for a level, clamped to the nearest level of the model; `None` leaves it to the
+    /// provider.
     #[must_use]
     pub fn value(&self, level: ThinkingLevel) -> Option<&str> {
         let wanted = match level {
@@ -78,19 +79,19 @@ impl Efforts {
             _ if self.is_unknown() => return default_value(level),
             _ => DEFAULT_VALUES.iter().position(|(name, _)| *name == level.as_str())?,
         };
-        // Thinking that was asked for is not turned off for want of a lower step.
+        // A request for reasoning is never clamped to off.
         let first = usize::from(level != ThinkingLevel::Off);
         let words =
             self.0.iter().enumerate().skip(first).filter_map(|(at, word)| Some((at, word.as_deref()?)));
-        // Of two that are equally near it is the one nearer to what providers take when nothing is said.
+        // Of two equally near levels, the one nearer to the provider's usual default counts.
         words.min_by_key(|(at, _)| (at.abs_diff(wanted), at.abs_diff(HIGH))).map(|(_, word)| word)
     }
 }
 
-/// The values that nearly every model takes that takes any: few take the least and the highest ones.
+/// Returns the values that nearly every reasoning model accepts: few accept the lowest and the highest.
 fn default_value(level: ThinkingLevel) -> Option<&'static str> {
     match level {
-        // Not asking is the surest way to ask for nothing.
+        // Leaving the field out is the safest way to request no reasoning.
         ThinkingLevel::Adaptive | ThinkingLevel::Off => None,
         ThinkingLevel::Minimal | ThinkingLevel::Low => Some("low"),
         ThinkingLevel::Medium => Some("medium"),

@@ -1,8 +1,9 @@
-//! The fields of a request that follow its messages.
+//! Fields of a request that follow its messages.
 
 use serde_json::{Map, Value};
 
-/// Ends a body that was begun with its messages: the end of their array, these fields, and the end of the object.
+/// Completes a body that ends within the array of messages: closes the array, adds these fields and closes
+/// the object.
 pub(crate) fn end(out: &mut Vec<u8>, fields: Map<String, Value>) -> serde_json::Result<()> {
     out.push(b']');
     for (name, value) in fields {
@@ -15,9 +16,8 @@ pub(crate) fn end(out: &mut Vec<u8>, fields: Map<String, Value>) -> serde_json::
     Ok(())
 }
 
-/// Merges `extra`, which a connection adds to every request, into `fields`. What stands there already, because an option or the request asked for it, wins. The
-/// objects in the fields `shared` are joined by the same rule: more settings of the same kind do not take the
-/// others away.
+/// Merges `extra`, which a connection adds to every request, into `fields`. Existing fields win. Objects in
+/// the fields `shared` are merged key by key, so that extra keys do not remove the existing ones.
 pub(crate) fn merge_extra(fields: &mut Map<String, Value>, extra: &Map<String, Value>, shared: &[&str]) {
     for (name, value) in extra {
         match (fields.get_mut(name), value) {

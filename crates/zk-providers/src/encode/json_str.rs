@@ -1,20 +1,20 @@
-//! Strings of a JSON document, borrowed where they can be.
+//! Strings of a JSON document, borrowed if possible.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// A string that borrows from the document unless it holds escapes. (A `Cow` inside an `Option` never
-/// borrows.) A number or a truth value is taken as its text: sloppy servers mix them up.
+/// A string that borrows from the document unless it has escapes. (A `Cow` inside an `Option` never borrows.)
+/// A number or boolean is accepted as its text, since some servers mix them up.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Str<'a>(pub(crate) Cow<'a, str>);
 
-/// Reads a JSON document. Its text is checked once, as a whole, and not each of its strings again.
+/// Parses a JSON document. UTF-8 is checked once for the whole document instead of for each string.
 pub(crate) fn parse_json<'a, T: Deserialize<'a>>(data: &'a [u8]) -> serde_json::Result<T> {
     match std::str::from_utf8(data) {
         Ok(text) => serde_json::from_str(text),
-        // Names the place of what is no text.
+        // Parsing the bytes reports the position of the invalid text.
         Err(_) => serde_json::from_slice(data),
     }
 }

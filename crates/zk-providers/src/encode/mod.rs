@@ -1,5 +1,5 @@
-//! Helpers that dialects share in writing requests and reading answers: bodies that continue the one before,
-//! schemas, documents, levels of effort, arguments of calls.
+//! Helpers shared by dialects for writing requests and reading answers: incremental bodies, schemas,
+//! documents, effort levels, arguments of calls.
 
 pub(crate) mod answered;
 pub(crate) mod args;

@@ -1,10 +1,10 @@
-//! Amount of text in a request, to tell one that can never be taken.
+//! Size of a request's text, to detect requests that certainly exceed a window.
 
 use serde_json::Value;
 use zk_core::model::{Block, ToolContent};
 use zk_core::service::Request;
 
-/// The bytes of text a request holds; images and documents weigh nothing.
+/// Returns the bytes of text in a request, without images and documents.
 pub(crate) fn bytes(request: &Request) -> u64 {
     let mut sum = 0;
     let mut add = |text: &str| sum += text.len() as u64;
@@ -19,19 +19,19 @@ pub(crate) fn bytes(request: &Request) -> u64 {
     sum
 }
 
-/// The tokens a request has at the least: one for every word, and more for the longest. Thoughts and schemas
-/// are not among them, for not every template shows them to the model.
+/// Returns a lower bound of a request's tokens: one for each word, and more for the longest. Thinking and
+/// schemas do not count, since not every template shows them to the model.
 pub(crate) fn least_tokens(request: &Request) -> u64 {
     let mut sum = 0;
     each_text(request, &mut |text| {
         let words = text.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
-        sum += words.map(|word| 1 + word.len() as u64 / LONGEST_TOKEN).sum::<u64>();
+        sum += words.map(|word| 1 + word.len() as u64 / MAX_TOKEN_BYTES).sum::<u64>();
     });
     sum
 }
 
-/// Hardly a tokenizer has one token for more bytes of a word.
-const LONGEST_TOKEN: u64 = 64;
+/// Longest part of a word that a tokenizer may encode as one token, in bytes.
+const MAX_TOKEN_BYTES: u64 = 64;
 
 fn each_text(request: &Request, take: &mut impl FnMut(&str)) {
     take(&request.system);
@@ -56,7 +56,7 @@ fn each_text(request: &Request, take: &mut impl FnMut(&str)) {
     }
 }
 
-/// The strings in a JSON value, names of fields among them.
+/// Visits the strings of a JSON value, including names of fields.
 fn each_string(value: &Value, take: &mut impl FnMut(&str)) {
     match value {
         Value::String(text) => take(text),

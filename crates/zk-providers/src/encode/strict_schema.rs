@@ -1,4 +1,4 @@
-//! Schemas of answers, within what providers that hold a model to a schema can express.
+//! Converts schemas of answers to the subset that providers enforce strictly.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::catalogue::schema_limits::SchemaLimits;
 
-/// Keywords that only people read.
+/// Keywords with information for people only.
 const ANNOTATIONS: &[&str] =
     &["$comment", "$id", "$schema", "default", "deprecated", "examples", "readOnly", "title", "writeOnly"];
-/// Keywords that no provider enforces: they go into the description.
+/// Keywords that no provider enforces: they are moved into the description.
 const UNENFORCED: &[&str] = &[
     "exclusiveMaximum",
     "exclusiveMinimum",
@@ -27,8 +27,8 @@ const UNENFORCED: &[&str] = &[
     "uniqueItems",
 ];
 
-/// `schema` as a provider takes it that holds answers to it strictly; nothing if it says what cannot be
-/// expressed, such as free keys, recursion or anything at all.
+/// Returns `schema` in the strict form; `None` if it cannot be expressed, for example because of free keys,
+/// recursion or unrestricted values.
 pub(crate) fn strict(schema: &Value, limits: SchemaLimits) -> Option<Value> {
     let mut reader = Reader { root: schema, within: BTreeSet::new(), optional: 0, unions: 0 };
     let Value::Object(mut strict) = reader.schema(schema)? else { return None };
@@ -48,7 +48,7 @@ pub(crate) fn strict(schema: &Value, limits: SchemaLimits) -> Option<Value> {
 
 struct Reader<'a> {
     root: &'a Value,
-    /// The references that are being followed.
+    /// References on the current path, to detect recursion.
     within: BTreeSet<&'a str>,
     optional: usize,
     unions: usize,
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         Some(Value::Object(out))
     }
 
-    /// An object has exactly the keys it names.
+    /// Converts an object schema, with exactly the named keys.
     fn object(&mut self, fields: &Map<String, Value>, out: &mut Map<String, Value>) -> Option<()> {
         let is_object = fields.get("type").is_some_and(|kind| *kind == "object" || says_object(kind));
         let Some(properties) = out.get("properties").and_then(Value::as_object) else {
@@ -137,14 +137,14 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// A reference, if it leads somewhere that does not lead back to it.
+    /// Resolves a reference, unless it is recursive.
     fn reference(&mut self, target: &'a str) -> Option<Value> {
         let is_known = target.starts_with("#/$defs/") || target.starts_with("#/definitions/");
         let found = self.root.pointer(target.strip_prefix('#')?).filter(|_| is_known)?;
         if !self.within.insert(target) {
             return None;
         }
-        // The target's properties and unions are counted where it stands.
+        // Properties and unions of the target are counted at its definition only.
         let (optional, unions) = (self.optional, self.unions);
         self.schema(found)?;
         (self.optional, self.unions) = (optional, unions);

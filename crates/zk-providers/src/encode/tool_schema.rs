@@ -1,14 +1,14 @@
-//! Tool schemas as providers take them.
+//! Converts tool schemas to the form that providers accept.
 
 use serde_json::{Map, Value};
 
-/// `schema` as an object schema without the fields that only editors read, and without alternatives at its top,
-/// which providers refuse there: their properties are offered together. What a schema demands of arguments is
-/// checked when they arrive, by the schema as it was.
+/// Returns `schema` as an object schema without annotations for editors, and without alternatives at the top
+/// level, which providers reject there: their properties are merged. Arguments are validated against the
+/// original schema when they arrive.
 pub(crate) fn object(schema: &Value) -> Value {
     let mut fields = match schema {
         Value::Object(fields) => fields.clone(),
-        // `true` is a schema too, but none that a provider takes for arguments.
+        // `true` is a schema too, but providers do not accept it for arguments.
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
     };
     fields.remove("$schema");
@@ -22,7 +22,8 @@ pub(crate) fn object(schema: &Value) -> Value {
     Value::Object(fields)
 }
 
-/// Adds what `branches` say of the arguments: of all, all counts, and of several alternatives what each demands.
+/// Merges the schemas `branches`: of `allOf` all requirements, of alternatives only the requirements that
+/// they have in common.
 fn merge(fields: &mut Map<String, Value>, root: &Value, branches: &[Value], all: bool) {
     let branches: Vec<&Value> = branches.iter().map(|branch| target(root, branch)).collect();
     for (name, property) in
@@ -52,7 +53,7 @@ fn merge(fields: &mut Map<String, Value>, root: &Value, branches: &[Value], all:
     }
 }
 
-/// Returns the schema a branch refers to, or the branch itself if it refers to nothing in the schema.
+/// Resolves a branch that is a reference within the schema; returns any other branch unchanged.
 fn target<'a>(root: &'a Value, branch: &'a Value) -> &'a Value {
     let pointer = branch.get("$ref").and_then(Value::as_str).and_then(|to| to.strip_prefix('#'));
     pointer.and_then(|pointer| root.pointer(pointer)).unwrap_or(branch)

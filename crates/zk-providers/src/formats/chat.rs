@@ -1,4 +1,4 @@
-//! Reading what was written for Chat Completions.
+//! Reads conversations in the format of Chat Completions.
 
 use serde_json::Value;
 use zk_core::model::{
@@ -13,16 +13,16 @@ use super::node::Node;
 use crate::dialects::chat::Details;
 use crate::encode::args;
 
-/// The fields that carry thoughts as text. Servers that fill several of them write the same into each.
+/// Fields with reasoning text. Servers that fill several of them repeat the same text.
 const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 const DETAILS: &str = "reasoning_details";
-/// Fields that say whose message it is, and of which of several parallel calls: the id of a call says as
-/// much.
+/// Fields that carry no information besides the call's id: the author, and the index of parallel calls.
 const NAMES: [&str; 3] = ["role", "name", "index"];
 
 pub(super) fn read(messages: &Node<'_>, origin: &ModelRef) -> Result<Conversation, FormatError> {
     let mut draft = Draft::default();
-    // The call of the old kind that waits for its result: it has no id, and there is never a second one.
+    // Name and id of a call in the old format that waits for its result: such a call has no id, and there is
+    // never a second one.
     let mut waiting: Option<(String, CallId)> = None;
     for (at, message) in messages.items()?.iter().enumerate() {
         let content = message.at("content");
@@ -76,7 +76,7 @@ fn instruction(content: &Node<'_>) -> Result<String, FormatError> {
     Ok(parts.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n\n"))
 }
 
-/// Content: a text, a list of parts, or nothing.
+/// Reads content: a text, a list of parts, or null.
 fn parts(
     content: &Node<'_>,
     part: impl Fn(&Node<'_>) -> Result<Block, FormatError>,
@@ -96,7 +96,7 @@ fn text(part: &Node<'_>) -> Result<Block, FormatError> {
     part.required_text("text").map(Block::text)
 }
 
-/// A part of what the user or a tool says.
+/// Reads a part of a user's or tool's message.
 fn part(part: &Node<'_>) -> Result<Block, FormatError> {
     match part.kind()? {
         "text" => text(part),
@@ -165,7 +165,7 @@ fn assistant(message: &Node<'_>, origin: &ModelRef, old: &CallId) -> Result<Mess
     Ok(Message { origin: Some(origin.clone()), stop, ..Message::assistant(blocks) })
 }
 
-/// The thoughts beside the content.
+/// Reads the reasoning beside the content.
 fn thinking(message: &Node<'_>, origin: &ModelRef) -> Result<Option<Block>, FormatError> {
     let mut thoughts: Option<&str> = None;
     for name in THOUGHTS {
@@ -188,7 +188,7 @@ fn thinking(message: &Node<'_>, origin: &ModelRef) -> Result<Option<Block>, Form
     Ok(Some(Block::Thinking(Thinking { text, signature, redacted: None, origin, wire })))
 }
 
-/// Thoughts as a part of the content: a text, or parts of text.
+/// Reads reasoning within the content: a text, or parts of text.
 fn thought(part: &Node<'_>, origin: &ModelRef) -> Result<Block, FormatError> {
     part.only(&["thinking"])?;
     let texts = parts(&part.at("thinking"), text)?;
@@ -208,7 +208,7 @@ fn calls(message: &Node<'_>, old: &CallId) -> Result<Vec<ToolCall>, FormatError>
     }
     if let Some(call) = message.field("function_call") {
         let call = function(old.as_str(), &call)?;
-        // Some servers repeat in the old form what they said in the new one.
+        // Some servers repeat a call in the old format.
         let is_repeated = calls.iter().any(|made| (&made.name, &made.args) == (&call.name, &call.args));
         if !is_repeated {
             calls.push(call);
@@ -223,7 +223,7 @@ fn function(id: &str, function: &Node<'_>) -> Result<ToolCall, FormatError> {
     let raw = match arguments.value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        // The object itself, as some servers have it.
+        // Some servers send the object itself.
         Value::Object(_) => arguments.value.to_string(),
         Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
             return Err(arguments.unexpected("the text of an object"));

@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use super::Format;
 
-/// The kinds of blocks that only Messages have, beside those of the provider's own tools.
+/// Kinds of blocks that only the Messages API has, besides those of provider tools.
 const BLOCKS: [&str; 9] = [
     "tool_use",
     "tool_result",
@@ -14,9 +14,9 @@ const BLOCKS: [&str; 9] = [
     "compaction",
     "fallback",
 ];
-/// The kinds of parts that only Chat Completions have.
+/// Kinds of parts that only Chat Completions has.
 const PARTS: [&str; 5] = ["image_url", "input_audio", "file", "video_url", "refusal"];
-/// The fields of a message that only Chat Completions have.
+/// Fields of a message that only Chat Completions has.
 const FIELDS: [&str; 9] = [
     "tool_calls",
     "tool_call_id",
@@ -30,8 +30,8 @@ const FIELDS: [&str; 9] = [
 ];
 
 impl Format {
-    /// The format of a list of messages, or of a request body with such a list: the one that alone has what
-    /// is first met in it. Where two things contradict each other, reading says where.
+    /// Detects the format of a list of messages, or of a request body with one, by the first feature that
+    /// only one format has. Contradicting features are reported when the conversation is read.
     ///
     /// | only in Messages | only in Chat Completions |
     /// |---|---|
@@ -40,9 +40,10 @@ impl Format {
     /// | `citations` of a text | `tool_calls`, `tool_call_id`, `function_call`, `refusal` |
     /// | in a body: `system`, tools with an `input_schema` | the roles `tool`, `function` and `developer`; in a body: tools with a `function` |
     ///
-    /// A conversation that begins with the role `system` is one of Chat Completions, unless something says the
-    /// other. Later that role says nothing: newer models take it in the middle of Messages too. A conversation of
-    /// nothing but text fits both, and gives nothing: both read it alike.
+    /// A conversation that begins with the role `system` is in the format of Chat Completions, unless a
+    /// feature says otherwise. Later in a conversation this role decides nothing, since newer models accept
+    /// it in the Messages API too. A conversation of text only fits both formats and gives `None`; both read
+    /// it alike.
     ///
     /// ```
     /// use serde_json::json;
@@ -88,7 +89,7 @@ fn of_part(part: &Value) -> Option<Format> {
         "text" => field("citations").map(|_| Format::AnthropicMessages),
         kind if PARTS.contains(&kind) => Some(Format::OpenAiChat),
         kind if BLOCKS.contains(&kind) => Some(Format::AnthropicMessages),
-        // Calls of tools that run at the provider, and their results.
+        // Calls and results of tools that the provider runs.
         kind if kind.ends_with("_tool_use") || kind.ends_with("_tool_result") => {
             Some(Format::AnthropicMessages)
         }

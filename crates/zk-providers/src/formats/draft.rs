@@ -2,20 +2,20 @@ use zk_core::model::{Block, Message, ToolResult};
 
 use super::Conversation;
 
-/// Source that is named for an instruction in the middle of a conversation.
+/// Source that is recorded for an instruction within a conversation.
 const SYSTEM: &str = "system";
 
-/// A conversation while it is read.
+/// A conversation that is being read.
 #[derive(Default)]
 pub(super) struct Draft {
     system: Vec<String>,
     messages: Vec<Message>,
-    /// The last message holds nothing but results, and takes the ones that follow.
+    /// Whether the last message has only results, so that further results join it.
     takes_results: bool,
 }
 
 impl Draft {
-    /// Takes an instruction: part of the system prompt as long as nobody has spoken.
+    /// Adds an instruction: to the system prompt if no message came before.
     pub(super) fn instruct(&mut self, text: String) {
         if text.trim().is_empty() {
             return;
@@ -32,7 +32,7 @@ impl Draft {
         self.messages.push(message);
     }
 
-    /// Takes a result that came as a message of its own.
+    /// Adds a result that came as a message of its own.
     pub(super) fn answer(&mut self, result: ToolResult) {
         match self.messages.last_mut().filter(|_| self.takes_results) {
             Some(last) => last.content.push(Block::ToolResult(result)),

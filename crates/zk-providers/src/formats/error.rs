@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-/// Failure to read or write a conversation. Nothing of the conversation is left out instead.
+/// Failure to read or write a conversation. No content is dropped silently instead.
 ///
 /// ```
 /// use serde_json::json;
@@ -14,31 +14,32 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
-    /// Something else stands there than the format has there.
+    /// The value is not of the kind that the format requires.
     #[error("`{path}` should be {expected} and is {found}")]
     Unexpected {
-        /// Path, such as `messages[3].content[1].text`. A list without a body around it is `messages` too.
+        /// Path of the value, such as `messages[3].content[1].text`. A list without a body is called
+        /// `messages` too.
         path: String,
-        /// Description of what has to stand there.
+        /// Description of the expected value.
         expected: String,
-        /// Description of what stands there.
+        /// Description of the actual value.
         found: String,
     },
-    /// The format has it, and a history has no place for it.
+    /// The format allows the value, but a history cannot represent it.
     #[error("`{path}` cannot be kept in a history: {reason}")]
     Unsupported {
-        /// Path, such as `messages[3].content[1].source`.
+        /// Path of the value, such as `messages[3].content[1].source`.
         path: String,
         /// Cause of the failure, and what to do instead.
         reason: String,
     },
-    /// A field that neither is known nor says nothing.
+    /// The field is unknown and not empty.
     #[error("`{path}` is not a field that can be kept in a history: take it out if nobody needs it")]
     Unknown {
         /// Path of the field.
         path: String,
     },
-    /// The conversation cannot be written as JSON.
+    /// The conversation cannot be serialised as JSON.
     #[error("the conversation cannot be written: {reason}")]
     Unwritable {
         /// Cause of the failure.
@@ -47,7 +48,7 @@ pub enum FormatError {
 }
 
 impl FormatError {
-    /// Returns the path of the fault in the JSON; nothing for a failure to write.
+    /// Returns the path of the invalid value; `None` for a failure to write.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         match self {
@@ -59,9 +60,9 @@ impl FormatError {
     }
 }
 
-/// A value in a few words.
-pub(super) fn found(value: &Value) -> String {
-    /// Longest text that is shown.
+/// Describes a value in a few words.
+pub(super) fn describe_value(value: &Value) -> String {
+    /// Length limit of a quoted text in characters.
     const MAX_TEXT_CHARS: usize = 40;
     match value {
         Value::Null => "missing".to_owned(),

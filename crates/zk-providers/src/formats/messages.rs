@@ -1,4 +1,4 @@
-//! Reading what was written for the Messages API.
+//! Reads conversations in the format of the Messages API.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -54,7 +54,7 @@ pub(super) fn read(
     Ok(draft.finish())
 }
 
-/// Instructions: a text, or several.
+/// Reads instructions: a text, or several.
 fn plain(content: &Node<'_>) -> Result<String, FormatError> {
     if let Value::String(text) = content.value {
         return Ok(text.clone());
@@ -116,7 +116,7 @@ fn assistant(block: &Node<'_>, origin: &ModelRef) -> Result<Block, FormatError> 
         "image" | "document" | "tool_result" => {
             return Err(block.at("type").unexpected("a kind of block that an assistant message has"));
         }
-        // A block that only this API has goes back to it as it came.
+        // A block that only this API has is sent back unchanged.
         _ => {
             let mut fields = block.object()?.clone();
             fields.remove("cache_control");

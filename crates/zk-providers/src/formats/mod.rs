@@ -1,5 +1,5 @@
-//! Conversations of other programs: reading and writing what stands in requests to Anthropic's Messages API
-//! and to OpenAI's Chat Completions.
+//! Reads and writes conversations of other programs, in the formats of Anthropic's Messages API and of
+//! OpenAI's Chat Completions.
 //!
 //! ```
 //! use serde_json::json;
@@ -24,29 +24,29 @@
 //! # Ok::<(), zk_providers::formats::FormatError>(())
 //! ```
 //!
-//! # What is kept
+//! # Preserved content
 //!
 //! Texts, images and documents with their bytes, calls and results with their ids, reasoning with its
-//! signature or redacted, `reasoning_details`, citations, refusals, and of Messages what only that API has:
-//! calls of tools that run at the provider, their results, its own compaction. An instruction before the first
-//! message is part of the system prompt; a later one stays where it is, as a message of the user that
-//! `system` put there. A call of the old kind, `function_call`, gets an id.
+//! signature or redacted, `reasoning_details`, citations, refusals, and blocks that only the Messages API
+//! has: calls and results of tools that the provider runs, and its own compaction. An instruction before the
+//! first message becomes part of the system prompt; a later one stays in place, as a user message that
+//! `system` put there. A call in the old format, `function_call`, gets an id.
 //!
-//! # What is not
+//! # Dropped and rejected content
 //!
-//! Left out is what nobody needs who goes on with the conversation: `cache_control`, the `name` of a message,
-//! the `index` of a call, the `detail` of an image. Everything else that a history has no place for is a
-//! [`FormatError`] that says where it stands: images, documents and files by their address or by an id, since
-//! a history holds bytes; documents that ask for citations; audio, video, calls of custom tools; and fields
-//! that are not known, unless they say nothing. Of a request body only the conversation is read and written;
-//! its other fields are settings, also the `container` in which code ran.
+//! Fields without meaning for a continued conversation are dropped: `cache_control`, the `name` of a message,
+//! the `index` of a call, the `detail` of an image. Everything else that a history cannot represent is a
+//! [`FormatError`] with its path: images, documents and files given by URL or id, since a history holds
+//! bytes; documents that ask for citations; audio, video, calls of custom tools; and unknown non-empty
+//! fields. Of a request body only the conversation is read and written; its other fields are settings,
+//! including the `container` in which code ran.
 //!
-//! # Read what was written
+//! # Round trips
 //!
 //! A conversation that is written and read again is the same history to a provider, as far as the format can
-//! say it. Chat Completions cannot say where one text of a message ends and the next begins, that a result is
-//! an error, or, at OpenAI, what the model thought; documents of text are there part of the text, and images
-//! of results follow the results.
+//! represent it. Chat Completions cannot represent the boundaries between texts of a message, whether a
+//! result is an error, or, at OpenAI, the model's thinking; text documents become part of the text, and
+//! images of results follow the results.
 
 mod chat;
 mod detect;
@@ -65,28 +65,29 @@ pub use error::FormatError;
 use node::Node;
 pub use write::Written;
 
-/// A format that programs keep conversations in.
+/// Format of a stored conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
     /// The messages of Anthropic's Messages API.
     AnthropicMessages,
-    /// The messages of OpenAI's Chat Completions, and of the many servers that speak them.
+    /// The messages of OpenAI's Chat Completions, and of the many compatible servers.
     OpenAiChat,
 }
 
-/// A conversation: what an agent is built with to go on with it.
+/// A conversation, for building an agent that continues it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conversation {
     /// The system prompt; empty for none.
     pub system: String,
-    /// The history.
+    /// Message history, in order.
     pub messages: Vec<Arc<Message>>,
 }
 
 impl Conversation {
-    /// Reads a conversation in the format that [`Format::detect`] finds; `OpenAiChat` where it finds none,
-    /// which makes no difference, or an error where it is neither. See [`Format::read`].
+    /// Reads a conversation in the format that [`Format::detect`] finds. If it finds none, the conversation
+    /// is read as `OpenAiChat`, which makes no difference for plain text, and is an error otherwise. See
+    /// [`Format::read`].
     ///
     /// ```
     /// use serde_json::json;
@@ -100,17 +101,17 @@ impl Conversation {
     /// ```
     ///
     /// # Errors
-    /// [`FormatError`] when something in it is not what the format has there, or cannot be kept in a history.
+    /// [`FormatError`] when a part violates the format, or cannot be represented in a history.
     pub fn read(value: &Value, origin: &ModelRef) -> Result<Self, FormatError> {
         Format::detect(value).unwrap_or(Format::OpenAiChat).read(value, origin)
     }
 }
 
 impl Format {
-    /// Reads a list of messages, or a request body with such a list.
+    /// Reads a list of messages, or a request body with one.
     ///
-    /// `origin` is the model whose conversation it is. Reasoning and what only one provider understands go
-    /// back to it and to no other model; a history that nobody goes on with on the same model can name any.
+    /// `origin` is the model that the conversation was held with. Reasoning and provider data are sent back
+    /// to this model only; a conversation that continues with another model can name any.
     ///
     /// ```
     /// use serde_json::json;
@@ -125,7 +126,7 @@ impl Format {
     /// ```
     ///
     /// # Errors
-    /// [`FormatError`] when something in it is not what the format has there, or cannot be kept in a history.
+    /// [`FormatError`] when a part violates the format, or cannot be represented in a history.
     pub fn read(self, value: &Value, origin: &ModelRef) -> Result<Conversation, FormatError> {
         let body = Node::new("", value);
         let (system, list) = match value {

@@ -1,12 +1,12 @@
-//! A JSON value and where it stands, so that whatever is wrong with it can say where.
+//! A JSON value with its path, for error messages that name the place.
 
 use serde_json::{Map, Value};
 
-use super::error::{FormatError, found};
+use super::error::{FormatError, describe_value};
 
 type Result<T> = std::result::Result<T, FormatError>;
 
-/// Marks and names that say nothing to a model.
+/// Fields without content for a model, which may be ignored.
 const IGNORED: [&str; 2] = ["cache_control", "type"];
 
 #[derive(Clone, Debug)]
@@ -20,13 +20,13 @@ impl<'a> Node<'a> {
         Self { path: path.to_owned(), value }
     }
 
-    /// Returns the value of a field; nothing if there is none, or `null`.
+    /// Returns the value of a field; `None` if it is missing or `null`.
     pub(super) fn field(&self, name: &str) -> Option<Self> {
         let field = self.at(name);
         (!field.value.is_null()).then_some(field)
     }
 
-    /// Returns the value of a field, with `null` for nothing.
+    /// Returns the value of a field, with `null` for a missing one.
     pub(super) fn at(&self, name: &str) -> Self {
         let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
         Self { path, value: self.value.get(name).unwrap_or(&Value::Null) }
@@ -46,13 +46,13 @@ impl<'a> Node<'a> {
         self.value.as_str().ok_or_else(|| self.unexpected("a text"))
     }
 
-    /// The text of a field that has to be there.
+    /// Returns the text of a required field.
     pub(super) fn required_text(&self, name: &str) -> Result<&'a str> {
         self.object()?;
         self.at(name).text()
     }
 
-    /// The media type and the base64 of a `data:` URL.
+    /// Returns the media type and the base64 data of a `data:` URL.
     pub(super) fn inline_data(&self) -> Result<(String, String)> {
         let text = self.text()?;
         let parts = text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
@@ -66,13 +66,13 @@ impl<'a> Node<'a> {
         Ok((media_type.to_owned(), data.to_owned()))
     }
 
-    /// The text of a field that need not be there; nothing if it is empty.
+    /// Returns the text of an optional field; `None` if it is empty.
     pub(super) fn hint(&self, name: &str) -> Result<Option<&'a str>> {
         let text = self.field(name).map(|field| field.text()).transpose()?;
         Ok(text.filter(|text| !text.is_empty()))
     }
 
-    /// A field that is yes or no, and no if it is not there.
+    /// Returns a boolean field; false if it is missing.
     pub(super) fn flag(&self, name: &str) -> Result<bool> {
         let field = self.at(name);
         match field.value {
@@ -84,16 +84,16 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The `type` of a block or a part.
+    /// Returns the `type` of a block or a part.
     pub(super) fn kind(&self) -> Result<&'a str> {
         self.required_text("type")
     }
 
-    /// Makes sure that nothing is left out: every field is one of these, or says nothing.
+    /// Checks that no content is dropped: every field is one of `known` or empty.
     pub(super) fn only(&self, known: &[&str]) -> Result<()> {
         let is_known = |name: &str| known.contains(&name) || IGNORED.contains(&name);
         let fields = self.object()?.iter();
-        let mut others = fields.filter(|(name, value)| !is_known(name) && says_something(value));
+        let mut others = fields.filter(|(name, value)| !is_known(name) && is_not_empty(value));
         match others.next() {
             Some((name, _)) => Err(FormatError::Unknown { path: self.at(name).path }),
             None => Ok(()),
@@ -101,7 +101,7 @@ impl<'a> Node<'a> {
     }
 
     pub(super) fn unexpected(&self, expected: &str) -> FormatError {
-        let found = found(self.value);
+        let found = describe_value(self.value);
         FormatError::Unexpected { path: self.path.clone(), expected: expected.to_owned(), found }
     }
 
@@ -110,7 +110,7 @@ impl<'a> Node<'a> {
     }
 }
 
-fn says_something(value: &Value) -> bool {
+fn is_not_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::Bool(true) | Value::Number(_) => true,

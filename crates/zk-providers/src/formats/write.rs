@@ -10,21 +10,20 @@ use crate::catalogue::profiles::{CompatProfile, REFERENCE};
 use crate::dialects::anthropic;
 use crate::dialects::chat;
 
-/// A conversation, written in the format of a provider's requests.
+/// A conversation in the format of a provider's requests.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Written {
-    /// The field `system`, where the format has instructions beside the messages, and there are any.
+    /// Value of the field `system`, if the format has instructions beside the messages and there are any.
     pub system: Option<Value>,
-    /// The messages as the format has them. In Chat Completions the first one holds the instructions.
+    /// Messages in the format. In Chat Completions the first one has the instructions.
     pub messages: Vec<Value>,
-    /// Repairs to the conversation, because a provider does not take it as it was.
+    /// Repairs that were necessary for the provider to accept the conversation.
     pub repairs: Vec<Repair>,
 }
 
 impl Written {
-    /// Returns the fields of a request body that hold the conversation: `messages`, and `system` if there is
-    /// one.
+    /// Returns the fields of a request body with the conversation: `messages`, and `system` if there is one.
     #[must_use]
     pub fn into_body(self) -> Value {
         let messages = Value::Array(self.messages);
@@ -37,7 +36,8 @@ impl Written {
         history: &[Arc<Message>],
     ) -> Self {
         let mut repairs = ready.repairs().to_vec();
-        // Only what is sent has to begin and to end with the user. In both formats, either is one message.
+        // Messages that only a request needs at its beginning and end are left out. In both formats each is
+        // one message.
         let is_put = |message: Option<&Arc<Message>>, text: &str| {
             let put = message.filter(|message| *message.content == [Block::text(text)]);
             put.is_some_and(|put| !history.iter().any(|own| Arc::ptr_eq(own, put)))
@@ -54,17 +54,15 @@ impl Written {
 }
 
 impl Conversation {
-    /// The conversation as `model` would be sent it by the vendor of the format: by the rules of a
-    /// [`WireReady`], so that every call is answered, and every id and name is a legal one. What had to be
-    /// mended for that stands in [`Written::repairs`]. For servers that are only like OpenAI's there is
-    /// [`write_chat`](Self::write_chat).
+    /// Writes the conversation as it would be sent to `model` at the format's own vendor, normalised as a
+    /// [`WireReady`]: every call is answered, and every id and name is legal. [`Written::repairs`] lists the
+    /// changes. Use [`write_chat`](Self::write_chat) for servers that are only compatible with OpenAI's.
     ///
-    /// The written conversation begins and ends as it does here, though a request begins and ends with the
-    /// user.
+    /// The written conversation begins and ends like the original, although a request begins and ends with
+    /// the user.
     ///
-    /// Parts that the format has no place for are not written, as they are not sent: what another model
-    /// thought, the thoughts of every model in OpenAI's Chat Completions, and what a model said before it
-    /// refused.
+    /// Parts without a place in the format are left out, as in requests: thinking of other models, all
+    /// thinking in OpenAI's Chat Completions, and text of a model before it refused.
     ///
     /// ```
     /// use zk_core::model::{Block, Message, Model};
@@ -83,7 +81,7 @@ impl Conversation {
     /// ```
     ///
     /// # Errors
-    /// [`FormatError::Unwritable`] when it is no JSON.
+    /// [`FormatError::Unwritable`] when it cannot be serialised as JSON.
     pub fn write(&self, format: Format, model: &Model) -> Result<Written, FormatError> {
         match format {
             Format::AnthropicMessages => {
@@ -100,8 +98,8 @@ impl Conversation {
         }
     }
 
-    /// The conversation in the Chat Completions of a server of the kind that `profile` describes, which says
-    /// among other things how thoughts are written.
+    /// Writes the conversation in the Chat Completions of a server with this `profile`, which for example
+    /// defines how thinking is written.
     ///
     /// ```
     /// use zk_core::model::{Block, Message, Model, Thinking};

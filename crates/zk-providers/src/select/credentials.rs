@@ -12,27 +12,27 @@ use zk_core::service::Redactor;
 
 use crate::wire::secret::Auth;
 
-/// Stored credentials, by the names of their providers.
+/// Stored credentials by provider name.
 pub type StoredCredentials = BTreeMap<String, Credential>;
 
-/// Source of the credential that requests show. A text may be the key itself, `env:NAME` or `!command`.
+/// Source of the credential for requests. A text may be the key itself, `env:NAME` or `!command`.
 #[derive(Clone)]
 pub enum CredentialSource {
-    /// A text for what is sent the way the dialect sends keys.
+    /// A text whose key is sent in the dialect's usual way.
     Key(Secret),
-    /// A text for what is sent as `Authorization: Bearer`.
+    /// A text whose key is sent as `Authorization: Bearer`.
     Bearer(Secret),
-    /// The key that is stored.
+    /// The stored API key.
     StoredKey,
     /// The stored tokens of a sign-in.
     SignIn {
-        /// Account of the sign-in, where the tokens name one.
+        /// Account of the sign-in, if the tokens name one.
         account: Option<String>,
     },
 }
 
 impl CredentialSource {
-    /// Source of the key that a text stands for.
+    /// Returns the source of the key that a text stands for.
     #[must_use]
     pub fn key_source(&self) -> Option<KeySource> {
         match self {
@@ -53,35 +53,35 @@ impl fmt::Debug for CredentialSource {
     }
 }
 
-/// Reason why a request has no credential to show. No variant holds a secret.
+/// Reason for which a request has no credential. No variant contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
-    /// Credentials are stored nowhere.
+    /// There is no credential store.
     #[error("there is no place for credentials: name a file for them")]
     NoStore,
-    /// The store failed.
+    /// The credential store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The text of a key leads to none.
+    /// The text of a key cannot be resolved.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The store has something else than a key by now.
+    /// The stored credential is not a key any more.
     #[error("the stored key of {provider} was replaced just now: start again")]
     Replaced {
-        /// The provider.
+        /// Name of the provider.
         provider: String,
     },
-    /// Nobody says how tokens of a sign-in are refreshed.
+    /// The authorisation server that refreshes the tokens is not known.
     #[error(
         "the stored sign-in to {provider} cannot be used without its authorisation server: sign in again"
     )]
     NoClient {
-        /// The provider.
+        /// Name of the provider.
         provider: String,
     },
 }
 
-/// Everything in `store`. An entry that cannot be read costs only itself, and comes with the errors.
+/// Reads everything in `store`. An unreadable entry is skipped and reported in the errors.
 pub async fn stored_credentials(store: &dyn CredentialStore) -> (StoredCredentials, Vec<StoreError>) {
     let (mut stored, mut errors) = (StoredCredentials::new(), Vec::new());
     let names = store.names().await.unwrap_or_else(|error| {
@@ -97,25 +97,25 @@ pub async fn stored_credentials(store: &dyn CredentialStore) -> (StoredCredentia
     (stored, errors)
 }
 
-/// Places and services by which a [`CredentialSource`] becomes what requests show.
+/// Services that resolve a [`CredentialSource`].
 pub struct CredentialAccess<'a> {
     /// Store of keys and tokens.
     pub store: Option<Arc<dyn CredentialStore>>,
     /// Authorisation server of a sign-in.
     pub client: Option<OAuthClient>,
-    /// Reader of the keys that texts stand for.
+    /// Resolver of keys given as `env:NAME` or `!command`.
     pub keys: KeyRing,
-    /// HTTP clients for that server.
+    /// HTTP clients for the authorisation server.
     pub http: &'a Http,
-    /// Redactor that learns every key.
+    /// Redactor that learns every resolved key.
     pub redactor: &'a Redactor,
 }
 
 impl CredentialAccess<'_> {
-    /// The authentication of requests to `provider`.
+    /// Resolves the authentication of requests to `provider`.
     ///
     /// # Errors
-    /// [`CredentialError`] when there is none.
+    /// [`CredentialError`] when the source cannot be resolved.
     pub async fn auth(
         self,
         provider: &str,

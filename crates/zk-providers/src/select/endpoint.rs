@@ -7,16 +7,16 @@ use super::known::{KnownProviders, NamedProvider, SetValue, ValueRank};
 use super::local::{LocalServer, LocalServerState, probe_local_server};
 use crate::catalogue::vendors::{Access, Vendor, Vendors};
 
-/// Name that was requested, with its origin.
+/// A requested name with its origin.
 #[derive(Clone, Debug)]
 pub struct RequestedName {
-    /// The name.
+    /// Name as given.
     pub name: String,
     /// Origin in words: a file, a flag, a variable.
     pub origin: String,
 }
 
-/// Values for whichever provider is selected; those of [`ValueRank::Managed`] alone outrank them.
+/// Values for the selected provider, whichever it is; only those of [`ValueRank::Managed`] override them.
 #[derive(Clone, Debug, Default)]
 pub struct GivenValues {
     /// Base URL of the API.
@@ -25,7 +25,7 @@ pub struct GivenValues {
     pub api_key: Option<Secret>,
 }
 
-/// Everything that decides which provider a program talks to, and with which credential.
+/// Inputs for selecting the provider and the credential.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -40,72 +40,72 @@ pub struct GivenValues {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Providers that can be named, and their settings.
+    /// Known providers with their settings.
     pub known: KnownProviders,
-    /// Credentials that are stored.
+    /// Stored credentials.
     pub stored: StoredCredentials,
     /// Values for this run.
     pub given: GivenValues,
-    /// Provider that is requested.
+    /// Requested provider.
     pub provider: Option<RequestedName>,
-    /// Model that is requested.
+    /// Requested model.
     pub model: Option<RequestedName>,
-    /// Whether the requested provider stays where the requested model is another provider's.
+    /// Whether to keep the requested provider even if the requested model belongs to another.
     pub keeps_provider: bool,
 }
 
-/// Target of requests, with the credential and the reason for it.
+/// The selected provider, with address, credential and the reason for the selection.
 #[derive(Clone, Debug)]
 pub struct SelectedEndpoint {
-    /// The provider.
+    /// The selected provider.
     pub provider: NamedProvider,
     /// Base URL of its API.
     pub base_url: String,
-    /// Source of the credential that requests show.
+    /// Source of the credential, if requests need one.
     pub credential: Option<CredentialSource>,
-    /// Reason for this provider.
+    /// Reason for selecting this provider.
     pub reason: SelectionReason,
 }
 
 impl SelectedEndpoint {
-    /// Whether it is where the vendor itself answers, so that its models are those of the vendor's table.
+    /// Whether the base URL is the vendor's own, so that the vendor's models in the table apply.
     #[must_use]
     pub fn is_usual(&self) -> bool {
         self.provider.vendor.base_url == Some(&self.base_url)
     }
 }
 
-/// Reason for a provider.
+/// Reason for selecting a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SelectionReason {
-    /// Somebody named it.
+    /// The provider was named explicitly.
     Named {
         /// Origin of the name.
         origin: String,
     },
-    /// A setting of it is there.
+    /// A credential or address of the provider is set.
     Set {
-        /// The setting: `api_key`, `auth_token` or `base_url`.
+        /// Name of the setting: `api_key`, `auth_token` or `base_url`.
         setting: &'static str,
         /// Origin of the setting.
         origin: String,
     },
-    /// A credential of it is stored.
+    /// A credential of the provider is stored.
     Stored,
-    /// An address was given that could be any provider's.
+    /// A base URL was given for this run, without naming a provider.
     GivenAddress,
-    /// A key was given that looks like one of its keys.
+    /// A key was given for this run that looks like one of this provider.
     GivenKey,
-    /// The requested model is one of its models.
+    /// The requested model belongs to the provider.
     Model {
         /// Name of the model.
         model: String,
         /// Origin of that name.
         origin: String,
     },
-    /// Nothing is configured, and it runs on this machine.
+    /// Nothing is configured, and this server runs on the local machine.
     LocalServer {
-        /// Port of this machine.
+        /// Port of the server.
         port: u16,
     },
 }
@@ -113,19 +113,19 @@ pub enum SelectionReason {
 /// Origin of a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialOrigin {
-    /// A value that was given for this run.
+    /// A value given for this run.
     Given,
-    /// A setting, with the place that it was set in.
+    /// A setting, with its place.
     Set(String),
-    /// The store of credentials, after a sign-in.
+    /// The credential store, filled by a sign-in.
     Stored,
 }
 
 impl Selection {
-    /// Chooses the endpoint by what was asked for, the settings, the credentials, or a local server.
+    /// Selects the endpoint by requested names, settings, credentials, or a running local server.
     ///
     /// # Errors
-    /// [`SelectError`] when nothing does, or when what does lacks something.
+    /// [`SelectError`] when none applies, or the selected provider lacks an address or a credential.
     pub async fn endpoint(&self) -> Result<SelectedEndpoint, SelectError> {
         match self.configured_for_model()? {
             Some(endpoint) => Ok(endpoint),
@@ -133,18 +133,18 @@ impl Selection {
         }
     }
 
-    /// The endpoint of the provider called `name`.
+    /// Returns the endpoint of the provider called `name`.
     ///
     /// # Errors
-    /// As [`KnownProviders::find`], and when the provider lacks an address or a credential.
+    /// The errors of [`KnownProviders::find`], and a missing address or credential.
     pub fn endpoint_of(&self, name: &str, reason: SelectionReason) -> Result<SelectedEndpoint, SelectError> {
         self.resolve_endpoint(self.known.find(name)?, reason)
     }
 
-    /// The endpoint that is configured, whichever model is requested; nothing where none is.
+    /// Returns the configured endpoint, regardless of the requested model; `None` if none is configured.
     ///
     /// # Errors
-    /// As [`Selection::endpoint_of`].
+    /// The errors of [`Selection::endpoint_of`].
     pub fn configured(&self) -> Result<Option<SelectedEndpoint>, SelectError> {
         if let Some(RequestedName { name, origin }) = &self.provider {
             return self.endpoint_of(name, SelectionReason::Named { origin: origin.clone() }).map(Some);
@@ -165,8 +165,8 @@ impl Selection {
         Ok(None)
     }
 
-    /// The source of a provider's credential, and its origin: this run, the settings, the store or the environment, in
-    /// this order.
+    /// Returns the source of a provider's credential with its origin: this run, the settings, the store or
+    /// the environment, in this order.
     #[must_use]
     pub fn credential(&self, provider: &NamedProvider) -> Option<(CredentialSource, CredentialOrigin)> {
         let name = &*provider.name;
@@ -192,7 +192,7 @@ impl Selection {
         set(false).or_else(in_store).or_else(|| set(true))
     }
 
-    /// The configured endpoint, unless the requested model is another provider's and nothing says where to go.
+    /// Returns the configured endpoint, or that of another provider to which the requested model belongs.
     fn configured_for_model(&self) -> Result<Option<SelectedEndpoint>, SelectError> {
         let configured = self.configured();
         let Some(RequestedName { name, origin }) = &self.model else { return configured };
@@ -210,7 +210,7 @@ impl Selection {
         let reason = SelectionReason::Model { model: name.clone(), origin: origin.clone() };
         match self.resolve_endpoint(provider, reason) {
             Ok(endpoint) => Ok(Some(endpoint)),
-            // At an address of one's own, a name with a slash may be an id.
+            // At a person's own address, an id may contain a slash.
             Err(_) if !other.is_explicit || current.is_some_and(|endpoint| !endpoint.is_usual()) => {
                 configured
             }
@@ -218,7 +218,7 @@ impl Selection {
         }
     }
 
-    /// The first provider that a credential or an address is set for.
+    /// Returns the first provider for which a credential or an address is set.
     fn with_setting(&self, by_environment: bool) -> Option<(String, SelectionReason)> {
         let names = self.known.names();
         for setting in ["api_key", "auth_token", "base_url"] {
@@ -239,14 +239,14 @@ impl Selection {
         None
     }
 
-    /// The first provider that a credential is stored for.
+    /// Returns the first provider for which a credential is stored.
     fn with_credential(&self) -> Option<(String, SelectionReason)> {
         let is_usable = |name: &String| self.stored.contains_key(name) && !self.lacks_address(name);
         let name = self.known.names().into_iter().find(is_usable)?;
         Some((name, SelectionReason::Stored))
     }
 
-    /// Whether nobody says where it is: then a key for it leads nowhere.
+    /// Whether no base URL is known, so that a key alone is useless.
     fn lacks_address(&self, name: &str) -> bool {
         self.known.map.vendors().named(name).is_some_and(|vendor| vendor.base_url.is_none())
             && self.given.base_url.is_none()
@@ -272,7 +272,7 @@ impl Selection {
         Ok(SelectedEndpoint { base_url: url.to_owned(), provider, credential, reason })
     }
 
-    /// Returns the address for this run, unless the settings of the machine name another.
+    /// Returns the address for this run, unless managed settings override it.
     fn given_or_set_url(&self, name: &str) -> Option<&str> {
         let set = self.known.base_url(name);
         let url = set.map(|set| &*set.value);
@@ -288,10 +288,11 @@ fn is_managed<T>(set: Option<&SetValue<T>>) -> bool {
     set.is_some_and(|set| set.rank == ValueRank::Managed)
 }
 
-/// The first model server of this machine that `probe` finds with a model; [`probe_local_server`] looks at the port.
+/// Returns the first local model server on which `probe` finds a model; use [`probe_local_server`] to check
+/// the port.
 ///
 /// # Errors
-/// [`SelectError::NothingConfigured`] where none has one.
+/// [`SelectError::NothingConfigured`] when none has a model.
 pub async fn first_local_server(
     vendors: &Vendors,
     probe: impl AsyncFn(Vendor, u16) -> LocalServerState,
@@ -314,7 +315,7 @@ pub async fn first_local_server(
     Err(SelectError::NothingConfigured { services: services.collect(), servers })
 }
 
-/// A service that is used with a key, and the variable for that.
+/// Returns the environment variable for a service's key, with the service's name.
 fn key_variable(vendor: &Vendor) -> Option<(&'static str, &'static str)> {
     match vendor.access {
         Access::Key(variables) => variables.first().map(|variable| (vendor.name, *variable)),

@@ -9,10 +9,10 @@ use super::error::SelectError;
 use super::provider_map::ProviderMap;
 use crate::catalogue::vendors::{Access, Vendor, VendorDialect};
 
-/// Vendor that a provider of a person's own is like, unless the settings name another.
+/// Vendor that a custom provider is like unless its settings name another.
 const DEFAULT_VENDOR: &str = Vendor::COMPATIBLE;
 
-/// Vendor of a ready-made provider, which needs no address and no key.
+/// Vendor of a prebuilt provider, which needs no address and no key.
 const PREBUILT_VENDOR: Vendor = Vendor {
     name: "",
     base_url: Some(""),
@@ -21,21 +21,21 @@ const PREBUILT_VENDOR: Vendor = Vendor {
     default_model: None,
 };
 
-/// Rank of a value among a provider's values: what a program is told for one run stands between the last two.
+/// Rank of a setting's value. Values for one run rank between the last two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueRank {
-    /// A variable of the environment, which a stored credential outranks.
+    /// An environment variable, which a stored credential overrides.
     Environment,
-    /// Settings of a person.
+    /// A person's settings.
     Settings,
-    /// Settings of the machine, which nothing outranks.
+    /// Managed settings of the machine, which nothing overrides.
     Managed,
 }
 
-/// Value of a setting, with its origin.
+/// Value of a setting with its origin.
 #[derive(Clone, Debug)]
 pub struct SetValue<T> {
-    /// The value.
+    /// Value of the setting.
     pub value: T,
     /// Rank of its origin.
     pub rank: ValueRank,
@@ -52,11 +52,11 @@ pub struct ProviderSettings {
     pub base_url: Option<SetValue<String>>,
     /// Key: the text itself, `env:NAME` or `!command`.
     pub api_key: Option<SetValue<Secret>>,
-    /// Token that is sent as a bearer's, written as a key is.
+    /// Bearer token, in the same forms as a key.
     pub auth_token: Option<SetValue<Secret>>,
 }
 
-/// Providers that can be named, and what is set for each.
+/// Providers that can be selected by name, with their settings.
 ///
 /// ```
 /// use zk_providers::select::{KnownProviders, ProviderSettings};
@@ -70,14 +70,14 @@ pub struct ProviderSettings {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct KnownProviders {
-    /// Providers that the program knows by itself.
+    /// Built-in and prebuilt providers of the program.
     pub map: ProviderMap,
-    /// Settings by the provider's name; a name with a vendor or a base URL is a provider of its own.
+    /// Settings by provider name; a name with a vendor or a base URL defines a custom provider.
     pub settings: BTreeMap<String, ProviderSettings>,
 }
 
 impl KnownProviders {
-    /// The names of all providers: those of the program, then those of the settings alone.
+    /// Returns the names of all providers: those of the program, then those defined by settings.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let mut names = self.map.names();
@@ -86,10 +86,10 @@ impl KnownProviders {
         names
     }
 
-    /// The provider called `name`.
+    /// Returns the provider called `name`.
     ///
     /// # Errors
-    /// [`SelectError::UnknownProvider`], and [`SelectError::UnknownVendor`] where the settings say what it is like.
+    /// [`SelectError::UnknownProvider`], or [`SelectError::UnknownVendor`] when its settings name one.
     pub fn find(&self, name: &str) -> Result<NamedProvider, SelectError> {
         if let Some(provider) = self.map.prebuilt(name) {
             return Ok(NamedProvider {
@@ -131,14 +131,14 @@ impl KnownProviders {
     }
 }
 
-/// Provider with its name: a vendor, one that is like a vendor, or one that was given ready made.
+/// A provider with its name: a vendor, a custom provider like a vendor, or a prebuilt provider.
 #[derive(Clone)]
 pub struct NamedProvider {
-    /// Name it is chosen by.
+    /// Name by which it is selected.
     pub name: String,
-    /// Vendor it is, or is like.
+    /// Vendor that it is, or is like.
     pub vendor: Vendor,
-    /// The provider itself, where the program was given it.
+    /// The provider object, if it is prebuilt.
     pub prebuilt: Option<Arc<dyn Provider>>,
 }
 
@@ -155,7 +155,7 @@ impl fmt::Debug for NamedProvider {
 }
 
 impl NamedProvider {
-    /// Whether there is no key for it, only a sign-in.
+    /// Whether it accepts only a sign-in, no keys.
     #[must_use]
     pub fn is_sign_in_only(&self) -> bool {
         match self.vendor.access {
@@ -164,7 +164,7 @@ impl NamedProvider {
         }
     }
 
-    /// Whether it is used without a key.
+    /// Whether it needs no key.
     pub(super) fn is_open(&self) -> bool {
         match self.vendor.access {
             Access::Local(_) | Access::Open => true,
@@ -183,7 +183,7 @@ impl NamedProvider {
         }
     }
 
-    /// Whether it is the vendor itself, so that the vendor's address and variables are its own.
+    /// Whether it is the vendor itself, so that the vendor's address and variables apply.
     fn is_vendor(&self) -> bool {
         self.name == self.vendor.name
     }

@@ -6,51 +6,57 @@ use zk_core::model::ErrorKind;
 
 use crate::catalogue::vendors::Vendor;
 
-/// Time limit of a local server to accept a connection before it counts as absent.
+/// Time limit to connect to a local server, after which it counts as absent.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(25);
-/// Time limit of a local server that accepted one to list its models.
+/// Time limit for a local server to list its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Model server that was looked for at its usual port.
+/// Result of checking a model server's usual port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalServer {
     /// Name of its vendor.
     pub name: &'static str,
-    /// Port of this machine.
+    /// Port on this machine.
     pub port: u16,
-    /// Result of the look.
+    /// State of the server.
     pub state: LocalServerState,
 }
 
-/// Result of a look at a local server's usual port.
+/// State of a local model server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalServerState {
-    /// Nothing accepts connections.
+    /// No connection is accepted.
     Absent,
-    /// Something that does not list models the way this server does.
+    /// Another program, which does not list models like this server.
     Other,
-    /// Something that answers nobody without a key.
+    /// The program requires a key.
     Locked,
-    /// Something that does not answer now: the server may still load its model.
+    /// The server does not answer now, perhaps because it is loading a model.
     Busy,
-    /// The server, without a model.
+    /// The server is running without a model.
     Empty,
-    /// The server, with models.
+    /// The server is running and has models.
     Ready,
 }
 
-/// Looks at a port of this machine. Only where something accepts connections is it asked for its models.
+/// Checks a port of this machine, and requests the model list if a connection is accepted.
 pub async fn probe_local_server(vendor: Vendor, port: u16) -> LocalServerState {
+    probe_local_models(vendor, port).await.0
+}
+
+/// Looks at a port of this machine, and gives the ids of the models that were listed there.
+pub(super) async fn probe_local_models(vendor: Vendor, port: u16) -> (LocalServerState, Vec<String>) {
+    let state = |state| (state, Vec::new());
     if TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), CONNECT_TIMEOUT).is_err() {
-        return LocalServerState::Absent;
+        return state(LocalServerState::Absent);
     }
-    let Ok(provider) = vendor.provider(vendor.connection()) else { return LocalServerState::Other };
+    let Ok(provider) = vendor.provider(vendor.connection()) else { return state(LocalServerState::Other) };
     match tokio::time::timeout(LIST_TIMEOUT, provider.list_models(&Bus::new().cx())).await {
-        Ok(Ok(Some(models))) if models.is_empty() => LocalServerState::Empty,
-        Ok(Ok(Some(_))) => LocalServerState::Ready,
-        Ok(Err(error)) if error.kind == ErrorKind::Auth => LocalServerState::Locked,
-        Ok(Err(error)) if error.status == Some(503) => LocalServerState::Busy,
-        Ok(Ok(None) | Err(_)) => LocalServerState::Other,
-        Err(_) => LocalServerState::Busy,
+        Ok(Ok(Some(models))) if models.is_empty() => state(LocalServerState::Empty),
+        Ok(Ok(Some(models))) => (LocalServerState::Ready, models.into_iter().map(|model| model.id).collect()),
+        Ok(Err(error)) if error.kind == ErrorKind::Auth => state(LocalServerState::Locked),
+        Ok(Err(error)) if error.status == Some(503) => state(LocalServerState::Busy),
+        Ok(Ok(None) | Err(_)) => state(LocalServerState::Other),
+        Err(_) => state(LocalServerState::Busy),
     }
 }

@@ -1,6 +1,7 @@
-//! The provider, the credential and the model that a program talks to, by what people set and request.
+//! Selects the provider, the credential and the model, from a person's settings and requests.
 //!
-//! Values come in as plain data, with their origins in words; nothing here reads settings, variables or a command line.
+//! All inputs are plain data with their origins in words; this module reads no settings, variables or command
+//! line.
 
 mod credentials;
 mod endpoint;
@@ -8,6 +9,7 @@ mod error;
 mod known;
 mod local;
 mod model_name;
+mod offers;
 mod provider_map;
 
 pub use credentials::{
@@ -21,4 +23,5 @@ pub use error::SelectError;
 pub use known::{KnownProviders, NamedProvider, ProviderSettings, SetValue, ValueRank};
 pub use local::{LocalServer, LocalServerState, probe_local_server};
 pub use model_name::{OtherProvider, UnknownModel, lists_model, split_thinking_level};
+pub use offers::{FoundServer, KeyCheck, OfferedVendor, check_key, find_local_servers};
 pub use provider_map::ProviderMap;

@@ -7,10 +7,10 @@ use zk_core::service::Provider;
 use super::known::KnownProviders;
 use crate::catalogue::models::{ResolvedModel, known_models, resolve_model};
 
-/// Time limit of a server that lists its models.
+/// Time limit for a server to list its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Splits the name of a model and the thinking level behind it, as in `sonnet:low`. A tag such as `:latest` belongs to
+/// Splits a thinking level off the name of a model, as in `sonnet:low`. A tag such as `:latest` stays part of
 /// the name.
 ///
 /// ```
@@ -30,24 +30,27 @@ pub fn split_thinking_level(name: &str) -> (&str, Option<ThinkingLevel>) {
     }
 }
 
-/// Provider that the name of a model stands for.
+/// Another provider that the name of a model points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherProvider {
     /// Name of the provider.
     pub name: String,
-    /// Whether it was named, so that no other one will do.
+    /// Whether the name has the provider as a prefix, so that no other provider may be used.
     pub is_explicit: bool,
 }
 
-/// Model that the table of its provider lacks: it may be new, or misspelt.
+/// A model that the table does not have: new, or misspelt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownModel {
-    /// Ids at that provider that look most like it, best first, at most three.
+    /// Up to three ids at its provider that are most similar, best first.
     pub near: Vec<&'static str>,
+    /// Whether the provider said which models it has, and this is none of them.
+    pub is_unlisted: bool,
 }
 
 impl KnownProviders {
-    /// The id of the model called `name` at `provider`. A name that means another provider's model is taken as an id.
+    /// Returns the id of the model called `name` at `provider`. A name of another provider's model is taken
+    /// as an id.
     #[must_use]
     pub fn model_id(&self, provider: &str, name: &str) -> String {
         let resolved = self.resolve_model(name, Some(provider));
@@ -57,7 +60,7 @@ impl KnownProviders {
         }
     }
 
-    /// The provider other than `provider` whose model `name` is, if it is.
+    /// Returns the provider that the model `name` belongs to, if it is not `provider`.
     #[must_use]
     pub fn other_provider(&self, provider: Option<&str>, name: &str) -> Option<OtherProvider> {
         let here = self.resolve_model(name, provider);
@@ -70,27 +73,29 @@ impl KnownProviders {
             self.resolve_model(name, None)
         };
         let other = found.provider.filter(|named| Some(&**named) != provider)?;
-        // A prefix names the provider whatever its table says; a bare name has to be one that the table knows.
+        // A prefix names the provider even if its table lacks the model; a bare name has to be in the table.
         let is_explicit =
             name.trim().split_once('/').is_some_and(|(first, _)| first.eq_ignore_ascii_case(&other));
         (is_explicit || found.is_known).then_some(OtherProvider { name: other, is_explicit })
     }
 
-    /// Finds out whether the table of its provider lacks `model`.
+    /// Checks whether the table lacks `model`.
     #[must_use]
     pub fn unknown_model(&self, model: &Model) -> Option<UnknownModel> {
         if model.window.is_some() || !has_catalogue(&model.provider) {
             return None;
         }
         let resolved = self.resolve_model(&model.id, Some(&model.provider));
-        (!resolved.is_known).then_some(UnknownModel { near: resolved.near })
+        (!resolved.is_known).then_some(UnknownModel { near: resolved.near, is_unlisted: false })
     }
 
-    /// Finds out whether `model` is one that `provider` neither lists nor is known for, while a model with nearly this name is
-    /// known.
+    /// Checks whether `model` is neither listed by `provider` nor known, while a similar name is known.
     pub async fn misspelt_model(&self, provider: &dyn Provider, model: &Model) -> Option<UnknownModel> {
         let unknown = self.unknown_model(model).filter(|unknown| !unknown.near.is_empty())?;
-        (!lists_model(provider, &model.id).await).then_some(unknown)
+        match listing_has(provider, &model.id).await {
+            Some(true) => None,
+            has => Some(UnknownModel { is_unlisted: has == Some(false), ..unknown }),
+        }
     }
 
     fn resolve_model(&self, name: &str, provider: Option<&str>) -> ResolvedModel {
@@ -100,13 +105,18 @@ impl KnownProviders {
     }
 }
 
-/// Whether the server lists a model of this id, as far as it says so within two seconds.
+/// Whether the server lists a model with this id, within two seconds.
 pub async fn lists_model(provider: &dyn Provider, id: &str) -> bool {
+    listing_has(provider, id).await == Some(true)
+}
+
+/// Whether the server lists a model of this id; nothing where it does not say so within two seconds.
+async fn listing_has(provider: &dyn Provider, id: &str) -> Option<bool> {
     let cx = Bus::new().cx();
     let listed = tokio::time::timeout(LIST_TIMEOUT, provider.list_models(&cx)).await;
-    listed.is_ok_and(|listed| {
-        listed.is_ok_and(|listed| listed.into_iter().flatten().any(|model| model.id == id))
-    })
+    let listed = listed.ok()?.ok()??;
+    // A server that lists nothing says nothing.
+    (!listed.is_empty()).then(|| listed.iter().any(|model| model.id == id))
 }
 
 fn has_catalogue(provider: &str) -> bool {

@@ -5,7 +5,7 @@ use zk_core::service::Provider;
 
 use crate::catalogue::vendors::{Vendor, Vendors};
 
-/// Providers that a program can name: vendors, and providers that it was given ready made.
+/// Providers that a program can select by name: vendors and prebuilt providers.
 #[derive(Clone, Default)]
 pub struct ProviderMap {
     vendors: Vendors,
@@ -13,29 +13,29 @@ pub struct ProviderMap {
 }
 
 impl ProviderMap {
-    /// Adds a vendor, which replaces one of the same name.
+    /// Adds a vendor, replacing one of the same name.
     pub fn add_vendor(&mut self, vendor: Vendor) {
         self.vendors = std::mem::take(&mut self.vendors).with(vendor);
     }
 
-    /// Adds a provider that needs no address and no key.
+    /// Adds a prebuilt provider, which needs no address and no key.
     pub fn add_provider(&mut self, provider: Arc<dyn Provider>) {
         self.prebuilt.push(provider);
     }
 
-    /// The vendors.
+    /// Returns the vendors.
     #[must_use]
     pub fn vendors(&self) -> &Vendors {
         &self.vendors
     }
 
-    /// The ready-made provider called `name`, the last one if there are several.
+    /// Returns the prebuilt provider called `name`, the last one added if there are several.
     #[must_use]
     pub fn prebuilt(&self, name: &str) -> Option<Arc<dyn Provider>> {
         self.prebuilt.iter().rfind(|provider| provider.name() == name).cloned()
     }
 
-    /// The names of all vendors, then those of the ready-made providers.
+    /// Returns the names of all vendors, then those of the prebuilt providers.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.vendors.iter().map(|vendor| vendor.name.to_owned()).collect();

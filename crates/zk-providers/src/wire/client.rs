@@ -1,4 +1,4 @@
-//! The client that every dialect sends its requests with.
+//! HTTP client of a provider, shared by all dialects.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,8 +22,8 @@ use crate::wire::response::decode::Decode;
 use crate::wire::response::timeouts::Clocks;
 use crate::wire::streaming::{exchange, fetch};
 
-/// Client of one provider: sends requests, reads responses, and caches the bodies that later requests continue.
-/// Clones share all of it.
+/// HTTP client of one provider: sends requests, decodes responses, and caches bodies that later requests
+/// continue. Clones share this state.
 #[derive(Clone)]
 pub struct ApiClient(Arc<Inner>);
 
@@ -31,7 +31,7 @@ struct Inner {
     name: String,
     default_model: Option<String>,
     overrides: Overrides,
-    /// Whether it leads to the vendor of that name, who has the models of the table.
+    /// Whether the base URL is the vendor's own, so that the table's models apply.
     is_usual: bool,
     extra_body: Map<String, Value>,
     endpoint: Arc<Endpoint>,
@@ -48,13 +48,13 @@ impl fmt::Debug for ApiClient {
     }
 }
 
-/// Fields that bodies write before those that can be replaced: a second one of the same name would leave to the
-/// server which it reads.
+/// Fields that an extra body must not set, because they are written before the replaceable ones: with a
+/// duplicate, the server could read either.
 const RESERVED: [&str; 8] =
     ["model", "messages", "system", "instructions", "input", "contents", "systemInstruction", "tools"];
 
 impl ApiClient {
-    /// Client of a dialect that sends keys in `key_header`, or as bearer tokens.
+    /// Creates the client of a dialect, which sends keys in `key_header`, or else as bearer tokens.
     pub(crate) fn new(
         connection: Connection,
         shape: BaseUrl,
@@ -83,7 +83,7 @@ impl ApiClient {
         })))
     }
 
-    /// The provider's name.
+    /// Returns the provider's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
@@ -97,26 +97,26 @@ impl ApiClient {
         self.0.endpoint.quota_key()
     }
 
-    /// Fields that the connection adds to every body; those of the dialect win over them.
+    /// Returns the fields that the connection adds to every body; the dialect's own fields win over them.
     #[must_use]
     pub fn extra_body(&self) -> &Map<String, Value> {
         &self.0.extra_body
     }
 
-    /// Returns the user's overrides of the models.
+    /// Returns the person's overrides of models.
     #[must_use]
     pub fn overrides(&self) -> &Overrides {
         &self.0.overrides
     }
 
-    /// The model `id` as the table knows it under the provider's name, or one nothing is known of, with the user's
-    /// overrides.
+    /// Returns the model `id` by the table, or an unknown one, with the person's overrides applied.
     #[must_use]
     pub fn known_model(&self, id: &str) -> Model {
-        self.0.overrides.correct(self.described(models::find(Some(&self.0.name), id), id))
+        self.0.overrides.correct(self.model_of_row(models::find(Some(&self.0.name), id), id))
     }
 
-    /// The ids of the table, where its vendor is asked, and those of the overrides, in alphabetical order.
+    /// Returns the ids of the overrides and, at the vendor's own address, of the table, in alphabetical
+    /// order.
     pub(crate) fn known_ids(&self) -> BTreeSet<&str> {
         let mut ids: BTreeSet<&str> = self.0.overrides.ids().collect();
         if self.0.is_usual {
@@ -127,33 +127,33 @@ impl ApiClient {
         ids
     }
 
-    /// The row of a model in the table, under the provider's name or that of the vendor `usual`.
+    /// Returns the row of a model in the table, by the provider's name or that of the vendor `usual`.
     pub(crate) fn row(&self, usual: &str, id: &str) -> Option<Row> {
         models::find(Some(&self.0.name), id).or_else(|| models::find(Some(usual), id))
     }
 
-    /// The model a row describes, or one nothing is known of.
-    pub(crate) fn described(&self, row: Option<Row>, id: &str) -> Model {
+    /// Returns the model that a row describes, or an unknown one.
+    pub(crate) fn model_of_row(&self, row: Option<Row>, id: &str) -> Model {
         row.map_or_else(|| Model::unknown(&*self.0.name, id), |row| row.model(&self.0.name, id))
     }
 
-    /// The levels of effort of a model: those of its override, or else of its row.
+    /// Returns the effort levels of a model: those of its override, or else of its row.
     pub(crate) fn efforts(&self, id: &str, row: impl FnOnce() -> Option<Row>) -> Efforts {
         let overridden = self.0.overrides.get(id).and_then(|model| model.efforts.clone());
         overridden.unwrap_or_else(|| row().map(Row::efforts).unwrap_or_default())
     }
 
-    /// Writes the body of a request. What it shares with the one before is copied and not written again.
+    /// Writes the body of a request. The prefix shared with an earlier body is copied instead of serialised.
     pub(crate) fn body(&self, request: &Request, encode: &impl Encode) -> Result<Bytes, WireError> {
         write_body(&self.0.prefixes, request, encode)
     }
 
-    /// Writes the body of a request that no other continues.
+    /// Writes the body of a request that no later one continues.
     pub(crate) fn body_once(request: &Request, encode: &impl Encode) -> Result<Bytes, WireError> {
         write_body(&PrefixCache::default(), request, encode)
     }
 
-    /// Sends a request for an answer of `model` and decodes the response.
+    /// Sends a request to `model` and returns the decoded response as a stream.
     pub(crate) fn stream(
         &self,
         model: &str,
@@ -164,16 +164,16 @@ impl ApiClient {
         exchange(self.0.endpoint.clone(), self.context(model), request, self.0.clocks, decoder, cx)
     }
 
-    /// Sends a request with a short JSON answer, about `model` or about all of them: `*`. It may take 30 s and
-    /// 16 MiB.
+    /// Sends a request with a short JSON response, about `model` or about all models (`*`). The response is
+    /// limited to 30 s and 8 MiB.
     ///
     /// # Errors
-    /// [`ProviderError`] when it fails, or the answer is no JSON.
+    /// [`ProviderError`] when the request fails, or the response is no valid JSON.
     pub async fn fetch(&self, model: &str, request: WireRequest, cx: &Cx) -> Result<Value, ProviderError> {
         fetch(&self.0.endpoint, self.context(model), request, cx).await
     }
 
-    /// The error of a request about `model` that was not sent.
+    /// Creates the error of a request to `model` that was not sent.
     pub(crate) fn error(&self, model: &str, error: WireError) -> ProviderError {
         self.context(model).error(self.0.endpoint.without_secrets(error))
     }

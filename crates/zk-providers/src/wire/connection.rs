@@ -1,4 +1,4 @@
-//! The address, the key and the settings of a provider, the same for every dialect.
+//! Address, credential and settings of a provider, equal for all dialects.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::catalogue::profiles::UNKNOWN;
 use crate::wire::response::timeouts::Clocks;
 use crate::wire::secret::Auth;
 
-/// Settings of a connection: where requests go, and what they show there. Its `Debug` shows no key.
+/// Settings of a connection: base URL, credential and further options. Its `Debug` output has no key.
 ///
 /// ```
 /// use zk_providers::{Compat, CompatProfile, Connection};
@@ -21,33 +21,34 @@ use crate::wire::secret::Auth;
 /// ```
 #[derive(Clone)]
 pub struct Connection {
-    /// The provider's name in this program.
+    /// Name of the provider within this program.
     pub name: String,
-    /// Base URL of the API. Each dialect says in its own documentation how much of the path belongs to it; an
-    /// ending that is pasted along, such as `/chat/completions`, does no harm.
+    /// Base URL of the API. Each dialect documents the part of the path that it includes; a pasted suffix
+    /// such as `/chat/completions` is removed.
     pub base_url: String,
-    /// Credentials that requests show.
+    /// Credentials of requests.
     pub auth: Auth,
-    /// Account of the requests, where a key alone does not say: for a subscription, the account that the
-    /// access token names.
+    /// Account of the requests, if the key alone does not determine it: for a subscription, the account that
+    /// the access token names.
     pub account: Option<String>,
-    /// More fields for the request body. Those zk sends itself win, and objects are merged where the dialect
-    /// nests its settings. The model, the instructions, the tools and the messages cannot be among them.
+    /// Additional fields of the request body. The dialect's own fields win, and objects are merged if the
+    /// dialect nests its settings. The model, the instructions, the tools and the messages cannot be set
+    /// here.
     pub extra_body: Map<String, Value>,
-    /// More headers.
+    /// Additional headers.
     pub extra_headers: Vec<(String, String)>,
-    /// Time limits; unless set, longer for a server on this machine than for others.
+    /// Time limits; `None` for the defaults, which are longer for a server on this machine.
     pub clocks: Option<Clocks>,
-    /// The model used when none is asked for.
+    /// Id of the model to use when none is requested.
     pub default_model: Option<String>,
-    /// User overrides of the metadata of its models.
+    /// The person's overrides of models.
     pub models: Overrides,
-    /// The HTTP clients.
+    /// HTTP clients to use.
     pub http: Http,
 }
 
 impl Connection {
-    /// The server at `base_url`, without a key, called `openai_compat`.
+    /// Creates a connection to `base_url` without a key, named `openai_compat`.
     pub fn at(base_url: impl Into<String>) -> Self {
         Self {
             name: UNKNOWN.name.into_owned(),
@@ -63,21 +64,21 @@ impl Connection {
         }
     }
 
-    /// Sets another name.
+    /// Sets the provider's name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Sets another address.
+    /// Sets the base URL.
     #[must_use]
     pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
         self.base_url = base_url.into();
         self
     }
 
-    /// Sets an API key.
+    /// Sets the API key.
     #[must_use]
     pub fn key(mut self, key: impl Into<Secret>) -> Self {
         self.auth = Auth::Key(key.into());
@@ -87,7 +88,7 @@ impl Connection {
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A base URL can hold a password, and a header a key.
+        // A base URL may contain a password, and a header a key.
         f.debug_struct("Connection")
             .field("name", &self.name)
             .field("auth", &self.auth)

@@ -1,4 +1,4 @@
-//! The contract of a dialect: what differs between the protocols of model services.
+//! Interface of a dialect: the differences between the protocols of model services.
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -12,67 +12,67 @@ use crate::wire::error::WireError;
 use crate::wire::request::{Headers, WireRequest};
 use crate::wire::response::decode::Decode;
 
-/// One attempt at a request.
+/// Number of the attempt at a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// The first one.
+    /// The first attempt.
     First,
-    /// The one more that [`Dialect::resend_reason`] asked for. There is no third.
+    /// The second and last attempt, which [`Dialect::resend_reason`] asked for.
     Second,
 }
 
-/// A request that counts tokens.
+/// A request that counts input tokens.
 #[derive(Clone, Debug)]
 pub struct CountRequest {
     /// Request to send.
     pub request: WireRequest,
-    /// The field of the answer that holds the count.
+    /// Name of the response field with the count.
     pub field: &'static str,
 }
 
-/// Place of a server's list of models.
+/// Location of a server's model list.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelList {
-    /// The path below the base URL, with a query if there is one.
+    /// Path below the base URL, with a query if necessary.
     pub path: &'static str,
-    /// The field of the answer that holds the list. Without such a field, the answer itself is the list.
+    /// Name of the response field with the list. Without such a field, the response itself is the list.
     pub field: &'static str,
 }
 
-/// A protocol that model services speak, with the settings of one provider.
+/// A protocol of model services, with the settings of one provider.
 ///
-/// [`HttpProvider`](super::HttpProvider) makes a provider of it: HTTP, keys, time-outs, redaction, the events that
-/// announce requests and the classes of errors are the same for every dialect.
+/// [`HttpProvider`](super::HttpProvider) makes a provider of it. HTTP, keys, time-outs, redaction, events and
+/// error classes are shared by all dialects.
 #[async_trait]
 pub trait Dialect: Send + Sync + 'static {
-    /// Shape of its base URLs.
+    /// Form of its base URLs.
     const BASE_URL: BaseUrl;
 
-    /// The header that carries an API key; without one it is sent as a bearer token.
+    /// Header for an API key; `None` to send keys as bearer tokens.
     const KEY_HEADER: Option<&'static str> = None;
 
-    /// Describes a model as far as it is known without asking anybody.
+    /// Describes a model without a request.
     fn model(&self, client: &ApiClient, id: &str) -> Model;
 
-    /// Returns the rules for histories that it takes for `model`: what reaches the other methods has been
-    /// made to fit.
+    /// Returns the requirements of `model` on a history. Histories passed to the other methods are normalised
+    /// accordingly.
     fn rules(&self, model: &Model) -> WireRules;
 
-    /// Whether answers of `model` can be held to `schema`, as
-    /// [`Provider::native_output`](zk_core::service::Provider::native_output) says it.
+    /// Whether answers of `model` can follow `schema`; see
+    /// [`Provider::native_output`](zk_core::service::Provider::native_output).
     fn native_output(&self, model: &Model, schema: &Value, with_tools: bool) -> bool {
         let _ = (model, schema, with_tools);
         false
     }
 
-    /// Whether thinking breaks the prefix:
+    /// Whether changed thinking invalidates the cached prefix; see
     /// [`Provider::thinking_breaks_prefix`](zk_core::service::Provider::thinking_breaks_prefix).
     fn thinking_breaks_prefix(&self, model: &Model) -> bool {
         let _ = model;
         false
     }
 
-    /// Changes what the protocol cannot express, before each attempt and before tokens are counted.
+    /// Adapts a request to the limits of the protocol, before each attempt and before tokens are counted.
     fn prepare(&self, request: Request) -> Request {
         request
     }
@@ -80,30 +80,31 @@ pub trait Dialect: Send + Sync + 'static {
     /// Writes the request for an answer.
     ///
     /// # Errors
-    /// [`WireError`] when it cannot be written, or would surely fail.
+    /// [`WireError`] when the request cannot be written, or would certainly fail.
     fn request(&self, client: &ApiClient, request: &Request) -> Result<WireRequest, WireError>;
 
-    /// The decoder for the answer to `request`.
+    /// Creates the decoder for the response to `request`.
     fn decoder(&self, client: &ApiClient, request: &Request, attempt: Attempt) -> Box<dyn Decode>;
 
-    /// Returns the reason for which a failed request is prepared and sent once more, in words for a person;
-    /// nothing where it is not. This is for what another attempt changes, not for what passes by itself,
-    /// which a retrying decorator waits for. The error must be one that comes before any part of an answer.
+    /// Returns the reason, in words for a person, for which a failed request is sent once more after
+    /// [`prepare`](Self::prepare); `None` to give up. Only for errors that a changed request avoids:
+    /// temporary failures are left to a retrying decorator. The error must have come before any part of an
+    /// answer.
     fn resend_reason(&self, error: &ProviderError, request: &Request) -> Option<String> {
         let _ = (error, request);
         None
     }
 
-    /// Adds to an error what only the dialect knows, such as what to do about it.
+    /// Adds details to an error that only the dialect knows, such as a hint.
     fn explain(&self, error: ProviderError, request: &Request) -> ProviderError {
         let _ = request;
         error
     }
 
-    /// Writes the request that counts the input tokens of another; nothing where there is none.
+    /// Writes the request that counts the input tokens of another; `None` if the API has no such call.
     ///
     /// # Errors
-    /// [`WireError`] when it cannot be written.
+    /// [`WireError`] when the request cannot be written.
     fn count_request(
         &self,
         client: &ApiClient,
@@ -113,12 +114,12 @@ pub trait Dialect: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Returns the place of the list of models; nothing where there is none.
+    /// Returns the location of the model list; `None` if the API has none.
     fn model_list(&self) -> Option<ModelList> {
         None
     }
 
-    /// The headers of requests that are not for an answer.
+    /// Returns the headers of requests other than for an answer.
     fn headers(&self) -> Headers {
         Headers::new()
     }
@@ -129,8 +130,8 @@ pub trait Dialect: Send + Sync + 'static {
         None
     }
 
-    /// Lists the models of the server, as [`Provider::list_models`](zk_core::service::Provider::list_models) says
-    /// it.
+    /// Lists the models of the server; see
+    /// [`Provider::list_models`](zk_core::service::Provider::list_models).
     ///
     /// # Errors
     /// [`ProviderError`] when the call fails.
@@ -142,8 +143,8 @@ pub trait Dialect: Send + Sync + 'static {
         Ok(entries.map(|entries| entries.iter().filter_map(model).collect()))
     }
 
-    /// Describes a model once the server was asked, as
-    /// [`Provider::describe_model`](zk_core::service::Provider::describe_model) says it.
+    /// Describes a model after asking the server; see
+    /// [`Provider::describe_model`](zk_core::service::Provider::describe_model).
     async fn describe_model(&self, client: &ApiClient, id: &str, cx: &Cx) -> Model {
         let known = self.model(client, id);
         if known.window.is_some() {

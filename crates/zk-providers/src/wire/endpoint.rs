@@ -1,4 +1,4 @@
-//! Destination of requests, and what they show there: never part of a model's identity, an event or an error.
+//! Destination and credentials of requests, which never appear in a model's identity, an event or an error.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,90 +23,89 @@ use crate::wire::error::{self, WireError};
 use crate::wire::request::{Beta, Headers};
 use crate::wire::secret::{Auth, without_userinfo};
 
-/// Settings no provider can be made of.
+/// Settings that no provider can be created from.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    /// The base URL is none.
+    /// The base URL is invalid.
     #[error("`{url}` is not a base URL ({reason}): it must look like `https://host/path`")]
     BaseUrl {
-        /// The URL as given.
+        /// URL as given.
         url: String,
-        /// Fault of the URL, in words.
+        /// Description of the problem.
         reason: String,
     },
-    /// The key cannot stand in a header. It is not shown.
+    /// The key contains characters that a header must not have. The message does not show it.
     #[error("the API key holds characters that cannot be sent, such as a line break: copy it again")]
     Key,
-    /// A header is not one.
+    /// A header is invalid.
     #[error("`{name}` cannot be sent as a header: its name or its value holds illegal characters")]
     Header {
-        /// The header's name.
+        /// Name of the header.
         name: String,
     },
-    /// A field of the extra body is zk's own.
+    /// A field of the extra body is reserved.
     #[error("`{name}` cannot be in the extra body: zk writes that field itself")]
     Field {
-        /// The field.
+        /// Name of the field.
         name: String,
     },
-    /// A setting of the dialect that cannot be.
+    /// An option of the dialect is invalid.
     #[error("the options of {name} cannot be used: {reason}")]
     Options {
-        /// The provider.
+        /// Name of the provider.
         name: String,
-        /// Fault of the setting, and what there is.
+        /// Description of the problem, with the valid values.
         reason: String,
     },
-    /// The name of a model does not say whose it is.
+    /// The name of a model does not tell its provider.
     #[error("`{name}` could be any provider's: write `provider/model`, with one of {known}")]
     Model {
-        /// The name as given.
+        /// Name as given.
         name: String,
-        /// The providers there are.
+        /// List of the known providers.
         known: String,
     },
-    /// The service wants to know whose requests they are.
+    /// The service requires an account.
     #[error("{name} has to be told the account: sign in again")]
     Account {
-        /// The provider.
+        /// Name of the provider.
         name: String,
     },
-    /// The tokens are for another server, and are not shown to this one.
+    /// The sign-in tokens are for another server, to which alone they may be sent.
     #[error(
         "the tokens of this sign-in are not for {host}: remove the base URL, or use a key of that server"
     )]
     Host {
-        /// The host of the base URL.
+        /// Host of the base URL.
         host: String,
     },
 }
 
-/// Shape of the base URLs of a dialect.
+/// Form of a dialect's base URLs.
 #[derive(Clone, Copy, Debug)]
 pub struct BaseUrl {
-    /// Endings that people paste along and that are left out: `/v1/messages`.
+    /// Pasted suffixes to remove, such as `/v1/messages`.
     pub strip: &'static [&'static str],
-    /// A sentence on how it ends, for the error of a wrong one.
+    /// Sentence on the correct ending, for the error about a wrong URL.
     pub advice: &'static str,
 }
 
 pub(crate) struct Endpoint {
     base: Url,
-    /// Sentence on how the dialect's base URLs end.
+    /// Sentence on the correct ending of the dialect's base URLs.
     advice: &'static str,
-    /// Headers that hold no key of `auth`.
+    /// Headers of every request, without the credential.
     headers: HeaderMap,
-    /// Header of the key, and what stands before the key. It is written there for each request, so that it is
-    /// kept in one place only.
+    /// Header of the key with the text before the key. Written for each request, so that the key is stored in
+    /// one place only.
     key_header: Option<(HeaderName, String)>,
     http: Http,
     auth: Auth,
-    /// Whether the base URL or a header says who asks.
+    /// Whether the base URL or a header identifies the person.
     is_private: bool,
-    /// Knows what nobody may see: the key, the tokens that were shown, the password of the base URL, and headers that
-    /// say who asks.
+    /// Redactor of everything secret: the key, tokens, the password in the base URL, and identifying headers.
     redactor: Redactor,
-    /// Beta features that the server refused, and is asked for no more.
+    /// Beta features that the server rejected, which are not requested again.
     refused: Mutex<Vec<Beta>>,
 }
 
@@ -117,7 +116,7 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint at `base`.
+    /// Creates the endpoint at `base`.
     pub(crate) fn new(
         base: &str,
         shape: BaseUrl,
@@ -150,7 +149,7 @@ impl Endpoint {
         };
         let key_header = name.map(|name| (name, prefix.to_owned()));
         if let (Some((name, prefix)), Some(secret)) = (&key_header, auth.secret()) {
-            sensitive(prefix, secret).ok_or(SetupError::Key)?;
+            sensitive_value(prefix, secret).ok_or(SetupError::Key)?;
             headers.remove(name);
         }
         let base = parse_base(base, shape.strip)?;
@@ -178,12 +177,12 @@ impl Endpoint {
         })
     }
 
-    /// The headers without the beta features that were refused here before.
+    /// Removes the beta features that the server rejected earlier.
     pub(crate) fn without_refused(&self, headers: Headers) -> Headers {
         headers.without_betas(&self.refused())
     }
 
-    /// Leaves these beta features out of all requests from now on. Gives those that were not left out before.
+    /// Stops requesting these beta features from now on. Returns the ones that were still requested.
     pub(crate) fn leave_out(&self, betas: Vec<Beta>) -> Vec<Beta> {
         let mut refused = self.refused();
         let new: Vec<Beta> = betas.into_iter().filter(|beta| !refused.contains(beta)).collect();
@@ -199,7 +198,7 @@ impl Endpoint {
         is_loopback(&self.base)
     }
 
-    /// The base URL as it may be shown: without a password or a query.
+    /// Returns the base URL for display, without password and query.
     pub(crate) fn place(&self) -> String {
         let mut base = self.base.clone();
         let _ = base.set_username("");
@@ -208,8 +207,8 @@ impl Endpoint {
         base.as_str().trim_end_matches('/').to_owned()
     }
 
-    /// A digest of the server and of what is shown there. The path does not count: one key has one quota,
-    /// whatever dialect is spoken with it.
+    /// Returns a digest of the server and the credential. The path does not count, since one key has one
+    /// quota for all dialects.
     pub(crate) fn quota_key(&self) -> String {
         let mut context = Context::new(&SHA256);
         let mut add = |part: &[u8]| {
@@ -219,9 +218,9 @@ impl Endpoint {
         add(self.base.origin().ascii_serialization().as_bytes());
         match (&self.auth, self.auth.secret()) {
             (_, Some(secret)) => add(secret.expose_secret().trim().as_bytes()),
-            // Tokens of a source change; who gives them does not.
+            // Tokens of a source change; the source itself does not.
             (Auth::Source(source), None) => add(format!("{:p}", Arc::as_ptr(source)).as_bytes()),
-            // A key may stand among the other headers, and without any the address is all there is.
+            // A key may be among the other headers; without any, the address alone counts.
             (_, None) => {
                 add(self.base.username().as_bytes());
                 add(self.base.password().unwrap_or_default().as_bytes());
@@ -234,7 +233,7 @@ impl Endpoint {
         URL_SAFE_NO_PAD.encode(context.finish())
     }
 
-    /// A request to `path` below the base URL.
+    /// Creates a request to `path` below the base URL.
     pub(crate) fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, WireError> {
         let mut url = self.base.clone();
         let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
@@ -252,21 +251,22 @@ impl Endpoint {
             return Ok(request);
         };
         let unusable = || WireError::new(ErrorKind::Auth, SetupError::Key.to_string());
-        Ok(request.header(name.clone(), sensitive(prefix, secret).ok_or_else(unusable)?))
+        Ok(request.header(name.clone(), sensitive_value(prefix, secret).ok_or_else(unusable)?))
     }
 
-    /// Sends a request, with a token where a source gives them. A token that the server rejects is replaced once.
+    /// Sends a request, with a token if the credential is a token source. A token that the server rejects is
+    /// replaced once.
     pub(crate) async fn send(&self, request: RequestBuilder, cx: &Cx) -> Result<Response, WireError> {
         let Auth::Source(source) = &self.auth else { return self.send_as_is(request).await };
         let no_token = |error: AuthError| WireError::from(error).at(Phase::Request);
         let again = request.try_clone();
         let token = source.token(cx).await.map_err(no_token)?;
-        let response = self.send_as_is(self.showing(&token, request, cx)?).await?;
+        let response = self.send_as_is(self.with_token(&token, request, cx)?).await?;
         if response.status() == StatusCode::UNAUTHORIZED
             && let Some(again) = again
             && let Some(token) = source.replace(&token, cx).await.map_err(no_token)?
         {
-            return self.send_as_is(self.showing(&token, again, cx)?).await;
+            return self.send_as_is(self.with_token(&token, again, cx)?).await;
         }
         Ok(response)
     }
@@ -275,8 +275,13 @@ impl Endpoint {
         request.send().await.map_err(|error| self.unreachable(&error))
     }
 
-    fn showing(&self, token: &Secret, request: RequestBuilder, cx: &Cx) -> Result<RequestBuilder, WireError> {
-        let value = sensitive("Bearer ", token).ok_or_else(|| {
+    fn with_token(
+        &self,
+        token: &Secret,
+        request: RequestBuilder,
+        cx: &Cx,
+    ) -> Result<RequestBuilder, WireError> {
+        let value = sensitive_value("Bearer ", token).ok_or_else(|| {
             WireError::new(ErrorKind::Auth, "the stored token cannot be sent: sign in again")
         })?;
         self.redactor.learn_key(token.expose_secret());
@@ -286,9 +291,9 @@ impl Endpoint {
         Ok(request.header(AUTHORIZATION, value))
     }
 
-    /// The failure a response stands for whose status says so.
+    /// Converts a response with an error status to an error.
     pub(crate) fn failed(&self, status: StatusCode, headers: &HeaderMap, body: &Received) -> WireError {
-        // Before anything of it is quoted: a quotation may end in the middle of a key.
+        // Redacted before any quotation, which could end in the middle of a key.
         let redacted = self.redacted(&String::from_utf8_lossy(&body.bytes));
         let error = error::of_part(status, headers, redacted.as_bytes(), body.is_whole, SystemTime::now());
         let error = self.without_secrets(error).at(Phase::Response);
@@ -297,7 +302,7 @@ impl Endpoint {
             Auth::Source(_) if error.kind == ErrorKind::Auth => {
                 WireError { code: Some(ProviderError::SIGN_IN.to_owned()), ..error }
             }
-            // Some say themselves that none reached them.
+            // The server itself says that no key was sent.
             _ if error.kind == ErrorKind::Auth && error.hint.as_deref() == advice::NO_KEY => {
                 WireError { code: Some(ProviderError::NO_KEY.to_owned()), ..error }
             }
@@ -311,7 +316,7 @@ impl Endpoint {
         error
     }
 
-    /// The failure of a request that brought no response.
+    /// Converts a failure to get a response to an error.
     pub(crate) fn unreachable(&self, error: &reqwest::Error) -> WireError {
         let cause = root_cause(error);
         let place = self.place();
@@ -327,14 +332,15 @@ impl Endpoint {
                 .hint("The server's certificate is not trusted here: check the address and the clock")
                 .never_retry()
         } else if self.is_loopback() {
-            // Nobody listens on this machine, and this is known at once: waiting would only hide it.
+            // No server listens on this machine, which is certain at once; retries would only delay the
+            // message.
             error.hint("Is the server running, and is this its port?").never_retry()
         } else {
             error.hint("Check the base URL and the network connection")
         }
     }
 
-    /// The failure of a response that broke off.
+    /// Converts the failure of a response that broke off to an error.
     pub(crate) fn broken(&self, error: &reqwest::Error) -> WireError {
         WireError::new(
             ErrorKind::Transport,
@@ -342,7 +348,7 @@ impl Endpoint {
         )
     }
 
-    /// Some servers quote the key they were given, and not only where a text for people stands.
+    /// Redacts all fields of an error, since some servers quote the key that they were sent.
     pub(crate) fn without_secrets(&self, error: WireError) -> WireError {
         let shown = |text: Option<String>| text.map(|text| self.redacted(&text));
         WireError {
@@ -354,12 +360,12 @@ impl Endpoint {
         }
     }
 
-    /// `text` from the server as it may be shown.
+    /// Redacts a text of the server for display.
     pub(crate) fn redacted(&self, text: &str) -> String {
         self.redactor.redact(&without_userinfo(text)).into_owned()
     }
 
-    /// Redacts what an event of a response says beside the answer itself, so that it may be shown.
+    /// Redacts the parts of an event for display other than the answer itself.
     pub(crate) fn redact_event(&self, event: &mut StreamEvent) {
         match event {
             StreamEvent::Start { model, request_id } => {
@@ -382,13 +388,13 @@ impl Endpoint {
         }
     }
 
-    /// The provider's id of a request, under the names in use.
+    /// Returns the provider's id of a request, from any of the usual headers.
     pub(crate) fn request_id(&self, headers: &HeaderMap) -> Option<String> {
         let id = REQUEST_IDS.iter().find_map(|name| headers.get(*name)?.to_str().ok())?;
         Some(self.redacted(id))
     }
 
-    /// The headers that say how much may still be asked.
+    /// Returns the rate-limit headers.
     pub(crate) fn limits(&self, headers: &HeaderMap) -> Vec<(String, String)> {
         let is_limit = |name: &str| name.contains("ratelimit") || name.starts_with("retry-after");
         let mut limits: Vec<_> = headers
@@ -401,36 +407,36 @@ impl Endpoint {
     }
 }
 
-/// The value of a header that shows a key.
-fn sensitive(prefix: &str, secret: &Secret) -> Option<HeaderValue> {
+/// Returns the header value with a key, marked as sensitive.
+fn sensitive_value(prefix: &str, secret: &Secret) -> Option<HeaderValue> {
     let text = Zeroizing::new(format!("{prefix}{}", secret.expose_secret().trim()));
     let mut value = HeaderValue::from_str(&text).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
 
-/// Whether a header of this name says who asks.
+/// Whether a header of this name identifies the person.
 fn is_private(name: &str) -> bool {
     ["auth", "key", "token", "secret", "cookie"].iter().any(|part| name.contains(part))
 }
 
-/// Returns the parts of a base URL that nobody may see.
+/// Returns the secret parts of a base URL.
 fn secrets_of(base: &Url) -> Vec<Secret> {
     let password = base.password();
-    // Without a password the name itself is the secret.
+    // Without a password, the user name itself is the secret.
     let user = Some(base.username()).filter(|user| password.is_none() && !user.is_empty());
     let mut secrets = Vec::new();
     for text in password.into_iter().chain(user) {
         secrets.push(Secret::from(text));
-        secrets.push(Secret::from(decoded(text)));
+        secrets.push(Secret::from(percent_decode(text)));
     }
     let query = base.query_pairs().filter(|(name, _)| is_private(&name.to_lowercase()));
     secrets.extend(query.map(|(_, value)| Secret::from(value.into_owned())));
     secrets
 }
 
-/// `text` of a URL as it was before it became part of one.
-fn decoded(text: &str) -> String {
+/// Decodes percent-encoded text of a URL.
+fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {

@@ -1,7 +1,7 @@
-//! Transport of requests to a server and of its responses back, the same for every dialect.
+//! Transport of requests and responses, shared by all dialects.
 //!
-//! A protocol that zk does not speak is a [`Dialect`]: it writes requests and has a [`Decode`] that reads responses.
-//! [`HttpProvider`] makes a provider of it.
+//! Implement [`Dialect`] for a protocol that zk does not support: it writes requests, and its [`Decode`]
+//! reads responses. [`HttpProvider`] makes a provider of it.
 
 pub(crate) mod client;
 pub(crate) mod connection;

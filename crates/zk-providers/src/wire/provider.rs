@@ -1,4 +1,4 @@
-//! The provider that every dialect makes.
+//! Generic HTTP provider over a dialect.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::wire::connection::Connection;
 use crate::wire::dialect::{Attempt, Dialect};
 use crate::wire::endpoint::SetupError;
 
-/// A provider that is reached by HTTP in the dialect `D`. Clones share its connections.
+/// A provider that uses the dialect `D` over HTTP. Clones share its connections.
 pub struct HttpProvider<D> {
     client: ApiClient,
     dialect: Arc<D>,
@@ -36,7 +36,7 @@ impl<D> fmt::Debug for HttpProvider<D> {
 }
 
 impl<D: Dialect> HttpProvider<D> {
-    /// The provider at `connection` that speaks `dialect`.
+    /// Creates the provider at `connection` with this dialect.
     ///
     /// # Errors
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
@@ -52,7 +52,7 @@ impl<D: Dialect> HttpProvider<D> {
     }
 }
 
-/// A stream that the dialect may send a second request for.
+/// Stream of a response, for which the dialect may ask for a second attempt.
 struct Sending<D> {
     provider: HttpProvider<D>,
     request: Request,
@@ -77,7 +77,7 @@ impl<D: Dialect> Sending<D> {
         let discards = false;
         let retry = RetryNotice { attempt: 1, max_attempts: 2, delay, kind: error.kind, message, discards };
         let announced = || ProviderRetry { model: self.request.model.reference(), retry: retry.clone() };
-        // A listener that fails does not stop the next attempt.
+        // A failing observer does not prevent the next attempt.
         let _ = self.cx.emit_with(announced).await;
         self.attempt = Attempt::Second;
         self.request = dialect.prepare(self.request.clone());

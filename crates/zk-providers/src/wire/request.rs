@@ -1,4 +1,4 @@
-//! Request that is sent to a server.
+//! An HTTP request to a server.
 
 use std::borrow::Cow;
 
@@ -9,21 +9,21 @@ use serde::Serialize;
 use crate::wire::endpoint::SetupError;
 use crate::wire::error::WireError;
 
-/// Headers of a request, beside those of the connection.
+/// Headers of a request, besides those of the connection.
 #[derive(Clone, Debug, Default)]
 pub struct Headers(Vec<(HeaderName, HeaderValue)>);
 
 impl Headers {
-    /// No headers.
+    /// Creates an empty list of headers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a header; blanks around the value are left out.
+    /// Adds a header, without blanks around the value.
     ///
     /// # Errors
-    /// [`SetupError::Header`] when the name or the value holds illegal characters.
+    /// [`SetupError::Header`] when the name or the value has illegal characters.
     pub fn insert(&mut self, name: &str, value: &str) -> Result<(), SetupError> {
         let illegal = || SetupError::Header { name: name.to_owned() };
         let key = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| illegal())?;
@@ -31,22 +31,22 @@ impl Headers {
         Ok(())
     }
 
-    /// Beta features that an error message of the server names as unknown. Empty where the message does not name the
-    /// header: a retry without its features would not help then, and a sign-in may need one.
+    /// Returns the beta features that the server's error message names as unknown. Empty if the message does
+    /// not mention the header, since removing features would not help then, and a sign-in may require one.
     pub(crate) fn refused_betas(&self, message: &str) -> Vec<Beta> {
         let headers = self.0.iter().filter(|(name, _)| is_beta(name) && message.contains(name.as_str()));
         let betas = headers.flat_map(|(name, value)| {
             let betas = value.to_str().unwrap_or_default().split(',').map(str::trim);
             betas.map(|beta| Beta { header: name.clone(), name: beta.to_owned() })
         });
-        // Whole words: one name may be the beginning of another.
+        // Whole words only, since one name may be a prefix of another.
         let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.=".contains(c);
         let words: Vec<&str> =
             message.split(|c| !is_part(c)).map(|word| word.trim_end_matches('.')).collect();
         betas.filter(|beta| !beta.name.is_empty() && words.contains(&&*beta.name)).collect()
     }
 
-    /// Returns the headers without these beta features.
+    /// Removes these beta features.
     pub(crate) fn without_betas(self, left_out: &[Beta]) -> Self {
         if left_out.is_empty() {
             return self;
@@ -66,7 +66,7 @@ impl Headers {
         Self(fewer.collect())
     }
 
-    /// The headers, for the HTTP client.
+    /// Returns the headers for the HTTP client.
     pub(crate) fn into_pairs(self) -> Vec<(HeaderName, HeaderValue)> {
         self.0
     }
@@ -76,42 +76,41 @@ fn is_beta(name: &HeaderName) -> bool {
     name.as_str().ends_with("-beta")
 }
 
-/// A beta feature that a header asks for.
+/// A beta feature that a header requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Beta {
     header: HeaderName,
     pub(crate) name: String,
 }
 
-/// One HTTP request: a POST with a JSON body, or a GET without one.
+/// An HTTP request: a POST with a JSON body, or a GET without one.
 #[derive(Clone, Debug)]
 pub struct WireRequest {
-    /// The path below the base URL, with a query if there is one: `/chat/completions`.
+    /// Path below the base URL, with a query if necessary: `/chat/completions`.
     pub path: Cow<'static, str>,
-    /// Headers of this request alone.
+    /// Headers of this request only.
     pub headers: Headers,
-    /// The JSON document.
+    /// JSON document, if the request has a body.
     pub body: Option<Bytes>,
 }
 
 impl WireRequest {
-    /// A request without a body.
+    /// Creates a request without a body.
     #[must_use]
     pub fn get(path: impl Into<Cow<'static, str>>) -> Self {
         Self { path: path.into(), headers: Headers::new(), body: None }
     }
 
-    /// A request with a body that is JSON already, such as one that `ApiClient::body`
-    /// wrote.
+    /// Creates a request with a body that is already JSON, such as one written by `ApiClient::body`.
     #[must_use]
     pub fn post(path: impl Into<Cow<'static, str>>, body: Bytes) -> Self {
         Self { path: path.into(), headers: Headers::new(), body: Some(body) }
     }
 
-    /// A request whose body is `value`, written as JSON.
+    /// Creates a request with `value` serialised as its body.
     ///
     /// # Errors
-    /// [`WireError`] when the value cannot be written.
+    /// [`WireError`] when the value cannot be serialised.
     pub fn json(path: impl Into<Cow<'static, str>>, value: &impl Serialize) -> Result<Self, WireError> {
         let body = serde_json::to_vec(value).map_err(|error| WireError::unwritable(&error))?;
         Ok(Self::post(path, Bytes::from(body)))

@@ -3,27 +3,27 @@ use std::sync::Arc;
 
 use zk_auth::{Secret, TokenSource};
 
-/// Way in which a request shows who it is from.
+/// Form in which requests carry their credential.
 #[derive(Clone, Default)]
 pub enum Auth {
-    /// Not at all: a local server.
+    /// No credential, for a local server.
     #[default]
     None,
-    /// The way the dialect sends API keys: in a header of its own, such as `x-api-key`, or as a bearer token.
+    /// An API key in the dialect's form: in a header such as `x-api-key`, or as a bearer token.
     Key(Secret),
-    /// `Authorization: Bearer …`, whatever the dialect.
+    /// A token as `Authorization: Bearer …`, in any dialect.
     Bearer(Secret),
-    /// A header of its own.
+    /// A key in a custom header.
     Header {
-        /// The header's name.
+        /// Name of the header.
         name: String,
-        /// Text before the key, such as `Token `; often nothing.
+        /// Text before the key, such as `Token `; often empty.
         prefix: String,
-        /// The key.
+        /// API key to send.
         key: Secret,
     },
-    /// `Authorization: Bearer …` with the token this gives for each request, and another one when the server
-    /// rejects it.
+    /// A token as `Authorization: Bearer …`, taken from this source for each request, and replaced if the
+    /// server rejects it.
     Source(Arc<dyn TokenSource>),
 }
 
@@ -40,7 +40,7 @@ impl fmt::Debug for Auth {
 }
 
 impl Auth {
-    /// The key, if it is always the same.
+    /// Returns the credential, if it is constant.
     pub(crate) fn secret(&self) -> Option<&Secret> {
         match self {
             Self::None | Self::Source(_) => None,
@@ -49,7 +49,7 @@ impl Auth {
     }
 }
 
-/// `text` without what stands before the host in its URLs.
+/// Removes user names and passwords from URLs in `text`.
 pub(crate) fn without_userinfo(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -47,6 +47,7 @@ mod responses;
 mod responses_requests;
 mod rows;
 mod run_updates;
+#[cfg(test)]
 mod selection;
 mod server;
 mod signed_in;

@@ -12,54 +12,54 @@ use super::{NoticeSink, OpeningError, SessionNotice, SessionPlace};
 use crate::private_dir::make_private_dir;
 use crate::{Loaded, Recorder, Saved, SqliteStore, discard_unanswered};
 
-/// The session of a conversation: what it is written into, and what it goes on from.
+/// Session of a conversation: its storage, and the history from which the conversation continues.
 #[derive(Default)]
 pub struct ConversationSession {
-    /// The session; absent where the conversation is not saved.
+    /// Open session; `None` if the conversation is not saved.
     pub open: Option<Arc<dyn OpenSession>>,
-    /// The plugin that writes it.
+    /// Plugin that records the conversation in the session.
     pub recorder: Option<Recorder>,
-    /// The conversation that it goes on from.
+    /// History from which the conversation continues.
     pub loaded: Loaded,
-    /// Whether it was there before.
+    /// Whether the session existed before.
     pub resumed: bool,
-    /// Directory of the session's large results, which exists.
+    /// Directory for the session's large results; it exists.
     pub outputs: Option<PathBuf>,
-    /// Stored entries of a resumed conversation, from the first one to the leaf, until an agent has it.
+    /// Stored entries of a resumed conversation, from the first one to the leaf, until an agent takes them.
     restored: Mutex<Option<Arc<[Entry]>>>,
-    /// The first entry that was read, where the beginning of the conversation was not.
+    /// First loaded entry, if the beginning of the conversation was not loaded.
     begins_at: Option<EntryId>,
     store: Option<SqliteStore>,
-    /// The place of large results of a session that is not saved.
+    /// Directory for the large results of an unsaved conversation.
     temporary: Option<Arc<TemporaryDir>>,
-    /// Another session goes on with that place.
+    /// Whether another session took over that directory.
     is_continued: AtomicBool,
     notices: NoticeSink,
-    /// Number of notices of the store that have been told.
+    /// Number of the store's notices that were shown.
     told: AtomicUsize,
 }
 
-/// Part of a finished conversation that a session keeps.
+/// Result of closing a session: the part of the conversation that is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// Everything.
+    /// The whole conversation.
     All(SessionId),
-    /// Everything but the last entries.
+    /// All but the last entries.
     Part {
-        /// Session that has the rest.
+        /// Id of the session with the stored entries.
         id: SessionId,
         /// Number of entries that are not stored.
         missing: usize,
     },
-    /// Nothing: there is no session, or nothing in it that is worth one.
+    /// Nothing is stored: there is no session, or it had no answer.
     Nothing,
 }
 
-/// A directory that goes with what uses it.
+/// Directory that is removed on drop.
 struct TemporaryDir(PathBuf);
 
 impl TemporaryDir {
-    /// A new directory that only its owner can look into.
+    /// Makes a new private directory.
     fn new(place: &SessionPlace) -> std::io::Result<Self> {
         let dir = place.temporary.join(format!("zk-{}", SessionId::fresh()));
         std::fs::DirBuilder::new().mode(0o700).create(&dir)?;
@@ -74,7 +74,7 @@ impl Drop for TemporaryDir {
 }
 
 impl ConversationSession {
-    /// One that is not saved. Its large results are kept until it is closed.
+    /// Session that is not saved. Its large results are kept until it is closed.
     pub(super) fn unsaved(place: &SessionPlace) -> Self {
         let temporary = TemporaryDir::new(place).ok().map(Arc::new);
         let outputs = temporary.as_ref().map(|dir| dir.0.clone());
@@ -82,7 +82,7 @@ impl ConversationSession {
     }
 
     pub(super) fn of(place: &SessionPlace, store: SqliteStore, open: Arc<dyn OpenSession>) -> Self {
-        // Without it large results stay in the history, cut by each tool's own limit.
+        // Without the directory, large results stay in the history, within each tool's own limit.
         let outputs = place.outputs_of(open.id()).filter(|dir| make_private_dir(dir).is_ok());
         let notices = place.notices.clone();
         let recorder = Recorder::new(open.clone()).or_without(move |error| {
@@ -111,10 +111,10 @@ impl ConversationSession {
         session
     }
 
-    /// One that is not saved either, and goes on with `messages` and with the large results of this one.
+    /// Unsaved session that continues with `messages` and with the large results of this unsaved session.
     #[must_use]
     pub fn continued(&self, messages: Vec<Arc<Message>>) -> Self {
-        // Plugins read what they have to know of a conversation in its entries.
+        // Plugins read their state from the conversation's entries.
         let mut parent = None;
         let entry = |message: &Arc<Message>| {
             let id = EntryId::fresh();
@@ -134,23 +134,22 @@ impl ConversationSession {
         Self { loaded, restored, outputs, temporary, notices, ..Self::default() }
     }
 
-    /// Returns the stored entries of a resumed conversation, until an agent has it.
+    /// Stored entries of a resumed conversation, until an agent takes them.
     pub fn restored(&self) -> Option<Arc<[Entry]>> {
         self.restored.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes what [`Self::restored`] returns, and keeps it no longer: it is as large as all of the
-    /// conversation.
+    /// Takes the entries of [`Self::restored`] out, to free their memory.
     pub fn take_restored(&self) -> Option<Arc<[Entry]>> {
         self.restored.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Leaves its large results to a session that [continues](Self::continued) it.
+    /// Leaves the large results to a session that [continues](Self::continued) this one.
     pub fn keep_outputs(&self) {
         self.is_continued.store(true, Ordering::Relaxed);
     }
 
-    /// Stores a new session in `place` with what this one has up to an entry, and gives its id.
+    /// Stores a new session in `place` with this session's entries up to `entry`, and returns its id.
     ///
     /// # Errors
     /// [`OpeningError::NotSaved`]; else as [`SessionPlace::copy`].
@@ -159,7 +158,7 @@ impl ConversationSession {
         place.copy(open.id(), place.cwd.clone(), Some(entry)).await.map(|copy| copy.id)
     }
 
-    /// The entries of the session that its view was made of, as they are now.
+    /// Current entries of the session, from the first entry on that the view shows.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -179,7 +178,7 @@ impl ConversationSession {
         Ok(std::mem::take(&mut *entries.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Tells what there is to say about the session's files that was not told before.
+    /// Reports the store's notices about the session's files that were not reported yet.
     pub fn tell_notices(&self) {
         let notices = self.open.as_ref().map(|open| open.notices()).unwrap_or_default();
         let told = self.told.swap(notices.len(), Ordering::Relaxed);
@@ -188,18 +187,18 @@ impl ConversationSession {
         }
     }
 
-    /// Lets go of the session after everything is written, and removes a new one that nobody answered in.
+    /// Closes the session after all entries are written, and removes it if it is new and has no answer.
     ///
     /// # Errors
     /// [`StoreError`].
     pub async fn close(&self) -> Result<Kept, StoreError> {
         if self.is_continued.load(Ordering::Relaxed) {
-            // Results that were kept belong to another session now.
+            // The results belong to another session now.
         } else if let Some(dir) = &self.temporary {
-            // The program may end without dropping it.
+            // Removed here, since the program may exit without a drop.
             let _ = std::fs::remove_dir_all(&dir.0);
         } else if let Some(outputs) = &self.outputs {
-            // The directory stays when there is something in it.
+            // A directory with content stays.
             let _ = std::fs::remove_dir(outputs);
         }
         let (Some(open), Some(recorder)) = (&self.open, &self.recorder) else { return Ok(Kept::Nothing) };
@@ -213,7 +212,7 @@ impl ConversationSession {
             && discard_unanswered(store, &id).await?
         {
             if let Some(outputs) = &self.outputs {
-                // Most have none.
+                // Most sessions have no large results.
                 let _ = std::fs::remove_dir_all(outputs);
             }
             return Ok(Kept::Nothing);

@@ -16,36 +16,36 @@ use crate::SqliteStore;
 use crate::private_dir::make_private_dir;
 use crate::sqlite::offload;
 
-/// Bytes of entries that are appended to a copy at once.
+/// Bytes of entries in one append to a copy.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// Time after which a copy that is not whole is no longer being made.
+/// Age after which an incomplete copy counts as abandoned.
 const MAX_COPYING_TIME: Duration = Duration::from_hours(24);
 
-/// A copy of a session.
+/// Copy of a session.
 #[derive(Clone, Debug)]
 pub struct SessionCopy {
-    /// The session that is the copy.
+    /// Id of the new session.
     pub id: SessionId,
-    /// Notices of entries that could not be read.
+    /// Notices about unreadable entries.
     pub notices: Vec<String>,
 }
 
-/// Entries on their way into a copy.
+/// Entries that wait to be appended to a copy.
 struct Batches {
     batch: Vec<EntryKind>,
     bytes: usize,
-    /// Names of files that entries may name, and those that some do.
+    /// Names of files with large results, and the names that entries refer to.
     names: Vec<String>,
     named: HashSet<String>,
-    /// The last entry that is copied; all of them where it is not said.
+    /// Last entry to copy; `None` for all.
     last: Option<EntryId>,
-    /// The last entry has come.
+    /// Whether the last entry was reached.
     is_complete: bool,
 }
 
 impl Batches {
-    /// Takes an entry in, and gives a batch when one is full.
+    /// Adds an entry; returns a batch when it is full.
     fn add(&mut self, entry: Entry, bytes: usize) -> Option<Vec<EntryKind>> {
         self.is_complete |= self.last.as_ref() == Some(&entry.id);
         if !self.names.is_empty()
@@ -54,7 +54,7 @@ impl Batches {
             self.named.extend(self.names.extract_if(.., |name| json.contains(name.as_str())));
         }
         self.bytes += bytes;
-        // An answer with calls and their results stay together.
+        // An answer with calls and its results stay in one batch.
         let awaits_results =
             matches!(&entry.kind, EntryKind::Message { message, .. } if message.calls().next().is_some());
         self.batch.push(entry.kind);
@@ -68,10 +68,10 @@ impl Batches {
 }
 
 impl SessionPlace {
-    /// Stores a copy of a session up to an entry, or of all of it, as one of the directory `cwd`.
+    /// Copies a session, up to an entry or completely, as a session of the directory `cwd`.
     ///
     /// # Errors
-    /// [`OpeningError`]; nothing is left of the copy then.
+    /// [`OpeningError`]; the incomplete copy is removed then.
     pub async fn copy(
         &self,
         of: &SessionId,
@@ -79,7 +79,7 @@ impl SessionPlace {
         last: Option<&EntryId>,
     ) -> Result<SessionCopy, OpeningError> {
         let store = self.store()?;
-        // One that is cut off while it is made would pass for all of the session.
+        // Copied to a separate folder, where an interrupted copy cannot pass for the whole session.
         let incomplete = store.incomplete();
         remove_abandoned(&incomplete).await;
         let copy = incomplete.create(NewSession { id: None, cwd, parent: Some(of.clone()) }).await?;
@@ -118,7 +118,7 @@ impl SessionPlace {
     }
 }
 
-/// Removes copies that a process left before they were whole.
+/// Removes incomplete copies of processes that have ended.
 async fn remove_abandoned(incomplete: &SqliteStore) {
     let all = SessionFilter { unanswered: true, ..SessionFilter::default() };
     let now = SystemTime::now();
@@ -129,7 +129,7 @@ async fn remove_abandoned(incomplete: &SqliteStore) {
     }
 }
 
-/// Appends the entries of a session to `copy`, a batch in memory at a time.
+/// Appends the entries of a session to `copy`, one batch in memory at a time.
 async fn fill(
     store: &SqliteStore,
     of: &SessionId,
@@ -139,7 +139,7 @@ async fn fill(
     let (sender, mut full) = mpsc::channel::<Vec<EntryKind>>(1);
     let batches = Arc::new(Mutex::new(batches));
     let (filled, sending) = (batches.clone(), sender.clone());
-    // A store on disk visits on a thread of its own, which may wait.
+    // A store on disk calls the visitor on its own thread, which may block.
     let visit: EntryVisitor = Box::new(move |entry, bytes| {
         let (full, is_last) = {
             let mut batches = filled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +152,7 @@ async fn fill(
     let scanning = async {
         let scanned = store.scan(of, visit).await;
         let rest = batches.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Nobody takes it where appending has failed, which is told.
+        // Fails only after a failed append, which is reported.
         let _ = sender.send(rest).await;
         drop(sender);
         scanned
@@ -171,14 +171,14 @@ async fn fill(
     Ok((batches.into_inner().unwrap_or_else(PoisonError::into_inner), notices))
 }
 
-/// The names of the files of a session's large results.
+/// Names of the files with a session's large results.
 fn output_names(dir: &Path) -> Vec<String> {
     let read = [dir.to_owned(), dir.join("blobs")].into_iter().filter_map(|dir| std::fs::read_dir(dir).ok());
     read.flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Puts the files of a session's large results of these names also into the directory of its copy, so that their
-/// handles and blobs mean the same there, also once the first session is removed.
+/// Links or copies the named files of large results to the directory of the copy, so that their handles and
+/// blobs stay valid there after the original session is removed.
 fn copy_outputs(from: &Path, to: &Path, named: &HashSet<String>) -> std::io::Result<()> {
     let mut copied = Ok(());
     for (from, to) in [(from.to_owned(), to.to_owned()), (from.join("blobs"), to.join("blobs"))] {
@@ -194,9 +194,9 @@ fn copy_outputs(from: &Path, to: &Path, named: &HashSet<String>) -> std::io::Res
             }
             make_private_dir(&to)?;
             let (from, to) = (entry.path(), to.join(&name));
-            // A log that a command still writes goes on in both.
+            // A log that a running command still writes grows in both places.
             let linked = std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop));
-            // Files that the session removed meanwhile are not missing in the copy alone.
+            // A file that the original session has removed meanwhile is missing in both.
             if let Err(error) = linked
                 && error.kind() != std::io::ErrorKind::NotFound
             {

@@ -6,10 +6,10 @@ use zk_core::service::StoreError;
 /// Error of opening or copying the session of a conversation.
 #[derive(Debug, thiserror::Error)]
 pub enum OpeningError {
-    /// Nobody said where sessions are.
+    /// There is no directory for sessions.
     #[error("there is no place for sessions")]
     NoPlace,
-    /// The directory has no session to go on with.
+    /// The directory has no session to continue.
     #[error("there is no session of {} to continue", cwd.display())]
     NothingToContinue {
         /// The directory.
@@ -18,7 +18,7 @@ pub enum OpeningError {
     /// The conversation is not saved.
     #[error("this conversation is not saved, so there is nothing to go back to")]
     NotSaved,
-    /// The session to be copied has no such entry.
+    /// The session has no such entry.
     #[error("this session has no entry {0}")]
     NoEntry(EntryId),
     /// Failure of the store.

@@ -23,38 +23,38 @@ use crate::{
     Loaded, Recorder, SqliteStore, find_matching, latest, load_live, open_matching, store_interrupted,
 };
 
-/// Session that a conversation begins with.
+/// Session with which a conversation starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionStart {
-    /// A new one.
+    /// A new session.
     New,
-    /// The newest of the directory worked in.
+    /// The newest session of the working directory.
     Latest,
-    /// The one of this id, or the only one whose id begins like this.
+    /// The session with this id or unique prefix.
     Matching(String),
 }
 
-/// Place of the sessions of a program, and of their large results.
+/// Places where a program stores its sessions and their large results.
 #[derive(Clone, Debug, Default)]
 pub struct SessionPlace {
-    /// Directory of the store; absent where nobody said one.
+    /// Root directory of the store; `None` if there is none.
     pub root: Option<PathBuf>,
     /// Whether new conversations are saved.
     pub saves: bool,
-    /// Directory of the large results of all sessions, a directory for each.
+    /// Parent directory of all sessions' directories for large results.
     pub outputs: Option<PathBuf>,
-    /// Directory for the large results of conversations that are not saved.
+    /// Parent directory for the large results of unsaved conversations.
     pub temporary: PathBuf,
-    /// The directory worked in.
+    /// Working directory.
     pub cwd: PathBuf,
-    /// Receiver of notices.
+    /// Receiver of notices for the person.
     pub notices: NoticeSink,
-    /// Adds to the results of interrupted calls what entries tell of them.
+    /// Adds details from the entries to the results of interrupted calls.
     pub explain: Option<fn(&mut Loaded, &[Entry])>,
 }
 
 impl SessionPlace {
-    /// The store of this place.
+    /// Opens the store of this place.
     ///
     /// # Errors
     /// [`OpeningError::NoPlace`].
@@ -62,14 +62,14 @@ impl SessionPlace {
         self.root.clone().map(SqliteStore::new).ok_or(OpeningError::NoPlace)
     }
 
-    /// Directory for results of a session that are too large for its history.
+    /// Directory for large results of a session.
     #[must_use]
     pub fn outputs_of(&self, id: &SessionId) -> Option<PathBuf> {
         Some(self.outputs.as_ref()?.join(id.as_str()))
     }
 
-    /// Opens the session asked for, or a new one. A place that cannot be written costs the session, not the run,
-    /// unless a session was asked for.
+    /// Opens the requested session, or a new one. If a new session cannot be stored, the conversation goes on
+    /// unsaved.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -84,7 +84,7 @@ impl SessionPlace {
     /// ```
     ///
     /// # Errors
-    /// [`OpeningError`], if a session was asked for.
+    /// [`OpeningError`] for a requested session.
     pub async fn begin(&self, start: &SessionStart) -> Result<ConversationSession, OpeningError> {
         match start {
             SessionStart::New if !self.saves => Ok(ConversationSession::unsaved(self)),
@@ -118,8 +118,8 @@ impl SessionPlace {
         }
     }
 
-    /// Entries of the last run of the session that is asked for; nothing of one that cannot be read, about which opening it
-    /// tells.
+    /// Entries of the requested session's last run; empty for an unreadable session, whose error
+    /// [`Self::begin`] reports.
     pub async fn preview(&self, start: &SessionStart) -> Vec<Entry> {
         let Ok(store) = self.store() else { return Vec::new() };
         let id = match start {
@@ -133,10 +133,10 @@ impl SessionPlace {
         }
     }
 
-    /// Asks whether files can be made in the store's directory, which is made where it is absent.
+    /// Checks that files can be created in the store's directory, which is created if needed.
     ///
     /// # Errors
-    /// Nothing can be made there.
+    /// The system's error when no file can be created.
     pub fn check_writable(&self) -> io::Result<()> {
         let root = self.root.as_deref().unwrap_or(Path::new(""));
         make_private_dir(root)?;
@@ -144,14 +144,14 @@ impl SessionPlace {
     }
 
     async fn create(&self, store: &SqliteStore) -> Result<Arc<dyn OpenSession>, String> {
-        // A read-only home is found before the first request, not when its answer cannot be stored.
+        // Checked here, so that a read-only home directory is reported before the first request.
         let root = self.root.clone().unwrap_or_default();
         self.check_writable().map_err(|error| format!("cannot write to {}: {error}", root.display()))?;
         let new = NewSession { id: None, cwd: self.cwd.clone(), parent: None };
         store.create(new).await.map_err(|error| error.to_string())
     }
 
-    /// Says that the newest session is not the one that is continued, because it cannot be read.
+    /// Warns that a newer session exists, which cannot be read.
     async fn warn_of_newer(
         &self,
         store: &SqliteStore,
@@ -177,7 +177,8 @@ impl SessionPlace {
         if let Some(explain) = self.explain {
             explain(&mut loaded, &live.entries);
         }
-        // Said before it is stored: a process that is killed in between leaves it to be said again.
+        // Reported before it is stored: if the process is killed in between, the next resume reports it
+        // again.
         match (&loaded.interrupted, &loaded.unfinished) {
             (Some(turn), _) => self.notices.tell(SessionNotice::Interrupted { calls: &turn.calls }),
             (None, Some(_)) => self.notices.tell(SessionNotice::Interrupted { calls: &[] }),

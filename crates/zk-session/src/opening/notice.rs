@@ -8,47 +8,47 @@ use zk_core::service::Unreadable;
 
 use crate::InterruptedCall;
 
-/// Notice of a session: what its person should know and nothing fails of.
+/// Notice about a session for the person; the conversation goes on.
 #[derive(Debug)]
 pub enum SessionNotice<'a> {
-    /// The conversation goes on without being stored, or without being stored any more.
+    /// The conversation is not stored, or no longer.
     NotSaved {
-        /// Cause, in words.
+        /// Cause in words.
         reason: String,
     },
-    /// The conversation goes on without being stored, since nobody said where sessions are.
+    /// The conversation is not stored because there is no directory for sessions.
     NoPlace,
     /// The newest session of the directory cannot be read.
     Unreadable {
-        /// Session that was to be continued.
+        /// Id of the unreadable session.
         id: SessionId,
         /// State of its file.
         state: Unreadable,
-        /// The session that is continued in its place, if there is one.
+        /// Session that is continued instead, if any.
         taken: Option<SessionId>,
     },
     /// The last run of a resumed session was cut off.
     Interrupted {
-        /// Calls of the turn that was cut off while it made them.
+        /// Calls of the interrupted turn.
         calls: &'a [InterruptedCall],
     },
-    /// Large results could not be put into a copy.
+    /// Large results could not be copied.
     OutputsNotCopied {
-        /// Directory of the large results.
+        /// Directory of the original results.
         from: PathBuf,
         /// Cause.
         error: io::Error,
     },
-    /// Remark of the store about the session's files.
+    /// Notice of the store about the session's files.
     Files(&'a str),
 }
 
-/// Receiver of the notices of sessions.
+/// Receiver of notices.
 #[derive(Clone)]
 pub struct NoticeSink(Arc<dyn Fn(SessionNotice<'_>) + Send + Sync>);
 
 impl NoticeSink {
-    /// A receiver that calls `tell`.
+    /// Receiver that calls `tell`.
     #[must_use]
     pub fn new(tell: impl Fn(SessionNotice<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(tell))
@@ -60,7 +60,7 @@ impl NoticeSink {
 }
 
 impl Default for NoticeSink {
-    /// A receiver that tells nobody.
+    /// Receiver that ignores all notices.
     fn default() -> Self {
         Self::new(|_| ())
     }

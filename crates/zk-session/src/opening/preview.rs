@@ -1,11 +1,12 @@
 use zk_core::model::SessionId;
 use zk_core::service::{Entry, EntryKind, SessionStore};
 
-/// Last entries of a session that are looked through for the beginning of its last run: most runs are short.
+/// Numbers of last entries that are searched for the start of the last run, in two attempts: most runs are
+/// short.
 const LAST_ENTRIES: [usize; 2] = [32, 400];
 
-/// Entries of the last run of a session, read without the rest of it: what can be shown before all is read and checked.
-/// Nothing of a session without a run's beginning among its last entries, or of one that cannot be read.
+/// Entries of a session's last run, read without the rest, to be shown before the session is completely
+/// loaded. Empty if the run's start is not among the last entries, or the session cannot be read.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {

@@ -1,4 +1,4 @@
-//! Entries stored at each event.
+//! Handlers that store entries for each event.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ impl SessionLog for Log {
     async fn append(&self, scope: &Scope, entry: NewEntry) -> Result<EntryId, StoreError> {
         let mut state = self.state.lock().await;
         self.settle(&mut state).await?;
-        // Entries that could not be stored before come first.
+        // Entries whose append failed before come first.
         self.begin(&mut state, Vec::new(), Durability::Process).await?;
         self.settle(&mut state).await?;
         if state.lost {
@@ -41,7 +41,7 @@ impl SessionLog for Log {
         state.answered |= !is_prompt(&entry);
         drop(state);
         if let (EntryKind::Custom(entry), Some(bus)) = (entry, scope.bus()) {
-            // A watcher that fails is reported; the entry is stored.
+            // The entry is stored; a failure of an observer is reported by the bus.
             let _ = bus.cx().emit(SessionEntry { entry }).await;
         }
         let none = || StoreError::Failed("the store gave no id to an entry".to_owned());
@@ -82,14 +82,14 @@ impl SessionLog for Log {
             reader.loaded.custom.clear();
             reader.loaded.messages.drain(..).try_for_each(|message| visit(&message))
         });
-        // Entries that cannot be read are told of by who shows all of the session.
+        // Unreadable entries are reported when the whole session is shown.
         self.session.scan(visit).await.map(drop)
     }
 }
 
 impl Handler<SessionStart> for Log {
     async fn call(&self, ev: &SessionStart, _: &Cx) -> Answer<SessionStart> {
-        // A run without anything in it needs no place on the disk yet: the prompt follows.
+        // Queued only, since an empty run needs no file yet: the prompt follows.
         self.queue().entries.push(EntryKind::RunStart { run_id: ev.run_id.clone() });
         Ok(None)
     }
@@ -213,7 +213,7 @@ impl Handler<ToolResultsAfter> for Log {
         {
             let mut queue = self.queue();
             let mut entries = std::mem::take(&mut queue.call_data);
-            // An earlier turn that has no pair needs none of it.
+            // Drops data of earlier turns that never got results.
             entries.retain(|entry| is_of_turn(entry, &ev.usage.turn_id));
             entries
                 .extend(messages(&queue.take(&[ev.assistant.clone(), ev.results.clone()]), Some(&ev.usage)));
@@ -234,7 +234,7 @@ impl Handler<SessionEnd> for Log {
     }
 }
 
-/// The entries of messages; the usage goes with the last answer among them.
+/// Entries for messages; the usage is attached to the last answer.
 fn messages(all: &[Arc<Message>], usage: Option<&TurnUsage>) -> Vec<EntryKind> {
     let answer = all.iter().rposition(|message| message.role == Role::Assistant);
     let usage_of = |index| usage.filter(|_| Some(index) == answer).cloned().map(Box::new);
@@ -245,7 +245,7 @@ fn messages(all: &[Arc<Message>], usage: Option<&TurnUsage>) -> Vec<EntryKind> {
     all.iter().enumerate().map(entry).collect()
 }
 
-/// The entries as they are stored: without secrets, where the host knows of any.
+/// Entries with secrets removed, if the host provides a redactor.
 fn redacted(entries: Vec<EntryKind>, cx: &Cx) -> Vec<EntryKind> {
     match cx.service::<Redactor>() {
         Some(redactor) => entries.into_iter().map(|entry| redact_entry(entry, &redactor)).collect(),

@@ -14,12 +14,12 @@ use crate::find::is_prompt;
 
 pub(super) struct Log {
     pub(super) session: Arc<dyn OpenSession>,
-    /// The beginning of the conversation that was not read.
+    /// Beginning of the conversation, if it was not loaded.
     pub(super) earlier: Option<Earlier>,
     pub(super) state: Mutex<State>,
-    /// Filled before anything is waited for, so a handler that is dropped while it waits leaves its entries here.
+    /// Filled before the first await, so that a cancelled handler leaves its entries here.
     pub(super) queue: std::sync::Mutex<Queue>,
-    /// Set when the run may go on without its session.
+    /// Set if the run may go on without its session.
     pub(super) on_lost: OnceLock<OnLost>,
 }
 
@@ -27,30 +27,30 @@ pub(super) struct Log {
 pub(super) struct State {
     /// Appends in flight, oldest first.
     pub(super) in_flight: VecDeque<InFlight>,
-    /// Entries whose append failed: the next one takes them with it.
+    /// Entries whose append failed; the next append writes them first.
     pub(super) unstored: Vec<EntryKind>,
-    /// Something of the session is in the store.
+    /// Whether any entry is stored.
     pub(super) stored: bool,
-    /// Something is in the store that is no prompt.
+    /// Whether an entry other than a prompt is stored.
     pub(super) answered: bool,
-    /// The run goes on without its session.
+    /// Whether the run goes on without its session.
     pub(super) lost: bool,
-    /// The model and the thinking level that the log says last.
+    /// Last model and thinking level in the log.
     pub(super) model: Option<ModelRef>,
     pub(super) thinking: Option<ThinkingLevel>,
 }
 
-/// Entries that no append has taken yet.
+/// Entries that wait for the next append.
 #[derive(Default)]
 pub(super) struct Queue {
     pub(super) entries: Vec<EntryKind>,
-    /// Every message queued so far, by address: what could not be stored is announced again, and kept already.
+    /// Messages queued so far, by address, so that a message that is announced again is not stored twice.
     taken: HashMap<usize, Arc<Message>>,
-    /// Data that read-only calls of the present turn left beside their results.
+    /// Extra data of the current turn's read-only calls.
     pub(super) call_data: Vec<EntryKind>,
 }
 
-/// An append that was begun and not waited for.
+/// Append that was started and not awaited yet.
 pub(super) struct InFlight {
     pub(super) entries: Vec<EntryKind>,
     pub(super) append: Pin<Box<dyn Future<Output = Result<Vec<EntryId>, StoreError>> + Send>>,
@@ -61,7 +61,7 @@ impl Log {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores `entries` after everything in flight, and waits until they survive what `durability` names.
+    /// Stores `entries` after all earlier ones, and waits until they are as durable as requested.
     pub(super) async fn write(
         &self,
         entries: Vec<EntryKind>,
@@ -71,7 +71,7 @@ impl Log {
         self.flush(durability).await
     }
 
-    /// Stores what is queued after everything in flight, and waits for it.
+    /// Stores all queued entries after those in flight, and waits for it.
     pub(super) async fn flush(&self, durability: Durability) -> Result<(), StoreError> {
         let mut state = self.state.lock().await;
         self.settle(&mut state).await?;
@@ -79,7 +79,8 @@ impl Log {
         self.settle(&mut state).await
     }
 
-    /// Stores that something is about to happen. If that fails it does not happen, so it is not stored later.
+    /// Stores an entry about an action that is about to begin. If that fails, the entry is dropped, since the
+    /// action does not begin.
     pub(super) async fn announce(&self, entry: EntryKind, durability: Durability) -> Result<(), StoreError> {
         let mut state = self.state.lock().await;
         self.settle(&mut state).await?;
@@ -93,7 +94,7 @@ impl Log {
         written
     }
 
-    /// Hands entries to the session, behind those that could not be stored before and those that are queued.
+    /// Starts an append of unstored, queued and given entries, in this order.
     pub(super) async fn begin(
         &self,
         state: &mut State,
@@ -109,10 +110,10 @@ impl Log {
         let (session, given) = (self.session.clone(), all.clone());
         let append = Box::pin(async move { session.append(given, durability).await });
         let mut begun = InFlight { entries: all, append };
-        // One poll starts it. From here on it belongs to the state, so a run that is dropped while it waits
+        // The first poll starts the append. From here on it belongs to the state, so that a cancelled run
         // neither loses nor repeats it.
         match poll_fn(|task| Poll::Ready(begun.append.as_mut().poll(task))).await {
-            Poll::Ready(result) => self.ended(state, begun.entries, result.map(|_| ())),
+            Poll::Ready(result) => self.record_result(state, begun.entries, result.map(|_| ())),
             Poll::Pending => {
                 state.in_flight.push_back(begun);
                 Ok(())
@@ -120,21 +121,21 @@ impl Log {
         }
     }
 
-    /// Waits for everything in flight. The first error is the answer.
+    /// Waits for all appends in flight; returns the first error.
     pub(super) async fn settle(&self, state: &mut State) -> Result<(), StoreError> {
         let mut result = Ok(());
         while let Some(oldest) = state.in_flight.front_mut() {
             let ended = oldest.append.as_mut().await;
             if let Some(oldest) = state.in_flight.pop_front() {
-                let ended = self.ended(state, oldest.entries, ended.map(|_| ()));
+                let ended = self.record_result(state, oldest.entries, ended.map(|_| ()));
                 result = result.and(ended);
             }
         }
         result
     }
 
-    /// Notes how an append ended.
-    pub(super) fn ended(
+    /// Records the result of an append.
+    pub(super) fn record_result(
         &self,
         state: &mut State,
         entries: Vec<EntryKind>,
@@ -161,8 +162,7 @@ impl Log {
 }
 
 impl Queue {
-    /// The messages that were not queued before. Whoever takes them queues their entries under the lock that gave
-    /// this.
+    /// Returns the messages that were not queued before. The caller queues their entries under the same lock.
     pub(super) fn take(&mut self, all: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let mut is_new = |message: &&Arc<Message>| {
             let address = Arc::as_ptr(message).addr();
@@ -173,14 +173,15 @@ impl Queue {
 }
 
 impl State {
-    /// The entry for the model, unless the log says so already.
+    /// Entry for the model, unless it is the last one in the log.
     pub(super) fn model(&mut self, model: &ModelRef) -> Option<EntryKind> {
         let news = self.model.as_ref() != Some(model);
         self.model = Some(model.clone());
         news.then(|| EntryKind::Model { model: model.clone() })
     }
 
-    /// The entry for the thinking level, unless the log says so already. No entry means no thinking.
+    /// Entry for the thinking level, unless it is the last one in the log. A log without an entry means no
+    /// thinking.
     pub(super) fn thinking(&mut self, level: ThinkingLevel) -> Option<EntryKind> {
         let news = self.thinking.unwrap_or_default() != level;
         self.thinking = Some(level);

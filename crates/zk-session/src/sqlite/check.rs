@@ -13,31 +13,31 @@ use super::row::{self, COLUMNS, KIND_COLUMN, Unreadable};
 use super::wal;
 use crate::index::Index;
 
-/// Result of checking an existing file.
+/// Result of the check of an existing file.
 #[derive(Debug)]
 pub(super) enum Checked {
-    /// Created, and nothing was ever written to it.
+    /// Created, and never written.
     Empty,
     /// Written by a newer program.
     TooNew(u32),
-    /// Every entry is there, or as many as were wanted. Some may be unreadable in themselves.
+    /// Complete, as far as it was read. Single entries may be unreadable.
     Whole(Meta),
-    /// Something is missing or cannot be reached.
+    /// Damaged: entries are missing or cannot be reached.
     Damaged(String),
 }
 
-/// Circumstances of a check: who looks at the file, and facts besides its bytes.
+/// Circumstances of a check.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Look {
-    /// This process may write the session.
+    /// Whether this process holds the session's lock.
     pub(super) writes: bool,
-    /// Another process may write it at this moment.
+    /// Whether another process may be writing the session.
     pub(super) beside_a_writer: bool,
     /// Number of entries that a killed owner had acknowledged.
     pub(super) acknowledged: Option<i64>,
 }
 
-/// The whole log.
+/// Entries of a whole log.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) meta: Meta,
@@ -46,28 +46,28 @@ pub(super) struct Log {
     pub(super) index: Index,
 }
 
-/// The part of a log that a conversation goes on from, where its beginning was left out and is large.
+/// Entries of a log that a conversation needs, if its beginning was left out and is large.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) meta: Meta,
     pub(super) index: Index,
-    /// Index that the file has not.
+    /// Whether the index has to be stored, because the file has none.
     pub(super) is_new: bool,
     pub(super) live: LiveEntries,
 }
 
-/// Visitor of the entries of a log, each with the bytes that its kind takes in the file.
+/// Visitor of a log's entries, with the bytes of each entry in the file.
 pub(super) type Visit<'a> = dyn FnMut(Entry, usize) -> ControlFlow<()> + 'a;
 
-/// Rows of a log as they are read, one after the other: an entry is kept by its visitor alone.
+/// Reader state while a log's rows are visited; entries themselves are not kept.
 pub(super) struct Rows<'a> {
     visit: &'a mut Visit<'a>,
-    /// Number of the last row.
+    /// Number of the last row read.
     seq: i64,
-    /// Entries among the rows.
+    /// Number of readable entries.
     pub(super) entries: usize,
     pub(super) unreadable: Vec<Unreadable>,
-    /// The index of the rows, for who wants it.
+    /// Index of the rows, if requested.
     index: Option<Index>,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Rows<'a> {
         Self { visit, seq: 0, entries: 0, unreadable: Vec::new(), index: None }
     }
 
-    /// Rows from number `from` on, with an index that goes on from `index`.
+    /// Reader from row `from` on, which extends `index`.
     fn indexed(visit: &'a mut Visit<'a>, from: i64, index: Index) -> Self {
         Self { seq: from - 1, index: Some(index), ..Self::new(visit) }
     }
@@ -102,11 +102,11 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A row that the statement it came from is done with.
+/// Owned copy of a row.
 struct ReadRow {
     seq: i64,
     read: Result<Entry, Unreadable>,
-    /// Bytes of the entry's kind in the file.
+    /// Bytes of the entry's content in the file.
     bytes: usize,
 }
 
@@ -117,13 +117,14 @@ impl ReadRow {
     }
 }
 
-/// Rows that are in memory at once …
+/// Most rows in memory at a time.
 const MAX_BATCH_ROWS: usize = 256;
-/// … unless their entries have as many bytes before.
+/// Bytes of entries after which a batch ends early.
 const MAX_BATCH_BYTES: usize = 256 << 10;
 
-/// Reads the next rows behind number `after` up to number `last`. No transaction is open any more when they are visited, which
-/// may take as long as somebody looks at a page of them. An error comes with the rows before it.
+/// Reads a batch of rows after `after`, up to `last`. No transaction stays open while rows are visited, since
+/// a visitor may block for as long as a person reads a page. Returns the rows before an error together with
+/// the error.
 fn batch(select: &mut Statement<'_>, after: i64, last: i64) -> (Vec<ReadRow>, rusqlite::Result<()>) {
     let (mut batch, mut bytes) = (Vec::new(), 0);
     let mut read = || {
@@ -142,15 +143,15 @@ fn batch(select: &mut Statement<'_>, after: i64, last: i64) -> (Vec<ReadRow>, ru
     (batch, end)
 }
 
-/// SQLite's page size unless it is told another, in bytes …
+/// Default page size of SQLite, in bytes.
 const PAGE: u64 = 4096;
-/// … of which an empty first page uses these.
+/// Bytes in use at the beginning of an empty first page.
 const PAGE_HEAD: usize = 112;
 
-/// Reads everything there is behind the rows that were read, row by row, changing nothing.
+/// Reads and checks all further rows of a log, one by one, without changing the file.
 ///
 /// # Errors
-/// When the file cannot be read for a reason that is not in its bytes.
+/// SQLite's error when the cause is not the file's content.
 pub(super) fn check(
     conn: &Connection,
     path: &Path,
@@ -163,7 +164,7 @@ pub(super) fn check(
     }
 }
 
-/// Checks as [`check`] does, with all that can be read in memory.
+/// Checks as [`check`] does, and keeps all entries in memory.
 ///
 /// # Errors
 /// As [`check`].
@@ -181,7 +182,8 @@ pub(super) fn check_all(conn: &Connection, path: &Path, look: Look) -> rusqlite:
 
 fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> rusqlite::Result<Checked> {
     let damaged = |why: &str| Ok(Checked::Damaged(why.to_owned()));
-    // One transaction, so that the count is of the moment of everything else: entries are added behind it, and never change.
+    // One transaction, so that the count and the last row are from the same moment. Later entries only
+    // follow, and none changes.
     let moment = conn.unchecked_transaction()?;
     let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > FORMAT {
@@ -195,14 +197,14 @@ fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> 
     if tables == 0 {
         return match (is_blank(path), acknowledged) {
             (true, 0) => Ok(Checked::Empty),
-            (true, _) => Ok(Checked::Damaged(cut_short(acknowledged, 0))),
+            (true, _) => Ok(Checked::Damaged(missing_entries_message(acknowledged, 0))),
             (false, _) => damaged("there are no tables in it"),
         };
     }
     if version == 0 {
         return damaged("it does not say which format it has");
     }
-    // SQLite opens a file whose header asks for a newer writer without a word, for reading only.
+    // SQLite silently opens a file read-only if its header asks for a newer writer.
     if look.writes && conn.is_readonly("main")? && fs::OpenOptions::new().write(true).open(path).is_ok() {
         return damaged("its header was changed");
     }
@@ -235,18 +237,17 @@ fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> 
         return Ok(Checked::Damaged(format!("{} entries were written, {seq} are there", meta.entries)));
     }
     if seq < acknowledged {
-        return Ok(Checked::Damaged(cut_short(acknowledged, seq)));
+        return Ok(Checked::Damaged(missing_entries_message(acknowledged, seq)));
     }
-    // Whoever counts the entries knows that nothing is missing, whatever the last write left behind.
+    // With an acknowledged count, missing entries would be noticed, so a cut log does no harm.
     if look.acknowledged.is_none() && !look.beside_a_writer && has_cut_log(path) {
         return damaged("its write-ahead log was cut, so the last entries may be missing");
     }
     Ok(Checked::Whole(meta))
 }
 
-/// Checks, as [`check_all`] does, only what the conversation goes on from, as far as the beginning that was
-/// left out has more than `back` bytes: its rows are not looked at. Nothing where all has to be read, also
-/// because something is wrong, of which reading all of it tells.
+/// Checks only the rows that a resumed conversation needs, if its omitted beginning has more than `back`
+/// bytes. `None` if everything has to be read, also because of damage, which the full check reports.
 pub(super) fn check_part(conn: &Connection, path: &Path, look: Look, back: u64) -> Option<Part> {
     if !is_large(path, back) {
         return None;
@@ -254,7 +255,7 @@ pub(super) fn check_part(conn: &Connection, path: &Path, look: Look, back: u64) 
     examine_part(conn, path, look, back).ok().flatten()
 }
 
-/// Whether a session may have so much that a compaction left out.
+/// Whether the file is so large that a compaction may have left out more than `back` bytes.
 pub(super) fn is_large(path: &Path, back: u64) -> bool {
     fs::metadata(path).map_or(0, |meta| meta.len()) > back
 }
@@ -262,28 +263,28 @@ pub(super) fn is_large(path: &Path, back: u64) -> bool {
 fn examine_part(conn: &Connection, path: &Path, look: Look, back: u64) -> rusqlite::Result<Option<Part>> {
     let mut known = meta::read_index(conn)?;
     if let Some(index) = &known
-        && !is_true(conn, index)?
+        && !is_index_valid(conn, index)?
     {
         known = None;
     }
     let is_new = known.is_none();
     let index = match known {
         Some(index) => index,
-        // A session of an older program is read once, an entry at a time.
+        // A session of an older program is read once in full, one entry at a time.
         None => match read_index(conn, path, look)? {
             Some(index) => index,
             None => return Ok(None),
         },
     };
-    let Some(from) = begin_of(conn, &index, back)? else { return Ok(None) };
+    let Some(from) = first_row_to_read(conn, &index, back)? else { return Ok(None) };
     let mut tail = Log::default();
     let mut visit = |entry, _| tail.push(entry);
     let mut rows = Rows::indexed(&mut visit, from, index);
     let checked = check(conn, path, look, &mut rows)?;
     let Rows { unreadable, index: Some(index), seq, .. } = rows else { return Ok(None) };
     let Checked::Whole(meta) = checked else { return Ok(None) };
-    // A compaction may have been taken back by a program that keeps no index.
-    let is_enough = index.begin().is_some_and(|begin| begin >= from) && index.to() == seq;
+    // An undo of a compaction may be recorded by a program that keeps no index.
+    let is_enough = index.first_sent_row().is_some_and(|begin| begin >= from) && index.to() == seq;
     if !unreadable.is_empty() || !is_enough {
         return Ok(None);
     }
@@ -292,8 +293,8 @@ fn examine_part(conn: &Connection, path: &Path, look: Look, back: u64) -> rusqli
     Ok(Some(Part { meta, index, is_new, live }))
 }
 
-/// Whether the conversation goes on from the message that the index says.
-fn is_true(conn: &Connection, index: &Index) -> rusqlite::Result<bool> {
+/// Whether the index is right about the message with which the conversation begins.
+fn is_index_valid(conn: &Connection, index: &Index) -> rusqlite::Result<bool> {
     let Some((row, first)) = index.begins_with() else { return Ok(true) };
     let found = read_rows(conn, &[row])?.unwrap_or_default();
     Ok(found.first().is_some_and(|entry| {
@@ -301,7 +302,7 @@ fn is_true(conn: &Connection, index: &Index) -> rusqlite::Result<bool> {
     }))
 }
 
-/// The index of all rows; nothing where something is wrong with them.
+/// Builds the index of all rows; `None` if there is any damage.
 fn read_index(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<Option<Index>> {
     let mut visit = |_, _| ControlFlow::Continue(());
     let mut rows = Rows::indexed(&mut visit, 1, Index::default());
@@ -310,10 +311,10 @@ fn read_index(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<Op
     Ok(rows.index.filter(|_| is_whole))
 }
 
-/// The row that reading begins at: so many bytes before the one from which on the conversation is sent, as they have a
-/// meaning where a compaction is taken back, and cost little. Nothing for the first.
-fn begin_of(conn: &Connection, index: &Index, back: u64) -> rusqlite::Result<Option<i64>> {
-    let Some(mut from) = index.begin() else { return Ok(None) };
+/// First row to read: `back` bytes before the row where the sent conversation begins, so that an undone
+/// compaction needs no second read. `None` if everything is to be read.
+fn first_row_to_read(conn: &Connection, index: &Index, back: u64) -> rusqlite::Result<Option<i64>> {
+    let Some(mut from) = index.first_sent_row() else { return Ok(None) };
     let mut select =
         conn.prepare("SELECT seq, octet_length(kind) FROM entries WHERE seq < ?1 ORDER BY seq DESC")?;
     let mut rows = select.query([from])?;
@@ -329,7 +330,7 @@ fn begin_of(conn: &Connection, index: &Index, back: u64) -> rusqlite::Result<Opt
     Ok(None)
 }
 
-/// The entries of these rows; nothing where one cannot be read.
+/// Entries of these rows; `None` if any of them cannot be read.
 fn read_rows(conn: &Connection, rows: &[i64]) -> rusqlite::Result<Option<Vec<Entry>>> {
     let mut select = conn.prepare(&format!("SELECT {COLUMNS} FROM entries WHERE seq = ?1"))?;
     let mut entries = Vec::with_capacity(rows.len());
@@ -342,12 +343,12 @@ fn read_rows(conn: &Connection, rows: &[i64]) -> rusqlite::Result<Option<Vec<Ent
     Ok(Some(entries))
 }
 
-/// The entries that a conversation goes on from, of a log that was checked when it was opened.
+/// Reads the entries of a resumed conversation from a log that was checked when it was opened.
 ///
 /// # Errors
 /// SQLite's own.
 pub(super) fn read_live(conn: &Connection, index: &Index, back: u64) -> rusqlite::Result<LiveEntries> {
-    if let Some(from) = begin_of(conn, index, back)?
+    if let Some(from) = first_row_to_read(conn, index, back)?
         && let Some(looked_up) = read_rows(conn, &index.looked_up(from))?
     {
         return Ok(index.live(looked_up, read_from(conn, from)?));
@@ -355,7 +356,7 @@ pub(super) fn read_live(conn: &Connection, index: &Index, back: u64) -> rusqlite
     Ok(LiveEntries::whole(read_from(conn, 1)?))
 }
 
-/// All entries from row `from` on. One that cannot be read was told of when the log was opened.
+/// Entries from row `from` on. Unreadable rows were reported when the log was opened.
 ///
 /// # Errors
 /// SQLite's own.
@@ -371,7 +372,7 @@ pub(super) fn read_from(conn: &Connection, from: i64) -> rusqlite::Result<Vec<En
     Ok(log.entries)
 }
 
-fn cut_short(acknowledged: i64, left: i64) -> String {
+fn missing_entries_message(acknowledged: i64, left: i64) -> String {
     format!("{acknowledged} entries were stored and {left} are there: its write-ahead log was cut or removed")
 }
 
@@ -384,7 +385,7 @@ impl Log {
     }
 
     fn push(&mut self, mut entry: Entry) -> ControlFlow<()> {
-        // The id of the one before it is kept once.
+        // Shares the text of the previous entry's id.
         if let Some(last) = self.entries.last().filter(|last| entry.parent.as_ref() == Some(&last.id)) {
             entry.parent = Some(last.id.clone());
         }
@@ -393,7 +394,7 @@ impl Log {
     }
 }
 
-/// Everything that can still be reached in a damaged file, with all of it in memory.
+/// Collects all readable entries of a damaged file in memory.
 pub(super) fn gather_all(conn: &Connection, path: &Path) -> Log {
     let mut log = Log::default();
     let mut visit = |entry, _| log.push(entry);
@@ -403,12 +404,12 @@ pub(super) fn gather_all(conn: &Connection, path: &Path) -> Log {
     Log { meta, ..log }
 }
 
-/// Everything that can still be reached in a damaged file behind the rows that were read, entry by entry.
+/// Visits all readable entries of a damaged file after the rows already read.
 pub(super) fn gather(conn: &Connection, path: &Path, rows: &mut Rows<'_>) -> Meta {
     let meta = Meta::read(conn).unwrap_or_default();
     let sizes =
         [path.to_path_buf(), with(path, "-wal")].map(|path| fs::metadata(path).map_or(0, |m| m.len()));
-    // The damage may be in the count: a row takes at least 16 bytes, and a file holds no more of them than that.
+    // The count itself may be damaged: a row takes at least 16 bytes, which bounds the number of rows.
     let most = i64::try_from(sizes.iter().sum::<u64>() / 16).unwrap_or(i64::MAX);
     let Ok(mut select) = conn.prepare(&format!("SELECT {COLUMNS} FROM entries WHERE seq = ?1")) else {
         return meta;
@@ -424,7 +425,7 @@ pub(super) fn gather(conn: &Connection, path: &Path, rows: &mut Rows<'_>) -> Met
     meta
 }
 
-/// Whether the write-ahead log beside the file holds more than SQLite will read.
+/// Whether the write-ahead log contains transactions that SQLite would skip.
 pub(super) fn has_broken_log(path: &Path) -> bool {
     fs::read(with(path, "-wal")).is_ok_and(|log| wal::hides_transactions(&log))
 }
@@ -433,7 +434,7 @@ fn has_cut_log(path: &Path) -> bool {
     fs::read(with(path, "-wal")).is_ok_and(|log| wal::ends_within_a_page(&log))
 }
 
-/// Whether no row can ever have been in the file: it has no bytes, or one page that is zero but for its head.
+/// Whether the file never contained a row: it is empty, or one page of zeros after its header.
 pub(super) fn is_blank(path: &Path) -> bool {
     match fs::metadata(path).map(|meta| meta.len()) {
         Ok(0) => true,

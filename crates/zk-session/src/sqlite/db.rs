@@ -10,33 +10,40 @@ use super::meta::{self, Meta};
 use super::row::checksum;
 use crate::index::Index;
 
-/// The newest layout of the file this program reads and writes, kept in SQLite's `user_version`. Format 1 had
-/// no open turns; it is read as it is.
+/// Newest file format that this program reads and writes, stored in SQLite's `user_version`. Format 1 had no
+/// open turns, and is read unchanged.
 pub(super) const FORMAT: u32 = 2;
 
-/// Time-out for a file that somebody reads at this moment.
+/// Time-out for a file that another process is reading.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 
-/// The log is folded into the database after so many pages of 4 KiB …
+/// Size of the write-ahead log, in pages of 4 KiB, at which it is moved into the database.
 const CHECKPOINT_PAGES: u32 = 1000;
-/// … and is not left longer than this, in bytes.
+/// Size in bytes to which the log's file is truncated after that.
 const LOG_BYTES: u32 = 8 << 20;
 
-/// Opens an existing file for writing, without changing anything in it: not even closing it does, until
-/// [`prepare`] was called.
+/// Opens an existing file for writing. No byte is changed before [`prepare`], not even by closing it.
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | no_mutex())?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    guard(&conn, BUSY)?;
+    harden(&conn, BUSY)?;
     Ok(conn)
 }
 
-/// Connects as [`connect`] does, for looking only. A database whose folder or disk takes no shared memory (it
-/// cannot be written, or it is full) is read as it stands.
+/// Connects for one small change of a file that others may have open. The log is folded into the database at the end, unless
+/// they do.
+pub(super) fn connect_briefly(path: &Path) -> rusqlite::Result<Connection> {
+    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | no_mutex())?;
+    harden(&conn, BUSY)?;
+    Ok(conn)
+}
+
+/// Opens a file read-only. If its folder or disk allows no shared memory (read-only, or full), the database
+/// is read without its log.
 pub(super) fn connect_read_only(path: &Path, busy: Duration) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | no_mutex();
     let conn = Connection::open_with_flags(path, flags)?;
-    guard(&conn, busy)?;
+    harden(&conn, busy)?;
     match conn.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0)) {
         Err(error) if lacks_shared_memory(&error) => {
             let mut uri = b"file:".to_vec();
@@ -46,10 +53,10 @@ pub(super) fn connect_read_only(path: &Path, busy: Duration) -> rusqlite::Result
             uri.extend(b"?immutable=1");
             let uri = String::from_utf8_lossy(&uri).into_owned();
             let conn = Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?;
-            guard(&conn, busy)?;
+            harden(&conn, busy)?;
             Ok(conn)
         }
-        // Whatever else is wrong shows when the caller reads.
+        // Other errors appear again when the caller reads.
         Ok(_) | Err(_) => Ok(conn),
     }
 }
@@ -61,21 +68,21 @@ fn lacks_shared_memory(error: &rusqlite::Error) -> bool {
         || matches!(extended, Some(SQLITE_IOERR_SHMOPEN | SQLITE_IOERR_SHMSIZE | SQLITE_IOERR_SHMMAP))
 }
 
-/// Each connection stays on one thread.
+/// Opens without SQLite's mutex, since each connection stays on one thread.
 fn no_mutex() -> OpenFlags {
     OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
 
-/// The file may come from anywhere: nothing its schema contains is run, and sizes in it are not believed.
-fn guard(conn: &Connection, busy: Duration) -> rusqlite::Result<()> {
+/// Hardens a connection to an untrusted file: nothing in its schema is executed, and sizes are verified.
+fn harden(conn: &Connection, busy: Duration) -> rusqlite::Result<()> {
     conn.busy_timeout(busy)?;
     conn.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;")
 }
 
-/// Sets the file up for appending, and looks whether that took: a write-ahead log needs shared memory, which
-/// some file systems do not have. Returns the journal mode.
+/// Sets the file up for appending and returns the journal mode in effect: a write-ahead log needs shared
+/// memory, which some file systems lack.
 pub(super) fn prepare(conn: &Connection, fresh: bool) -> rusqlite::Result<String> {
-    // A file that holds nothing yet needs no syncing on its way into log mode; that would cost four of them.
+    // An empty file needs no syncs while its mode changes; they would be four.
     conn.execute_batch(if fresh { "PRAGMA synchronous=OFF;" } else { "PRAGMA synchronous=NORMAL;" })?;
     let mut mode = set_journal(conn, "WAL")?;
     if mode != "wal" {
@@ -98,7 +105,7 @@ fn set_journal(conn: &Connection, mode: &str) -> rusqlite::Result<String> {
     Ok(set.to_ascii_lowercase())
 }
 
-/// An entry ready to be written.
+/// Serialised entry, ready to be written.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) id: EntryId,
@@ -118,30 +125,30 @@ impl Draft {
     }
 }
 
-/// The open log: where the next entry goes.
+/// Open log with the position of the next entry.
 #[derive(Debug)]
 pub(super) struct Db {
     conn: Connection,
     meta: Meta,
     index: Index,
     leaf: Option<EntryId>,
-    /// The tables exist.
+    /// Whether the tables exist.
     born: bool,
-    /// Whether there are no tables yet, and the database keeps a write-ahead log.
+    /// Whether the first append begins a write-ahead log: there are no tables yet.
     begins_log: bool,
-    /// The layout the file has now; the first entry added raises it to [`FORMAT`].
+    /// Current format of the file; the next append raises it to [`FORMAT`].
     format: u32,
 }
 
 impl Db {
-    /// A log whose tables come with its first entries.
-    pub(super) fn unborn(conn: Connection, meta: Meta) -> Self {
+    /// Log whose tables are created with its first entries.
+    pub(super) fn without_tables(conn: Connection, meta: Meta) -> Self {
         let mode = conn.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
         let begins_log = mode.is_ok_and(|mode| mode == "wal");
         Self { conn, meta, index: Index::default(), leaf: None, born: false, begins_log, format: FORMAT }
     }
 
-    /// A log that goes on after `leaf`.
+    /// Log that continues after `leaf`.
     pub(super) fn existing(conn: Connection, meta: Meta, index: Index, leaf: Option<EntryId>) -> Self {
         let format = conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap_or(FORMAT);
         Self { conn, meta, index, leaf, born: true, begins_log: false, format }
@@ -151,7 +158,7 @@ impl Db {
         &self.conn
     }
 
-    pub(super) fn is_born(&self) -> bool {
+    pub(super) fn has_tables(&self) -> bool {
         self.born
     }
 
@@ -168,7 +175,7 @@ impl Db {
         &self.index
     }
 
-    /// Adds the entries in one transaction: all of them or none.
+    /// Adds the entries in one transaction.
     pub(super) fn write(
         &mut self,
         drafts: &[Draft],
@@ -176,8 +183,8 @@ impl Db {
         durability: Durability,
     ) -> rusqlite::Result<()> {
         match durability {
-            // The beginning of a log would be synced, with its folder, while nothing is in it: two waits that no promise
-            // needs. The first append to the disk syncs all of it.
+            // Syncing the empty file and its folder would cost two waits that no guarantee needs. The first
+            // append with [`Durability::Disk`] syncs them.
             Durability::Process if self.begins_log => self.commit_with("OFF", drafts, now_ms),
             Durability::Process => self.commit(drafts, now_ms),
             Durability::Disk => self.commit_with("FULL", drafts, now_ms),
@@ -204,7 +211,7 @@ impl Db {
             tx.pragma_update(None, "user_version", FORMAT)?;
         }
         {
-            let mut insert = insertion(&tx)?;
+            let mut insert = insert_statement(&tx)?;
             for draft in drafts {
                 meta.entries += 1;
                 meta.digest.add(&draft.kind);
@@ -214,7 +221,7 @@ impl Db {
         }
         meta.updated_ms = now_ms;
         meta.update(&tx, &self.meta, !self.born)?;
-        // Whoever opens the log later reads it from what the last compaction left on: all rows behind the stored index.
+        // The next open reads the stored index and then all rows after it.
         if !self.born || drafts.iter().any(Draft::is_compaction) {
             let mut index = self.index.clone();
             add_all(&mut index, self.meta.entries, drafts);
@@ -230,12 +237,12 @@ impl Db {
         Ok(())
     }
 
-    /// Leaves the names of the files to others: closing this one touches none of them any more.
+    /// Keeps the close of this connection from touching files whose names belong to other files by now.
     pub(super) fn abandon(&self) -> rusqlite::Result<()> {
         self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(|_| ())
     }
 
-    /// Moves the log into the database file and makes both survive a power cut.
+    /// Moves the write-ahead log into the database and syncs both.
     ///
     /// # Errors
     /// SQLite's own, and `SQLITE_BUSY` while another connection moves it.
@@ -249,7 +256,7 @@ impl Db {
     }
 }
 
-/// Takes the drafts into an index, which were written behind row `last`.
+/// Adds drafts that were written after row `last` to an index.
 fn add_all(index: &mut Index, last: i64, drafts: &[Draft]) {
     drafts.iter().zip(last + 1..).for_each(|(draft, row)| index.add(row, &draft.kind));
 }
@@ -265,7 +272,9 @@ pub(super) fn create_tables(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     ))
 }
 
-pub(super) fn insertion<'a>(tx: &'a Transaction<'_>) -> rusqlite::Result<rusqlite::CachedStatement<'a>> {
+pub(super) fn insert_statement<'a>(
+    tx: &'a Transaction<'_>,
+) -> rusqlite::Result<rusqlite::CachedStatement<'a>> {
     tx.prepare_cached(
         "INSERT INTO entries(seq, id, parent, time_ms, kind, sum) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     )
@@ -297,7 +306,7 @@ mod tests {
         // This variant of SQLite's file layer locks with lock files and has no shared memory.
         let conn = Connection::open_with_flags_and_vfs(&path, flags, c"unix-dotfile").unwrap();
         assert_eq!(prepare(&conn, true).unwrap(), "delete");
-        let mut db = Db::unborn(conn, Meta::default());
+        let mut db = Db::without_tables(conn, Meta::default());
         let run = EntryKind::RunStart { run_id: "r".into() };
         db.write(&[Draft::new(run).unwrap()], 7, Durability::Disk).unwrap();
         drop(db);

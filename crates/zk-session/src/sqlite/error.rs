@@ -5,7 +5,7 @@ use rusqlite::ErrorCode;
 use zk_core::model::SessionId;
 use zk_core::service::StoreError;
 
-/// SQLite's error as the store reports it: what was done, on which file, why.
+/// Converts SQLite's error, with the action and the file.
 pub(super) fn store_error(
     error: &rusqlite::Error,
     doing: &'static str,
@@ -27,27 +27,26 @@ pub(super) fn store_error(
     StoreError::Io { doing, path: path.to_path_buf(), source: io::Error::new(kind, error.to_string()) }
 }
 
-/// Whether the error says something about the bytes of the file, and not about the disk, the rights or another
-/// process.
+/// Whether the error is about the file's content, not about the disk, permissions or another process.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqliteFailure(failure, _)
         | rusqlite::Error::SqlInputError { error: failure, .. } => {
             match failure.code {
                 ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::TooBig => true,
-                // The file is shorter than it says it is.
+                // The file is shorter than its header says.
                 ErrorCode::SystemIoFailure => failure.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ,
-                // Our statements do not fit the tables that are there.
+                // The file has other tables than our statements expect.
                 ErrorCode::Unknown | ErrorCode::TypeMismatch => true,
                 _ => false,
             }
         }
-        // A value of another type than the column has, text that is none, a row that is missing.
+        // Wrong column type, invalid text, or a missing row.
         _ => true,
     }
 }
 
-/// Copies the error for the next one who waited for the same transaction.
+/// Copies an error for the next caller that waited for the same transaction.
 pub(super) fn again(error: &StoreError) -> StoreError {
     match error {
         StoreError::NotFound { id, hint } => StoreError::NotFound { id: id.clone(), hint: hint.clone() },

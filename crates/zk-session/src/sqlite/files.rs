@@ -10,7 +10,7 @@ use zk_core::service::StoreError;
 use super::hash::fnv1a;
 use crate::private_dir::make_private_dir;
 
-/// The files of one session: `<id>.db` with what SQLite keeps beside it, the lock, and what was kept aside.
+/// Files of one session: `<id>.db`, SQLite's side files, the lock, and damaged files that were kept.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     dir: PathBuf,
@@ -18,12 +18,12 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The files of session `id` of the project at `cwd`, which is looked up on the disk.
+    /// Files of session `id` in the folder of the project at `cwd`.
     pub(super) fn of_project(root: &Path, cwd: &Path, id: &SessionId) -> Self {
         Self { dir: root.join(project_key(&canonical(cwd))), id: id.clone() }
     }
 
-    /// The files of session `id`, in whichever project it is.
+    /// Finds the files of session `id`, in whichever project's folder.
     ///
     /// # Errors
     /// [`StoreError::Io`] when the root cannot be read.
@@ -53,14 +53,14 @@ impl Files {
         self.named(".db")
     }
 
-    /// Whether there is a write-ahead log and the database it belongs to has no byte. SQLite deletes such a log
-    /// as soon as it looks, also for reading.
+    /// Whether there is a write-ahead log while its database is empty. SQLite deletes such a log at the first
+    /// access, reads included.
     pub(super) fn has_lone_log(&self) -> bool {
         let length = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.len());
         length(&self.db()) == 0 && length(&self.log()) > 0
     }
 
-    /// The write-ahead log.
+    /// Path of the write-ahead log.
     pub(super) fn log(&self) -> PathBuf {
         with(&self.db(), "-wal")
     }
@@ -73,13 +73,12 @@ impl Files {
         self.named(".db.quarantine")
     }
 
-    /// Returns the path at which the readable part of a damaged file is gathered before it takes the file's
-    /// place.
+    /// Path at which the readable part of a damaged file is collected before it replaces the file.
     pub(super) fn recovery(&self) -> PathBuf {
         self.named(".recovery")
     }
 
-    /// Returns the path at which a database is put together from its log, to be read and removed.
+    /// Path of a temporary database that is rebuilt from a write-ahead log alone.
     pub(super) fn image(&self) -> PathBuf {
         self.named(".image")
     }
@@ -88,15 +87,15 @@ impl Files {
         self.named(&format!(".damaged-{n}"))
     }
 
-    /// The damaged file that was put aside last.
+    /// Path of the damaged file that was put aside last.
     pub(super) fn kept_last(&self) -> Option<PathBuf> {
         (1..).map(|n| self.kept(n)).take_while(|path| path.exists()).last()
     }
 
-    /// Moves the database and its log out of the way under a name that is free.
+    /// Moves the database and its log away, to an unused name.
     ///
     /// # Errors
-    /// [`StoreError::Io`] when it cannot be moved; it is then where it was.
+    /// [`StoreError::Io`] when it cannot be moved; it then stays in place.
     pub(super) fn put_aside(&self) -> Result<PathBuf, StoreError> {
         let Some(kept) =
             (1..).map(|n| self.kept(n)).find(|path| !path.exists() && !with(path, "-wal").exists())
@@ -110,11 +109,11 @@ impl Files {
             }
             _ => Ok(()),
         };
-        // A log without a database stays where it is found until nothing else is left to move.
+        // A log without its database is moved last.
         if self.has_lone_log() {
             moved(db.clone(), kept.clone())?;
         }
-        // The log first: beside another database it would be replayed into that one.
+        // The log goes first: beside another database it would be replayed into that database.
         moved(with(&db, "-wal"), with(&kept, "-wal"))?;
         moved(with(&db, "-journal"), with(&kept, "-journal"))?;
         moved(db.clone(), kept.clone())?;
@@ -122,10 +121,10 @@ impl Files {
         Ok(kept)
     }
 
-    /// Moves the database of a session that is closed into the folder of its project under `root`.
+    /// Moves the database of a closed session into its project's folder under `root`.
     ///
     /// # Errors
-    /// [`StoreError`] when it cannot be moved, or some of it is still in its log.
+    /// [`StoreError`] when the move fails, or part of the session is still in its log.
     #[expect(clippy::disallowed_methods, reason = "a store has a thread of its own")]
     pub(super) fn move_to(&self, root: &Path) -> Result<(), StoreError> {
         let (db, dir) = (self.db(), root.join(self.dir.file_name().unwrap_or_default()));
@@ -142,11 +141,11 @@ impl Files {
             fs::File::open(&dir)?.sync_all()
         };
         moved().map_err(|source| StoreError::Io { doing: "move", path: db.clone(), source })?;
-        // Whoever only looked at it left them.
+        // Side files that readers left behind.
         ["-wal", "-shm"].iter().try_for_each(|suffix| remove(&with(&db, suffix)))
     }
 
-    /// Removes everything of the session, also what was kept aside of it.
+    /// Removes all files of the session, kept damaged ones included.
     ///
     /// # Errors
     /// [`StoreError::Io`] for the first file that cannot be removed.
@@ -173,19 +172,19 @@ impl Files {
     }
 }
 
-/// One session found in a listing of the folders.
+/// Session found in a folder.
 #[derive(Debug)]
 pub(super) enum Listed {
     /// Session with a database.
     Db(Files),
-    /// All that is left of it is the damaged file that was put aside.
+    /// Session of which only a damaged file that was put aside remains.
     Kept(Files, PathBuf),
 }
 
-/// Every session of the store, or of the project at `cwd`.
+/// All sessions of the store, or of the project at `cwd`.
 ///
 /// # Errors
-/// [`StoreError::Io`] when the root cannot be read. A folder that cannot be read is left out.
+/// [`StoreError::Io`] when the root cannot be read. Unreadable folders are skipped.
 pub(super) fn all(root: &Path, cwd: Option<&Path>) -> Result<Vec<Listed>, StoreError> {
     let dirs = match cwd {
         Some(cwd) => vec![root.join(project_key(&canonical(cwd)))],
@@ -224,18 +223,18 @@ fn folders(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
     }
 }
 
-/// Whether `id` can be a file name: ids come from command lines.
+/// Whether `id` is safe as a file name; ids may come from a command line.
 pub(super) fn is_valid(id: &SessionId) -> bool {
     let id = id.as_str();
     (1..=100).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// The directory under its one true name; as given if it does not exist.
+/// Canonical path of the directory; unchanged if it does not exist.
 pub(super) fn canonical(cwd: &Path) -> PathBuf {
     cwd.canonicalize().unwrap_or_else(|_| cwd.to_path_buf())
 }
 
-/// The folder of a project: readable, and different for different directories of one name.
+/// Name of a project's folder: the directory's name, and a hash that tells directories of one name apart.
 fn project_key(cwd: &Path) -> String {
     let name = cwd.file_name().unwrap_or_default().to_string_lossy();
     let slug: String = name
@@ -247,14 +246,14 @@ fn project_key(cwd: &Path) -> String {
     format!("{slug}-{:012x}", fnv1a(&[cwd.as_os_str().as_bytes()]) >> 16)
 }
 
-/// `path` with `suffix` after its name, as SQLite names its side files.
+/// `path` with a suffix after the file name, as SQLite names its side files.
 pub(super) fn with(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// Removes a file; that there is none is as good.
+/// Removes a file; a missing file is no error.
 pub(super) fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

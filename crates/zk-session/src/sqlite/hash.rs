@@ -1,7 +1,8 @@
-/// FNV-1a over the parts, each closed by its length, so that moving a byte from one part to the next shows.
+/// FNV-1a hash of the parts, each followed by its length, so that moving a byte to the next part changes the
+/// hash.
 ///
-/// The hash finds damage and names folders; it is no protection against an attacker. Hashes are on disk: the
-/// function must never change.
+/// For finding damage and naming folders; no protection against an attacker. Hashes are stored on disk, so
+/// this function must never change.
 pub(super) fn fnv1a(parts: &[&[u8]]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut eat = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

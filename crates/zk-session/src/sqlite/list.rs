@@ -12,18 +12,18 @@ use super::lock;
 use super::meta::Meta;
 use crate::memory::from_millis;
 
-/// Time-out of a listing for a file somebody is just opening.
+/// Time-out of a listing for a file that is being opened by another process.
 const BUSY: Duration = Duration::from_millis(200);
 
-/// File times come from a clock that is up to a tick behind the one entries are dated with.
+/// Largest lag of file times behind the clock that dates entries.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The sessions that match, newest first. Of each file only the `meta` table is read, and no more files than
-/// needed: a file is never older than the last entry in it.
+/// Sessions that match, newest first. Only the `meta` table of each file is read, and of as few files as
+/// possible: a file's time is never before that of its last entry.
 pub(super) fn list(root: &Path, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {
     let mut candidates: Vec<(SystemTime, Listed)> = files::all(root, filter.cwd.as_deref())?
         .into_iter()
-        .map(|listed| (touched(&listed), listed))
+        .map(|listed| (last_write(&listed), listed))
         .collect();
     candidates.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
     let cwd = filter.cwd.as_deref().map(canonical);
@@ -47,7 +47,8 @@ pub(super) fn list(root: &Path, filter: &SessionFilter) -> Result<Vec<SessionInf
         if !filter.unanswered && !info.answered && info.unreadable.is_none() {
             continue;
         }
-        // Two directories may share a folder by chance; one that is unknown shares it for a reason.
+        // Two directories may share a folder because of a hash collision; a session of unknown directory is
+        // in the right folder.
         if cwd.as_ref().is_some_and(|cwd| !info.cwd.as_os_str().is_empty() && info.cwd != *cwd) {
             continue;
         }
@@ -58,8 +59,8 @@ pub(super) fn list(root: &Path, filter: &SessionFilter) -> Result<Vec<SessionInf
     Ok(found)
 }
 
-/// Time at which the files of a session were last written.
-fn touched(listed: &Listed) -> SystemTime {
+/// Time of the last write to a session's files.
+fn last_write(listed: &Listed) -> SystemTime {
     let time = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
     match listed {
         Listed::Db(files) => time(&files.db()).max(time(&with(&files.db(), "-wal"))),
@@ -68,7 +69,7 @@ fn touched(listed: &Listed) -> SystemTime {
     .unwrap_or(UNIX_EPOCH)
 }
 
-/// Reads the line of one session in the list; nothing for a session that nothing was ever written to.
+/// Reads the listing's data of one session; `None` for a session that was never written.
 fn read(files: &Files, touched: SystemTime) -> Option<SessionInfo> {
     match meta(files) {
         Ok(Some(meta)) => Some(info(files, meta, holder(files))),
@@ -78,7 +79,7 @@ fn read(files: &Files, touched: SystemTime) -> Option<SessionInfo> {
     }
 }
 
-/// The line that the `meta` table makes.
+/// Listing's data from a `meta` table.
 pub(super) fn info(files: &Files, meta: Meta, lock: Option<Lock>) -> SessionInfo {
     SessionInfo {
         id: files.id().clone(),
@@ -87,7 +88,7 @@ pub(super) fn info(files: &Files, meta: Meta, lock: Option<Lock>) -> SessionInfo
         created: from_millis(meta.created_ms),
         updated: from_millis(meta.updated_ms),
         messages: meta.digest.messages,
-        title: meta.digest.title,
+        title: meta.name.unwrap_or(meta.digest.title),
         answered: meta.digest.answered,
         interrupted: meta.digest.running && lock.is_none(),
         lock,
@@ -131,7 +132,7 @@ fn meta(files: &Files) -> Result<Option<Meta>, Unread> {
         return Err(Unread::Because(Unreadable::TooNew { found: version, known: FORMAT }));
     }
     let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    // One that is being made, or whose process died while it was.
+    // The file is being created, or its process died meanwhile.
     if tables == 0 {
         let begun = lock::holder(files).is_some();
         let lost = lock::acknowledged(files).unwrap_or_default() > 0 || has_broken_log(&path);
@@ -140,7 +141,7 @@ fn meta(files: &Files) -> Result<Option<Meta>, Unread> {
         }
     }
     let meta = Meta::read(&conn)?;
-    // Tables come with the first entry.
+    // The first entry creates the tables.
     if meta.entries == 0 {
         return Err(Unread::damaged("it does not say how many entries it has"));
     }

@@ -9,34 +9,33 @@ use zk_core::service::StoreError;
 
 use super::files::{Files, with};
 
-/// The right to write one session: an advisory lock on a file beside it that holds the owner's process id and
-/// the number of entries it has acknowledged.
+/// Lock of a session's writer: an advisory lock on a separate file, which contains the owner's process id and
+/// the number of entries that it has acknowledged.
 ///
-/// The lock has a file of its own because closing any other handle of the database would drop SQLite's own
-/// locks. The lock ends with the value or with the process, whichever comes first. A killed process leaves
-/// the file, and so does one that had no room to fold its write-ahead log into the database. With it stays
-/// how many entries there must be: a log that was cut does not show that by itself.
+/// The lock has a separate file because closing any other handle of the database would drop SQLite's own
+/// locks. The lock ends with this value or with the process. The file stays behind if the process was killed,
+/// or could not move its write-ahead log into the database. Its count then reveals a truncated log, which
+/// cannot be noticed otherwise.
 #[derive(Debug)]
 pub(super) struct SessionLock {
     path: PathBuf,
     file: File,
-    /// Write-ahead log of the session.
+    /// Path of the session's write-ahead log.
     log: PathBuf,
-    /// Number of entries the last owner had acknowledged, if it was killed.
+    /// Number of entries that a killed owner had acknowledged.
     left: Option<i64>,
-    /// The lock file has no outdated number of entries, so it may be removed with the lock.
+    /// Whether the file's count is up to date, so that the file may be removed with the lock.
     is_settled: bool,
 }
 
-/// Looking whether a session is in use takes the lock for a moment; one that is only looked at is free again
-/// long before this is used up.
+/// Attempts to take the lock: a process that only checks for an owner holds it for a moment.
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(2);
 
 impl SessionLock {
     /// # Errors
-    /// [`StoreError::InUse`] when somebody has it, [`StoreError::Io`] when the lock file cannot be written or
-    /// is a link.
+    /// [`StoreError::InUse`] when another process has the lock, [`StoreError::Io`] when the file cannot be
+    /// written or is a link.
     pub(super) fn take(files: &Files) -> Result<Self, StoreError> {
         let path = files.lock();
         let fail = |source| StoreError::Io { doing: "write the lock file", path: path.clone(), source };
@@ -49,8 +48,8 @@ impl SessionLock {
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
             let file = open_plain(&mut options, &path).map_err(fail)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // The last owner may have removed the file between our opening and locking it.
-                Ok(()) if is_at(&file, &path) => {
+                // The last owner may have removed the file after it was opened here and before it was locked.
+                Ok(()) if is_same_file(&file, &path) => {
                     let left = read(&file).and_then(|(_, entries)| entries);
                     let lock = Self {
                         path: path.clone(),
@@ -59,7 +58,7 @@ impl SessionLock {
                         left,
                         is_settled: left.is_none(),
                     };
-                    lock.sign(left).map_err(fail)?;
+                    lock.write_owner(left).map_err(fail)?;
                     return Ok(lock);
                 }
                 Ok(()) => {}
@@ -70,24 +69,24 @@ impl SessionLock {
         Err(StoreError::InUse { id: files.id().clone(), pid: pid.unwrap_or(0) })
     }
 
-    /// Returns the number of entries the session must have: if fewer are there, some were lost.
+    /// Number of entries that the session must have; fewer mean a loss.
     pub(super) fn acknowledged(&self) -> Option<i64> {
         self.left
     }
 
-    /// Notes how many entries the session has. Failing that costs no entry, only the means to miss one.
+    /// Records the number of entries. A failure loses no entry, only the ability to notice a loss.
     pub(super) fn note(&mut self, entries: i64) {
         self.left = None;
-        self.is_settled = self.sign(Some(entries)).is_ok();
+        self.is_settled = self.write_owner(Some(entries)).is_ok();
     }
 
-    /// Whether the lock file is still where others look for it.
+    /// Whether the lock file is still at its path.
     pub(super) fn is_in_place(&self) -> bool {
-        is_at(&self.file, &self.path)
+        is_same_file(&self.file, &self.path)
     }
 
-    fn sign(&self, entries: Option<i64>) -> io::Result<()> {
-        // Of one length, so that it is replaced in place: that needs no room on the disk.
+    fn write_owner(&self, entries: Option<i64>) -> io::Result<()> {
+        // The text has a fixed length, so that it is replaced in place and needs no disk space.
         let text = match entries {
             Some(entries) => format!("{:>10} {entries:>20}\n", std::process::id()),
             None => format!("{:>10} {:>20}\n", std::process::id(), ""),
@@ -99,14 +98,14 @@ impl SessionLock {
 
 impl Drop for SessionLock {
     fn drop(&mut self) {
-        // Removed while it is still held, so nobody else's file can be removed by mistake.
+        // Removed while the lock is held, so that another owner's file cannot be removed.
         if self.is_settled && self.is_in_place() && !self.log.exists() {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Returns the id of the process that has the session open, without disturbing it.
+/// Id of the process that has the session open. Takes no lock from it.
 pub(super) fn holder(files: &Files) -> Option<u32> {
     let file = open_plain(OpenOptions::new().read(true), &files.lock()).ok()?;
     match flock(&file, FlockOperation::NonBlockingLockShared) {
@@ -115,44 +114,44 @@ pub(super) fn holder(files: &Files) -> Option<u32> {
     }
 }
 
-/// Returns the number of entries a killed owner had acknowledged.
+/// Number of entries that a killed owner had acknowledged.
 pub(super) fn acknowledged(files: &Files) -> Option<i64> {
     let file = open_plain(OpenOptions::new().read(true), &files.lock()).ok()?;
     read(&file).and_then(|(_, entries)| entries)
 }
 
-/// Opens a file of its own, never what a symbolic or hard link leads to, and never waiting for a pipe.
+/// Opens a plain file: no symbolic or hard link, and without blocking on a pipe.
 pub(super) fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = options.custom_flags(flags.bits().cast_signed()).open(path).map_err(|error| {
         match rustix::io::Errno::from_io_error(&error) {
-            Some(rustix::io::Errno::LOOP) => link("a symbolic link"),
+            Some(rustix::io::Errno::LOOP) => link_error("a symbolic link"),
             _ => error,
         }
     })?;
     let meta = file.metadata()?;
     if !meta.is_file() {
-        return Err(link("not a regular file"));
+        return Err(link_error("not a regular file"));
     }
-    // A file that was removed after it was opened has no name left.
+    // A file that was removed since has no name left.
     if meta.nlink() > 1 {
-        return Err(link("a hard link to another file"));
+        return Err(link_error("a hard link to another file"));
     }
     Ok(file)
 }
 
-fn link(what: &str) -> io::Error {
+fn link_error(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, format!("it is {what}; remove it and try again"))
 }
 
-fn is_at(file: &File, path: &Path) -> bool {
+fn is_same_file(file: &File, path: &Path) -> bool {
     match (file.metadata(), path.symlink_metadata()) {
         (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
         _ => false,
     }
 }
 
-/// The process and the number of entries in a lock file.
+/// Process id and count of entries in a lock file.
 fn read(mut file: &File) -> Option<(u32, Option<i64>)> {
     let mut text = String::new();
     file.rewind().ok()?;

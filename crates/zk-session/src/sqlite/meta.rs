@@ -10,23 +10,25 @@ use super::hash::fnv1a;
 use crate::digest::Digest;
 use crate::index::Index;
 
-/// Contents of a session's `meta` table: enough for a line in a listing, and how many entries there must be.
+/// Content of a session's `meta` table: data for a listing, and the number of entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Meta {
     pub(super) cwd: PathBuf,
     pub(super) parent: Option<SessionId>,
     pub(super) created_ms: u64,
     pub(super) updated_ms: u64,
-    /// The number of entries, and the number of the last one.
+    /// Number of entries, which is also the number of the last row.
     pub(super) entries: i64,
     pub(super) digest: Digest,
+    /// Title that a person gave it.
+    pub(super) name: Option<String>,
 }
 
 const PUT: &str = "INSERT INTO meta(key, value) VALUES(?1, ?2)
                    ON CONFLICT(key) DO UPDATE SET value = excluded.value";
 
 impl Meta {
-    /// Reads the table; what is missing or of another type stays at its default.
+    /// Reads the table; missing values and values of a wrong type get their default.
     pub(super) fn read(conn: &Connection) -> rusqlite::Result<Self> {
         let mut meta = Self::default();
         let mut answered = None;
@@ -45,17 +47,18 @@ impl Meta {
                     meta.digest.messages = u64::try_from(count).unwrap_or(0)
                 }
                 ("title", Value::Text(text)) => meta.digest.title = text,
+                ("name", Value::Text(text)) => meta.name = Some(text).filter(|name| !name.is_empty()),
                 ("answered", Value::Integer(flag)) => answered = Some(flag != 0),
                 ("running", Value::Integer(flag)) => meta.digest.running = flag != 0,
                 _ => {}
             }
         }
-        // Format 1 does not say it; a prompt alone is one message.
+        // Format 1 has no such field; a session with only a prompt has one message.
         meta.digest.answered = answered.unwrap_or(meta.digest.messages > 1);
         Ok(meta)
     }
 
-    /// Writes what never changes.
+    /// Inserts the constant values.
     pub(super) fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
         let mut put = conn.prepare_cached(PUT)?;
         let cwd = match self.cwd.to_str() {
@@ -63,20 +66,20 @@ impl Meta {
             None => Value::Blob(self.cwd.as_os_str().as_bytes().to_vec()),
         };
         put.execute(params!["cwd", cwd])?;
-        put.execute(params!["created_ms", integer(self.created_ms)])?;
+        put.execute(params!["created_ms", to_i64(self.created_ms)])?;
         if let Some(parent) = &self.parent {
             put.execute(params!["parent", parent.as_str()])?;
         }
         Ok(())
     }
 
-    /// Writes what changes with an append, if it differs from `before` or `all` of it is new.
+    /// Updates changed values, or `all` of them.
     pub(super) fn update(&self, conn: &Connection, before: &Self, all: bool) -> rusqlite::Result<()> {
         let mut put = conn.prepare_cached(PUT)?;
         put.execute(params!["entries", self.entries])?;
-        put.execute(params!["updated_ms", integer(self.updated_ms)])?;
+        put.execute(params!["updated_ms", to_i64(self.updated_ms)])?;
         if all || self.digest.messages != before.digest.messages {
-            put.execute(params!["messages", integer(self.digest.messages)])?;
+            put.execute(params!["messages", to_i64(self.digest.messages)])?;
         }
         if all || self.digest.title != before.digest.title {
             put.execute(params!["title", self.digest.title])?;
@@ -93,16 +96,21 @@ impl Meta {
     }
 }
 
-/// Layout of the index. One of another is not read: what it says is found in the rows.
+/// Writes the title that a person gave a session.
+pub(super) fn write_name(conn: &Connection, name: &str) -> rusqlite::Result<()> {
+    conn.prepare_cached(PUT)?.execute(params!["name", name]).map(drop)
+}
+
+/// Version of the stored index. Other versions are ignored, and the index is rebuilt from the rows.
 const INDEX_VERSION: u32 = 1;
 
-/// The index that the last compaction stored, unless there is none that this program can read, or a byte of it changed.
+/// Index stored at the last compaction; `None` if it has another version or a wrong checksum.
 pub(super) fn read_index(conn: &Connection) -> rusqlite::Result<Option<Index>> {
     let mut select = conn.prepare("SELECT value FROM meta WHERE key = 'index'")?;
     let mut rows = select.query([])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let Ok(stored) = row.get_ref(0)?.as_str() else { return Ok(None) };
-    // The head is made again instead of taken apart.
+    // The header is recomputed and compared, not parsed.
     let json = stored.splitn(3, ' ').nth(2).filter(|json| stored == with_head(json));
     Ok(json.and_then(|json| serde_json::from_str(json).ok()))
 }
@@ -113,12 +121,12 @@ pub(super) fn write_index(conn: &Connection, index: &Index) -> rusqlite::Result<
     conn.prepare_cached(PUT)?.execute(params!["index", with_head(&text)]).map(drop)
 }
 
-/// The index as it is stored: version, checksum and JSON.
+/// Stored form of an index: version, checksum and JSON.
 fn with_head(json: &str) -> String {
     let sum = fnv1a(&[&INDEX_VERSION.to_le_bytes(), json.as_bytes()]);
     format!("{INDEX_VERSION} {sum:016x} {json}")
 }
 
-fn integer(value: u64) -> i64 {
+fn to_i64(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

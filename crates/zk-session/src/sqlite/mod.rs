@@ -26,19 +26,20 @@ use zk_core::service::{
     SessionScan, SessionSnapshot, SessionStore, StoreError, SystemClock,
 };
 
+use self::error::store_error;
 use self::files::Files;
 use self::lock::SessionLock;
 use self::open::Plan;
 use self::session::{Notices, SqliteSession};
 use self::writer::Writer;
+use crate::digest::title as title_line;
 
-/// Sessions on disk: one SQLite file each, `<root>/<project>/<id>.db`, so that damage and locks stay local.
+/// Sessions on disk, one SQLite file each, `<root>/<project>/<id>.db`, so that damage and locks stay local.
 ///
-/// Nothing is on the disk before a session's first entries are, or are
-/// [announced](OpenSession::prepare). Each open session has a thread of its own that
-/// does all of its I/O; appends that arrive together share a transaction. Folders are made with mode 0700,
-/// files with 0600. Needs a local file system for its locks; without shared memory it does without
-/// a write-ahead log.
+/// A session has no file before its first append or its [announcement](OpenSession::prepare). Each open
+/// session has a thread that does all of its I/O; appends that arrive together share a transaction. Folders
+/// have mode 0700, files 0600. The locks need a local file system; without shared memory, no write-ahead log
+/// is used.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -64,11 +65,11 @@ pub struct SqliteStore {
     back: u64,
 }
 
-/// Bytes that opening a session reads of what a compaction left out. Most conversations are read whole then, which
-/// going on with a larger window needs; one that has more before its compaction is not, also where it would fit.
+/// Bytes before the compaction's cut that opening a session still reads. Most conversations are read
+/// completely then, which a change to a model with a larger window needs.
 const READ_BACK_BYTES: u64 = 8 << 20;
 
-/// Folder of the root in which sessions are until they are whole; no project's has its name.
+/// Folder for incomplete sessions; no project's folder has this name.
 const INCOMPLETE: &str = ".incomplete";
 
 impl fmt::Debug for SqliteStore {
@@ -78,34 +79,34 @@ impl fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    /// The sessions under `root`, which need not exist yet.
+    /// Store of the sessions under `root`, which need not exist yet.
     #[must_use]
     pub fn new(root: PathBuf) -> Self {
         Self { root, clock: Arc::new(SystemClock), back: READ_BACK_BYTES }
     }
 
-    /// This store with another source of dates.
+    /// Sets the clock that dates entries.
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// Limits to `bytes` what opening a session reads of what its last compaction left out; 8 MiB unless set.
+    /// Sets how many bytes of the omitted beginning opening a session reads; the default is 8 MiB.
     #[must_use]
     pub fn read_back(self, bytes: u64) -> Self {
         Self { back: bytes, ..self }
     }
 
-    /// The sessions beside these that are not whole yet: no listing of these shows one, and none is opened by its id.
+    /// Store of incomplete sessions beside this one; this store neither lists nor opens them.
     #[must_use]
     pub fn incomplete(&self) -> Self {
         Self { root: self.root.join(INCOMPLETE), ..self.clone() }
     }
 
-    /// Takes a session in that was written to [those that are not whole](Self::incomplete), and closed.
+    /// Moves a closed session from the [incomplete ones](Self::incomplete) into this store.
     ///
     /// # Errors
-    /// [`StoreError`]; it stays where it was then.
+    /// [`StoreError`]; the session then stays incomplete.
     pub async fn take_complete(&self, id: &SessionId) -> Result<(), StoreError> {
         let (root, from, id) = (self.root.clone(), self.root.join(INCOMPLETE), id.clone());
         offload(move || {
@@ -150,7 +151,7 @@ impl SessionStore for SqliteStore {
                 }
             }
         })?;
-        let (cwd, notices) = opened.await.map_err(|_| gone("open"))??;
+        let (cwd, notices) = opened.await.map_err(|_| thread_gone_error("open"))??;
         Ok(Arc::new(SqliteSession {
             id: id.clone(),
             cwd,
@@ -186,7 +187,7 @@ impl SessionStore for SqliteStore {
         offload(move || list::list(&root, &filter)).await
     }
 
-    /// Removes a session, and with it everything that was kept aside of it.
+    /// Removes a session and its damaged files that were kept.
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
         let (root, id) = (self.root.clone(), id.clone());
         offload(move || {
@@ -196,9 +197,21 @@ impl SessionStore for SqliteStore {
         })
         .await
     }
+
+    async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
+        let (root, id, title) = (self.root.clone(), id.clone(), title_line(title));
+        offload(move || {
+            let Some(files) = Files::find(&root, &id)? else { return Err(open::not_found(&root, &id)) };
+            let path = files.db();
+            let failed = |error| store_error(&error, "rename", &path, &id);
+            let conn = db::connect_briefly(&path).map_err(failed)?;
+            meta::write_name(&conn, &title).map_err(failed)
+        })
+        .await
+    }
 }
 
-/// Runs `work`, which waits for a disk, on a thread of its own.
+/// Runs `work`, which may block, on another thread.
 pub(crate) async fn offload<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
@@ -209,9 +222,9 @@ pub(crate) async fn offload<T: Send + 'static>(
             let _ = done.send(work());
         })
         .map_err(|error| StoreError::Failed(format!("cannot start a thread: {error}")))?;
-    result.await.map_err(|_| gone("read"))?
+    result.await.map_err(|_| thread_gone_error("read"))?
 }
 
-fn gone(what: &str) -> StoreError {
+fn thread_gone_error(what: &str) -> StoreError {
     StoreError::Failed(format!("the thread that was to {what} a session ended early"))
 }

@@ -19,21 +19,21 @@ use crate::find::near_match;
 use crate::memory::exists;
 use crate::private_dir::make_private_dir;
 
-/// A session of which this process is the writer. The lock is released last.
+/// Session that this process has open for writing. The lock is released last.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) db: Db,
     pub(super) files: Files,
-    /// The entries that a conversation goes on from, as they were when it was opened, until they are asked for.
+    /// Entries of the resumed conversation at the time of opening, until a caller takes them.
     pub(super) live: Option<LiveEntries>,
     pub(super) cwd: Option<PathBuf>,
     pub(super) notices: Vec<String>,
-    /// The file that was opened, whatever its name leads to later: device and number.
+    /// Device and inode of the opened file, to notice when its name leads to another one.
     pub(super) file: Option<(u64, u64)>,
     pub(super) lock: SessionLock,
 }
 
-/// Data of a session that is not on the disk yet.
+/// Parameters of a session that is not on disk yet.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) root: PathBuf,
@@ -42,10 +42,10 @@ pub(super) struct Plan {
     pub(super) parent: Option<SessionId>,
 }
 
-/// Makes the file of a new session, without tables yet.
+/// Creates the file of a new session, without tables.
 ///
 /// # Errors
-/// [`StoreError`]; nothing is left on the disk then but folders.
+/// [`StoreError`]; only folders are left on disk then.
 pub(super) fn create(plan: &Plan) -> Result<Opened, StoreError> {
     if !files::is_valid(&plan.id) {
         return Err(StoreError::Failed(format!(
@@ -68,7 +68,7 @@ pub(super) fn create(plan: &Plan) -> Result<Opened, StoreError> {
     let meta = Meta { cwd: canonical(&plan.cwd), parent: plan.parent.clone(), ..Meta::default() };
     match connect(&path).and_then(|conn| prepare(&conn, true).map(|_| conn)) {
         Ok(conn) => Ok(Opened {
-            db: Db::unborn(conn, meta),
+            db: Db::without_tables(conn, meta),
             file: identity(&path),
             files,
             live: None,
@@ -84,7 +84,7 @@ pub(super) fn create(plan: &Plan) -> Result<Opened, StoreError> {
     }
 }
 
-/// Removes the file of a session nothing was ever written to.
+/// Removes the file of a session that was never written.
 pub(super) fn discard(files: &Files) {
     let db = files.db();
     for path in [with(&db, "-wal"), with(&db, "-shm"), with(&db, "-journal"), db] {
@@ -92,11 +92,11 @@ pub(super) fn discard(files: &Files) {
     }
 }
 
-/// Opens an existing session, after looking at every entry of it: where a compaction left out more than `back` bytes, at every
-/// one after that.
+/// Opens and checks an existing session. If a compaction left out more than `back` bytes, the rows before
+/// them are not read.
 ///
 /// # Errors
-/// [`StoreError`]. Whatever the error, no byte that was in the session's files is lost.
+/// [`StoreError`]. An error never loses a byte of the session's files.
 pub(super) fn open(root: &Path, id: &SessionId, back: u64) -> Result<Opened, StoreError> {
     let Some(files) = Files::find(root, id)? else { return Err(not_found(root, id)) };
     let lock = SessionLock::take(&files)?;
@@ -128,7 +128,7 @@ pub(super) fn open(root: &Path, id: &SessionId, back: u64) -> Result<Opened, Sto
         let Part { meta, index, is_new, live } = part;
         set_up(&conn, false, &path, id)?;
         if is_new {
-            // Without it the next one to open the session reads all of it again.
+            // Without the stored index, the next open reads the whole session again.
             let _ = meta::write_index(&conn, &index);
         }
         let _ = conn.execute_batch("PRAGMA shrink_memory");
@@ -154,7 +154,7 @@ pub(super) fn open(root: &Path, id: &SessionId, back: u64) -> Result<Opened, Sto
         Checked::Empty => {
             set_up(&conn, true, &path, id)?;
             notices.push(format!("session `{id}` is empty: it was begun and nothing was written to it"));
-            (Db::unborn(conn, Meta::default()), None, None)
+            (Db::without_tables(conn, Meta::default()), None, None)
         }
         Checked::TooNew(found) => {
             return Err(StoreError::TooNew { id: id.clone(), found, known: super::db::FORMAT });
@@ -169,10 +169,10 @@ pub(super) fn open(root: &Path, id: &SessionId, back: u64) -> Result<Opened, Sto
                 && unreadable.is_empty()
                 && matches!(meta::read_index(&conn), Ok(None))
             {
-                // As above.
+                // Stored for the next open, as above.
                 let _ = meta::write_index(&conn, &index);
             }
-            // Nothing is read any more but what is added.
+            // From here on only appends follow, so the page cache is not needed.
             let _ = conn.execute_batch("PRAGMA shrink_memory");
             let leaf = entries.last().map(|entry| entry.id.clone());
             let cwd = known_cwd(&meta);
@@ -188,7 +188,7 @@ fn known_cwd(meta: &Meta) -> Option<PathBuf> {
     Some(meta.cwd.clone()).filter(|cwd| !cwd.as_os_str().is_empty())
 }
 
-/// Says that entries which had been acknowledged are missing, if any are.
+/// Message that acknowledged entries are missing, if they are.
 fn lost(acknowledged: Option<i64>, found: usize) -> Option<String> {
     let found = i64::try_from(found).unwrap_or(i64::MAX);
     acknowledged
@@ -196,7 +196,7 @@ fn lost(acknowledged: Option<i64>, found: usize) -> Option<String> {
         .map(|all| format!("{all} entries were stored and {found} are there"))
 }
 
-/// The notice that rows cannot be read, if there are any.
+/// Notice about unreadable rows, if there are any.
 pub(super) fn left_out(id: &SessionId, rows: &[Unreadable], kept: Option<&Path>) -> Option<String> {
     let were = if rows.len() == 1 { "was" } else { "were" };
     let see = kept.map_or(String::new(), |kept| format!("; see {}", kept.display()));
@@ -204,12 +204,12 @@ pub(super) fn left_out(id: &SessionId, rows: &[Unreadable], kept: Option<&Path>)
     Some(format!("{rows} of session `{id}` cannot be read and {were} left out{see}"))
 }
 
-/// The device and number of the file at `path`.
+/// Device and inode of the file at `path`.
 pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// Whether the file is one of the session's own, and no link to somewhere else.
+/// Whether the path is a regular file, and no link to another place.
 pub(super) fn is_plain(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file())
 }
@@ -226,7 +226,7 @@ pub(super) fn set_up(conn: &Connection, fresh: bool, path: &Path, id: &SessionId
     prepare(conn, fresh).map(|_| ()).map_err(|error| store_error(&error, "write", path, id))
 }
 
-/// Puts the damaged file aside and what could be read of it in its place. The answer is the notice.
+/// Replaces a damaged file by its readable part, and keeps the damaged one. Returns the notice.
 fn rescue(files: &Files, why: &str, log: &Log) -> Result<String, StoreError> {
     recovery::quarantine(files, &log.unreadable)?;
     if log.entries.is_empty() {
@@ -250,7 +250,7 @@ pub(super) fn damaged(id: &SessionId, why: &str, kept: PathBuf) -> StoreError {
     StoreError::Damaged { id: id.clone(), why: why.to_owned(), kept }
 }
 
-/// The error that there is no session `id`, with the nearest id there is.
+/// Error for an unknown session `id`, with the most similar id.
 pub(super) fn not_found(root: &Path, id: &SessionId) -> StoreError {
     let ids = files::all(root, None).unwrap_or_default().into_iter().map(|listed| match listed {
         files::Listed::Db(files) | files::Listed::Kept(files, _) => files.id().to_string(),

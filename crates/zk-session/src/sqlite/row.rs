@@ -8,12 +8,12 @@ use zk_core::service::{Entry, EntryKind};
 
 use super::hash::fnv1a;
 
-/// The columns [`read`] expects.
+/// Columns that [`read`] expects.
 pub(super) const COLUMNS: &str = "seq, id, parent, time_ms, kind, sum";
-/// Place of the kind among them.
+/// Position of the column `kind`.
 pub(super) const KIND_COLUMN: usize = 4;
 
-/// A row that is there and is no entry, with everything that is in it.
+/// Row that is no valid entry, with its raw values.
 #[derive(Debug)]
 pub(super) struct Unreadable {
     pub(super) seq: i64,
@@ -22,15 +22,15 @@ pub(super) struct Unreadable {
 }
 
 impl Unreadable {
-    /// The row as one line of JSON, bytes that are no text in hexadecimal.
+    /// The row as one line of JSON, with invalid text in hexadecimal.
     pub(super) fn to_line(&self) -> String {
-        let [id, parent, time, kind] = self.columns.each_ref().map(verbatim);
+        let [id, parent, time, kind] = self.columns.each_ref().map(to_json);
         json!({"seq": self.seq, "why": self.why, "id": id, "parent": parent, "time_ms": time, "kind": kind})
             .to_string()
     }
 }
 
-fn verbatim(value: &Value) -> serde_json::Value {
+fn to_json(value: &Value) -> serde_json::Value {
     match value {
         Value::Null => serde_json::Value::Null,
         Value::Integer(number) => json!(number),
@@ -51,7 +51,7 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Returns the checksum kept beside each entry to notice that a byte of it changed.
+/// Checksum stored with each entry, which reveals changed bytes.
 pub(super) fn checksum(seq: i64, id: &str, parent: Option<&str>, time_ms: i64, kind: &str) -> i64 {
     let (seq, time) = (seq.to_le_bytes(), time_ms.to_le_bytes());
     fnv1a(&[&seq, id.as_bytes(), parent.unwrap_or("").as_bytes(), &time, kind.as_bytes()]).cast_signed()
@@ -60,7 +60,7 @@ pub(super) fn checksum(seq: i64, id: &str, parent: Option<&str>, time_ms: i64, k
 /// Reads a row of [`COLUMNS`].
 ///
 /// # Errors
-/// SQLite's own when the row cannot be fetched. A row that can be, and is no entry, is a value.
+/// SQLite's error when the row cannot be fetched. A row that is no valid entry is returned as [`Unreadable`].
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Result<Entry, Unreadable>)> {
     let seq: i64 = row.get(0)?;
     let columns = [row.get_ref(1)?, row.get_ref(2)?, row.get_ref(3)?, row.get_ref(4)?];
@@ -68,7 +68,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Result<Entry, Unread
     Ok((seq, read.map_err(|why| Unreadable { seq, why, columns: columns.map(lossless) })))
 }
 
-/// Text that is not UTF-8 becomes bytes instead of an error.
+/// Copies a value; invalid UTF-8 becomes bytes instead of an error.
 fn lossless(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,

@@ -11,7 +11,7 @@ use zk_core::service::{Durability, Entry, EntryKind, EntryVisitor, LiveEntries, 
 use super::writer::Command;
 use super::{offload, snapshot};
 
-/// Notices for the person about a session's files.
+/// Notices about a session's files, for the person.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Notices(Arc<Mutex<Vec<String>>>);
 
@@ -29,14 +29,14 @@ impl Notices {
     }
 }
 
-/// A handle on the thread that owns the session.
+/// Handle on the thread that owns the session.
 pub(super) struct SqliteSession {
     pub(super) id: SessionId,
     pub(super) cwd: Option<PathBuf>,
     pub(super) notices: Notices,
-    /// The folder of the store.
+    /// Root folder of the store.
     pub(super) root: PathBuf,
-    /// Always there, until the handle is dropped.
+    /// Command queue; `None` only during the drop.
     pub(super) commands: Option<Sender<Command>>,
     pub(super) thread: Option<JoinHandle<()>>,
 }
@@ -70,7 +70,7 @@ impl OpenSession for SqliteSession {
 
     fn prepare(&self) {
         if let Some(commands) = &self.commands {
-            // A thread that is gone says so at the append.
+            // If the thread has ended, the next append reports it.
             let _ = commands.send(Command::Prepare);
         }
     }
@@ -105,7 +105,7 @@ impl OpenSession for SqliteSession {
         .await;
         match scanned {
             Ok(scan) => Ok(scan.notices),
-            // Nothing is on the disk yet, or somebody took its name away.
+            // The session has no file yet, or the file was removed.
             Err(_) if !visit.lock().unwrap_or_else(PoisonError::into_inner).1 => {
                 let entries = self.entries().await?;
                 let (visit, _) = &mut *visit.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,7 +118,7 @@ impl OpenSession for SqliteSession {
 
     async fn close(&self) -> Result<(), StoreError> {
         match self.ask(Command::Close).await {
-            // Closed before: nothing is left to be written.
+            // The session was closed before, so no entries are pending.
             Err(StoreError::Failed(_)) => Ok(()),
             other => other,
         }
@@ -126,7 +126,7 @@ impl OpenSession for SqliteSession {
 }
 
 impl Drop for SqliteSession {
-    /// Waits for what is queued: when the handle is gone the session is free for the next one.
+    /// Waits for queued commands, so that the session is free when the handle is gone.
     fn drop(&mut self) {
         self.commands = None;
         if let Some(thread) = self.thread.take() {

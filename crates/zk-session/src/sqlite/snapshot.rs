@@ -13,7 +13,7 @@ use super::open::{count, damaged, left_out, not_found};
 use super::row::{self, COLUMNS};
 use super::{list, lock};
 
-/// Reads a session without its lock, and without changing anything: what is damaged is left to whoever opens it.
+/// Reads a session without its lock and without changes: damage is left to the next writer.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -26,7 +26,7 @@ pub(super) fn read(root: &Path, id: &SessionId) -> Result<SessionSnapshot, Store
     Ok(SessionSnapshot { info, entries: log.entries, notices })
 }
 
-/// Reads as [`read`] does, but only what a conversation would go on from.
+/// Reads only the entries that a resumed conversation needs, like [`read`].
 ///
 /// # Errors
 /// [`StoreError`].
@@ -43,14 +43,14 @@ pub(super) fn read_live(root: &Path, id: &SessionId, back: u64) -> Result<LiveEn
     Ok(LiveEntries::whole(read(root, id)?.entries))
 }
 
-/// Circumstances in which `files` are read without their lock.
+/// Circumstances of a check without the lock.
 fn look(files: &Files) -> Look {
     let beside_a_writer = lock::holder(files).is_some();
     let acknowledged = lock::acknowledged(files).filter(|_| !beside_a_writer);
     Look { writes: false, beside_a_writer, acknowledged }
 }
 
-/// Reads as [`read`] does, entry by entry.
+/// Visits the entries one by one, like [`read`].
 ///
 /// # Errors
 /// [`StoreError`].
@@ -94,7 +94,7 @@ pub(super) fn scan<'a>(
     Ok(SessionScan { info, notices })
 }
 
-/// The last entries of a session, up to one that cannot be read. What else may be wrong with it is not looked at.
+/// Last entries of a session, back to an unreadable one. The rest of the file is not checked.
 ///
 /// # Errors
 /// [`StoreError`].

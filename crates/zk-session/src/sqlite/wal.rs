@@ -1,11 +1,12 @@
-/// Whether SQLite's write-ahead log holds transactions that SQLite will pass over in silence.
+/// Whether SQLite's write-ahead log contains transactions that SQLite would silently skip.
 ///
-/// SQLite replays a log up to the first frame whose checksum does not fit, which is right for a log cut off in
-/// mid-write and wrong for one in which a byte changed: whole transactions follow. So this walks the frames
-/// as SQLite does, and then looks for a finished transaction of the same generation behind the break.
+/// SQLite replays a log up to the first frame with a wrong checksum. That is right for a log whose last write
+/// was cut, and wrong for one with a changed byte, after which whole transactions follow. So this walks the
+/// frames as SQLite does, and then searches for a complete transaction of the same generation after the
+/// break.
 pub(super) fn hides_transactions(log: &[u8]) -> bool {
     let Some(header) = Header::read(log) else {
-        // No valid header: SQLite ignores the whole log. One with a frame in it had a header once.
+        // Without a valid header SQLite ignores the whole log. A log that has a frame once had a header.
         return log.len() > HEADER + FRAME + 512;
     };
     let size = FRAME + header.page;
@@ -27,15 +28,16 @@ pub(super) fn hides_transactions(log: &[u8]) -> bool {
     false
 }
 
-/// Whether the log ends within a page. SQLite writes a page with one call, so a killed process leaves none cut.
+/// Whether the log ends within a page. SQLite writes each page with one call, so a killed process does not
+/// cut one.
 pub(super) fn ends_within_a_page(log: &[u8]) -> bool {
     let Some(header) = Header::read(log) else { return (1..HEADER).contains(&log.len()) };
     let rest = (log.len() - HEADER) % (FRAME + header.page);
     rest != 0 && rest != FRAME
 }
 
-/// The database as it was after the last whole transaction in the log. Pages the log does not contain are
-/// zero. `None` when there is no whole transaction.
+/// Rebuilds the database as of the last complete transaction in the log. Pages that are not in the log are
+/// zero. `None` without a complete transaction.
 pub(super) fn database(log: &[u8]) -> Option<Vec<u8>> {
     let header = Header::read(log)?;
     let mut sum = header.sum;
@@ -58,19 +60,19 @@ pub(super) fn database(log: &[u8]) -> Option<Vec<u8>> {
     let bytes = pages.checked_mul(header.page).filter(|bytes| *bytes <= MAX_LOG_BYTES)?;
     let mut database = vec![0; bytes];
     for (place, page) in frames.into_iter().take(whole) {
-        // A later transaction may have made the database shorter.
+        // A later transaction may have shrunk the database.
         if let Some(target) = database.chunks_exact_mut(header.page).nth(place) {
             target.copy_from_slice(page);
         }
     }
-    // Without the log it is to be read as one that never had any.
+    // Switches the header to a mode without a write-ahead log.
     if let Some(versions) = database.get_mut(18..20) {
         versions.fill(1);
     }
     Some(database)
 }
 
-/// A database is put together from a log up to this size, in bytes.
+/// Largest log, in bytes, from which a database is rebuilt.
 const MAX_LOG_BYTES: usize = 1 << 30;
 
 const HEADER: usize = 32;
@@ -81,7 +83,7 @@ struct Header {
     page: usize,
     salt: [u32; 2],
     sum: [u32; 2],
-    /// Whether checksums are made of big-endian words.
+    /// Whether checksums use big-endian words.
     big: bool,
 }
 
@@ -96,7 +98,7 @@ impl Header {
     }
 }
 
-/// SQLite's running checksum over an even number of words.
+/// Running checksum of SQLite over an even number of words.
 fn checksum(bytes: &[u8], [mut a, mut b]: [u32; 2], big: bool) -> [u32; 2] {
     for pair in bytes.chunks_exact(8) {
         if let Some([x, y]) = words::<2>(pair, big) {

@@ -17,7 +17,7 @@ use super::recovery::restore;
 use super::session::Notices;
 use crate::memory::millis;
 
-/// Requests to the thread that owns a session.
+/// Request to the thread that owns a session.
 pub(super) enum Command {
     Prepare,
     Append(Vec<EntryKind>, Durability, Reply<Vec<EntryId>>),
@@ -26,31 +26,31 @@ pub(super) enum Command {
     Close(Reply<()>),
 }
 
-/// An append that waits to be written: its entries and who waits for their ids.
+/// Queued append: its entries, and the reply with their ids.
 type Waiting = (Vec<EntryKind>, Reply<Vec<EntryId>>);
 
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// The one thread that touches a session's database. Nothing else waits for its disk.
+/// Body of the thread that owns a session's database and does all of its I/O.
 pub(super) struct Writer {
     id: SessionId,
     state: State,
     clock: Arc<dyn Clock>,
-    /// A run has ended since the file was last synced.
+    /// Whether a run has ended since the last sync.
     unsynced: bool,
-    /// The folder has a new file since it was last synced.
+    /// Whether the folder has a new file since its last sync.
     new_file: bool,
-    /// Plan of the open file, while it has no entry: nobody was told of it, so it may go again.
+    /// Parameters of the open file while it has no entry, so that it may be removed again.
     empty: Option<Plan>,
     notices: Notices,
-    /// Bytes that are read of what a compaction left out.
+    /// Bytes of the omitted beginning that an open reads.
     back: u64,
 }
 
 enum State {
-    /// Nothing is on the disk yet.
+    /// The session has no file yet.
     Planned(Plan),
-    /// The file is open. The entries read at opening are kept until they are asked for or stale.
+    /// The file is open. Entries read at opening are kept until a caller takes them or they are outdated.
     Open(Box<Opened>),
 }
 
@@ -65,7 +65,7 @@ impl Writer {
         Self { id, state, clock, unsynced: false, new_file: false, empty: None, notices, back }
     }
 
-    /// Serves commands until the session is closed or every handle is gone.
+    /// Executes commands until the session is closed or all handles are dropped.
     pub(super) fn run(mut self, commands: &Receiver<Command>) {
         let mut next = None;
         loop {
@@ -74,21 +74,21 @@ impl Writer {
                 None => match self.wait(commands) {
                     Some(command) => command,
                     None => {
-                        let _ = self.end();
+                        let _ = self.finish_files();
                         return;
                     }
                 },
             };
             match command {
-                // A failure here comes again, and is told, when there is something to write.
+                // A failure is reported by the next append, which tries again.
                 Command::Prepare => drop(self.make_file()),
                 Command::Append(kinds, mut durability, reply) => {
                     let mut batch = vec![(kinds, reply)];
-                    // Appends that have queued up meanwhile go into the same transaction.
+                    // Queued appends go into the same transaction.
                     while let Ok(command) = commands.try_recv() {
                         if let Command::Append(kinds, own, reply) = command {
                             batch.push((kinds, reply));
-                            durability = stronger(durability, own);
+                            durability = stronger_durability(durability, own);
                         } else {
                             next = Some(command);
                             break;
@@ -103,9 +103,8 @@ impl Writer {
                     let _ = reply.send(self.live());
                 }
                 Command::Close(reply) => {
-                    let kept = self.end();
-                    // Closing the database and releasing the lock come first, so they are done when this is
-                    // acknowledged.
+                    let kept = self.finish_files();
+                    // Closes the database and releases the lock before the reply.
                     drop(self);
                     let _ = reply.send(kept);
                     return;
@@ -114,7 +113,7 @@ impl Writer {
         }
     }
 
-    /// The next command. Syncing is done while there is none.
+    /// Waits for the next command. Pending syncs are done while the queue is empty.
     fn wait(&mut self, commands: &Receiver<Command>) -> Option<Command> {
         match commands.try_recv() {
             Ok(command) => Some(command),
@@ -126,8 +125,8 @@ impl Writer {
         }
     }
 
-    /// Makes a finished run survive a power cut, too. A failure costs nothing that an append promised, is tried
-    /// again after the next command, and is told when the session closes.
+    /// Syncs a finished run. A failure breaks no guarantee of an append; the sync is retried after the next
+    /// command, and the error is reported on close.
     fn sync(&mut self) -> Result<(), StoreError> {
         let State::Open(open) = &self.state else { return Ok(()) };
         if self.unsynced {
@@ -142,7 +141,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Syncs what [`Durability::Disk`] needs besides the log itself.
+    /// Syncs the folder of a new file, which [`Durability::Disk`] needs besides the log.
     fn sync_new_file(&mut self) -> Result<(), StoreError> {
         let State::Open(open) = &self.state else { return Ok(()) };
         if self.new_file {
@@ -154,7 +153,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the file of a session that has none yet.
+    /// Creates the file of a session that has none yet.
     fn make_file(&mut self) -> Result<(), StoreError> {
         let State::Planned(plan) = &self.state else { return Ok(()) };
         let opened = Box::new(open::create(plan)?);
@@ -165,7 +164,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes the file of a session that has no entry, and goes back to its plan.
+    /// Removes the file of a session without entries, and keeps its parameters.
     fn remove_empty(&mut self) {
         if let (Some(plan), State::Open(open)) = (self.empty.take(), &self.state) {
             open::discard(&open.files);
@@ -174,15 +173,15 @@ impl Writer {
         }
     }
 
-    /// Leaves the files as they are to stay.
-    fn end(&mut self) -> Result<(), StoreError> {
+    /// Brings the files into their final state.
+    fn finish_files(&mut self) -> Result<(), StoreError> {
         self.remove_empty();
-        self.keep_files()?;
+        self.restore_missing_files()?;
         self.sync()
     }
 
-    /// Looks after the files of an open session: where somebody removed them, they are written again.
-    fn keep_files(&mut self) -> Result<(), StoreError> {
+    /// Restores the files of an open session if they were removed.
+    fn restore_missing_files(&mut self) -> Result<(), StoreError> {
         let State::Open(open) = &mut self.state else { return Ok(()) };
         if let Some(notice) = restore::files(open)? {
             self.notices.add(notice);
@@ -226,9 +225,9 @@ impl Writer {
         }
     }
 
-    /// Puts on disk what was appended before.
+    /// Syncs all earlier appends.
     fn sync_all(&mut self) -> Result<(), StoreError> {
-        self.keep_files()?;
+        self.restore_missing_files()?;
         let State::Open(open) = &self.state else { return Ok(()) };
         let path = open.files.db();
         open.db.checkpoint().map_err(|error| store_error(&error, "sync", &path, &self.id))?;
@@ -236,15 +235,15 @@ impl Writer {
     }
 
     fn write(&mut self, drafts: &[Draft], durability: Durability) -> Result<(), StoreError> {
-        self.keep_files()?;
+        self.restore_missing_files()?;
         let now = millis(self.clock.now());
         self.make_file()?;
         let State::Open(open) = &mut self.state else {
             return Err(StoreError::Failed(format!("session `{}` is not open", self.id)));
         };
         open.live = None;
-        // Before the entries where that is possible: once they are written they count as stored.
-        let early = durability == Durability::Disk && open.db.is_born();
+        // Synced before the write if possible, since written entries count as stored.
+        let early = durability == Durability::Disk && open.db.has_tables();
         let mut written = if early { self.sync_new_file() } else { Ok(()) };
         if let (Ok(()), State::Open(open)) = (&written, &mut self.state) {
             let path = open.files.db();
@@ -258,7 +257,7 @@ impl Writer {
             open.lock.note(open.db.entries());
             self.empty = None;
         } else {
-            // The next append begins anew.
+            // The next append creates the file again.
             self.remove_empty();
         }
         written
@@ -266,7 +265,7 @@ impl Writer {
 
     fn entries(&mut self) -> Result<Vec<Entry>, StoreError> {
         let State::Open(open) = &mut self.state else { return Ok(Vec::new()) };
-        if !open.db.is_born() {
+        if !open.db.has_tables() {
             return Ok(Vec::new());
         }
         if let Some(live) = open.live.take_if(|live| live.is_whole()) {
@@ -278,7 +277,7 @@ impl Writer {
 
     fn live(&mut self) -> Result<LiveEntries, StoreError> {
         let State::Open(open) = &mut self.state else { return Ok(LiveEntries::default()) };
-        if !open.db.is_born() {
+        if !open.db.has_tables() {
             return Ok(LiveEntries::default());
         }
         if let Some(live) = open.live.take() {
@@ -289,14 +288,14 @@ impl Writer {
     }
 }
 
-fn stronger(one: Durability, other: Durability) -> Durability {
+fn stronger_durability(one: Durability, other: Durability) -> Durability {
     match (one, other) {
         (Durability::Process, Durability::Process) => Durability::Process,
         (Durability::Disk, _) | (_, Durability::Disk) => Durability::Disk,
     }
 }
 
-/// Makes the names of a session's files survive a power cut: its folder, and the folder's own name.
+/// Syncs a session's folder and the folder's parent, so that the file names survive a power cut.
 #[expect(clippy::disallowed_methods, reason = "a session has a thread of its own")]
 fn sync_names(files: &Files) -> io::Result<()> {
     let dir = files.dir();
@@ -304,10 +303,10 @@ fn sync_names(files: &Files) -> io::Result<()> {
     dir.parent().map_or(Ok(()), |root| File::open(root)?.sync_all())
 }
 
-/// Starts a thread and the queue it serves.
+/// Starts a thread and its command queue.
 ///
 /// # Errors
-/// [`StoreError::Failed`] when the system has no thread to give.
+/// [`StoreError::Failed`] when the thread cannot be started.
 pub(super) fn spawn(
     body: impl FnOnce(Receiver<Command>) + Send + 'static,
 ) -> Result<(Sender<Command>, JoinHandle<()>), StoreError> {

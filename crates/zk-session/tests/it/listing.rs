@@ -49,6 +49,31 @@ async fn files_and_folders_are_private() {
 }
 
 #[tokio::test]
+async fn a_title_that_a_person_gave_stays_while_the_session_is_open_and_when_it_is_opened_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::new(dir.path().join("s"));
+    let session = store.create(at(dir.path())).await.unwrap();
+    let id = session.id().clone();
+    assert!(matches!(store.rename(&id, "x").await, Err(StoreError::NotFound { .. })), "it has no file yet");
+    session.add(vec![says("the first prompt")]).await.unwrap();
+    store.rename(&id, "a better\n\u{1b}title").await.unwrap();
+    session.add(vec![says("more")]).await.unwrap();
+    assert_eq!(list(&store).await[0].title, "a better title");
+    session.close().await.unwrap();
+    drop(session);
+    let again = store.open(&id).await.unwrap();
+    assert_eq!((again.notices(), again.entries().await.unwrap().len()), (Vec::new(), 2));
+    again.add(vec![says("and more")]).await.unwrap();
+    again.close().await.unwrap();
+    drop(again);
+    assert_eq!(list(&store).await[0].title, "a better title");
+    store.rename(&id, "").await.unwrap();
+    assert_eq!(list(&store).await[0].title, "the first prompt");
+    assert_eq!(store.open(&id).await.unwrap().entries().await.unwrap().len(), 3);
+    assert_eq!(files(&dir.path().join("s")).len(), 1, "{:?}", files(&dir.path().join("s")));
+}
+
+#[tokio::test]
 async fn a_listing_reads_no_entries() {
     let dir = tempfile::tempdir().unwrap();
     let store = SqliteStore::new(dir.path().join("s"));

@@ -1,4 +1,4 @@
-//! Skills in use: given to a model, with its tools for them.
+//! Skills in use: their delivery to a model, and the model's tools for them.
 
 pub(crate) mod plugin;
 pub(crate) mod relevant_skills;

@@ -20,16 +20,16 @@ use crate::discovery::watch;
 use crate::events::SkillsResolved;
 use crate::events::{ActivatedBy, DeactivatedBecause};
 
-/// The most characters of a description in a list of commands.
+/// Most characters of a description in a list of commands.
 const MAX_HELP_CHARS: usize = 100;
 
-/// Prefix with which a person asks for a skill: `/skill:NAME arguments`.
+/// Prefix by which a person uses a skill: `/skill:NAME arguments`.
 pub const PREFIX: &str = "/skill:";
 
-/// Agent Skills: a section of the system prompt that names them, three tools to use them, and a command for each. Without
-/// any skill it registers nothing but its handlers.
+/// Plugin for Agent Skills: a section of the system prompt that lists them, three tools to use them, and a
+/// command for each. Without skills it only registers handlers.
 ///
-/// The plugin reads files with `dyn HostFiles` and asks `dyn Trust` about those of a project; both are
+/// The plugin reads files through `dyn HostFiles` and checks the project's skills with `dyn Trust`; both are
 /// services of the bus.
 #[derive(Debug)]
 pub struct SkillsPlugin {
@@ -37,13 +37,13 @@ pub struct SkillsPlugin {
 }
 
 impl SkillsPlugin {
-    /// The skills that `options` describe.
+    /// Plugin with these options.
     #[must_use]
     pub fn new(options: SkillsOptions) -> Self {
         Self { skills: Skills::new(options) }
     }
 
-    /// The skills, for a host that uses them itself.
+    /// Skills of the plugin, for a host that uses them directly.
     #[must_use]
     pub fn skills(&self) -> Skills {
         self.skills.clone()
@@ -63,7 +63,7 @@ impl Plugin for SkillsPlugin {
         let offered = Offered { scope: scope.clone(), commands: Mutex::default() };
         let resolved = skills.clone();
         scope.on_sync_at(everywhere, move |_: &SkillsResolved, _: &Cx| offered.update(&resolved));
-        // Looked for before anybody asks, so that a person can complete their names.
+        // Searched in advance, so that a person can complete their names.
         let early = (skills.clone(), scope.clone());
         scope.spawn(async move {
             if let Some(bus) = early.1.bus() {
@@ -76,7 +76,7 @@ impl Plugin for SkillsPlugin {
             skills.clone(),
             async |skills: &Skills, _: &SessionStart, cx: &Cx| {
                 skills.note_run(true);
-                // The skills with which a run began stay until its end.
+                // A run keeps the skills with which it began.
                 skills.begin_run(cx).await?;
                 Ok::<_, BoxError>(())
             },
@@ -132,7 +132,7 @@ impl Plugin for SkillsPlugin {
     }
 }
 
-/// The section of the system prompt.
+/// Section of the system prompt.
 struct Catalog(Skills);
 
 #[async_trait]
@@ -147,11 +147,11 @@ impl PromptSection for Catalog {
     }
 }
 
-/// The tools and commands that are there because there are skills.
+/// Tools and commands that are registered while there are skills.
 struct Offered {
     scope: Scope,
-    /// Commands of the present set; nothing before there was one. No guard: this is dropped with a handler,
-    /// while the bus that a guard would change is being changed.
+    /// Scope of the current commands; `None` before the first. Not a guard, as this is dropped inside of the
+    /// bus, whose lock a guard would take again.
     commands: Mutex<Option<Scope>>,
 }
 
@@ -161,7 +161,7 @@ impl Offered {
         if set.skills.is_empty() && self.lock().is_none() {
             return Ok(());
         }
-        // Once there, the tools stay: without them the beginning of every request would be another one.
+        // Once registered, the tools stay: removing them would change the beginning of every request.
         if self.lock().is_none() {
             for (name, tool) in tools::all(skills) {
                 self.scope.provide::<dyn Tool>(name, tool)?;
@@ -184,35 +184,40 @@ impl Offered {
 fn commands(set: &SkillSet) -> impl Iterator<Item = PromptCommand> {
     let offered = set.skills.iter().filter(|skill| skill.manifest.user_invocable);
     offered.map(|skill| {
-        let hint = skill.manifest.argument_hint.as_ref().map(|hint| format!("{hint}: ")).unwrap_or_default();
-        let about: String = description(skill).chars().take(MAX_HELP_CHARS).collect();
-        PromptCommand { name: format!("skill:{}", skill.name()), help: format!("{hint}{about}") }
+        // A skill is told what it is for, even where it does not say so.
+        let hint = skill.manifest.argument_hint.clone().unwrap_or_else(|| "[WORDS]".to_owned());
+        PromptCommand {
+            name: format!("skill:{}", skill.name()),
+            help: description(skill).chars().take(MAX_HELP_CHARS).collect(),
+            hint: Some(hint),
+            choices: skill.manifest.argument_choices.clone(),
+        }
     })
 }
 
-/// Gives the text of a skill that the prompt begins with, behind the prompt as the person wrote it.
+/// Delivers the skill that a prompt begins with; its text follows the prompt.
 async fn before_start(
     skills: &Skills,
     start: &AgentBeforeStart,
     cx: &Cx,
 ) -> Result<Option<BeforeStart>, BoxError> {
     let Some(prompt) = &start.prompt else { return Ok(None) };
-    let message = asked_for(skills, &prompt.text(), cx).await;
+    let message = requested_skill_text(skills, &prompt.text(), cx).await;
     Ok(message.map(|message| BeforeStart { messages: vec![message], system: None }))
 }
 
-/// Gives the text of a skill that an input begins with which a person types into a run: it counts from where
-/// that is delivered.
+/// Delivers the skill that a steering input begins with; it takes effect when the input is delivered.
 async fn during_run(skills: &Skills, input: &Input, cx: &Cx) -> Result<Option<InputReply>, BoxError> {
     if !skills.is_running() {
         return Ok(None);
     }
-    let message = asked_for(skills, &input.text, cx).await;
+    let message = requested_skill_text(skills, &input.text, cx).await;
     Ok(message.map(|message| InputReply::Add { messages: vec![message] }))
 }
 
-/// The text of the skill that a text begins with, or why there is none; nothing where the conversation has it.
-async fn asked_for(skills: &Skills, text: &str, cx: &Cx) -> Option<Message> {
+/// Text of the skill that a prompt begins with, or of the error; `None` if the conversation has the text
+/// already.
+async fn requested_skill_text(skills: &Skills, text: &str, cx: &Cx) -> Option<Message> {
     let rest = text.strip_prefix(PREFIX)?;
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let tool_cx = ToolCx::new(cx.with_service(Arc::new(TurnEnv::default())), skills.cwd(cx));
@@ -220,7 +225,7 @@ async fn asked_for(skills: &Skills, text: &str, cx: &Cx) -> Option<Message> {
     let text = match given {
         Ok(Some(text)) => text,
         Ok(None) => return None,
-        // The person sees it, and the model does not guess at it.
+        // The person sees the error, and the model gets it too, so that it need not guess.
         Err(error) => {
             format!("The user asked for the skill `{name}`, which cannot be used: {}", error.message)
         }
@@ -228,7 +233,7 @@ async fn asked_for(skills: &Skills, text: &str, cx: &Cx) -> Option<Message> {
     Some(Message::injected(text, format!("skill:{name}")))
 }
 
-/// Whether the last run of a stored conversation did not come to its answer.
+/// Whether the last run of a stored conversation ended without a final answer.
 fn is_interrupted(entries: &[Entry]) -> bool {
     let last = entries.iter().rev().find_map(|entry| match &entry.kind {
         EntryKind::Message { message, .. } => Some(message),
@@ -237,7 +242,7 @@ fn is_interrupted(entries: &[Entry]) -> bool {
     last.is_some_and(|last| last.role == Role::User || last.calls().next().is_some())
 }
 
-/// The names and texts of the skills that a stored conversation used, the last one last.
+/// Names and texts of skills that a stored conversation used, in order.
 fn used_in(entries: &[Entry]) -> Vec<(String, String)> {
     let mut used: Vec<(String, String)> = Vec::new();
     let mut note = |name: &str, text: String| {

@@ -1,4 +1,4 @@
-//! Skills about certain files, of which a model is told once it works with one of them.
+//! Skills with file patterns, which are mentioned to a model once it works with a matching file.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ use crate::discovery::catalog::{description, escape};
 use crate::instructions::with_text;
 use crate::skill::Skill;
 
-/// The most calls whose files are remembered until they have a result.
+/// Most pending calls whose files are remembered.
 const MAX_CALLS_REMEMBERED: usize = 64;
 
 #[derive(Default)]
 struct Seen {
-    /// Skills that each agent was told of.
+    /// Skills that were mentioned to each agent.
     told: HashMap<Option<ContextId>, BTreeSet<String>>,
-    /// Files of calls that have no result yet.
+    /// Files of calls without a result yet.
     calls: Vec<(CallId, Vec<PathBuf>)>,
 }
 
-/// Tells of such skills behind the result of the first call on one of their files.
+/// Registers handlers that mention matching skills with the result of the first call on such a file.
 pub(crate) fn register(scope: &Scope, skills: &Skills) {
     let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
     let seen: Arc<Mutex<Seen>> = Arc::default();
@@ -82,8 +82,8 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a skill is about a file: one of its globs matches the path below the project, or the name where the glob has
-/// no slash.
+/// Whether one of the skill's globs matches a file: by its path in the project, or by its name if the glob
+/// has no slash.
 fn is_about(skill: &Skill, file: &Path, root: &Path) -> bool {
     if skill.manifest.paths.is_empty() {
         return false;
@@ -92,7 +92,7 @@ fn is_about(skill: &Skill, file: &Path, root: &Path) -> bool {
     globs(&skill.manifest.paths).is_some_and(|globs| globs.is_match(below))
 }
 
-/// The globs of a skill; one that cannot be read matches nothing.
+/// Compiles the globs of a skill; invalid ones match nothing.
 fn globs(paths: &[String]) -> Option<GlobSet> {
     let mut globs = GlobSetBuilder::new();
     for path in paths {

@@ -1,17 +1,17 @@
-//! The text that a model gets of a skill it uses.
+//! Text of a used skill, as delivered to a model.
 
 use crate::discovery::catalog::escape;
 use crate::skill::{Bundle, Skill};
 
-/// The most resources that are named.
+/// Most resources that are listed.
 const MAX_RESOURCES: usize = 100;
 
-/// The tag around a skill's text.
+/// Tag around a skill's text.
 pub(crate) use zk_core::service::SKILL_TAG as TAG;
 
-/// The body of a skill, where its files are and which there are, in a tag.
+/// Formats a skill in a tag: body, directory and list of files.
 pub(crate) fn deliver(skill: &Skill, body: &str, bundle: &Bundle) -> String {
-    // A text cannot end its own frame.
+    // Escapes the closing tag in the text.
     let body = body.replace(&format!("</{TAG}"), &format!("&lt;/{TAG}"));
     let mut text = format!("<{TAG} name=\"{}\">\n{body}\n", escape(skill.name()));
     if let Some(needs) = &skill.manifest.compatibility {

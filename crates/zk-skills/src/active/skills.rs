@@ -1,4 +1,4 @@
-//! The skills of a conversation: which there are, and which are in use.
+//! Skills of a conversation: the available ones and those in use.
 
 mod in_use;
 
@@ -19,33 +19,33 @@ use crate::discovery::served_skills::served;
 use crate::events::{SkillsCatalog, SkillsResolved};
 use crate::skill::{Skill, SkillSource, place};
 
-/// Most skills in use at once, unless said otherwise.
+/// Default of the most skills in use at a time.
 const MAX_ACTIVE_SKILLS: usize = 3;
 
-/// Time after a search in which nobody looks for skills again: an editor writes several files at once.
+/// Time after a search in which its result is reused, since an editor writes several files in a row.
 const SEARCH_FRESH_FOR: Duration = Duration::from_millis(500);
 
-/// Settings of a conversation's skills.
+/// Options of a conversation's skills.
 #[derive(Clone, Debug)]
 pub struct SkillsOptions {
-    /// Places that are searched for skills.
+    /// Directories that are searched for skills.
     pub roots: SkillRoots,
-    /// Most skills in use at once.
+    /// Most skills in use at a time.
     pub max_active: usize,
-    /// Looks for them again when files change between two runs, and not with the next run only: for a host that shows
-    /// them to a person.
+    /// Whether skills are searched again as soon as files change, not only for the next run: for hosts that
+    /// show skills to a person.
     pub watched: bool,
 }
 
 impl SkillsOptions {
-    /// The skills of `roots`, of which three may be in use at once.
+    /// Options for these directories, with up to three skills in use.
     #[must_use]
     pub fn new(roots: SkillRoots) -> Self {
         Self { roots, max_active: MAX_ACTIVE_SKILLS, watched: false }
     }
 }
 
-/// The skills of a conversation and of its sub-agents, each of which uses its own. Clones are the same.
+/// Skills of a conversation and its sub-agents; each agent has its own skills in use. Clones share the state.
 #[derive(Clone)]
 pub struct Skills {
     inner: Arc<Inner>,
@@ -54,44 +54,44 @@ pub struct Skills {
 struct Inner {
     options: SkillsOptions,
     state: Mutex<State>,
-    /// Lock that is held while skills are looked for, so that everybody waits for the one search.
+    /// Lock held during a search, so that concurrent callers share its result.
     search: tokio::sync::Mutex<()>,
-    /// Whether a run is at work, whose skills stay as they are.
+    /// Whether a run is active; it keeps its skills.
     running: tokio::sync::watch::Sender<bool>,
-    /// Signal that the skills are those of another directory.
+    /// Notification that skills are searched in another directory.
     moved: tokio::sync::Notify,
 }
 
 #[derive(Default)]
 struct State {
     set: Option<Arc<SkillSet>>,
-    /// For work in which directory somebody looked for them last, and when.
+    /// Directory and time of the last search.
     searched: Option<(PathBuf, Instant)>,
-    /// Workplace that the set is for.
+    /// Workplace of the current set.
     place: Option<Workplace>,
-    /// Number of changes that sources reported, and how many of them the last search knew.
+    /// Number of changes that sources reported, and how many of them the last search included.
     source_changes: u64,
     searched_changes: u64,
     contexts: HashMap<Option<ContextId>, InUse>,
-    /// The section of the system prompt, of the set it was made of.
+    /// Section of the system prompt, with the set that it was made from.
     catalog: Option<(Arc<SkillSet>, Arc<str>)>,
 }
 
 impl State {
-    /// Whether a source has others that nobody has looked for.
+    /// Whether a source has reported changes since the last search.
     fn is_stale(&self) -> bool {
         self.searched_changes != self.source_changes
     }
 }
 
-/// Skills in use of one agent, and their texts in its conversation.
+/// Skills in use by one agent, and their texts in its conversation.
 #[derive(Default)]
 struct InUse {
-    /// The skills in use, by name.
+    /// Skills in use, by name.
     active: BTreeMap<String, Arc<Skill>>,
-    /// The first skill of the run that a person allowed for once only.
+    /// First skill of the run that a person allowed only once.
     allowed_once: Option<String>,
-    /// Texts that are in its conversation, by name.
+    /// Hashes of the texts in the conversation, by name.
     delivered: BTreeMap<String, u64>,
 }
 
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Skills {
 }
 
 impl Skills {
-    /// The skills that `options` describe. Nothing is looked for yet.
+    /// Skills with these options; nothing is searched yet.
     #[must_use]
     pub fn new(options: SkillsOptions) -> Self {
         Self {
@@ -120,13 +120,13 @@ impl Skills {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The skills that were found; nothing before anybody looked for them.
+    /// Skills found by the last search; `None` before the first.
     #[must_use]
     pub fn found(&self) -> Option<Arc<SkillSet>> {
         self.state().set.clone()
     }
 
-    /// The skills. Whoever asks first looks for them; the others wait for that.
+    /// Skills of the conversation, searched on the first call; concurrent callers share the search.
     ///
     /// # Errors
     /// [`EmitError`] when a handler of `skills:resolved` fails.
@@ -141,8 +141,7 @@ impl Skills {
         }
     }
 
-    /// The skills as they are now, unless somebody has just looked for them, or a run is at work. Where nothing changed, nothing
-    /// happens.
+    /// Searches again, unless a search has just ended or a run is active. Without changes nothing happens.
     ///
     /// # Errors
     /// As [`Skills::resolve`].
@@ -153,7 +152,7 @@ impl Skills {
         }
     }
 
-    /// The skills for a run that begins.
+    /// Skills for a run that begins.
     pub(crate) async fn begin_run(&self, cx: &Cx) -> Result<Arc<SkillSet>, EmitError> {
         let cwd = self.cwd(cx);
         let fresh = |state: &State| {
@@ -171,7 +170,7 @@ impl Skills {
         }
     }
 
-    /// Looks for them again at once, also in the middle of a run. The set before stays where that fails.
+    /// Searches again at once, even during a run. If that fails, the previous set is kept.
     ///
     /// # Errors
     /// As [`Skills::resolve`].
@@ -180,17 +179,17 @@ impl Skills {
         self.search(cx, false).await
     }
 
-    /// Looks for the skills again while no run is at work: those with which a run began stay until its end.
+    /// Searches again when no run is active, since a run keeps its skills.
     pub(crate) async fn reload_idle(&self, cx: &Cx) -> Result<Arc<SkillSet>, EmitError> {
         let _search = self.inner.search.lock().await;
         self.search(cx, true).await
     }
 
-    /// A source of skills has others now. Looks for them at once while no run is at work, and after its end otherwise, in a task
-    /// of `scope`: what a run began with stays until then.
+    /// Reacts to a change of a source: searches at once if no run is active, and otherwise after the run, in
+    /// a task of `scope`.
     ///
     /// # Errors
-    /// As [`Skills::resolve`], for a search that is made at once.
+    /// As [`Skills::resolve`], for an immediate search.
     pub async fn source_changed(&self, scope: &Scope, cx: &Cx) -> Result<(), EmitError> {
         self.state().source_changes += 1;
         if !*self.inner.running.borrow() {
@@ -200,7 +199,7 @@ impl Skills {
         scope.clone().spawn(async move {
             skills.idle().await;
             if let Some(bus) = scope.bus().filter(|_| skills.state().is_stale()) {
-                // A failing handler is reported by the bus, and what was there stays.
+                // A failing handler is reported by the bus, and the previous set is kept.
                 let _ = skills.reload_idle(&bus.cx()).await;
             }
         });
@@ -224,7 +223,7 @@ impl Skills {
             (roots.cwd, roots.project) = (place.cwd.clone(), place.project.clone());
             Some((discover(&roots, &*files, trust.as_deref()), place))
         });
-        // A search that broke, or a host that reads no files: what was there stays.
+        // If the search panicked, or the host reads no files, the previous set is kept.
         let Ok(Some((mut found, place))) = found.await else { return Ok(self.found().unwrap_or_default()) };
         self.add_served(&mut found, cx);
         let (set, reloaded) = {
@@ -239,8 +238,8 @@ impl Skills {
             }
             match &state.set {
                 Some(before) if **before == found => return Ok(before.clone()),
-                // A directory that was read before and cannot be now has unknown skills: the set before
-                // stays.
+                // If a directory that was readable before is not any more, its skills are unknown, and the
+                // previous set is kept.
                 Some(before) if found.unread.iter().any(|dir| !before.unread.contains(dir)) => {
                     return Ok(before.clone());
                 }
@@ -270,7 +269,7 @@ impl Skills {
         Ok(set)
     }
 
-    /// Adds the skills that are served. Their names are their hosts', so that none takes the place of another.
+    /// Adds served skills. Their names have their host's prefix, so they hide no others.
     fn add_served(&self, set: &mut SkillSet, cx: &Cx) {
         let exclude = &self.inner.options.roots.exclude;
         for skill in served(cx).into_iter().filter(|skill| exclude.iter().all(|name| name != skill.name())) {
@@ -282,7 +281,7 @@ impl Skills {
 }
 
 impl Skills {
-    /// The section of the system prompt about `set`, made once.
+    /// Section of the system prompt about `set`, cached.
     pub(crate) fn catalog_of(&self, set: &Arc<SkillSet>) -> Arc<str> {
         if let Some((of, text)) = &self.state().catalog
             && Arc::ptr_eq(of, set)
@@ -295,12 +294,12 @@ impl Skills {
     }
 }
 
-/// A skill whose name another one has, in words.
+/// Describes a skill that is hidden by another of the same name.
 fn shadow(skill: &Skill, first: &str) -> String {
     format!("{} of {} (used is that of {first})", skill.name(), place(skill))
 }
 
-/// Whether the files of a skill may be used as they are now.
+/// Checks that the current files of a skill are approved.
 pub(crate) fn check_approval(
     skill: &Skill,
     files: &dyn HostFiles,
@@ -309,7 +308,7 @@ pub(crate) fn check_approval(
 ) -> Result<(), ToolError> {
     match skill.source {
         SkillSource::Configured | SkillSource::User | SkillSource::Inline | SkillSource::Builtin => Ok(()),
-        // A person was asked before it was taken into use.
+        // A person was asked before its first use.
         SkillSource::Server => Ok(()),
         SkillSource::Project => {
             let approval = SkillApproval::of(skill, project, files);
@@ -328,7 +327,7 @@ pub(crate) fn check_approval(
 }
 
 impl Skills {
-    /// The root of the project that they are of.
+    /// Root of the project to which the skills belong.
     pub(crate) fn project(&self) -> PathBuf {
         self.place().project
     }
@@ -338,13 +337,13 @@ impl Skills {
         self.state().place.clone().unwrap_or_else(begun)
     }
 
-    /// The directories they are looked for in, there or not.
+    /// Directories that are searched, existing or not.
     pub(crate) fn dirs(&self) -> Vec<PathBuf> {
         let Workplace { cwd, project } = self.place();
         dirs(&SkillRoots { cwd, project, ..self.inner.options.roots.clone() })
     }
 
-    /// Waits until they are looked for in another directory.
+    /// Waits until skills are searched in another directory.
     pub(crate) async fn moved(&self) {
         self.inner.moved.notified().await;
     }
@@ -357,18 +356,18 @@ impl Skills {
         *self.inner.running.borrow()
     }
 
-    /// A run begins, or ended.
+    /// Records that a run begins or has ended.
     pub(crate) fn note_run(&self, is_running: bool) {
         self.inner.running.send_replace(is_running);
     }
 
-    /// Waits until no run is at work.
+    /// Waits until no run is active.
     pub(crate) async fn idle(&self) {
-        // The sender is here.
+        // Cannot fail, since the sender is alive.
         let _ = self.inner.running.subscribe().wait_for(|running| !running).await;
     }
 
-    /// Returns the working directory of the conversation of `cx`.
+    /// Working directory of the conversation of `cx`.
     pub(crate) fn cwd(&self, cx: &Cx) -> PathBuf {
         TurnCwd::of(cx).unwrap_or_else(|| self.inner.options.roots.cwd.clone())
     }

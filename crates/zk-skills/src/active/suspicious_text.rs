@@ -1,4 +1,4 @@
-//! Skills that nobody vouches for: a person decides whether a model uses them, and what it does meanwhile.
+//! Suspicious skills: a person decides whether a model may use them, and about the calls that follow.
 
 use serde_json::json;
 use zk_core::events::{Ruling, ToolGate};
@@ -12,15 +12,15 @@ use crate::active::skills::Skills;
 use crate::skill::scan::{Suspicion, is_read, scan};
 use crate::skill::{Skill, place};
 
-/// Kind under which the text of a suspicious skill is approved in the trust store.
+/// Kind of a suspicious skill's text in the trust store.
 const TRUST_SCANNED: &str = "suspicious-skill";
 
-/// Longest time a person may take to read it.
+/// Time limit for the person's decision.
 const PERSON_TIME_LIMIT: std::time::Duration = std::time::Duration::from_secs(600);
 
 impl Skills {
-    /// Asks about a text with suspicious lines, unless a person approved just that. Without a person it is refused. Gives whether
-    /// it was allowed for this once only.
+    /// Asks the person about a text with suspicious lines, unless exactly this text was approved. Without a
+    /// person it is refused. Returns whether it was allowed only once.
     pub(crate) async fn check_text(&self, skill: &Skill, body: &str, cx: &Cx) -> Result<bool, ToolError> {
         if is_read(skill.source) {
             return Ok(false);
@@ -64,8 +64,8 @@ impl Skills {
     }
 }
 
-/// Asks about a call that a mode or a rule would let run, while its agent uses a skill that was allowed for once: until the end of
-/// the run, whatever else comes into use.
+/// Asks about each call that a mode or rule would allow, once the agent has used a skill that was allowed
+/// only once, until the end of the run.
 pub(crate) async fn ask_meanwhile(
     skills: &Skills,
     gate: &ToolGate,
@@ -80,7 +80,7 @@ pub(crate) async fn ask_meanwhile(
     }
     let (name, effects, cwd) = (gate.call.name.clone(), gate.effects.clone(), gate.place.cwd.clone());
     let judged = tokio::task::spawn_blocking(move || judge.judge(&name, &effects, &cwd)).await?;
-    // Nobody is asked twice.
+    // Prevents a second question.
     if judged.decision != CallDecision::Allow {
         return Ok(None);
     }
@@ -95,10 +95,8 @@ pub(crate) async fn ask_meanwhile(
         args: gate.args.clone(),
         effects: gate.effects.clone(),
         preview: tool.preview(&gate.args, &gate.place).await,
-        session: None,
-        always: None,
-        wider: None,
         reasons: vec![why.clone()],
+        ..Approval::default()
     };
     Ok(Some(match questions.ask(Question::Approve(Box::new(approval)), cx, PERSON_TIME_LIMIT).await {
         UiAnswer::Once => Ruling::Consent(format!("{why}; answered: once")),
@@ -123,9 +121,7 @@ fn question(skill: &Skill, place: &str, found: Vec<String>, can_store: bool) -> 
         args: json!({ "skill": skill.name() }),
         effects: Effects::none(),
         preview: Some(Display::Lines { lines }),
-        session: None,
         always: can_store.then_some(always),
-        wider: None,
-        reasons: Vec::new(),
+        ..Approval::default()
     }))
 }

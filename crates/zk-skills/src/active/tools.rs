@@ -1,4 +1,4 @@
-//! The three tools of skills: use one, read its files, run its scripts.
+//! Tools for skills: use one, read its files, run its scripts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::skill::{Bundle, Skill, SkillSource};
 /// Names of the tools.
 pub const NAMES: [&str; 3] = ["skills_read", "skills_run_script", "skills_use"];
 
-/// The most of a file that is read at once, in bytes.
+/// Most bytes of a file in one result.
 const MAX_READ_BYTES: usize = 48 * 1024;
 
-/// The most of a file that is looked at, in bytes.
+/// Largest file that is read, in bytes.
 const MAX_FILE_BYTES: usize = 4 << 20;
 
-/// The most of a script's output that is given back, in bytes.
+/// Most bytes of a script's output in a result.
 const MAX_OUTPUT_BYTES: usize = 32 * 1024;
 
-/// Time limits of a script: unless the call says otherwise, and at most.
+/// Default and longest time limit of a script.
 const SCRIPT_TIME_LIMITS: [Duration; 2] = [Duration::from_secs(120), Duration::from_secs(600)];
 
 pub(crate) fn all(skills: &Skills) -> [(&'static str, Arc<dyn Tool>); 3] {
@@ -91,7 +91,7 @@ impl Tool for UseSkill {
     }
 
     fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
-        // Commands in the text of a skill are calls of their own, and pass the gates as such.
+        // Commands in a skill's text are separate calls, which pass the gates themselves.
         Effects::none()
     }
 
@@ -152,7 +152,7 @@ impl Tool for ReadResource {
         let (files, trust, project) = (host_files(cx)?, cx.cx.service::<dyn Trust>(), self.skills.project());
         let read = tokio::task::spawn_blocking(move || {
             check_approval(&skill, &*files, trust.as_deref(), &project)?;
-            let file = inside(&skill, &args.path)?;
+            let file = resolve_in_skill(&skill, &args.path)?;
             let how = HostRead {
                 max_bytes: MAX_FILE_BYTES,
                 overflow: Overflow::Cut,
@@ -214,10 +214,10 @@ impl RunScript {
         Self { skills, spec: ToolSpec::new("skills_run_script", about, schema) }
     }
 
-    /// The command line of a call, and its script.
+    /// Command line of a call, and its skill.
     fn command(&self, args: &RunArgs, cx: &zk_core::kernel::Cx) -> Result<(String, Arc<Skill>), ToolError> {
         let skill = self.skills.in_use(&args.skill, cx)?;
-        let script = inside(&skill, &args.script)?;
+        let script = resolve_in_skill(&skill, &args.script)?;
         let mut words: Vec<String> = interpreter(&script).into_iter().map(str::to_owned).collect();
         words.push(script.to_string_lossy().into_owned());
         words.extend(args.args.iter().cloned());
@@ -280,7 +280,7 @@ impl Tool for RunScript {
         let Ok(args) = RunArgs::deserialize(args) else { return Effects::Unknown };
         match self.command(&args, &place.cx) {
             Ok((command, _)) => Effects::executes(command),
-            // Nothing runs: the call says why.
+            // The call will fail and run nothing.
             Err(_) => Effects::none(),
         }
     }
@@ -288,7 +288,7 @@ impl Tool for RunScript {
     async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
         let args = RunArgs::deserialize(args).ok()?;
         let skill = self.skills.in_use(&args.skill, &place.cx).ok()?;
-        let script = inside(&skill, &args.script).ok()?;
+        let script = resolve_in_skill(&skill, &args.script).ok()?;
         let files = place.cx.service::<dyn HostFiles>()?;
         let how = HostRead { beneath: skill.dir.clone(), ..HostRead::whole(MAX_READ_BYTES) };
         let read = tokio::task::spawn_blocking(move || files.read(&script, &how)).await.ok()?.ok()?;
@@ -309,8 +309,9 @@ impl Tool for RunScript {
     }
 }
 
-/// The path of a file of a skill, which no call leads out of it, nor to what a person who approves the skill does not approve.
-fn inside(skill: &Skill, path: &str) -> Result<PathBuf, ToolError> {
+/// Resolves the path of a skill's file; fails for paths outside of the skill and for files that its approval
+/// does not cover.
+fn resolve_in_skill(skill: &Skill, path: &str) -> Result<PathBuf, ToolError> {
     let Some(dir) = &skill.dir else {
         return Err(ToolError::new(
             ToolErrorKind::NotFound,
@@ -345,7 +346,7 @@ fn host_files(cx: &ToolCx) -> Result<Arc<dyn HostFiles>, ToolError> {
     cx.cx.service::<dyn HostFiles>().ok_or_else(|| ToolError::failed("nothing here reads files"))
 }
 
-/// Lines of a text from the `offset`th, numbered by a note where something is missing.
+/// Lines of a text from the `offset`th on, with a note about omitted lines.
 fn lines(text: &str, offset: usize, limit: Option<usize>) -> String {
     let total = text.lines().count();
     let mut out = String::new();
@@ -365,7 +366,7 @@ fn lines(text: &str, offset: usize, limit: Option<usize>) -> String {
     if out.is_empty() { "(nothing)".to_owned() } else { out }
 }
 
-/// Returns the program for a script that is not run by itself.
+/// Interpreter for a script that is not executable.
 fn interpreter(script: &Path) -> Option<&'static str> {
     use std::os::unix::fs::PermissionsExt;
     let is_executable = script.metadata().is_ok_and(|data| data.permissions().mode() & 0o111 != 0);
@@ -382,7 +383,7 @@ fn interpreter(script: &Path) -> Option<&'static str> {
     }
 }
 
-/// The end of an output.
+/// Buffer of an output's end.
 #[derive(Default)]
 struct Tail {
     bytes: Vec<u8>,

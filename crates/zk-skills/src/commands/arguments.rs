@@ -1,9 +1,9 @@
-//! Arguments in the text of a command or a skill.
+//! Placeholders for arguments in the text of a command or skill.
 
 use std::iter::Peekable;
 use std::str::CharIndices;
 
-/// The words of a line, where quotes hold words together.
+/// Splits a line into words; quotes keep words together.
 pub(crate) fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let (mut word, mut quote) = (None::<String>, None::<char>);
@@ -23,19 +23,19 @@ pub(crate) fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The arguments of a call: the line, and its words.
+/// Arguments of a call: the line and its words.
 pub(crate) struct Arguments<'a> {
     line: &'a str,
     words: Vec<String>,
 }
 
-/// Value of a place for arguments.
+/// Value of a placeholder.
 enum Value<'a> {
     Line(&'a str),
     Words(&'a [String]),
 }
 
-/// An argument stands in a command where no quotes keep it apart from code for sure.
+/// Error: a placeholder in a command is at a position where quoting cannot be made safe.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an argument stands where quotes cannot keep it apart from the command; give it a plain place")]
 pub(crate) struct UnclearPlace;
@@ -45,10 +45,10 @@ impl<'a> Arguments<'a> {
         Self { line: line.trim(), words: words(line) }
     }
 
-    /// Puts the arguments in the places that `text` has for them: `$ARGUMENTS` and `$@` for all of them, `$1` to `$9` for
-    /// one, `${@:2}` for those from the second on and `${@:2:3}` for three of them. `$$` stays as it is written.
+    /// Replaces the placeholders in `text`: `$ARGUMENTS` and `$@` by all arguments, `$1` to `$9` by one,
+    /// `${@:2}` by those from the second on and `${@:2:3}` by three of them. `$$` stays unchanged.
     ///
-    /// Gives also whether there was a place for them.
+    /// Also returns whether there was a placeholder.
     pub(crate) fn substitute(&self, text: &str) -> (String, bool) {
         let mut out = String::with_capacity(text.len() + self.line.len());
         let (mut rest, mut used) = (text, false);
@@ -62,7 +62,7 @@ impl<'a> Arguments<'a> {
                     rest = from.get(length..).unwrap_or_default();
                 }
                 None => {
-                    // Two in a row are no place, whatever follows.
+                    // `$$` is no placeholder, whatever follows.
                     let length = if from.starts_with("$$") { 2 } else { 1 };
                     out.push_str(from.get(..length).unwrap_or_default());
                     rest = from.get(length..).unwrap_or_default();
@@ -73,8 +73,7 @@ impl<'a> Arguments<'a> {
         (out, used)
     }
 
-    /// Substitutes as [`Arguments::substitute`] does, in a line for the shell, which reads every argument as
-    /// a word and no code.
+    /// Replaces placeholders in a shell command, where each argument has to be a word and never code.
     ///
     /// # Errors
     /// [`UnclearPlace`].
@@ -90,7 +89,7 @@ impl<'a> Arguments<'a> {
                     return Err(UnclearPlace);
                 }
                 used = true;
-                out.push_str(&quotes.keep(&value));
+                out.push_str(&quotes.quote_here(&value));
                 while chars.next_if(|(next, _)| *next < at + length).is_some() {}
                 quotes.before = None;
                 continue;
@@ -106,7 +105,7 @@ impl<'a> Arguments<'a> {
         Ok((out, used))
     }
 
-    /// The value of the placeholder at the beginning of `text`, and its length.
+    /// Parses the placeholder at the beginning of `text`; returns its value and length.
     fn parse_placeholder(&self, text: &str) -> Option<(Value<'_>, usize)> {
         if text.starts_with("$ARGUMENTS") {
             return Some((Value::Line(self.line), "$ARGUMENTS".len()));
@@ -129,7 +128,7 @@ impl<'a> Arguments<'a> {
         }
         let mut digits = text.chars().skip(1);
         let number = digits.next()?.to_digit(10).filter(|number| *number > 0)?;
-        // `$10` and prices such as `$100` are none.
+        // `$10`, and prices such as `$100`, are no placeholders.
         if digits.next().is_some_and(|c| c.is_ascii_digit()) {
             return None;
         }
@@ -150,24 +149,24 @@ impl Value<'_> {
     }
 }
 
-/// Quotes that are open at a place of a command, as POSIX shells read it.
+/// Quotes that are open at a position of a shell command.
 struct Quotes {
-    /// The open ones, the innermost last: `'`, `"`, and `(` for a command in a command.
+    /// Open quotes, the innermost last: `'`, `"`, and `(` for a command substitution.
     open: Vec<char>,
-    /// The character before, if it was no quoted one.
+    /// Previous character, unless it was quoted.
     before: Option<char>,
-    /// Something begun before has rules of its own.
+    /// Whether the command has syntax whose quoting is not supported.
     is_unclear: bool,
 }
 
 impl Quotes {
     fn new(command: &str) -> Self {
-        // The branches of a `case` have brackets without a partner.
+        // Branches of a `case` have unpaired parentheses.
         let has_case = command.split(|c: char| !c.is_alphanumeric()).any(|word| word == "case");
         Self { open: Vec::new(), before: Some(' '), is_unclear: has_case }
     }
 
-    /// Whether the shell takes the next character as it is.
+    /// Whether the shell takes the next character literally.
     fn skips_next(&self, c: char) -> bool {
         c == '\\' && self.open.last() != Some(&'\'')
     }
@@ -179,25 +178,25 @@ impl Quotes {
                 self.open.pop();
             }
             (Some('\''), _) => {}
-            // `${x:-…}`, arithmetic.
+            // `${x:-…}` or arithmetic.
             (_, '{' | '[') if before == Some('$') => self.is_unclear = true,
             (Some('"'), '(') if before == Some('$') => self.open.push(c),
             (Some('"'), _) => {}
             (_, '(') => {
-                // `((` is arithmetic.
+                // `((` begins arithmetic.
                 self.is_unclear |= before == Some('(');
                 self.open.push(c);
             }
             (_, '"') => self.open.push(c),
             (_, '\'') => {
-                // `$'…'` knows escapes.
+                // `$'…'` has escapes.
                 self.is_unclear |= before == Some('$');
                 self.open.push(c);
             }
             (_, ')') => self.is_unclear = true,
-            // A document in the command.
+            // Here document.
             (_, '<') => self.is_unclear |= before == Some('<'),
-            // A comment, in which quotes are none.
+            // Comment, in which quotes have no meaning.
             (_, '#') => {
                 self.is_unclear |= before.is_none_or(|c| c.is_whitespace() || ";&|()<>".contains(c));
             }
@@ -205,8 +204,8 @@ impl Quotes {
         }
     }
 
-    /// A value as the shell reads it here.
-    fn keep(&self, value: &Value<'_>) -> String {
+    /// Quotes a value for this position.
+    fn quote_here(&self, value: &Value<'_>) -> String {
         let all = |words: &[String]| words.iter().map(|word| in_quotes(word)).collect::<Vec<_>>().join(" ");
         match (self.open.last(), value) {
             (Some('\''), value) => value.text().replace('\'', r"'\''"),
@@ -218,7 +217,7 @@ impl Quotes {
     }
 }
 
-/// A word as the shell reads it.
+/// Quotes a word for the shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { in_quotes(word) }

@@ -1,4 +1,4 @@
-//! Slash commands as files: a prompt with places for arguments.
+//! Slash commands in files: prompts with placeholders for arguments.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -16,42 +16,53 @@ use crate::commands::prompt_command::PromptCommand;
 use crate::context::workplace::Workplace;
 use crate::skill::{Manifest, SkillSource, frontmatter, is_own};
 
-/// The kind that commands of a project are approved as; only then commands in their text run.
+/// Kind of a project's commands in the trust store; only approved ones may run commands in their text.
 pub const TRUST_COMMAND: &str = "command";
 
-/// The most a file may have, in bytes.
+/// Largest command file, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// The most files of one directory of commands.
+/// Most files of one directory of commands.
 const MAX_FILES: usize = 500;
 
-/// Deepest level of command files below a directory of commands.
+/// Most levels below a directory of commands.
 const MAX_DEPTH: usize = 4;
 
-/// Directories of a project that hold commands.
+/// Longest description and longest hint in a list, in characters.
+const MAX_HELP_CHARS: usize = 100;
+const MAX_HINT_CHARS: usize = 30;
+
+/// Directories of a project that contain commands.
 const PROJECT_DIRS: [&str; 2] = [".zk/commands", ".claude/commands"];
 
-/// A slash command that is a file.
+/// Slash command in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandFile {
-    /// Name of the command: the file's, below its directories with colons between, without `.md`.
+    /// Name of the command: the file's path below the directory of commands, with colons between its parts,
+    /// without `.md`.
     pub name: String,
-    /// The file, canonical.
+    /// Canonical path of the file.
     pub path: PathBuf,
     /// Source of the file.
     pub source: SkillSource,
-    /// Description of the command, for a list.
+    /// Description for a list of commands.
     pub help: String,
-    /// Files of the same name that are not used for it.
+    /// Arguments of the command in words; nothing where it takes none.
+    pub hint: Option<String>,
+    /// Arguments that a person may choose from.
+    pub choices: Vec<String>,
+    /// Text of a command that is no file.
+    pub text: Option<&'static str>,
+    /// Other files of the same name, which are not used.
     pub shadowed: Vec<PathBuf>,
 }
 
-/// The commands that are files were looked for, and are others than before.
+/// Command files were searched, and the result has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommandFilesFound {
     /// Names of the commands.
     pub commands: Vec<String>,
-    /// Files that are not used, because something else has their name.
+    /// Files that are not used because their name is taken.
     pub conflicts: Vec<String>,
 }
 
@@ -62,9 +73,9 @@ impl Event for CommandFilesFound {
     type Mode = Notify;
 }
 
-/// Finds the commands of the person in `user`, and those of the project `root` for work in `cwd`. The first of a name
-/// counts: the person's, so that no project takes their place, then those of the project from the working directory up. Calls
-/// block for as long as the file system does.
+/// Finds the person's commands in `user` and those of the project `root` for work in `cwd`. The first of a
+/// name is used: the person's, so that no project can replace it, then those of the project from the working
+/// directory upwards. Blocks on the file system.
 #[must_use]
 pub fn command_files(cwd: &Path, root: &Path, user: &[PathBuf], files: &dyn HostFiles) -> Vec<CommandFile> {
     let mut found = BTreeMap::new();
@@ -102,11 +113,32 @@ fn look(
         let text = String::from_utf8_lossy(&file.bytes);
         match found.entry(name.clone()) {
             Entry::Vacant(place) => {
-                let help = help(&text);
-                place.insert(CommandFile { name, path, source, help, shadowed: Vec::new() });
+                place.insert(CommandFile::of(name, path, source, &text));
             }
             Entry::Occupied(mut first) if first.get().path != path => first.get_mut().shadowed.push(path),
             Entry::Occupied(_) => {}
+        }
+    }
+}
+
+impl CommandFile {
+    /// The command of a text.
+    fn of(name: String, path: PathBuf, source: SkillSource, text: &str) -> Self {
+        let (fields, body) = parts(text);
+        let has_place = || ["$ARGUMENTS", "$@", "$1"].iter().any(|place| body.contains(place));
+        let hint = fields.argument_hint.clone().or_else(|| has_place().then(|| "[WORDS]".to_owned()));
+        let line = |text: &str, most: usize| {
+            text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(most).collect::<String>()
+        };
+        Self {
+            name,
+            path,
+            source,
+            help: line(&help(&fields, body), MAX_HELP_CHARS),
+            hint: hint.map(|hint| line(&hint, MAX_HINT_CHARS)),
+            choices: fields.argument_choices,
+            text: None,
+            shadowed: Vec::new(),
         }
     }
 }
@@ -124,7 +156,7 @@ fn list(dir: &Path, depth: usize, paths: &mut Vec<PathBuf>) {
     }
 }
 
-/// `git/commit.md` is `git:commit`; nothing for a name that cannot be typed.
+/// Command name of a path: `git/commit.md` is `git:commit`. `None` for a name that cannot be typed.
 fn name_of(path: &Path, dir: &Path) -> Option<String> {
     let below = path.strip_prefix(dir).ok()?.with_extension("");
     let name = below.iter().map(|part| part.to_str()).collect::<Option<Vec<_>>>()?.join(":");
@@ -133,17 +165,15 @@ fn name_of(path: &Path, dir: &Path) -> Option<String> {
 }
 
 /// The description of a command, or its first line.
-fn help(text: &str) -> String {
-    let (fields, body) = parts(text);
-    let first = || {
-        body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim_start_matches(['#', ' '])
-    };
-    let about = if fields.description.is_empty() { first().to_owned() } else { fields.description };
-    let hint = fields.argument_hint.map(|hint| format!("{hint}: ")).unwrap_or_default();
-    format!("{hint}{about}").split_whitespace().collect::<Vec<_>>().join(" ").chars().take(100).collect()
+fn help(fields: &Manifest, body: &str) -> String {
+    if !fields.description.is_empty() {
+        return fields.description.clone();
+    }
+    let first = body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    first.trim_start_matches(['#', ' ']).to_owned()
 }
 
-/// The fields of a command's frontmatter, if it has one, and its text.
+/// Frontmatter of a command, if any, and its text.
 fn parts(text: &str) -> (Manifest, &str) {
     match frontmatter::split(text) {
         Some(parts) => (Manifest::fields(parts.yaml), parts.body),
@@ -151,23 +181,25 @@ fn parts(text: &str) -> (Manifest, &str) {
     }
 }
 
-/// Source under which the commands of files are offered.
+/// Source name of file commands in a list.
 const SOURCE: &str = "command-files";
 
-/// Makes the files commands of the conversation: `/NAME arguments`, typed or given as a prompt.
+/// Plugin that makes files commands of the conversation: `/NAME arguments`, typed or in a prompt.
 #[derive(Clone, Debug)]
 pub struct CommandFilesPlugin {
     begun: Workplace,
     user: Vec<PathBuf>,
-    /// Names that are the program's.
+    /// Names of the program's own commands.
     reserved: Arc<[String]>,
-    /// The commands that a person is offered, with what takes them away.
+    /// Commands of the program that are prompts: names and texts.
+    builtin: &'static [(&'static str, &'static str)],
+    /// Commands that are registered for the person, with the scope that removes them.
     offered: Arc<tokio::sync::Mutex<Option<Offered>>>,
 }
 
 type Offered = (Vec<CommandFile>, Scope);
 
-/// The files of all names, and where they were looked for.
+/// Files by name, with the searched directory.
 #[derive(Default)]
 struct Found {
     files: Vec<CommandFile>,
@@ -175,21 +207,30 @@ struct Found {
 }
 
 impl CommandFilesPlugin {
-    /// The commands for work in `cwd` of the project `root`, or where the conversation works by now, and those of the person in
-    /// `user`.
+    /// Plugin for the commands of the project `root` for work in `cwd` (or in the conversation's later
+    /// directory), and the person's in `user`.
     #[must_use]
     pub fn new(cwd: &Path, root: &Path, user: Vec<PathBuf>) -> Self {
-        Self { begun: Workplace::new(cwd, root), user, reserved: Arc::default(), offered: Arc::default() }
+        let (reserved, offered) = (Arc::default(), Arc::default());
+        Self { begun: Workplace::new(cwd, root), user, reserved, builtin: &[], offered }
     }
 
-    /// Leaves out files with these names, which are the program's.
+    /// Ignores files with these names, which are the program's own commands.
     #[must_use]
     pub fn reserving(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.reserved = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Looks for the files again, and offers the commands that they are now.
+    /// Offers commands that are no files beside them: names, and texts as files have them. A file, or anything else, with the
+    /// name takes the place.
+    #[must_use]
+    pub fn offering(mut self, builtin: &'static [(&'static str, &'static str)]) -> Self {
+        self.builtin = builtin;
+        self
+    }
+
+    /// Searches again, and updates the registered commands.
     pub async fn refresh(&self, cx: &Cx) {
         let mut offered = self.offered.lock().await;
         let found = self.find(cx).await.files;
@@ -202,7 +243,7 @@ impl CommandFilesPlugin {
         let scope = cx.bus().scope(SOURCE);
         let (mut commands, mut conflicts) = (Vec::new(), Vec::new());
         for command in &found {
-            let CommandFile { name, path, help, shadowed, .. } = command;
+            let CommandFile { name, path, shadowed, .. } = command;
             let unused =
                 |path: &Path, why: String| format!("/{name} of {} is not used: {why}", path.display());
             let has = |path: &Path| format!("{} has that name, too", path.display());
@@ -211,8 +252,15 @@ impl CommandFilesPlugin {
                 conflicts.push(unused(path, format!("zk has a command /{name} of its own")));
                 continue;
             }
-            let item = Arc::new(PromptCommand { name: name.clone(), help: help.clone() });
+            let item = Arc::new(PromptCommand {
+                name: name.clone(),
+                help: command.help.clone(),
+                hint: command.hint.clone(),
+                choices: command.choices.clone(),
+            });
             match scope.provide::<dyn Command>(name, item) {
+                // These are no files that were found.
+                Ok(()) | Err(_) if command.text.is_some() => {}
                 Ok(()) => commands.push(name.clone()),
                 Err(taken) => conflicts.push(unused(path, taken.to_string())),
             }
@@ -223,7 +271,7 @@ impl CommandFilesPlugin {
         let _ = cx.emit(CommandFilesFound { commands, conflicts }).await;
     }
 
-    /// Whether there may be any: a look at the directories alone.
+    /// Whether there may be commands, judged by the directories alone.
     fn may_have_some(&self, at: &Workplace) -> bool {
         let top = if at.cwd.starts_with(&at.project) { &at.project } else { &at.cwd };
         let dirs = at.cwd.ancestors().take_while(|dir| dir.starts_with(top));
@@ -242,20 +290,27 @@ impl CommandFilesPlugin {
             let at = plugin.begun.moved(cwd, &*files);
             let any = plugin.may_have_some(&at);
             let find = || command_files(&at.cwd, &at.project, &plugin.user, &*files);
-            let files = if any { find() } else { Vec::new() };
+            let mut files = if any { find() } else { Vec::new() };
+            for (name, text) in plugin.builtin {
+                if !files.iter().any(|file| file.name == *name) {
+                    let made =
+                        CommandFile::of((*name).to_owned(), PathBuf::new(), SkillSource::Builtin, text);
+                    files.push(CommandFile { text: Some(text), ..made });
+                }
+            }
             Found { files, at }
         });
         found.await.unwrap_or_default()
     }
 
-    /// The prompt that a line asks for, with the arguments in their places; nothing if it is no command of a file. The handler of
-    /// `input` does this with a prompt that begins a run; a host does it with one that steers a run.
+    /// Expands a line that calls a command of a file to its prompt; `None` for other lines. The handler of
+    /// `input` does this for prompts that begin a run; for prompts that steer a run, the host does.
     ///
     /// # Errors
-    /// In words, when the file cannot be read, or a command in its text cannot be run.
+    /// A text, when the file cannot be read, or a command in its text cannot run.
     pub async fn prompt_of(&self, text: &str, cx: &Cx) -> Result<Option<String>, BoxError> {
         let Some(rest) = text.strip_prefix('/') else { return Ok(None) };
-        // Read now: a file may have come since the last prompt.
+        // Searched again, since a file may be new.
         let found = self.find(cx).await;
         let named = |name: &str| {
             let command = found.files.iter().find(|command| command.name == name)?;
@@ -266,7 +321,10 @@ impl CommandFilesPlugin {
         let files = cx.service::<dyn HostFiles>().ok_or("nothing here reads files")?;
         let path = command.path.clone();
         let read = move || files.read(&path, &HostRead::whole(MAX_BYTES).own_only());
-        let bytes = tokio::task::spawn_blocking(read).await??.bytes;
+        let bytes = match command.text {
+            Some(text) => text.as_bytes().to_vec(),
+            None => tokio::task::spawn_blocking(read).await??.bytes,
+        };
         let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
         let (_, body) = parts(&text);
         let arguments = Arguments::new(given);
@@ -283,13 +341,13 @@ impl CommandFilesPlugin {
     }
 }
 
-/// Whether something else than a file has the command `name`.
+/// Whether `name` is a command from another source.
 fn is_taken(name: &str, cx: &Cx) -> bool {
     let has_name = |item: &Item<dyn Command>| &*item.name == name && item.source.as_str() != SOURCE;
     cx.items::<dyn Command>().iter().any(has_name)
 }
 
-/// Whether commands in a text may be run, through the gates: those of a project once it was approved.
+/// Whether commands in a text may run, through the gates; those of a project only after approval.
 fn may_run(command: &CommandFile, bytes: &[u8], project: &Path, cx: &Cx) -> bool {
     if command.source != SkillSource::Project {
         return true;
@@ -299,7 +357,7 @@ fn may_run(command: &CommandFile, bytes: &[u8], project: &Path, cx: &Cx) -> bool
     cx.service::<dyn Trust>().is_some_and(|trust| trust.is_trusted(&item))
 }
 
-/// Returns the name of a project's command in the trust store: its file below the project.
+/// Name of a project's command in the trust store: its path in the project.
 #[must_use]
 pub fn command_trust_name(command: &CommandFile, root: &Path) -> String {
     command.path.strip_prefix(root).unwrap_or(&command.path).to_string_lossy().into_owned()
@@ -313,7 +371,7 @@ impl Plugin for CommandFilesPlugin {
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         let plugin = self.clone();
         let names = scope.clone();
-        // So that a person can complete their names.
+        // Searched in advance, so that a person can complete their names.
         scope.spawn(async move {
             if let Some(bus) = names.bus() {
                 plugin.refresh(&bus.cx()).await;

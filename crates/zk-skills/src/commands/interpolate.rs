@@ -1,4 +1,4 @@
-//! Commands in the text of a skill, `` !`git status` ``, whose output takes their place.
+//! Commands in the text of a skill, `` !`git status` ``, which are replaced by their output.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use zk_core::service::{NotRun, Tool, ToolCx};
 
 use crate::commands::arguments::Arguments;
 
-/// The most commands that a text may have.
+/// Most commands in one text.
 const MAX_COMMANDS: usize = 20;
 
-/// A piece of a text.
+/// Part of a text.
 #[derive(Debug, PartialEq, Eq)]
 enum Piece<'a> {
     Text(&'a str),
     Command(&'a str),
 }
 
-/// Runs the commands of `text` with the tool `shell`, each whole as a call of its own, and puts their outputs in their
-/// places, and `arguments` in theirs. One that does not run leaves a note that says why.
+/// Runs the commands of `text`, each as a separate call of the tool `shell`, and inserts their outputs and
+/// `arguments`. A command that does not run is replaced by a note with the reason.
 ///
-/// Only what the text itself has as commands runs: arguments and outputs are text, and stand in a command as words.
-/// Gives also whether there was a place for the arguments.
+/// Only commands of the text itself run: arguments and outputs are inserted as text, and quoted inside of
+/// commands. Also returns whether there was a placeholder for arguments.
 pub(crate) async fn interpolate(text: &str, arguments: &Arguments<'_>, cx: &ToolCx) -> (String, bool) {
     let shell = cx.cx.item::<dyn Tool>("shell");
     let mut out = String::with_capacity(text.len());
@@ -65,13 +65,13 @@ async fn run(shell: &Arc<dyn Tool>, command: &str, cx: &ToolCx) -> Result<String
     });
     match end?.into_output() {
         Ok(output) => Ok(output.content.to_text()),
-        // A command that fails has an output as well.
+        // A failed command has an output as well.
         Err(error) => Ok(error.message),
     }
 }
 
-/// Commands begin at the start of a line or after a blank, and end in the same line; those inside of fenced code are
-/// examples.
+/// Splits a text at its commands. They begin at the start of a line or after a blank, and end on the same
+/// line; fenced code is left unchanged.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut is_code = false;

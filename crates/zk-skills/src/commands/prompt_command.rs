@@ -1,11 +1,15 @@
 use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::service::{Command, CommandOutcome};
+use zk_core::service::{ArgumentChoice, Command, CommandOutcome};
 
-/// A command that is sent as it is typed: what it stands for takes its place on the way to the model.
+/// Command that is sent to the agent as typed, and expanded on the way to the model.
 pub(crate) struct PromptCommand {
     pub(crate) name: String,
     pub(crate) help: String,
+    /// Arguments in words.
+    pub(crate) hint: Option<String>,
+    /// Arguments to choose from.
+    pub(crate) choices: Vec<String>,
 }
 
 #[async_trait]
@@ -16,6 +20,15 @@ impl Command for PromptCommand {
 
     fn help(&self) -> &str {
         &self.help
+    }
+
+    fn argument_hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    async fn complete(&self, before: &str, _: &Cx) -> Vec<ArgumentChoice> {
+        let choices = self.choices.iter().filter(|_| before.is_empty());
+        choices.map(|choice| ArgumentChoice::new(choice, "")).collect()
     }
 
     async fn run(&self, args: &str, _: &Cx) -> Result<CommandOutcome, BoxError> {

@@ -6,8 +6,8 @@ use zk_core::events::{AgentDone, BudgetOutcome, RunBudgetReached};
 use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope};
 use zk_core::service::{ContextId, ContextMode, ContextProducer};
 
-/// Tells the model of a run whose budget is nearly used up, behind each request from then on, so that it comes to an end
-/// while it can.
+/// Context part that tells a model when the budget of its run is nearly used up, with each further request,
+/// so that it can finish in time.
 #[derive(Clone, Debug, Default)]
 pub struct BudgetPart {
     near: Arc<Mutex<HashMap<Option<ContextId>, String>>>,

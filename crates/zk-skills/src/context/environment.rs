@@ -8,14 +8,14 @@ use zk_core::service::{Clock, ContextMode, ContextProducer, HostFiles, HostRead,
 
 use crate::context::workplace::Workplace;
 
-/// Environment of the agent's work: directory, operating system and date.
+/// Context part about the environment: working directory, operating system and date.
 #[derive(Clone, Debug)]
 pub struct EnvironmentPart {
     cwd: PathBuf,
 }
 
 impl EnvironmentPart {
-    /// Work in `cwd`, unless a run works elsewhere by now.
+    /// Part for work in `cwd`, unless a run has changed its directory.
     #[must_use]
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         Self { cwd: cwd.into() }
@@ -42,7 +42,8 @@ impl ContextProducer for EnvironmentPart {
     }
 }
 
-/// The day, by UTC, so many seconds after the beginning of 1970, as `2026-11-22`; by Howard Hinnant's arithmetic of the Gregorian calendar.
+/// UTC date, as `2026-11-22`, of a time in seconds since 1970; by Howard Hinnant's algorithm for the
+/// Gregorian calendar.
 #[must_use]
 pub fn date(seconds: u64) -> String {
     let days = seconds / 86_400 + 719_468;
@@ -57,14 +58,14 @@ pub fn date(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// The branch or commit that is checked out, as `.git/HEAD` says; no program is started for it.
+/// Context part about the checked-out branch or commit, read from `.git/HEAD` without starting a program.
 #[derive(Clone, Debug)]
 pub struct GitPart {
     root: PathBuf,
 }
 
 impl GitPart {
-    /// The repository whose work tree is `root`, or the one that a run works in by now.
+    /// Part for the repository with the work tree `root`, or for that of the run's later directory.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
@@ -91,7 +92,7 @@ fn head(root: &Path, files: &dyn HostFiles) -> Option<String> {
         Some(String::from_utf8_lossy(&file.bytes).trim().to_owned())
     };
     let git = root.join(".git");
-    // In a linked work tree it is a file that says where the directory is.
+    // In a linked work tree, `.git` is a file with the path of the git directory.
     let dir = match read(&git).as_deref().and_then(|text| text.strip_prefix("gitdir: ")) {
         Some(dir) => root.join(dir),
         None => git,
@@ -101,7 +102,7 @@ fn head(root: &Path, files: &dyn HostFiles) -> Option<String> {
         Some(branch) => format!("branch {branch}"),
         None => format!("commit {}, on no branch", head.get(..12)?),
     };
-    // A name may have anything in it that git allows.
+    // A branch name may contain almost any character.
     Some(crate::discovery::catalog::escape(&text.chars().take(200).collect::<String>()))
 }
 

@@ -4,11 +4,11 @@ use zk_core::service::HostFiles;
 
 use crate::instructions::project;
 
-/// Working directory of a conversation and its project, both canonical.
+/// Working directory of a conversation and its project, both as canonical paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Workplace {
     pub(crate) cwd: PathBuf,
-    /// The root of the project of that.
+    /// Root of the working directory's project.
     pub(crate) project: PathBuf,
 }
 
@@ -17,9 +17,8 @@ impl Workplace {
         Self { cwd: cwd.to_path_buf(), project: project.to_path_buf() }
     }
 
-    /// Returns the workplace of a conversation that began here and works in `cwd` by now: in the same
-    /// project, or in that of `cwd`. A directory that this machine does not have is not followed. Calls block
-    /// for as long as the file system does.
+    /// Workplace of a conversation that began here and now works in `cwd`: in the same project, or in that of
+    /// `cwd`. Directories that do not exist on this machine are ignored. Blocks on the file system.
     pub(crate) fn moved(&self, cwd: Option<PathBuf>, files: &dyn HostFiles) -> Self {
         match cwd {
             Some(cwd) if cwd == self.cwd || !cwd.is_dir() => self.clone(),

@@ -1,23 +1,23 @@
-//! Catalogue of skills that a model reads before it uses one.
+//! Catalogue of skills for the model.
 
 use crate::discovery::discover::SkillSet;
 use crate::skill::{MAX_DESCRIPTION, Skill};
 
-/// Bytes that names with descriptions may take; further skills are named only.
+/// Most bytes of names with descriptions; further skills are listed by name only.
 const MAX_BYTES: usize = 32 * 1024;
 
-/// Bytes that names without descriptions may take beside that.
+/// Most additional bytes of names without descriptions.
 const MAX_NAMES_BYTES: usize = 8 * 1024;
 
 const INTRODUCTION: &str = "\
 Skills hold instructions for particular tasks. When a task matches a description, call skills_use with its name before \
 you begin, and follow what it says.";
 
-/// The section of the system prompt: names and descriptions, the same bytes for the same skills; nothing where there are
-/// none.
+/// Section of the system prompt with names and descriptions. The bytes depend only on the skills; empty
+/// without skills.
 #[must_use]
 pub fn catalog(set: &SkillSet) -> String {
-    // Skills with globs are told of when one of their files comes up.
+    // Skills with globs are mentioned when a matching file comes up.
     let listed = || set.for_model().filter(|skill| skill.manifest.paths.is_empty());
     if listed().next().is_none() {
         return String::new();
@@ -49,7 +49,7 @@ fn entry(skill: &Skill) -> String {
     format!("\n<skill name=\"{}\">{}</skill>", escape(skill.name()), escape(&description(skill)))
 }
 
-/// A description in one line, as long as a model sees it.
+/// Description in one line, within the length that models see.
 pub(crate) fn description(skill: &Skill) -> String {
     let line = skill.manifest.description.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX_DESCRIPTION) {
@@ -58,7 +58,7 @@ pub(crate) fn description(skill: &Skill) -> String {
     }
 }
 
-/// Text that is no markup, also where somebody wants it to be.
+/// Escapes markup in a text.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -67,7 +67,7 @@ pub(crate) fn escape(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // Tag characters and other invisible text.
+            // Invisible characters, such as tag characters.
             c if c.is_control() || ('\u{e0000}'..='\u{e007f}').contains(&c) => out.push(' '),
             c => out.push(c),
         }

@@ -9,63 +9,63 @@ use crate::skill::{
     Bundle, BundleError, Diagnostic, SKILL_FILE, Skill, SkillFile, SkillSource, is_own, place, read_skill,
 };
 
-/// Deepest level of skills below a directory of skills.
+/// Most levels below a directory of skills.
 pub(crate) const MAX_DEPTH: usize = 5;
 
-/// The most directories that are looked into below one directory of skills.
+/// Most directories that are searched below one directory of skills.
 pub(crate) const MAX_DIRS: usize = 2000;
 
-/// Number of skills from which on several threads read them, and how many threads at most.
+/// Number of skills from which on threads read them, and the most threads.
 const MIN_SKILLS_FOR_THREADS: usize = 64;
 const MAX_THREADS: usize = 4;
 
-/// The kind of what the frontmatter of a project's skill is approved as.
+/// Kind of a project skill's frontmatter in the trust store.
 const TRUST_HEAD: &str = "skill";
 
-/// The kind of what all files of a project's skill are approved as.
+/// Kind of a project skill's files in the trust store.
 const TRUST_FILES: &str = "skill-files";
 
-/// Directories of a project that hold skills.
+/// Directories of a project that contain skills.
 const PROJECT_DIRS: [&str; 3] = [".agents/skills", ".zk/skills", ".claude/skills"];
 
 /// Places that are searched for skills.
 #[derive(Clone, Debug, Default)]
 pub struct SkillRoots {
-    /// The working directory, canonical.
+    /// Working directory, canonical.
     pub cwd: PathBuf,
-    /// The root of its project, canonical.
+    /// Root of its project, canonical.
     pub project: PathBuf,
-    /// Directories that the settings name.
+    /// Directories from the settings.
     pub configured: Vec<PathBuf>,
-    /// The person's own directories, the first before the others.
+    /// The person's own directories, in order of precedence.
     pub user: Vec<PathBuf>,
-    /// Skills without a directory.
+    /// Skills that the program itself provides.
     pub inline: Vec<Skill>,
-    /// Names that are left out.
+    /// Names of skills that are ignored.
     pub exclude: Vec<String>,
-    /// Leaves out those of the project, trusted or not.
+    /// Whether the project's skills are ignored, even if trusted.
     pub without_project: bool,
 }
 
-/// Every skill that was found, and what became of it.
+/// Result of a search for skills.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SkillSet {
-    /// Skills that are used, by name.
+    /// Usable skills, sorted by name.
     pub skills: Vec<Arc<Skill>>,
-    /// Skills of the project that nobody approved.
+    /// Skills of the project that are not approved.
     pub untrusted: Vec<Arc<Skill>>,
-    /// Skills hidden by another of the same name, with that one's path.
+    /// Skills that are hidden by another of the same name, with the other's path.
     pub shadowed: Vec<(Arc<Skill>, String)>,
     /// Skills that cannot be used.
     pub broken: Vec<BrokenSkill>,
-    /// Directories that are there and could not be looked into: which skills they have is not known.
+    /// Directories that exist but could not be read, so their skills are unknown.
     pub unread: Vec<PathBuf>,
 }
 
-/// A skill that cannot be used.
+/// Skill that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenSkill {
-    /// Directory of the skill, or a directory of skills that was not looked through.
+    /// Directory of the skill, or a directory of skills that could not be searched completely.
     pub path: PathBuf,
     /// Source of the skill.
     pub source: SkillSource,
@@ -74,24 +74,24 @@ pub struct BrokenSkill {
 }
 
 impl SkillSet {
-    /// The skill of that name.
+    /// Skill with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<Skill>> {
         let found = self.skills.binary_search_by(|skill| skill.name().cmp(name)).ok()?;
         self.skills.get(found)
     }
 
-    /// Iterates over the skills that a model may know of.
+    /// Iterates over the skills that are offered to models.
     pub fn for_model(&self) -> impl Iterator<Item = &Arc<Skill>> {
         self.skills.iter().filter(|skill| !skill.manifest.disable_model_invocation)
     }
 }
 
-/// Finds the skills of `roots`. Only the frontmatter of each is read; those of the project count as far as `trust` has
-/// exactly their frontmatter, and shadow nobody otherwise. Calls block for as long as the file system does.
+/// Finds the skills of `roots`, reading only their frontmatter. A project's skill is used, and hides others,
+/// only if `trust` has exactly its frontmatter. Blocks on the file system.
 ///
-/// The first of a name is used: those of the project from the working directory up, then configured ones, the person's,
-/// inline ones.
+/// The first of a name is used: those of the project from the working directory upwards, then configured,
+/// personal and inline ones.
 #[must_use]
 pub fn discover(roots: &SkillRoots, files: &dyn HostFiles, trust: Option<&dyn Trust>) -> SkillSet {
     let mut search =
@@ -145,15 +145,15 @@ pub fn discover(roots: &SkillRoots, files: &dyn HostFiles, trust: Option<&dyn Tr
     set
 }
 
-/// The skill in the directory `dir`, canonical, as a configured one; nothing next to it is looked at.
+/// Reads the skill in the canonical directory `dir` as a configured skill.
 ///
 /// # Errors
-/// A [`Diagnostic`] when there is none, or it cannot be used.
+/// A [`Diagnostic`] when there is no skill, or it cannot be used.
 pub fn skill_at(dir: &Path, files: &dyn HostFiles) -> Result<Skill, Diagnostic> {
     let entries = std::fs::read_dir(dir)
         .map_err(|error| Diagnostic::error(format!("it cannot be looked into: {error}")))?;
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    // As discovery has it: the usual spelling before any other.
+    // As in a search, the usual spelling comes before any other.
     let name =
         names.filter(|name| name.eq_ignore_ascii_case(SKILL_FILE)).max_by_key(|name| name == SKILL_FILE);
     let name = name.ok_or_else(|| Diagnostic::error(format!("it has no {SKILL_FILE}")))?;
@@ -163,7 +163,7 @@ pub fn skill_at(dir: &Path, files: &dyn HostFiles) -> Result<Skill, Diagnostic> 
     Ok(skill)
 }
 
-/// Reads frontmatters, in several threads where there are many. What comes is in the order of `listed`.
+/// Reads many frontmatters, in several threads if needed. Results are in the order of `listed`.
 fn read_all(listed: &[SkillFile], files: &dyn HostFiles) -> Vec<Result<Skill, Diagnostic>> {
     let read = |part: &[SkillFile]| part.iter().map(|file| read_skill(file, files)).collect::<Vec<_>>();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
@@ -173,12 +173,12 @@ fn read_all(listed: &[SkillFile], files: &dyn HostFiles) -> Vec<Result<Skill, Di
     std::thread::scope(|scope| {
         let parts: Vec<&[SkillFile]> = listed.chunks(listed.len().div_ceil(threads)).collect();
         let begun: Vec<_> = parts.iter().map(|part| (*part, scope.spawn(|| read(part)))).collect();
-        // One that panicked is tried again here, where it is caught.
+        // A part whose thread panicked is read again here, where the panic is caught.
         begun.into_iter().flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| read(part))).collect()
     })
 }
 
-/// The directories that skills are looked for in, there or not.
+/// Directories that are searched, existing or not.
 pub(crate) fn dirs(roots: &SkillRoots) -> Vec<PathBuf> {
     let of_project = !roots.without_project && roots.cwd.is_absolute();
     let project = project_dirs(roots).into_iter().filter(|_| of_project);
@@ -186,7 +186,7 @@ pub(crate) fn dirs(roots: &SkillRoots) -> Vec<PathBuf> {
     project.chain(roots.configured.iter().cloned()).chain(roots.user.iter().cloned()).collect()
 }
 
-/// The directories of a project from the working directory up.
+/// Directories of a project from the working directory upwards.
 fn project_dirs(roots: &SkillRoots) -> Vec<&Path> {
     let root = if roots.cwd.starts_with(&roots.project) { &roots.project } else { &roots.cwd };
     roots.cwd.ancestors().take_while(|dir| dir.starts_with(root)).collect()
@@ -211,14 +211,14 @@ fn trusted(roots: &SkillRoots, skills: &[Arc<Skill>], trust: Option<&dyn Trust>)
     skills.iter().map(|skill| !of_project(skill) || known.next().unwrap_or(false)).collect()
 }
 
-/// Returns the name of a project's skill in the trust store: its directory below the project.
+/// Name of a project's skill in the trust store: its directory in the project.
 fn trust_name(skill: &Skill, project: &Path) -> String {
     let dir = skill.dir.clone().unwrap_or_default();
     dir.strip_prefix(project).unwrap_or(&dir).to_string_lossy().into_owned()
 }
 
-/// Content of a project's skill that a person is asked to approve: its frontmatter, which is shown to models,
-/// and all files, which count once it is used.
+/// Content of a project's skill for approval: its frontmatter, which is shown to models, and its files, which
+/// are needed once it is used.
 #[derive(Clone, Debug)]
 pub struct SkillApproval {
     name: String,
@@ -237,14 +237,14 @@ impl SkillApproval {
         Ok(Self { name, head: skill.head.clone(), files: bytes })
     }
 
-    /// Both as items of the trust store.
+    /// Items of the trust store for both.
     #[must_use]
     pub fn items<'a>(&'a self, project: &'a Path) -> [TrustItem<'a>; 2] {
         let item = |kind, bytes| TrustItem { project, kind, name: &self.name, bytes };
         [item(TRUST_HEAD, &*self.head), item(TRUST_FILES, &*self.files)]
     }
 
-    /// Whether `trust` has every file of the skill exactly as it is.
+    /// Whether `trust` has all files exactly as they are.
     #[must_use]
     pub fn is_given(&self, project: &Path, trust: &dyn Trust) -> bool {
         trust.are_trusted(&self.items(project)).into_iter().all(|is| is)
@@ -253,24 +253,24 @@ impl SkillApproval {
 
 struct Search<'a> {
     files: &'a dyn HostFiles,
-    /// Directories that were looked into, canonical.
+    /// Searched directories, canonical.
     seen: BTreeSet<PathBuf>,
-    /// Places of skills, not read yet.
+    /// Skills that are to be read.
     listed: Vec<SkillFile>,
     broken: Vec<BrokenSkill>,
     unread: Vec<PathBuf>,
 }
 
-/// Directories that may still be looked into below a directory of skills.
+/// Remaining budget of directories below a directory of skills.
 struct Left {
     dirs: usize,
-    /// Whether there were more.
+    /// Whether the budget was exceeded.
     is_cut: bool,
 }
 
 impl Search<'_> {
     fn root(&mut self, dir: &Path, source: SkillSource, fence: Option<&Path>) {
-        // Most are not there.
+        // Most candidate directories do not exist.
         let Ok(real) = dir.canonicalize() else { return };
         let skip =
             |why: String| BrokenSkill { path: dir.to_path_buf(), source, diagnostic: Diagnostic::error(why) };
@@ -304,7 +304,7 @@ impl Search<'_> {
         let entries = match std::fs::read_dir(dir) {
             Ok(entries) => entries,
             Err(error) => {
-                // The directory may have gone just now.
+                // The directory may have been removed meanwhile.
                 if error.kind() != std::io::ErrorKind::NotFound {
                     let diagnostic = Diagnostic::error(format!("it cannot be looked into: {error}"));
                     self.broken.push(BrokenSkill { path: dir.to_path_buf(), source, diagnostic });
@@ -328,7 +328,7 @@ impl Search<'_> {
                 below.push((name, kind.is_symlink()));
             }
         }
-        // A directory of skills may have a text about itself.
+        // A directory of skills may itself have a text file.
         if let Some(name) = file.filter(|_| depth > 0) {
             let fence = fence.map(Path::to_path_buf);
             self.listed.push(SkillFile { dir: dir.to_path_buf(), name, source, fence });

@@ -7,7 +7,7 @@ use zk_core::service::HostFiles;
 use crate::discovery::discover::{MAX_DEPTH, MAX_DIRS, SkillRoots, SkillSet, dirs};
 use crate::skill::{SKILL_FILE, SkillSource, is_own};
 
-/// Deepest level of a search for a `SKILL.md` that discovery does not find.
+/// Most levels of a search for `SKILL.md` files that discovery skips.
 const MAX_SEARCH_DEPTH: usize = 20;
 
 const IN_ROOT: &str = "it is in the directory of skills itself: a skill needs a directory of its own";
@@ -18,21 +18,22 @@ const TOO_DEEP: &str = "it is more than 5 directories below the directory of ski
 const EXCLUDED: &str = "the settings leave its name out";
 const TOO_MANY: &str = "more than 2000 directories come before it";
 
-/// A `SKILL.md` below a directory of skills that discovery does not take for a skill.
+/// `SKILL.md` below a directory of skills that discovery skips.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOutSkill {
     /// Directory of the skill.
     pub path: PathBuf,
     /// Source of the skill.
     pub source: SkillSource,
-    /// Reason, as the end of a sentence about the skill; or what was cut off of a directory of skills.
+    /// Reason, as the end of a sentence about the skill; or a note about the unsearched part of a directory
+    /// of skills.
     pub why: Cow<'static, str>,
 }
 
-/// Finds each `SKILL.md` below the directories of `roots` that is in no list of `set`, with the reason. For a person who
-/// asks: it looks into directories that discovery skips, at most 2,000 below each root, and follows no links. A root whose tree
-/// is deeper or wider than discovery goes is in the list itself, once, with the number of directories. It blocks as
-/// [`discover`](fn@crate::discover) does.
+/// Finds each `SKILL.md` below the directories of `roots` that is not in `set`, with the reason, for a person
+/// who asks. It searches directories that discovery skips, at most 2,000 below each root, and follows no
+/// links. A root that is deeper or wider than discovery's limits is listed once itself, with the number of
+/// directories. Blocks as [`discover`](fn@crate::discover) does.
 #[must_use]
 pub fn left_out(roots: &SkillRoots, set: &SkillSet, files: &dyn HostFiles) -> Vec<LeftOutSkill> {
     let shadowed = set.shadowed.iter().map(|(skill, _)| skill);
@@ -44,7 +45,7 @@ pub fn left_out(roots: &SkillRoots, set: &SkillSet, files: &dyn HostFiles) -> Ve
         dir if roots.user.contains(dir) => SkillSource::User,
         _ => SkillSource::Project,
     };
-    // Directories that discovery does not follow out of a project are not looked into either.
+    // Directories outside of the project are not searched here either.
     let followed = |real: &Path, source| {
         source != SkillSource::Project || (real.starts_with(&roots.project) && is_own(real, files))
     };
@@ -57,31 +58,31 @@ pub fn left_out(roots: &SkillRoots, set: &SkillSet, files: &dyn HostFiles) -> Ve
     for (dir, source) in search.places.clone() {
         (search.source, search.left, search.deep, search.is_cut) = (source, MAX_DIRS, 0, false);
         search.dir(&dir, 0, None);
-        search.tell_of_cut(&dir);
+        search.report_cut(&dir);
     }
     search.found
 }
 
 struct Search {
-    /// The directories of skills.
+    /// Directories of skills.
     places: BTreeMap<PathBuf, SkillSource>,
     known: BTreeSet<PathBuf>,
     found: Vec<LeftOutSkill>,
-    /// Whether the settings leave names out.
+    /// Whether the settings exclude names.
     excludes: bool,
-    /// Source of the present directory of skills.
+    /// Source of the current directory of skills.
     source: SkillSource,
-    /// Directories that may still be looked into.
+    /// Number of directories that may still be searched.
     left: usize,
-    /// Directories that are deeper than discovery goes.
+    /// Number of directories below discovery's depth limit.
     deep: usize,
-    /// Whether there were more directories than may be looked into.
+    /// Whether there were more directories than the limit.
     is_cut: bool,
 }
 
 impl Search {
-    /// Says of a directory of skills how much of it was not looked into.
-    fn tell_of_cut(&mut self, root: &Path) {
+    /// Reports how much of a directory of skills was not searched.
+    fn report_cut(&mut self, root: &Path) {
         let at_least = if self.is_cut { "at least " } else { "" };
         let deep = (self.deep > 0).then(|| {
             let are = if self.deep == 1 { "directory is" } else { "directories are" };
@@ -95,7 +96,7 @@ impl Search {
         }
     }
 
-    /// `why` is the reason for all that is below `dir`, if there is one.
+    /// Searches a directory; `why` is a reason that applies to all skills below.
     fn dir(&mut self, dir: &Path, depth: usize, why: Option<&'static str>) {
         if self.left == 0 || depth > MAX_SEARCH_DEPTH {
             self.is_cut |= self.left == 0;

@@ -1,4 +1,4 @@
-//! Skills that there are: found in directories, served by others, named to a model.
+//! Available skills: discovery in directories, skills from servers, and the catalogue.
 
 pub(crate) mod catalog;
 pub(crate) mod discover;

@@ -1,4 +1,4 @@
-//! Skills that somebody else serves, such as an MCP server.
+//! Skills from servers, such as MCP servers.
 
 use std::sync::Arc;
 
@@ -11,67 +11,67 @@ use zk_core::service::{Approval, Question, Questions, Trust, TrustItem, UiAnswer
 use crate::skill::scan::hide_suspicious;
 use crate::skill::{Bundle, SKILL_FILE, Skill, frontmatter, has_fields};
 
-/// Kind under which a served skill is approved in the trust store.
+/// Kind of served skills in the trust store.
 const TRUST_SERVED: &str = "served-skill";
-/// Longest time a person may take to approve one.
+/// Time limit for a person's approval.
 const PERSON_TIME_LIMIT: std::time::Duration = std::time::Duration::from_secs(600);
 
-/// Somebody who serves skills: an item of the bus under the name that stands before those of its skills, `NAME:SKILL`.
+/// Server of skills: an item of the bus whose name is the prefix of its skills' names, `NAME:SKILL`.
 ///
-/// Nothing of a skill is read before it is used.
+/// The files of a skill are only read when it is used.
 #[async_trait]
 pub trait SkillHost: Send + Sync {
-    /// The skills, as they were listed last.
+    /// Skills as listed last.
     fn skills(&self) -> Vec<ServedSkill>;
 
-    /// A file of a skill, both by their addresses. The host vouches for the size and the digest that the entry names.
+    /// Reads a file of a skill, both given by URI. The host checks the size and digest in the entry.
     ///
     /// # Errors
-    /// In words, when it cannot be read, or is not as the entry says.
+    /// A text, when the file cannot be read, or does not match the entry.
     async fn read(&self, skill: &str, file: &str, cx: &Cx) -> Result<Vec<u8>, String>;
 }
 
-/// A skill as its host lists it.
+/// Skill in a host's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedSkill {
-    /// The address of its `SKILL.md`: with the host, what makes it this skill.
+    /// URI of its `SKILL.md`, which identifies it within the host.
     pub uri: String,
-    /// The frontmatter, as JSON.
+    /// Frontmatter as JSON.
     pub frontmatter: Value,
-    /// The addresses of all its files with their digests; none where the content changes.
+    /// URIs of its files with their digests; empty if the content can change.
     pub files: Vec<(String, String)>,
-    /// Whether it may be used without asking a person.
+    /// Whether it may be used without a question.
     pub is_allowed: bool,
 }
 
-/// Host and entry of a served skill of the set.
+/// Served skill with its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// The name of the host.
+    /// Name of the host.
     pub host: String,
     /// Entry of the skill.
     pub entry: ServedSkill,
 }
 
 impl Served {
-    /// Returns the bytes that a person approves: the entry with the digests of all files.
+    /// Bytes for approval: the entry with the digests of all files.
     fn bytes(&self) -> Vec<u8> {
         let ServedSkill { uri, frontmatter, files, is_allowed: _ } = &self.entry;
         format!("{uri}\0{frontmatter}\0{files:?}").into_bytes()
     }
 
-    /// The address before those of its files.
+    /// Common prefix of its files' URIs.
     fn root(&self) -> &str {
         self.entry.uri.strip_suffix(SKILL_FILE).unwrap_or(&self.entry.uri)
     }
 
-    /// Lists the skill's files, as they are named to a model.
+    /// Files of the skill, as listed to a model.
     pub(crate) fn bundle(&self) -> Bundle {
         let below = self.entry.files.iter().filter_map(|(uri, _)| uri.strip_prefix(self.root()));
         Bundle { files: below.map(Into::into).collect(), ..Bundle::default() }
     }
 
-    /// The text of the skill behind its frontmatter, which has to be the one that was listed.
+    /// Text of the skill after its frontmatter, which must equal the listed one.
     pub(crate) async fn body(&self, name: &str, cx: &Cx) -> Result<Arc<str>, ToolError> {
         let text = self.text(SKILL_FILE, cx).await?;
         let parts = frontmatter::split(&text);
@@ -83,7 +83,7 @@ impl Served {
         Ok(parts.body.replace("\r\n", "\n").trim().into())
     }
 
-    /// A file of the skill as text, by its path in it.
+    /// Text file of the skill, by its path in the skill.
     pub(crate) async fn text(&self, path: &str, cx: &Cx) -> Result<String, ToolError> {
         let host = cx.item::<dyn SkillHost>(&self.host);
         let host = host.ok_or_else(|| {
@@ -99,7 +99,7 @@ impl Served {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Whether it may be used: a person said so, now or before. Gives whether that was for this once only.
+    /// Asks for approval unless it was given before. Returns whether it was allowed only once.
     pub(crate) async fn check(
         &self,
         skill: &Skill,
@@ -132,11 +132,9 @@ impl Served {
             args: json!({ "skill": skill.name() }),
             effects: Effects::none(),
             preview: Some(Display::Lines { lines: lines.map(|line| visible_line(&line)).into() }),
-            session: None,
-            // A skill without digests can change without anybody's seeing it.
+            // Without digests, the content can change unnoticed.
             always: trust.is_some().then_some(always).filter(|_| !self.entry.files.is_empty()),
-            wider: None,
-            reasons: Vec::new(),
+            ..Approval::default()
         };
         match questions.ask(Question::Approve(Box::new(approval)), cx, PERSON_TIME_LIMIT).await {
             UiAnswer::Once => Ok(true),
@@ -152,14 +150,14 @@ impl Served {
     }
 }
 
-/// The skills of all hosts of the bus. One that cannot be used is left out.
+/// Usable skills of all hosts on the bus.
 pub(crate) fn served(cx: &Cx) -> Vec<Skill> {
     let mut skills = Vec::new();
     for item in cx.bus().items::<dyn SkillHost>() {
         for entry in item.value.skills() {
             let is_allowed = entry.is_allowed;
             let mut skill = Skill::served(Served { host: item.name.to_string(), entry }).ok();
-            // The settings of the person vouch for those that may be used unasked.
+            // Skills that are allowed without a question are trusted by the person's settings.
             skill.iter_mut().filter(|_| !is_allowed).for_each(hide_suspicious);
             skills.extend(skill);
         }

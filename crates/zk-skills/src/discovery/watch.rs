@@ -1,4 +1,4 @@
-//! Looks for skills again when their directories change, while no run is at work.
+//! Watches directories of skills, and searches again after changes, when no run is active.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use zk_core::service::{FileWatch, Files, Resolved};
 
 use crate::active::skills::Skills;
 
-/// Time without a change before a search: an editor writes several files at once.
+/// Time without changes before a search, since an editor writes several files in a row.
 const QUIET_BEFORE_SEARCH: Duration = Duration::from_millis(500);
 
-/// Files that watch directories of skills which the files of the conversation do not reach, such as those of the person: a
+/// File service for directories of skills outside of the conversation's files, such as the person's own: a
 /// service of the bus.
 #[derive(Clone)]
 pub struct SkillFiles(pub Arc<dyn Files>);
@@ -25,8 +25,9 @@ impl std::fmt::Debug for SkillFiles {
     }
 }
 
-/// Watches the directories of skills until `scope` ends, from the first search on. What neither the files of the conversation
-/// nor [`SkillFiles`] reach, or cannot be watched, is looked at with the next run, as everything is.
+/// Watches the directories of skills from the first search until `scope` ends. Directories that neither the
+/// conversation's files nor [`SkillFiles`] reach, or that cannot be watched, are only searched with the next
+/// run.
 pub(crate) fn register(scope: &Scope, skills: &Skills) {
     let (skills, place) = (skills.clone(), scope.clone());
     scope.spawn(async move {
@@ -40,7 +41,7 @@ pub(crate) fn register(scope: &Scope, skills: &Skills) {
                 return;
             }
             if watch_new(&skills, &skills.cwd(&bus.cx()), &files, &sender, &mut watches).await {
-                // Changes between the search and the watch were told to nobody.
+                // Changes between the search and the start of the watch would be missed.
                 skills.idle().await;
                 let _ = skills.reload_idle(&bus.cx()).await;
             }
@@ -49,13 +50,13 @@ pub(crate) fn register(scope: &Scope, skills: &Skills) {
                 () = skills.moved() => {}
             }
             skills.idle().await;
-            // A failing handler is reported by the bus, and what was there stays.
+            // A failing handler is reported by the bus, and the previous set is kept.
             let _ = skills.reload_idle(&bus.cx()).await;
         }
     });
 }
 
-/// Watches what was not there before. Gives whether there was any.
+/// Watches directories that are new; returns whether there were any.
 async fn watch_new(
     skills: &Skills,
     cwd: &Path,
@@ -73,7 +74,7 @@ async fn watch_new(
             let watch = files.iter().find_map(|files| {
                 let at = files.resolve(&cwd, dir.to_str()?).ok()?;
                 let sender = sender.clone();
-                // One that is waiting says as much as two.
+                // One pending notification is enough.
                 let changed = Arc::new(move |_: &Resolved| {
                     let _ = sender.try_send(());
                 });
@@ -89,7 +90,7 @@ async fn watch_new(
     is_any
 }
 
-/// Waits for a change and until nothing has changed for a while. Gives whether there can be more.
+/// Waits for a change and a quiet time after it. Returns false when no more changes can come.
 async fn quiet_after_change(changes: &mut Receiver<()>) -> bool {
     if changes.recv().await.is_none() {
         return false;

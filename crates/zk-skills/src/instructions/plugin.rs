@@ -16,13 +16,13 @@ use super::{Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest
 use crate::context::workplace::Workplace;
 use crate::discovery::catalog::escape;
 
-/// The most calls whose directories are remembered until they have a result.
+/// Most pending calls whose directories are remembered.
 const MAX_CALLS: usize = 64;
 
-/// Instructions of the person and of the project: a section of the system prompt, read anew for every run, and those of
-/// a subdirectory with the first result of a call that works there. A compaction keeps those.
+/// Plugin for instructions of the person and the project: a section of the system prompt, read again for each
+/// run, and those of a subdirectory with the first result of a call there. They survive compactions.
 ///
-/// The plugin reads with the `dyn HostFiles` of the bus.
+/// The plugin reads files through the bus's `dyn HostFiles`.
 #[derive(Clone, Debug)]
 pub struct InstructionsPlugin {
     cwd: PathBuf,
@@ -31,38 +31,38 @@ pub struct InstructionsPlugin {
     told: Arc<Mutex<Told>>,
 }
 
-/// Instructions that were told, and to whom.
+/// Instructions that were delivered, by agent.
 #[derive(Debug, Default)]
 struct Told {
-    /// Announced last.
+    /// Last announcement.
     loaded: Option<InstructionsLoaded>,
-    /// Files in the system prompt, canonical, and the directory that it is for.
+    /// Files in the system prompt, by canonical path.
     prompt: BTreeSet<PathBuf>,
-    /// Size of these files there, in bytes.
+    /// Bytes of these files.
     prompt_bytes: usize,
     prompt_cwd: Option<PathBuf>,
-    /// Instructions that came with results, by agent.
+    /// Instructions delivered with results, by agent.
     results: HashMap<Option<ContextId>, Known>,
-    /// Directories that calls work in which have no result yet.
+    /// Directories of calls without a result yet.
     calls: Vec<(CallId, Vec<PathBuf>)>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Files that came with a result, canonical, and that the model sees there, with what came.
+    /// Files that were delivered with a result that is still sent, with the delivered text.
     files: BTreeMap<PathBuf, String>,
-    /// Files that the model may not see any more: it is told again, unless they are pinned first.
+    /// Files whose result may no longer be sent: they are delivered again, unless they are pinned first.
     left: BTreeMap<PathBuf, String>,
-    /// Files that are sent with every request since a compaction, as they came.
+    /// Files that are pinned since a compaction, with the delivered text.
     pinned: BTreeMap<PathBuf, String>,
-    /// Files for which the limit left no room.
+    /// Files that exceeded the size limit.
     skipped: BTreeSet<PathBuf>,
-    /// Directories looked at since the run began: nobody looks again for every file in them.
+    /// Directories that were searched in this run.
     looked: BTreeSet<PathBuf>,
 }
 
 impl Known {
-    /// The bytes of all that the context has, or will have again.
+    /// Bytes of all instructions that the context has, or will have again.
     fn bytes(&self) -> usize {
         [&self.files, &self.left, &self.pinned].into_iter().flat_map(BTreeMap::values).map(String::len).sum()
     }
@@ -72,21 +72,21 @@ impl Known {
     }
 }
 
-/// Instructions that come with a result.
+/// Instructions to deliver with a result.
 #[derive(Default)]
 struct News {
     text: Option<String>,
-    /// Event to announce, if not all was read.
+    /// Event to announce if not everything could be read.
     loaded: Option<InstructionsLoaded>,
 }
 
-/// The instructions of a conversation were read: at its first run, and when they are others than before; those of a
-/// subdirectory, when the limit leaves no room for all of them.
+/// Instructions of a conversation were read: for its first run and after changes; those of a subdirectory
+/// only if they exceed the size limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct InstructionsLoaded {
-    /// The files, the person's first, then from the root of the project down.
+    /// Files: the person's, then from the project's root downwards.
     pub files: Vec<PathBuf>,
-    /// The file whose end is missing, because all together are too long.
+    /// File whose end was cut, because all files together are too long.
     pub cut: Option<PathBuf>,
     /// Files that were not read, with the reason.
     pub skipped: Vec<String>,
@@ -100,7 +100,8 @@ impl Event for InstructionsLoaded {
 }
 
 impl InstructionsPlugin {
-    /// The instructions for work in `cwd`, or where a run works by now, of the project `root`, and of the person in the file `own`.
+    /// Plugin for work in `cwd` of the project `root` (or in a run's later directory), and for the person's
+    /// file `own`.
     #[must_use]
     pub fn new(cwd: &Path, root: &Path, own: Option<PathBuf>) -> Self {
         Self { cwd: cwd.to_path_buf(), root: root.to_path_buf(), own, told: Arc::default() }
@@ -110,12 +111,12 @@ impl InstructionsPlugin {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the working directory of the run of `cx`.
+    /// Working directory of the run of `cx`.
     fn cwd(&self, cx: &Cx) -> PathBuf {
         TurnCwd::of(cx).unwrap_or_else(|| self.cwd.clone())
     }
 
-    /// Reads the files for work in `cwd`. Calls block for as long as the file system does.
+    /// Reads the files for work in `cwd`. Blocks on the file system.
     fn read(&self, cwd: &Path, files: &dyn HostFiles) -> Instructions {
         let place = Workplace::new(&self.cwd, &self.root).moved(Some(cwd.to_path_buf()), files);
         let mut found = instructions(cwd, &place.project, files);
@@ -123,7 +124,7 @@ impl InstructionsPlugin {
         match own(path, files) {
             Ok(None) => {}
             Ok(Some(file)) => {
-                // Two names for one file, such as links, count once.
+                // Two names of one file, such as links, count once.
                 let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
                 let own = real(&file.path);
                 let is_other = |other: &Instruction| real(&other.path) != own;
@@ -136,7 +137,7 @@ impl InstructionsPlugin {
         found
     }
 
-    /// The text of the section, and what is to be announced if it is news.
+    /// Text of the section, and the event if it has changed.
     fn section(&self, cwd: PathBuf, found: &Instructions) -> (String, Option<InstructionsLoaded>) {
         let loaded = InstructionsLoaded {
             files: found.files.iter().map(|file| file.path.clone()).collect(),
@@ -156,17 +157,17 @@ impl InstructionsPlugin {
         let news = (told.loaded.as_ref() != Some(&loaded)).then(|| loaded.clone());
         told.loaded = Some(loaded);
         let own = self.own.as_deref();
-        let texts = found.files.iter().map(|file| describe(file, Some(&*file.path) == own));
+        let texts = found.files.iter().map(|file| format_for_prompt(file, Some(&*file.path) == own));
         (texts.collect::<Vec<_>>().join("\n\n"), news)
     }
 
-    /// The directory whose instructions the system prompt has: a turn may work below it by now.
+    /// Directory whose instructions are in the system prompt; a turn may work below it.
     fn prompt_cwd(&self, cx: &Cx) -> PathBuf {
         let known = self.told().prompt_cwd.clone();
         known.unwrap_or_else(|| self.cwd(cx))
     }
 
-    /// Remembers where a call works, if that is below the directory of the system prompt.
+    /// Remembers the directory of a call, if it is below that of the system prompt.
     fn begin(&self, begin: &ToolBegin, cx: &Cx) {
         let (cwd, top) = (self.cwd(cx), self.prompt_cwd(cx));
         let Effects::Known { list } = &begin.effects else { return };
@@ -176,8 +177,8 @@ impl InstructionsPlugin {
                 Effect::Reads { paths } | Effect::Writes { paths } => {
                     dirs.extend(paths.iter().map(|path| {
                         let mut path = cwd.join(path);
-                        // A name with an extension is a file's. The instructions of a directory with such a name come with
-                        // the first file in it.
+                        // A name with an extension is taken for a file; a directory of such a name counts
+                        // with the first file in it.
                         if path.extension().is_some() {
                             path.pop();
                         }
@@ -193,7 +194,7 @@ impl InstructionsPlugin {
                 | Effect::LeavesContext { .. } => {}
             }
         }
-        // Directories above a place count as much as its own.
+        // Parent directories count as well.
         dirs.retain(|dir| dir.starts_with(&top) && *dir != top);
         if !dirs.is_empty() {
             let mut told = self.told();
@@ -204,8 +205,8 @@ impl InstructionsPlugin {
         }
     }
 
-    /// The instructions that come with the result of a call, if it is the first one there.
-    async fn news(&self, call: &CallId, cx: &Cx) -> Result<News, BoxError> {
+    /// Instructions for the result of a call, if it is the first in its directory.
+    async fn instructions_for_result(&self, call: &CallId, cx: &Cx) -> Result<News, BoxError> {
         let context = context_of(cx);
         let dirs = {
             let mut told = self.told();
@@ -253,7 +254,7 @@ impl InstructionsPlugin {
             if file.cut {
                 loaded.cut = Some(file.path.clone());
             }
-            let text = frame(&file);
+            let text = format_for_result(&file);
             known.files.insert(path, text.clone());
             loaded.files.push(file.path);
             texts.push(text);
@@ -263,7 +264,7 @@ impl InstructionsPlugin {
         Ok(News { text, loaded: (!is_all).then_some(loaded) })
     }
 
-    /// Results left the context: what came with them is told again by the next one, or pinned.
+    /// Marks instructions of omitted results: they are delivered again with the next result, or pinned.
     fn lose_results(&self, cx: &Cx) {
         if let Some(known) = self.told().results.get_mut(&context_of(cx)) {
             let files = std::mem::take(&mut known.files);
@@ -281,22 +282,22 @@ fn context_of(cx: &Cx) -> Option<ContextId> {
     cx.service::<ContextId>().map(|id| (*id).clone())
 }
 
-/// A file as the system prompt has it.
-fn describe(file: &Instruction, is_own: bool) -> String {
+/// Formats a file for the system prompt.
+fn format_for_prompt(file: &Instruction, is_own: bool) -> String {
     let cut = if file.cut { "\n(The rest is left out: it is too long.)" } else { "" };
     let whose = if is_own { "of the user, for all projects" } else { "of the project" };
     format!("Instructions {whose}, from {}:\n{}{cut}", file.path.display(), file.text)
 }
 
-/// A file as it stands behind a result.
-fn frame(file: &Instruction) -> String {
+/// Formats a file for the end of a result.
+fn format_for_result(file: &Instruction) -> String {
     let tag = "project_instructions";
     let text = file.text.replace(&format!("</{tag}"), &format!("&lt;/{tag}"));
     let cut = if file.cut { "\n(The rest is left out: it is too long.)" } else { "" };
     format!("<{tag} from=\"{}\">\n{text}{cut}\n</{tag}>", escape(&file.path.display().to_string()))
 }
 
-/// A result with more text behind it.
+/// Appends text to a result.
 pub(crate) fn with_text(content: &ToolContent, more: &str) -> ToolContent {
     match content {
         ToolContent::Text(text) => ToolContent::Text(format!("{text}\n\n{more}")),
@@ -327,7 +328,7 @@ impl PromptSection for InstructionsPlugin {
     }
 }
 
-/// The instructions of subdirectories that came with results, byte for byte: they hold for the work there, whatever left.
+/// Pins delivered instructions of subdirectories, byte for byte, since they stay valid after a compaction.
 #[async_trait]
 impl PinnedContext for InstructionsPlugin {
     async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError> {
@@ -357,7 +358,7 @@ impl Plugin for InstructionsPlugin {
                 if result.is_error {
                     return Ok::<_, BoxError>(None);
                 }
-                let news = plugin.news(&result.call.call_id, cx).await?;
+                let news = plugin.instructions_for_result(&result.call.call_id, cx).await?;
                 if let Some(loaded) = news.loaded {
                     cx.emit(loaded).await?;
                 }
@@ -374,7 +375,7 @@ impl Plugin for InstructionsPlugin {
     }
 }
 
-/// The limit as a person reads it.
+/// Size limit as text for a person.
 #[must_use]
 pub fn limit() -> String {
     format!("{} KiB", MAX_BYTES / 1024)

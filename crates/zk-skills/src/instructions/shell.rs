@@ -1,7 +1,7 @@
 use std::path::{Component, Path, PathBuf};
 
-/// Returns the directory in which a call works that runs `line` in `cwd`. `own` is the command as the model
-/// gave it: the host may run a line of its own before that, which need not begin with a `cd`.
+/// Directory in which a call runs the line `line`, started in `cwd`. `own` is the model's command: the host
+/// may put a line of its own before it, without a `cd`.
 pub(super) fn directory_of_call(line: &str, own: Option<&str>, cwd: &Path) -> PathBuf {
     let own = own.filter(|own| !own.is_empty());
     match own.and_then(|own| Some((line.strip_suffix(own)?, own))) {
@@ -10,12 +10,12 @@ pub(super) fn directory_of_call(line: &str, own: Option<&str>, cwd: &Path) -> Pa
     }
 }
 
-/// Returns the directory in which a command line works that begins in `cwd`: the one that the `cd`s at its
-/// beginning lead to. A directory that only a shell knows the name of ends the matter.
+/// Directory after the leading `cd` commands of a command line that starts in `cwd`. Stops at a `cd` whose
+/// target needs a shell to expand.
 pub(super) fn directory(command: &str, cwd: &Path) -> PathBuf {
     let mut at = cwd.to_path_buf();
     let mut rest = command.trim_start();
-    while let Some((dir, more)) = change(rest) {
+    while let Some((dir, more)) = leading_cd(rest) {
         for part in Path::new(dir).components() {
             match part {
                 Component::ParentDir => _ = at.pop(),
@@ -28,8 +28,8 @@ pub(super) fn directory(command: &str, cwd: &Path) -> PathBuf {
     at
 }
 
-/// The plain name that a `cd` leads to, with which a command line begins, and what follows it.
-fn change(line: &str) -> Option<(&str, &str)> {
+/// Literal target of a `cd` at the beginning of a command line, and the rest of the line.
+fn leading_cd(line: &str) -> Option<(&str, &str)> {
     let line = line.strip_prefix("cd")?;
     let line = line.strip_prefix([' ', '\t'])?.trim_start_matches([' ', '\t']);
     let (name, rest) = match line.chars().next()? {

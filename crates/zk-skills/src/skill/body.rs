@@ -4,29 +4,29 @@ use zk_core::service::{HostFileError, HostFiles, HostRead};
 
 use super::{Skill, frontmatter};
 
-/// The most a skill's text may have, in bytes.
+/// Largest text of a skill, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Reason why a skill's text is not to be had.
+/// Reason why a skill's text cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
     /// The file cannot be read.
     #[error("the SKILL.md of `{skill}` cannot be read: {source}")]
     Read {
-        /// The skill.
+        /// Name of the skill.
         skill: String,
         /// Cause of the failure.
         source: HostFileError,
     },
-    /// The file is no skill any more.
+    /// The file has no valid frontmatter any more.
     #[error("the SKILL.md of `{skill}` has no frontmatter any more: lines of three dashes around its fields")]
     Frontmatter {
-        /// The skill.
+        /// Name of the skill.
         skill: String,
     },
 }
 
-/// The text of a skill behind its frontmatter, read now.
+/// Reads the text of a skill after its frontmatter.
 ///
 /// # Errors
 /// `BodyError`.

@@ -4,40 +4,40 @@ use zk_core::service::{HostFileError, HostFiles, HostRead};
 
 use super::Skill;
 
-/// The most files a skill may have.
+/// Most files of a skill.
 const MAX_FILES: usize = 512;
 
-/// The most bytes they may have together.
+/// Most bytes of a skill's files together.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Deepest level of these files.
+/// Most levels of directories in a skill.
 const MAX_DEPTH: usize = 6;
 
-/// The files of a skill.
+/// Files of a skill.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bundle {
-    /// The directory, canonical.
+    /// Canonical path of the directory.
     pub dir: PathBuf,
-    /// The files below it, relative, in the order of their names.
+    /// Paths of the files, relative to it and sorted.
     pub files: Vec<PathBuf>,
 }
 
 /// Reason why the files of a skill cannot be approved.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// There are too many.
+    /// There are too many files.
     #[error("{dir} has more than {MAX_FILES} files", dir = .dir.display())]
     TooMany {
-        /// The skill.
+        /// Directory of the skill.
         dir: PathBuf,
     },
-    /// They are too large.
+    /// The files are too large.
     #[error("the files of {dir} have more than {MAX_BYTES} bytes together", dir = .dir.display())]
     TooLarge {
-        /// The skill.
+        /// Directory of the skill.
         dir: PathBuf,
     },
-    /// The disk said no.
+    /// A file or directory cannot be read.
     #[error("cannot read {path}: {source}", path = .path.display())]
     Io {
         /// The file or directory.
@@ -45,7 +45,7 @@ pub enum BundleError {
         /// Cause of the failure.
         source: std::io::Error,
     },
-    /// A file cannot be used.
+    /// A file of the skill cannot be read.
     #[error("cannot read {path}: {source}", path = .path.display())]
     File {
         /// The file.
@@ -56,9 +56,9 @@ pub enum BundleError {
 }
 
 impl Bundle {
-    /// Lists the files of a skill; those of an inline one are none. Links are not followed, and directories that begin
-    /// with a dot or hold the parts of others (`node_modules`) are left out. Its own `SKILL.md` counts even as a link: whoever
-    /// approves the files approves its text.
+    /// Lists the files of a skill; an inline skill has none. Links are not followed, and directories that
+    /// begin with a dot or contain dependencies (`node_modules`) are skipped. `SKILL.md` counts even as a
+    /// link, since its text is approved with the files.
     ///
     /// # Errors
     /// `BundleError`.
@@ -97,13 +97,13 @@ impl Bundle {
         Ok(())
     }
 
-    /// Whether `path`, canonical, is one of the files: nobody approved others.
+    /// Whether the canonical `path` is one of the files; others are not approved.
     #[must_use]
     pub fn contains(&self, path: &Path) -> bool {
         path.strip_prefix(&self.dir).is_ok_and(|below| self.files.iter().any(|file| file == below))
     }
 
-    /// The files but for the `SKILL.md`, as they are named to a model.
+    /// Files besides `SKILL.md`, as listed to a model.
     #[must_use]
     pub fn resources(&self) -> Vec<String> {
         let is_skill = |path: &Path| path.parent() == Some(Path::new("")) && is_skill_file(path);
@@ -111,7 +111,7 @@ impl Bundle {
         files.map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
-    /// Names and contents of all files as one: what a person approves.
+    /// Names and contents of all files as one byte string, for approval.
     ///
     /// # Errors
     /// `BundleError`.
@@ -122,7 +122,7 @@ impl Bundle {
             let how = HostRead { beneath: Some(self.dir.clone()), ..HostRead::whole(MAX_BYTES).own_only() };
             let read = files.read(&path, &how);
             let content = read.map_err(|source| BundleError::File { path, source })?.bytes;
-            // With its length before it, a file cannot pass for two.
+            // Each file has its length before it, so that one file cannot imitate two.
             let name = file.to_string_lossy();
             bytes.extend_from_slice(format!("{}:{name}\0{}\0", name.len(), content.len()).as_bytes());
             bytes.extend_from_slice(&content);

@@ -2,12 +2,12 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Something about a skill that its author should know.
+/// Diagnostic about a skill for its author.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// Whether it can be used all the same.
+    /// Whether the skill can be used in spite of it.
     pub level: DiagnosticLevel,
-    /// Fault, as the end of a sentence about the skill.
+    /// Problem, as the end of a sentence about the skill.
     pub message: String,
 }
 

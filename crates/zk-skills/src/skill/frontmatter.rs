@@ -1,18 +1,18 @@
-//! Bounds of a frontmatter.
+//! Splitting of a file into frontmatter and body.
 
-/// A file in its two parts.
+/// Parts of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts<'a> {
     /// Text between the lines of dashes.
     pub(crate) yaml: &'a str,
-    /// Text behind the frontmatter.
+    /// Text after the frontmatter.
     pub(crate) body: &'a str,
     /// Bytes up to the end of the closing line.
     pub(crate) head: usize,
 }
 
-/// Splits a file at its lines of three dashes: dashes inside of a value end nothing. A mark of the byte order before
-/// them does not count. Nothing where there is no frontmatter, or no end of it.
+/// Splits a file at its lines of three dashes; dashes inside of a value do not count. A byte order mark
+/// before them is ignored. `None` without a complete frontmatter.
 pub(crate) fn split(text: &str) -> Option<Parts<'_>> {
     let start = text.len() - text.trim_start_matches('\u{feff}').len();
     let rest = text.get(start..)?;
@@ -33,8 +33,8 @@ pub(crate) fn split(text: &str) -> Option<Parts<'_>> {
     None
 }
 
-/// Puts the plain values of the top level in quotes, for values such as `Use when: always`, `@file` or
-/// `[unbalanced`; nothing where there is no such value.
+/// Quotes plain top-level values such as `Use when: always`, `@file` or `[unbalanced`; `None` if there are
+/// none.
 pub(super) fn quote_values(yaml: &str) -> Option<String> {
     let mut changed = false;
     let mut lines = Vec::new();

@@ -4,13 +4,13 @@ use super::diagnostic::Diagnostic;
 use super::frontmatter;
 use super::yaml::{self, Node};
 
-/// Characters of a description that the catalogue keeps, as the specification has it.
+/// Longest description, in characters, according to the specification.
 pub const MAX_DESCRIPTION: usize = 1024;
 
 /// Fields of a skill's frontmatter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// Name of the skill; that of the directory where the frontmatter has none.
+    /// Name of the skill; by default that of its directory.
     pub name: String,
     /// Description of the skill: its purpose and when to use it.
     pub description: String,
@@ -18,32 +18,34 @@ pub struct Manifest {
     pub license: Option<String>,
     /// Requirements of the skill.
     pub compatibility: Option<String>,
-    /// More about it, as texts.
+    /// Additional fields, as text.
     pub metadata: BTreeMap<String, String>,
-    /// The tools it may use, as it names them; nothing where it does not say.
+    /// Tools that the skill may use, as written; `None` if it does not say.
     pub allowed_tools: Option<Vec<String>>,
-    /// The model it asks for.
+    /// Requested model.
     pub model: Option<String>,
-    /// The thinking level it asks for.
+    /// Requested thinking level.
     pub thinking: Option<String>,
-    /// Globs of the files it is about; with some, it is offered once one of them is worked with.
+    /// Globs of relevant files; with globs, the skill is mentioned once such a file comes up.
     pub paths: Vec<String>,
-    /// Hint at the arguments that a person may type after its name, in words.
+    /// Hint about the arguments after its name, for a person.
     pub argument_hint: Option<String>,
+    /// Arguments that a person may choose from, for the first one that is typed.
+    pub argument_choices: Vec<String>,
     /// Whether only a person may use it.
     pub disable_model_invocation: bool,
-    /// Whether a person is offered it; the model is in any case.
+    /// Whether it is offered to the person; the model is not affected.
     pub user_invocable: bool,
 }
 
-/// Texts that count as true, in lower case.
+/// Values that mean true, in lower case.
 const TRUE: [&str; 4] = ["true", "yes", "on", "1"];
 
 impl Manifest {
-    /// Reads a frontmatter as people write them: wrong names, unknown fields and other forms of a list are warnings.
+    /// Parses a frontmatter leniently: wrong names, unknown fields and other forms of lists are warnings.
     ///
     /// # Errors
-    /// What keeps it from being used: no YAML even after repairs, no description.
+    /// A diagnostic for a skill that cannot be used: invalid YAML even after repairs, or no description.
     pub(super) fn read(
         yaml: &str,
         directory: &str,
@@ -73,7 +75,7 @@ impl Manifest {
         manifest.finish(directory, diagnostics)
     }
 
-    /// The fields of the frontmatter of another file, as far as they can be read.
+    /// Fields of another file's frontmatter, as far as they are valid.
     pub(crate) fn fields(yaml: &str) -> Self {
         let mut manifest = Self { user_invocable: true, ..Self::default() };
         let read = yaml::parse(yaml).ok().or_else(|| yaml::parse(&frontmatter::quote_values(yaml)?).ok());
@@ -105,7 +107,10 @@ impl Manifest {
             }
             "thinking" | "effort" => self.thinking = Some(text(&value)).filter(|level| !level.is_empty()),
             "paths" | "globs" => self.paths = words(&value),
-            "argument-hint" => self.argument_hint = Some(hint(&value)).filter(|hint| !hint.is_empty()),
+            "argument-hint" => {
+                self.argument_hint = Some(argument_hint_text(&value)).filter(|hint| !hint.is_empty())
+            }
+            "argument-choices" => self.argument_choices = words(&value),
             "disable-model-invocation" => self.disable_model_invocation = flag(&value),
             "user-invocable" => self.user_invocable = flag(&value),
             _ => {}
@@ -126,7 +131,7 @@ impl Manifest {
         for fault in super::strict::name_faults(name, directory) {
             diagnostics.push(Diagnostic::warning(fault));
         }
-        // A name is typed, put into tags and into messages.
+        // Names are typed, and occur in tags and messages.
         let unusable = name.chars().any(|c| c.is_control() || c.is_whitespace() || "<>&\"'/\\".contains(c));
         if unusable || name.chars().count() > 128 {
             let usable: String =
@@ -152,7 +157,7 @@ impl Manifest {
     }
 }
 
-/// A value as text: a list in lines, a map as `key: value` lines.
+/// Value as text: a list as lines, a map as `key: value` lines.
 fn text(node: &Node) -> String {
     match node {
         Node::Text(text) => text.trim().to_owned(),
@@ -168,8 +173,8 @@ fn flag(node: &Node) -> bool {
     TRUE.contains(&text(node).to_ascii_lowercase().as_str())
 }
 
-/// `[file] [name]` is a hint, and a list to YAML.
-fn hint(node: &Node) -> String {
+/// Argument hint; `[file] [name]` is meant as text, but is a list in YAML.
+fn argument_hint_text(node: &Node) -> String {
     match node {
         Node::List(items) => {
             items.iter().map(|item| format!("[{}]", text(item))).collect::<Vec<_>>().join(" ")
@@ -178,7 +183,7 @@ fn hint(node: &Node) -> String {
     }
 }
 
-/// Words by blanks or commas, or the items of a list.
+/// Words separated by blanks or commas, or the items of a list.
 fn words(node: &Node) -> Vec<String> {
     let split = |text: &str| -> Vec<String> {
         text.split([',', ' ', '\n', '\t']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
@@ -190,7 +195,8 @@ fn words(node: &Node) -> Vec<String> {
     }
 }
 
-/// Tools by blanks or commas outside of parentheses, or the items of a list: `Bash(git status:*), Read`.
+/// Tools separated by blanks or commas outside of parentheses, or the items of a list: `Bash(git status:*),
+/// Read`.
 fn tools(node: &Node) -> Vec<String> {
     let text = match node {
         Node::Text(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! Markdown files of other kinds with a frontmatter, read as leniently as skills.
+//! Lenient parser for other Markdown files with a frontmatter.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use crate::skill::frontmatter;
 use crate::skill::tool_patterns::tools_called;
 use crate::skill::yaml_fields;
 
-/// The fields of a Markdown file's frontmatter and the text behind it; nothing where it has none.
+/// Fields of a Markdown file's frontmatter, and the text after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkdownFields<'a> {
-    /// Texts, each alone, and lists of texts. Maps are left out.
+    /// Texts and lists of texts by name; a text is a list of one. Maps are left out.
     pub fields: BTreeMap<String, Vec<String>>,
-    /// Text behind the frontmatter.
+    /// Text after the frontmatter.
     pub body: &'a str,
 }
 
 impl<'a> MarkdownFields<'a> {
-    /// Reads a file.
+    /// Parses a file; `None` without a frontmatter.
     ///
     /// ```
     /// use zk_skills::MarkdownFields;
@@ -31,13 +31,13 @@ impl<'a> MarkdownFields<'a> {
         Some(Self { fields: yaml_fields(parts.yaml), body: parts.body })
     }
 
-    /// A field that is one text.
+    /// Field with a single text.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         self.fields.get(name)?.first().map(|text| text.trim()).filter(|text| !text.is_empty())
     }
 
-    /// A field that is a list, or texts with commas between.
+    /// Field with a list, or a text separated by commas.
     #[must_use]
     pub fn words(&self, name: &str) -> Vec<String> {
         let items = self.fields.get(name).into_iter().flatten();
@@ -46,8 +46,8 @@ impl<'a> MarkdownFields<'a> {
     }
 }
 
-/// The tools of zk that other programs call `name`: `Read` is `read_file`; a name of zk's is itself. Nothing for a name
-/// with a pattern behind it, such as `Bash(git:*)`, which is less than the tool.
+/// zk's tools for a tool name of another program: `Read` is `read_file`; zk's own names stay. Empty for a
+/// name with a pattern, such as `Bash(git:*)`, which means only part of a tool.
 #[must_use]
 pub fn tool_names(name: &str) -> Vec<String> {
     if name.contains('(') { Vec::new() } else { tools_called(name.trim()) }

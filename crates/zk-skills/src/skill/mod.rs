@@ -1,4 +1,4 @@
-//! One skill: a directory with a `SKILL.md`, as it is found and read.
+//! A skill: a directory with a `SKILL.md`.
 
 mod body;
 mod bundle;
@@ -28,7 +28,7 @@ pub use diagnostic::{Diagnostic, DiagnosticLevel};
 pub use manifest::{MAX_DESCRIPTION, Manifest};
 pub use strict::{name_faults, validate};
 
-/// The fields of a frontmatter of any kind: texts and lists of texts. Empty where it is no YAML.
+/// Fields of any frontmatter: texts and lists of texts. Empty for invalid YAML.
 pub(crate) fn yaml_fields(text: &str) -> BTreeMap<String, Vec<String>> {
     use yaml::Node;
     let read = yaml::parse(text).ok().or_else(|| yaml::parse(&frontmatter::quote_values(text)?).ok());
@@ -45,25 +45,25 @@ pub(crate) fn yaml_fields(text: &str) -> BTreeMap<String, Vec<String>> {
     entries.into_iter().filter_map(|(key, node)| Some((key, texts(node)?))).collect()
 }
 
-/// Whether a frontmatter has exactly these fields with these values.
+/// Whether a frontmatter has exactly these fields and values.
 pub(crate) fn has_fields(yaml: &str, fields: &Value) -> bool {
     let Ok(document) = yaml::parse(yaml) else { return false };
     document.root.is_some_and(|root| root.says(fields))
 }
 
-/// The file that makes a directory a skill.
+/// Name of the file that makes a directory a skill.
 pub const SKILL_FILE: &str = "SKILL.md";
 
-/// Bytes that are read to find the end of a frontmatter: first, and where that was too little.
+/// Bytes that are read to find the end of a frontmatter, in two attempts.
 const HEAD_BYTES: [usize; 2] = [4 * 1024, 64 * 1024];
 
-/// Source of a skill. In this order the first of a name is used.
+/// Source of a skill, in order of precedence for equal names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkillSource {
     /// The project, from the working directory up to its root.
     Project,
-    /// A directory that the settings name.
+    /// A directory from the settings.
     Configured,
     /// The person's own directories.
     User,
@@ -71,12 +71,12 @@ pub enum SkillSource {
     Inline,
     /// zk itself.
     Builtin,
-    /// An MCP server, or whoever else serves skills.
+    /// A server of skills, such as an MCP server.
     Server,
 }
 
 impl SkillSource {
-    /// The name as it is printed.
+    /// Name of the source, as printed.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -90,24 +90,24 @@ impl SkillSource {
     }
 }
 
-/// A skill, without its body.
+/// Skill without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
     /// Fields of the frontmatter.
     pub manifest: Manifest,
     /// Source of the skill.
     pub source: SkillSource,
-    /// Directory of the skill, canonical; nothing for one that is no directory.
+    /// Canonical directory of the skill; `None` if it is not from a directory.
     pub dir: Option<PathBuf>,
-    /// The name of its file in there, as it is written.
+    /// Name of its file in the directory, in its actual case.
     pub file: String,
-    /// The text of one that is no directory.
+    /// Text of a skill that is not from a directory.
     pub inline: Option<Arc<str>>,
-    /// Host and entry, for a skill that is served.
+    /// Host and entry of a served skill.
     pub served: Option<Arc<Served>>,
-    /// Diagnostics that its author should know.
+    /// Diagnostics for its author.
     pub diagnostics: Vec<Diagnostic>,
-    /// The bytes of its frontmatter, which are all that counts until it is used.
+    /// Bytes of its frontmatter, the only part that is needed until it is used.
     pub head: Arc<[u8]>,
 }
 
@@ -118,33 +118,33 @@ impl Skill {
         &self.manifest.name
     }
 
-    /// A skill of a program, whole in a text with a frontmatter.
+    /// Skill from a text with a frontmatter, provided by a program.
     ///
     /// # Errors
-    /// What keeps it from being used.
+    /// A diagnostic if the skill cannot be used.
     pub fn inline(text: impl Into<Arc<str>>, source: SkillSource) -> Result<Self, Diagnostic> {
         let text = text.into();
         let parts = frontmatter::split(&text).ok_or_else(no_frontmatter)?;
         let mut diagnostics = Vec::new();
         let manifest = Manifest::read(parts.yaml, "", &mut diagnostics)?;
         let head = text.as_bytes().get(..parts.head).unwrap_or_default().into();
-        // An inline skill is in no directory that it could differ from.
+        // An inline skill has no directory whose name could differ.
         diagnostics.retain(|fault: &Diagnostic| !fault.message.contains("directory"));
         let file = SKILL_FILE.to_owned();
         Ok(Self { manifest, source, dir: None, file, inline: Some(text), served: None, diagnostics, head })
     }
 
-    /// A skill that is served, under the name of its host and its own.
+    /// Skill from a server, named after its host and itself.
     ///
     /// # Errors
-    /// What keeps it from being used.
+    /// A diagnostic if the skill cannot be used.
     pub(crate) fn served(served: Served) -> Result<Self, Diagnostic> {
         let mut diagnostics = Vec::new();
         let head: Arc<[u8]> = served.entry.frontmatter.to_string().into_bytes().into();
-        // JSON is YAML.
+        // JSON is valid YAML.
         let mut manifest = Manifest::read(&String::from_utf8_lossy(&head), "", &mut diagnostics)?;
         manifest.name = format!("{}:{}", served.host, manifest.name);
-        // The cost of a skill is not for a server to say.
+        // A server must not choose the model or thinking level, which affect the cost.
         (manifest.model, manifest.thinking) = (None, None);
         let (source, served) = (SkillSource::Server, Some(Arc::new(served)));
         let (diagnostics, file) = (Vec::new(), SKILL_FILE.to_owned());
@@ -152,21 +152,21 @@ impl Skill {
     }
 }
 
-/// A file that makes a directory a skill, and who may have written it.
+/// File that makes a directory a skill, before it is read.
 pub(crate) struct SkillFile {
-    /// The directory, canonical.
+    /// Canonical path of the directory.
     pub(crate) dir: PathBuf,
-    /// The file's name, as it is written.
+    /// Name of the file, in its actual case.
     pub(crate) name: String,
     pub(crate) source: SkillSource,
-    /// The directory it may not lead out of.
+    /// Directory that links must not lead out of.
     pub(crate) fence: Option<PathBuf>,
 }
 
-/// Reads the frontmatter of a skill, and nothing behind it.
+/// Reads the frontmatter of a skill, and no more of the file.
 ///
 /// # Errors
-/// What keeps it from being used.
+/// A diagnostic if the skill cannot be used.
 pub(crate) fn read_skill(file: &SkillFile, files: &dyn HostFiles) -> Result<Skill, Diagnostic> {
     let path = file.dir.join(&file.name);
     let name = file.dir.file_name().unwrap_or_default().to_string_lossy();
@@ -217,12 +217,12 @@ fn no_frontmatter() -> Diagnostic {
     )
 }
 
-/// Whether a directory belongs to the person, or to nobody else.
+/// Whether a directory belongs to the person or a trusted user.
 pub(crate) fn is_own(dir: &std::path::Path, files: &dyn HostFiles) -> bool {
     matches!(files.owner(dir), Ok(FileOwner::Trusted))
 }
 
-/// Returns the place of a skill, for messages.
+/// Path or source of a skill, for messages.
 #[must_use]
 pub fn place(skill: &Skill) -> String {
     match &skill.dir {

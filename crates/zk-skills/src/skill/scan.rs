@@ -1,32 +1,31 @@
-//! Looks for text in skills that speaks to a model behind the back of the person.
+//! Scan of skills for text that tries to manipulate a model.
 
 use super::{Diagnostic, Skill, SkillSource};
 
-/// The most findings of one text.
+/// Most findings in one text.
 const MAX_FINDINGS: usize = 5;
 
-/// The most characters of a line that are quoted.
+/// Most characters of a line that are quoted.
 const MAX_QUOTED_CHARS: usize = 100;
 
-/// Most words that a sentence may have between its parts.
+/// Most words between the parts of a suspicious phrase.
 const MAX_WORDS_BETWEEN: usize = 6;
 
-/// A line that looks as if it was written to take a model over.
+/// Line that seems to be written to manipulate a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspicion {
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
     /// Effect of the line, as the end of a sentence about it.
     pub what: &'static str,
-    /// The beginning of the line, as it is written.
+    /// Beginning of the line.
     pub quote: String,
 }
 
-/// The lines of `text` that tell a model to drop its instructions or to keep something from the person, that imitate the
-/// frame of a conversation, or that nobody can see. At most five.
+/// Finds lines in `text` that tell a model to ignore its instructions or to hide something from the person,
+/// imitate the markup of a conversation, or contain invisible text. At most five.
 ///
-/// Lines that are found can be harmless, and a text without findings can be malicious: whoever uses it asks a
-/// person.
+/// Findings can be harmless, and a text without findings can be malicious, so callers ask a person.
 #[must_use]
 pub fn scan(text: &str) -> Vec<Suspicion> {
     let mut found = Vec::new();
@@ -42,12 +41,12 @@ pub fn scan(text: &str) -> Vec<Suspicion> {
     found
 }
 
-/// Returns the suspicion about the description of a skill, which models read before anybody uses it.
+/// Suspicion about a skill's description, which models see before the skill is used.
 fn of_description(skill: &Skill) -> Option<&'static str> {
     scan(&skill.manifest.description).first().map(|found| found.what)
 }
 
-/// Whether somebody read a skill before it got here: the project's are approved byte by byte, and those of a program are
+/// Whether a skill of this source was reviewed: the project's are approved byte by byte, and a program's are
 /// its own.
 pub(crate) fn is_read(source: SkillSource) -> bool {
     match source {
@@ -56,7 +55,7 @@ pub(crate) fn is_read(source: SkillSource) -> bool {
     }
 }
 
-/// Keeps models from knowing of a skill whose description is suspicious. A person can still give it.
+/// Hides a skill with a suspicious description from models. A person can still use it.
 pub(crate) fn hide_suspicious(skill: &mut Skill) {
     if is_read(skill.source) || skill.manifest.disable_model_invocation {
         return;
@@ -81,7 +80,7 @@ fn suspicion(line: &str) -> Option<&'static str> {
         .split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’')
         .filter(|word| !word.is_empty())
         .collect();
-    // The words from one of `heads` on, as many as a sentence may have.
+    // Words after one of `heads`, up to the length of a sentence.
     let behind = |heads: &[&str], found: &dyn Fn(&[&str]) -> bool| {
         let heads = words.iter().enumerate().filter(|(_, word)| heads.contains(word));
         heads.into_iter().any(|(at, _)| {
@@ -107,14 +106,14 @@ fn suspicion(line: &str) -> Option<&'static str> {
         || behind(&["do", "must", "should"], &|rest| {
             rest.first() == Some(&"not") && secret(rest.get(1..).unwrap_or_default())
         });
-    // "Do not tell the user to …" is about what to say, not about keeping something back.
+    // "Do not tell the user to …" is about the message, not about hiding something.
     if is_secret && !["user to ", "human to ", "person to "].iter().any(|end| lower.contains(end)) {
         return Some("tells the model to keep something from the person");
     }
     None
 }
 
-/// Words for letting somebody know.
+/// Verbs for informing a person.
 const TELL: [&str; 10] = [
     "tell",
     "telling",
@@ -128,7 +127,7 @@ const TELL: [&str; 10] = [
     "revealing",
 ];
 
-/// Marks that stand between the messages of a conversation.
+/// Markup between the messages of a conversation.
 const FRAMES: [&str; 8] = [
     "<|im_start|>",
     "<|im_end|>",
@@ -140,7 +139,7 @@ const FRAMES: [&str; 8] = [
     "</skill_content",
 ];
 
-/// Characters that change what is read and are not seen: tags, and overrides of the direction.
+/// Whether a character is invisible and affects a text: tag characters and direction overrides.
 fn is_hidden(c: char) -> bool {
     matches!(c, '\u{e0000}'..='\u{e007f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,4 +1,4 @@
-//! The strict validator: what the specification asks for, as its reference validator (`skills-ref`) checks it.
+//! Strict validator for the specification, equivalent to the reference validator (`skills-ref`).
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ const MAX_NAME_CHARS: usize = 64;
 const MAX_DESCRIPTION: usize = 1024;
 const MAX_COMPATIBILITY: usize = 500;
 
-/// The most a `SKILL.md` may have to be validated, in bytes.
+/// Largest `SKILL.md` that is validated, in bytes.
 const MAX_BYTES: usize = 4 << 20;
 
 /// Fields of the specification.
 const FIELDS: [&str; 6] = ["name", "description", "license", "allowed-tools", "metadata", "compatibility"];
 
-/// Lists the faults that keep the skill in `dir` from being valid; nothing if it is.
+/// Lists the reasons why the skill in `dir` is invalid; empty if it is valid.
 ///
 /// The list agrees with `agentskills validate` of `skills-ref` case by case.
 #[must_use]
@@ -33,13 +33,13 @@ pub fn validate(dir: &Path, files: &dyn HostFiles) -> Vec<String> {
     validate_text(&text.replace("\r\n", "\n").replace('\r', "\n"), &name)
 }
 
-/// Validates as [`validate`] does, the text of a file with ends of lines as Unix has them.
+/// Validates the text of a file with Unix line ends.
 fn validate_text(text: &str, directory: &str) -> Vec<String> {
     let one = |fault: &str| vec![fault.to_owned()];
     if !text.starts_with("---") {
         return one("it does not start with a frontmatter: a line of three dashes");
     }
-    // Three dashes anywhere end it, also inside of a value.
+    // Three dashes anywhere end it, even inside of a value.
     let mut parts = text.splitn(3, "---").skip(1);
     let (Some(yaml), Some(_)) = (parts.next(), parts.next()) else {
         return one("its frontmatter has no end: a second line of three dashes");
@@ -98,8 +98,8 @@ fn too_long(field: &str, text: &str, limit: usize) -> Option<String> {
     (length > limit).then(|| format!("`{field}` has {length} characters, of which {limit} are allowed"))
 }
 
-/// The validation errors of a skill's name in the directory `directory`; none if it is valid. Both are normalised to NFKC
-/// first, so that one name written in two ways is one.
+/// Reasons why a skill's name is invalid in the directory `directory`; empty if it is valid. Both names are
+/// normalised to NFKC first.
 #[must_use]
 pub fn name_faults(name: &str, directory: &str) -> Vec<String> {
     let (name, directory): (&str, &str) =

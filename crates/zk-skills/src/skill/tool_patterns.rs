@@ -1,9 +1,9 @@
-//! The tools that active skills allow.
+//! Tool restrictions of skills in use.
 
 use serde_json::Value;
 use zk_core::service::foreign_server_names;
 
-/// Names that other programs use for tools in their skills, with zk's names for them.
+/// Tool names of other programs, with zk's names.
 const ALIASES: [(&str, &[&str]); 12] = [
     ("bash", &["shell", "jobs"]),
     ("read", &["read_file"]),
@@ -19,7 +19,7 @@ const ALIASES: [(&str, &[&str]); 12] = [
     ("askuserquestion", &["ask_user"]),
 ];
 
-/// The tools that are called `name` here or in other programs.
+/// Tools that have the name `name` in zk or in other programs.
 pub(crate) fn tools_called(name: &str) -> Vec<String> {
     let lower = name.to_ascii_lowercase();
     match ALIASES.iter().find(|(alias, _)| *alias == lower) {
@@ -28,7 +28,7 @@ pub(crate) fn tools_called(name: &str) -> Vec<String> {
     }
 }
 
-/// Signs that make more than one command of a line, or another one.
+/// Shell syntax by which a line has several commands, or nested ones.
 const OPERATORS: [&str; 9] = [";", "&", "|", "\n", "`", "$(", "<(", ">(", ">"];
 
 /// Whether one of `patterns` allows the call: `Read`, `Bash(git:*)`, `Bash(git status)`, `mcp__files__*`.
@@ -63,7 +63,7 @@ fn is_name_of(name: &str, tool: &str) -> bool {
     alias.is_some_and(|(_, tools)| tools.contains(&tool)) || name.eq_ignore_ascii_case(tool)
 }
 
-/// Whether a command line is one command that `inner` allows: `git:*` is `git` with any arguments.
+/// Whether a command line is a single command that `inner` allows: `git:*` allows `git` with any arguments.
 fn is_command(inner: &str, command: Option<&str>) -> bool {
     let Some(command) = command.map(str::trim) else { return false };
     if OPERATORS.iter().any(|operator| command.contains(operator)) {

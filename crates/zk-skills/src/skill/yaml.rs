@@ -1,26 +1,25 @@
-//! The YAML of a frontmatter, with every scalar as its text: what a field means is decided by whoever reads it, so
-//! that `version: 1.10` stays `1.10`.
+//! YAML parser for frontmatters that keeps every scalar as text, so that `version: 1.10` stays `1.10`.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use serde_json::Value;
 
-/// The most nodes a document may have once its aliases are resolved.
+/// Most nodes of a document with resolved aliases.
 const MAX_NODES: usize = 10_000;
 
-/// Deepest nesting of a document.
+/// Most levels of nesting.
 const MAX_DEPTH: usize = 64;
 
-/// A value of a document.
+/// Node of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Node {
     Text(String),
     List(Vec<Node>),
-    /// In the order of the document; a key may come twice.
+    /// Entries in the order of the document; keys may repeat.
     Map(Vec<(String, Node)>),
 }
 
 impl Node {
-    /// Whether this is the same as a value of JSON. A scalar here is only its text.
+    /// Whether the node equals a JSON value, with scalars compared as text.
     pub(super) fn says(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::Text(text), Value::String(value)) => text == value,
@@ -41,24 +40,24 @@ impl Node {
     }
 }
 
-/// Content of a document, and the parts that StrictYAML would not have in it.
+/// Parsed document, with the parts that StrictYAML does not allow.
 #[derive(Debug, Default)]
 pub(super) struct Document {
-    /// Nothing when the document is empty.
+    /// `None` for an empty document.
     pub(super) root: Option<Node>,
     pub(super) not_strict: Vec<String>,
 }
 
-/// A list or a map that is not closed yet.
+/// Unfinished list or map.
 enum Open {
     List { anchor: usize, items: Vec<Node> },
     Map { anchor: usize, entries: Vec<(String, Node)>, key: Option<String> },
 }
 
-/// Reads one document.
+/// Parses one document.
 ///
 /// # Errors
-/// Why it is no YAML, with the line.
+/// The syntax error, with its line.
 pub(super) fn parse(text: &str) -> Result<Document, String> {
     let mut reader = Reader { text, ..Reader::default() };
     for event in Parser::new_from_str(text) {
@@ -98,7 +97,7 @@ impl Reader<'_> {
             Event::Scalar(text, style, anchor, tag) => {
                 self.note(anchor, tag.is_some(), span);
                 self.count(1)?;
-                // The tilde and the empty value are nothing, unless quoted.
+                // Unquoted, `~` and the empty value are null.
                 let is_nothing = style == ScalarStyle::Plain && text == "~";
                 let node = Node::Text(if is_nothing { String::new() } else { text.into_owned() });
                 self.keep(anchor, &node);

@@ -172,7 +172,7 @@ async fn a_command_in_a_file_becomes_a_prompt_with_its_arguments() {
     let at = Place::new();
     at.write(
         "project/.claude/commands/git/commit.md",
-        "---\ndescription: Commits.\nargument-hint: [what]\n---\nCommit $1.\n",
+        "---\ndescription: Commits.\nargument-hint: [what]\nargument-choices: all, nothing\n---\nCommit $1.\n",
     );
     at.write("home/commands/review.md", "Review it.")
         .write("project/.zk/commands/review.md", "Not this one.");
@@ -194,7 +194,12 @@ async fn a_command_in_a_file_becomes_a_prompt_with_its_arguments() {
         &LocalHostFiles::new(),
     );
     let brief: Vec<(&str, &str)> = found.iter().map(|command| (&*command.name, &*command.help)).collect();
-    assert_eq!(brief, [("git:commit", "[what]: Commits."), ("review", "Review it.")]);
+    assert_eq!(brief, [("git:commit", "Commits."), ("review", "Review it.")]);
+    assert_eq!(
+        (found[0].hint.as_deref(), &found[0].choices[..]),
+        (Some("[what]"), &["all".to_owned(), "nothing".to_owned()][..])
+    );
+    assert_eq!(found[1].hint, None);
 }
 
 /// A command that is no file.

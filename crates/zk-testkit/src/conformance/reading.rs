@@ -1,4 +1,4 @@
-//! Reads a stream to its end and checks its shape on the way.
+//! Reads a stream to its end and checks its shape.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ impl Reading {
         })
     }
 
-    /// Compares with `other`: the error says what differs. Ids that the provider makes up may.
+    /// Compares two results; the error describes the difference. Ids that the provider generates may differ.
     pub(super) fn same(&self, other: &Self) -> Result<(), String> {
         let stop = |reading: &Self| reading.outcome.as_ref().ok().cloned();
         let texts = |reading: &Self| {
@@ -46,7 +46,7 @@ impl Reading {
     }
 }
 
-/// Reads a stream to its end; what is wrong with its shape is the error.
+/// Reads a stream to its end; fails with the first fault of its shape.
 pub(super) async fn read(mut events: EventStream) -> Result<Reading, String> {
     let mut shape = Shape::default();
     while let Some(event) = events.next().await {
@@ -69,11 +69,11 @@ pub(super) async fn read(mut events: EventStream) -> Result<Reading, String> {
     Err("the stream ends without `Done` or an error".to_owned())
 }
 
-/// Shape of the stream so far.
+/// State of the stream's shape check.
 #[derive(Default)]
 struct Shape {
     started: bool,
-    /// The deltas of the blocks that are not complete.
+    /// Deltas of the incomplete blocks.
     deltas: BTreeMap<u32, String>,
     open: Option<u32>,
     blocks: Vec<Block>,

@@ -1,4 +1,4 @@
-//! Demonstration of zk: a small project whose tests fail, and a model that repairs it as a script tells it.
+//! Demonstration of zk: a small project with failing tests, and a scripted model that repairs it.
 
 mod project;
 mod script;
@@ -6,8 +6,8 @@ mod script;
 pub use project::Project;
 pub use script::repair;
 
-/// Prompt of the demonstration: the work on the [`Project`].
+/// Prompt for the work on the [`Project`].
 pub const PROMPT: &str = "The tests of this project fail. Find out why and repair it.";
 
-/// Command that runs the project's tests, in its directory.
+/// Command that runs the project's tests, in the project's directory.
 pub const TEST: &str = "bash test.sh";

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use zk_core::model::SessionId;
 
-/// A small project in bash whose tests fail: a quantity is not counted.
+/// Small bash project with failing tests: a quantity is not counted.
 const FILES: [(&str, &str); 3] = [
     ("README.md", include_str!("project/README.md")),
     ("lib/basket.sh", include_str!("project/lib/basket.sh")),
     ("test.sh", include_str!("project/test.sh")),
 ];
 
-/// The project in a directory of its own, removed with this value.
+/// Project in its own directory, which is removed on drop.
 ///
 /// ```
 /// use zk_testkit::demo::Project;
@@ -28,14 +28,14 @@ pub struct Project {
 }
 
 impl Project {
-    /// Writes it into a new directory below the temporary one; with `keep` it stays there.
+    /// Writes the project into a new temporary directory; with `keep` it is not removed.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the project cannot be written.
     pub fn unpack(keep: bool) -> io::Result<Self> {
         let name = format!("zk-demo-{}", SessionId::fresh());
         let dir = std::env::temp_dir().canonicalize()?.join(name);
-        // Not recursive: a directory that somebody else made is an error.
+        // Not recursive, so that an existing directory of another user is an error.
         fs::DirBuilder::new().mode(0o700).create(&dir)?;
         let project = Self { dir, keep };
         for (path, text) in FILES {
@@ -48,7 +48,7 @@ impl Project {
         Ok(project)
     }
 
-    /// Returns the directory of the project.
+    /// Directory of the project.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -58,7 +58,7 @@ impl Project {
 impl Drop for Project {
     fn drop(&mut self) {
         if !self.keep {
-            // A directory that cannot be removed stays in the temporary one.
+            // On failure the directory stays among the temporary files.
             let _ = fs::remove_dir_all(&self.dir);
         }
     }

@@ -9,8 +9,8 @@ const LIBRARY: &str = "lib/basket.sh";
 const WRONG: &str = "total=$((total + price))";
 const RIGHT: &str = "total=$((total + price * quantity))";
 
-/// A model that repairs the [`Project`](super::Project), with `pace` between two pieces of its text. It goes by what the
-/// tools really answer: where an answer is not what the script was written for, it says so and ends.
+/// Script of a model that repairs the [`Project`](super::Project), with `pace` between two pieces of text. It
+/// uses the tools' real results: if one is unexpected, the model says so and ends.
 #[must_use]
 pub fn repair(pace: Option<Duration>) -> Script {
     let script = Script::new()

@@ -1,4 +1,4 @@
-//! Keeping what happened, and telling it.
+//! Recorder of events, and its transcript.
 
 mod transcript;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use zk_core::kernel::{AnyEvent, BoxError, Cx, Event, Plugin, Reach, Scope};
 
-/// A plugin that keeps every event of an agent and of its sub-agents.
+/// Plugin that records all events of an agent and its sub-agents.
 ///
-/// The recorder listens to everything, so events that are only built for listeners are built. Clones are the
-/// same recorder.
+/// The recorder listens to all events, so events that are only built for listeners are built, too. Clones
+/// share the recording.
 ///
 /// ```
 /// use zk_core::events::SystemBefore;
@@ -37,21 +37,21 @@ struct Inner {
     more: Notify,
 }
 
-/// One event as it was seen.
+/// Recorded event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
     /// Name of the event.
     pub name: &'static str,
-    /// The agent it happened to.
+    /// Id of the event's agent.
     pub agent: Arc<str>,
     /// Depth of that agent in the tree; 0 for the root.
     pub depth: u32,
-    /// Data of the event; a string that says why when it does not serialise.
+    /// Data of the event; if it cannot be serialised, a string with the reason.
     pub data: Value,
 }
 
 impl Recorder {
-    /// A recorder that has seen nothing.
+    /// Empty recorder.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -63,25 +63,25 @@ impl Recorder {
         self.seen().clone()
     }
 
-    /// The names of all events so far.
+    /// Names of all events so far.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
         self.seen().iter().map(|event| event.name).collect()
     }
 
-    /// The data of every `E` so far.
+    /// Data of each `E` so far.
     #[must_use]
     pub fn of<E: Event>(&self) -> Vec<Value> {
         self.named(E::NAME)
     }
 
-    /// The data of every event called `name` so far.
+    /// Data of each event called `name` so far.
     #[must_use]
     pub fn named(&self, name: &str) -> Vec<Value> {
         self.seen().iter().filter(|event| event.name == name).map(|event| event.data.clone()).collect()
     }
 
-    /// Waits until an event called `name` has been seen, also if that was before.
+    /// Waits for an event called `name`; returns at once if it was already recorded.
     pub async fn wait_for(&self, name: &str) {
         loop {
             let more = self.inner.more.notified();
@@ -94,15 +94,15 @@ impl Recorder {
         }
     }
 
-    /// Forgets what was seen.
+    /// Clears the recording.
     pub fn clear(&self) {
         self.seen().clear();
     }
 
-    /// The run as a protocol: one line for each event, with what is telling about it.
+    /// Readable transcript of a run: one line for each event, with its most important fields.
     ///
-    /// Nothing in it differs from one run to the next: ids become `#1`, `#2` … in the order they appear;
-    /// times, durations and counters that every event repeats are left out; pieces of one stream are joined.
+    /// The transcript is the same for each run: ids become `#1`, `#2` … in order of appearance; times,
+    /// durations and repeated counters are left out; deltas of a stream are joined.
     #[must_use]
     pub fn transcript(&self) -> String {
         transcript::tell(&self.seen())

@@ -1,10 +1,10 @@
-//! The telling part of an event, in one line.
+//! Formatting of an event as one line with its most important fields.
 
 use serde_json::{Map, Value};
 
 use super::Recorded;
 
-/// Differs from run to run, or is repeated by every event.
+/// Fields that differ from run to run, or that every event repeats.
 const LEFT_OUT: &[&str] = &[
     "run_id",
     "turn_id",
@@ -46,7 +46,7 @@ pub(super) fn tell(events: &[Recorded]) -> String {
     lines.join("\n")
 }
 
-/// Whether `next` is the next piece of the stream `event` is a piece of.
+/// Whether `next` is the next delta of the same stream as `event`.
 fn continues(event: &Recorded, next: &Recorded) -> bool {
     event.name == next.name
         && event.depth == next.depth
@@ -88,7 +88,7 @@ fn line(event: &Recorded, ids: &mut Ids) -> String {
 
 fn fields_of(fields: &Map<String, Value>, ids: &mut Ids) -> String {
     let mut parts = Vec::new();
-    // The call of an event comes first, whatever the other fields are called.
+    // The call comes first in the line.
     if let Some(Value::Object(call)) = fields.get("call") {
         parts.push(call_name(call, ids));
     }
@@ -176,7 +176,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Ids in the order they appear.
+/// Short names of ids, in order of appearance.
 #[derive(Default)]
 struct Ids {
     seen: Vec<String>,

@@ -1,4 +1,4 @@
-//! Schemas that answers are held to.
+//! Limits of schemas for structured output.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Checked, Rule, broken, is_tool_name, text_of};
 
-/// Keywords that one provider refuses, and how much it takes.
+/// Keywords that a provider rejects, and the largest sizes that it accepts.
 pub(super) struct Limits {
     refused: &'static [&'static str],
     optional: usize,
@@ -14,7 +14,7 @@ pub(super) struct Limits {
     recursion: bool,
 }
 
-/// Limits for answers that are held to a schema by `output_config.format`.
+/// Limits of schemas in `output_config.format`.
 pub(super) const ANTHROPIC: Limits = Limits {
     refused: &[
         "allOf",
@@ -41,7 +41,7 @@ pub(super) const ANTHROPIC: Limits = Limits {
     recursion: false,
 };
 
-/// Limits with `strict`: whoever asks without is not held to them.
+/// Limits of schemas with `strict`; others are not limited.
 pub(super) const OPENAI: Limits = Limits {
     refused: &[
         "allOf",
@@ -59,7 +59,7 @@ pub(super) const OPENAI: Limits = Limits {
     recursion: true,
 };
 
-/// Looks at a schema as a provider does before it compiles it.
+/// Checks a schema as a provider does before it compiles it.
 pub(super) fn check(schema: Option<&Value>, limits: &Limits) -> Checked {
     let Some(root) = schema.filter(|schema| schema.is_object()) else {
         return broken(Rule::Output, "the format has no `schema`");
@@ -80,7 +80,7 @@ pub(super) fn check(schema: Option<&Value>, limits: &Limits) -> Checked {
     Ok(())
 }
 
-/// Looks at a format as both of OpenAI's APIs have it.
+/// Checks a format as both OpenAI APIs have it.
 pub(super) fn openai(asked: &Value) -> Checked {
     if !text_of(asked, "name").is_some_and(is_tool_name) {
         return broken(Rule::Output, "Missing or illegal 'name' of the format.");

@@ -1,8 +1,8 @@
-//! Rules by which providers reject requests, as pure functions over one.
+//! Rules by which providers reject requests, as pure functions of a request.
 //!
-//! [`check`] looks at a request body as its provider would, [`check_wire`] at a history before any adapter
-//! has seen it. Neither shares code with the normaliser or with an adapter, so each can be tested against
-//! them. [`FakeServer`](crate::FakeServer) answers 400 with what they find.
+//! [`check`] validates a request body as its provider would, [`check_wire`] a history before it reaches an
+//! adapter. Neither shares code with the normaliser or an adapter, so these can be tested against them.
+//! [`FakeServer`](crate::FakeServer) answers violations with status 400.
 
 mod anthropic;
 mod chat;
@@ -29,11 +29,11 @@ pub enum Dialect {
     Chat,
     /// OpenAI Responses.
     Responses,
-    /// OpenAI Responses as the back end of ChatGPT subscriptions takes and tells it.
+    /// OpenAI Responses, in the variant of the back end for ChatGPT subscriptions.
     Codex,
     /// Ollama's native API.
     Ollama,
-    /// Google's Gemini. The rules want the model, which a request has in its path, in the body's `model`.
+    /// Google's Gemini. The model, which a request has in its path, is expected in the body's `model`.
     Gemini,
 }
 
@@ -41,9 +41,9 @@ pub enum Dialect {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Violation {
-    /// The rule.
+    /// Broken rule.
     pub rule: Rule,
-    /// Message of a provider, with the place in the request.
+    /// Message as the provider words it, with the position in the request.
     pub message: String,
 }
 
@@ -53,10 +53,10 @@ impl Violation {
     }
 }
 
-/// The rules a request can break.
+/// Rule that a request can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rule {
-    /// Something is not of the shape the format asks for.
+    /// A value has the wrong form.
     Shape,
     /// `model` is missing.
     NoModel,
@@ -64,7 +64,7 @@ pub enum Rule {
     NoMaxTokens,
     /// There are no messages.
     NoMessages,
-    /// A role the format does not know, or not at this place.
+    /// An unknown role, or one at the wrong position.
     Role,
     /// The first message is not the user's.
     FirstNotUser,
@@ -74,15 +74,15 @@ pub enum Rule {
     SameRole,
     /// A message without content.
     EmptyMessage,
-    /// A text without text.
+    /// An empty text.
     EmptyText,
-    /// A call that is not answered directly after it.
+    /// A call without a result directly after it.
     UnansweredCall,
     /// A result without a call directly before it.
     OrphanResult,
     /// A second result of the same call.
     DuplicateResult,
-    /// A result after other content.
+    /// A result after other content in its message.
     ResultsNotFirst,
     /// An id used twice.
     DuplicateId,
@@ -102,27 +102,27 @@ pub enum Rule {
     Media,
     /// An image or a document in a failed result.
     MediaInError,
-    /// Thinking that may not be sent, or not without what it led to.
+    /// Thinking that may not be sent, or only with the content after it.
     Thinking,
-    /// A proof of thinking, or an id of an item, that is not this model's or not of this content.
+    /// A thinking signature or item id of another model or for other content.
     Proof,
-    /// Thinking parameters that contradict others.
+    /// Contradictory thinking parameters.
     ThinkingParams,
     /// Too many cache markers.
     TooManyCacheMarkers,
     /// A cache marker where none is accepted.
     CacheMarker,
-    /// A parameter out of its range, or not together with another.
+    /// A parameter out of range, or in an invalid combination.
     Parameter,
-    /// A schema of the answer that is not taken, or not together with another parameter.
+    /// An invalid output schema, or one in an invalid combination.
     Output,
     /// A NUL character, which some back ends cannot store.
     Nul,
-    /// Provider data of another model, or a block no provider knows.
+    /// Provider data of another model, or an unknown kind of block.
     Foreign,
 }
 
-/// Looks at a request body as the first-party API of `dialect` does.
+/// Checks a request body as the first-party API of `dialect` does.
 ///
 /// ```
 /// use serde_json::json;
@@ -133,15 +133,15 @@ pub enum Rule {
 /// ```
 ///
 /// # Errors
-/// The first [`Violation`] found.
+/// The first [`Violation`].
 pub fn check(dialect: Dialect, body: &Value) -> Result<(), Violation> {
     check_with(&Strictness::of(dialect), body)
 }
 
-/// Looks at a request body as a provider of this strictness does.
+/// Checks a request body as a provider of this strictness does.
 ///
 /// # Errors
-/// The first [`Violation`] found.
+/// The first [`Violation`].
 pub fn check_with(strictness: &Strictness, body: &Value) -> Result<(), Violation> {
     if has_nul(body) {
         return Err(Violation::new(
@@ -181,10 +181,10 @@ fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// The images that most vendors take.
+/// Image types that most providers accept.
 const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// Whether what a `data:` address holds is an image: its type, and its bytes.
+/// Whether the content of a `data:` URL is an image, judged by its type and its bytes.
 fn is_image((media_type, data): (&str, &str)) -> bool {
     IMAGES.contains(&media_type) && !data.is_empty()
 }

@@ -1,5 +1,5 @@
-//! The native API of Ollama. The server itself lets most of this pass and answers nonsense, or loses what it
-//! cannot place; here it is refused.
+//! Rules of Ollama's native API. The real server accepts most violations and answers nonsense or loses data;
+//! here they are rejected.
 
 use serde_json::Value;
 
@@ -82,7 +82,7 @@ fn tools(body: &Value) -> Checked {
     Ok(())
 }
 
-/// A call that waits for its result.
+/// Call that waits for its result.
 struct Open<'a> {
     id: Option<&'a str>,
     name: &'a str,
@@ -158,7 +158,7 @@ fn content(message: &Value, role: &str, at: usize) -> Checked {
     }
 }
 
-/// Bare base64: what a `data:` URL puts before it is none.
+/// Whether the data is plain base64, without the prefix of a `data:` URL.
 fn is_base64(data: &str) -> bool {
     let body = data.trim_end_matches('=');
     !body.is_empty()
@@ -180,7 +180,7 @@ fn calls<'a>(strictness: &Strictness, message: &'a Value, at: usize) -> Checked<
         else {
             return broken(Rule::ToolName, format!("{place}.function.name is missing or illegal"));
         };
-        // A string is what Chat Completions has there.
+        // Chat Completions has a string in this place.
         if !call.pointer("/function/arguments").is_some_and(Value::is_object) {
             return broken(
                 Rule::Arguments,

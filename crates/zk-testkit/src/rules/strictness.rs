@@ -2,58 +2,59 @@ use zk_core::model::IdRule;
 
 use super::Dialect;
 
-/// Strictness of a provider where providers of one dialect differ.
+/// Rules in which the providers of one dialect differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strictness {
     /// The wire format.
     pub dialect: Dialect,
     /// Rule for tool-call ids.
     pub ids: IdRule,
-    /// Calls are numbered over the whole conversation, as in `functions.read:0`, and such ids come back. (Kimi)
+    /// Whether call ids number the calls of the whole conversation, as in `functions.read:0`. (Kimi)
     pub numbered_calls: bool,
-    /// Two messages of one role in a row are an error; Anthropic itself merges them.
+    /// Whether two messages of one role in a row are an error; Anthropic's API merges them.
     pub alternate: bool,
-    /// A request may end with an assistant message for the model to go on with.
+    /// Whether a request may end with an assistant message, which the model continues.
     pub prefill: bool,
-    /// A history with calls or results needs the tools declared.
+    /// Whether a history with calls or results requires declared tools.
     pub tools_for_history: bool,
-    /// With budget thinking, the assistant message of an unfinished tool loop begins with thinking.
+    /// Whether the assistant message of an unfinished tool loop must begin with thinking, if that has a
+    /// budget.
     pub thinking_first: bool,
-    /// Proofs of thinking, and the ids of items, are taken back only if the server gave them out itself: to the
-    /// same model, for the same content. [`FakeServer`](crate::FakeServer) keeps a list of them; [`check_with`](super::check_with),
-    /// which sees one request only, does not look.
+    /// Whether thinking signatures and item ids are only accepted if the server issued them to the same model
+    /// for the same content. [`FakeServer`](crate::FakeServer) records them;
+    /// [`check_with`](super::check_with) cannot check this for a single request.
     pub own_proofs: bool,
-    /// Form in which reasoning is told and taken back in Chat Completions.
+    /// Form of reasoning in Chat Completions.
     pub reasoning: Reasoning,
-    /// Messages hold text and nothing else.
+    /// Whether messages may contain only text.
     pub text_only: bool,
-    /// An assistant message has to stand between tool messages and a user message.
+    /// Whether an assistant message is required between tool messages and a user message.
     pub assistant_after_tools: bool,
-    /// A stream of Chat Completions tells the usage without being asked to.
+    /// Whether a stream of Chat Completions always reports usage.
     pub tells_usage: bool,
-    /// The role `developer` is known.
+    /// Whether the role `developer` is known.
     pub developer: bool,
-    /// Fields that are not taken, although the dialect has them.
+    /// Fields of the dialect that are rejected.
     pub unsupported: &'static [&'static str],
 }
 
-/// Form in which a vendor of Chat Completions tells reasoning and takes it back.
+/// Form of reasoning in a vendor's Chat Completions, in responses and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reasoning {
-    /// In `reasoning_content`; back or not, as the client likes.
+    /// Field `reasoning_content`, optional in requests.
     Content,
-    /// In `reasoning_content`, which every assistant message of a request for thinking has to carry, be it empty.
-    /// While the model thinks, no tool can be forced. (`DeepSeek`)
+    /// Field `reasoning_content`, which every assistant message of a request with thinking must have, even if
+    /// empty. With thinking, no tool can be forced. (`DeepSeek`)
     Owed,
-    /// In `reasoning`, and with proofs in `reasoning_details`, which come back as they were and then alone.
-    /// (`OpenRouter`)
+    /// Field `reasoning`, and `reasoning_details` with signatures; the latter must be returned unchanged and
+    /// alone. (`OpenRouter`)
     Details,
-    /// In parts of the content. (Mistral)
+    /// Parts of the content. (Mistral)
     Parts,
 }
 
 impl Strictness {
-    /// Strictness of the first-party API of the dialect.
+    /// Rules of the dialect's first-party API.
     #[must_use]
     pub fn of(dialect: Dialect) -> Self {
         match dialect {
@@ -66,7 +67,7 @@ impl Strictness {
         }
     }
 
-    /// Anthropic's own API, current models.
+    /// Rules of Anthropic's API for current models.
     #[must_use]
     pub fn anthropic() -> Self {
         Self {
@@ -87,7 +88,7 @@ impl Strictness {
         }
     }
 
-    /// OpenAI's own API, and what most compatible servers add to it.
+    /// Rules of OpenAI's API, with common additions of compatible servers.
     #[must_use]
     pub fn chat() -> Self {
         Self {
@@ -101,7 +102,7 @@ impl Strictness {
         }
     }
 
-    /// The Responses API.
+    /// Rules of the Responses API.
     #[must_use]
     pub fn responses() -> Self {
         Self {
@@ -113,13 +114,13 @@ impl Strictness {
         }
     }
 
-    /// The Gemini API. From Gemini 3 on, calls need their signatures.
+    /// Rules of the Gemini API. From Gemini 3 on, calls need signatures.
     #[must_use]
     pub fn gemini() -> Self {
         Self { dialect: Dialect::Gemini, ..Self::responses() }
     }
 
-    /// Mistral: ids of exactly nine letters and digits, reasoning in parts of the content.
+    /// Rules of Mistral: ids of exactly nine letters and digits, reasoning in parts of the content.
     #[must_use]
     pub fn mistral() -> Self {
         Self {
@@ -131,7 +132,7 @@ impl Strictness {
         }
     }
 
-    /// `DeepSeek`: reasoning on every assistant message, and nothing but text.
+    /// Rules of `DeepSeek`: reasoning in every assistant message, and only text.
     #[must_use]
     pub fn deepseek() -> Self {
         Self {
@@ -143,7 +144,7 @@ impl Strictness {
         }
     }
 
-    /// `OpenRouter`: reasoning with proofs.
+    /// Rules of `OpenRouter`: reasoning with signatures.
     #[must_use]
     pub fn openrouter() -> Self {
         Self {
@@ -155,20 +156,20 @@ impl Strictness {
         }
     }
 
-    /// Moonshot: calls with Kimi's numbers.
+    /// Rules of Moonshot: call ids with Kimi's numbers.
     #[must_use]
     pub fn moonshot() -> Self {
         Self { numbered_calls: true, developer: false, ..Self::chat() }
     }
 
-    /// Cerebras, which takes fewer fields.
+    /// Rules of Cerebras, which accepts fewer fields.
     #[must_use]
     pub fn cerebras() -> Self {
         let unsupported = &["frequency_penalty", "presence_penalty", "logit_bias", "service_tier", "store"];
         Self { developer: false, unsupported, ..Self::chat() }
     }
 
-    /// Rejects two messages of one role in a row, too, as many gateways do.
+    /// Also rejects two messages of one role in a row, as many gateways do.
     #[must_use]
     pub fn alternating(self) -> Self {
         Self { alternate: true, ..self }

@@ -1,4 +1,4 @@
-//! A canonical history, as the strictest reading of its rules wants it.
+//! Strict check of a canonical history.
 
 use std::collections::HashSet;
 
@@ -10,9 +10,9 @@ use zk_core::model::{
 
 use super::{Checked, Rule, broken, has_nul, is_blank, is_tool_name};
 
-/// Whether `ready` is what every provider under `rules` accepts: alternating from user to user, every call
-/// answered once and directly after it, results first, nothing empty, ids legal and unique, names legal, and
-/// nothing in it that the target must not see.
+/// Checks that `ready` is acceptable for any provider with `rules`: roles alternate from user to user, every
+/// call has one result directly after it, results come first, nothing is empty, ids and names are valid, ids
+/// are unique, and nothing is hidden from the target.
 ///
 /// ```
 /// use zk_core::model::{Message, ModelRef, WireReady, WireRules};
@@ -23,7 +23,7 @@ use super::{Checked, Rule, broken, has_nul, is_blank, is_tool_name};
 /// ```
 ///
 /// # Errors
-/// The first [`Violation`](super::Violation) found.
+/// The first [`Violation`](super::Violation).
 pub fn check_wire(ready: &WireReady, rules: &WireRules) -> Result<(), super::Violation> {
     let messages = ready.messages();
     match (messages.first(), messages.last()) {
@@ -56,7 +56,7 @@ pub fn check_wire(ready: &WireReady, rules: &WireRules) -> Result<(), super::Vio
     Ok(())
 }
 
-/// The calls of an assistant message.
+/// Checks an assistant message; returns its calls.
 fn asks<'a>(
     message: &'a Message,
     at: usize,
@@ -117,7 +117,7 @@ fn asks<'a>(
     Ok(open)
 }
 
-/// A user message that answers exactly `open`, first.
+/// Checks that a user message begins with the results of exactly `open`.
 fn answers(message: &Message, at: usize, open: &[&CallId], rules: &WireRules) -> Checked {
     let mut waiting = open.to_vec();
     let mut others = false;
@@ -197,7 +197,7 @@ fn own(wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
 }
 
 fn call(call: &ToolCall, message: &Message, place: &str, rules: &WireRules) -> Checked {
-    // An id that the target gave itself it takes back, whatever it looks like.
+    // The target accepts ids that it issued itself in any form.
     let id = call.id.as_str();
     let is_given =
         message.origin.as_ref() == Some(&rules.target) && !id.is_empty() && !call.id.is_made_here();

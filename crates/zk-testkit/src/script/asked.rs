@@ -3,36 +3,36 @@ use std::sync::Arc;
 use zk_core::model::{CallId, Message, Role};
 use zk_core::service::{DYNAMIC_CONTEXT, QUERY_CONTEXT, Request};
 
-/// Question to a model, whichever way the request came.
+/// Request to a model, in any wire format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
     /// Number of the request, from 1.
     pub number: usize,
-    /// The model.
+    /// Id of the model.
     pub model: String,
-    /// The system prompt.
+    /// System prompt.
     pub system: String,
-    /// The names of the tools.
+    /// Names of the tools.
     pub tools: Vec<String>,
-    /// The history.
+    /// Messages of the conversation.
     pub messages: Vec<Arc<Message>>,
 }
 
-/// The result of one call, as the model sees it.
+/// Result of one call, as the model sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
-    /// The call.
+    /// Id of the call.
     pub call_id: CallId,
-    /// The tool that was called.
+    /// Name of the called tool.
     pub tool: String,
-    /// The text of the result.
+    /// Text of the result.
     pub text: String,
     /// Whether the call failed.
     pub is_error: bool,
 }
 
 impl Asked {
-    /// Reads the question in `request`, as the `number`th request.
+    /// Reads `request`, the `number`th one.
     #[must_use]
     pub fn of(request: &Request, number: usize) -> Self {
         Self {
@@ -44,14 +44,14 @@ impl Asked {
         }
     }
 
-    /// The text the user wrote last, results and context aside; empty when there is none.
+    /// Last text of the user, without results and context; empty if there is none.
     #[must_use]
     pub fn last_user_text(&self) -> String {
         let texts = self.messages.iter().rev().filter(|message| message.role == Role::User);
         texts.map(|message| without_context(message.text())).find(|text| !text.is_empty()).unwrap_or_default()
     }
 
-    /// The results in the last message, in the order of the calls.
+    /// Results in the last message, in the order of the calls.
     #[must_use]
     pub fn results(&self) -> Vec<Answered> {
         let Some((last, before)) = self.messages.split_last() else { return Vec::new() };
@@ -69,14 +69,14 @@ impl Asked {
             .collect()
     }
 
-    /// The result of the last call of `tool` in the last message.
+    /// Result of the last call of `tool` in the last message.
     #[must_use]
     pub fn result_of(&self, tool: &str) -> Option<Answered> {
         self.results().into_iter().rev().find(|result| result.tool == tool)
     }
 }
 
-/// A text without what the harness says of where the agent works.
+/// Removes the environment context that the harness adds to a text.
 fn without_context(mut text: String) -> String {
     for tag in [QUERY_CONTEXT, DYNAMIC_CONTEXT] {
         let (opening, closing) = (format!("<{tag}>"), format!("</{tag}>"));

@@ -1,4 +1,4 @@
-//! Script of a model: its answers, turn by turn, whoever plays it.
+//! Script of a model: its responses, turn by turn.
 
 mod asked;
 mod playback;
@@ -14,7 +14,7 @@ pub(crate) use playback::parse_args;
 pub(crate) use playback::{Beat, Playback, beats};
 pub use turn::{Step, Turn};
 
-/// The turns of a scripted model, in order.
+/// Turns of a scripted model, in order.
 ///
 /// ```
 /// use serde_json::json;
@@ -44,13 +44,13 @@ pub(crate) enum Said {
 }
 
 impl Script {
-    /// A script without turns.
+    /// Script without turns.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A script that computes every turn from what is asked. It never ends.
+    /// Script that computes each turn from the request, and never ends.
     pub fn answering(respond: impl Fn(&Asked) -> Turn + Send + Sync + 'static) -> Self {
         Self::new().forever(respond)
     }
@@ -62,34 +62,34 @@ impl Script {
         self
     }
 
-    /// Adds one turn that is computed from what is asked, such as the results of the calls before it.
+    /// Adds a turn that is computed from the request, for example from the results of earlier calls.
     #[must_use]
     pub fn respond(mut self, respond: impl Fn(&Asked) -> Turn + Send + Sync + 'static) -> Self {
         self.turns.push(Said::Computed(Arc::new(respond)));
         self
     }
 
-    /// Computes every turn after the others from what is asked, so that the script never ends.
+    /// Computes all further turns from the requests, so that the script never ends.
     #[must_use]
     pub fn forever(mut self, respond: impl Fn(&Asked) -> Turn + Send + Sync + 'static) -> Self {
         self.forever = Some(Arc::new(respond));
         self
     }
 
-    /// Waits this long before every piece of text, thinking or arguments: for demonstrations.
+    /// Sets a pause before each piece of text, thinking or arguments, for demonstrations.
     #[must_use]
     pub fn pace(mut self, pause: Duration) -> Self {
         self.pace = Some(pause);
         self
     }
 
-    /// Returns the number of turns, without those of [`Script::forever`].
+    /// Number of turns, without those of [`Script::forever`].
     #[must_use]
     pub fn len(&self) -> usize {
         self.turns.len()
     }
 
-    /// Whether it has no turns.
+    /// Whether the script has no turns.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty()

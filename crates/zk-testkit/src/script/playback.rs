@@ -1,4 +1,4 @@
-//! Playing a script: which turn is next, under which ids, and the stream it becomes.
+//! Playback of a script: the next turn, its call ids, and its stream of events.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use zk_core::service::StreamEvent;
 
 use super::{Asked, Said, Script, Step, Turn};
 
-/// A script and the place reached in it.
+/// Script with its current position.
 #[derive(Debug)]
 pub(crate) struct Playback {
     script: Script,
@@ -23,7 +23,7 @@ struct Place {
     calls: u64,
 }
 
-/// One step of a stream of events.
+/// Step of a stream: an event or a pause.
 #[derive(Debug)]
 pub(crate) enum Beat {
     Emit(StreamEvent),
@@ -41,7 +41,7 @@ impl Playback {
         self.script.pace
     }
 
-    /// The next turn, every call with an id that `name_call` makes of its number and its tool; an explanation past the end.
+    /// Next turn; `name_call` makes each call's id from its number and tool. After the end, an error message.
     pub(crate) fn next(&self, asked: &Asked, name_call: fn(u64, &str) -> String) -> Result<Turn, String> {
         let at = {
             let mut place = self.place();
@@ -76,7 +76,7 @@ impl Playback {
     }
 }
 
-/// The stream a turn becomes, as `origin` says it.
+/// Stream of events for a turn, attributed to `origin`.
 pub(crate) fn beats(turn: &Turn, origin: &ModelRef, number: usize, pace: Option<Duration>) -> VecDeque<Beat> {
     let mut out = Beats { all: VecDeque::new(), pace };
     let mut block = 0_u32;
@@ -131,7 +131,7 @@ pub(crate) fn beats(turn: &Turn, origin: &ModelRef, number: usize, pace: Option<
                 continue;
             }
             Step::Fail(error) => {
-                // The end of a whole response counts by itself.
+                // The end of a whole response includes its usage.
                 counted.into_iter().for_each(|usage| out.emit(StreamEvent::Usage(usage)));
                 out.all.push_back(Beat::Fail(with_origin(error, origin, fails_first)));
                 return out.all;
@@ -178,7 +178,7 @@ fn with_origin(error: &ProviderError, origin: &ModelRef, at_once: bool) -> Box<P
     error
 }
 
-/// Argument text as a history keeps it: the object it is, or what was received.
+/// Arguments of a call as stored in a history: an object, or the raw text.
 pub(crate) fn parse_args(raw: &str) -> (Value, Option<String>) {
     if raw.trim().is_empty() {
         return (Value::Object(Map::new()), None);

@@ -3,71 +3,71 @@ use std::time::Duration;
 use serde_json::Value;
 use zk_core::model::{CallId, ErrorKind, Phase, ProviderError, StopReason, Usage};
 
-/// One response of a scripted model.
+/// Response of a scripted model.
 ///
-/// A turn stops with [`StopReason::ToolUse`] when it has calls and with [`StopReason::EndTurn`] otherwise,
-/// and its usage is zero, unless it says something else.
+/// Unless set otherwise, a turn stops with [`StopReason::ToolUse`] if it has calls and with
+/// [`StopReason::EndTurn`] if not, and its usage is zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Turn {
     pub(crate) steps: Vec<Step>,
 }
 
-/// One step of a [`Turn`].
+/// Step of a [`Turn`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// A text block, in these pieces.
+    /// Text block in these pieces.
     Text(Vec<String>),
     /// A thinking block.
     Thinking {
-        /// The pieces of its text.
+        /// Pieces of its text.
         chunks: Vec<String>,
-        /// The provider's proof, where there is one.
+        /// Signature of the provider, if any.
         signature: Option<String>,
     },
     /// A redacted thinking block with this payload.
     Redacted(String),
     /// A tool call.
     Call {
-        /// Id of the call; `call_1`, `call_2` … when there is none.
+        /// Id of the call; `call_1`, `call_2` … if absent.
         id: Option<CallId>,
-        /// The tool, as the model calls it.
+        /// Name of the tool.
         name: String,
-        /// The pieces of the argument text, which need not be JSON.
+        /// Pieces of the arguments, which need not be valid JSON.
         args: Vec<String>,
     },
-    /// The usage, instead of zero.
+    /// Reported usage.
     Usage(Usage),
     /// Reason for the end of the response.
     Stop(StopReason),
     /// A pause.
     Delay(Duration),
-    /// The response fails here.
+    /// Failure of the response.
     Fail(Box<ProviderError>),
-    /// Nothing more comes, ever.
+    /// Silence from here on, with an open connection.
     Hang,
 }
 
 impl Turn {
-    /// An empty response.
+    /// Empty response.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A text block, streamed word by word.
+    /// Adds a text block, streamed word by word.
     #[must_use]
     pub fn text(self, text: impl Into<String>) -> Self {
         let text = text.into();
         self.step(Step::Text(text.split_inclusive(' ').map(str::to_owned).collect()))
     }
 
-    /// A text block, streamed in these pieces.
+    /// Adds a text block, streamed in these pieces.
     #[must_use]
     pub fn chunks<T: Into<String>>(self, chunks: impl IntoIterator<Item = T>) -> Self {
         self.step(Step::Text(chunks.into_iter().map(Into::into).collect()))
     }
 
-    /// A thinking block without a signature, streamed word by word.
+    /// Adds a thinking block without a signature, streamed word by word.
     #[must_use]
     pub fn thinking(self, text: impl Into<String>) -> Self {
         let text = text.into();
@@ -75,7 +75,7 @@ impl Turn {
         self.step(Step::Thinking { chunks, signature: None })
     }
 
-    /// A thinking block with the provider's proof.
+    /// Adds a thinking block with a signature.
     #[must_use]
     pub fn signed_thinking(self, text: impl Into<String>, signature: impl Into<String>) -> Self {
         let text = text.into();
@@ -83,13 +83,13 @@ impl Turn {
         self.step(Step::Thinking { chunks, signature: Some(signature.into()) })
     }
 
-    /// A redacted thinking block.
+    /// Adds a redacted thinking block.
     #[must_use]
     pub fn redacted(self, payload: impl Into<String>) -> Self {
         self.step(Step::Redacted(payload.into()))
     }
 
-    /// A tool call.
+    /// Adds a tool call.
     #[must_use]
     #[expect(clippy::needless_pass_by_value, reason = "a script reads best with `json!` in the call")]
     pub fn call(self, name: impl Into<String>, args: Value) -> Self {
@@ -97,7 +97,7 @@ impl Turn {
         self.step(Step::Call { id: None, name: name.into(), args })
     }
 
-    /// A tool call with an id of your own.
+    /// Adds a tool call with this id.
     #[must_use]
     #[expect(clippy::needless_pass_by_value, reason = "a script reads best with `json!` in the call")]
     pub fn call_as(self, id: impl Into<CallId>, name: impl Into<String>, args: Value) -> Self {
@@ -105,57 +105,57 @@ impl Turn {
         self.step(Step::Call { id: Some(id.into()), name: name.into(), args })
     }
 
-    /// A tool call whose argument text is sent as it stands, complete JSON or not.
+    /// Adds a tool call whose arguments are sent unchanged, whether or not they are complete JSON.
     #[must_use]
     pub fn raw_call(self, name: impl Into<String>, args: impl AsRef<str>) -> Self {
         let args = pieces(args.as_ref(), 24);
         self.step(Step::Call { id: None, name: name.into(), args })
     }
 
-    /// Ends the response for this reason.
+    /// Sets the stop reason.
     #[must_use]
     pub fn stop(self, reason: StopReason) -> Self {
         self.step(Step::Stop(reason))
     }
 
-    /// The tokens it reports, also when it fails after this.
+    /// Reports these tokens, even if the response fails afterwards.
     #[must_use]
     pub fn usage(self, usage: Usage) -> Self {
         self.step(Step::Usage(usage))
     }
 
-    /// A pause.
+    /// Adds a pause.
     #[must_use]
     pub fn delay(self, pause: Duration) -> Self {
         self.step(Step::Delay(pause))
     }
 
-    /// The response fails here; as the first step, before it begins.
+    /// Fails here; as the first step, before the response begins.
     #[must_use]
     pub fn error(self, kind: ErrorKind, message: impl Into<String>) -> Self {
         self.fail(ProviderError::new(kind, "", "", Phase::Stream, message))
     }
 
-    /// Fails as [`Turn::error`] does, with every detail. An empty provider or model name is filled in.
+    /// Fails as [`Turn::error`] does, with a complete error. An empty provider or model name is filled in.
     #[must_use]
     pub fn fail(self, error: ProviderError) -> Self {
         self.step(Step::Fail(Box::new(error)))
     }
 
-    /// Nothing more comes until the run is stopped.
+    /// Stays silent until the run is stopped.
     #[must_use]
     pub fn hang(self) -> Self {
         self.step(Step::Hang)
     }
 
-    /// Any step.
+    /// Adds any step.
     #[must_use]
     pub fn step(mut self, step: Step) -> Self {
         self.steps.push(step);
         self
     }
 
-    /// Returns the reason for its end.
+    /// Stop reason of the response.
     pub(crate) fn stop_reason(&self) -> StopReason {
         let said = self.steps.iter().rev().find_map(|step| match step {
             Step::Stop(reason) => Some(reason.clone()),
@@ -172,7 +172,7 @@ impl Turn {
         said.unwrap_or(if calls { StopReason::ToolUse } else { StopReason::EndTurn })
     }
 
-    /// Returns the usage that the response reports.
+    /// Usage that the response reports.
     pub(crate) fn total_usage(&self) -> Usage {
         let said = self.steps.iter().rev().find_map(|step| match step {
             Step::Usage(usage) => Some(*usage),
@@ -189,7 +189,7 @@ impl Turn {
     }
 }
 
-/// `text` in pieces of `size` characters.
+/// Splits `text` into pieces of `size` characters.
 fn pieces(text: &str, size: usize) -> Vec<String> {
     let mut all = Vec::new();
     let mut piece = String::new();

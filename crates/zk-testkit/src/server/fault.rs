@@ -1,74 +1,74 @@
 use std::time::Duration;
 
-/// Fault of one answer of a [`FakeServer`](super::FakeServer).
+/// Fault of one response of a [`FakeServer`](super::FakeServer).
 ///
-/// Counts of events are of events in the answer's stream, the first one included.
+/// Counts of events refer to the response's stream, from 1.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// The connection closes after this many events, in the middle of the body.
+    /// Closes the connection in the middle of the body, after this many events.
     CutAfterEvents(usize),
-    /// The connection closes after this many bytes of the body.
+    /// Closes the connection after this many bytes of the body.
     CutAfterBytes(usize),
-    /// The connection is reset (TCP RST) after this many events.
+    /// Resets the connection (TCP RST) after this many events.
     ResetAfterEvents(usize),
-    /// Nothing more is sent after this many events, and the connection stays open.
+    /// Sends nothing more after this many events, and leaves the connection open.
     HalfOpenAfterEvents(usize),
-    /// The whole answer, one byte in each interval.
+    /// Sends the whole response, one byte per interval.
     Drip(Duration),
-    /// The answer begins, and then there is only a sign of life in each interval, for ever.
+    /// Begins the response, then sends only a keep-alive per interval, for ever.
     PingOnly(Duration),
-    /// 429.
+    /// Status 429.
     RateLimited(RetryAfter),
-    /// 503.
+    /// Status 503.
     Unavailable(RetryAfter),
-    /// 529.
+    /// Status 529.
     Overloaded(RetryAfter),
-    /// 500.
+    /// Status 500.
     ServerError,
-    /// 200 and an error as a JSON body.
+    /// Status 200 with an error as JSON body.
     ErrorBody200,
-    /// An error event after this many events, then the end.
+    /// Sends an error event after this many events, and ends.
     ErrorEventAfter(usize),
-    /// An event whose data is broken JSON after this many events; the rest follows.
+    /// Sends an event with broken JSON after this many events; the rest follows.
     MalformedEvent(usize),
-    /// Bytes that are no HTTP chunk after this many events, then the end of the connection.
+    /// Sends bytes that are no HTTP chunk after this many events, and closes the connection.
     MalformedChunk(usize),
-    /// The whole answer, with every character outside ASCII split over two writes.
+    /// Sends the whole response, with each non-ASCII character split over two writes.
     SplitUtf8,
-    /// The event that says why the answer ended comes twice.
+    /// Sends the event with the stop reason twice.
     DuplicateFinish,
-    /// The answer does not say how many tokens it took.
+    /// Reports no usage.
     MissingUsage,
-    /// One piece of text of this many bytes, instead of what the script says.
+    /// Sends one piece of text with this many bytes, in place of the script's.
     GiantDelta(usize),
-    /// The answer ends properly but for its last event.
+    /// Ends properly, but without the last event.
     NoTerminal,
-    /// A proxy's HTML page with this status.
+    /// Sends a proxy's HTML page with this status.
     Html(u16),
-    /// The request is read and never answered.
+    /// Reads the request and never responds.
     NeverAnswers,
-    /// 200, the content type of a stream, and no bytes.
+    /// Status 200 with the content type of a stream and an empty body.
     Empty200,
 }
 
-/// Form in which an answer says when to come back.
+/// Form in which a response asks the client to wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RetryAfter {
-    /// Nothing is said.
+    /// No wait is requested.
     No,
     /// `retry-after` in whole seconds.
     Seconds(u64),
     /// `retry-after` in seconds with a fraction.
     Fraction(f64),
-    /// `retry-after` as an HTTP date, this far from now.
+    /// `retry-after` as an HTTP date, this far in the future.
     Date(Duration),
     /// `retry-after-ms`.
     Millis(f64),
 }
 
 impl Fault {
-    /// Whether the client gets a complete answer all the same. Only then the script goes on: the turn of a
-    /// failed answer is said again to the next request.
+    /// Whether the client gets a complete response in spite of the fault. If not, the next request gets the
+    /// same turn of the script again.
     #[must_use]
     pub fn completes(&self) -> bool {
         match self {
@@ -99,7 +99,7 @@ impl Fault {
 }
 
 impl RetryAfter {
-    /// Returns the time to wait; nothing if the answer does not say.
+    /// Time to wait; `None` if the response does not say.
     pub(super) fn wait(self) -> Option<Duration> {
         match self {
             Self::No => None,
@@ -110,7 +110,7 @@ impl RetryAfter {
         }
     }
 
-    /// The header that says it.
+    /// Header with the time to wait.
     pub(super) fn header(self) -> Option<(&'static str, String)> {
         match self {
             Self::No => None,

@@ -1,4 +1,4 @@
-//! The models a server has, and what a count of tokens looks like.
+//! Responses to requests for model lists and token counts.
 
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ pub(super) fn count(dialect: Dialect, tokens: usize) -> Reply {
     Reply::json(200, body.to_string())
 }
 
-/// Returns Ollama's description of one model.
+/// Ollama's description of a model.
 pub(super) fn shown() -> Reply {
     let body = json!({
         "capabilities": ["completion", "tools", "thinking", "vision"],

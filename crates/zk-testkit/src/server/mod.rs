@@ -1,4 +1,4 @@
-//! A fake LLM server on a real socket.
+//! Fake LLM server on a real socket.
 
 mod fault;
 mod formats;
@@ -35,8 +35,8 @@ pub use requests::received::Received;
 use shared::{Options, Shared};
 use socket::Socket;
 
-/// A server on 127.0.0.1 that plays a [`Script`] in the wire formats of real providers, rejects what they
-/// reject, keeps what it was sent, and fails as it is told to.
+/// Server on 127.0.0.1 that plays a [`Script`] in the wire formats of real providers, rejects invalid
+/// requests as they do, records all requests, and produces faults on demand.
 ///
 /// | dialect | requests, streamed or not |
 /// |---|---|
@@ -47,11 +47,11 @@ use socket::Socket;
 /// | Ollama | `POST /api/chat`, `/api/show`, `GET /api/tags` |
 /// | the Codex back end | `POST /backend-api/codex/responses` |
 ///
-/// `GET /v1/models` and `/v1beta/models` list the models. A request that breaks the provider's rules is answered 400 and
-/// uses up no turn of the script.
+/// `GET /v1/models` and `/v1beta/models` list the models. A request that breaks the provider's rules gets
+/// status 400 and does not use up a turn of the script.
 ///
-/// The server runs on a thread and a runtime of its own: it works for tests without a runtime, and its delays
-/// are real ones even where the test's clock is paused. Dropping it closes every connection.
+/// The server has its own thread and runtime: it works in tests without a runtime, and its delays are real
+/// even if the test's time is paused. Dropping it closes all connections.
 ///
 /// ```
 /// use zk_testkit::{FakeServer, Fault, Script};
@@ -72,7 +72,7 @@ pub struct FakeServer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Settings of a new [`FakeServer`].
+/// Builder of a [`FakeServer`].
 pub struct FakeServerBuilder {
     script: Script,
     options: Options,
@@ -87,46 +87,46 @@ pub struct StartError {
 }
 
 impl FakeServerBuilder {
-    /// Only requests with this key are answered; others get 401.
+    /// Requires this key; requests without it get status 401.
     #[must_use]
     pub fn require_key(mut self, key: impl Into<String>) -> Self {
         self.options.key = Some(key.into());
         self
     }
 
-    /// The models it has; requests for others get 404. Without any, every model is known.
+    /// Sets the known models; requests for others get status 404. By default every model is known.
     #[must_use]
     pub fn models<M: Into<String>>(mut self, models: impl IntoIterator<Item = M>) -> Self {
         self.options.models = models.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The rules of one dialect, instead of those of its first-party API.
+    /// Sets the rules of one dialect, in place of those of its first-party API.
     #[must_use]
     pub fn strictness(mut self, strictness: Strictness) -> Self {
         self.options.strict.push(strictness);
         self
     }
 
-    /// Accepts everything, as a careless local server does.
+    /// Accepts all requests, as some local servers do.
     #[must_use]
     pub fn lenient(mut self) -> Self {
         self.options.checked = false;
         self
     }
 
-    /// Every answer is `deltas` pieces of text, all `text`, rendered once and sent as fast as the socket takes
-    /// them; the script is not played.
+    /// Answers every request with `deltas` pieces of text, all equal to `text`, rendered once and sent as
+    /// fast as possible; the script is not played.
     #[must_use]
     pub fn bulk(mut self, deltas: usize, text: impl Into<String>) -> Self {
         self.options.bulk = Some(Bulk::new(deltas, text.into()));
         self
     }
 
-    /// Starts it on a free port.
+    /// Starts the server on a free port.
     ///
     /// # Errors
-    /// [`StartError`] when there is no socket or no thread to be had.
+    /// [`StartError`] when no socket or thread is available.
     pub fn start(self) -> Result<FakeServer, StartError> {
         let failed = |what| move |source| StartError { what, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed("listen"))?;
@@ -159,7 +159,7 @@ impl FakeServerBuilder {
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     loop {
-        // A connection that fails before it is accepted is the client's to notice.
+        // A failed connection is noticed by its client.
         let Ok((stream, _)) = listener.accept().await else { continue };
         let _ = stream.set_nodelay(true);
         let socket = Socket::new(stream);
@@ -169,14 +169,14 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .serve_connection(TokioIo::new(socket.clone()), service);
-            // Broken connections are what this server is for.
+            // Broken connections are expected here.
             let _ = connection.await;
         });
     }
 }
 
 impl FakeServer {
-    /// Settings for a server that plays `script`.
+    /// Builder of a server that plays `script`.
     #[must_use]
     pub fn builder(script: Script) -> FakeServerBuilder {
         let options = Options {
@@ -190,95 +190,95 @@ impl FakeServer {
         FakeServerBuilder { script, options }
     }
 
-    /// A server that answers every request with `body`, whatever protocol that is, in pieces that end behind `cuts`
-    /// bytes.
+    /// Server that answers every request with the raw bytes `body`, sent in pieces that end at the offsets
+    /// `cuts`.
     ///
     /// # Errors
-    /// [`StartError`] when there is no socket or no thread to be had.
+    /// [`StartError`] when no socket or thread is available.
     pub fn raw(body: impl Into<Vec<u8>>, cuts: &[usize]) -> Result<Self, StartError> {
         Self::raw_replies([RawReply::new(body).cut_at(cuts.iter().copied())])
     }
 
-    /// A server that answers requests with `replies` in turn, whatever they ask for; the last one stays.
+    /// Server that answers requests with `replies` in turn, whatever their path; the last one repeats.
     ///
     /// # Errors
-    /// [`StartError`] when there is no socket or no thread to be had.
+    /// [`StartError`] when no socket or thread is available.
     pub fn raw_replies(replies: impl IntoIterator<Item = RawReply>) -> Result<Self, StartError> {
         let mut builder = Self::builder(Script::new());
         builder.options.raw = replies.into_iter().collect();
         builder.start()
     }
 
-    /// A server that plays `script` and is as strict as the first-party APIs.
+    /// Server that plays `script` and is as strict as the first-party APIs.
     ///
     /// # Errors
-    /// [`StartError`] when there is no socket or no thread to be had.
+    /// [`StartError`] when no socket or thread is available.
     pub fn start(script: Script) -> Result<Self, StartError> {
         Self::builder(script).start()
     }
 
-    /// `http://127.0.0.1:PORT`, the base URL of the Anthropic dialect and of Ollama's.
+    /// Base URL of the dialects of Anthropic and Ollama: `http://127.0.0.1:PORT`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// `http://127.0.0.1:PORT/v1`, the base URL of the OpenAI dialects.
+    /// Base URL of the OpenAI dialects: `http://127.0.0.1:PORT/v1`.
     #[must_use]
     pub fn openai_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// `http://127.0.0.1:PORT/backend-api/codex`, the base URL of the Codex back end.
+    /// Base URL of the Codex back end: `http://127.0.0.1:PORT/backend-api/codex`.
     #[must_use]
     pub fn codex_url(&self) -> String {
         format!("http://{}/backend-api/codex", self.address)
     }
 
-    /// `http://127.0.0.1:PORT/v1beta`, the base URL of the Gemini dialect.
+    /// Base URL of the Gemini dialect: `http://127.0.0.1:PORT/v1beta`.
     #[must_use]
     pub fn gemini_url(&self) -> String {
         format!("http://{}/v1beta", self.address)
     }
 
-    /// The address it listens on.
+    /// Address of the listening socket.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Breaks the answer to the `number`th request for one, from 1.
+    /// Sets a fault for the response to the `number`th model request, from 1.
     pub fn fault_on(&self, number: usize, fault: Fault) -> &Self {
         self.shared.log().faults.insert(number, fault);
         self
     }
 
-    /// Breaks every answer that has no fault of its own.
+    /// Sets a fault for all responses without a fault of their own.
     pub fn fault_always(&self, fault: Fault) -> &Self {
         self.shared.log().always = Some(fault);
         self
     }
 
-    /// The requests so far.
+    /// Requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<Received> {
         self.shared.log().requests.clone()
     }
 
-    /// The bodies of the requests for an answer so far.
+    /// Bodies of the model requests so far.
     #[must_use]
     pub fn bodies(&self) -> Vec<Value> {
         let log = self.shared.log();
         log.requests.iter().filter(|request| request.number.is_some()).map(Received::json).collect()
     }
 
-    /// The rules that requests have broken so far: empty for a client that does it right.
+    /// Rules that requests have broken so far; empty for a correct client.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
         self.shared.log().requests.iter().filter_map(|request| request.violation.clone()).collect()
     }
 
-    /// Returns the number of answers that the client left before their end.
+    /// Number of responses that the client abandoned before their end.
     #[must_use]
     pub fn abandoned(&self) -> usize {
         self.shared.left.load(Ordering::Relaxed)
@@ -289,7 +289,7 @@ impl Drop for FakeServer {
     fn drop(&mut self) {
         self.stop.cancel();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing left to close.
+            // A panicked thread has closed its connections.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The next turn of the script as an answer, or the fault that comes before it.
+//! Response with the next turn of the script, or a fault in its place.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use super::shared::Shared;
 use crate::rules::Dialect;
 use crate::script::{Step, Turn};
 
-/// The faults that do not depend on what is said.
+/// Response for faults that do not depend on the script.
 pub(crate) fn at_once(dialect: Dialect, fault: &Fault, number: usize) -> Option<Answer> {
     let error = |status: u16, message: &str, after: RetryAfter| {
         Answer::Reply(Refusal::new(dialect, status, message).after(after).reply(number))
@@ -59,7 +59,7 @@ pub(crate) fn at_once(dialect: Dialect, fault: &Fault, number: usize) -> Option<
     })
 }
 
-/// The next turn of the script, as the client wants it.
+/// Response with the next turn of the script, in the requested form.
 pub(crate) fn next_reply(
     shared: &Shared,
     dialect: Dialect,

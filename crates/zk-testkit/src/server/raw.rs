@@ -1,4 +1,4 @@
-//! Answers in bytes of one's own, for protocols that the server does not speak.
+//! Raw responses, for protocols that the server does not know.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use super::reply::{Act, Reply};
 
-/// Long enough that two pieces of an answer are read one after the other.
+/// Pause after which the client reads the next piece separately.
 const BETWEEN: Duration = Duration::from_millis(1);
 
-/// An answer in bytes of one's own, to a request for whatever path.
+/// Raw response to a request for any path.
 ///
 /// ```
 /// use zk_testkit::{FakeServer, RawReply};
@@ -36,7 +36,7 @@ enum End {
 }
 
 impl RawReply {
-    /// 200 and this body, in one piece.
+    /// Status 200 and this body, in one piece.
     pub fn new(body: impl Into<Vec<u8>>) -> Self {
         Self {
             status: 200,
@@ -47,21 +47,21 @@ impl RawReply {
         }
     }
 
-    /// Another status.
+    /// Sets the status.
     #[must_use]
     pub fn status(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
-    /// Another `content-type` than `text/event-stream`.
+    /// Sets the `content-type`; `text/event-stream` by default.
     #[must_use]
     pub fn content_type(mut self, content_type: impl Into<String>) -> Self {
         self.content_type = content_type.into();
         self
     }
 
-    /// Sends the body in pieces that end behind these numbers of bytes, in any order.
+    /// Sends the body in pieces that end at these offsets, given in any order.
     #[must_use]
     pub fn cut_at(mut self, cuts: impl IntoIterator<Item = usize>) -> Self {
         self.cuts.extend(cuts);
@@ -69,14 +69,14 @@ impl RawReply {
         self
     }
 
-    /// Breaks the transfer off behind the body.
+    /// Breaks the connection after the body.
     #[must_use]
     pub fn broken_off(mut self) -> Self {
         self.end = End::Cut;
         self
     }
 
-    /// Keeps quiet behind the body, and the connection open.
+    /// Stays silent after the body, and leaves the connection open.
     #[must_use]
     pub fn then_silence(mut self) -> Self {
         self.end = End::Hang;

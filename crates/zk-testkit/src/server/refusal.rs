@@ -1,4 +1,4 @@
-//! Error bodies as the providers write them.
+//! Error responses in the providers' formats.
 
 use serde_json::{Value, json};
 use zk_core::model::{ErrorKind, ProviderError};
@@ -7,24 +7,24 @@ use super::fault::RetryAfter;
 use super::reply::Reply;
 use crate::rules::Dialect;
 
-/// An error on its way to the client.
+/// Error response for a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusal<'a> {
     dialect: Dialect,
     status: u16,
     message: &'a str,
-    /// A code over the usual one of the status.
+    /// Error code, if it differs from the status's usual one.
     code: Option<&'a str>,
     after: RetryAfter,
 }
 
-/// The status and code of a class of errors.
+/// Status and code of an error kind.
 pub(super) struct Class {
     pub(super) status: u16,
     pub(super) code: Option<&'static str>,
 }
 
-/// Returns the class by which `dialect` reports an error of `kind`, when it can be reported at all.
+/// Status and code by which `dialect` reports an error of `kind`; `None` if it has none.
 pub(super) fn class(dialect: Dialect, kind: ErrorKind) -> Option<Class> {
     let plain = |status| Some(Class { status, code: None });
     let coded = |status, code| Some(Class { status, code: Some(code) });
@@ -48,7 +48,7 @@ pub(super) fn class(dialect: Dialect, kind: ErrorKind) -> Option<Class> {
     }
 }
 
-/// The message of a scripted error: overflow is only told by its wording.
+/// Message of a scripted error: a context overflow is only recognisable by its wording.
 pub(super) fn message(dialect: Dialect, error: &ProviderError) -> String {
     match (error.kind, dialect) {
         (ErrorKind::ContextExceeded, Dialect::Anthropic) => {
@@ -87,12 +87,12 @@ impl<'a> Refusal<'a> {
         Self { after, ..self }
     }
 
-    /// Turns the refusal into an answer of its own.
+    /// Turns the error into a complete response.
     pub(super) fn reply(self, number: usize) -> Reply {
         let reply = Reply::json(self.status, self.body(number).to_string())
             .with_header(request_id_header(self.dialect).map(|name| (name, request_id(number))));
         match self.dialect {
-            // Gemini says so in the body.
+            // Gemini has this in the body.
             Dialect::Gemini => reply,
             Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Ollama => {
                 reply.with_header(self.after.header())
@@ -100,7 +100,7 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// The error alone.
+    /// JSON body of the error.
     pub(super) fn body(self, number: usize) -> Value {
         match self.dialect {
             Dialect::Anthropic => json!({
@@ -109,7 +109,7 @@ impl<'a> Refusal<'a> {
                 "request_id": request_id(number),
             }),
             Dialect::Chat | Dialect::Responses => self.openai(),
-            // Limits it explains; everything else is a sentence.
+            // Codex explains limits in detail; other errors are a sentence.
             Dialect::Codex if self.status == 429 || self.code.is_some() => self.openai(),
             Dialect::Codex => json!({"detail": self.message}),
             Dialect::Gemini => self.google(),
@@ -167,7 +167,7 @@ impl<'a> Refusal<'a> {
     }
 }
 
-/// The header that carries the id of a request, where there is one.
+/// Header with the request id, if the dialect has one.
 pub(super) fn request_id_header(dialect: Dialect) -> Option<&'static str> {
     match dialect {
         Dialect::Anthropic => Some("request-id"),

@@ -1,4 +1,4 @@
-//! An answer as a list of acts, and the body that performs them.
+//! Responses as lists of acts, and the body that performs them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use hyper::body::Frame;
 use super::socket::Socket;
 use crate::rules::Dialect;
 
-/// One act of an answer's body.
+/// Act of a response's body.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     Send(Bytes),
     Wait(Duration),
-    /// Sends these bytes again and again at this interval, for ever.
+    /// Sends these bytes at this interval, for ever.
     Repeat(Bytes, Duration),
-    /// Bytes that are not HTTP, then the end of the connection.
+    /// Sends bytes that are not HTTP, and closes the connection.
     Raw(&'static [u8]),
     Reset,
     Cut,
     Hang,
 }
 
-/// Answer to a request.
+/// Way in which a request is answered.
 pub(super) enum Answer {
     Reply(Reply),
     Never,
     Reset,
 }
 
-/// An answer.
+/// Response to a request.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: u16,
@@ -46,7 +46,7 @@ pub(super) struct Reply {
 
 pub(super) type Body = UnsyncBoxBody<Bytes, Broken>;
 
-/// The answer broke off on purpose.
+/// Error that breaks a response off on purpose.
 #[derive(Debug, thiserror::Error)]
 #[error("the fake server broke the answer off, as it was told to")]
 pub(super) struct Broken;
@@ -86,7 +86,7 @@ impl Reply {
         self
     }
 
-    /// Turns the reply into an HTTP response. `left` counts the answers whose client left before the end.
+    /// Converts the reply to an HTTP response. `left` counts responses that the client abandons.
     pub(super) fn into_response(
         self,
         socket: Socket,
@@ -114,10 +114,10 @@ async fn perform(acts: &mut VecDeque<Act>, socket: &Socket) -> Option<Result<Fra
             Act::Send(bytes) if bytes.is_empty() => {}
             Act::Send(bytes) => return Some(Ok(Frame::data(bytes))),
             Act::Wait(pause) => {
-                // While it waits the answer is not over, even if this is its last act.
+                // Keeps the response unfinished during the pause, even if this is its last act.
                 acts.push_front(Act::Send(Bytes::new()));
                 if pause.is_zero() {
-                    // The clock's shortest sleep is longer; what was sent is still sent by itself.
+                    // The timer's shortest sleep would be longer; a yield already separates the writes.
                     tokio::task::yield_now().await;
                 } else {
                     tokio::time::sleep(pause).await;
@@ -151,12 +151,12 @@ async fn perform(acts: &mut VecDeque<Act>, socket: &Socket) -> Option<Result<Fra
     }
 }
 
-/// Lets what was sent before reach the client.
+/// Lets earlier bytes reach the client.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(5)).await;
 }
 
-/// Notices that an answer is dropped before its end.
+/// Guard that notices an abandoned response.
 struct Watch {
     left: Arc<AtomicUsize>,
     over: bool,

@@ -1,4 +1,4 @@
-//! From a request to its answer.
+//! Handling of requests.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(super) async fn serve(
     }
 }
 
-/// The reply in bytes of the test's own to the `number`th request.
+/// Raw reply to the `number`th request, if the test provides one.
 fn raw(shared: &Shared, number: Option<usize>) -> Option<Reply> {
     let replies = &shared.options.raw;
     let reply = replies.get(number?.checked_sub(1)?).or(replies.last())?;

@@ -1,4 +1,4 @@
-//! State that all connections of a server share: its settings, its script, its log.
+//! State that all connections of a server share: settings, script and log.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
@@ -21,7 +21,7 @@ pub(super) struct Options {
     pub(super) checked: bool,
     pub(super) strict: Vec<Strictness>,
     pub(super) bulk: Option<Bulk>,
-    /// Answers instead of the script, in turn.
+    /// Raw replies in place of the script, in turn.
     pub(super) raw: Vec<RawReply>,
 }
 
@@ -31,7 +31,7 @@ impl Options {
         self.checked.then(|| set.copied().unwrap_or_else(|| Strictness::of(dialect)))
     }
 
-    /// Returns the form in which reasoning is told.
+    /// Form of reasoning in responses.
     pub(super) fn reasoning(&self, dialect: Dialect) -> Reasoning {
         self.strictness(dialect).map_or(Reasoning::Content, |strictness| strictness.reasoning)
     }
@@ -51,7 +51,7 @@ pub(super) struct Log {
     pub(super) count: usize,
     pub(super) faults: BTreeMap<usize, Fault>,
     pub(super) always: Option<Fault>,
-    /// The turn of an answer that failed, to be said again.
+    /// Turn of a failed response, to be sent again.
     pub(super) held: Option<Turn>,
     pub(super) ledger: Ledger,
 }

@@ -1,4 +1,4 @@
-//! A socket that can be broken from inside the answer it carries.
+//! Socket that a response can break from the inside.
 
 use std::io;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// The server's end of a connection. The answer keeps a clone, to reset the connection or to write past HTTP.
+/// Server's end of a connection. The response keeps a clone, to reset the connection or to write raw bytes.
 #[derive(Clone)]
 pub(super) struct Socket(Arc<TcpStream>);
 
@@ -17,13 +17,13 @@ impl Socket {
         Self(Arc::new(stream))
     }
 
-    /// From now on closing it resets the connection.
+    /// Makes the close of the socket reset the connection.
     pub(super) fn reset_on_close(&self) {
-        // A socket that is gone already needs no reset.
+        // A closed socket needs no reset.
         let _ = self.0.set_zero_linger();
     }
 
-    /// Writes bytes that are not HTTP, if there is room.
+    /// Writes bytes that are not HTTP, if the socket's buffer has room.
     pub(super) fn write_raw(&self, bytes: &[u8]) {
         let _ = self.0.try_write(bytes);
     }
@@ -61,7 +61,7 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Closing is enough: the last clone goes with the connection.
+        // The socket closes with its last clone.
         Poll::Ready(Ok(()))
     }
 }

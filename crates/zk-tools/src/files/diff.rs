@@ -8,15 +8,15 @@ use zk_core::model::Display;
 
 use crate::text::{count, head, size};
 
-/// Above this, a difference is not worked out for display.
+/// Largest content of which a diff is computed for display, in bytes.
 const MAX_INPUT: usize = 2 * 1024 * 1024;
 const MAX_OUTPUT: usize = 64 * 1024;
-/// The most that a preview shows; what a person would read is far less.
+/// Largest diff in a preview, in bytes; far more than a person reads.
 const MAX_PREVIEW: usize = 8 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Returns the whole change of `path` for a person to approve. Nothing of it is cut off: a difference that no
-/// question can show is told by its size, beside the arguments, which say all that runs.
+/// Whole change of `path` for a person to approve. Nothing is cut: a diff that is too large for a question is
+/// replaced by its size, and the arguments beside it show the whole change.
 pub(crate) fn preview(path: &str, old: &[u8], new: &[u8]) -> Display {
     let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
     let text = unified(&old, &new, Instant::now() + PATIENCE);
@@ -31,17 +31,17 @@ pub(crate) fn preview(path: &str, old: &[u8], new: &[u8]) -> Display {
     Display::Line { text }
 }
 
-/// Whether a content of this many bytes is compared for a person.
+/// Whether a diff is computed for a content of this size.
 pub(crate) fn is_shown(len: usize) -> bool {
     len <= MAX_INPUT
 }
 
-/// The place of a difference that is not worked out.
+/// Replacement for a diff that is too large.
 pub(crate) fn too_large(path: &str) -> Display {
     Display::Line { text: format!("changed {path}") }
 }
 
-/// Returns the change of `path` for a person to see.
+/// Diff of `path` for display.
 pub(crate) fn display(path: &str, old: &[u8], new: &[u8]) -> Display {
     if !is_shown(old.len().max(new.len())) {
         return too_large(path);
@@ -54,9 +54,9 @@ pub(crate) fn display(path: &str, old: &[u8], new: &[u8]) -> Display {
     Display::Diff { path: path.to_owned(), diff: text }
 }
 
-/// The unified form with three lines around each change; coarser where it is not done by `deadline`.
+/// Unified diff with three lines of context; coarser if `deadline` passes.
 ///
-/// One algorithm on one type: `similar::TextDiff` brings all of its algorithms into the program, 0.7 MB of it.
+/// Uses one algorithm for one type, since `similar::TextDiff` would add 0.7 MB for all of its algorithms.
 fn unified(old: &str, new: &str, deadline: Instant) -> String {
     let old: Vec<&str> = old.split_inclusive('\n').collect();
     let new: Vec<&str> = new.split_inclusive('\n').collect();
@@ -65,7 +65,7 @@ fn unified(old: &str, new: &str, deadline: Instant) -> String {
     let Ok(()) = myers::diff_deadline(&mut found, &*old, all_old, &*new, all_new, Some(deadline));
     let mut text = String::new();
     for ops in found.into_inner().into_inner().into_grouped_ops(3) {
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{}", UnifiedHunkHeader::new(&ops));
         for op in &ops {
             let (tag, old_range, new_range) = op.as_tag_tuple();

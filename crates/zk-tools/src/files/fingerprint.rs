@@ -2,24 +2,24 @@ use std::time::SystemTime;
 
 use zk_core::service::FileStat;
 
-/// Files above this size are told apart by size and date instead of content, and are not edited.
+/// Size in bytes above which files are compared by size and date instead of content, and cannot be edited.
 pub(crate) const HASHED_UP_TO: u64 = 64 * 1024 * 1024;
 
-/// Mark that tells one content of a file from another.
+/// Fingerprint of a file's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fingerprint {
-    /// Of the bytes.
+    /// Fingerprint of the bytes.
     Content {
         /// Hash of the bytes.
         hash: u64,
-        /// Number of the bytes.
+        /// Number of bytes.
         len: u64,
     },
-    /// Of a file too big to be read as a whole for this.
+    /// Fingerprint of a large file by its metadata.
     Stamp {
         /// Size of the file, in bytes.
         len: u64,
-        /// Date of the file's last change.
+        /// Time of the last modification.
         modified: Option<SystemTime>,
     },
 }
@@ -39,13 +39,13 @@ impl Fingerprint {
 /// Bytes that are hashed in one step: a word for each lane.
 const BLOCK: usize = 32;
 
-/// Odd, and with about as many ones as zeros.
+/// Odd factors with about as many ones as zeros.
 const FACTORS: [u64; 2] = [0x9e37_79b1_85eb_ca87, 0xc2b2_ae3d_27d4_eb4f];
 
-/// Makes the fingerprint of a content that comes in pieces of any size.
+/// Computes the fingerprint of a content in pieces.
 ///
-/// Four lanes side by side, as files of ten megabytes are hashed before and after an edit. It tells contents apart that
-/// differ by accident; nothing is gained by making two alike.
+/// Four lanes for speed, since files of ten megabytes are hashed before and after an edit. It detects
+/// accidental differences only; a collision on purpose would gain nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct ContentHasher {
     lanes: [u64; 4],
@@ -110,7 +110,7 @@ impl ContentHasher {
     }
 }
 
-/// The last mix of a hash: every bit of the input changes every bit of the output.
+/// Final mix of a hash: each input bit affects all output bits.
 fn mixed(mut word: u64) -> u64 {
     for factor in FACTORS {
         word = (word ^ (word >> 32)).wrapping_mul(factor);

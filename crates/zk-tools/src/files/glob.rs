@@ -1,4 +1,5 @@
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -7,15 +8,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use zk_core::model::{Approved, CallKind, Concurrency, Effects, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{CallPlace, Resolved, Tool, ToolCx, WalkOptions};
+use zk_core::service::{CallPlace, Files, Resolved, Tool, ToolCx, WalkOptions};
 
 use crate::files::walk;
 use crate::text::{count, listing};
 use crate::tool_names::ToolNames;
-use crate::tool_support::{blocking, files, go_on, path_error};
+use crate::tool_support::{blocking, files, find_readable, go_on, path_error};
 use crate::{ToolsOptions, args};
 
-/// Finds files by name, newest first.
+/// Tool `glob`: finds files by name, newest first.
 ///
 /// ```
 /// use zk_core::service::Tool;
@@ -41,7 +42,7 @@ struct Args {
 }
 
 impl Glob {
-    /// The tool.
+    /// Tool with these options.
     #[must_use]
     pub fn new(options: &ToolsOptions) -> Self {
         let about = "Find files by name pattern, newest first.";
@@ -59,15 +60,18 @@ impl Tool for Glob {
         let args: Args = call.parse()?;
         let files = files(&cx.cx)?;
         let (cwd, most, tools) = (cx.cwd.clone(), self.most, ToolNames::of(&cx.cx));
+        let own = cx.cx.clone();
         blocking(&cx.cx, move |stop| {
             let start = args.path.as_deref().unwrap_or(".");
-            let start = files.resolve(&cwd, start).map_err(|error| path_error(&error, &tools))?;
+            let found = find_readable(&own, files.clone(), &cwd, start);
+            let (place, start) = found.map_err(|error| path_error(&error, &tools))?;
             let (dirs, pattern) = walk::split_pattern(&args.pattern);
             let base = if dirs.is_empty() { "." } else { dirs };
+            let files = place_of_walk(files, place, &start.path, base);
             let base = walk::base(&*files, &start.path, base).map_err(|error| path_error(&error, &tools))?;
             let options = WalkOptions {
                 ignored: args.ignored.unwrap_or(false),
-                only: Some(walk::anywhere(pattern, !dirs.is_empty())),
+                only: Some(walk::glob_at_any_depth(pattern, !dirs.is_empty())),
                 dates: true,
             };
             let mut newest = Newest::new(most);
@@ -123,7 +127,14 @@ impl Tool for Glob {
     }
 }
 
-/// The newest files, without holding all others.
+/// The service that has what a pattern begins with: outside of the workspace it leads nowhere but below the directory that
+/// was asked for.
+fn place_of_walk(own: Arc<dyn Files>, place: Arc<dyn Files>, start: &Path, base: &str) -> Arc<dyn Files> {
+    let is_below = place.resolve(start, base).is_ok_and(|at| at.path.starts_with(start));
+    if is_below { place } else { own }
+}
+
+/// Collector of the newest files, with bounded memory.
 struct Newest {
     most: usize,
     total: usize,

@@ -10,10 +10,10 @@ use zk_core::service::{CallPlace, SearchFound, SearchMode, SearchQuery, Tool, To
 use crate::files::walk;
 use crate::text::{count, listing, size};
 use crate::tool_names::ToolNames;
-use crate::tool_support::{blocking, files, go_on, path_error};
+use crate::tool_support::{blocking, files, find_readable, go_on, path_error};
 use crate::{ToolsOptions, args, limits};
 
-/// Finds text in files, where the files are: locally with ripgrep's own libraries.
+/// Tool `grep`: finds text in files on the files' machine, locally with ripgrep's libraries.
 ///
 /// ```
 /// use zk_core::service::Tool;
@@ -59,7 +59,7 @@ pub(crate) enum Mode {
 }
 
 impl Grep {
-    /// The tool.
+    /// Tool with these options.
     #[must_use]
     pub fn new(options: &ToolsOptions) -> Self {
         let most = options.grep_results;
@@ -80,13 +80,15 @@ impl Tool for Grep {
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: Args = call.parse()?;
         let files = files(&cx.cx)?;
-        let (cwd, tools) = (cx.cwd.clone(), ToolNames::of(&cx.cx));
+        let (cwd, tools, own) = (cx.cwd.clone(), ToolNames::of(&cx.cx), cx.cx.clone());
         let limit = args.head_limit.unwrap_or(self.most);
         let offset = args.offset.unwrap_or(0);
         let mode = args.mode.unwrap_or_default();
         blocking(&cx.cx, move |stop| {
             let start = args.path.as_deref().unwrap_or(".");
-            let base = walk::base(&*files, &cwd, start).map_err(|error| path_error(&error, &tools))?;
+            let found = find_readable(&own, files, &cwd, start);
+            let (files, base) = found.map_err(|error| path_error(&error, &tools))?;
+            files.stat(&base).map_err(|error| path_error(&error, &tools))?;
             let query = SearchQuery {
                 pattern: args.pattern,
                 ignore_case: args.ignore_case.unwrap_or(false),
@@ -94,11 +96,11 @@ impl Tool for Grep {
                 context: args.context.unwrap_or(0).min(50),
                 walk: WalkOptions {
                     ignored: args.ignored.unwrap_or(false),
-                    only: args.glob.as_deref().map(|glob| walk::anywhere(glob, false)),
+                    only: args.glob.as_deref().map(|glob| walk::glob_at_any_depth(glob, false)),
                     dates: false,
                 },
                 skip: offset,
-                // One more, to know whether there is more.
+                // One more than the limit, to know whether there are further results.
                 wanted: if limit == 0 { usize::MAX } else { limit.saturating_add(1) },
                 max_bytes: limits::RESULT_BYTES,
                 line_bytes: limits::SHOWN_LINE_BYTES,

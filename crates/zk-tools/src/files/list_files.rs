@@ -11,9 +11,10 @@ use crate::args;
 use crate::limits::LISTED_NAMES;
 use crate::text::{count, listing, minute, size};
 use crate::tool_names::ToolNames;
-use crate::tool_support::{blocking, files, path_error};
+use crate::tool_support::{blocking, files, find_readable, path_error};
 
-/// Lists a directory: directories end with `/`, links with `@`, files have their size and when they changed (UTC).
+/// Tool `list_files`: lists a directory. Directories end with `/`, links with `@`; files have their size and
+/// modification time (UTC).
 ///
 /// ```
 /// use zk_core::service::Tool;
@@ -39,7 +40,7 @@ impl Default for ListFiles {
 }
 
 impl ListFiles {
-    /// The tool.
+    /// New tool.
     #[must_use]
     pub fn new() -> Self {
         Self { spec: args::spec::<Args>("list_files", "List a directory with kinds, sizes and times (UTC).") }
@@ -54,11 +55,35 @@ impl Tool for ListFiles {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: Args = call.parse()?;
+        self.list(args.path.as_deref().unwrap_or("."), cx).await
+    }
+
+    fn concurrency(&self, _: &Value) -> Concurrency {
+        Concurrency::Shared
+    }
+
+    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
+        args::reads(args)
+    }
+
+    fn kind(&self) -> Option<CallKind> {
+        Some(CallKind::Read)
+    }
+
+    fn summary(&self, args: &Value) -> String {
+        format!("list {}", args::folder(args))
+    }
+}
+
+impl ListFiles {
+    /// Lists the directory at a path.
+    pub(crate) async fn list(&self, path: &str, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let files = files(&cx.cx)?;
-        let (cwd, tools) = (cx.cwd.clone(), ToolNames::of(&cx.cx));
+        let (cwd, tools, path) = (cx.cwd.clone(), ToolNames::of(&cx.cx), path.to_owned());
+        let own = cx.cx.clone();
         blocking(&cx.cx, move |_| {
-            let path = args.path.as_deref().unwrap_or(".");
-            let at = files.resolve(&cwd, path).map_err(|error| path_error(&error, &tools))?;
+            let found = find_readable(&own, files, &cwd, &path);
+            let (files, at) = found.map_err(|error| path_error(&error, &tools))?;
             let found = files.list(&at).map_err(|error| path_error(&error, &tools))?;
             let mut text = String::new();
             for (name, stat) in found.iter().take(LISTED_NAMES) {
@@ -87,21 +112,5 @@ impl Tool for ListFiles {
             Ok(ToolOutput::text(text).with_display(display))
         })
         .await
-    }
-
-    fn concurrency(&self, _: &Value) -> Concurrency {
-        Concurrency::Shared
-    }
-
-    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
-        args::reads(args)
-    }
-
-    fn kind(&self) -> Option<CallKind> {
-        Some(CallKind::Read)
-    }
-
-    fn summary(&self, args: &Value) -> String {
-        format!("list {}", args::folder(args))
     }
 }

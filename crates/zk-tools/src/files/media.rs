@@ -1,4 +1,4 @@
-//! Files that are no text and still something a model can see.
+//! Non-text files that a model can see.
 
 use std::io::Read;
 
@@ -11,19 +11,19 @@ use crate::text::{count, size};
 use crate::tool_names::ToolNames;
 use crate::tool_support::io_error;
 
-/// The most bytes at the beginning of a file that tell its kind.
+/// Bytes at the beginning of a file that identify its kind.
 pub(crate) const START: usize = 16;
 
-/// The most bytes of an image that is shown.
+/// Largest image that is shown, in bytes.
 const IMAGE_BYTES: u64 = 8 << 20;
 
-/// The most pixels of an image in either direction: providers refuse the whole request for more.
+/// Largest width or height of an image in pixels; providers reject requests with larger ones.
 const IMAGE_PIXELS: u32 = 8_000;
 
-/// The most bytes of a document that is shown.
+/// Largest document that is shown, in bytes.
 const DOCUMENT_BYTES: u64 = 20 << 20;
 
-/// A kind of file that is shown as it is.
+/// Kind of file that is passed to the model unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     Image(&'static str),
@@ -31,7 +31,7 @@ pub(crate) enum Media {
 }
 
 impl Media {
-    /// The kind of a file that begins with `start`.
+    /// Kind of a file that begins with `start`.
     pub(crate) fn of(start: &[u8]) -> Option<Self> {
         Some(match start {
             [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Self::Image("image/png"),
@@ -43,7 +43,7 @@ impl Media {
         })
     }
 
-    /// The file for a model, or a line that says why it is not shown and what to do instead.
+    /// Content of the file for the model, or a line with the reason why it is not shown and advice.
     pub(crate) fn show(
         self,
         shown: &str,
@@ -102,7 +102,7 @@ impl Media {
     }
 }
 
-/// Width and height of an image, as its header says.
+/// Width and height of an image, from its header.
 fn dimensions(bytes: &[u8]) -> Option<(u32, u32)> {
     let big = |at: usize| Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?).into());
     let little = |at: usize| Some(u32::from(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?)));
@@ -111,7 +111,7 @@ fn dimensions(bytes: &[u8]) -> Option<(u32, u32)> {
         Media::Image("image/png") => Some((whole(16)?, whole(20)?)),
         Media::Image("image/gif") => Some((little(6)?, little(8)?)),
         Media::Image("image/jpeg") => {
-            // Segments: a mark, a length, its content. The size is in the first that begins a frame.
+            // JPEG segments: marker, length, content. The first frame segment contains the size.
             let mut at = 2_usize;
             loop {
                 let [0xff, mark] = *bytes.get(at..at + 2)? else { return None };

@@ -7,6 +7,7 @@ pub(crate) mod glob;
 pub(crate) mod grep;
 pub(crate) mod list_files;
 pub(crate) mod media;
+pub(crate) mod mentions;
 pub(crate) mod notebook;
 pub(crate) mod pdf;
 pub(crate) mod read_file;

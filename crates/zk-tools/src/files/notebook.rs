@@ -1,4 +1,4 @@
-//! Jupyter notebooks as a model reads them: cell by cell.
+//! Jupyter notebooks, cell by cell, for a model.
 
 use std::fmt::Write;
 
@@ -7,16 +7,16 @@ use zk_core::model::{Block, Image, MediaTypes};
 
 use crate::text::head;
 
-/// Size limit of a notebook that is shown by its cells, in bytes.
+/// Largest notebook that is shown by its cells, in bytes.
 pub(crate) const MAX_NOTEBOOK_BYTES: u64 = 20 << 20;
 
-/// The most bytes of one output of a cell.
+/// Most bytes of a cell's output.
 const OUTPUT: usize = 4_000;
 
-/// The most images of a notebook.
+/// Most images of a notebook.
 const IMAGES: usize = 8;
 
-/// A notebook as text, with the images of its outputs. Nothing where it is none.
+/// Notebook as text, with the images of its outputs; `None` if the bytes are no notebook.
 pub(crate) fn render(bytes: &[u8]) -> Option<(String, Vec<Block>)> {
     let notebook: Value = serde_json::from_slice(bytes).ok()?;
     let cells = notebook.get("cells")?.as_array()?;
@@ -37,7 +37,7 @@ pub(crate) fn render(bytes: &[u8]) -> Option<(String, Vec<Block>)> {
     Some((text, images))
 }
 
-/// Source or output of a notebook cell: one string, or a list of lines.
+/// Text of a notebook's field: one string, or a list of lines.
 fn joined(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),

@@ -1,19 +1,19 @@
-//! Page count of a PDF, as far as it can be told without following its references.
+//! Page count of a PDF, as far as it is possible without resolving references.
 
 use std::io::Read;
 
 use flate2::read::ZlibDecoder;
 
-/// Bytes of compressed objects that are looked through, and how many streams of them.
+/// Most bytes of compressed objects that are searched, and most streams.
 const INFLATED: u64 = 16 << 20;
 const STREAMS: usize = 4_096;
 
-/// Nodes of page trees that are looked at, and bytes around the name of one that may belong to it.
+/// Most page tree nodes that are examined, and bytes around a node's type name that may belong to it.
 const NODES: usize = 2_000;
 const NODE_BYTES: usize = 64 << 10;
 
-/// The pages of the largest page tree in a document, or else the pages that are found. Whatever the bytes are, it takes
-/// time in proportion to their number and 16 MiB at most.
+/// Page count of the largest page tree, or else the number of page objects. Takes linear time and up to 16
+/// MiB for any input.
 pub(crate) fn pages(bytes: &[u8]) -> Option<u64> {
     let mut found = Found::default();
     found.look(bytes);
@@ -27,7 +27,7 @@ pub(crate) fn pages(bytes: &[u8]) -> Option<u64> {
         let body = body.strip_prefix(b"\r").unwrap_or(body);
         let body = body.strip_prefix(b"\n").unwrap_or(body);
         let mut objects = Vec::new();
-        // Bytes before a fault count.
+        // Bytes before a decoding error count.
         let _ = ZlibDecoder::new(body).take(left).read_to_end(&mut objects);
         left = left.saturating_sub(objects.len() as u64);
         found.look(&objects);
@@ -37,7 +37,7 @@ pub(crate) fn pages(bytes: &[u8]) -> Option<u64> {
 
 #[derive(Default)]
 struct Found {
-    /// Page count that the largest page tree gives of itself.
+    /// Count in the largest page tree node.
     tree: Option<u64>,
     nodes: usize,
     pages: u64,
@@ -63,13 +63,13 @@ impl Found {
     }
 }
 
-/// Whether the name at `at` is what an object calls its type.
+/// Whether the name at `at` is the value of an object's `/Type`.
 fn follows_type(bytes: &[u8], at: usize) -> bool {
     let before = bytes.get(at.saturating_sub(16)..at).unwrap_or_default();
     before.trim_ascii_end().ends_with(b"/Type")
 }
 
-/// The dictionary around `at`.
+/// Dictionary around `at`.
 fn dictionary(bytes: &[u8], at: usize) -> &[u8] {
     let (mut depth, mut begin) = (0_usize, at);
     for _ in 0..NODE_BYTES {
@@ -81,7 +81,7 @@ fn dictionary(bytes: &[u8], at: usize) -> &[u8] {
             Some(b">>") => depth += 1,
             _ => continue,
         }
-        // Of three signs in a row none is read twice.
+        // Steps back so that overlapping delimiters are not counted twice.
         begin = begin.saturating_sub(1);
     }
     let (mut depth, mut end) = (0_usize, at);
@@ -101,7 +101,7 @@ fn dictionary(bytes: &[u8], at: usize) -> &[u8] {
     bytes.get(begin..end).unwrap_or_default()
 }
 
-/// The number of leaves that the dictionary of a node names.
+/// Number of leaves according to a node's dictionary.
 fn count(dictionary: &[u8]) -> Option<u64> {
     let at = position(dictionary, b"/Count")?;
     let rest = dictionary.get(at + 6..)?.trim_ascii_start();

@@ -8,20 +8,20 @@ use zk_core::service::ContextId;
 
 use crate::files::fingerprint::Fingerprint;
 
-/// The most results that are waited for at a time.
+/// Most results that are awaited at a time.
 const AWAITED: usize = 1_024;
 
-/// Record of what each agent's model has seen of which file. One for a whole tree of agents: they take turns
-/// at a file, and a change by one of them is noticed by all others that saw the file before.
+/// Record of the file contents that each agent's model has seen. A tree of agents shares one record, so that
+/// agents take turns at a file, and a change by one is noticed by the others that have seen the file.
 ///
 /// | question | answer |
 /// |---|---|
-/// | is this read a repetition? | the same lines of the same content are in the same conversation already |
-/// | has the file changed under the model? | its content is not the one last read, written or edited |
-/// | does the model know the whole file? | its reads, from line 1 on, left no gap, and no byte was unreadable |
+/// | is this read a repetition? | the same lines of the same content are already in the conversation |
+/// | has the file changed since the model saw it? | its content is not the one last read, written or edited |
+/// | does the model know the whole file? | its reads, from line 1 on, left no gap, and all bytes were readable |
 ///
-/// Files are told apart by their resolved path, contents by a hash (above 64 MiB by size and date), agents by what
-/// their model has before it.
+/// Files are identified by resolved path, contents by hash (above 64 MiB by size and date), and readers by
+/// their conversation.
 #[derive(Debug, Default)]
 pub struct ReadState {
     files: Mutex<HashMap<Key, Seen>>,
@@ -29,22 +29,22 @@ pub struct ReadState {
     locks: Mutex<HashMap<PathBuf, Weak<Mutex<()>>>>,
 }
 
-/// A reader and a file.
+/// Reader and file.
 type Key = (String, PathBuf);
 
 #[derive(Debug)]
 struct Seen {
     content: Fingerprint,
-    /// The last line such that all lines up to it were shown.
+    /// Last line up to which all lines were shown.
     upto: u64,
     whole: bool,
-    /// Reason why a read did not show it as it is.
+    /// Reason why a read did not show the file exactly.
     flaw: Option<Flaw>,
-    /// Slices of this very content that the conversation contains.
+    /// Parts of this content that are in the conversation.
     shown: HashSet<Slice>,
 }
 
-/// A read whose result may still be cut before the model gets it.
+/// Recorded read whose result may still be cut before the model gets it.
 #[derive(Debug)]
 pub(crate) struct ReadNote {
     /// Whether it repeats an earlier read.
@@ -52,12 +52,12 @@ pub(crate) struct ReadNote {
     key: Key,
     content: Fingerprint,
     slice: Slice,
-    /// Last line that was known before this read, and whether the whole file was.
+    /// Last known line before this read, and whether the whole file was known.
     upto: u64,
     whole: bool,
 }
 
-/// A result on its way to the model.
+/// Result that has not reached the model yet.
 #[derive(Debug)]
 struct Awaited {
     note: ReadNote,
@@ -65,13 +65,13 @@ struct Awaited {
     bytes: usize,
 }
 
-/// Returns the name of the reader and writer in this context: what the model of one agent has before it.
+/// Key of this context as a reader and writer: the conversation of one agent.
 pub(crate) fn reader(cx: &Cx) -> String {
-    // Outside a run there is no context to lose: the agent's name will do.
+    // Without a run there is no context that could be lost, so the agent's name is enough.
     cx.service::<ContextId>().map_or_else(|| cx.origin().agent.to_string(), |id| id.to_string())
 }
 
-/// Part of a file that a read asks for.
+/// Requested part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Slice {
     pub(crate) offset: u64,
@@ -80,69 +80,70 @@ pub(crate) struct Slice {
     pub(crate) raw: bool,
 }
 
-/// Reason why what a read showed is not what is in the file.
+/// Reason why a read showed something else than the file's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// Some of its bytes are not text.
+    /// Some bytes are no valid text.
     Bytes,
-    /// A secret, or characters that nobody sees.
+    /// A secret was redacted, or invisible characters were made visible.
     Hidden,
-    /// Text in another encoding than UTF-8.
+    /// The text has another encoding than UTF-8.
     Encoding,
-    /// The cells of a notebook, or an image.
+    /// The file was shown as a notebook's cells, or as an image.
     Form,
 }
 
-/// Extent of what a read showed.
+/// Extent of a read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown {
-    /// The first and the last line; nothing of an empty file.
+    /// First and last shown line; `None` for an empty file.
     pub(crate) lines: Option<(u64, u64)>,
-    /// Whether the last line shown is the last of the file, and whole.
+    /// Whether the file's last line was shown completely.
     pub(crate) to_the_end: bool,
-    /// Reason why what was shown is not exactly what is in the file.
+    /// Reason why the shown text is not exactly the file's.
     pub(crate) flaw: Option<Flaw>,
 }
 
-/// Relation of a file to what the model saw of it.
+/// State of a file compared to the model's knowledge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// Nothing was read or written.
+    /// The file was never read or written.
     Never,
-    /// Unchanged file, and the model knows all of it.
+    /// Unchanged, and completely known.
     Whole,
-    /// Unchanged file, and the model knows a part of it, or not all of it as it is.
+    /// Unchanged, and known in part or inexactly.
     Part(Option<Flaw>),
-    /// Changed file.
+    /// Changed since.
     Changed,
 }
 
 impl ReadState {
-    /// Nothing seen yet.
+    /// Empty record.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Forgets which reads were shown, because the conversation no longer holds them. What is known about
-    /// changes stays.
+    /// Forgets which reads are in the conversation, since their results are no longer sent. Knowledge for the
+    /// detection of changes is kept.
     pub fn forget_shown(&self) {
         for seen in self.files().values_mut() {
             seen.shown.clear();
         }
     }
 
-    /// Forgets everything, because another conversation takes the place of the one that saw it.
+    /// Forgets everything, since another conversation replaces the one that saw it.
     pub fn forget(&self) {
         self.files().clear();
     }
 
-    /// Forgets what one agent saw, because it ended.
+    /// Forgets the knowledge of one agent, which has ended.
     pub(crate) fn forget_reader(&self, reader: &str) {
         self.files().retain(|(of, _), _| of != reader);
     }
 
-    /// Notes a read. Once its result is made, [`await_result`](Self::await_result) takes the note.
+    /// Records a read. [`await_result`](Self::await_result) takes the returned note once the result is
+    /// formatted.
     pub(crate) fn note_read(
         &self,
         reader: &str,
@@ -171,10 +172,10 @@ impl ReadState {
         ReadNote { repeats, key, content, slice, upto, whole }
     }
 
-    /// Waits for the result of a read to come to the model as `text`.
+    /// Waits for the result `text` of a read to reach the model.
     pub(crate) fn await_result(&self, call: &CallId, note: ReadNote, text: &str) {
         let mut awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
-        // Calls outside of any agent, whose results nobody tells of.
+        // Calls outside of an agent, whose results are never reported.
         if awaited.len() >= AWAITED {
             awaited.clear();
         }
@@ -182,7 +183,7 @@ impl ReadState {
         awaited.insert(call.clone(), Awaited { note, text: text.0, bytes: text.1 });
     }
 
-    /// Takes a result as the model gets it: what was cut from it, the model did not see.
+    /// Applies a result as the model gets it: parts that were cut do not count as seen.
     pub(crate) fn take_result(&self, call: &CallId, content: &ToolContent) {
         let awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner).remove(call);
         let Some(Awaited { note, text, bytes }) = awaited else { return };
@@ -190,7 +191,7 @@ impl ReadState {
             ToolContent::Text(text) => Some(text.as_str()),
             ToolContent::Blocks(blocks) => blocks.first().and_then(Block::as_text),
         };
-        // Notes may follow it.
+        // Notes may be appended to the result.
         let given = parts.and_then(|given| given.as_bytes().get(..bytes));
         if given.is_some_and(|given| Fingerprint::of(given) == text) {
             return;
@@ -203,7 +204,7 @@ impl ReadState {
         }
     }
 
-    /// Notes what the model wrote, or was shown in a message; `whole` if it now knows all of it.
+    /// Records a content that the model wrote or was shown in a message; `whole` if it now knows all of it.
     pub(crate) fn note_content(&self, reader: &str, path: &Path, content: Fingerprint, whole: bool) {
         let mut files = self.files();
         let key = key(reader, path);
@@ -211,17 +212,17 @@ impl ReadState {
         files.insert(key, Seen { whole: whole || before, ..Seen::new(content) });
     }
 
-    /// Notes that the model was shown a part of a content it did not know.
+    /// Records that the model was shown a part of a content it did not know.
     pub(crate) fn note_part(&self, reader: &str, path: &Path, content: Fingerprint) {
         self.files().insert(key(reader, path), Seen::new(content));
     }
 
-    /// Whether anything is known of what a reader saw of a file.
+    /// Whether a reader has seen a file.
     pub(crate) fn has_seen(&self, reader: &str, path: &Path) -> bool {
         self.files().contains_key(&key(reader, path))
     }
 
-    /// Compares a file whose content is `content` now to what the reader saw of it.
+    /// Compares a file's current `content` with the reader's knowledge.
     pub(crate) fn known(&self, reader: &str, path: &Path, content: Fingerprint) -> Known {
         match self.files().get(&key(reader, path)) {
             None => Known::Never,
@@ -231,7 +232,7 @@ impl ReadState {
         }
     }
 
-    /// The lock under which a file is read, changed and written: two agents editing one file take turns.
+    /// Lock for reading, changing and writing a file, so that agents take turns.
     pub(crate) fn lock(&self, path: &Path) -> Arc<Mutex<()>> {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lock) = locks.get(path).and_then(Weak::upgrade) {

@@ -18,15 +18,15 @@ use crate::tool_names::ToolNames;
 use crate::tool_support::{blocking, files, go_on, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args};
 
-/// Lines and bytes of a difference that a refusal shows.
+/// Most lines and bytes of a diff in a refusal.
 const MAX_SHOWN_LINES: usize = 40;
 const MAX_SHOWN_BYTES: usize = 4_000;
 
-/// Replaces or creates a file.
+/// Tool `write_file`: creates or replaces a file.
 ///
-/// A file the model read is only overwritten if it is still as it was read, and was read as a whole. A file
-/// it never read is overwritten, unless the option `read_before_edit` forbids that: whoever writes without
-/// reading means to replace whatever is there.
+/// A file that the model has read is only overwritten if it was read completely and is unchanged. A file that
+/// it has never read is overwritten unless the option `read_before_edit` forbids that, since a write without
+/// a read is meant to replace any content.
 #[derive(Debug)]
 pub struct WriteFile {
     spec: Arc<ToolSpec>,
@@ -42,7 +42,7 @@ struct Args {
 }
 
 impl WriteFile {
-    /// The tool, noting in `state` what the model wrote.
+    /// Tool that records written contents in `state`.
     #[must_use]
     pub fn new(options: &ToolsOptions, state: Arc<ReadState>) -> Self {
         let about = "Create a file, or replace all of it. To change a part, use edit.";
@@ -75,7 +75,8 @@ impl Tool for WriteFile {
                 }
                 let known = state.known(&reader, &at.path, old.fingerprint);
                 may_overwrite(known, read_first, old.len, &tools).map_err(|why| {
-                    let now = if known == Known::Changed { now(old, &content) } else { String::new() };
+                    let now =
+                        if known == Known::Changed { current_lines(old, &content) } else { String::new() };
                     refuse(&at.shown, &format!("{why}{now}"))
                 })?;
             }
@@ -100,19 +101,20 @@ impl Tool for WriteFile {
         args::writes(args)
     }
 
-    /// The difference to what is there now; the arguments show a new file whole.
+    /// Diff to the current content; a new file is shown by the arguments.
     async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
         let Args { path, content } = Args::deserialize(args).ok()?;
         let (files, cwd, tools) = (files(&place.cx).ok()?, place.cwd.clone(), ToolNames::of(&place.cx));
         let drawn = blocking(&place.cx, move |_| {
             let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error, &tools))?;
             let old = existing(&*files, &at, &tools)?;
-            Ok(old.map(|old| match old.bytes.is_empty() && old.len > 0 {
+            let old = old.unwrap_or(Old { fingerprint: Fingerprint::of(&[]), len: 0, bytes: Vec::new() });
+            Ok(match old.bytes.is_empty() && old.len > 0 {
                 true => Display::Line { text: format!("replaces the {} of `{}`", size(old.len), at.shown) },
                 false => diff::preview(&at.shown, &old.bytes, content.as_bytes()),
-            }))
+            })
         });
-        drawn.await.ok().flatten()
+        drawn.await.ok()
     }
 
     fn summary(&self, args: &Value) -> String {
@@ -124,7 +126,7 @@ impl Tool for WriteFile {
 struct Old {
     fingerprint: Fingerprint,
     len: u64,
-    /// Empty for a file too big to show a difference of.
+    /// Empty if the file is too large for a diff.
     bytes: Vec<u8>,
 }
 
@@ -172,17 +174,20 @@ fn may_overwrite(known: Known, read_first: bool, len: u64, tools: &ToolNames) ->
     Err(why)
 }
 
-/// Shows what stands where the new content would, for a model whose view of the file is out of date.
-fn now(old: &Old, content: &str) -> String {
+/// Current lines in place of the new content, for a model whose knowledge is outdated.
+fn current_lines(old: &Old, content: &str) -> String {
     match diff::display("", &old.bytes, content.as_bytes()) {
         Display::Diff { diff, .. } => {
             let lines: Vec<&str> = diff.lines().take(MAX_SHOWN_LINES).collect();
             let lines = lines.join("\n");
             format!(". What it has now, and what you would make of it:\n{}", head(&lines, MAX_SHOWN_BYTES))
         }
-        Display::Line { .. } | Display::Lines { .. } | Display::Command { .. } | Display::Table { .. } => {
-            String::new()
-        }
+        Display::Line { .. }
+        | Display::Lines { .. }
+        | Display::Command { .. }
+        | Display::Table { .. }
+        | Display::Markdown { .. }
+        | Display::Checklist { .. } => String::new(),
     }
 }
 

@@ -3,32 +3,29 @@ use serde::Deserialize;
 use serde_json::Value;
 use zk_core::kernel::Cx;
 use zk_core::model::{Display, ToolError, ToolOutput};
-use zk_core::service::{Question, ToolCx, UiAnswer};
+use zk_core::service::{Selection, ToolCx, UiAnswer};
 
 use super::{InteractionTool, ask, interaction, parse};
 use crate::args;
 use crate::text::one_line;
 
-/// Limit of the choices of a question.
+/// Most choices of a question.
 const MAX_CHOICES: usize = 10;
 
-/// Size limit of a question, and of all its choices, in bytes.
+/// Most bytes of a question, and of all its choices.
 const MAX_QUESTION_BYTES: usize = 4_000;
 
-/// The choice beside those of the model.
-const OTHER: &str = "Something else";
-
-/// Advice to a model that nobody answers.
+/// Advice for a model without a person to answer.
 const NEXT: &str = "decide by yourself, and say in your answer what you assumed";
 
-/// Asks the person: one of several choices, or an answer in words.
+/// Tool `ask_user`: asks the person to pick a choice or to answer in words.
 ///
 /// ```
 /// use zk_core::service::Tool;
 /// use zk_tools::AskUser;
 ///
 /// let args = serde_json::json!({ "question": "Which port?" });
-/// assert_eq!(AskUser::new().summary(&args), "ask: Which port?");
+/// assert_eq!(AskUser::new().summary(&args), "Which port?");
 /// ```
 #[derive(Debug)]
 pub struct AskUser(InteractionTool);
@@ -38,15 +35,17 @@ struct Args {
     question: String,
     /// To choose from; without any, the answer is in words
     options: Option<Vec<String>>,
+    /// Of the options, in their order
+    descriptions: Option<Vec<String>>,
 }
 
 impl AskUser {
-    /// The tool.
+    /// New tool.
     #[must_use]
     pub fn new() -> Self {
         let spec = args::spec::<Args>("ask_user", "Ask the user, and wait for the answer.");
         let tool = InteractionTool::of(spec, ask_user)
-            .summarized(|args| format!("ask: {}", one_line(args::text(args, "question"), 120)))
+            .summarized(|args| one_line(args::text(args, "question"), 200))
             .prompting(
                 "Ask with `ask_user` only what neither the task nor the project answers, before you build on a guess.",
             );
@@ -57,59 +56,49 @@ impl AskUser {
 interaction!(AskUser);
 
 async fn ask_user(args: Value, cx: ToolCx) -> Result<ToolOutput, ToolError> {
-    let Args { question, options } = parse("ask_user", args)?;
+    let Args { question, options, descriptions } = parse("ask_user", args)?;
+    let descriptions = descriptions.unwrap_or_default();
     let options = options.unwrap_or_default();
-    let bytes = question.len() + options.iter().map(String::len).sum::<usize>();
+    let bytes = question.len() + options.iter().chain(&descriptions).map(String::len).sum::<usize>();
+    if descriptions.len() > options.len() {
+        return Err(ToolError::invalid("each of the `descriptions` belongs to one of the `options`"));
+    }
     if question.trim().is_empty() || options.iter().any(|option| option.trim().is_empty()) {
         return Err(ToolError::invalid("neither the question nor an option may be empty"));
     }
     if bytes > MAX_QUESTION_BYTES || options.len() > MAX_CHOICES {
         let text = format!(
-            "a question may have {MAX_CHOICES} options and {MAX_QUESTION_BYTES} bytes with them; ask for less"
+            "a question may have {MAX_CHOICES} options and {MAX_QUESTION_BYTES} bytes with them and their descriptions; ask for less"
         );
         return Err(ToolError::invalid(text));
     }
-    let answer = if options.is_empty() {
-        words(question.clone(), &cx.cx).await?
-    } else {
-        choice(&question, options, &cx.cx).await?
-    };
+    let answer = answer(&question, options, descriptions, &cx.cx).await?;
     let (text, shown) = match answer {
-        Some(answer) => {
-            (format!("The user answers: {answer}"), format!("answered: {}", one_line(&answer, 200)))
-        }
+        Some(answer) => (format!("The user answers: {answer}"), one_line(&answer, 200)),
         None => (format!("The user does not want to answer; {NEXT}"), "not answered".to_owned()),
     };
     Ok(ToolOutput::text(text).with_display(Display::Line { text: shown }))
 }
 
-async fn words(text: String, cx: &Cx) -> Result<Option<String>, ToolError> {
-    Ok(match ask(Question::Input { text }, cx, NEXT).await? {
-        UiAnswer::Text { text } => Some(text).filter(|text| !text.trim().is_empty()),
-        UiAnswer::No { message } => message,
-        UiAnswer::Once
-        | UiAnswer::Session
-        | UiAnswer::Always
-        | UiAnswer::WiderSession
-        | UiAnswer::WiderAlways
-        | UiAnswer::Choice { .. }
-        | UiAnswer::Absent => None,
-    })
-}
-
-async fn choice(question: &str, mut options: Vec<String>, cx: &Cx) -> Result<Option<String>, ToolError> {
-    options.push(OTHER.to_owned());
-    let asked = Question::Select { text: question.to_owned(), options: options.clone() };
-    match ask(asked, cx, NEXT).await? {
-        UiAnswer::Choice { index } if index + 1 == options.len() => words(question.to_owned(), cx).await,
+async fn answer(
+    question: &str,
+    options: Vec<String>,
+    descriptions: Vec<String>,
+    cx: &Cx,
+) -> Result<Option<String>, ToolError> {
+    let asked = Selection::new(question, options.clone()).described(descriptions).accepting_words();
+    match ask(asked.into(), cx, NEXT).await? {
         UiAnswer::Choice { index } => Ok(options.into_iter().nth(index)),
+        UiAnswer::Text { text } => Ok(Some(text).filter(|text| !text.trim().is_empty())),
         UiAnswer::No { message } => Ok(message),
         UiAnswer::Once
         | UiAnswer::Session
         | UiAnswer::Always
         | UiAnswer::WiderSession
         | UiAnswer::WiderAlways
-        | UiAnswer::Text { .. }
+        | UiAnswer::MoreSession { .. }
+        | UiAnswer::MoreAlways { .. }
+        | UiAnswer::Contained
         | UiAnswer::Absent => Ok(None),
     }
 }

@@ -11,10 +11,10 @@ type Answering = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Se
 type Ask = dyn Fn(Value, ToolCx) -> Answering + Send + Sync;
 type Summary = dyn Fn(&Value) -> String + Send + Sync;
 
-/// A tool that waits for a person: a name, a schema, and what asks. It changes nothing by itself, so no permission is
-/// needed for it. What it gives back is text, or an object as [`ToolOutput::details`].
+/// Tool that waits for a person, made of a name, a schema and an asking function. It has no effects, so it
+/// needs no permission. The result is text, or an object in [`ToolOutput::details`].
 ///
-/// `ask_user` and `present_plan` are made of it.
+/// `ask_user` and `present_plan` are such tools.
 ///
 /// ```
 /// use std::time::Duration;
@@ -52,7 +52,8 @@ impl fmt::Debug for InteractionTool {
 }
 
 impl InteractionTool {
-    /// A tool of this name, described by `about`, with arguments of this schema. `ask` gets them and waits for the person.
+    /// Tool with this name, the description `about`, and arguments of this schema. `ask` gets the arguments
+    /// and waits for the person.
     pub fn new<F, Fut>(name: &str, about: &str, schema: Value, ask: F) -> Self
     where
         F: Fn(Value, ToolCx) -> Fut + Send + Sync + 'static,
@@ -75,14 +76,14 @@ impl InteractionTool {
         }
     }
 
-    /// Says what a call asks, in one line; its name unless this is set.
+    /// Sets the one-line summary of a call; by default it is the tool's name.
     #[must_use]
     pub fn summarized(mut self, summary: impl Fn(&Value) -> String + Send + Sync + 'static) -> Self {
         self.summary = Arc::new(summary);
         self
     }
 
-    /// Sets the text of the system prompt about the tool, there while it is offered.
+    /// Sets the text of the system prompt that is present while the tool is offered.
     #[must_use]
     pub fn prompting(mut self, text: &'static str) -> Self {
         self.prompt = Some(text);
@@ -117,7 +118,7 @@ impl Tool for InteractionTool {
     }
 }
 
-/// Has a type be the [`InteractionTool`] that it holds.
+/// Implements `Tool` for a type by the [`InteractionTool`] inside.
 macro_rules! interaction {
     ($name:ident) => {
         impl Default for $name {

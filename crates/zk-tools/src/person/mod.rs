@@ -1,4 +1,4 @@
-//! Tools that ask the person in front of the agent.
+//! Tools that ask the person.
 
 mod ask;
 mod interaction;
@@ -15,6 +15,7 @@ use zk_core::service::{Question, Questions, UiAnswer};
 pub use ask::AskUser;
 pub use interaction::InteractionTool;
 use interaction::interaction;
+pub(crate) use plan::Planning;
 pub use plan::{PlanModes, PresentPlan};
 
 use crate::tool_support::stopped;
@@ -22,12 +23,12 @@ use crate::tool_support::stopped;
 /// Time limit for a person to answer one question.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
-/// The arguments of a call.
+/// Parses the arguments of a call.
 fn parse<T: DeserializeOwned>(tool: &str, args: Value) -> Result<T, ToolError> {
     serde_json::from_value(args).map_err(|error| ToolError::misfit(tool, &error))
 }
 
-/// Asks the person. `next` is what the model is told to do where nobody answers.
+/// Asks the person. `next` is the advice for the model if there is no answer.
 async fn ask(question: Question, cx: &Cx, next: &str) -> Result<UiAnswer, ToolError> {
     let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
         return Err(ToolError::new(ToolErrorKind::Denied, format!("nobody is here to be asked; {next}")));

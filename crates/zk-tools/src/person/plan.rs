@@ -1,40 +1,74 @@
+use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{Display, ToolError, ToolOutput};
-use zk_core::service::{Question, ToolCx, UiAnswer};
+use zk_core::service::{ContextMode, ContextProducer, Selection, ToolCx, UiAnswer};
 
 use super::{InteractionTool, ask, interaction, parse};
 use crate::args;
 use crate::text::one_line;
+use crate::tool_names::ToolNames;
 
-/// Size limit of a plan, in bytes.
+/// Largest plan, in bytes.
 const MAX_PLAN_BYTES: usize = 32_000;
 
-/// Advice to a model whose plan nobody reads.
+/// Advice for a model without a person to read its plan.
 const NEXT: &str = "end your turn with the plan as your answer, and carry nothing of it out";
 
-/// Ways in which work goes on once a plan was approved, where the host has modes: `cx.service::<dyn
-/// PlanModes>()`. Asked anew for each plan.
+/// Choices about a plan.
+const GO_ON: &str = "Go on";
+const CHANGE: &str = "Change it";
+const NO: &str = "No";
+
+/// Ways in which work continues after a plan's approval, in a host with modes: the service `cx.service::<dyn
+/// PlanModes>()`. Asked again for each plan.
 pub trait PlanModes: Send + Sync {
-    /// The ways to approve a plan, each as a choice; the first is the plain one.
+    /// Choices for the approval of a plan; the first one changes no mode.
     fn ways(&self) -> Vec<String>;
 
-    /// Goes on in this way, by its place among [`ways`](Self::ways): what holds from then on, for the model.
+    /// Continues in the way with this index in [`ways`](Self::ways). Returns a note for the model about the
+    /// new mode, if any.
     ///
     /// # Errors
-    /// Why that is not possible; the plan counts as approved all the same.
+    /// The reason why that is not possible; the plan still counts as approved.
     fn choose(&self, way: usize) -> Result<Option<String>, String>;
+
+    /// Whether the model is to plan, and nothing that changes something runs until a plan is approved.
+    fn plans(&self) -> bool {
+        false
+    }
 }
 
-/// Shows a plan to the person, who approves it, has it changed or rejects it.
+/// Text for a model that is to plan.
+const PLANNING: &str = "plan mode: calls that change something are refused until the user approves a plan. Find out what \
+    there is to know, then show the plan with";
+
+/// Tells a model with every request that it is to plan, while it is.
+pub(crate) struct Planning;
+
+#[async_trait]
+impl ContextProducer for Planning {
+    fn mode(&self) -> ContextMode {
+        ContextMode::PerRequest
+    }
+
+    async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError> {
+        let plans = cx.service::<dyn PlanModes>().is_some_and(|modes| modes.plans());
+        let tool = ToolNames::of(cx).get("present_plan").filter(|_| plans);
+        Ok(tool.map(|tool| format!("{PLANNING} `{tool}`")))
+    }
+}
+
+/// Tool `present_plan`: shows a plan to the person, who approves it, asks for changes or rejects it.
 ///
 /// ```
 /// use zk_core::service::Tool;
 /// use zk_tools::PresentPlan;
 ///
 /// let args = serde_json::json!({ "plan": "# Move the parser\n\n1. …" });
-/// assert_eq!(PresentPlan::new().summary(&args), "present a plan: # Move the parser…");
+/// assert_eq!(PresentPlan::new().summary(&args), "Plan");
 /// ```
 #[derive(Debug)]
 pub struct PresentPlan(InteractionTool);
@@ -46,12 +80,12 @@ struct Args {
 }
 
 impl PresentPlan {
-    /// The tool.
+    /// New tool.
     #[must_use]
     pub fn new() -> Self {
         let about = "Show the user a plan of what you are about to do, and wait for approval.";
         let tool = InteractionTool::of(args::spec::<Args>("present_plan", about), present_plan)
-            .summarized(|args| format!("present a plan: {}", one_line(args::text(args, "plan"), 100)))
+            .summarized(|_| "Plan".to_owned())
             .prompting(
                 "Asked for a plan, read what you need, then show it with `present_plan` before you change anything.",
             );
@@ -61,7 +95,7 @@ impl PresentPlan {
 
 interaction!(PresentPlan);
 
-/// Decision of the person on a plan.
+/// Person's decision about a plan.
 enum Verdict {
     Approved(usize),
     Change(Option<String>),
@@ -76,42 +110,49 @@ async fn present_plan(args: Value, cx: ToolCx) -> Result<ToolOutput, ToolError> 
     }
     let modes = cx.cx.service::<dyn PlanModes>();
     let ways = modes.as_ref().map(|modes| modes.ways()).filter(|ways| !ways.is_empty());
-    let ways = ways.unwrap_or_else(|| vec!["Approve".to_owned()]);
-    let text = match verdict(&plan, &ways, &cx).await? {
+    let ways = ways.unwrap_or_else(|| vec![GO_ON.to_owned()]);
+    let (text, outcome) = match verdict(&plan, &ways, &cx).await? {
         Verdict::Approved(way) => {
+            let outcome = ways.get(way).map_or(GO_ON, String::as_str).to_owned();
             let mut text = "The user approves the plan. Carry it out.".to_owned();
             match modes.map(|modes| modes.choose(way)) {
                 Some(Ok(Some(holds))) => text.push_str(&format!(" {holds}")),
                 Some(Err(why)) => text.push_str(&format!(" The mode stays as it is: {why}.")),
                 Some(Ok(None)) | None => {}
             }
-            text
+            (text, outcome)
         }
-        Verdict::Change(Some(what)) => {
-            format!("The user wants the plan changed: {what}\nChange it and present it again.")
-        }
-        Verdict::Change(None) => {
-            "The user wants the plan changed and does not say how: ask, then present it again.".to_owned()
-        }
+        Verdict::Change(Some(what)) => (
+            format!("The user wants the plan changed: {what}\nChange it and present it again."),
+            format!("{CHANGE}: {}", one_line(&what, 200)),
+        ),
+        Verdict::Change(None) => (
+            "The user wants the plan changed and does not say how: ask, then present it again.".to_owned(),
+            CHANGE.to_owned(),
+        ),
         Verdict::Rejected(why) => {
-            let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-            format!("The user rejects the plan{why}. Carry nothing of it out; ask what to do instead.")
+            let said = why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+            (
+                format!("The user rejects the plan{said}. Carry nothing of it out; ask what to do instead."),
+                why.map_or_else(|| NO.to_owned(), |why| format!("{NO}: {}", one_line(&why, 200))),
+            )
         }
     };
-    let last = [String::new(), one_line(&text, 200)];
-    let lines = plan.lines().map(str::to_owned).chain(last).collect();
-    Ok(ToolOutput::text(text).with_display(Display::Lines { lines }))
+    Ok(ToolOutput::text(text).with_display(Display::Markdown { text: plan, outcome }))
 }
 
 async fn verdict(plan: &str, ways: &[String], cx: &ToolCx) -> Result<Verdict, ToolError> {
-    let text = format!("{}\n\nGo ahead with this plan?", plan.trim_end());
     let mut options = ways.to_vec();
-    options.extend(["Change it (say what)".to_owned(), "Reject it".to_owned()]);
-    match ask(Question::Select { text, options }, &cx.cx, NEXT).await? {
+    options.extend([CHANGE.to_owned(), NO.to_owned()]);
+    let mut descriptions = vec![String::new(); ways.len()];
+    descriptions.push("type what should be different".to_owned());
+    let shown = Display::Markdown { text: plan.trim_end().to_owned(), outcome: String::new() };
+    let asked = Selection::new("Go on with this plan?", options).described(descriptions);
+    match ask(asked.accepting_words().about(shown).into(), &cx.cx, NEXT).await? {
         UiAnswer::Choice { index } if index < ways.len() => Ok(Verdict::Approved(index)),
         UiAnswer::Choice { index } if index == ways.len() => {
-            let asked = Question::Input { text: "What should change in the plan?".to_owned() };
-            Ok(Verdict::Change(match ask(asked, &cx.cx, NEXT).await? {
+            let asked = Selection::new("What should change in the plan?", Vec::new()).accepting_words();
+            Ok(Verdict::Change(match ask(asked.into(), &cx.cx, NEXT).await? {
                 UiAnswer::Text { text } => Some(text).filter(|text| !text.trim().is_empty()),
                 UiAnswer::No { message } => message,
                 UiAnswer::Once
@@ -119,10 +160,14 @@ async fn verdict(plan: &str, ways: &[String], cx: &ToolCx) -> Result<Verdict, To
                 | UiAnswer::Always
                 | UiAnswer::WiderSession
                 | UiAnswer::WiderAlways
+                | UiAnswer::MoreSession { .. }
+                | UiAnswer::MoreAlways { .. }
+                | UiAnswer::Contained
                 | UiAnswer::Choice { .. }
                 | UiAnswer::Absent => None,
             }))
         }
+        UiAnswer::Text { text } => Ok(Verdict::Change(Some(text))),
         UiAnswer::No { message } => Ok(Verdict::Rejected(message)),
         UiAnswer::Choice { .. }
         | UiAnswer::Once
@@ -130,7 +175,9 @@ async fn verdict(plan: &str, ways: &[String], cx: &ToolCx) -> Result<Verdict, To
         | UiAnswer::Always
         | UiAnswer::WiderSession
         | UiAnswer::WiderAlways
-        | UiAnswer::Text { .. }
+        | UiAnswer::MoreSession { .. }
+        | UiAnswer::MoreAlways { .. }
+        | UiAnswer::Contained
         | UiAnswer::Absent => Ok(Verdict::Rejected(None)),
     }
 }

@@ -12,31 +12,32 @@ mod tests;
 mod unasked;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 use zk_core::model::{
     Approved, CommandExit, Concurrency, Display, Effect, Effects, ToolError, ToolErrorKind, ToolOutput,
     ToolSpec,
 };
 use zk_core::service::{
-    CallPlace, DeniedAct, ExecOutcome, ExecRequest, Exit, OutputSink, OutputStream, OutsideExec, RunControl,
-    Tool, ToolCx, TurnEnv,
+    Attendance, CallPlace, DeniedAct, ExecError, ExecOutcome, ExecRequest, Exit, OutputSink, OutputStream,
+    OutsideExec, RunControl, Tool, ToolCx, TurnEnv, attend,
 };
 
 use crate::policy::CutOutput;
-use crate::shell::jobs::{JobStart, Jobs};
+use crate::shell::jobs::{JobStart, Jobs, Leaving};
 use crate::shell::output::OutputPlace;
 use crate::text::one_line;
 use crate::tool_names::ToolNames;
 use crate::{Compression, ToolsOptions, args};
 pub use lost::LostSandbox;
-use place::{ExecPlace, place_of};
+use place::{ExecPlace, place_of, staying_place};
 use tail::{Printed, Tail};
-pub(crate) use unasked::UnaskedCalls;
+pub(crate) use unasked::{StayingCalls, UnaskedCalls};
 
 /// Runs a command with bash and gives back the end of what it printed.
 ///
@@ -191,6 +192,20 @@ impl Shell {
         )))
     }
 
+    /// Ends the call of a command that goes on in the background, by the person's wish.
+    fn leave(&self, leaving: Leaving, text: &str, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let Some(jobs) = &self.jobs else { return Err(ToolError::failed("nothing looks after the command")) };
+        let tool = ToolNames::of(&cx.cx).get("jobs").unwrap_or_else(|| "jobs".to_owned());
+        let job = jobs.take_in(leaving, cx.cx.service::<dyn RunControl>());
+        let note = format!(
+            "(the user put it in the background, where it goes on as {}; `{tool}` reads what it prints from here on, waits \
+             for it and kills it)",
+            job.id
+        );
+        let shown = Display::Line { text: format!("goes on in the background as {}", job.id) };
+        Ok(ToolOutput::text(join(text, &note)).with_display(shown))
+    }
+
     fn timeout(&self, asked: Option<u64>) -> Result<Duration, ToolError> {
         match asked {
             None => Ok(self.options.shell_timeout),
@@ -260,12 +275,16 @@ impl Tool for Shell {
                 return Err(ToolError::failed("nobody was asked to run this outside of the sandbox"));
             }
             None if !call.effects().leaves_context() => place_of(call, cx).await?,
-            Some(_) | None => {
-                let outside = cx.cx.service::<OutsideExec>();
-                let outside = outside
-                    .ok_or_else(|| ToolError::failed("nothing here runs commands outside of the sandbox"))?;
-                ExecPlace { exec: outside.0.clone(), connections: None }
-            }
+            Some(_) | None => match staying_place(call, cx).await? {
+                Some(place) => place,
+                None => {
+                    let outside = cx.cx.service::<OutsideExec>();
+                    let outside = outside.ok_or_else(|| {
+                        ToolError::failed("nothing here runs commands outside of the sandbox")
+                    })?;
+                    ExecPlace { exec: outside.0.clone(), connections: None }
+                }
+            },
         };
         match (args.background, args.detach) {
             (Some(true), _) => return self.start_job(args, ExecPlace { exec, connections }, cx).await,
@@ -276,10 +295,23 @@ impl Tool for Shell {
         let mut tail = Tail::new(self.options.shell_bytes, place, cx.progress.clone());
         let command = self.prefixed(&args.command);
         let request = ExecRequest { timeout: Some(timeout), connections, ..request(&command, cx) };
-        let outcome = exec
-            .run(request, &mut tail, cx.cx.stop_token())
-            .await
-            .map_err(|error| ToolError::failed(error.to_string()))?;
+        let failed = |error: ExecError| ToolError::failed(error.to_string());
+        let began = Instant::now();
+        let foreground = self.jobs.as_ref().filter(|_| ToolNames::of(&cx.cx).get("jobs").is_some());
+        let foreground = foreground.map(|jobs| (jobs, jobs.foreground()));
+        let leave = foreground.as_ref().map_or_else(CancellationToken::new, |(_, it)| it.leave.clone());
+        let process = exec.spawn(request).await.map_err(failed)?;
+        let (deadline, stop) = (began.checked_add(timeout), cx.cx.stop_token());
+        let outcome = match attend(process, &mut tail, began, deadline, stop, &leave).await.map_err(failed)? {
+            Attendance::Ended(outcome) => outcome,
+            Attendance::Left(process) => {
+                let (text, output) = tail.so_far();
+                let (command, limit) = (args.command, self.options.job_timeout_max);
+                let leaving = Leaving { command, process, output, began, limit };
+                return self.leave(leaving, &text, cx);
+            }
+        };
+        drop(foreground);
         for denial in outcome.denials.iter().filter(|denial| denial.act == DeniedAct::Exceed) {
             // As output, which the person sees as well.
             let note = format!("({denial}; do it in smaller parts, or raise `[limits]` in the settings)\n");

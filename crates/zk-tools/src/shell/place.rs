@@ -4,7 +4,7 @@ use std::sync::Arc;
 use zk_core::model::{Approved, Effects, ToolError};
 use zk_core::service::{CallJudge, Connections, Exec, ReadExec, ToolCx};
 
-use super::UnaskedCalls;
+use super::{StayingCalls, UnaskedCalls};
 use crate::tool_support::exec;
 
 /// Place of a command, and the connections that it may make there.
@@ -37,6 +37,19 @@ pub(super) async fn place_of(call: &Approved, cx: &ToolCx) -> Result<ExecPlace, 
         (JudgedPlace::Reads, None) if !was_unasked => ExecPlace { exec: usual, connections: None },
         (JudgedPlace::Reads, None) => return Err(ToolError::failed(LOST)),
     })
+}
+
+/// Place of a call that wants to leave the sandbox and that a person lets run inside of it, with the connections that they
+/// were told of; nothing for one that leaves.
+pub(super) async fn staying_place(call: &Approved, cx: &ToolCx) -> Result<Option<ExecPlace>, ToolError> {
+    if !cx.cx.service::<StayingCalls>().is_some_and(|calls| calls.contains(call.call())) {
+        return Ok(None);
+    }
+    let Some(judge) = cx.cx.service::<dyn CallJudge>() else { return Err(ToolError::failed(CHANGED)) };
+    let (effects, cwd) = (call.effects().without_leaving(), cx.cwd.clone());
+    let judging = tokio::task::spawn_blocking(move || judge.connections("shell", &effects, &cwd));
+    let connections = judging.await.ok().flatten().ok_or_else(|| ToolError::failed(CHANGED))?;
+    Ok(Some(ExecPlace { exec: exec(&cx.cx)?, connections: Some(connections) }))
 }
 
 /// Place of a call by what its judge says at its start.

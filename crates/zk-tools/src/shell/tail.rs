@@ -62,6 +62,14 @@ impl Tail {
         }
     }
 
+    /// The end of the output so far, saying what was cut, and all of it to go on with.
+    pub(super) fn so_far(self) -> (String, Output) {
+        let Since { cut, text } = self.output.since(0);
+        let head =
+            if cut == 0 { String::new() } else { format!("…({cut} bytes truncated from head)…\n") };
+        (format!("{head}{text}"), self.output)
+    }
+
     /// The end of the output, saying what was cut.
     pub(super) fn finish(mut self) -> Printed {
         let total_lines = self.line_ends + u64::from(!self.output.ends_in_line());

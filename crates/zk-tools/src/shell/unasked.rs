@@ -12,6 +12,34 @@ type TurnCall = (TurnId, CallId);
 #[derive(Debug, Default)]
 pub(crate) struct UnaskedCalls(Mutex<HashSet<TurnCall>>);
 
+/// Calls that want to leave their sandbox and that a person lets run inside of it, until they end.
+#[derive(Debug, Default)]
+pub(crate) struct StayingCalls(UnaskedCalls);
+
+impl StayingCalls {
+    /// Keeps them as a service of the scope's bus.
+    pub(crate) fn watch(scope: &Scope) {
+        let calls = Arc::new(Self::default());
+        scope.provide_service(calls.clone());
+        let decided = calls.clone();
+        scope.on_sync_at(Reach::Descendants, move |event: &PermissionDecided, _: &Cx| {
+            let stays =
+                event.reasons.last().is_some_and(|reason| reason == PermissionDecided::STAYS_IN_SANDBOX);
+            decided.0.changed(|calls| match event.allowed && event.by == DecidedBy::Person && stays {
+                true => calls.insert(key(&event.call)),
+                false => calls.remove(&key(&event.call)),
+            });
+        });
+        scope.on_sync_at(Reach::Descendants, move |event: &ToolEnd, _: &Cx| {
+            calls.0.changed(|calls| calls.remove(&key(&event.call)));
+        });
+    }
+
+    pub(crate) fn contains(&self, call: &CallRef) -> bool {
+        self.0.contains(call)
+    }
+}
+
 fn key(call: &CallRef) -> TurnCall {
     (call.turn_id.clone(), call.call_id.clone())
 }

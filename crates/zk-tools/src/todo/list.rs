@@ -1,5 +1,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zk_core::model::{CheckItem, CheckState, Display};
 
 use crate::text::one_line;
 
@@ -43,7 +44,22 @@ impl TodoStatus {
     }
 }
 
-/// The list for people and models, a line for each.
+/// The list for people. Whether it has other to-dos than the one `before`, and not those in another state.
+pub(super) fn display(list: &[Todo], before: &[Todo]) -> Display {
+    let item = |todo: &Todo| {
+        let state = match todo.status {
+            TodoStatus::Pending => CheckState::Open,
+            TodoStatus::InProgress => CheckState::Current,
+            TodoStatus::Completed => CheckState::Done,
+        };
+        CheckItem { text: one_line(&todo.content, 300), state }
+    };
+    let contents = |list: &[Todo]| list.iter().map(|todo| todo.content.clone()).collect::<Vec<_>>();
+    let reshaped = contents(list) != contents(before);
+    Display::Checklist { items: list.iter().map(item).collect(), reshaped }
+}
+
+/// The list for models, a line for each.
 pub(super) fn lines(list: &[Todo]) -> Vec<String> {
     list.iter().map(|todo| format!("{} {}", todo.status.mark(), one_line(&todo.content, 300))).collect()
 }

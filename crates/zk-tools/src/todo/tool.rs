@@ -7,7 +7,7 @@ use serde_json::Value;
 use zk_core::model::{Approved, CallKind, Concurrency, Display, Effects, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, Tool, ToolCx};
 
-use super::list::{lines, tally};
+use super::list::{display, lines, tally};
 use super::{Todo, Todos};
 use crate::args;
 use crate::text::count;
@@ -27,7 +27,7 @@ const MAX_TODO_BYTES: usize = 1_000;
 ///
 /// let tool = TodoWrite::new(Arc::new(Todos::default()));
 /// let args = serde_json::json!({ "todos": [{ "content": "test", "status": "completed" }] });
-/// assert_eq!(tool.summary(&args), "write the to-do list: 1 done, 0 in progress, 0 pending");
+/// assert_eq!(tool.summary(&args), "to-do list: 1 done, 0 in progress, 0 pending");
 /// ```
 #[derive(Debug)]
 pub struct TodoWrite {
@@ -84,7 +84,7 @@ impl Tool for TodoWrite {
                 return Err(ToolError::invalid(text));
             }
         }
-        let display = Display::Lines { lines: lines(&todos) };
+        let display = display(&todos, &self.todos.of(&cx.cx));
         let mut text = if todos.is_empty() {
             "The to-do list is empty".to_owned()
         } else {
@@ -109,7 +109,7 @@ impl Tool for TodoWrite {
     fn summary(&self, args: &Value) -> String {
         let todos = args.get("todos").cloned().unwrap_or_default();
         let list: Vec<Todo> = serde_json::from_value(todos).unwrap_or_default();
-        format!("write the to-do list: {}", tally(&list))
+        format!("to-do list: {}", tally(&list))
     }
 
     fn prompt(&self) -> Option<&str> {
@@ -132,8 +132,8 @@ impl Tool for TodoRead {
             let text = "there are no to-dos; `todo_write` makes some";
             return Ok(ToolOutput::text(text).with_display(Display::Line { text: "no to-dos".to_owned() }));
         }
-        let lines = lines(&list);
-        Ok(ToolOutput::text(lines.join("\n")).with_display(Display::Lines { lines }))
+        let text = lines(&list).join("\n");
+        Ok(ToolOutput::text(text).with_display(display(&list, &list)))
     }
 
     fn concurrency(&self, _: &Value) -> Concurrency {
@@ -149,6 +149,6 @@ impl Tool for TodoRead {
     }
 
     fn summary(&self, _: &Value) -> String {
-        "read the to-do list".to_owned()
+        "to-do list".to_owned()
     }
 }

@@ -1,4 +1,4 @@
-//! Which addresses may be connected to.
+//! Addresses to which `fetch` may connect.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -10,13 +10,13 @@ use zk_core::model::{ToolError, ToolErrorKind, is_public_address};
 
 use super::named;
 
-/// Length limit of the address of a page, in bytes.
+/// Longest address of a page, in bytes.
 const MAX_ADDRESS_BYTES: usize = 8_000;
 
-/// Advice where an address is refused.
+/// Advice for a refused address.
 const NEXT: &str = "only pages of the public network can be fetched; for one inside, ask the user";
 
-/// An address of a page that may be asked for: HTTP or HTTPS, with a host and without a password.
+/// Parses the address of a page: HTTP or HTTPS, with a host and without a password.
 pub(super) fn parse(text: &str) -> Result<Url, ToolError> {
     let text = text.trim();
     if text.len() > MAX_ADDRESS_BYTES {
@@ -34,7 +34,7 @@ pub(super) fn parse(text: &str) -> Result<Url, ToolError> {
     Ok(url)
 }
 
-/// Whether a page at `url` may be asked for at all, before its host is looked up.
+/// Checks an address before its host is resolved.
 pub(super) fn check(url: &Url) -> Result<(), ToolError> {
     if !matches!(url.scheme(), "http" | "https") {
         let text =
@@ -51,20 +51,20 @@ pub(super) fn check(url: &Url) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// The host of a page, with its port if that is not the usual one.
+/// Host of a page, with the port if it is not the default.
 pub(super) fn host(url: &Url) -> Option<String> {
     let host = url.host_str()?;
     Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
 }
 
-/// Looks the addresses of a host up.
+/// Resolver of host names.
 #[async_trait]
 pub(super) trait Lookup: Send + Sync {
-    /// All of them, once.
+    /// All addresses of a host.
     async fn lookup(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 }
 
-/// The resolver of this machine.
+/// System's resolver.
 pub(super) struct SystemLookup;
 
 #[async_trait]
@@ -74,16 +74,16 @@ impl Lookup for SystemLookup {
     }
 }
 
-/// Decides which addresses a page's host may have.
+/// Rule for the addresses of pages.
 pub(super) struct Guard {
     pub(super) lookup: Arc<dyn Lookup>,
-    /// Addresses inside that may be reached all the same.
+    /// Private addresses that are allowed nevertheless.
     pub(super) also: Vec<SocketAddr>,
 }
 
 impl Guard {
-    /// The addresses of a page's host, looked up once and each of them judged: a name that leads to one inside is
-    /// refused, since an answer that mixes them is made for that.
+    /// Resolves the host of a page once and checks all its addresses. A host with any private address is
+    /// refused, since mixed answers are typical of DNS rebinding.
     pub(super) async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, ToolError> {
         check(url)?;
         let port = url.port_or_known_default().unwrap_or(443);
@@ -101,7 +101,7 @@ impl Guard {
                 format!("`{}` is not fetched: {bare} has no address; check how it is spelled", named(url));
             return Err(ToolError::new(ToolErrorKind::NotFound, text));
         }
-        // The port is that of the page, whatever a resolver says.
+        // The port is the page's, whatever the resolver returns.
         let found: Vec<_> = found.into_iter().map(|address| SocketAddr::new(address.ip(), port)).collect();
         match found.iter().find(|address| !self.allows(**address)) {
             None => Ok(found),

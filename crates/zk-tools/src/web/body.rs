@@ -1,4 +1,4 @@
-//! Content of a page, as a model gets it.
+//! Conversion of a page for a model.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,10 +10,10 @@ use super::{html, named};
 use crate::text::{is_binary, size};
 use crate::tool_names::ToolNames;
 
-/// Longest beginning of a page in which its encoding may be named, in bytes.
+/// Bytes at the beginning of a page in which its encoding may be declared.
 const DECLARED_WITHIN: usize = 2_048;
 
-/// The content of a page: text, an image or a document.
+/// Content of a page: text, an image or a document.
 pub(super) fn content(page: &Page, raw: bool, tools: &ToolNames) -> Result<ToolContent, ToolError> {
     let kind = page.content_type.split(';').next().unwrap_or_default().trim();
     if MediaTypes::WEB.contains(&kind) && !page.is_cut {
@@ -83,7 +83,7 @@ fn is_text(kind: &str) -> bool {
         )
 }
 
-/// The text in the encoding that the server or the page names; UTF-8 where neither does.
+/// Decodes text in the encoding that the server or the page declares; UTF-8 by default.
 fn decode(bytes: &[u8], content_type: &str) -> String {
     let start = bytes.get(..bytes.len().min(DECLARED_WITHIN)).unwrap_or_default();
     let named =
@@ -93,7 +93,7 @@ fn decode(bytes: &[u8], content_type: &str) -> String {
     text.into_owned()
 }
 
-/// The encoding behind `charset=`.
+/// Encoding after `charset=`.
 fn charset(text: &str) -> Option<&'static Encoding> {
     let (_, rest) = text.split_once("charset")?;
     let rest = rest.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);

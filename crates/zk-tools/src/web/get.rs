@@ -1,4 +1,4 @@
-//! One page, over as many redirects as its host makes.
+//! HTTP request for a page, with redirects within its host.
 
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION,
@@ -11,39 +11,39 @@ use super::address::{Guard, check};
 use super::named;
 use crate::text::{head, one_line};
 
-/// Types that pages are wanted as, for the header `Accept`.
+/// Preferred content types, for the header `Accept`.
 const WANTED: &str = "text/markdown, text/html;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.5";
 
-/// Gets pages.
+/// HTTP client for pages.
 pub(super) struct Getter {
     pub(super) guard: Guard,
     pub(super) max_bytes: usize,
     pub(super) redirects: usize,
 }
 
-/// Outcome of a request.
+/// Result of a request.
 pub(super) enum Fetched {
     Page(Page),
-    /// The page is at another host, which nobody was asked about.
+    /// The page redirects to another host, for which permission was not asked.
     Elsewhere {
         from: Url,
         to: Url,
     },
 }
 
-/// A page as it was sent.
+/// Page as received.
 pub(super) struct Page {
     pub(super) url: Url,
     pub(super) status: u16,
-    /// As the server named it, in lower case; empty where it did not.
+    /// Content type in lower case; empty if the server sent none.
     pub(super) content_type: String,
     pub(super) bytes: Vec<u8>,
-    /// Whether more than the limit came.
+    /// Whether the page exceeded the size limit.
     pub(super) is_cut: bool,
 }
 
 impl Getter {
-    /// Gets the page at `url`. Each address on the way is judged before anything is connected to.
+    /// Gets the page at `url`. Each address on the way is checked before a connection is made.
     pub(super) async fn get(&self, url: Url) -> Result<Fetched, ToolError> {
         let mut at = url;
         for _ in 0..=self.redirects {
@@ -75,7 +75,7 @@ impl Getter {
         let addresses = self.guard.addresses(url).await?;
         let client = pinned_client(&addresses, url).map_err(|error| ToolError::failed(error.to_string()))?;
         let request = client.get(url.clone()).header(ACCEPT, WANTED).header(ACCEPT_ENCODING, "identity");
-        request.send().await.map_err(|error| broken(url, &error))
+        request.send().await.map_err(|error| request_error(url, &error))
     }
 
     async fn page(&self, url: Url, response: Response) -> Result<Page, ToolError> {
@@ -122,7 +122,7 @@ fn location(at: &Url, headers: &HeaderMap) -> Result<Url, ToolError> {
     })
 }
 
-/// Whether a redirect stays where permission was given for: the same host and port, or the same host by HTTPS.
+/// Whether a redirect stays within the permission: same host and port, or same host by HTTPS.
 fn is_same_host(from: &Url, to: &Url) -> bool {
     let is_upgrade =
         from.scheme() == "http" && to.scheme() == "https" && from.port().is_none() && to.port().is_none();
@@ -134,7 +134,7 @@ fn text_of(headers: &HeaderMap, name: &HeaderName) -> String {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default()
 }
 
-fn broken(url: &Url, error: &reqwest::Error) -> ToolError {
+fn request_error(url: &Url, error: &reqwest::Error) -> ToolError {
     let what = if error.is_connect() { "cannot be reached" } else { "did not answer as it should" };
     ToolError::failed(format!(
         "`{}` {what}: {}; check the address, or try again",

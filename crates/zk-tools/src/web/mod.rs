@@ -1,4 +1,4 @@
-//! Pages of the public network as Markdown.
+//! Tool `fetch`: pages of the public web as Markdown.
 
 mod address;
 mod body;
@@ -33,18 +33,18 @@ use get::{Fetched, Getter};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FetchOptions {
-    /// The most bytes of a page that are read; what is larger is cut.
+    /// Most bytes of a page that are read; larger pages are cut.
     #[schemars(range(min = 1))]
     pub max_bytes: usize,
-    /// Time limit of one call, with all its redirects.
+    /// Time limit of a call, redirects included.
     #[serde(rename = "seconds", with = "crate::settings::seconds")]
     #[schemars(with = "u32", range(min = 1))]
     #[schemars(description = "Seconds of one call, with all its redirects.")]
     pub timeout: Duration,
-    /// Redirects within one host that are followed.
+    /// Most redirects within one host.
     #[schemars(range(min = 1))]
     pub redirects: usize,
-    /// Addresses that are not public and may be reached all the same, such as a documentation server on this machine.
+    /// Private addresses that may be fetched nevertheless, such as a documentation server on this machine.
     #[serde(rename = "allow", deserialize_with = "addresses")]
     #[schemars(with = "Vec<String>")]
     #[schemars(extend(
@@ -70,7 +70,7 @@ impl Default for FetchOptions {
     }
 }
 
-/// Registers the tool `fetch`.
+/// Plugin that registers the tool `fetch`.
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -87,7 +87,7 @@ pub struct FetchPlugin {
 }
 
 impl FetchPlugin {
-    /// The plugin.
+    /// Plugin with these options.
     #[must_use]
     pub fn new(options: FetchOptions) -> Self {
         Self { options }
@@ -105,11 +105,11 @@ impl Plugin for FetchPlugin {
     }
 }
 
-/// Gets a page of the public network, HTML as Markdown.
+/// Tool `fetch`: gets a page of the public web, HTML as Markdown.
 ///
-/// No address inside is reached, whatever the page is called: each name is looked up once, all of its addresses are
-/// judged, and the connection goes to those that were judged and by way of no proxy. Redirects to another host are not
-/// followed but told, so that permissions see every host.
+/// Private addresses are never reached: each host is resolved once, all its addresses are checked, and
+/// connections go only to these, without a proxy. Redirects to another host are reported and not followed, so
+/// that permissions apply to every host.
 pub struct Fetch {
     spec: Arc<ToolSpec>,
     getter: Getter,
@@ -130,13 +130,13 @@ struct Args {
 }
 
 impl Fetch {
-    /// The tool.
+    /// Tool with these options.
     #[must_use]
     pub fn new(options: &FetchOptions) -> Self {
         Self::looking_up(options, Arc::new(SystemLookup))
     }
 
-    /// The tool that asks `lookup` for addresses.
+    /// Tool that resolves hosts with `lookup`.
     fn looking_up(options: &FetchOptions, lookup: Arc<dyn Lookup>) -> Self {
         Self {
             spec: args::spec::<Args>("fetch", "Get a page of the public web (GET), HTML as Markdown."),
@@ -177,7 +177,7 @@ impl Tool for Fetch {
                     "bytes": page.bytes.len(),
                 });
                 let raw = raw == Some(true);
-                // A page of megabytes takes a while to convert.
+                // Converting megabytes of HTML takes a while.
                 let tools = ToolNames::of(&cx.cx);
                 let converted = tokio::task::spawn_blocking(move || body::content(&page, raw, &tools));
                 let content = tokio::select! {
@@ -231,7 +231,7 @@ impl Tool for Fetch {
     }
 }
 
-/// The address of a page, as errors name it: without what could be secret in it.
+/// Address of a page for error messages, without parts that may be secret.
 fn named(url: &Url) -> String {
     let mut short = url.clone();
     short.set_query(None);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use zk_core::events::{SessionLoaded, SessionStart, SessionSwitch};
-use zk_core::model::ToolErrorKind;
+use zk_core::model::{Display, ToolErrorKind};
 use zk_tools::{JobPhase, Jobs, Spill, ToolsOptions};
 
 use crate::support::{Desk, MEMORY, forget_peak, memory};
@@ -176,4 +176,32 @@ async fn a_job_belongs_to_the_conversation_it_was_started_in() {
     cx.emit(loaded()).await.unwrap();
     assert_eq!(jobs.list().len(), 0);
     desk.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_command_that_a_person_puts_in_the_background_goes_on_and_its_call_is_over() {
+    let desk = Desk::new();
+    let jobs = desk.bus.service::<Jobs>().unwrap();
+    assert_eq!(jobs.put_in_background(), 0, "nothing runs");
+    let command = "echo first; touch begun; while [ ! -e go ]; do sleep 0.02; done; echo last";
+    // The time limit is that of a call: what goes on has none of its own.
+    let call = desk.output("shell", json!({ "command": command, "timeout_ms": 60_000 }));
+    let leave = async {
+        while !desk.root.join("begun").exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        jobs.put_in_background()
+    };
+    let (output, count) = tokio::join!(call, leave);
+    let output = output.unwrap();
+    let text = output.content.to_text();
+    assert!(count == 1 && text.contains("the user put it in the background"), "{count} {text}");
+    let shown = Display::Line { text: "goes on in the background as job-1".to_owned() };
+    assert_eq!(output.display, Some(shown));
+    assert_eq!(jobs.put_in_background(), 0, "it is none of a call any more");
+    assert_eq!(jobs.list().first().map(|job| job.phase.clone()), Some(JobPhase::Running));
+    desk.put("go", "");
+    let rest = desk.ok("jobs", json!({ "action": "wait", "id": "job-1" })).await;
+    assert!(rest.contains("last\n(job-1: "), "{rest}");
+    assert_eq!(format!("{text}{rest}").matches("first\n").count(), 1, "all of it is read once: {text}{rest}");
 }

@@ -14,8 +14,12 @@ mod guidance;
 mod handles;
 mod jobs;
 mod media;
+#[cfg(test)]
+mod mentions;
 mod no_search;
 mod outside;
+#[cfg(test)]
+mod outside_files;
 #[cfg(test)]
 mod path_corpus;
 mod person;

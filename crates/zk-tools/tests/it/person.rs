@@ -1,8 +1,8 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use zk_core::model::ToolErrorKind;
-use zk_core::service::{FrontEnd, Question, Questions, Tool, UiAnswer};
+use zk_core::model::{Display, ToolErrorKind};
+use zk_core::service::{FrontEnd, Question, Questions, Selection, Tool, UiAnswer};
 use zk_tools::{InteractionTool, PlanModes, ToolsOptions};
 
 use crate::support::Desk;
@@ -40,16 +40,20 @@ fn text(text: &str) -> UiAnswer {
 async fn a_question_is_answered_in_words_or_by_a_choice() {
     let (answer, asked) = call("ask_user", json!({ "question": "Which port?" }), vec![text("8080")]).await;
     assert_eq!(answer, "The user answers: 8080");
-    assert_eq!(asked, [Question::Input { text: "Which port?".to_owned() }]);
+    assert_eq!(asked, [Selection::new("Which port?", Vec::new()).accepting_words().into()]);
 
     let args = json!({ "question": "Which?", "options": ["a", "b"] });
     let (answer, asked) = call("ask_user", args.clone(), vec![UiAnswer::Choice { index: 1 }]).await;
     assert_eq!(answer, "The user answers: b");
-    let Some(Question::Select { options, .. }) = asked.first() else { panic!("{asked:?}") };
-    assert_eq!(options, &["a", "b", "Something else"]);
+    let options = vec!["a".to_owned(), "b".to_owned()];
+    assert_eq!(asked, [Selection::new("Which?", options.clone()).accepting_words().into()]);
 
-    let given = vec![UiAnswer::Choice { index: 2 }, text("c")];
-    assert_eq!(call("ask_user", args.clone(), given).await.0, "The user answers: c");
+    let own_words = call("ask_user", args.clone(), vec![text("neither, c please")]).await.0;
+    assert_eq!(own_words, "The user answers: neither, c please");
+    let described = json!({ "question": "Which?", "options": ["a", "b"], "descriptions": ["the first"] });
+    let (_, asked) = call("ask_user", described, vec![UiAnswer::Choice { index: 0 }]).await;
+    let expected = Selection::new("Which?", options).described(vec!["the first".to_owned()]);
+    assert_eq!(asked, [expected.accepting_words().into()]);
     let (answer, _) = call("ask_user", args, vec![UiAnswer::No { message: None }]).await;
     assert!(answer.contains("does not want to answer"), "{answer}");
 }
@@ -97,13 +101,15 @@ async fn a_plan_is_approved_changed_or_rejected() {
     let plan = json!({ "plan": "1. read\n2. change" });
     let (answer, asked) = call("present_plan", plan.clone(), vec![UiAnswer::Choice { index: 0 }]).await;
     assert_eq!(answer, "The user approves the plan. Carry it out.");
-    let Some(Question::Select { text: shown, options }) = asked.first() else { panic!("{asked:?}") };
-    assert!(shown.starts_with("1. read\n2. change\n"), "{shown}");
-    assert_eq!(options, &["Approve", "Change it (say what)", "Reject it"]);
+    let Some(Question::Select(asked)) = asked.first() else { panic!("{asked:?}") };
+    let shown = Display::Markdown { text: "1. read\n2. change".to_owned(), outcome: String::new() };
+    assert_eq!(asked.preview, Some(shown));
+    assert_eq!(asked.options, ["Go on", "Change it", "No"]);
 
-    let given = vec![UiAnswer::Choice { index: 1 }, text("test first")];
-    let (answer, _) = call("present_plan", plan.clone(), given).await;
-    assert!(answer.starts_with("The user wants the plan changed: test first"), "{answer}");
+    for given in [vec![UiAnswer::Choice { index: 1 }, text("test first")], vec![text("test first")]] {
+        let (answer, _) = call("present_plan", plan.clone(), given).await;
+        assert!(answer.starts_with("The user wants the plan changed: test first"), "{answer}");
+    }
     let (answer, _) = call("present_plan", plan, vec![UiAnswer::Choice { index: 2 }]).await;
     assert!(answer.contains("rejects the plan"), "{answer}");
 }
@@ -112,7 +118,7 @@ struct Modes(Mutex<Vec<usize>>);
 
 impl PlanModes for Modes {
     fn ways(&self) -> Vec<String> {
-        vec!["Approve".to_owned(), "Approve, edits unasked".to_owned()]
+        vec!["Go on".to_owned(), "Go on, edits unasked".to_owned()]
     }
 
     fn choose(&self, way: usize) -> Result<Option<String>, String> {

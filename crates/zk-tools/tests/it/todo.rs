@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use zk_core::events::SessionLoaded;
 use zk_core::kernel::{Cx, Scope};
-use zk_core::model::{Display, EntryId};
+use zk_core::model::{CheckItem, CheckState, Display, EntryId};
 use zk_core::service::{
     ContextId, ContextProducer, CustomEntry, Entry, EntryKind, NewEntry, PinnedContext, SessionLog,
     StoreError,
@@ -59,7 +59,13 @@ async fn a_list_is_shown_to_person_and_model_and_read_back() {
     let output = desk.output("todo_write", todos).await.unwrap();
     assert_eq!(output.content.to_text(), "3 to-dos: 1 done, 1 in progress, 1 pending");
     let lines = ["[x] read <it>", "[~] change it", "[ ] test it"];
-    assert_eq!(output.display, Some(Display::Lines { lines: lines.map(str::to_owned).to_vec() }));
+    let item = |text: &str, state| CheckItem { text: text.to_owned(), state };
+    let items = vec![
+        item("read <it>", CheckState::Done),
+        item("change it", CheckState::Current),
+        item("test it", CheckState::Open),
+    ];
+    assert_eq!(output.display, Some(Display::Checklist { items, reshaped: true }));
     assert_eq!(desk.ok("todo_read", json!({})).await, lines.join("\n"));
     let told = told(&desk.bus.cx()).await.unwrap();
     assert_eq!(told, "to-do list, 1 of 3 done: [~] change it; [ ] test it");

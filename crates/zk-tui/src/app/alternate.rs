@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::App;
 use super::layout::live_rows;
-use super::state::Reading;
+use super::state::{Host, Reading};
 use crate::full::{ENTER, FullScreen, LEAVE, Pager, PagerKey, copy_sequence};
 use crate::inline::Caret;
 use crate::keys::{Direction, Key};
@@ -22,7 +22,9 @@ impl App {
     pub(super) fn open_pager(&mut self, reading: Reading) {
         self.alternate.reading = reading;
         let size = self.screen.size();
-        let pager = self.alternate.pager.get_or_insert_with(|| Pager::new(size.width, self.host.mask));
+        let Host { mask, renderers, .. } = &self.host;
+        let new = || Pager::new(size.width, *mask, renderers.clone());
+        let pager = self.alternate.pager.get_or_insert_with(new);
         pager.set_height(size.height.saturating_sub(1));
     }
 
@@ -87,9 +89,9 @@ impl App {
 
     /// Another conversation is shown from now on.
     pub(super) fn renew_pager(&mut self) {
-        let (size, mask) = (self.screen.size(), self.host.mask);
+        let (size, mask, renderers) = (self.screen.size(), self.host.mask, self.host.renderers.clone());
         if let Some(pager) = &mut self.alternate.pager {
-            *pager = Pager::new(size.width, mask);
+            *pager = Pager::new(size.width, mask, renderers);
             pager.set_height(size.height.saturating_sub(1));
         }
     }
@@ -98,8 +100,9 @@ impl App {
     pub(super) fn alternate_frame(&mut self) -> String {
         let Some(mut screen) = self.alternate.screen.take() else { return String::new() };
         let mask = self.host.mask;
-        let mut pager =
-            self.alternate.pager.take().unwrap_or_else(|| Pager::new(self.screen.size().width, mask));
+        let renderers = self.host.renderers.clone();
+        let width = self.screen.size().width;
+        let mut pager = self.alternate.pager.take().unwrap_or_else(|| Pager::new(width, mask, renderers));
         let size = self.screen.size();
         let (below, caret) = if self.alternate.is_paging() {
             let waits = (!self.transcript.view().cards.is_empty()).then_some("a question waits: q");
@@ -172,6 +175,7 @@ impl App {
         let (log, view) = (self.transcript.log(), self.transcript.view());
         let has_card = self.focus.card().is_some();
         match key {
+            Key::Wheel { up } => pager.turn_wheel(*up, log, view),
             Key::Move { to: Direction::PageUp, .. } if !has_card => pager.up(page, log, view),
             Key::Move { to: Direction::PageDown, .. } if !has_card => pager.down(page, log, view),
             Key::Enter => {

@@ -9,6 +9,9 @@ use crate::keys::Key;
 use crate::question::{CardState, Outcome};
 use crate::row::{Row, Style};
 
+/// Hint about a key that does nothing while a question waits.
+pub(super) const QUESTION_WAITS: &str = "a question waits: answer it first";
+
 /// Questions, and the keys that may answer them.
 impl App {
     pub(super) fn ask(&mut self, card: Option<Card>, now: Duration) {
@@ -23,7 +26,9 @@ impl App {
         match outcome {
             Outcome::Draft(key) => self.press(&key, actions),
             Outcome::Answered(intent, shown) => {
-                self.transcript.print(vec![Row::of(Style::DIM, &format!("  {shown}"))]);
+                if !shown.is_empty() {
+                    self.transcript.print(vec![Row::of(Style::DIM, &format!("  {shown}"))]);
+                }
                 self.focus.set_card(None);
                 actions.push(Action::Intent(*intent));
             }
@@ -55,7 +60,7 @@ impl App {
 pub(super) fn describe_card(card: &Card) -> String {
     match &card.question {
         Question::Approve(approval) => format!("{} wants to run", sanitise(&approval.tool)),
-        Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => {
+        Question::Confirm { .. } | Question::Trust(_) | Question::Select { .. } | Question::Input { .. } => {
             "a question waits".to_owned()
         }
     }

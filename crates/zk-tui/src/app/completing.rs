@@ -38,11 +38,22 @@ impl App {
         match key {
             Key::Move { to: Up, word: false } | Key::Ctrl('p') => list.go(true),
             Key::Move { to: Down, word: false } | Key::Ctrl('n') => list.go(false),
-            Key::Enter if list.is_moved() => self.take_choice(),
+            Key::Enter if list.takes_enter() => return self.enter_choice(),
             Key::Tab => self.take_choice(),
             _ => return false,
         }
         true
+    }
+
+    /// Takes the choice; false where it is a command that is whole now, and runs.
+    fn enter_choice(&mut self) -> bool {
+        let Some(line) = self.focus.list().and_then(List::line) else {
+            self.take_choice();
+            return true;
+        };
+        self.composer.set(&line);
+        self.focus.take_list();
+        false
     }
 
     /// Completes what stands before the caret, or queues the text while something runs.

@@ -11,7 +11,7 @@ use crate::keys::{Direction, Key};
 use crate::pick::PickerKind;
 use crate::question::press_buffer;
 use crate::row::Row;
-use crate::view::key_table;
+use crate::view::{key_columns, key_table};
 
 impl App {
     /// Returns the key that a key counts as, by the keys of the person; nothing if it did its work already.
@@ -31,16 +31,21 @@ impl App {
 
     /// Runs the command of a key, and leaves what is typed as it is; false if it has none now.
     pub(super) fn press_shortcut(&mut self, key: &Key, actions: &mut Vec<Action>) -> bool {
-        let Some(line) = self.keyboard.keymap.command(key) else { return false };
+        let Some(line) = self.keyboard.keymap.command(key).map(str::to_owned) else { return false };
+        self.hint = None;
+        self.run_line(&line, actions);
+        true
+    }
+
+    /// Runs a line as if it was typed, and leaves what is typed as it is.
+    pub(super) fn run_line(&mut self, line: &str, actions: &mut Vec<Action>) {
         let mut command = Buffer::default();
         command.set(line);
-        self.hint = None;
         let draft = std::mem::replace(&mut self.composer, command);
         let (vim, recalled) = (self.keyboard.vim.clone(), self.history.recalled());
         self.enter_text(true, actions);
         (self.composer, self.keyboard.vim) = (draft, vim);
         self.history.recall_again(recalled);
-        true
     }
 
     /// The keys that work now, and what each does.
@@ -48,15 +53,24 @@ impl App {
         if self.keyboard.vim.is_normal() {
             return key_table(&Vim::help(), size.width, list_room(size));
         }
+        if self.composer.text() == "?" {
+            return key_columns(&self.keyboard.keymap.short_help(), size.width, list_room(size));
+        }
         key_table(&self.keyboard.keymap.help(), size.width, list_room(size))
     }
 
-    pub(super) fn escape(&mut self, actions: &mut Vec<Action>) {
-        if self.focus.take_list().is_some() {
+    pub(super) fn escape(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        if self.focus.take_list().is_some() || self.focus.end_search() {
             return;
         }
-        if !self.focus.end_search() && self.is_running() {
+        if self.focus.card_mut().is_some_and(|card| card.hears_escape(now)) {
+            self.press_typed(&[Key::Escape], false, now, actions);
+            return;
+        }
+        if self.is_running() {
             actions.push(Action::Stop);
+        } else if self.focus.card().is_none() {
+            self.escape_twice(now);
         }
     }
 
@@ -69,20 +83,19 @@ impl App {
             actions.push(Action::Stop);
         } else if !self.composer.is_empty() {
             // The draft is not lost: Up brings it back.
-            let text = self.composer.take();
-            self.history.push(&text);
-            self.draft_changed();
+            self.clear_draft();
         } else if self.timing.interrupted.is_some_and(|at| now < at + AGAIN) {
             actions.push(Action::Quit);
         } else {
             self.timing.interrupted = Some(now);
-            self.hint = Some("Ctrl-C again, or Ctrl-D, ends the conversation");
+            self.set_hint("Ctrl-C again, or Ctrl-D, ends the conversation");
         }
     }
 
     /// One key of the draft.
     pub(super) fn press(&mut self, key: &Key, actions: &mut Vec<Action>) {
-        self.hint = None;
+        (self.hint, self.timing.escaped) = (None, None);
+        self.settle_offer(key);
         self.focus.stop_awaiting();
         let is_prefixed = std::mem::take(&mut self.keyboard.is_prefixed);
         let is_done = match self.focus.aid() {
@@ -94,17 +107,25 @@ impl App {
             return;
         }
         match key {
+            Key::Enter if self.break_line_at_backslash() => {}
             Key::Enter => self.enter_text(true, actions),
             Key::Tab => self.tab(actions),
             Key::Ctrl('d') if self.composer.is_empty() => self.end_of_input(actions),
+            Key::Ctrl('b') if self.composer.is_empty() => self.leave_in_background(actions),
             Key::Ctrl('x') => self.keyboard.is_prefixed = true,
             Key::Ctrl('e') if is_prefixed => actions.push(Action::Edit(self.composer.expanded())),
             Key::Ctrl('g') => actions.push(Action::Edit(self.composer.expanded())),
+            Key::Ctrl('v') => actions.push(Action::PasteImage),
+            Key::Ctrl('s') => self.stash_or_bring_back(),
             Key::Ctrl('r') => {
                 self.history.refresh();
                 self.focus.replace_aid(Aid::Search(Search::default()));
             }
             Key::Move { to: Direction::Up, word: true } => self.take_back(actions),
+            // A text that is held back is the last that was typed.
+            Key::Move { to: Direction::Up, .. } if self.composer.is_empty() && self.holds_text() => {
+                self.take_back(actions);
+            }
             Key::Move { to: Direction::Up, .. } | Key::Ctrl('p') => {
                 if !self.composer.up()
                     && let Some(text) = self.history.older(&self.composer.expanded()).map(str::to_owned)
@@ -133,11 +154,11 @@ impl App {
     /// Ends the conversation; once what the host does is done, but not while a run goes on.
     fn end_of_input(&mut self, actions: &mut Vec<Action>) {
         if self.has_run() {
-            self.hint = Some("Esc stops the run, then Ctrl-D ends the conversation");
+            self.set_hint("Esc stops the run, then Ctrl-D ends the conversation");
             return;
         }
         if self.is_busy {
-            self.hint = Some("the conversation ends once this is done: Esc stops it");
+            self.set_hint("the conversation ends once this is done: Esc stops it");
         }
         actions.push(Action::Quit);
     }
@@ -146,10 +167,20 @@ impl App {
     fn press_search(&mut self, key: &Key) -> bool {
         let Some(Search { words, skip }) = self.focus.search_mut() else { return false };
         match key {
-            Key::Char(c) => words.push(*c),
-            Key::Back => drop(words.pop()),
-            Key::Ctrl('r') if self.history.find(words, *skip + 1).is_some() => *skip += 1,
-            Key::Ctrl('r') => {}
+            Key::Char(c) => {
+                words.push(*c);
+                *skip = 0;
+            }
+            Key::Back => {
+                words.pop();
+                *skip = 0;
+            }
+            Key::Ctrl('r' | 'p') | Key::Move { to: Direction::Up, .. } => {
+                if self.history.find(words, *skip + 1).is_some() {
+                    *skip += 1;
+                }
+            }
+            Key::Ctrl('n') | Key::Move { to: Direction::Down, .. } => *skip = skip.saturating_sub(1),
             key => {
                 if let Some(found) = self.history.find(words, *skip) {
                     self.composer.set(found);
@@ -167,6 +198,8 @@ impl App {
         if self.composer.text().trim().is_empty() {
             if is_running {
                 actions.push(Action::Hurry);
+            } else {
+                self.send_held(actions);
             }
             return;
         }
@@ -200,9 +233,10 @@ impl App {
         // A skill that is asked for is part of a prompt, and a command of the person's own waits in the queue.
         let typed = self.composer.text().trim_start();
         let waits = typed.starts_with('!');
-        let is_command = typed.starts_with('/') && !typed.starts_with("/skill:");
+        let leaves = matches!(typed.trim_end(), "exit" | "quit");
+        let is_command = (typed.starts_with('/') && !typed.starts_with("/skill:")) || leaves;
         if is_running && (self.is_busy || is_command) {
-            self.hint = Some("commands wait for the end of the run: Esc stops it");
+            self.set_hint("commands wait for the end of the run: Esc stops it");
             return;
         }
         let text = self.composer.take().trim().to_owned();
@@ -232,11 +266,12 @@ impl App {
                         }
                         _ => None,
                     });
-                self.hint = Some(match answer.map(|answer| self.copy(&answer)) {
+                let said = match answer.map(|answer| self.copy(&answer)) {
                     Some(true) => "the last answer is in the clipboard of the terminal, if it allows that",
                     Some(false) => "the last answer is too long for the clipboard of a terminal",
                     None => "there is no answer yet",
-                });
+                };
+                self.set_hint(said);
             }
             _ => return false,
         }
@@ -244,6 +279,27 @@ impl App {
         self.history.push(text.trim());
         self.focus.take_list();
         true
+    }
+
+    /// Puts the command that runs in the background.
+    fn leave_in_background(&mut self, actions: &mut Vec<Action>) {
+        if self.has_run() {
+            actions.push(Action::Background);
+        } else {
+            self.set_hint("no command runs that could go on in the background");
+        }
+    }
+
+    /// Whether texts wait that no run takes.
+    fn holds_text(&self) -> bool {
+        !self.is_running() && !self.transcript.view().queue.is_empty()
+    }
+
+    /// Sends the first of the texts that are held back.
+    fn send_held(&mut self, actions: &mut Vec<Action>) {
+        let Some(first) = self.transcript.view().queue.first() else { return };
+        let (id, text) = (first.id, first.text.unsanitised().to_owned());
+        actions.extend([Action::Intent(Intent::Unqueue { id }), Action::Line(text)]);
     }
 
     /// Takes the text back that was queued last.

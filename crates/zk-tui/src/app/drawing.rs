@@ -1,12 +1,18 @@
 use std::time::Duration;
 
 use super::focus::{Aid, Focus, Search};
-use super::layout::{Parts, Rooms, list_room, live_rows};
+use super::layout::{Parts, Rooms, list_room, live_rows, placeholder};
 use super::{App, FRAME_INTERVAL, MAX_FRAMES_PER_SECOND, RESIZE_PAUSE, SIZE_ANSWER_WAIT, TMUX_RESIZE_PAUSE};
 use crate::inline::{Caret, Size};
 use crate::question::CardState;
 use crate::row::{Row, Style};
-use crate::view::{agent_rows, job_rows, queue_rows, status_row};
+use crate::view::{agent_rows, checklist_rows, job_rows, queue_rows, runs_long_command, status_row};
+
+/// The most texts of before that a search shows.
+const MAX_HIT_ROWS: usize = 8;
+
+/// Keys of a search in what was typed before.
+const HIT_KEYS: &str = "typed before · ↑↓ choose · Enter takes it · Esc closes";
 
 /// Contents of a frame.
 impl App {
@@ -22,6 +28,7 @@ impl App {
             self.timing.frames.pop_front();
         }
         self.timing.frames.push_back(now);
+        self.tell_title();
         let change = std::mem::take(&mut self.output.pending) + &self.change_screens();
         if self.alternate.screen.is_some() {
             return change + &self.alternate_frame();
@@ -83,51 +90,83 @@ impl App {
     /// The texts that wait; the first row says how many questions do.
     fn waiting_rows(&self) -> Vec<Row> {
         let view = self.transcript.view();
-        let mut rows = queue_rows(&view.queue, self.is_running());
-        let mut questions = match view.cards.len().saturating_sub(1) {
-            0 => return rows,
-            1 => Row::of(Style::YELLOW, "1 more question waits"),
-            more => Row::of(Style::YELLOW, &format!("{more} more questions wait")),
+        let width = self.screen.size().width;
+        let questions = match view.cards.len().saturating_sub(1) {
+            0 => return queue_rows(&view.queue, self.is_running(), width),
+            1 => Row::of(Style::YELLOW, "  1 more question waits"),
+            more => Row::of(Style::YELLOW, &format!("  {more} more questions wait")),
         };
+        let room = width.saturating_sub(questions.columns() + 1);
+        let mut rows = queue_rows(&view.queue, self.is_running(), room);
         match rows.first_mut() {
             Some(first) => {
-                questions = questions.with(Style::DIM, " · ");
-                questions.append(first);
-                *first = questions;
+                let mut both = questions.with(Style::DIM, " · ");
+                // Without its margin.
+                both.append(&first.cut(2, first.text_len()));
+                *first = both;
             }
             None => rows.push(questions),
         }
         rows
     }
 
+    /// The texts of before with these words, the newest at the bottom, around the chosen one.
+    fn hit_rows(&self, words: &str, chosen: usize, size: Size) -> Vec<Row> {
+        let room = (size.live_rows() / 3).saturating_sub(1).clamp(1, MAX_HIT_ROWS);
+        let first = (chosen + 1).saturating_sub(room);
+        let hits = self.history.hits(words).enumerate().skip(first).take(room);
+        let row = |(at, text): (usize, &str)| {
+            let mut lines = text.lines();
+            let mut line = lines.next().unwrap_or_default().to_owned();
+            if lines.next().is_some() {
+                line.push_str(" …");
+            }
+            let is_chosen = at == chosen;
+            let style = if is_chosen { Style::BOLD } else { Style::DIM };
+            Row::of(Style::CYAN, if is_chosen { "❯ " } else { "  " }).with(style, &line)
+        };
+        let mut rows: Vec<Row> = hits.map(row).collect();
+        rows.reverse();
+        let foot =
+            if rows.is_empty() { "nothing that was typed has these words · Esc closes" } else { HIT_KEYS };
+        rows.push(Row::of(Style::DIM, foot));
+        rows
+    }
+
     pub(super) fn parts(&self, size: Size) -> Parts {
         let view = self.transcript.view();
-        let mut status = status_row(&view.status, &self.model, self.transcript.spent());
+        let can_leave = runs_long_command(view) && self.composer.is_empty();
+        let mut status =
+            status_row(&view.status, &self.model, self.transcript.spent(), can_leave, size.width);
         if status.is_none() && self.is_busy {
-            status = Some(Row::of(Style::DIM, "Esc stops"));
+            status = Some(Row::of(Style::DIM, "  Esc stops"));
         }
-        if let Some(hint) = self.hint {
-            status = Some(Row::of(Style::DIM, hint));
+        if let Some(offered) = &self.keyboard.offered {
+            status = Some(Row::of(Style::YELLOW, &format!("  {offered}")));
         }
-        let mut queue = self.focus.list().map(|list| list.rows(size.width)).unwrap_or_default();
+        if let Some(hint) = &self.hint {
+            status = Some(Row::of(Style::DIM, &format!("  {hint}")));
+        }
+        let mut queue =
+            self.focus.list().map(|list| list.rows(size.width, size.live_rows() / 3)).unwrap_or_default();
         let waiting = self.waiting_rows();
         // Beside a question there may be room for one row.
         if self.focus.card().is_some() {
             queue.splice(..0, waiting);
-            queue.extend(agent_rows(&view.agents));
+            queue.extend(agent_rows(&view.agents, size.width));
             queue.extend(job_rows(&view.jobs));
         } else {
-            queue.extend(agent_rows(&view.agents));
+            queue.extend(checklist_rows(&view.checklist, self.has_run(), size.width));
+            queue.extend(agent_rows(&view.agents, size.width));
             queue.extend(job_rows(&view.jobs));
             queue.extend(waiting);
         }
         let answer = self.focus.card().and_then(CardState::typed);
         let (composer, caret) = match (self.focus.aid(), answer) {
             (Aid::Search(Search { words, skip }), _) => {
-                let found = self.history.find(words, *skip).unwrap_or_default();
-                let mark = format!("search `{words}`: ");
-                let row = Row::of(Style::BOLD, &mark).with(Style::PLAIN, found);
-                let column = Row::of(Style::BOLD, &mark).columns().saturating_sub(3);
+                queue = self.hit_rows(words, *skip, size);
+                let row = Row::of(Style::BOLD, "⌕ ").with(Style::PLAIN, words);
+                let column = row.columns();
                 (vec![row], Caret { row: 0, column })
             }
             (_, Some(answer)) => answer.rows("> ", size.width),
@@ -145,12 +184,19 @@ impl App {
                 status,
                 composer: vec![row],
                 caret: Some(caret),
+                placeholder: None,
             };
         }
         let mut card = self.focus.card().map(CardState::rows).unwrap_or_default();
-        if self.focus.card().is_none() && (self.shows_keys || self.composer.text() == "?") {
+        if self.focus.card().is_none() && (self.shows_keys || matches!(self.composer.text(), "?" | "??")) {
             card = self.key_rows(size);
         }
-        Parts { open: Vec::new(), card, queue, status, composer, caret: Some(caret) }
+        let says_what = card.is_empty()
+            && self.composer.is_empty()
+            && !self.is_running()
+            && !self.keyboard.vim.is_normal()
+            && matches!(self.focus, Focus::Composer(Aid::None | Aid::Awaited));
+        let placeholder = composer.first().filter(|_| says_what).and_then(|row| placeholder(row, size.width));
+        Parts { open: Vec::new(), card, queue, status, composer, caret: Some(caret), placeholder }
     }
 }

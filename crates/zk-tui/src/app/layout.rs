@@ -1,5 +1,5 @@
 use crate::inline::{Caret, Size};
-use crate::row::Row;
+use crate::row::{Row, Style};
 use crate::text::soft_split;
 
 /// Parts of the rows that are redrawn, top to bottom.
@@ -16,6 +16,8 @@ pub(crate) struct Parts {
     pub(crate) composer: Vec<Row>,
     /// Place of the caret in the composer.
     pub(crate) caret: Option<Caret>,
+    /// Words that stand in an empty composer, where there is room for them.
+    pub(crate) placeholder: Option<Row>,
 }
 
 /// Number of rows that each part may have.
@@ -26,7 +28,17 @@ pub(crate) struct Rooms {
     queue: usize,
     status: usize,
     composer: usize,
+    /// Whether a rule stands above and below the composer.
+    has_rules: bool,
+    /// Whether a blank row stands above what is below the conversation.
+    has_gap: bool,
 }
+
+/// Rows of a conversation that are worth more than rules around the composer.
+const MIN_OPEN_WITH_RULES: usize = 5;
+
+/// Rows of a screen from which an empty composer says what can be typed.
+const MIN_PLACEHOLDER_ROWS: usize = 6;
 
 /// Screens with fewer rows have none to spare for what waits beside a question.
 const SPARE: usize = 10;
@@ -58,7 +70,11 @@ impl Rooms {
         let card = take(parts.card.len(), height.saturating_sub(composer + spare));
         let status = take(usize::from(parts.status.is_some()), 1);
         let queue = take(parts.queue.len(), height / 3);
-        Self { open: left, card, queue, status, composer }
+        // Beside a question, or a list, each row is needed; the frame of a question is an edge already.
+        let has_rules = parts.card.is_empty() && left >= MIN_OPEN_WITH_RULES + 2;
+        let has_gap = has_rules && left > MIN_OPEN_WITH_RULES + 2;
+        let open = left - 2 * usize::from(has_rules) - usize::from(has_gap);
+        Self { open, card, queue, status, composer, has_rules, has_gap }
     }
 }
 
@@ -68,15 +84,32 @@ pub(crate) fn live_rows(parts: &Parts, size: Size) -> (Vec<Row>, Option<Caret>) 
     let mut rows: Vec<Row> = parts.open.iter().flat_map(|row| soft_split(row, size.width)).collect();
     rows.drain(..rows.len().saturating_sub(rooms.open));
     let clipped = |row: &Row| row.clipped(size.width);
+    let rule = rooms.has_rules.then(|| Row::of(Style::DIM, &"─".repeat(size.width)));
+    rows.extend(rooms.has_gap.then(Row::default));
     rows.extend(parts.card.iter().take(rooms.card).map(clipped));
     rows.extend(parts.queue.iter().take(rooms.queue).map(clipped));
-    rows.extend(parts.status.iter().take(rooms.status).map(clipped));
+    rows.extend(rule.clone());
     // The part of what is typed that holds the caret.
     let caret_row = parts.caret.map_or(0, |caret| caret.row);
     let first = (caret_row + 1).saturating_sub(rooms.composer);
     let above = rows.len();
-    rows.extend(parts.composer.iter().skip(first).take(rooms.composer).map(clipped));
+    let placeholder = parts.placeholder.as_ref().filter(|_| size.height >= MIN_PLACEHOLDER_ROWS);
+    let composer = placeholder.map_or(parts.composer.as_slice(), std::slice::from_ref);
+    rows.extend(composer.iter().skip(first).take(rooms.composer).map(clipped));
+    rows.extend(rule);
+    rows.extend(parts.status.iter().take(rooms.status).map(clipped));
     let caret =
         parts.caret.map(|caret| Caret { row: above + caret.row.saturating_sub(first), column: caret.column });
     (rows, caret)
+}
+
+/// The first row of the composer while nothing is typed, with what can be.
+pub(crate) fn placeholder(first: &Row, width: usize) -> Option<Row> {
+    let keys = "/ commands   @ files   ! shell   ? keys";
+    let texts = [
+        format!("Ask anything            {keys}"),
+        format!("Ask anything   {keys}"),
+        "Ask anything".to_owned(),
+    ];
+    texts.iter().map(|text| first.clone().with(Style::DIM, text)).find(|row| row.columns() <= width)
 }

@@ -9,14 +9,16 @@ mod layout;
 mod notifying;
 mod picking;
 mod pressing;
+mod setting_aside;
 mod state;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use zk_view::{Activity, Block, Intent, Patch, View, sanitise};
 
-use self::asking::describe_card;
+use self::asking::{QUESTION_WAITS, describe_card};
 use self::focus::{Aid, Focus};
 use self::layout::card_room;
 use self::state::{Alternate, Host, Keyboard, Output, Timing};
@@ -25,10 +27,10 @@ use crate::inline::{Abilities, Caret, InlineScreen, Size};
 use crate::keys::Keymap;
 use crate::pick::Completer;
 use crate::question::CardState;
-use crate::row::{Row, Style};
+use crate::row::{Row, Style, Theme};
 use crate::text::wrap;
 use crate::transcript::Transcript;
-use crate::view::ModelFacts;
+use crate::view::{ModelFacts, Renderers};
 
 /// The least time between two frames of what streams: 50 a second.
 const FRAME_INTERVAL: Duration = Duration::from_millis(20);
@@ -85,6 +87,8 @@ pub enum Action {
     Edit(String),
     /// Attach the image in this file, whose path was pasted, or put the path in as text if there is none.
     Attach(String),
+    /// Attach the image in the clipboard.
+    PasteImage,
     /// Show the output of a command in the background, or end it.
     Job {
         /// Id of the job.
@@ -92,6 +96,20 @@ pub enum Action {
         /// Whether it is to end.
         kill: bool,
     },
+    /// Give a session another title.
+    RenameSession {
+        /// Id of the session.
+        id: String,
+        /// New title.
+        title: String,
+    },
+    /// Remove a session.
+    DeleteSession {
+        /// Id of the session.
+        id: String,
+    },
+    /// Put the commands that calls wait for in the background.
+    Background,
     /// Go on with the next permission mode.
     NextMode,
     /// Stop the process, as Ctrl-Z does.
@@ -120,7 +138,7 @@ pub struct App {
     shows_keys: bool,
     /// The host runs something of its own.
     is_busy: bool,
-    hint: Option<&'static str>,
+    hint: Option<Cow<'static, str>>,
     timing: Timing,
     output: Output,
     host: Host,
@@ -159,8 +177,14 @@ impl App {
             is_busy: false,
             hint: None,
             timing: Timing::default(),
-            output: Output { is_dirty: true, is_left: false, pending: String::new() },
-            host: Host { completer, mask: |_| None, is_harmless: |_| false, makes_prompt: |_| false },
+            output: Output::default(),
+            host: Host {
+                completer,
+                mask: |_| None,
+                is_harmless: |_| false,
+                makes_prompt: |_| false,
+                renderers: Renderers::default(),
+            },
             alternate: Alternate::default(),
             model: ModelFacts::default(),
             is_focused: None,
@@ -195,6 +219,14 @@ impl App {
         self
     }
 
+    /// Has blocks and fences drawn by those who know them.
+    #[must_use]
+    pub fn with_renderers(mut self, renderers: Renderers) -> Self {
+        self.transcript.set_renderers(renderers.clone());
+        self.host.renderers = renderers;
+        self
+    }
+
     /// Has whoever looks for an earlier text find those of other processes too.
     #[must_use]
     pub fn with_recall(mut self, recall: Recall) -> Self {
@@ -216,8 +248,9 @@ impl App {
         let first = view.cards.first();
         if self.focus.card().map(|card| card.card().id) != first.map(|card| card.id) {
             let card = first.cloned();
-            // The question that the notice was about is answered.
+            // The question that the notice was about is answered, and what was said of it no longer holds.
             self.timing.late_notice = None;
+            self.hint.take_if(|hint| hint == QUESTION_WAITS);
             if let Some(card) = &card {
                 let text = describe_card(card);
                 self.notify(text, now);
@@ -269,15 +302,28 @@ impl App {
 
     /// Puts a text before what is being typed.
     pub fn give_back(&mut self, text: &str) {
+        self.set_offer_aside();
         let draft = self.composer.take();
         let both = if draft.trim().is_empty() { text.to_owned() } else { format!("{text}\n{draft}") };
         self.composer.set(&both);
         self.draft_changed();
     }
 
+    /// Draws in other colours from now on; rows that scrolled away stay as they are.
+    pub fn set_theme(&mut self, theme: Theme) {
+        self.screen.set_theme(theme);
+        self.output.is_dirty = true;
+    }
+
     /// Says something in the place of the status, until the next key.
-    pub fn set_hint(&mut self, hint: &'static str) {
-        self.hint = Some(hint);
+    pub fn set_hint(&mut self, hint: impl Into<Cow<'static, str>>) {
+        self.hint = Some(hint.into());
+        self.output.is_dirty = true;
+    }
+
+    /// Says no more what [`set_hint`](Self::set_hint) said.
+    pub fn clear_hint(&mut self) {
+        self.hint = None;
         self.output.is_dirty = true;
     }
 
@@ -291,7 +337,7 @@ impl App {
 
     /// Puts `edited` in the place of `before`, which an editor was given. What was given back meanwhile stands before it.
     pub fn end_edit(&mut self, before: &str, edited: &str) {
-        let draft = self.draft();
+        let draft = self.composer.expanded();
         self.composer.set(edited);
         self.focus.take_list();
         self.draft_changed();
@@ -410,6 +456,7 @@ impl App {
     pub fn enter(&mut self, now: Duration) {
         (self.output.is_left, self.alternate.screen) = (false, None);
         self.screen.forget();
+        self.output.title.clear();
         let size = self.screen.size();
         if let Some(card) = self.focus.card_mut() {
             card.resize(size.width, card_room(size), now);
@@ -418,10 +465,12 @@ impl App {
         self.output.is_dirty = true;
     }
 
-    /// Returns the text that is being typed.
+    /// Returns the text that is being typed, behind those that were put aside.
     #[must_use]
     pub fn draft(&self) -> String {
-        self.composer.expanded()
+        let aside = self.keyboard.stash.iter().map(Buffer::expanded);
+        let texts: Vec<String> = aside.chain([self.composer.expanded()]).collect();
+        texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the text that was typed and did not reach the model: what waits in the queue, and what is

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use zk_view::sanitise;
+
 use super::App;
 use crate::inline::Abilities;
 use crate::term::notice_sequence;
@@ -8,8 +10,37 @@ use crate::term::notice_sequence;
 /// it.
 const AWAY_AFTER: Duration = Duration::from_secs(10);
 
+/// Longest title of a terminal.
+const MAX_TITLE_CHARS: usize = 80;
+
 /// Notices for a person who looks elsewhere.
 impl App {
+    /// Tells the terminal a title from now on: where the conversation is, and whether something goes on.
+    pub fn set_titles(&mut self, has_titles: bool) {
+        self.output.has_titles = has_titles;
+    }
+
+    /// Tells the terminal its title with the next frame, if it is another one.
+    pub(super) fn tell_title(&mut self) {
+        // The console of Linux would print it.
+        let can_show = self.screen.abilities().looks.links;
+        if !self.output.has_titles || !can_show || self.model.directory.is_empty() {
+            return;
+        }
+        let directory = self.model.directory.rsplit('/').find(|part| !part.is_empty()).unwrap_or("/");
+        let mark = match (self.transcript.view().cards.is_empty(), self.is_running()) {
+            (false, _) => "? ",
+            (true, true) => "● ",
+            (true, false) => "",
+        };
+        let title: String =
+            sanitise(&format!("{mark}zk · {directory}")).chars().take(MAX_TITLE_CHARS).collect();
+        if title != self.output.title {
+            self.output.pending += &format!("\u{1b}]2;{title}\u{1b}\\");
+            self.output.title = title;
+        }
+    }
+
     /// Tells a person who looks elsewhere.
     pub(super) fn notify(&mut self, text: String, now: Duration) {
         match self.is_focused {

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
-use zk_view::{Block, View};
+use zk_view::{AgentRow, AgentState, Block, View};
 
+use super::asking::QUESTION_WAITS;
 use super::focus::{Aid, Focus};
 use super::state::Reading;
 use super::{Action, App};
@@ -16,9 +17,18 @@ impl App {
         self.output.is_dirty = true;
     }
 
+    /// The picker of what goes on now: sub-agents while some work.
+    pub(super) fn picker_of_now(&self) -> PickerKind {
+        let is_working = |agent: &AgentRow| agent.state == AgentState::Running;
+        match self.transcript.view().agents.iter().any(is_working) {
+            true => PickerKind::Agents,
+            false => PickerKind::Commands,
+        }
+    }
+
     pub(super) fn open_picker(&mut self, kind: PickerKind) {
         if self.focus.card().is_some() {
-            self.hint = Some("a question waits: answer it first");
+            self.set_hint(QUESTION_WAITS);
             return;
         }
         self.focus = Focus::Picker(Picker::new(kind, &self.host.completer, self.transcript.view()));
@@ -30,21 +40,26 @@ impl App {
         match picker.press(key, &self.host.completer, self.transcript.view()) {
             PickerKey::Done => {}
             PickerKey::Leave => self.focus = Focus::Composer(Aid::None),
-            PickerKey::Picked(picked) => self.picked(picked, actions),
+            PickerKey::Picked(picked) => {
+                // The line may open another list.
+                self.focus = Focus::Composer(Aid::None);
+                self.picked(picked, actions);
+            }
+            PickerKey::Act(picked) => self.picked(picked, actions),
         }
     }
 
     fn picked(&mut self, picked: Picked, actions: &mut Vec<Action>) {
         match picked {
             Picked::Job { id, kill } => actions.push(Action::Job { id, kill }),
-            Picked::Line(_) if self.is_running() => {
-                self.hint = Some("commands wait for the end of the run: Esc stops it");
-            }
-            Picked::Line(line) => actions.push(Action::Line(line)),
+            Picked::Rename { id, title } => actions.push(Action::RenameSession { id, title }),
+            Picked::Delete { id } => actions.push(Action::DeleteSession { id }),
+            // The line does what it does when it is typed; a draft stays as it is.
+            Picked::Line(line) => self.run_line(&line, actions),
             Picked::Text(text) => {
                 // A command begins a line, a file may stand anywhere.
                 if text.starts_with('/') && !self.composer.is_empty() {
-                    self.hint = Some("a command begins an empty line");
+                    self.set_hint("a command begins an empty line");
                 } else {
                     self.composer.insert(&text);
                 }
@@ -54,7 +69,6 @@ impl App {
                 self.renew_pager();
             }
         }
-        self.focus = Focus::Composer(Aid::None);
     }
 
     /// Returns the conversation of the sub-agent that the pager shows; nothing where it shows the whole

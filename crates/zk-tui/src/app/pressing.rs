@@ -4,7 +4,6 @@ use super::focus::Layer;
 use super::state::Reading;
 use super::{Action, App};
 use crate::keys::Key;
-use crate::pick::PickerKind;
 
 /// Keys, each of them in its turn.
 impl App {
@@ -20,6 +19,10 @@ impl App {
         for key in keys {
             if key.is_reply() {
                 self.hear(key);
+                continue;
+            }
+            if let Key::Wheel { .. } = key {
+                self.turn_wheel(key, now);
                 continue;
             }
             self.shows_keys = false;
@@ -42,9 +45,9 @@ impl App {
                 (Layer::Pager, key) => self.press_pager(key, now),
                 (Layer::Picker, key) => self.press_picker(key, &mut actions),
                 (_, key) if self.press_full_screen(key) => {}
-                (_, Key::Ctrl('o')) => self.open_picker(PickerKind::Commands),
+                (_, Key::Ctrl('o')) => self.open_picker(self.picker_of_now()),
                 (_, Key::Ctrl('t')) => self.open_pager(Reading::All),
-                (_, Key::Escape) => self.escape(&mut actions),
+                (_, Key::Escape) => self.escape(now, &mut actions),
                 (_, Key::Ctrl('c')) => self.interrupt(now, &mut actions),
                 (_, Key::BackTab) => actions.push(Action::NextMode),
                 (_, key) if is_part_of_text(key) => text.push(key.clone()),
@@ -56,6 +59,15 @@ impl App {
             self.press_typed(&settled, is_burst, now, &mut actions);
         }
         actions
+    }
+
+    /// The wheel moves what is read, and nothing of what is typed or asked.
+    fn turn_wheel(&mut self, key: &Key, now: Duration) {
+        if self.layer() == Layer::Pager {
+            self.press_pager(key, now);
+        } else {
+            self.press_full_screen(key);
+        }
     }
 
     /// Takes in what a terminal says of itself.

@@ -2,10 +2,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{IsHarmless, Mask};
-use crate::edit::Vim;
+use crate::edit::{Buffer, Vim};
 use crate::full::{FullScreen, Pager};
 use crate::keys::Keymap;
 use crate::pick::Completer;
+use crate::view::Renderers;
 
 /// Keys of the composer.
 #[derive(Default)]
@@ -15,12 +16,18 @@ pub(super) struct Keyboard {
     pub(super) vim: Vim,
     /// Whether Ctrl-X was pressed, which makes another key of the next one.
     pub(super) is_prefixed: bool,
+    /// Drafts that were put aside, the last one last.
+    pub(super) stash: Vec<Buffer>,
+    /// Words about the draft that another window left, as long as nobody took it up.
+    pub(super) offered: Option<String>,
 }
 
 /// Times of keys and frames.
 #[derive(Default)]
 pub(super) struct Timing {
     pub(super) interrupted: Option<Duration>,
+    /// Time of an Escape that had nothing to end.
+    pub(super) escaped: Option<Duration>,
     /// Time at which Enter came behind keys that came just before: more may follow.
     pub(super) held_enter: Option<Duration>,
     /// Time at which text was typed last.
@@ -43,6 +50,22 @@ pub(super) struct Output {
     pub(super) is_left: bool,
     /// Bytes for the terminal itself, to be written with the next frame.
     pub(super) pending: String,
+    /// Whether the terminal is told a title.
+    pub(super) has_titles: bool,
+    /// Title that the terminal was told.
+    pub(super) title: String,
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Self {
+            is_dirty: true,
+            is_left: false,
+            pending: String::new(),
+            has_titles: false,
+            title: String::new(),
+        }
+    }
 }
 
 /// Functions of the host.
@@ -51,6 +74,7 @@ pub(super) struct Host {
     pub(super) mask: Mask,
     pub(super) is_harmless: IsHarmless,
     pub(super) makes_prompt: IsHarmless,
+    pub(super) renderers: Renderers,
 }
 
 /// Use of the alternate screen.

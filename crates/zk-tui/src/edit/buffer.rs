@@ -1,12 +1,13 @@
+mod layout;
 mod marks;
 mod vi;
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use self::layout::Layout;
 use self::marks::Marks;
 use crate::inline::Caret;
-use crate::row::{Row, Span, Style};
-use crate::text::graphemes;
+use crate::row::{Row, Style};
 
 /// A paste with more lines is shown as one mark.
 const MAX_UNFOLDED_LINES: usize = 10;
@@ -207,39 +208,17 @@ impl Buffer {
 
     /// The rows of the text on a screen, behind `mark`, and the caret in them.
     pub(crate) fn rows(&self, mark: &str, width: usize) -> (Vec<Row>, Caret) {
-        let mut rows = vec![Row::of(Style::BOLD, mark)];
-        let indent = rows.first().map_or(0, Row::columns);
-        let room = width.max(indent + 1);
-        let next = || Row::of(Style::PLAIN, &" ".repeat(indent));
-        let (mut column, mut caret, mut at) = (indent, Caret::default(), 0);
-        for grapheme in self.text.graphemes(true) {
-            let span = Span::new(Style::PLAIN, grapheme);
-            let columns: usize = graphemes(span.text()).map(|(_, columns)| columns).sum();
-            let breaks = grapheme != "\n" && column + columns > room && column > indent;
-            if breaks {
-                rows.push(next());
-                column = indent;
-            }
-            if at == self.caret {
-                caret = Caret { row: rows.len() - 1, column };
-            }
-            at += grapheme.len();
-            if grapheme == "\n" {
-                rows.push(next());
-                column = indent;
-            } else if let Some(row) = rows.last_mut() {
-                row.push(span);
-                column += columns;
-            }
-        }
-        if at == self.caret {
-            if column >= width && column > indent {
-                rows.push(next());
-                column = indent;
-            }
-            caret = Caret { row: rows.len() - 1, column };
-        }
-        (rows, caret)
+        let head = Row::of(Style::BOLD, mark);
+        let indent = head.columns();
+        let (rows, mut caret) = Layout::new(width.saturating_sub(indent)).lay_out(&self.text, self.caret);
+        caret.column += indent;
+        let edge = Row::of(Style::PLAIN, &" ".repeat(indent));
+        let edges = std::iter::once(head).chain(std::iter::repeat(edge));
+        let rows = edges.zip(rows).map(|(mut row, spans)| {
+            spans.into_iter().for_each(|span| row.push(span));
+            row
+        });
+        (rows.collect(), caret)
     }
 
     fn keep(&mut self, typing: bool) {
@@ -446,6 +425,45 @@ mod tests {
         for width in 1..8 {
             let (rows, _) = typed("漢a字b").rows("› ", width);
             assert!(rows.len() < 6);
+        }
+    }
+
+    #[test]
+    fn words_stay_whole_and_a_longer_one_is_cut() {
+        let shown = |text: &str, width| {
+            let (rows, caret) = typed(text).rows("› ", width);
+            (rows.iter().map(|row| row.text().trim_end().to_owned()).collect::<Vec<_>>(), caret)
+        };
+        let (rows, caret) = shown("run the test suite on a terminal", 20);
+        assert_eq!(rows, ["› run the test suite", "  on a terminal"]);
+        assert_eq!(caret, Caret { row: 1, column: 15 });
+        assert_eq!(
+            shown("open a_name_of_many_letters", 12).0,
+            ["› open", "  a_name_of_", "  many_lette", "  rs"]
+        );
+        assert_eq!(
+            shown("see 漢字漢字漢", 10).0,
+            ["› see 漢字", "  漢字漢"],
+            "scripts without blanks break anywhere"
+        );
+        // The blank at the end of a full row is not drawn, and the next word begins the row.
+        let (rows, caret) = shown("abcd ", 6);
+        assert_eq!((rows, caret), (vec!["› abcd".to_owned(), String::new()], Caret { row: 1, column: 2 }));
+        assert_eq!(shown("abcd efg", 6).0, ["› abcd", "  efg"]);
+        for (width, text) in
+            (1..12).flat_map(|width| ["a bc def ghij 漢 k", "  x  ", "\n\n a"].map(|text| (width, text)))
+        {
+            let mut buffer = typed(text);
+            buffer.home();
+            loop {
+                let (rows, caret) = buffer.rows("› ", width);
+                assert!(caret.row < rows.len(), "{text:?} at {width}");
+                let before = buffer.before_caret().len();
+                buffer.right(false);
+                if buffer.before_caret().len() == before {
+                    break;
+                }
+            }
         }
     }
 

@@ -15,11 +15,35 @@ pub const DRAFT_PAUSE: Duration = Duration::from_millis(500);
 pub trait DraftFiles: Send + fmt::Debug {
     /// Takes the text that was being typed in this directory when another process broke off; it is not kept any more
     /// then.
-    fn take_lost(&self) -> Option<String>;
+    fn take_lost(&self) -> Option<LostDraft>;
 
     /// Keeps `text` in the place of what was kept; an empty one is forgotten. A draft that cannot be kept is lost in a crash,
     /// and only then.
     fn store(&self, text: &str);
+}
+
+/// Text that was being typed when another window was closed, or its process broke off.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LostDraft {
+    /// The text.
+    pub text: String,
+    /// Time since it was typed, if that is known.
+    pub age: Option<Duration>,
+}
+
+impl LostDraft {
+    /// Words for a person about it.
+    #[must_use]
+    pub fn note(&self) -> String {
+        let age = match self.age.map(|age| age.as_secs()) {
+            None => "of another window".to_owned(),
+            Some(..60) => "of a moment ago".to_owned(),
+            Some(seconds @ 60..3600) => format!("of {} min ago", seconds / 60),
+            Some(seconds @ 3600..86400) => format!("of {} h ago", seconds / 3600),
+            Some(seconds) => format!("of {} d ago", seconds / 86400),
+        };
+        format!("draft {age} · Enter sends, Ctrl-C clears, typing puts it aside")
+    }
 }
 
 /// The draft of the prompt in a file of this process, which survives a crash and is removed at its end.
@@ -45,7 +69,7 @@ impl Drafts {
 
     /// Takes the text that was being typed in this directory when another process broke off; it is not kept
     /// any more then.
-    pub fn take_lost(&self) -> Option<String> {
+    pub fn take_lost(&self) -> Option<LostDraft> {
         self.files.as_ref()?.take_lost()
     }
 
@@ -89,7 +113,7 @@ impl Drafts {
 pub struct KeptDrafts {
     shared: Arc<(Mutex<Kept>, Condvar)>,
     thread: Option<JoinHandle<()>>,
-    lost: Option<String>,
+    lost: Option<LostDraft>,
 }
 
 #[derive(Debug, Default)]
@@ -129,7 +153,7 @@ impl KeptDrafts {
     }
 
     /// Takes the text that was being typed in this directory when another process broke off.
-    pub fn take_lost(&mut self) -> Option<String> {
+    pub fn take_lost(&mut self) -> Option<LostDraft> {
         self.lost.take()
     }
 

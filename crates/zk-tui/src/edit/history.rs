@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 /// Gives the texts that were typed before, oldest first, in other processes too; nothing if they are the same as when it
 /// was asked last. It answers at once.
 pub type Recall = Box<dyn FnMut() -> Option<Vec<String>> + Send>;
@@ -77,7 +79,13 @@ impl History {
 
     /// The newest text with `words` in it, after `skip` others.
     pub(crate) fn find(&self, words: &str, skip: usize) -> Option<&str> {
-        let fits = |text: &&String| !words.is_empty() && text.contains(words);
-        self.texts.iter().rev().filter(fits).nth(skip).map(String::as_str)
+        self.hits(words).nth(skip)
+    }
+
+    /// The texts with `words` in them, each once, newest first.
+    pub(crate) fn hits<'a>(&'a self, words: &str) -> impl Iterator<Item = &'a str> {
+        let mut seen = HashSet::new();
+        let newest = self.texts.iter().rev().map(String::as_str);
+        newest.filter(move |text| text.contains(words) && seen.insert(*text))
     }
 }

@@ -8,7 +8,9 @@ use crate::app::Mask;
 use crate::markdown::Markdown;
 use crate::row::{Row, Style};
 use crate::text::soft_split;
-use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, thought_row};
+use crate::view::{
+    Detail, Kind, Reads, Renderers, block_rows, kind, open_rows, running_seconds, thought_row,
+};
 
 /// Rows of the program that are kept: the last ones.
 const MAX_PRINTED_ROWS: usize = 2000;
@@ -156,6 +158,7 @@ pub(crate) struct Drawer {
     cache: HashMap<usize, Drawn>,
     /// An answer that grows: what is complete of it is drawn once.
     growing: Option<Growing>,
+    renderers: Renderers,
 }
 
 #[derive(Debug)]
@@ -168,8 +171,8 @@ struct Growing {
 }
 
 impl Drawer {
-    pub(crate) fn new(width: usize, detail: Detail, mask: Mask) -> Self {
-        Self { width: width.max(1), detail, mask, cache: HashMap::new(), growing: None }
+    pub(crate) fn new(width: usize, detail: Detail, mask: Mask, renderers: Renderers) -> Self {
+        Self { width: width.max(1), detail, mask, cache: HashMap::new(), growing: None, renderers }
     }
 
     /// The rows of an entry; a blank one first where it stands apart from what is above.
@@ -190,15 +193,15 @@ impl Drawer {
                 content => {
                     let (rows, is_closed) = self.reads(at, &block, log, view).unwrap_or_else(|| {
                         let rows = match (content, log.thought(&block.id)) {
-                            (Content::Thinking { text }, Some(seconds)) if block.closed => {
+                            (Content::Thinking { .. }, Some(seconds)) if block.closed => {
                                 let mut rows = block_rows(&block, self.width, self.detail);
                                 if let Some(first) = rows.first_mut() {
-                                    *first = thought_row(text, Some(seconds));
+                                    *first = thought_row(Some(seconds));
                                 }
                                 rows
                             }
-                            _ if block.closed => block_rows(&block, self.width, self.detail),
-                            _ => open_rows(&block),
+                            _ if block.closed => self.closed_rows(&block),
+                            _ => open_rows(&block, self.width, running_seconds(&view.status)),
                         };
                         (rows, block.closed)
                     });
@@ -213,6 +216,11 @@ impl Drawer {
             self.cache.insert(at, drawn.clone());
         }
         drawn
+    }
+
+    fn closed_rows(&self, block: &Block) -> Vec<Row> {
+        let own = self.renderers.block(block, self.width);
+        own.unwrap_or_else(|| block_rows(block, self.width, self.detail))
     }
 
     fn drawn(&self, at: usize, rows: Vec<Row>, log: &Log, view: &View) -> Drawn {
@@ -258,7 +266,8 @@ impl Drawer {
     fn answer(&mut self, block: &Block, text: &str, is_apart: bool) -> Drawn {
         let width = self.width;
         let mut growing = self.growing.take().filter(|growing| growing.id == block.id).unwrap_or_else(|| {
-            Growing { id: block.id.clone(), markdown: Markdown::new(width), fed: 0, rows: Rc::default() }
+            let markdown = Markdown::new(width).with_margin().with_renderers(self.renderers.clone());
+            Growing { id: block.id.clone(), markdown, fed: 0, rows: Rc::default() }
         });
         let mut ready = Vec::new();
         // In pieces: the rows of all of a long text, before they are split, would need several times its memory.
@@ -313,7 +322,7 @@ mod tests {
         for n in 0..MAX_PRINTED_ROWS + 500 {
             log.rows(&[Row::of(Style::PLAIN, &n.to_string())]);
         }
-        let mut drawer = Drawer::new(80, Detail::Short, |_| None);
+        let mut drawer = Drawer::new(80, Detail::Short, |_| None, Renderers::default());
         let view = View::default();
         let mut texts =
             |at| drawer.rows(at, &log, &view).rows_from(0).map(|(_, row)| row.text()).collect::<Vec<_>>();

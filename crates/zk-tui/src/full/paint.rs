@@ -1,7 +1,8 @@
 use std::fmt::Write;
 
 use crate::inline::{Abilities, Caret, Size};
-use crate::row::Row;
+use crate::row::{FILL, Row};
+use crate::text::columns;
 
 /// Draws on the alternate screen of a terminal: every row has its place, and those that changed are written.
 #[derive(Debug, Default)]
@@ -14,9 +15,10 @@ pub(crate) struct FullScreen {
 
 /// Goes to the alternate screen, and back. Terminals keep what is asked of their keys for each screen apart. The wheel of a
 /// mouse shall not count as arrow keys (mode 1007), which would move in what is typed: how that was is saved and restored;
-/// it is on where a terminal cannot save it.
-pub(crate) const ENTER: &str = "\u{1b}[?1049h\u{1b}[>1u\u{1b}[?1007s\u{1b}[?1007l";
-pub(crate) const LEAVE: &str = "\u{1b}[<u\u{1b}[?1007h\u{1b}[?1007r\u{1b}[?1049l";
+/// it is on where a terminal cannot save it. The wheel is reported instead, as buttons are (modes 1000 and 1006); with Shift
+/// held, terminals select text as usual.
+pub(crate) const ENTER: &str = "\u{1b}[?1049h\u{1b}[>1u\u{1b}[?1007s\u{1b}[?1007l\u{1b}[?1000h\u{1b}[?1006h";
+pub(crate) const LEAVE: &str = "\u{1b}[?1006l\u{1b}[?1000l\u{1b}[<u\u{1b}[?1007h\u{1b}[?1007r\u{1b}[?1049l";
 
 impl FullScreen {
     /// Forgets what the screen shows.
@@ -47,7 +49,8 @@ impl FullScreen {
             if *old != new {
                 let _ = write!(out, "\u{1b}[{};1H{new}", at + 1);
                 // After a full row the cursor stands in its last column, which would be erased.
-                if rows.get(at).map_or(0, Row::columns) < size.width {
+                let is_full = |row: &Row| columns(row.text().trim_end_matches(' ')) >= size.width;
+                if !rows.get(at).is_some_and(is_full) && !new.contains(FILL) {
                     out.push_str("\u{1b}[K");
                 }
                 *old = new;

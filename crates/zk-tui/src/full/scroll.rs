@@ -4,7 +4,7 @@ use super::log::{Drawer, Log};
 use crate::app::Mask;
 use crate::keys::{Direction, Key};
 use crate::row::{Row, Style, Tone};
-use crate::view::{Detail, key_table};
+use crate::view::{Detail, Renderers, key_table};
 
 /// Position in a log: an entry, and one of its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +32,7 @@ pub(crate) struct Pager {
     pub(super) height: usize,
     detail: Detail,
     mask: Mask,
+    renderers: Renderers,
     /// The first row in sight; nothing while the end is shown.
     pub(super) top: Option<Position>,
     /// Rows that are selected: where that began, and where it is now.
@@ -45,6 +46,9 @@ pub(crate) struct Pager {
     /// Whether its keys are listed until the next one.
     shows_keys: bool,
 }
+
+/// Rows of one notch of the wheel.
+const WHEEL_ROWS: usize = 3;
 
 /// The keys of a pager, and what each does.
 const KEYS: [(&str, &str); 12] = [
@@ -63,10 +67,11 @@ const KEYS: [(&str, &str); 12] = [
 ];
 
 impl Pager {
-    pub(crate) fn new(width: usize, mask: Mask) -> Self {
+    pub(crate) fn new(width: usize, mask: Mask, renderers: Renderers) -> Self {
         let detail = Detail::Short;
         Self {
-            drawer: Drawer::new(width, detail, mask),
+            drawer: Drawer::new(width, detail, mask, renderers.clone()),
+            renderers,
             mask,
             width,
             height: 1,
@@ -98,7 +103,7 @@ impl Pager {
     }
 
     fn draw_anew(&mut self) {
-        self.drawer = Drawer::new(self.width, self.detail, self.mask);
+        self.drawer = Drawer::new(self.width, self.detail, self.mask, self.renderers.clone());
         self.selected = None;
         // Rows of an entry are others now: its first one is in it whatever happened.
         if let Some(top) = &mut self.top {
@@ -167,6 +172,10 @@ impl Pager {
     /// A key, which changes what is in sight.
     pub(crate) fn press(&mut self, key: &Key, log: &Log, view: &View) -> PagerKey {
         self.note = None;
+        if let Key::Wheel { up } = key {
+            self.turn_wheel(*up, log, view);
+            return PagerKey::Done;
+        }
         if std::mem::take(&mut self.shows_keys) && *key == Key::Char('?') {
             return PagerKey::Done;
         }
@@ -230,6 +239,14 @@ impl Pager {
             _ => {}
         }
         PagerKey::Done
+    }
+
+    /// Goes as far as one notch of the wheel.
+    pub(crate) fn turn_wheel(&mut self, up: bool, log: &Log, view: &View) {
+        match up {
+            true => self.up(WHEEL_ROWS, log, view),
+            false => self.down(WHEEL_ROWS, log, view),
+        }
     }
 
     /// Goes up by rows.

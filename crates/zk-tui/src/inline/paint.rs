@@ -134,8 +134,17 @@ impl InlineScreen {
     /// The terminal said what its ground is like; where that chooses the theme, what is drawn from now on fits it.
     pub(crate) fn set_ground(&mut self, is_light: bool) {
         if self.abilities.follows_ground {
-            self.abilities.looks.theme = if is_light { Theme::Light } else { Theme::Dark };
+            let dark = match self.abilities.looks.theme {
+                Theme::Sixteen => Theme::Sixteen,
+                Theme::Dark | Theme::Light | Theme::ColourBlind | Theme::Mono | Theme::Own(_) => Theme::Dark,
+            };
+            self.abilities.looks.theme = if is_light { Theme::Light } else { dark };
         }
+    }
+
+    /// Somebody chose the colours of what is drawn from now on.
+    pub(crate) fn set_theme(&mut self, theme: Theme) {
+        (self.abilities.looks.theme, self.abilities.follows_ground) = (theme, false);
     }
 
     /// The terminal agreed to synchronized output, or does not know it.
@@ -192,7 +201,8 @@ impl InlineScreen {
     }
 
     fn draw(&self, row: &Row) -> Drawn {
-        let row = soft_split(row, self.size.width).into_iter().next().unwrap_or_default();
+        // A row that is written over another one erases behind itself in the terminal's own ground.
+        let row = soft_split(row, self.size.width).into_iter().next().unwrap_or_default().unfilled();
         let text = row.text();
         Drawn {
             encoded: self.encode(&row),

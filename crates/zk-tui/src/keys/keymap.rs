@@ -6,15 +6,17 @@ use std::collections::{BTreeMap, HashMap};
 use crate::keys::{Direction, Key};
 
 /// Actions that a key can be given to: the name, the usual key, and what it does.
-const ACTIONS: [(&str, Key, &str); 21] = [
-    ("stop", Key::Escape, "stop the run; what is typed stays"),
-    ("queue", Key::Tab, "complete; during a run: queue the text behind it"),
-    ("newline", Key::Newline, "break the line (also Shift-Enter and Alt-Enter)"),
-    ("take-back", Key::Move { to: Direction::Up, word: true }, "take back the text that was queued last"),
+const ACTIONS: [(&str, Key, &str); 23] = [
+    ("stop", Key::Escape, "stop; twice: clear, or go back"),
+    ("queue", Key::Tab, "complete; during a run: queue"),
+    ("newline", Key::Newline, "break the line (also Shift-Enter, Alt-Enter, \\ Enter)"),
     ("picker", Key::Ctrl('o'), "commands, models, sessions, prompts, files, sub-agents, jobs"),
     ("pager", Key::Ctrl('t'), "all of the conversation, with search"),
-    ("editor", Key::Ctrl('g'), "edit the text in your editor"),
+    ("take-back", Key::Move { to: Direction::Up, word: true }, "take back what was queued last"),
+    ("editor", Key::Ctrl('g'), "edit the text in your editor (also Ctrl-X Ctrl-E)"),
     ("history", Key::Ctrl('r'), "search what was typed before"),
+    ("stash", Key::Ctrl('s'), "put text aside, bring it back"),
+    ("paste-image", Key::Ctrl('v'), "attach the clipboard's image"),
     ("next-mode", Key::BackTab, "the next permission mode"),
     ("answer", Key::Alt('q'), "turn to a question"),
     ("suspend", Key::Ctrl('z'), "stop zk itself; `fg` goes on"),
@@ -38,7 +40,25 @@ const FIXED: [(&str, &str); 7] = [
     ("↑ ↓ Ctrl-P Ctrl-N", "lines of the text, then texts of before"),
     ("← → Home End", "move in the line; with Alt or Ctrl: by words; also Ctrl-B Ctrl-F"),
     ("PgUp PgDn", "turn pages of a question, or of the full screen"),
-    ("Ctrl-X Ctrl-E", "edit the text in your editor"),
+    ("Ctrl-B", "alone: command to background"),
+];
+
+/// Keys and signs of the first day, in the order of two columns: a sign, a fixed key, or the name of an action.
+const FIRST_KEYS: [(&str, &str); 14] = [
+    ("/", "commands"),
+    ("@", "files and directories"),
+    ("!", "a command of your own"),
+    ("next-mode", "permission mode"),
+    ("Enter", "send, or steer a run"),
+    ("queue", "complete, or queue"),
+    ("stop", "stop the run"),
+    ("take-back", "take back what waits"),
+    ("newline", "break the line"),
+    ("history", "search what you typed"),
+    ("picker", "models, sessions, …"),
+    ("pager", "pages, with search"),
+    ("Ctrl-D", "end the conversation"),
+    ("??", "all keys"),
 ];
 
 /// Keys of [`FIXED`] that an action may be given, and what they do without that.
@@ -156,17 +176,38 @@ impl Keymap {
         }
     }
 
+    /// The keys that an action has now, by the usual one.
+    fn keys_of(&self, usual: &Key) -> Vec<String> {
+        let given = self.turned.iter().filter(|(_, turned)| turned.as_ref() == Some(usual));
+        let mut keys: Vec<String> = given.map(|(key, _)| describe(key)).collect();
+        keys.sort_unstable();
+        if !self.turned.contains_key(usual) {
+            keys.insert(0, describe(usual));
+        }
+        keys
+    }
+
+    /// The keys that a person needs on the first day, as they are now.
+    pub(crate) fn short_help(&self) -> Vec<(String, &'static str)> {
+        let mut lines = Vec::new();
+        for (key, what) in FIRST_KEYS {
+            match ACTIONS.iter().find(|(action, _, _)| *action == key) {
+                None => lines.push((key.to_owned(), what)),
+                Some((_, usual, _)) => {
+                    let keys = self.keys_of(usual);
+                    lines.extend(keys.into_iter().next().map(|key| (key, what)));
+                }
+            }
+        }
+        lines
+    }
+
     /// The keys as they are now, and what each does.
     pub(crate) fn help(&self) -> Vec<(String, Cow<'static, str>)> {
         let fixed = FIXED.iter().map(|(key, what)| ((*key).to_owned(), Cow::Borrowed(*what)));
         let mut lines: Vec<(String, Cow<'static, str>)> = fixed.collect();
         for (_, usual, what) in &ACTIONS {
-            let given = self.turned.iter().filter(|(_, turned)| turned.as_ref() == Some(usual));
-            let mut keys: Vec<String> = given.map(|(key, _)| describe(key)).collect();
-            keys.sort_unstable();
-            if !self.turned.contains_key(usual) {
-                keys.insert(0, describe(usual));
-            }
+            let keys = self.keys_of(usual);
             if !keys.is_empty() {
                 lines.push((keys.join(" "), Cow::Borrowed(*what)));
             }
@@ -231,6 +272,7 @@ fn describe(key: &Key) -> String {
         | Key::Paste(_)
         | Key::Enter
         | Key::Back
+        | Key::Wheel { .. }
         | Key::Delete
         | Key::Synchronized(_)
         | Key::Ground { .. }

@@ -38,6 +38,11 @@ pub enum Key {
     Alt(char),
     /// Escape.
     Escape,
+    /// The wheel of a mouse, which a terminal reports where it is asked to.
+    Wheel {
+        /// Whether it turns towards the beginning.
+        up: bool,
+    },
     /// The terminal said whether it knows synchronized output.
     Synchronized(bool),
     /// The terminal said what its ground is like.
@@ -150,6 +155,8 @@ enum State {
     Single,
     String,
     StringEscape,
+    /// Bytes of a report of the mouse in its old form, which follow: so many more.
+    Mouse(u8),
     /// `]` or `P` after an `ESC` that stood alone: a string that comes late, if it goes on like one.
     Late,
 }
@@ -250,7 +257,12 @@ impl KeyDecoder {
             (State::Escape, 0x7f | 0x08) => (State::Ground, Some(Key::Ctrl('w'))),
             (State::Escape, 0x20..0x7f) => (State::Ground, Some(Key::Alt(byte.into()))),
             (State::Escape, _) => (State::Ground, self.plain(byte)),
+            (State::Mouse(left), _) => {
+                let rest = if left > 1 { State::Mouse(left - 1) } else { State::Ground };
+                (rest, (left == MOUSE_BYTES).then(|| wheel(u32::from(byte).checked_sub(32)?)).flatten())
+            }
             (State::Single, _) => (State::Ground, direction(byte).map(|to| Key::Move { to, word: false })),
+            (State::Control, b'M') if self.parameters.is_empty() => (State::Mouse(MOUSE_BYTES), None),
             (State::Control, 0x40..=0x7e) => (State::Ground, self.sequence(byte)),
             (State::Control, _) => {
                 if self.parameters.len() < MAX_PARAMETER_BYTES {
@@ -274,6 +286,9 @@ impl KeyDecoder {
     /// A key that comes as a control sequence, which `last` ends.
     fn sequence(&mut self, last: u8) -> Option<Key> {
         let text = String::from_utf8_lossy(&self.parameters).into_owned();
+        if let Some(report) = text.strip_prefix('<').filter(|_| last == b'M') {
+            return wheel(report.split(';').next()?.parse().ok()?);
+        }
         if text.starts_with(['?', '>', '<', '=']) {
             return self.reply(&text, last);
         }
@@ -397,6 +412,19 @@ impl KeyDecoder {
                 if byte < 0x80 { self.plain(byte) } else { None }
             }
         }
+    }
+}
+
+/// Bytes of a report of the mouse in its old form: a button, a column, a row.
+const MOUSE_BYTES: u8 = 3;
+
+/// The wheel, by the button that a report of the mouse names. Other buttons do nothing.
+fn wheel(button: u32) -> Option<Key> {
+    // The bits between are Shift, Alt and Ctrl.
+    match button & !0b1_1100 {
+        64 => Some(Key::Wheel { up: true }),
+        65 => Some(Key::Wheel { up: false }),
+        _ => None,
     }
 }
 

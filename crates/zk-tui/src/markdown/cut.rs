@@ -85,7 +85,7 @@ impl Markdown {
     }
 
     fn head_rows(&self, cut: &Cut) -> Vec<Row> {
-        render(self.source.get(..cut.at).unwrap_or_default(), self.width, self.item())
+        render(self.source.get(..cut.at).unwrap_or_default(), self.width, self.margin(), self.item())
     }
 
     fn rest(&self, cut: &Cut) -> String {
@@ -101,10 +101,11 @@ impl Markdown {
         let fitting =
             |cuts: &[Cut], room: usize| cuts.partition_point(|cut| self.head_rows(cut).len() <= room);
         let last = fitting(&cuts, room).checked_sub(1)?;
-        let whole = ink(&render(&self.source, self.width, self.item()));
+        let whole = ink(&render(&self.source, self.width, self.margin(), self.item()));
         let is_neutral = |cut: &Cut| {
             let rest = super::render::Item { is_rest: true, ..self.item() };
-            ink(&self.head_rows(cut)) + ink(&render(&self.rest(cut), self.width, rest)) == whole
+            ink(&self.head_rows(cut)) + ink(&render(&self.rest(cut), self.width, self.margin(), rest))
+                == whole
         };
         let further_up = (room.saturating_sub(MAX_CUT_SHIFT_ROWS).max(1)..=room).rev();
         let best = further_up

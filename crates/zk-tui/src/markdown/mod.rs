@@ -14,12 +14,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use zk_core::service::RenderInput;
+
 use self::growing_table::GrowingTable;
 use self::highlight::{COLOURED, Highlighter};
 use self::lines::{Fence, Starts, indent_of, starts};
 use self::render::{Item, render};
 use crate::row::{Row, Style};
-use crate::view::counted;
+use crate::view::{MARGIN, Renderers, counted};
 
 /// Bytes of an open block after which it is cut: what one frame may have to draw.
 const MAX_OPEN: usize = 16 * 1024;
@@ -34,6 +36,8 @@ const WITHIN_ITEM: usize = 2;
 #[derive(Debug)]
 pub struct Markdown {
     width: usize,
+    /// Whether prose has a margin. Code, which can be copied, has none.
+    has_margin: bool,
     /// Number of lines of a table that are held back.
     room: usize,
     open: Open,
@@ -52,6 +56,7 @@ pub struct Markdown {
     joins: bool,
     /// Bytes of code that are still coloured.
     colours_left: usize,
+    renderers: Renderers,
 }
 
 #[derive(Debug)]
@@ -68,6 +73,8 @@ enum Open {
         blank: bool,
     },
     Fence(Fence, Highlighter),
+    /// Code that a renderer draws once it is complete, with what the fence says of it.
+    Held(Fence, String),
     /// A table whose columns are fixed.
     Table(GrowingTable),
 }
@@ -78,6 +85,7 @@ impl Markdown {
     pub fn new(width: usize) -> Self {
         Self {
             width: width.max(1),
+            has_margin: false,
             room: ROOM,
             open: Open::Nothing,
             source: String::new(),
@@ -88,7 +96,39 @@ impl Markdown {
             began: false,
             joins: false,
             colours_left: COLOURED,
+            renderers: Renderers::default(),
         }
+    }
+
+    /// Draws prose with a margin.
+    #[must_use]
+    pub fn with_margin(self) -> Self {
+        Self { has_margin: true, ..self }
+    }
+
+    fn margin(&self) -> &'static str {
+        if self.has_margin { MARGIN } else { "" }
+    }
+
+    /// Rows of a table behind the margin.
+    fn behind_margin(&self, rows: Vec<Row>) -> Vec<Row> {
+        let behind = |row: Row| {
+            let mut whole = Row::of(Style::PLAIN, self.margin());
+            whole.append(&row);
+            whole
+        };
+        if self.has_margin { rows.into_iter().map(behind).collect() } else { rows }
+    }
+
+    fn table_width(&self) -> usize {
+        self.width.saturating_sub(self.margin().len()).max(1)
+    }
+
+    /// Has fences drawn by those who know their languages.
+    #[must_use]
+    pub fn with_renderers(mut self, renderers: Renderers) -> Self {
+        self.renderers = renderers;
+        self
     }
 
     /// Draws for another width from now on; what is drawn already stays.
@@ -148,6 +188,11 @@ impl Markdown {
         if matches!(self.open, Open::Table(_)) {
             return Vec::new();
         }
+        if let Open::Held(_, info) = &self.open {
+            let lines = counted(self.source.lines().count() as u64, "line");
+            rows.push(Row::of(Style::DIM, &format!("┄ {info}, {lines} so far")));
+            return rows;
+        }
         let source = format!("{}{}", self.source, self.partial);
         if source.trim().is_empty() {
             return Vec::new();
@@ -157,15 +202,18 @@ impl Markdown {
         }
         if matches!(self.open, Open::Paragraph) && lines::is_table(&source) {
             let count = source.lines().count().saturating_sub(2);
-            rows.push(Row::of(Style::DIM, &format!("┄ table, {} so far", counted(count as u64, "row"))));
+            let so_far = counted(count as u64, "row");
+            rows.push(Row::of(Style::DIM, &format!("{}┄ table, {so_far} so far", self.margin())));
         } else {
-            rows.extend(render(&source, self.width, self.item()));
+            rows.extend(render(&source, self.width, self.margin(), self.item()));
         }
         rows
     }
 
     fn separator(&self) -> Vec<Row> {
-        let wanted = self.began && !self.joins && !matches!(self.open, Open::Fence(..) | Open::Table(_));
+        let wanted = self.began
+            && !self.joins
+            && !matches!(self.open, Open::Fence(..) | Open::Held(..) | Open::Table(_));
         if wanted { vec![Row::default()] } else { Vec::new() }
     }
 
@@ -177,6 +225,7 @@ impl Markdown {
             | Open::Quote
             | Open::Indented { .. }
             | Open::Fence(..)
+            | Open::Held(..)
             | Open::Table(_) => Item::default(),
         }
     }
@@ -191,7 +240,7 @@ impl Markdown {
             }
             let (part, more) = rest.split_at(at);
             self.line(part);
-            if !matches!(self.open, Open::Fence(..)) {
+            if !matches!(self.open, Open::Fence(..) | Open::Held(..)) {
                 self.close();
                 self.joins = true;
             }
@@ -215,12 +264,26 @@ impl Markdown {
             }
             return;
         }
+        if let Open::Held(fence, _) = &self.open {
+            if fence.is_closed_by(line) {
+                self.close();
+                return;
+            }
+            self.source.push_str(&fence.strip(line));
+            self.source.push('\n');
+            if self.source.len() > RenderInput::MAX_BYTES {
+                self.draw_as_code();
+            }
+            return;
+        }
         let is_blank = line.trim().is_empty();
         if let Open::Table(table) = &self.open
             && !is_blank
             && !starts(line).interrupts_paragraph()
         {
-            self.ready.extend(table.line(line));
+            let rows = table.line(line);
+            let rows = self.behind_margin(rows);
+            self.ready.extend(rows);
             return;
         }
         let goes_on = match &mut self.open {
@@ -253,7 +316,7 @@ impl Markdown {
             Open::Item { blank, .. } => {
                 indent_of(line) >= WITHIN_ITEM || (!*blank && matches!(starts(line), Starts::Text))
             }
-            Open::Fence(..) => return,
+            Open::Fence(..) | Open::Held(..) => return,
         };
         if goes_on {
             self.source.push_str(line);
@@ -276,9 +339,10 @@ impl Markdown {
         if self.source.lines().count() <= self.room && self.source.len() <= MAX_OPEN {
             return;
         }
-        if let Some((table, rows)) = GrowingTable::begin(&self.source, self.width) {
+        if let Some((table, rows)) = GrowingTable::begin(&self.source, self.table_width()) {
             let separator = self.separator();
             self.ready.extend(separator);
+            let rows = self.behind_margin(rows);
             self.ready.extend(rows);
             (self.began, self.joins) = (true, false);
             self.source.clear();
@@ -295,6 +359,7 @@ impl Markdown {
             | Open::Quote
             | Open::Indented { .. }
             | Open::Fence(..)
+            | Open::Held(..)
             | Open::Table(_) => None,
         };
         self.close();
@@ -307,6 +372,11 @@ impl Markdown {
                     self.ready.push(Row::default());
                 }
                 (self.began, self.joins) = (true, false);
+                if self.renderers.has_fence(fence.info(line)) {
+                    let info = fence.info(line).to_owned();
+                    self.open = Open::Held(fence, info);
+                    return;
+                }
                 let highlighter = Highlighter::of(fence.info(line)).within(self.colours_left);
                 self.open = Open::Fence(fence, highlighter);
                 return;
@@ -333,12 +403,33 @@ impl Markdown {
         self.source.push_str(line);
     }
 
+    /// Draws what is there of a fence that was held as code is drawn, and goes on so.
+    fn draw_as_code(&mut self) {
+        let Open::Held(fence, info) = std::mem::replace(&mut self.open, Open::Nothing) else { return };
+        let mut highlighter = Highlighter::of(&info).within(self.colours_left);
+        let source = std::mem::take(&mut self.source);
+        self.ready.extend(source.lines().map(|line| highlighter.line(line)));
+        self.open = Open::Fence(fence, highlighter);
+    }
+
     /// Draws the open block as it stays.
     fn close(&mut self) {
+        if let Open::Held(_, info) = &self.open {
+            match self.renderers.fence(info, &self.source, self.width) {
+                Some(rows) => self.ready.extend(rows),
+                None => {
+                    self.draw_as_code();
+                    if let Open::Fence(_, highlighter) = &self.open {
+                        self.colours_left = highlighter.left();
+                    }
+                }
+            }
+            self.source.clear();
+        }
         if !self.source.trim().is_empty() {
             let rows = self.separator();
             self.ready.extend(rows);
-            self.ready.extend(render(&self.source, self.width, self.item()));
+            self.ready.extend(render(&self.source, self.width, self.margin(), self.item()));
             (self.began, self.joins) = (true, false);
         }
         (self.is_within_line, self.is_rest) = (false, false);

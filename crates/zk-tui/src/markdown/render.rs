@@ -14,9 +14,9 @@ pub(super) struct Item {
     pub(super) is_rest: bool,
 }
 
-/// The rows of one block.
-pub(super) fn render(source: &str, width: usize, item: Item) -> Vec<Row> {
-    let mut renderer = Renderer { width, item, ..Renderer::default() };
+/// The rows of one block, behind `margin` but for code.
+pub(super) fn render(source: &str, width: usize, margin: &'static str, item: Item) -> Vec<Row> {
+    let mut renderer = Renderer { width, margin, item, ..Renderer::default() };
     Parser::new_ext(source, options()).for_each(|event| renderer.event(event));
     renderer.flush();
     renderer.rows
@@ -42,6 +42,8 @@ fn options() -> Options {
 #[derive(Default)]
 struct Renderer {
     width: usize,
+    /// Blanks before each row of prose.
+    margin: &'static str,
     item: Item,
     rows: Vec<Row>,
     line: Row,
@@ -95,12 +97,12 @@ impl Renderer {
             Event::HardBreak => self.flush(),
             Event::Rule => {
                 self.flush();
-                let line = "─".repeat(self.width.min(40));
+                let line = "─".repeat(self.width.saturating_sub(self.margin.len()).min(40));
                 self.line = Row::of(Style::DIM, &line);
                 self.flush();
             }
             Event::TaskListMarker(done) => {
-                self.text(if done { "[x] " } else { "[ ] " }, self.style());
+                self.text(if done { "☑ " } else { "☐ " }, self.style());
             }
         }
     }
@@ -291,7 +293,11 @@ impl Renderer {
 
     fn code_row(&mut self, line: &str) {
         let row = self.code.get_or_insert_default().line(line);
-        self.push_row(&row);
+        if self.edges.is_empty() {
+            self.rows.push(row);
+        } else {
+            self.push_row(&row);
+        }
     }
 
     /// Appends a row that is not broken.
@@ -303,7 +309,8 @@ impl Renderer {
 
     /// Returns the text before the next row, and the one before those after it.
     fn take_edges(&mut self) -> (Row, Row) {
-        let (mut first, mut rest) = (Row::default(), Row::default());
+        let margin = if self.margin.is_empty() { Row::default() } else { Row::of(Style::PLAIN, self.margin) };
+        let (mut first, mut rest) = (margin.clone(), margin);
         for edge in &mut self.edges {
             first.append(&edge.first.take().unwrap_or_else(|| edge.rest.clone()));
             rest.append(&edge.rest);
@@ -312,6 +319,6 @@ impl Renderer {
     }
 
     fn edge_columns(&self) -> usize {
-        self.edges.iter().map(|edge| edge.rest.columns()).sum()
+        self.margin.len() + self.edges.iter().map(|edge| edge.rest.columns()).sum::<usize>()
     }
 }

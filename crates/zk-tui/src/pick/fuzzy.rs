@@ -1,3 +1,7 @@
+/// Score of a name that begins with the query, and of a path whose last part does.
+const BEGINS_NAME: i32 = 4000;
+const BEGINS_PART: i32 = 2000;
+
 /// Scores how well `name` fits the letters of `query`, which have to be in it in their order; higher is
 /// better. Nothing if they are not. Letters of either case fit, unless the query has capitals.
 pub(super) fn score(query: &str, name: &str) -> Option<i32> {
@@ -30,13 +34,25 @@ pub(super) fn score(query: &str, name: &str) -> Option<i32> {
     if wanted.peek().is_some() {
         return None;
     }
+    // A name that begins so is meant before any other.
+    let begins = |part: &str| {
+        part.get(..query.len()).is_some_and(|start| start.chars().zip(query.chars()).all(|(a, b)| same(a, b)))
+    };
+    let part = name.get(last..).unwrap_or_default();
+    score += if begins(name) {
+        BEGINS_NAME
+    } else if begins(part) {
+        BEGINS_PART
+    } else {
+        0
+    };
     // Of two that fit alike, the shorter one.
     let length = i32::try_from(name.len()).unwrap_or(i32::MAX).min(1000);
     Some(score * 16 - length)
 }
 
 /// The best `most` of `names`, best first; of those that fit alike the earlier ones.
-pub(super) fn best(query: &str, names: &[String], most: usize) -> Vec<usize> {
+pub(crate) fn best(query: &str, names: &[String], most: usize) -> Vec<usize> {
     let mut found: Vec<(i32, usize)> =
         names.iter().enumerate().filter_map(|(at, name)| Some((score(query, name)?, at))).collect();
     if query.is_empty() {
@@ -75,6 +91,14 @@ mod tests {
         assert_eq!(best("MAP"), Vec::<&str>::new());
         assert_eq!(best("xyz"), Vec::<&str>::new());
         assert_eq!(best("").len(), 3);
+    }
+
+    #[test]
+    fn names_that_begin_with_what_is_typed_come_first() {
+        let names: Vec<String> =
+            ["a/model/x.rs", "crates/models.rs", "model", "remodel", "models/"].map(str::to_owned).into();
+        let best: Vec<&str> = best("model", &names, 9).iter().map(|at| names[*at].as_str()).collect();
+        assert_eq!(best[..3], ["model", "models/", "crates/models.rs"]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ const MAX_RANKED: usize = 200;
 pub enum Asked {
     /// A command of the conversation, without its `/`.
     Command,
-    /// An argument of this command.
+    /// An argument of this command, behind those that are typed already, if there are any.
     Argument(String),
     /// A path, without its `@`.
     File,
@@ -22,6 +22,10 @@ pub enum Asked {
     Program,
     /// A path within a command of the person's own.
     ShellWord,
+    /// The first lines of the file at this path.
+    FilePreview(String),
+    /// Lines on the session with this id.
+    SessionPreview(String),
 }
 
 /// Names there are for what is asked, and a few words for some of them.
@@ -31,6 +35,14 @@ pub struct Offered {
     pub names: Arc<[String]>,
     /// Remark on each name, if there is any; as long as the names, or empty.
     pub notes: Arc<[String]>,
+    /// Label that is shown in the place of each name, such as the title of a session; as long as the names, or empty.
+    pub labels: Arc<[String]>,
+    /// Arguments of each command in words, empty where it takes none; as long as the names, or empty.
+    pub hints: Arc<[String]>,
+    /// Levels that can be chosen with each name, such as those of a model's reasoning; as long as the names, or empty.
+    pub levels: Arc<[Arc<[String]>]>,
+    /// Level that is in use.
+    pub level: Option<Arc<str>>,
     /// Remark below the names, such as that there are others, if there is one.
     pub remark: Option<Arc<str>>,
 }
@@ -60,9 +72,10 @@ pub(crate) fn asked(before: &str) -> Option<(Asked, usize, &str)> {
         let asked = if is_first && !word.contains('/') { Asked::Program } else { Asked::ShellWord };
         return Some((asked, from, word));
     }
-    let (command, argument) = before.strip_prefix('/')?.split_once(' ')?;
-    let is_one = !argument.contains(char::is_whitespace) && !command.contains('/');
-    is_one.then(|| (Asked::Argument(command.to_owned()), before.len() - argument.len(), argument))
+    let (command, _) = before.strip_prefix('/')?.split_once(' ')?;
+    let line = before.get(1..from).unwrap_or_default().trim_end();
+    let is_on_one_line = !command.contains('/') && !before.contains('\n');
+    is_on_one_line.then(|| (Asked::Argument(line.to_owned()), from, word))
 }
 
 /// A path as it is typed: in quotes where a blank would end it.
@@ -113,13 +126,30 @@ impl List {
         self.found.is_empty()
     }
 
+    /// Whether Enter is for the list: a person moved in it, or typed a part of a command's name.
+    pub(crate) fn takes_enter(&self) -> bool {
+        let is_named = || self.offered.names.contains(&self.query);
+        self.is_moved || (self.asked == Asked::Command && !is_named())
+    }
+
+    /// The line that runs the chosen command, if that takes no arguments. One that only has the letters which were typed is
+    /// put in first, so that a person sees what they run.
+    pub(crate) fn line(&self) -> Option<String> {
+        let at = *self.found.get(self.chosen)?;
+        let begins = |name: &String| {
+            name.get(..self.query.len()).is_some_and(|start| start.eq_ignore_ascii_case(&self.query))
+        };
+        if !self.is_moved && !self.offered.names.get(at).is_some_and(begins) {
+            return None;
+        }
+        let takes_more = self.offered.hints.get(at).is_none_or(|hint| !hint.is_empty());
+        let name = self.offered.names.get(at).filter(|_| self.asked == Asked::Command && !takes_more)?;
+        Some(format!("/{name}"))
+    }
+
     /// Whether there is nothing to choose from.
     pub(crate) fn is_only(&self) -> bool {
         self.found.len() == 1
-    }
-
-    pub(crate) fn is_moved(&self) -> bool {
-        self.is_moved
     }
 
     /// Goes to another name.
@@ -140,43 +170,68 @@ impl List {
         Some((self.from, if goes_on { name } else { format!("{name} ") }))
     }
 
-    pub(crate) fn rows(&self, width: usize) -> Vec<Row> {
-        let first = self.chosen.saturating_sub(MAX_LIST_ROWS - 1);
-        let shown: Vec<(usize, &usize)> =
-            self.found.iter().enumerate().skip(first).take(MAX_LIST_ROWS).collect();
-        let name = |at: &usize| self.offered.names.get(*at).map_or("", String::as_str);
+    /// The names and what is said of them, in `room` rows at most: the last rows say which keys are for them.
+    pub(crate) fn rows(&self, width: usize, room: usize) -> Vec<Row> {
+        let footer = self.footer();
+        let said = usize::from(footer.is_some()) + usize::from(self.offered.remark.is_some());
+        let most = MAX_LIST_ROWS.min(room.saturating_sub(said)).max(1);
+        let first = self.chosen.saturating_sub(most - 1);
+        let shown: Vec<(usize, usize)> =
+            self.found.iter().copied().enumerate().skip(first).take(most).collect();
         // As it is drawn: what is not harmless has no columns.
         let columns = |text: &str| Row::of(Style::PLAIN, text).columns();
-        let room = shown.iter().map(|(_, at)| columns(name(at))).max().unwrap_or_default().min(width / 2);
+        let wide = shown.iter().map(|(_, at)| columns(&self.label(*at))).max().unwrap_or_default();
+        let room = wide.min(width / 2);
         let mut rows: Vec<Row> = shown
             .into_iter()
             .map(|(place, at)| {
                 let is_chosen = place == self.chosen;
                 let style = if is_chosen { Style { bold: true, ..Style::CYAN } } else { Style::CYAN };
                 let mark = if is_chosen { "❯ " } else { "  " };
-                let row = Row::of(style, mark).with(style, name(at));
-                let Some(note) = self.offered.notes.get(*at).filter(|note| !note.is_empty()) else {
+                let label = self.label(at);
+                let row = Row::of(style, mark).with(style, &label);
+                let Some(note) = self.offered.notes.get(at).filter(|note| !note.is_empty()) else {
                     return row;
                 };
-                let pad = " ".repeat(2 + room.saturating_sub(columns(name(at))));
+                let pad = " ".repeat(2 + room.saturating_sub(columns(&label)));
                 let room = width.saturating_sub(row.columns() + pad.len());
                 let mut row = row.with(Style::DIM, &pad);
                 row.append(&Row::of(Style::DIM, note).clipped(room));
                 row
             })
             .collect();
-        if self.found.len() > MAX_LIST_ROWS {
-            let more =
-                if self.found.len() >= MAX_RANKED { "many".to_owned() } else { self.found.len().to_string() };
-            rows.push(Row::of(
-                Style::DIM,
-                &format!("  {more} fit `{}` · ↑↓ chooses · Tab takes it", self.query),
-            ));
-        }
+        rows.extend(footer.map(|footer| Row::of(Style::DIM, &format!("  {footer}")).clipped(width)));
         if let Some(remark) = &self.offered.remark {
             rows.push(Row::of(Style::DIM, &format!("  {remark}")).clipped(width));
         }
         rows
+    }
+
+    /// A name as it is typed, and what a command takes behind it.
+    fn label(&self, at: usize) -> String {
+        let name = self.offered.names.get(at).map_or("", String::as_str);
+        match (&self.asked, self.offered.hints.get(at).filter(|hint| !hint.is_empty())) {
+            (Asked::Command, Some(hint)) => format!("/{name} {hint}"),
+            (Asked::Command, None) => format!("/{name}"),
+            (_, _) => name.to_owned(),
+        }
+    }
+
+    /// Says how many there are and which keys are for the list, where that helps.
+    fn footer(&self) -> Option<String> {
+        let (count, is_all) = (self.found.len(), self.query.is_empty());
+        let many = if count >= MAX_RANKED { "many".to_owned() } else { count.to_string() };
+        match (&self.asked, count) {
+            (_, 0) => None,
+            (Asked::Command, 1) => Some("1 command · Enter runs · Tab completes".to_owned()),
+            (Asked::Command, _) => Some(format!("{many} commands · Enter runs · Tab completes")),
+            (_, count) if count <= MAX_LIST_ROWS => None,
+            (Asked::File | Asked::ShellWord, _) if is_all => {
+                Some(format!("{many} files · ↑↓ · Tab takes it"))
+            }
+            (_, _) if is_all => Some(format!("{many} · ↑↓ · Tab takes it")),
+            (_, _) => Some(format!("{many} fit `{}` · ↑↓ · Tab takes it", self.query)),
+        }
     }
 }
 
@@ -200,12 +255,36 @@ mod tests {
         let completer: Completer = Box::new(move |_| offered.clone());
         let shown = |typed: &str| {
             let list = List::of(typed, None, &completer).unwrap();
-            let rows = list.rows(40);
+            let rows = list.rows(40, 10);
             let is_told = rows.last().is_some_and(|row| row.text().contains("there are others"));
             (list.is_empty(), rows.len(), is_told)
         };
         assert_eq!(shown("see @main"), (false, 2, true));
         assert_eq!(shown("see @zzz"), (true, 1, true));
+    }
+
+    #[test]
+    fn commands_stand_with_their_slash_and_what_they_take_and_the_footer_says_what_enter_does() {
+        let of = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Arc<[String]>>();
+        let offered = Offered {
+            names: of(&["help", "review"]),
+            notes: of(&["commands and keys", "look at changes"]),
+            hints: of(&["", "[BASE]"]),
+            ..Offered::default()
+        };
+        let completer: Completer = Box::new(move |_| offered.clone());
+        let list = |typed: &str| List::of(typed, None, &completer).unwrap();
+        let rows: Vec<String> = list("/").rows(60, 10).iter().map(Row::text).collect();
+        assert_eq!(
+            rows,
+            [
+                "❯ /help           commands and keys",
+                "  /review [BASE]  look at changes",
+                "  2 commands · Enter runs · Tab completes",
+            ]
+        );
+        assert_eq!((list("/he").takes_enter(), list("/he").line()), (true, Some("/help".to_owned())));
+        assert_eq!((list("/rev").takes_enter(), list("/rev").line()), (true, None), "it may take more");
     }
 
     #[test]
@@ -217,7 +296,9 @@ mod tests {
             ("/etc/ho", None),
             ("/model cl", Some((argument("model"), 7, "cl"))),
             ("/model ", Some((argument("model"), 7, ""))),
-            ("/model a b", None),
+            ("/model a b", Some((argument("model a"), 9, "b"))),
+            ("/model a ", Some((argument("model a"), 9, ""))),
+            ("/model a\nb", None),
             ("see @src/ma", Some((Asked::File, 5, "src/ma"))),
             ("see /mo", None),
             ("!ls sr", Some((Asked::ShellWord, 4, "sr"))),

@@ -1,10 +1,15 @@
 //! Choosing one of many by a few letters: models, sessions, files, commands.
 
+mod entries;
 mod fuzzy;
 mod list;
+mod menu;
 mod picker;
+mod picker_kind;
 
 pub use list::{Asked, Completer, Offered};
 pub(crate) use list::{List, asked};
-pub use picker::opens_picker;
-pub(crate) use picker::{Picked, Picker, PickerKey, PickerKind};
+pub use menu::{Entry, EntryKey, Menu, MenuKey, MenuRow, message_rows};
+pub(crate) use picker::{Picked, Picker, PickerKey};
+pub(crate) use picker_kind::PickerKind;
+pub use picker_kind::opens_picker;

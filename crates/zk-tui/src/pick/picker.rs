@@ -1,15 +1,17 @@
 use std::sync::Arc;
 
-use zk_view::{JobRow, JobState, View, sanitise};
+use zk_view::{View, sanitise};
 
+use super::entries::{agents, jobs};
 use super::fuzzy::best;
 use super::list::quoted;
+use super::picker_kind::{KEYS, PickerKind};
 use super::{Asked, Completer, Offered};
 use crate::inline::Caret;
 use crate::keys::{Direction, Key};
 use crate::row::{Row, Style};
 use crate::text::{clip, columns};
-use crate::view::{agent_facts, key_table};
+use crate::view::key_table;
 
 /// Entries that are ranked: who wants others types another letter.
 const MAX_RANKED: usize = 500;
@@ -17,90 +19,14 @@ const MAX_RANKED: usize = 500;
 /// Rows of the list at most.
 const MAX_PICKER_ROWS: usize = 12;
 
-/// Entries that a [`Picker`] chooses among.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PickerKind {
-    Commands,
-    Models,
-    Sessions,
-    /// The prompts of this session, to go on from an earlier one.
-    Tree,
-    Files,
-    Agents,
-    Jobs,
-}
+/// Rows of a preview at most.
+const MAX_PREVIEW_ROWS: usize = 6;
 
-impl PickerKind {
-    const ALL: [Self; 7] =
-        [Self::Commands, Self::Models, Self::Sessions, Self::Tree, Self::Files, Self::Agents, Self::Jobs];
+/// Rows below which there is no room for a preview.
+const PREVIEW_ROOM: usize = 12;
 
-    fn title(self) -> &'static str {
-        match self {
-            Self::Commands => "commands",
-            Self::Models => "models",
-            Self::Sessions => "sessions",
-            Self::Tree => "prompts",
-            Self::Files => "files",
-            Self::Agents => "sub-agents",
-            Self::Jobs => "jobs",
-        }
-    }
-
-    /// Says what Enter does.
-    fn hint(self) -> &'static str {
-        match self {
-            Self::Commands | Self::Files => "Enter takes it",
-            Self::Models | Self::Sessions => "Enter goes on with it",
-            Self::Tree => "Enter goes back to it, in a copy of this session",
-            Self::Agents => "Enter opens it",
-            Self::Jobs => "Enter shows its output · Ctrl-K ends it",
-        }
-    }
-
-    /// Says why there is nothing to choose.
-    fn empty(self) -> &'static str {
-        match self {
-            Self::Commands => "no command yet: the conversation is being opened",
-            Self::Models => "no model is known so far",
-            Self::Sessions => "no session of this directory is stored yet",
-            Self::Tree => "no earlier prompt of this session is stored",
-            Self::Files => "no file found so far",
-            Self::Agents => "no sub-agent has worked yet",
-            Self::Jobs => "no command runs in the background: `/jobs start COMMAND` starts one",
-        }
-    }
-
-    fn asked(self) -> Option<Asked> {
-        let argument = |command: &str| Some(Asked::Argument(command.to_owned()));
-        match self {
-            Self::Commands => Some(Asked::Command),
-            Self::Files => Some(Asked::File),
-            Self::Models => argument("model"),
-            Self::Sessions => argument("resume"),
-            Self::Tree => argument("tree"),
-            Self::Agents | Self::Jobs => None,
-        }
-    }
-
-    /// The kind of list that a line without arguments opens.
-    pub(crate) fn of_line(line: &str) -> Option<Self> {
-        match line {
-            "/" => Some(Self::Commands),
-            "/model" => Some(Self::Models),
-            "/resume" => Some(Self::Sessions),
-            "/tree" => Some(Self::Tree),
-            "/agents" => Some(Self::Agents),
-            "/jobs" => Some(Self::Jobs),
-            _ => None,
-        }
-    }
-}
-
-/// Whether a line of a drawn screen opens a list to choose from instead of running a command.
-#[must_use]
-pub fn opens_picker(line: &str) -> bool {
-    PickerKind::of_line(line.trim()).is_some()
-}
+/// Columns of a label before what is said of it.
+const LABEL_COLUMNS: usize = 22;
 
 /// Choice that was made in a picker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,6 +39,10 @@ pub(crate) enum Picked {
     Agent(String),
     /// A job to look at, or to end.
     Job { id: String, kill: bool },
+    /// A session that gets another title.
+    Rename { id: String, title: String },
+    /// A session to remove.
+    Delete { id: String },
 }
 
 /// Outcome of a key of a picker.
@@ -124,6 +54,20 @@ pub(crate) enum PickerKey {
     Leave,
     /// Something was chosen.
     Picked(Picked),
+    /// Something is done, and the picker stays.
+    Act(Picked),
+}
+
+/// Purpose of the keys that a picker gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Typing {
+    /// Letters find entries.
+    #[default]
+    Query,
+    /// Letters are a new title for the session that is marked.
+    Title(String),
+    /// Another press of the key removes the session that is marked.
+    Removal,
 }
 
 /// Chooses one of many by a few letters.
@@ -136,31 +80,27 @@ pub(crate) struct Picker {
     query: String,
     found: Vec<usize>,
     chosen: usize,
+    /// Level that was chosen for the entry that is marked.
+    level: Option<String>,
+    /// First lines of the entry that is marked.
+    preview: Arc<[String]>,
+    typing: Typing,
     /// Whether its keys are listed until the next one.
     shows_keys: bool,
 }
 
-/// The keys of a picker, and what each does.
-const KEYS: [(&str, &str); 7] = [
-    ("letters", "find what has them, in this order"),
-    ("↑ ↓ Ctrl-P Ctrl-N", "another one"),
-    ("PgUp PgDn", "a page of them"),
-    ("Tab Shift-Tab", "another list"),
-    ("Ctrl-U Ctrl-W", "clear the letters"),
-    ("Esc Ctrl-C Ctrl-D Ctrl-O", "close it"),
-    ("Ctrl-Z", "stop zk itself; `fg` goes on"),
-];
-
 impl Picker {
     pub(crate) fn new(kind: PickerKind, completer: &Completer, view: &View) -> Self {
-        let (offered, searched) = (Offered::default(), Arc::default());
         let mut picker = Self {
             kind,
-            offered,
-            searched,
+            offered: Offered::default(),
+            searched: Arc::default(),
             query: String::new(),
             found: Vec::new(),
             chosen: 0,
+            level: None,
+            preview: Arc::default(),
+            typing: Typing::Query,
             shows_keys: false,
         };
         picker.go_to(kind, completer, view);
@@ -168,9 +108,10 @@ impl Picker {
     }
 
     fn go_to(&mut self, kind: PickerKind, completer: &Completer, view: &View) {
-        self.kind = kind;
+        (self.kind, self.level, self.typing) = (kind, None, Typing::Query);
         self.refresh(completer, view);
         self.chosen = 0;
+        self.look(completer);
     }
 
     /// Takes in what there is by now. What was chosen stays, if it is still there.
@@ -181,19 +122,21 @@ impl Picker {
             None if self.kind == PickerKind::Agents => agents(view),
             None => jobs(&view.jobs),
         };
-        let notes = &self.offered.notes;
-        self.searched = if notes.is_empty() {
-            self.offered.names.clone()
+        let Offered { names, notes, labels, .. } = &self.offered;
+        self.searched = if notes.is_empty() && labels.is_empty() {
+            names.clone()
         } else {
-            let name =
-                |(at, name): (usize, &String)| format!("{name} {}", notes.get(at).map_or("", String::as_str));
-            self.offered.names.iter().enumerate().map(name).collect()
+            let text = |texts: &[String], at: usize| texts.get(at).cloned().unwrap_or_default();
+            let all =
+                |(at, name): (usize, &String)| format!("{name} {} {}", text(labels, at), text(notes, at));
+            names.iter().enumerate().map(all).collect()
         };
         self.find();
         let known = before.and_then(|before| {
             self.found.iter().position(|at| self.offered.names.get(*at).is_some_and(|name| *name == before))
         });
         self.chosen = known.unwrap_or_default();
+        self.look(completer);
     }
 
     fn find(&mut self) {
@@ -201,12 +144,47 @@ impl Picker {
         self.chosen = 0;
     }
 
+    /// Takes the preview of what is marked, as far as it is known by now.
+    fn look(&mut self, completer: &Completer) {
+        let asked = self.name().and_then(|name| match self.kind {
+            PickerKind::Files => Some(Asked::FilePreview(name.to_owned())),
+            PickerKind::Sessions => Some(Asked::SessionPreview(name.to_owned())),
+            PickerKind::Commands
+            | PickerKind::Models
+            | PickerKind::Themes
+            | PickerKind::Tree
+            | PickerKind::Agents
+            | PickerKind::Jobs => None,
+        });
+        self.preview = asked.map(|asked| completer(&asked).names).unwrap_or_default();
+    }
+
+    /// The place of what is marked among the names.
+    fn at(&self) -> Option<usize> {
+        self.found.get(self.chosen).copied()
+    }
+
     fn name(&self) -> Option<&str> {
-        self.offered.names.get(*self.found.get(self.chosen)?).map(String::as_str)
+        self.offered.names.get(self.at()?).map(String::as_str)
+    }
+
+    /// The text that was typed, where it may be meant although no list has it.
+    fn typed(&self) -> Option<&str> {
+        let query = self.query.trim();
+        let is_listed = || self.offered.names.iter().any(|name| name == query);
+        (self.kind.takes_typed() && !query.is_empty() && !is_listed()).then_some(query)
+    }
+
+    /// Number of rows that can be marked: those that were found, and what was typed.
+    fn count(&self) -> usize {
+        self.found.len() + usize::from(self.typed().is_some())
     }
 
     pub(crate) fn press(&mut self, key: &Key, completer: &Completer, view: &View) -> PickerKey {
-        let count = self.found.len().max(1);
+        if let Some(done) = self.press_session(key) {
+            return done;
+        }
+        let count = self.count().max(1);
         let step = |by: usize| {
             let at = PickerKind::ALL.iter().position(|kind| *kind == self.kind).unwrap_or_default();
             PickerKind::ALL.get((at + by) % PickerKind::ALL.len()).copied().unwrap_or(self.kind)
@@ -217,6 +195,8 @@ impl Picker {
             Key::Escape | Key::Ctrl('c' | 'o' | 'd') => return PickerKey::Leave,
             Key::Tab => self.go_to(step(1), completer, view),
             Key::BackTab => self.go_to(step(PickerKind::ALL.len() - 1), completer, view),
+            Key::Move { to: Direction::Left, .. } => self.change_level(false),
+            Key::Move { to: Direction::Right, .. } => self.change_level(true),
             Key::Move { to: Direction::Up, .. } | Key::Ctrl('p') => {
                 self.chosen = (self.chosen + count - 1) % count;
             }
@@ -225,7 +205,7 @@ impl Picker {
                 self.chosen = self.chosen.saturating_sub(MAX_PICKER_ROWS)
             }
             Key::Move { to: Direction::PageDown, .. } => {
-                self.chosen = (self.chosen + MAX_PICKER_ROWS).min(self.found.len().saturating_sub(1));
+                self.chosen = (self.chosen + MAX_PICKER_ROWS).min(count - 1);
             }
             Key::Enter => return self.pick(false),
             Key::Ctrl('k') if self.kind == PickerKind::Jobs => return self.pick(true),
@@ -247,15 +227,82 @@ impl Picker {
             }
             _ => {}
         }
+        self.look(completer);
         PickerKey::Done
     }
 
+    /// Keys of the list of sessions: a new title, and removing one.
+    fn press_session(&mut self, key: &Key) -> Option<PickerKey> {
+        let id = self.name().filter(|_| self.kind == PickerKind::Sessions)?.to_owned();
+        let label = self.at().and_then(|at| self.offered.labels.get(at)).cloned().unwrap_or_default();
+        match (std::mem::take(&mut self.typing), key) {
+            (Typing::Query, Key::Ctrl('r')) => self.typing = Typing::Title(label),
+            (Typing::Query, Key::Ctrl('k')) => self.typing = Typing::Removal,
+            (Typing::Query, _) => return None,
+            (Typing::Removal, Key::Ctrl('k')) => return Some(PickerKey::Act(Picked::Delete { id })),
+            (Typing::Removal, _) => {}
+            (Typing::Title(_), Key::Escape | Key::Ctrl('c' | 'd' | 'o')) => {}
+            (Typing::Title(title), Key::Enter) => {
+                let title = title.trim().to_owned();
+                return Some(PickerKey::Act(Picked::Rename { id, title }));
+            }
+            (Typing::Title(mut title), key) => {
+                match key {
+                    Key::Char(c) => title.push(*c),
+                    Key::Paste(text) => title.push_str(text.lines().next().unwrap_or_default()),
+                    Key::Back => drop(title.pop()),
+                    Key::Ctrl('u' | 'w') => title.clear(),
+                    _ => {}
+                }
+                self.typing = Typing::Title(title);
+            }
+        }
+        Some(PickerKey::Done)
+    }
+
+    /// The levels of what is marked.
+    fn levels(&self) -> &[String] {
+        self.at().and_then(|at| self.offered.levels.get(at)).map_or(&[], |levels| levels)
+    }
+
+    /// The level that is chosen for what is marked, or that is in use.
+    fn level(&self) -> Option<&str> {
+        let wanted = self.level.as_deref().or(self.offered.level.as_deref())?;
+        self.levels().iter().map(String::as_str).find(|level| *level == wanted)
+    }
+
+    fn change_level(&mut self, up: bool) {
+        let levels = self.levels();
+        let now = self.level().and_then(|now| levels.iter().position(|level| level == now));
+        let next = match (now, up) {
+            (None, _) => 0,
+            (Some(at), true) => (at + 1).min(levels.len().saturating_sub(1)),
+            (Some(at), false) => at.saturating_sub(1),
+        };
+        if let Some(level) = levels.get(next).cloned() {
+            self.level = Some(level);
+        }
+    }
+
     fn pick(&self, kill: bool) -> PickerKey {
-        let Some(name) = self.name() else { return PickerKey::Done };
+        let Some(name) = self.name().or_else(|| self.typed()) else { return PickerKey::Done };
         PickerKey::Picked(match self.kind {
-            PickerKind::Commands => Picked::Text(format!("/{name} ")),
-            PickerKind::Files => Picked::Text(format!("@{} ", quoted(name))),
-            PickerKind::Models => Picked::Line(format!("/model {name}")),
+            PickerKind::Commands => {
+                let hint = self.at().and_then(|at| self.offered.hints.get(at));
+                match hint.is_some_and(String::is_empty) {
+                    true => Picked::Line(format!("/{name}")),
+                    false => Picked::Text(format!("/{name} ")),
+                }
+            }
+            PickerKind::Files => {
+                let space = if name.ends_with('/') { "" } else { " " };
+                Picked::Text(format!("@{}{space}", quoted(name)))
+            }
+            PickerKind::Models => match self.level.as_ref().and(self.level()) {
+                Some(level) => Picked::Line(format!("/model {name}:{level}")),
+                None => Picked::Line(format!("/model {name}")),
+            },
+            PickerKind::Themes => Picked::Line(format!("/theme {name}")),
             PickerKind::Sessions => Picked::Line(format!("/resume {name}")),
             PickerKind::Tree => Picked::Line(format!("/tree {name}")),
             PickerKind::Agents => Picked::Agent(name.to_owned()),
@@ -265,7 +312,11 @@ impl Picker {
 
     /// The row that is typed in, and the caret in it.
     pub(crate) fn composer(&self) -> (Row, Caret) {
-        let row = Row::of(Style::BOLD, "⌕ ").with(Style::PLAIN, &self.query);
+        let (mark, text) = match &self.typing {
+            Typing::Title(title) => ("new title: ", title),
+            Typing::Query | Typing::Removal => ("⌕ ", &self.query),
+        };
+        let row = Row::of(Style::BOLD, mark).with(Style::PLAIN, text);
         let column = row.columns();
         (row, Caret { row: 0, column })
     }
@@ -273,8 +324,9 @@ impl Picker {
     /// The rows of the list, `room` at most.
     pub(crate) fn rows(&self, width: usize, room: usize) -> Vec<Row> {
         if self.shows_keys {
-            let keys = KEYS.iter().map(|(keys, what)| ((*keys).to_owned(), *what));
-            let keys: Vec<_> = [("Enter".to_owned(), self.kind.hint())].into_iter().chain(keys).collect();
+            let keys = self.kind.keys().iter().chain(&KEYS).map(|(keys, what)| ((*keys).to_owned(), *what));
+            let keys: Vec<_> =
+                [("Enter".to_owned(), self.kind.enter_key())].into_iter().chain(keys).collect();
             return key_table(&keys, width, room);
         }
         let mut title = Row::default();
@@ -285,75 +337,93 @@ impl Picker {
             title = title.with(style, &mark).with(Style::PLAIN, " ");
         }
         let mut rows = vec![title];
-        let shown = MAX_PICKER_ROWS.min(room.saturating_sub(2)).max(1);
+        let preview = self.preview_rows(width, room);
+        let shown = MAX_PICKER_ROWS.min(room.saturating_sub(2 + preview.len())).max(1);
         let first = self.chosen.saturating_sub(shown - 1);
-        for (place, at) in self.found.iter().enumerate().skip(first).take(shown) {
-            rows.push(self.row(*at, place == self.chosen, width));
-        }
-        let hint = match self.found.len() {
-            0 if self.searched.is_empty() => self.kind.empty().to_owned(),
-            0 => format!("nothing fits `{}`", self.query),
-            MAX_RANKED => format!("many fit · {}", self.kind.hint()),
-            count => format!("{count} fit · {}", self.kind.hint()),
-        };
-        rows.push(Row::of(Style::DIM, &format!("  {hint} · Tab: others · ?: keys · Esc closes")));
+        let places = (0..self.count()).skip(first).take(shown);
+        let wide = places.clone().map(|place| columns(&self.label(place))).max().unwrap_or_default();
+        let wide = wide.clamp(LABEL_COLUMNS, (width / 2).max(LABEL_COLUMNS));
+        rows.extend(places.map(|place| self.row(place, wide, width)));
+        rows.extend(preview);
+        rows.push(self.hint());
         rows
     }
 
-    fn row(&self, at: usize, is_chosen: bool, width: usize) -> Row {
-        let name = self.offered.names.get(at).map_or("", String::as_str);
-        let note = self.offered.notes.get(at).map_or("", String::as_str);
-        // Nobody knows a session or a prompt by its id.
-        let (label, note) = match self.kind {
-            PickerKind::Sessions | PickerKind::Tree if !note.is_empty() => (note, name),
-            PickerKind::Commands
-            | PickerKind::Models
-            | PickerKind::Sessions
-            | PickerKind::Tree
-            | PickerKind::Files
-            | PickerKind::Agents
-            | PickerKind::Jobs => (name, note),
+    /// The first lines of what is marked, between it and what the keys do.
+    fn preview_rows(&self, width: usize, room: usize) -> Vec<Row> {
+        if room < PREVIEW_ROOM || self.preview.is_empty() {
+            return Vec::new();
+        }
+        let most = MAX_PREVIEW_ROWS.min(room / 3);
+        let row = |line: &String| Row::of(Style::DIM, "  │ ").with(Style::PLAIN, line).clipped(width);
+        self.preview.iter().take(most).map(row).collect()
+    }
+
+    /// Says how many there are, and which keys are for them.
+    fn hint(&self) -> Row {
+        if self.typing == Typing::Removal {
+            let text =
+                "  Ctrl-K again removes it for good, with all that was said in it · any other key keeps it";
+            return Row::of(Style::YELLOW, text);
+        }
+        if matches!(self.typing, Typing::Title(_)) {
+            return Row::of(Style::DIM, "  Enter gives it this title · Esc keeps the one it has");
+        }
+        let enter = self.kind.hint();
+        let said = match self.count() {
+            0 if self.searched.is_empty() => match &self.offered.remark {
+                Some(remark) => remark.to_string(),
+                None => self.kind.empty().to_owned(),
+            },
+            0 => format!("nothing fits `{}`", self.query),
+            _ if self.found.is_empty() => format!("no list has `{}` · {enter}", self.query),
+            MAX_RANKED.. => format!("many · {enter}"),
+            count if self.query.is_empty() => format!("{count} · {enter}"),
+            count => format!("{count} fit · {enter}"),
         };
+        let levels = if self.levels().is_empty() { "" } else { " · ←→ thinking" };
+        let more = self.kind.more_keys();
+        Row::of(Style::DIM, &format!("  {said}{levels}{more} · Tab: others · ?: keys · Esc closes"))
+    }
+
+    /// The text that stands for an entry, without anything that a terminal obeys.
+    fn label(&self, place: usize) -> String {
+        let Some(at) = self.found.get(place).copied() else {
+            return sanitise(self.typed().unwrap_or_default()).into_owned();
+        };
+        let text = |texts: &Arc<[String]>| sanitise(texts.get(at).map_or("", String::as_str)).into_owned();
+        let Offered { names, labels, hints, .. } = &self.offered;
+        // Nobody knows a session or a prompt by its id.
+        let label = Some(text(labels)).filter(|label| !label.is_empty()).unwrap_or_else(|| text(names));
+        match (self.kind, text(hints)) {
+            (PickerKind::Commands, hint) if hint.is_empty() => format!("/{label}"),
+            (PickerKind::Commands, hint) => format!("/{label} {hint}"),
+            (_, _) => label,
+        }
+    }
+
+    /// The row of an entry, whose labels have `wide` columns.
+    fn row(&self, place: usize, wide: usize, width: usize) -> Row {
+        let is_chosen = place == self.chosen;
         let style = if is_chosen { Style { bold: true, ..Style::CYAN } } else { Style::CYAN };
-        let label = clip(&sanitise(label), width.saturating_sub(4).max(1));
-        let row = Row::of(style, if is_chosen { "❯ " } else { "  " }).with(style, &label);
-        let pad = 2 + 22usize.saturating_sub(columns(&label));
+        let mark = if is_chosen { "❯ " } else { "  " };
+        let mut note = match self.found.get(place) {
+            Some(at) => sanitise(self.offered.notes.get(*at).map_or("", String::as_str)).into_owned(),
+            None => "as typed".to_owned(),
+        };
+        if is_chosen && let Some(level) = self.level() {
+            note = format!("◂ {} ▸  {note}", sanitise(level));
+        }
+        // Room for the facts of a session, however long its title is.
+        let facts = if self.kind == PickerKind::Sessions { (columns(&note) + 2).min(width / 2) } else { 0 };
+        let label = clip(&self.label(place), width.saturating_sub(4 + facts).max(1));
+        let row = Row::of(style, mark).with(style, &label);
+        let wide = if facts > 0 { width.saturating_sub(4 + facts) } else { wide };
+        let pad = 2 + wide.saturating_sub(columns(&label));
         let room = width.saturating_sub(row.columns() + pad);
         if note.is_empty() || room < 8 || self.kind == PickerKind::Tree {
             return row;
         }
-        row.with(Style::DIM, &" ".repeat(pad)).with(Style::DIM, &clip(&sanitise(note), room))
+        row.with(Style::DIM, &" ".repeat(pad)).with(Style::DIM, &clip(&note, room))
     }
-}
-
-fn agents(view: &View) -> Offered {
-    let note = |agent: &zk_view::AgentRow| {
-        let facts = agent_facts(agent);
-        let parts = [facts.as_str(), agent.task.as_str()];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
-    };
-    let mut names: Vec<String> = view.agents.iter().map(|agent| agent.name.as_str().to_owned()).collect();
-    let mut notes: Vec<String> = view.agents.iter().map(note).collect();
-    // Sub-agents of earlier runs have blocks only.
-    for agent in view.blocks.iter().filter_map(|block| block.agent.as_ref()) {
-        if !names.iter().any(|name| name == agent.name.as_str()) {
-            names.push(agent.name.as_str().to_owned());
-            notes.push("of an earlier run".to_owned());
-        }
-    }
-    Offered { names: names.into(), notes: notes.into(), remark: None }
-}
-
-fn jobs(jobs: &[JobRow]) -> Offered {
-    let note = |job: &JobRow| {
-        let state = match &job.state {
-            JobState::Running => "runs".to_owned(),
-            JobState::Ending => "is asked to end".to_owned(),
-            JobState::Ended { how, failed: false } => format!("ended: {how}"),
-            JobState::Ended { how, failed: true } => format!("failed: {how}"),
-        };
-        format!("{state} · {}", job.command)
-    };
-    let names = jobs.iter().rev().map(|job| job.id.as_str().to_owned()).collect();
-    Offered { names, notes: jobs.iter().rev().map(note).collect(), remark: None }
 }

@@ -3,132 +3,201 @@
 use zk_core::kernel::Cx;
 use zk_core::service::Command;
 
-/// zk's own commands by what they are for, the others come last.
-const GROUPS: [(&str, &[&str]); 4] = [
+/// Commands of zk by what they are for, each in a few words. One that no conversation has is left out.
+type Group = (&'static str, &'static [(&'static str, &'static str)]);
+
+const GROUPS: [Group; 4] = [
     (
-        "conversation",
+        "Conversation",
         &[
-            "new",
-            "clear",
-            "resume",
-            "sessions",
-            "tree",
-            "compact",
-            "uncompact",
-            "context",
-            "history",
-            "copy",
-            "show",
-            "quit",
+            ("new", "begin anew"),
+            ("resume", "go on with another"),
+            ("tree", "back to a prompt"),
+            ("btw", "ask beside the run"),
+            ("compact", "make it smaller"),
+            ("uncompact", "take that back"),
+            ("context", "what fills the window"),
+            ("copy", "the last answer"),
+            ("show", "a result whole"),
+            ("export", "write it as Markdown"),
+            ("background", "let a command go on"),
+            ("jobs", "commands behind"),
+            ("exit", "end it (Ctrl-D too)"),
         ],
     ),
-    ("model", &["model", "models", "provider", "thinking"]),
-    ("work", &["permissions", "tools", "jobs", "reload"]),
-    ("screen", &["screen", "help"]),
+    (
+        "Model",
+        &[
+            ("model", "choose another"),
+            ("effort", "how much it thinks"),
+            ("provider", "another service"),
+            ("login", "sign in, or a key"),
+            ("cost", "what was spent"),
+        ],
+    ),
+    (
+        "Project",
+        &[
+            ("init", "write AGENTS.md"),
+            ("review", "have changes reviewed"),
+            ("plan", "plan before changes"),
+            ("cd", "another directory"),
+            ("add-dir", "one more directory"),
+            ("permissions", "what runs unasked"),
+            ("skills", "skills there are"),
+            ("agents", "sub-agents"),
+            ("tools", "tools of the model"),
+            ("mcp", "MCP servers"),
+        ],
+    ),
+    (
+        "zk",
+        &[
+            ("status", "all that holds now"),
+            ("config", "settings, and edit"),
+            ("theme", "other colours"),
+            ("screen", "inline, full, plain"),
+            ("reload", "read all anew"),
+            ("help", "this list"),
+        ],
+    ),
 ];
 
-/// Input beside prompts and commands, whatever draws the conversation.
-const TYPED: [(&str, &str); 2] = [
-    ("!command", "run a command of your own; the model sees its output"),
-    ("!!command", "the same, and the model does not see it"),
+/// Groups that stand in the left column where there are two.
+const LEFT_GROUPS: usize = 2;
+
+/// Commands that are another name of one in a group, or a part of it.
+const UNLISTED: [&str; 7] = ["clear", "quit", "sessions", "models", "thinking", "history", "logout"];
+
+/// Lines on keys of a drawn screen; `??` lists all of them.
+const DRAWN: [&str; 2] = [
+    "@ a file · ! your own command (!! unseen by the model) · ? keys · ?? all keys",
+    "Enter sends or steers · Tab queues · Esc stops · Shift-Tab: permission mode · Ctrl-V an image",
 ];
 
-/// The keys of a drawn screen; `?` lists all of them.
-const DRAWN: [(&str, &str); 9] = [
-    ("@path", "name a file: a list opens while you type"),
-    ("Enter", "send; during a run: steer it"),
-    ("Tab", "complete; during a run: queue the text behind it"),
-    ("Esc", "stop the run; what is typed stays"),
-    ("Ctrl-O", "choose commands, models, sessions, prompts, files, sub-agents, jobs"),
-    ("Ctrl-T", "all of the conversation, with search"),
-    ("Shift-Tab", "the next permission mode"),
-    ("Ctrl-D", "end the conversation; so does Ctrl-C twice"),
-    ("?", "alone: all keys; keys.toml beside settings.toml changes them"),
+/// Lines on keys of plain lines.
+const PLAIN: [&str; 3] = [
+    "!command runs one of your own; !!command does so unseen by the model",
+    "Enter sends; during a run it keeps the text for the next prompt, or tries again at once",
+    "Esc stops the run · Shift-Tab: the next permission mode · Ctrl-D or Ctrl-C twice ends",
 ];
 
-/// Keys of plain lines.
-const PLAIN: [(&str, &str); 4] = [
-    ("Enter", "send; during a run: keep the text for the next prompt, as Tab does, or try again at once"),
-    ("Esc", "stop the run; what is typed meanwhile waits at the prompt"),
-    ("Shift-Tab", "the next permission mode"),
-    ("Ctrl-D", "end the conversation; so does Ctrl-C twice"),
-];
-
-/// The commands and keys there are, for a terminal of `width` columns.
-pub fn help(cx: &Cx, is_drawn: bool, width: usize) -> String {
-    let commands = cx.items::<dyn Command>();
-    let mut rest: Vec<(String, String)> =
-        commands.iter().map(|command| (command.name.to_string(), command.value.help().to_owned())).collect();
-    let mut groups: Vec<(&str, Vec<(String, String)>)> = Vec::new();
-    for (title, names) in GROUPS {
-        let take = |name: &&str| {
-            let at = rest.iter().position(|(known, _)| known == name)?;
-            let (name, help) = rest.remove(at);
-            Some((format!("/{name}"), help))
-        };
-        groups.push((title, names.iter().filter_map(take).collect()));
-    }
-    let others = rest.into_iter().map(|(name, help)| (format!("/{name}"), help)).collect();
-    groups.push(("skills, command files and plugins", others));
-    let keys: &[(&str, &str)] = if is_drawn { &DRAWN } else { &PLAIN };
-    let owned = |(key, what): &(&str, &str)| ((*key).to_owned(), (*what).to_owned());
-    groups.push(("typing", TYPED.iter().chain(keys).map(owned).collect()));
-    groups.retain(|(_, lines)| !lines.is_empty());
-    let mut out = Vec::new();
-    for (title, lines) in groups {
-        out.push(title.to_owned());
-        lines.iter().for_each(|(name, what)| entry(name, what, width, &mut out));
-    }
-    out.join("\n")
-}
+/// Columns from which two columns have room.
+const TWO_COLUMNS: usize = 78;
 
 /// Columns before what is said of a name.
-const INDENT_COLUMNS: usize = 16;
+const NAME_COLUMNS: usize = 16;
 
-/// Appends a name and what there is to say of it, broken at words.
-fn entry(name: &str, what: &str, width: usize, out: &mut Vec<String>) {
-    let room = width.saturating_sub(INDENT_COLUMNS).max(20);
-    let mut line = format!("  {name:<pad$}", pad = INDENT_COLUMNS - 2);
-    if name.chars().count() >= INDENT_COLUMNS - 2 {
-        out.push(line.trim_end().to_owned());
-        line = " ".repeat(INDENT_COLUMNS);
-    }
-    let mut taken = 0;
-    for word in what.split_whitespace() {
-        let columns = word.chars().count();
-        if taken > 0 && taken + 1 + columns > room {
-            out.push(std::mem::replace(&mut line, " ".repeat(INDENT_COLUMNS)));
-            taken = 0;
+/// The commands and keys there are, for a terminal of `width` columns: at most 24 lines where two columns have room.
+pub fn help(cx: &Cx, is_drawn: bool, width: usize) -> String {
+    let commands = cx.items::<dyn Command>();
+    let names: Vec<String> = commands.iter().map(|command| command.name.to_string()).collect();
+    help_of(&names, is_drawn, width)
+}
+
+fn help_of(names: &[String], is_drawn: bool, width: usize) -> String {
+    let is_known = |name: &str| names.iter().any(|known| known == name);
+    let of_groups = |groups: &[Group]| {
+        let mut lines = Vec::new();
+        for (title, entries) in groups {
+            let entries: Vec<String> = entries
+                .iter()
+                .filter(|(name, _)| is_known(name))
+                .map(|(name, what)| format!("  {:<pad$}{what}", format!("/{name}"), pad = NAME_COLUMNS - 2))
+                .collect();
+            if !entries.is_empty() {
+                lines.push((*title).to_owned());
+                lines.extend(entries);
+            }
         }
-        if taken > 0 {
-            line.push(' ');
-            taken += 1;
-        }
-        line.push_str(word);
-        taken += columns;
+        lines
+    };
+    let (left, right) = GROUPS.split_at(LEFT_GROUPS);
+    let (mut lines, right) = (of_groups(left), of_groups(right));
+    if width < TWO_COLUMNS {
+        lines.extend(right);
+    } else {
+        let rows = lines.len().max(right.len());
+        let line = |lines: &[String], at: usize| lines.get(at).cloned().unwrap_or_default();
+        let both = |at| format!("{:<half$}{}", line(&lines, at), line(&right, at), half = width / 2);
+        lines = (0..rows).map(|at| both(at).trim_end().to_owned()).collect();
     }
-    out.push(line);
+    lines.extend(others(names, width));
+    let keys: &[&str] = if is_drawn { &DRAWN } else { &PLAIN };
+    keys.iter().for_each(|key| broken(key, width, &mut lines));
+    lines.join("\n")
+}
+
+/// A line on the commands of skills, files, servers and plugins.
+fn others(names: &[String], width: usize) -> Option<String> {
+    let is_listed = |name: &str| {
+        UNLISTED.contains(&name)
+            || GROUPS.iter().any(|(_, entries)| entries.iter().any(|(of, _)| *of == name))
+    };
+    let mut rest = names.iter().filter(|name| !is_listed(name)).peekable();
+    rest.peek()?;
+    let mut line = "More".to_owned();
+    while let Some(name) = rest.next() {
+        let left = rest.clone().count();
+        let room = width.saturating_sub(if left > 0 { 22 } else { 0 });
+        if line.chars().count() + name.chars().count() + 3 > room {
+            line.push_str(&format!("  … {} more: type /", left + 1));
+            break;
+        }
+        line.push_str(&format!("  /{name}"));
+    }
+    Some(line)
+}
+
+/// Appends a line, broken at its points where it is too long.
+fn broken(text: &str, width: usize, lines: &mut Vec<String>) {
+    let mut line = String::new();
+    for part in text.split(" · ") {
+        let columns = line.chars().count() + 3 + part.chars().count();
+        if !line.is_empty() && columns > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push_str(" · ");
+        }
+        line.push_str(part);
+    }
+    lines.push(line);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn every() -> Vec<String> {
+        let own = GROUPS.iter().flat_map(|(_, entries)| entries.iter().map(|(name, _)| *name));
+        own.chain(UNLISTED).map(str::to_owned).collect()
+    }
+
     #[test]
-    fn an_entry_is_broken_at_words_and_a_long_name_has_a_line_of_its_own() {
-        let mut out = Vec::new();
-        entry("/new", "begin a new conversation; the present one stays saved", 40, &mut out);
-        entry("/a-command-with-a-name", "does it", 40, &mut out);
-        assert_eq!(
-            out,
-            [
-                "  /new          begin a new",
-                "                conversation; the",
-                "                present one stays saved",
-                "  /a-command-with-a-name",
-                "                does it",
-            ]
-        );
-        assert!(out.iter().all(|line| line.chars().count() <= 40));
+    fn every_command_fits_a_screen_of_24_rows_in_two_columns() {
+        let mut names = every();
+        names.extend((0..30).map(|at| format!("skill:number-{at}")));
+        let help = help_of(&names, true, 80);
+        let lines: Vec<&str> = help.lines().collect();
+        assert!(lines.len() <= 24, "{}\n{help}", lines.len());
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{help}");
+        let what = GROUPS.iter().flat_map(|(_, entries)| entries.iter().map(|(_, what)| *what));
+        assert!(what.clone().all(|what| what.len() + NAME_COLUMNS < 40), "{help}");
+        for (_, entries) in GROUPS {
+            for (name, what) in entries {
+                assert!(help.contains(&format!("/{name} ")) && help.contains(what), "{name}\n{help}");
+            }
+        }
+        assert!(help.contains("/skill:number-0") && help.contains("more: type /"), "{help}");
+    }
+
+    #[test]
+    fn a_narrow_screen_has_one_column_and_what_no_conversation_has_is_left_out() {
+        let help = help_of(&["new".to_owned(), "model".to_owned()], false, 60);
+        let lines: Vec<&str> = help.lines().collect();
+        let first = ["Conversation", "  /new          begin anew", "Model"];
+        assert_eq!(lines[..3], first, "{help}");
+        assert!(!help.contains("/plan") && lines.iter().all(|line| line.chars().count() <= 88), "{help}");
     }
 }

@@ -1,13 +1,10 @@
 //! Lines of a view, for a person.
 
-use zk_view::{
-    Activity, Block, Body, Call, CallState, Content, DiffLine, DiffReader, Form, NoteLevel, PluginBlock,
-    Status, Text,
-};
+use zk_view::{Activity, Block, Body, Call, CallState, Content, Form, NoteLevel, PluginBlock, Status, Text};
 
-use crate::row::Style;
+use crate::row::{Ground, Row, Style};
 pub use crate::view::status_line as status;
-use crate::view::{counted, silence};
+use crate::view::{attached, counted, exit_words, short_diff, silence};
 
 /// The longest line of a result that is shown, in characters.
 const MAX_LINE_CHARS: usize = 120;
@@ -39,10 +36,11 @@ fn content(content: &Content) -> Vec<(Style, String)> {
     match content {
         Content::User { text, attachments } => {
             let mut lines: Vec<_> = plain(&format!("› {}", text.as_str().trim_end()));
-            if *attachments > 0 {
-                lines.push((Style::DIM, format!("  ({})", counted(u64::from(*attachments), "attachment"))));
-            }
+            lines.extend(attached::attachments(text, *attachments).map(|line| (Style::DIM, line)));
             lines
+        }
+        Content::Injected { by, text } if attached::folded(by, text).is_some() => {
+            vec![(Style::DIM, attached::folded(by, text).unwrap_or_default())]
         }
         Content::Injected { by, text } => plain(&format!("› ({by}) {}", text.as_str().trim_end())),
         Content::Answer { text, end } => {
@@ -111,19 +109,37 @@ fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Style, Str
     match (&body.form, &body.lines[..]) {
         (Form::Line, [line]) | (Form::Lines, [line]) => vec![first(line.as_str())],
         (Form::Diff { added, removed, .. }, _) if !failed => {
-            let mut lines = vec![first(&format!("+{added} -{removed}"))];
+            let mut lines = vec![first(&format!("+{added} −{removed}"))];
             lines.extend(diff(body));
             lines
         }
         (Form::Table, _) if !failed => vec![first(&format!("{}{took}", counted(total, "row")))],
         (Form::Command { exit }, _) => {
-            let ended = if failed { format!("{exit} · ") } else { String::new() };
+            let ended = if failed { format!("{} · ", exit_words(exit)) } else { String::new() };
             let printed = if total == 0 { "no output".to_owned() } else { counted(total, "line") };
             let mut lines = vec![first(&format!("{ended}{printed}{took}"))];
             lines.extend(end(body, shown));
             lines
         }
-        (Form::Lines | Form::Line | Form::Diff { .. } | Form::Table, _) => {
+        // Whoever shows the list says which items are in another state.
+        (Form::Checklist { reshaped: false }, _) if !failed => Vec::new(),
+        (Form::Checklist { .. }, _) if !failed => {
+            body.lines.iter().map(|line| (Style::PLAIN, format!("  {line}"))).collect()
+        }
+        (Form::Markdown { outcome }, _) if !failed => {
+            let lines = body.lines.iter().map(|line| (Style::PLAIN, format!("  {line}")));
+            let outcome = (!outcome.is_empty()).then(|| (Style::DIM, format!("  → {outcome}")));
+            lines.chain(outcome).collect()
+        }
+        (
+            Form::Lines
+            | Form::Line
+            | Form::Diff { .. }
+            | Form::Table
+            | Form::Markdown { .. }
+            | Form::Checklist { .. },
+            _,
+        ) => {
             let mut lines = vec![first(&format!("{}{took}", counted(total, "line")))];
             // An error is text for the model: its beginning says what failed.
             let kept = body.lines.len().min(shown);
@@ -153,21 +169,17 @@ fn end(body: &Body, shown: usize) -> Vec<(Style, String)> {
     (before > 0).then(|| more(before, "above")).into_iter().chain(rows).collect()
 }
 
-/// The lines of a diff that say what changed, with their numbers.
+/// The lines of a diff, with their numbers and signs.
 fn diff(body: &Body) -> Vec<(Style, String)> {
     let Form::Diff { added, removed, .. } = &body.form else { return Vec::new() };
-    let mut reader = DiffReader::default();
-    let row = |style, number: u64, sign, text: &str| {
-        let number = if number == 0 { String::new() } else { number.to_string() };
-        Some((style, format!("{number:>6} {sign}{}", shorten(text))))
+    let (rows, changes) = short_diff(body.lines.iter().map(Text::as_str), "    ", MAX_DIFF_ROWS, 0);
+    let style = |row: &Row| match row.style().ground {
+        Ground::Added => Style::GREEN,
+        Ground::Removed => Style::RED,
+        Ground::None => Style::DIM,
     };
-    let changed = |line: &Text| match reader.line(line.as_str()) {
-        DiffLine::Added { number, text } => row(Style::GREEN, number, '+', text),
-        DiffLine::Removed { number, text } => row(Style::RED, number, '-', text),
-        DiffLine::Header(_) | DiffLine::Hunk(_) | DiffLine::Kept { .. } => None,
-    };
-    let mut rows: Vec<(Style, String)> = body.lines.iter().filter_map(changed).take(MAX_DIFF_ROWS).collect();
-    let hidden = (added + removed).saturating_sub(rows.len() as u64);
+    let mut rows: Vec<(Style, String)> = rows.iter().map(|row| (style(row), shorten(&row.text()))).collect();
+    let hidden = (added + removed).saturating_sub(changes);
     if hidden > 0 {
         rows.push(more(hidden, "below"));
     }
@@ -253,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_failed_command_shows_its_exit_code_first() {
-        assert_eq!(command(2, 2, 3), ["  ✗ exit code 3 · 2 lines", "    line 0", "    line 1"]);
+        assert_eq!(command(2, 2, 3), ["  ✗ exit 3 · 2 lines", "    line 0", "    line 1"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! that cannot move their cursor. What a program reads is written by the same [`Screen`].
 
 mod backlog;
+mod flow;
 mod help;
 mod keyboard;
 mod line_editor;
@@ -13,6 +14,7 @@ mod shared_screen;
 mod status_line;
 mod terminal_ui;
 
+pub use crate::text::folded;
 pub use backlog::Backlog;
 pub use help::help;
 pub use keyboard::{Keyboard, Waiting, Watching};

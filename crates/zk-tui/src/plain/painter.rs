@@ -2,8 +2,10 @@ use std::collections::{HashMap, HashSet};
 use std::mem::Discriminant;
 
 use tokio::task::JoinHandle;
+use zk_core::model::CheckState;
 use zk_view::{
-    Activity, AnswerEnd, Block, BlockId, Call, CallState, Content, Drained, Patch, Status, View, ViewDriver,
+    Activity, AnswerEnd, Block, BlockId, CallState, CheckRow, Content, Drained, Patch, Status, View,
+    ViewDriver,
 };
 
 use super::lines;
@@ -11,6 +13,7 @@ use super::screen::Screen;
 use super::shared_screen::SharedScreen;
 use super::status_line::StatusLine;
 use crate::row::Style;
+use crate::view::attached::folded;
 
 /// Draws a conversation in lines: the answer as it streams, calls and their results below each other, and what goes
 /// on now in a status line.
@@ -26,6 +29,8 @@ struct Painter {
     /// Waits that were told of.
     waits: lines::ToldWaits,
     line: Option<StatusLine>,
+    /// The list of what is to be done, as it was told.
+    listed: Vec<CheckRow>,
     /// Number of the session it draws: see [`zk_view::View::switches`].
     switches: u64,
 }
@@ -62,6 +67,7 @@ impl Painting {
             screen: screen.clone(),
             open: HashMap::new(),
             done: ids(&now),
+            listed: now.checklist.clone(),
             switches: now.switches,
             status: Status::default(),
             said: std::mem::discriminant(&Activity::Idle),
@@ -106,9 +112,9 @@ fn ids(view: &View) -> HashSet<BlockId> {
 fn answer(screen: &mut Screen, begins: bool, piece: &str) {
     if begins && !piece.is_empty() && screen.is_labelled() {
         screen.end_line();
-        screen.stream("zk: ");
+        screen.stream_words("zk: ");
     }
-    screen.stream(piece);
+    screen.stream_words(piece);
 }
 
 impl Painter {
@@ -140,6 +146,7 @@ impl Painter {
                 }
                 self.status = status.clone();
             }
+            Patch::Checklist { items } => self.checklist(items),
             Patch::Ask { .. } if is_long(&self.status) => self.screen.lock().ring(),
             Patch::Ask { .. }
             | Patch::Answered { .. }
@@ -179,18 +186,23 @@ impl Painter {
                     self.screen.line(Style::DIM, "thinking …");
                 }
             }
-            Content::Call(call) => {
-                let indent = lines::indent(block);
+            Content::Call(call) if is_own => {
                 if call.state == CallState::Running && !std::mem::replace(&mut drawn.announced, true) {
-                    self.screen.line(Style::CYAN, &format!("{indent}● {}", call.headline()));
+                    self.screen.line(Style::CYAN, &format!("● {}", call.headline()));
                 }
                 if block.closed {
-                    self.call(call, &indent);
+                    self.lines(&lines::call(call));
                 }
             }
             Content::Provider { .. } if is_own && block.closed => self.lines(&lines::block(block)),
-            Content::Plugin(_) | Content::Note { .. } if block.closed => self.lines(&lines::block(block)),
+            Content::Injected { by, text } if is_own && block.closed && folded(by, text).is_some() => {
+                self.lines(&lines::block(block));
+            }
+            Content::Plugin(_) | Content::Note { .. } if is_own && block.closed => {
+                self.lines(&lines::block(block))
+            }
             Content::Answer { .. }
+            | Content::Call(_)
             | Content::Thinking { .. }
             | Content::Provider { .. }
             | Content::Plugin(_)
@@ -206,16 +218,26 @@ impl Painter {
         }
     }
 
+    /// Says which items of the list are in another state; a list with other items is told by whoever wrote it.
+    fn checklist(&mut self, items: &[CheckRow]) {
+        let before = std::mem::replace(&mut self.listed, items.to_vec());
+        let texts = |items: &[CheckRow]| items.iter().map(|item| item.text.clone()).collect::<Vec<_>>();
+        if texts(&before) != texts(items) {
+            return;
+        }
+        for (item, _) in items.iter().zip(&before).filter(|(item, before)| item.state != before.state) {
+            let state = match item.state {
+                CheckState::Open => "to do",
+                CheckState::Current => "now",
+                CheckState::Done => "done",
+            };
+            self.screen.line(Style::DIM, &format!("  {state}: {}", item.text));
+        }
+    }
+
     fn lines(&self, lines: &[(Style, String)]) {
         let mut screen = self.screen.lock();
         lines.iter().for_each(|(style, line)| screen.line(*style, line));
-    }
-
-    fn call(&self, call: &Call, indent: &str) {
-        let mut screen = self.screen.lock();
-        for (style, line) in lines::call(call) {
-            screen.line(style, &format!("{indent}{line}"));
-        }
     }
 
     /// Says once that something is waited for, where nothing can be taken back.

@@ -4,8 +4,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use zk_view::{Sanitiser, sanitise};
 
 use super::backlog::Backlog;
+use super::flow::Flow;
 use crate::row::{Style, Theme};
 use crate::term::{Modes, Reader, SafeText, StdStream, TerminalEnv, TerminalError, redacted};
+use crate::text::folded;
 
 /// Back to the beginning of the line, which is empty then.
 const ERASE: &str = "\r\u{1b}[K";
@@ -28,6 +30,8 @@ pub struct Screen {
     erases: bool,
     theme: Theme,
     answer: Sanitiser,
+    /// Breaks what streams at words.
+    flow: Flow,
     /// Whether the cursor is at the beginning of a line.
     fresh: bool,
     /// The status line, and its text.
@@ -113,6 +117,7 @@ impl Screen {
             erases: is_capable && !env.is_accessible(),
             theme: Theme::Dark,
             answer: Sanitiser::default(),
+            flow: Flow::default(),
             fresh: true,
             status: None,
             status_text: String::new(),
@@ -132,15 +137,29 @@ impl Screen {
         Self { theme, ..self }
     }
 
-    /// A piece of an answer as it streams.
+    /// A piece of a text as it streams.
     pub fn stream(&mut self, delta: &str) {
         let piece = SafeText::piece(delta, &mut self.answer, self.reader);
         self.put(&piece);
     }
 
+    /// A piece of an answer as it streams, which a terminal gets broken at words.
+    pub fn stream_words(&mut self, delta: &str) {
+        if self.reader != Reader::Terminal || self.sink.is_some() {
+            return self.stream(delta);
+        }
+        let piece = SafeText::piece(delta, &mut self.answer, self.reader);
+        let text = self.flow.push(piece.as_str(), Modes::size().width);
+        self.put(&SafeText::exact(&text, self.reader));
+    }
+
     /// Begins a new line, unless the cursor is at the beginning of one, and drops an open escape sequence.
     pub fn end_line(&mut self) {
         self.answer = Sanitiser::default();
+        let rest = self.flow.end(Modes::size().width);
+        if !rest.is_empty() {
+            self.put(&SafeText::exact(&rest, self.reader));
+        }
         if self.fresh {
             self.clear();
         } else {
@@ -151,6 +170,17 @@ impl Screen {
     /// One whole line.
     pub fn line(&mut self, style: Style, text: &str) {
         self.exact_line(style, &redacted(text));
+    }
+
+    /// One whole line of words, which a terminal gets broken at words: those behind the first line hang.
+    pub fn prose(&mut self, style: Style, text: &str) {
+        if self.reader != Reader::Terminal || self.sink.is_some() {
+            return self.line(style, text);
+        }
+        let text = redacted(text);
+        for line in folded(&sanitise(&text), Modes::size().width) {
+            self.exact_line(style, &line);
+        }
     }
 
     /// One whole line with whatever is in it, secrets too: what a person is to approve is shown as it is.

@@ -42,10 +42,13 @@ impl SharedScreen {
         self.has_keys.load(Ordering::Relaxed)
     }
 
-    /// Writes a text, line by line.
+    /// Writes a text, line by line. Words of the program are broken at words; a plain text may be code, and stays a line.
     pub fn line(&self, style: Style, text: &str) {
         for line in text.lines() {
-            self.lock().line(style, line);
+            match style {
+                Style::DIM | Style::YELLOW | Style::RED => self.lock().prose(style, line),
+                _ => self.lock().line(style, line),
+            }
         }
     }
 

@@ -3,15 +3,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zk_core::service::{Approval, Question, QuestionId, Ui, UiAnswer, WiderKind, visible_lines};
+use zk_core::service::{Question, QuestionId, Ui, UiAnswer, visible_lines};
 use zk_view::{Card, Drained, Intent, Patch, Reader, ViewDriver};
 
 use super::keyboard::Keyboard;
 use super::shared_screen::SharedScreen;
 use super::status_line::StatusLine;
 use crate::keys::Key;
-use crate::question::answer_keys::{Choice, KeyMeaning, Offer};
-use crate::question::{Frame, LineChoice};
+use crate::question::answer_keys::{Choice, KeyMeaning};
+use crate::question::{Asking, CardLook, Frame, LineChoice};
 use crate::row::{Row, Style, Tone};
 use crate::term::Modes;
 
@@ -110,7 +110,8 @@ impl Cards {
                 | Patch::Queue { .. }
                 | Patch::Status { .. }
                 | Patch::Agents { .. }
-                | Patch::Jobs { .. } => {}
+                | Patch::Jobs { .. }
+                | Patch::Checklist { .. } => {}
             }
         }
     }
@@ -142,29 +143,21 @@ impl TerminalUi {
     async fn ask(&self, card: &Card) -> UiAnswer {
         let width = Modes::size().width;
         let answer = match &card.question {
-            Question::Approve(approval) => {
-                let who = card.agent.as_ref().map(|agent| agent.name.unsanitised());
-                self.approve(approval, &Frame::of_approval(approval, who, width)).await
+            Question::Approve(_) | Question::Confirm { .. } | Question::Trust(_) => {
+                self.choose(card, width).await
             }
-            Question::Confirm { text } => {
-                let offer = Offer { session: false, always: false, wider: None, words: false, more: false };
-                let frame = Frame::of_confirmation(text, width);
-                self.choose(&frame, offer).await.map(|choice| match choice {
-                    Choice::Once
-                    | Choice::Session
-                    | Choice::Always
-                    | Choice::WiderSession
-                    | Choice::WiderAlways => UiAnswer::Once,
-                    Choice::No | Choice::NoWithWords => UiAnswer::No { message: None },
-                })
-            }
-            Question::Select { text, options } => {
-                let mut line = self.line(&Frame::of_input(text, options, width), false).await;
+            Question::Select(asked) => {
+                let options = &asked.options;
+                let mut line = self.line(&Frame::of_selection(asked, width), false).await;
                 loop {
+                    let words = line.clone().unwrap_or_default();
                     match line.map(|line| LineChoice::of(&line, options.len())) {
                         None => break None,
                         Some(LineChoice::Option(index)) => break Some(UiAnswer::Choice { index }),
                         Some(LineChoice::None) => break Some(UiAnswer::No { message: None }),
+                        Some(LineChoice::Mistyped) if asked.accepts_words && !words.is_empty() => {
+                            break Some(UiAnswer::Text { text: words });
+                        }
                         Some(LineChoice::Mistyped) => {
                             line = self.read_line(&[LineChoice::remark(options.len())], true).await;
                         }
@@ -179,38 +172,37 @@ impl TerminalUi {
         answer.unwrap_or(UiAnswer::Absent)
     }
 
-    async fn approve(&self, approval: &Approval, frame: &Frame) -> Option<UiAnswer> {
-        let offer = Offer {
-            session: approval.session.is_some(),
-            always: approval.always.is_some(),
-            wider: approval.wider.as_ref().map(|wider| wider.kind),
-            words: true,
-            more: false,
-        };
-        Some(match self.choose(frame, offer).await? {
-            Choice::Once => UiAnswer::Once,
-            Choice::Session => UiAnswer::Session,
-            Choice::Always => UiAnswer::Always,
-            Choice::WiderSession => UiAnswer::WiderSession,
-            Choice::WiderAlways => UiAnswer::WiderAlways,
-            Choice::No => UiAnswer::No { message: None },
-            Choice::NoWithWords => {
-                let prompt = Row::of(Style::BOLD, "└ Words for the model · Enter sends them");
-                let words = self.read_line(&[prompt], true).await?;
-                UiAnswer::No { message: (!words.is_empty()).then_some(words) }
+    /// The frame of a question, in the rows of this screen.
+    fn frame(card: &Card, width: usize, shows_why: bool) -> Frame {
+        match &card.question {
+            Question::Approve(approval) => {
+                let who = card.agent.as_ref().map(|agent| agent.name.unsanitised());
+                // Lines stay where they were written, so there is room for all of them.
+                Frame::of_approval(approval, CardLook { who, width, room: usize::MAX, shows_why })
             }
-        })
+            Question::Confirm { text } => Frame::of_confirmation(text, width),
+            Question::Trust(asked) => Frame::of_trust(asked, width, shows_why),
+            Question::Select(asked) => Frame::of_selection(asked, width),
+            Question::Input { text } => Frame::of_input(text, &[], width),
+        }
     }
 
-    /// Draws a question part by part, until it is answered.
-    async fn choose(&self, frame: &Frame, offer: Offer) -> Option<Choice> {
+    async fn words(&self) -> Option<UiAnswer> {
+        let prompt = Row::of(Style::BOLD, "└ Words for the model · Enter sends them");
+        let words = self.read_line(&[prompt], true).await?;
+        Some(UiAnswer::No { message: (!words.is_empty()).then_some(words) })
+    }
+
+    /// Draws a question part by part, until a key answers it.
+    async fn choose(&self, card: &Card, width: usize) -> Option<UiAnswer> {
+        let asking = Asking::of(&card.question);
+        let mut frame = Self::frame(card, width, false);
         let (mut from, mut turned) = (0, false);
         'drawn: loop {
             let height = Modes::size().height;
             let (rows, next) = frame.page(from, height.saturating_sub(1), "");
             self.draw(&rows);
-            let mut keys =
-                self.keyboard.choose(Offer { more: next.is_some(), ..offer }, std::mem::take(&mut turned))?;
+            let mut keys = self.keyboard.choose(asking.offer(next.is_some()), std::mem::take(&mut turned))?;
             let mut drawn = self.screen.lock().written();
             let mut status: Option<StatusLine> = None;
             let mut is_told = false;
@@ -235,29 +227,33 @@ impl TerminalUi {
                         (from, turned) = (next.unwrap_or(from), true);
                         continue 'drawn;
                     }
+                    KeyMeaning::Why => {
+                        let shows_why = frame.why_at.is_none();
+                        frame = Self::frame(card, width, shows_why);
+                        (from, turned) = (frame.why_at.unwrap_or(0), true);
+                        continue 'drawn;
+                    }
                     KeyMeaning::Chosen(choice) if choice.is_lasting() => {
-                        self.draw(&frame.rules);
-                        let key = match (choice, offer.wider) {
-                            (Choice::WiderAlways, Some(WiderKind::Prefix)) => "P",
-                            (Choice::WiderAlways, _) => "D",
-                            _ => "a",
-                        };
-                        let again = format!("└ [{key}] again, or Enter, allows this from now on");
-                        self.draw(&[Row::of(Style::YELLOW, &again)]);
+                        self.draw(&asking.confirm_rows(choice, width, usize::MAX));
                         drawn = self.screen.lock().written();
                     }
                     KeyMeaning::Chosen(choice) if self.screen.has_keys() => {
-                        let text = format!("→ {} · Enter confirms", choice.describe());
+                        status.take().into_iter().for_each(StatusLine::clear);
+                        let text = format!("→ {} · Enter confirms", asking.describe(choice));
                         let before = self.screen.lock().written();
                         status = Some(StatusLine::show(&self.screen, &text));
                         // On a screen where lines stay, the status is one of them.
                         drawn += self.screen.lock().written() - before;
                     }
                     KeyMeaning::Chosen(_) => {}
+                    KeyMeaning::Answer(Choice::NoWithWords) => {
+                        drop(keys);
+                        return self.words().await;
+                    }
                     KeyMeaning::Answer(choice) => {
                         drop(keys);
-                        self.screen.line(Style::DIM, &format!("  {}", choice.describe()));
-                        return Some(choice);
+                        self.screen.line(Style::DIM, &format!("  {}", asking.done(choice)));
+                        return Some(choice.answer());
                     }
                 }
             }
@@ -292,7 +288,7 @@ fn line_style(style: Style) -> Style {
         Tone::Red => Style::RED,
         Tone::Green => Style::GREEN,
         Tone::Yellow => Style::YELLOW,
-        Tone::Cyan | Tone::Magenta => Style::CYAN,
+        Tone::Cyan | Tone::Blue | Tone::Magenta => Style::CYAN,
         Tone::Plain if style.bold => Style::BOLD,
         Tone::Plain if style.dim => Style::DIM,
         Tone::Plain => Style::PLAIN,

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use zk_core::service::WiderKind;
+use zk_core::service::{ApprovalCard, UiAnswer, WORDS_KEY};
 
-use crate::keys::Key;
+use crate::keys::{Direction, Key};
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ const FOCUSED: Duration = Duration::from_millis(300);
 
 /// Time for which a chosen letter stands alone before it answers: the first letter of a word has another one
 /// after it.
-const QUIET: Duration = Duration::from_millis(400);
+pub(super) const QUIET: Duration = Duration::from_millis(400);
 
 /// A key, as far as a question must know it.
 pub trait AnswerKey: Clone {
@@ -30,6 +30,9 @@ pub trait AnswerKey: Clone {
 
     /// Whether it takes everything back that is in the draft.
     fn empties_draft(&self) -> bool;
+
+    /// Rows by which it moves the mark of the choices: 1 down, -1 up.
+    fn steps(&self) -> Option<isize>;
 }
 
 impl AnswerKey for Key {
@@ -44,6 +47,14 @@ impl AnswerKey for Key {
     fn empties_draft(&self) -> bool {
         matches!(self, Self::Ctrl('u' | 'c'))
     }
+
+    fn steps(&self) -> Option<isize> {
+        match self {
+            Self::Move { to: Direction::Down, word: false } => Some(1),
+            Self::Move { to: Direction::Up, word: false } => Some(-1),
+            _ => None,
+        }
+    }
 }
 
 /// Answer that a person may choose.
@@ -51,14 +62,20 @@ impl AnswerKey for Key {
 pub enum Choice {
     /// Yes, this time.
     Once,
+    /// Yes, this time, in the sandbox that the call wants to leave.
+    Contained,
     /// Yes, for the session.
     Session,
     /// Yes, from now on.
     Always,
-    /// This prefix or directory, for the session.
+    /// Calls like this one, for the session.
     WiderSession,
-    /// This prefix or directory, from now on.
+    /// Calls like this one, from now on.
     WiderAlways,
+    /// Further calls like this one, by their place, for the session.
+    MoreSession(usize),
+    /// Further calls like this one, by their place, from now on.
+    MoreAlways(usize),
     /// No.
     No,
     /// No, with words to the model, which are typed next.
@@ -70,39 +87,103 @@ impl Choice {
     #[must_use]
     pub fn is_lasting(self) -> bool {
         match self {
-            Self::Always | Self::WiderAlways => true,
-            Self::Once | Self::Session | Self::WiderSession | Self::No | Self::NoWithWords => false,
+            Self::Always | Self::WiderAlways | Self::MoreAlways(_) => true,
+            Self::Once
+            | Self::Contained
+            | Self::Session
+            | Self::WiderSession
+            | Self::MoreSession(_)
+            | Self::No
+            | Self::NoWithWords => false,
         }
     }
 
-    /// The choice in words.
+    /// The answer that it is.
     #[must_use]
-    pub fn describe(self) -> &'static str {
+    pub fn answer(self) -> UiAnswer {
         match self {
-            Self::Once => "yes, once",
-            Self::Session => "yes, for this session",
-            Self::Always => "yes, always",
-            Self::WiderSession => "yes, all of these for this session",
-            Self::WiderAlways => "yes, all of these, always",
-            Self::No => "no",
-            Self::NoWithWords => "no, with words",
+            Self::Once => UiAnswer::Once,
+            Self::Contained => UiAnswer::Contained,
+            Self::Session => UiAnswer::Session,
+            Self::Always => UiAnswer::Always,
+            Self::WiderSession => UiAnswer::WiderSession,
+            Self::WiderAlways => UiAnswer::WiderAlways,
+            Self::MoreSession(index) => UiAnswer::MoreSession { index },
+            Self::MoreAlways(index) => UiAnswer::MoreAlways { index },
+            Self::No | Self::NoWithWords => UiAnswer::No { message: None },
         }
+    }
+
+    fn of(answer: &UiAnswer, key: char) -> Option<Self> {
+        Some(match answer {
+            UiAnswer::Once => Self::Once,
+            UiAnswer::Contained => Self::Contained,
+            UiAnswer::Session => Self::Session,
+            UiAnswer::Always => Self::Always,
+            UiAnswer::WiderSession => Self::WiderSession,
+            UiAnswer::WiderAlways => Self::WiderAlways,
+            UiAnswer::MoreSession { index } => Self::MoreSession(*index),
+            UiAnswer::MoreAlways { index } => Self::MoreAlways(*index),
+            UiAnswer::No { .. } if key == WORDS_KEY => Self::NoWithWords,
+            UiAnswer::No { .. } => Self::No,
+            UiAnswer::Choice { .. } | UiAnswer::Text { .. } | UiAnswer::Absent => return None,
+        })
     }
 }
 
-/// The choices of one question.
+/// A choice and its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfferedKey {
+    /// The key.
+    pub key: char,
+    /// The choice.
+    pub choice: Choice,
+    /// Whether it has a row of its own, which arrows and digits reach.
+    pub is_row: bool,
+}
+
+/// The choices of one question.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// [`Choice::Session`].
-    pub session: bool,
-    /// [`Choice::Always`].
-    pub always: bool,
-    /// [`Choice::WiderSession`] and [`Choice::WiderAlways`], of this kind.
-    pub wider: Option<WiderKind>,
-    /// [`Choice::NoWithWords`].
-    pub words: bool,
+    /// The choices, in the order of their rows.
+    pub keys: Vec<OfferedKey>,
+    /// Whether `?` says why it is asked.
+    pub why: bool,
     /// Whether there is more to read than what is drawn.
     pub more: bool,
+}
+
+impl Offer {
+    /// The choices of a question about a call.
+    #[must_use]
+    pub fn of_approval(card: &ApprovalCard) -> Self {
+        let keys = card.choices.iter().filter_map(|choice| {
+            let chosen = Choice::of(&choice.answer, choice.key)?;
+            Some(OfferedKey { key: choice.key, choice: chosen, is_row: choice.is_row })
+        });
+        Self { keys: keys.collect(), why: true, more: false }
+    }
+
+    /// Yes and no.
+    #[must_use]
+    pub fn of_confirmation() -> Self {
+        let row = |key, choice| OfferedKey { key, choice, is_row: true };
+        Self { keys: vec![row('y', Choice::Once), row('n', Choice::No)], why: false, more: false }
+    }
+
+    fn rows(&self) -> impl DoubleEndedIterator<Item = Choice> + '_ {
+        self.keys.iter().filter(|offered| offered.is_row).map(|offered| offered.choice)
+    }
+
+    /// The choice of a letter or of the digit of a row.
+    fn choice(&self, letter: char) -> Option<Choice> {
+        if let Some(number) = letter.to_digit(10) {
+            return self.rows().nth(usize::try_from(number).ok()?.checked_sub(1)?);
+        }
+        let of =
+            |letter| self.keys.iter().find(|offered| offered.key == letter).map(|offered| offered.choice);
+        of(letter).or_else(|| of(letter.to_ascii_lowercase()))
+    }
 }
 
 /// Meaning of a key for a question.
@@ -110,26 +191,30 @@ pub struct Offer {
 pub enum KeyMeaning<K = Key> {
     /// The key belongs to the draft.
     Draft(K),
-    /// A choice was made and waits to be confirmed.
+    /// A choice was made, or marked by an arrow, and waits to be confirmed.
     Chosen(Choice),
     /// The choice is taken back.
     Unchosen,
     /// The next part is wanted.
     NextPage,
+    /// Reasons for the question are wanted, or no longer.
+    Why,
     /// The question is answered.
     Answer(Choice),
 }
 
 /// Decides which keys answer a question, on a clock of its caller's.
 ///
-/// A letter chooses. It answers when Enter follows, or nothing for a moment; what holds for good shows its rule and
-/// needs a second key. Any other key takes the choice back, and both belong to the draft. Keys that come together,
+/// A letter or a digit chooses. It answers when Enter follows, or nothing for a moment; what holds for good shows its rule and
+/// needs a second key. An arrow marks a choice, which Enter answers; without a mark Enter never does. Any other key takes the choice back, and both belong to the draft. Keys that come together,
 /// pasted or from a program, never choose. While there is a draft every key is for it, until [`focus`](Self::focus).
 #[derive(Debug)]
 pub struct AnswerKeys<K = Key> {
     offer: Offer,
     deaf_until: Duration,
     chosen: Option<Chosen<K>>,
+    /// Row that an arrow marked, and when it came there.
+    marked: Option<(usize, Duration)>,
     /// Whether there is a draft: keys are for it, until the person turns to the question.
     is_typing: bool,
 }
@@ -145,12 +230,12 @@ impl<K: AnswerKey> AnswerKeys<K> {
     /// Keys of a question that is drawn at `now`.
     #[must_use]
     pub fn new(offer: Offer, has_draft: bool, now: Duration) -> Self {
-        Self { offer, deaf_until: now + DEAF, chosen: None, is_typing: has_draft }
+        Self { offer, deaf_until: now + DEAF, chosen: None, marked: None, is_typing: has_draft }
     }
 
     /// The person turned to the question on purpose, such as to its next part: keys are for it, not for the draft.
     pub fn focus(&mut self, now: Duration) {
-        (self.deaf_until, self.is_typing, self.chosen) = (now + FOCUSED, false, None);
+        (self.deaf_until, self.is_typing, self.chosen, self.marked) = (now + FOCUSED, false, None, None);
     }
 
     /// The person turned to the next part of the question with a key that was for it, and stays with it.
@@ -172,7 +257,7 @@ impl<K: AnswerKey> AnswerKeys<K> {
 
     /// The question was drawn anew, and not because the person wanted it.
     pub fn redrawn(&mut self, now: Duration) {
-        (self.deaf_until, self.chosen) = (now + DEAF, None);
+        (self.deaf_until, self.chosen, self.marked) = (now + DEAF, None, None);
     }
 
     /// Other choices than before.
@@ -184,6 +269,12 @@ impl<K: AnswerKey> AnswerKeys<K> {
     #[must_use]
     pub fn chosen(&self) -> Option<Choice> {
         self.chosen.as_ref().map(|chosen| chosen.choice)
+    }
+
+    /// The row that an arrow marked, from 0.
+    #[must_use]
+    pub fn marked(&self) -> Option<usize> {
+        self.marked.map(|(row, _)| row).filter(|_| self.chosen.is_none())
     }
 
     /// Whether keys are for a draft that is being typed.
@@ -202,6 +293,13 @@ impl<K: AnswerKey> AnswerKeys<K> {
         match keys {
             [] => Vec::new(),
             [key] if !is_burst && now >= self.deaf_until => self.press_one(key, now),
+            // An arrow that is held repeats, and neither answers nor types.
+            keys if self.hears_arrows(now)
+                && keys.len() > 1
+                && keys.iter().all(|key| key.steps().is_some()) =>
+            {
+                keys.iter().flat_map(|key| self.press_one(key, now)).collect()
+            }
             keys => {
                 let mut meanings = self.unchoose(now);
                 meanings.extend(keys.iter().map(|key| self.draft(key, now)));
@@ -242,11 +340,26 @@ impl<K: AnswerKey> AnswerKeys<K> {
         if self.is_typing {
             return vec![self.draft(key, now)];
         }
+        if let Some(steps) = key.steps().filter(|_| self.hears_arrows(now)) {
+            return self.mark(steps, now).into_iter().collect();
+        }
+        if let Some((row, at)) = self.marked.filter(|_| key.is_enter()) {
+            // One that came right behind the arrow is neither an answer nor text.
+            if now < at + FOCUSED {
+                return Vec::new();
+            }
+            self.marked = None;
+            return self.offer.rows().nth(row).map(KeyMeaning::Answer).into_iter().collect();
+        }
         if key.letter() == Some(' ') && self.offer.more {
             return vec![KeyMeaning::NextPage];
         }
+        if key.letter() == Some('?') && self.offer.why {
+            return vec![KeyMeaning::Why];
+        }
         match self.choice(key) {
             Some(choice) => {
+                self.marked = None;
                 self.chosen = Some(Chosen { choice, key: key.clone(), at: now });
                 vec![KeyMeaning::Chosen(choice)]
             }
@@ -255,27 +368,25 @@ impl<K: AnswerKey> AnswerKeys<K> {
     }
 
     fn choice(&self, key: &K) -> Option<Choice> {
-        let letter = key.letter()?;
-        if let Some(kind) = self.offer.wider {
-            let own = match kind {
-                WiderKind::Prefix => 'p',
-                WiderKind::Directory => 'd',
-            };
-            if letter == own {
-                return Some(Choice::WiderSession);
-            }
-            if letter == own.to_ascii_uppercase() {
-                return Some(Choice::WiderAlways);
-            }
-        }
-        match letter.to_ascii_lowercase() {
-            'y' => Some(Choice::Once),
-            's' if self.offer.session => Some(Choice::Session),
-            'a' if self.offer.always => Some(Choice::Always),
-            'n' => Some(Choice::No),
-            'w' if self.offer.words => Some(Choice::NoWithWords),
-            _ => None,
-        }
+        self.offer.choice(key.letter()?)
+    }
+
+    /// Whether arrows are for the choices.
+    fn hears_arrows(&self, now: Duration) -> bool {
+        let has_rows = self.offer.rows().next().is_some();
+        has_rows && !self.is_typing && self.chosen.is_none() && now >= self.deaf_until
+    }
+
+    /// Moves the mark: the first step down marks the first row, the first one up the last.
+    fn mark(&mut self, steps: isize, now: Duration) -> Option<KeyMeaning<K>> {
+        let count = self.offer.rows().count();
+        let row = match self.marked {
+            None if steps > 0 => 0,
+            None => count.checked_sub(1)?,
+            Some((row, _)) => row.saturating_add_signed(steps).min(count.checked_sub(1)?),
+        };
+        self.marked = Some((row, now));
+        self.offer.rows().nth(row).map(KeyMeaning::Chosen)
     }
 
     /// Gives the key of a choice to the draft, if there is one.
@@ -287,7 +398,7 @@ impl<K: AnswerKey> AnswerKeys<K> {
     }
 
     fn draft(&mut self, key: &K, now: Duration) -> KeyMeaning<K> {
-        self.deaf_until = now + DEAF;
+        (self.deaf_until, self.marked) = (now + DEAF, None);
         // A line that was ended, or emptied, leaves nothing to go on with.
         self.is_typing = !(key.is_enter() || key.empties_draft());
         KeyMeaning::Draft(key.clone())
@@ -351,6 +462,18 @@ impl LineFocus {
     /// moment without any turns to the line, unless it is Enter or pasted: those may have been on their way.
     pub fn hears<K: AnswerKey>(&mut self, keys: &[K], now: Duration) -> bool {
         self.hears_part(keys, keys.len() > 1, now)
+    }
+
+    /// Whether an arrow at `now` is for the line, and turns to it: it neither answers nor types.
+    pub(crate) fn hears_arrow(&mut self, now: Duration) -> bool {
+        let hears = self.is_free(now);
+        self.is_focused |= hears;
+        hears
+    }
+
+    /// Whether keys at `now` are for no draft.
+    pub(crate) fn is_free(&self, now: Duration) -> bool {
+        self.is_focused || (now >= self.deaf_until && !self.is_typing)
     }
 
     /// Variant of [`hears`](Self::hears) for keys that, if `is_burst`, were read together with others.

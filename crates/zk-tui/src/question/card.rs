@@ -1,22 +1,29 @@
 use std::time::Duration;
 
-use zk_core::service::{Question, UiAnswer, WiderKind, visible_lines};
+use zk_core::service::{Question, UiAnswer, visible_lines};
 use zk_view::{Card, Intent};
 
 use super::answer_keys::{AnswerKeys, Choice, KeyMeaning, LineFocus, Offer};
+use super::approval::CardLook;
+use super::asking::Asking;
 use super::frame::{Frame, key_rows};
-use super::line_choice::LineChoice;
+use super::select::Select;
 use crate::edit::Buffer;
 use crate::keys::{Direction, Key};
 use crate::row::{Row, Style};
 
+/// Fewest rows in which a choice is drawn: question, an option, keys.
+const MIN_SELECT_ROWS: usize = 3;
+
 /// Hint at how to see the rows above.
-const ABOVE: &str = ": Page Up shows them";
+const ABOVE: &str = ": Page Up";
 
 /// A question that is drawn, and how far its answer is.
 #[derive(Debug)]
 pub(crate) struct CardState {
     card: Card,
+    asking: Asking,
+    shows_why: bool,
     keys: AnswerKeys,
     /// The first row of its body that is drawn.
     from: usize,
@@ -24,6 +31,8 @@ pub(crate) struct CardState {
     width: usize,
     frame: Frame,
     line: Option<Line>,
+    /// The choice, where the question is one.
+    select: Option<Select>,
 }
 
 /// A line that answers.
@@ -31,13 +40,11 @@ pub(crate) struct CardState {
 struct Line {
     typed: Buffer,
     focus: LineFocus,
-    /// Whether the last answer was none that the question has.
-    is_mistyped: bool,
 }
 
 impl Line {
     fn new(focus: LineFocus) -> Self {
-        Self { typed: Buffer::default(), focus, is_mistyped: false }
+        Self { typed: Buffer::default(), focus }
     }
 }
 
@@ -54,15 +61,26 @@ impl CardState {
     /// A question that is drawn at `now`.
     pub(crate) fn new(card: Card, has_draft: bool, width: usize, room: usize, now: Duration) -> Self {
         let line = match &card.question {
-            Question::Select { .. } | Question::Input { .. } => {
-                Some(Line::new(LineFocus::new(has_draft, now)))
+            Question::Input { .. } => Some(Line::new(LineFocus::new(has_draft, now))),
+            Question::Approve(_) | Question::Confirm { .. } | Question::Trust(_) | Question::Select(_) => {
+                None
             }
-            Question::Approve(_) | Question::Confirm { .. } => None,
         };
-        let keys = AnswerKeys::new(offer(&card.question, false), has_draft, now);
-        let frame = frame(&card, width);
-        let mut state = Self { card, keys, from: 0, room, width, frame, line };
-        state.keys.offer(offer(&state.card.question, state.next().is_some()));
+        let select = match &card.question {
+            Question::Select(asked) => {
+                let who = card.agent.as_ref().map(|agent| agent.name.unsanitised());
+                Some(Select::new(asked, who, has_draft, width, now))
+            }
+            Question::Approve(_) | Question::Confirm { .. } | Question::Trust(_) | Question::Input { .. } => {
+                None
+            }
+        };
+        let asking = Asking::of(&card.question);
+        let keys = AnswerKeys::new(Offer::default(), has_draft, now);
+        let frame = frame(&card, width, room, false);
+        let mut state =
+            Self { card, asking, shows_why: false, keys, from: 0, room, width, frame, line, select };
+        state.keys.offer(state.offer());
         state
     }
 
@@ -72,18 +90,26 @@ impl CardState {
 
     /// The screen has another size: what is answered has to be in sight, so it is drawn from its beginning.
     pub(crate) fn resize(&mut self, width: usize, room: usize, now: Duration) {
-        let frame = frame(&self.card, width);
+        let frame = frame(&self.card, width, room, self.shows_why);
         self.width = width;
         if room != self.room || frame != self.frame {
             (self.frame, self.room, self.from) = (frame, room, 0);
-            self.keys.offer(offer(&self.card.question, self.next().is_some()));
+            if let Some(select) = &mut self.select {
+                select.set_width(width);
+                select.focus_mut().redrawn(now);
+            }
+            self.keys.offer(self.offer());
             self.keys.redrawn(now);
         }
     }
 
     /// The question comes back into sight: it is deaf for a moment.
     pub(crate) fn redrawn(&mut self, width: usize, now: Duration) {
-        (self.frame, self.width) = (frame(&self.card, width), width);
+        if let Some(select) = &mut self.select {
+            select.set_width(width);
+            select.focus_mut().redrawn(now);
+        }
+        (self.frame, self.width) = (frame(&self.card, width, self.room, self.shows_why), width);
         self.keys.redrawn(now);
         if let Some(line) = &mut self.line {
             line.focus.redrawn(now);
@@ -92,6 +118,9 @@ impl CardState {
 
     /// Whether there is a draft, which keeps its keys.
     pub(crate) fn set_typing(&mut self, is_typing: bool) {
+        if let Some(select) = &mut self.select {
+            select.focus_mut().set_typing(is_typing);
+        }
         self.keys.set_typing(is_typing);
         if let Some(line) = &mut self.line {
             line.focus.set_typing(is_typing);
@@ -104,11 +133,22 @@ impl CardState {
 
     /// Whether the question does not fit the screen: nothing that cannot be seen is answered.
     fn is_too_large(&self) -> bool {
+        if self.select.is_some() {
+            return self.room < MIN_SELECT_ROWS;
+        }
         self.frame.page(self.from, self.room, ABOVE).0.len() > self.room
+    }
+
+    /// Whether Escape is an answer, and not for the run.
+    pub(crate) fn hears_escape(&mut self, now: Duration) -> bool {
+        self.select.as_mut().is_some_and(|select| select.focus_mut().hears_arrow(now))
     }
 
     /// The person turns to the question.
     pub(crate) fn focus(&mut self, now: Duration) {
+        if let Some(select) = &mut self.select {
+            select.focus_mut().focus(now);
+        }
         self.keys.focus(now);
         if let Some(line) = &mut self.line {
             line.focus.focus(now);
@@ -127,11 +167,22 @@ impl CardState {
         // They neither answer nor type, so that it does not matter what came with them: a key that is held repeats.
         if let [Key::Move { to: to @ (Direction::PageUp | Direction::PageDown), .. }] = keys {
             match to {
+                Direction::PageUp | Direction::PageDown if self.select.is_some() => {
+                    let (width, room) = (self.width, self.room);
+                    let is_up = *to == Direction::PageUp;
+                    self.select.iter_mut().for_each(|select| select.turn_page(is_up, width, room));
+                }
                 Direction::PageUp => self.scroll(self.from.saturating_sub(self.body_room()), now),
                 Direction::PageDown => self.scroll(self.next().unwrap_or(self.from), now),
                 _ => {}
             }
             return Vec::new();
+        }
+        if let Some(select) = &mut self.select {
+            return match select.press(keys, is_burst, now) {
+                Ok(outcomes) => outcomes,
+                Err((answer, shown)) => vec![self.answer(answer, shown)],
+            };
         }
         if self.line.is_some() {
             return self.press_line(keys, is_burst, now);
@@ -142,10 +193,17 @@ impl CardState {
 
     /// Time at which [`tick`](Self::tick) has something to do.
     pub(crate) fn next_tick(&self) -> Option<Duration> {
+        if let Some(select) = &self.select {
+            return select.next_tick();
+        }
         if self.line.is_some() || self.is_too_large() { None } else { self.keys.next_tick() }
     }
 
     pub(crate) fn tick(&mut self, now: Duration) -> Option<Outcome> {
+        if let Some(select) = &mut self.select {
+            let (answer, shown) = select.tick(now)?;
+            return Some(self.answer(answer, shown));
+        }
         self.next_tick()?;
         let meaning = self.keys.tick(now)?;
         self.take(meaning, now)
@@ -156,47 +214,71 @@ impl CardState {
         if self.is_too_large() {
             return vec![Row::of(Style::YELLOW, "too small for a question: make the terminal larger")];
         }
+        if let Some(select) = &self.select {
+            return select.rows(self.width, self.room);
+        }
         let keys = self.key_rows();
-        self.frame.page_with(self.from, self.room, ABOVE, keys.as_deref().unwrap_or(&self.frame.keys)).0
+        let keys = keys.as_deref().unwrap_or(&self.frame.keys);
+        match self.keys.marked() {
+            Some(row) => {
+                let rules = self.frame.marked(row);
+                self.frame.page_with(self.from, self.room, ABOVE, (&rules, keys)).0
+            }
+            None => self.frame.page_with(self.from, self.room, ABOVE, (&self.frame.rules, keys)).0,
+        }
     }
 
     /// Returns the rows in the place of the keys; nothing where they themselves stand there.
     fn key_rows(&self) -> Option<Vec<Row>> {
         if let Some(chosen) = self.keys.chosen() {
-            let text = match chosen {
-                chosen if chosen.is_lasting() => {
-                    let key = match (chosen, self.wider()) {
-                        (Choice::WiderAlways, Some(WiderKind::Prefix)) => "P",
-                        (Choice::WiderAlways, _) => "D",
-                        _ => "a",
-                    };
-                    format!("└ [{key}] again, or Enter, allows this from now on")
-                }
-                chosen => format!("└ → {} · Enter confirms", chosen.describe()),
-            };
-            return Some(vec![Row::of(Style::YELLOW, &text)]);
+            if !chosen.is_lasting() {
+                return Some(self.chosen_row(chosen));
+            }
+            let room = self.room.saturating_sub(2 + self.frame.lead.len() + self.frame.rules.len());
+            return Some(self.asking.confirm_rows(chosen, self.width, room));
         }
         if self.is_worded() {
             return Some(vec![Row::of(Style::BOLD, "└ Words for the model · Enter sends them")]);
         }
-        if let (true, Question::Select { options, .. }) =
-            (self.line.as_ref().is_some_and(|line| line.is_mistyped), &self.card.question)
-        {
-            return Some(vec![LineChoice::remark(options.len())]);
+        if let Some(marked) = self.keys.marked().and_then(|row| self.asking.row_choice(row)) {
+            return Some(self.chosen_row(marked));
         }
         if !self.is_typing() {
             return None;
         }
+        if self.asking.is_approval() {
+            return Some(key_rows("└ Alt-Q answers · what you type is your next message", self.width));
+        }
         // Typed text is the draft; how to answer stands first, where a narrow terminal shows it.
         let keys: String = self.frame.keys.iter().map(Row::text).collect();
-        let keys = keys.trim_start_matches("└ ").trim_start_matches("Run? ").replace(" ·   ", " · ");
+        let keys = keys.trim_start_matches("└ ").replace(" ·   ", " · ");
         let mut rows = key_rows(&format!("└ Alt-Q answers: {keys}"), self.width);
         rows.truncate(self.frame.keys.len());
         Some(rows)
     }
 
+    fn chosen_row(&self, choice: Choice) -> Vec<Row> {
+        let text = format!("└ → {} · Enter confirms", self.asking.describe(choice));
+        key_rows(&text, self.width).iter().map(|row| Row::of(Style::YELLOW, &row.text())).collect()
+    }
+
+    fn offer(&self) -> Offer {
+        self.asking.offer(self.next().is_some())
+    }
+
+    /// Says why it is asked, or no longer.
+    fn toggle_why(&mut self, now: Duration) {
+        self.shows_why = !self.shows_why;
+        self.frame = frame(&self.card, self.width, self.room, self.shows_why);
+        let fits = self.frame.body.len() <= self.body_room();
+        self.scroll(self.frame.why_at.filter(|_| !fits).unwrap_or(0), now);
+    }
+
     /// The answer that is being typed, if the person types one.
     pub(crate) fn typed(&self) -> Option<&Buffer> {
+        if let Some(select) = &self.select {
+            return select.typed();
+        }
         self.line.as_ref().filter(|line| line.focus.is_focused()).map(|line| &line.typed)
     }
 
@@ -210,15 +292,8 @@ impl CardState {
 
     fn scroll(&mut self, from: usize, now: Duration) {
         self.from = from;
-        self.keys.offer(offer(&self.card.question, self.next().is_some()));
+        self.keys.offer(self.offer());
         self.keys.scrolled(now);
-    }
-
-    fn wider(&self) -> Option<WiderKind> {
-        match &self.card.question {
-            Question::Approve(approval) => approval.wider.as_ref().map(|wider| wider.kind),
-            Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => None,
-        }
     }
 
     fn is_worded(&self) -> bool {
@@ -237,23 +312,11 @@ impl CardState {
                 self.line = Some(Line::new(LineFocus::wanted()));
                 None
             }
-            KeyMeaning::Answer(choice) => {
-                let is_plain = matches!(self.card.question, Question::Confirm { .. });
-                let answer = match choice {
-                    Choice::Session | Choice::Always | Choice::WiderSession | Choice::WiderAlways
-                        if is_plain =>
-                    {
-                        UiAnswer::Once
-                    }
-                    Choice::WiderSession => UiAnswer::WiderSession,
-                    Choice::WiderAlways => UiAnswer::WiderAlways,
-                    Choice::Once => UiAnswer::Once,
-                    Choice::Session => UiAnswer::Session,
-                    Choice::Always => UiAnswer::Always,
-                    Choice::No | Choice::NoWithWords => UiAnswer::No { message: None },
-                };
-                Some(self.answer(answer, choice.describe().to_owned()))
+            KeyMeaning::Why => {
+                self.toggle_why(now);
+                None
             }
+            KeyMeaning::Answer(choice) => Some(self.answer(choice.answer(), self.asking.done(choice))),
         }
     }
 
@@ -264,73 +327,54 @@ impl CardState {
         }
         for key in keys {
             let Some(line) = &mut self.line else { break };
-            line.is_mistyped = false;
             if *key != Key::Enter {
                 press_buffer(&mut line.typed, key);
                 continue;
             }
             let text = line.typed.take().trim().to_owned();
-            if let Some(outcome) = self.line_answer(text) {
-                return vec![outcome];
-            }
-            if let Some(line) = &mut self.line {
-                line.is_mistyped = true;
-            }
+            return vec![self.line_answer(text)];
         }
         Vec::new()
     }
 
-    /// The answer that a line gives; nothing if it is none that the question has.
-    fn line_answer(&self, text: String) -> Option<Outcome> {
+    /// The answer that a line gives.
+    fn line_answer(&self, text: String) -> Outcome {
         let shown = visible_lines(&text).join(" ");
         let answer = match &self.card.question {
-            Question::Approve(_) | Question::Confirm { .. } => {
+            Question::Approve(_) | Question::Confirm { .. } | Question::Trust(_) | Question::Select(_) => {
                 UiAnswer::No { message: (!text.is_empty()).then_some(text) }
             }
-            Question::Select { options, .. } => match LineChoice::of(&text, options.len()) {
-                LineChoice::Option(index) => UiAnswer::Choice { index },
-                LineChoice::None => UiAnswer::No { message: None },
-                LineChoice::Mistyped => return None,
-            },
             Question::Input { .. } => UiAnswer::Text { text },
         };
-        Some(self.answer(answer, shown))
+        self.answer(answer, shown)
     }
 
     fn answer(&self, answer: UiAnswer, shown: String) -> Outcome {
-        let what = match &self.card.question {
-            Question::Approve(approval) => format!("{}: {shown}", visible_lines(&approval.tool).join(" ")),
-            Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => shown,
+        let what = match (&self.card.question, &answer) {
+            (Question::Approve(_), UiAnswer::No { message: Some(_) }) => format!("no: {shown}"),
+            // The tool that takes words shows them in its own block.
+            (Question::Select(asked), _) if asked.accepts_words => String::new(),
+            (Question::Select(asked), _) => {
+                let text = visible_lines(&asked.text).into_iter().next().unwrap_or_default();
+                format!("{text} {shown}")
+            }
+            _ => shown,
         };
         let (id, digest) = (self.card.id, self.card.digest);
         Outcome::Answered(Box::new(Intent::Answer { id, digest, answer }), what)
     }
 }
 
-fn frame(card: &Card, width: usize) -> Frame {
+fn frame(card: &Card, width: usize, room: usize, shows_why: bool) -> Frame {
     match &card.question {
         Question::Approve(approval) => {
             let who = card.agent.as_ref().map(|agent| agent.name.unsanitised());
-            Frame::of_approval(approval, who, width)
+            Frame::of_approval(approval, CardLook { who, width, room, shows_why })
         }
         Question::Confirm { text } => Frame::of_confirmation(text, width),
-        Question::Select { text, options } => Frame::of_input(text, options, width),
+        Question::Trust(asked) => Frame::of_trust(asked, width, shows_why),
+        Question::Select(asked) => Frame::of_input(&asked.text, &asked.options, width),
         Question::Input { text } => Frame::of_input(text, &[], width),
-    }
-}
-
-fn offer(question: &Question, more: bool) -> Offer {
-    match question {
-        Question::Approve(approval) => Offer {
-            session: approval.session.is_some(),
-            always: approval.always.is_some(),
-            wider: approval.wider.as_ref().map(|wider| wider.kind),
-            words: true,
-            more,
-        },
-        Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => {
-            Offer { session: false, always: false, wider: None, words: false, more }
-        }
     }
 }
 
@@ -375,6 +419,7 @@ pub(crate) fn press_buffer(buffer: &mut Buffer, key: &Key) {
         | Key::Size { .. }
         | Key::Version(_)
         | Key::Answered
+        | Key::Wheel { .. }
         | Key::Focus(_) => {}
     }
 }

@@ -1,16 +1,21 @@
 //! Rows: text that is safe on a terminal, by type.
 
 mod link;
+mod palette;
 mod style;
 
 use zk_view::sanitise;
 
 use self::link::Link;
-pub use self::style::{Style, Theme, Tone};
+pub use self::palette::{Palette, PaletteError};
+pub use self::style::{Ground, Style, Theme, Tone};
 use crate::text::{columns, graphemes};
 
 /// Columns between tab stops.
 const TAB_COLUMNS: usize = 4;
+
+/// Sequence that erases the rest of a row, in the ground that is on.
+pub(crate) const FILL: &str = "\u{1b}[K";
 
 /// A piece of a row in one style. Its text is harmless for a terminal: no control character can be in it, whoever
 /// made it.
@@ -72,6 +77,8 @@ pub struct Row {
     spans: Vec<Span>,
     /// Whether it goes on with the line of the row above, which was broken where the screen ends.
     goes_on: bool,
+    /// Whether the ground of its last span reaches to the end of the screen's row, in which columns are left.
+    fills: bool,
 }
 
 impl Row {
@@ -102,7 +109,23 @@ impl Row {
 
     /// The row as one that goes on with the line of the row above.
     pub(crate) fn going_on(self) -> Self {
-        Self { goes_on: true, ..self }
+        Self { goes_on: true, fills: false, ..self }
+    }
+
+    /// Whether its ground reaches to the end of the screen.
+    pub(crate) fn fills(&self) -> bool {
+        self.fills
+    }
+
+    /// The row with its ground where its text is, and nowhere else.
+    pub(crate) fn unfilled(self) -> Self {
+        Self { fills: false, ..self }
+    }
+
+    /// The row with its ground to the end of a screen of `width` columns, if it ends before that.
+    pub(crate) fn filling(self, width: usize) -> Self {
+        let fills = self.columns() < width;
+        Self { fills, ..self }
     }
 
     pub(crate) fn goes_on(&self) -> bool {
@@ -204,7 +227,10 @@ impl Row {
                 out.push_str(text);
             } else {
                 span.style.begin(looks.theme, &mut out);
-                out.extend([text, "\u{1b}[m"]);
+                let is_last = at + 1 == spans.len();
+                // Erased to the end in the ground's colour: blanks would be part of every copy.
+                let fill = if self.fills && is_last && looks.theme.has_grounds() { FILL } else { "" };
+                out.extend([text, fill, "\u{1b}[m"]);
             }
             if link.is_some() {
                 out.push_str("\u{1b}]8;;\u{1b}\\");
@@ -239,7 +265,8 @@ mod tests {
     #[test]
     fn only_safe_targets_become_links() {
         let encoded = |target: &str| {
-            Row { spans: vec![Span::new(Style::PLAIN, "x").linked(target)], goes_on: false }.encode(ALL, None)
+            Row { spans: vec![Span::new(Style::PLAIN, "x").linked(target)], ..Row::default() }
+                .encode(ALL, None)
         };
         assert_eq!(encoded("https://a.b/c"), "\u{1b}]8;;https://a.b/c\u{1b}\\x\u{1b}]8;;\u{1b}\\");
         for target in ["javascript:alert(1)", "file:///etc/passwd", "https://a\u{1b}\\b", "mailto:a@b.c"] {

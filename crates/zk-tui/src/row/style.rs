@@ -1,3 +1,7 @@
+use std::borrow::Cow;
+
+use super::palette::Palette;
+
 /// Colour of text, by meaning of the palette: a terminal chooses what it looks like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
@@ -10,10 +14,24 @@ pub enum Tone {
     Green,
     /// A warning, or something to look at.
     Yellow,
-    /// Work of the agent, and code.
+    /// Code, names and keys.
     Cyan,
+    /// Work that goes on.
+    Blue,
     /// Words of a language.
     Magenta,
+}
+
+/// Ground of a row, by what the row says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ground {
+    /// The terminal's own ground.
+    #[default]
+    None,
+    /// A line that was added.
+    Added,
+    /// A line that was removed.
+    Removed,
 }
 
 /// Theme: the colours that stand for the tones. No tone says anything that a sign or a word beside it does
@@ -25,30 +43,68 @@ pub enum Theme {
     Dark,
     /// Colours of the terminal, but for what cannot be read on a light ground.
     Light,
+    /// The sixteen colours of a terminal that has no more, and no grounds.
+    Sixteen,
     /// Orange and blue where others have red and green, in shades that can be read on a dark ground and on a light one.
     ColourBlind,
     /// None.
     Mono,
+    /// Colours of a file.
+    Own(Palette),
 }
 
 impl Theme {
+    /// Names that a person chooses by, each with a few words.
+    pub const NAMES: [(&str, &str); 5] = [
+        ("auto", "dark or light, as the terminal says"),
+        ("dark", "colours of the terminal, on a dark ground"),
+        ("light", "colours that can be read on a light ground"),
+        ("colour-blind", "orange and blue in the place of red and green"),
+        ("mono", "no colours"),
+    ];
+
     /// The code of a tone, behind `ESC [`; nothing for the terminal's own colour.
-    fn code(self, tone: Tone) -> Option<&'static str> {
-        match (self, tone) {
-            (Self::Mono, _) | (_, Tone::Plain) => None,
+    pub(super) fn code(self, tone: Tone) -> Option<Cow<'static, str>> {
+        if let Self::Own(palette) = self {
+            return palette.code(tone).map(Cow::Owned);
+        }
+        let code = match (self, tone) {
+            (Self::Mono | Self::Own(_), _) | (_, Tone::Plain) => None,
             (Self::ColourBlind, Tone::Red) => Some("38;5;166"),
             (Self::ColourBlind, Tone::Green) => Some("38;5;33"),
             (Self::ColourBlind, Tone::Yellow) => Some("38;5;136"),
             (Self::ColourBlind, Tone::Cyan) => Some("38;5;30"),
             (Self::Light, Tone::Green) => Some("38;5;28"),
             (Self::Light, Tone::Yellow) => Some("38;5;130"),
-            (Self::Light, Tone::Cyan) => Some("34"),
-            (Self::Dark | Self::Light, Tone::Red) => Some("31"),
-            (Self::Dark, Tone::Green) => Some("32"),
-            (Self::Dark, Tone::Yellow) => Some("33"),
-            (Self::Dark, Tone::Cyan) => Some("36"),
-            (Self::Dark | Self::Light | Self::ColourBlind, Tone::Magenta) => Some("35"),
+            (Self::ColourBlind, Tone::Blue) => Some("38;5;98"),
+            (Self::Light, Tone::Cyan) => Some("38;5;30"),
+            (Self::Light, Tone::Blue) => Some("34"),
+            (Self::Dark | Self::Sixteen | Self::Light, Tone::Red) => Some("31"),
+            (Self::Dark | Self::Sixteen, Tone::Green) => Some("32"),
+            (Self::Dark | Self::Sixteen, Tone::Yellow) => Some("33"),
+            (Self::Dark | Self::Sixteen, Tone::Cyan) => Some("36"),
+            (Self::Dark | Self::Sixteen, Tone::Blue) => Some("94"),
+            (Self::Dark | Self::Sixteen | Self::Light | Self::ColourBlind, Tone::Magenta) => Some("35"),
+        };
+        code.map(Cow::Borrowed)
+    }
+
+    /// The code of a ground with the text that can be read on it, behind `ESC [`; nothing where signs and the colour of the
+    /// text do without.
+    fn ground_code(self, ground: Ground) -> Option<&'static str> {
+        match (self, ground) {
+            (_, Ground::None) | (Self::Sixteen | Self::ColourBlind | Self::Mono, _) => None,
+            (Self::Dark, Ground::Added) => Some("38;5;255;48;5;22"),
+            (Self::Dark, Ground::Removed) => Some("38;5;255;48;5;52"),
+            (Self::Light, Ground::Added) => Some("38;5;16;48;5;194"),
+            (Self::Light, Ground::Removed) => Some("38;5;16;48;5;224"),
+            (Self::Own(palette), ground) => palette.base().ground_code(ground),
         }
+    }
+
+    /// Whether rows have grounds.
+    pub(crate) fn has_grounds(self) -> bool {
+        self.ground_code(Ground::Added).is_some()
     }
 }
 
@@ -57,6 +113,8 @@ impl Theme {
 pub struct Style {
     /// Colour of the text.
     pub tone: Tone,
+    /// Ground of the text.
+    pub ground: Ground,
     /// Heavy.
     pub bold: bool,
     /// Faint.
@@ -71,8 +129,15 @@ pub struct Style {
 
 impl Style {
     /// Style in which the terminal shows text by itself.
-    pub const PLAIN: Self =
-        Self { tone: Tone::Plain, bold: false, dim: false, italic: false, underline: false, strike: false };
+    pub const PLAIN: Self = Self {
+        tone: Tone::Plain,
+        ground: Ground::None,
+        bold: false,
+        dim: false,
+        italic: false,
+        underline: false,
+        strike: false,
+    };
     /// Heavy.
     pub const BOLD: Self = Self { bold: true, ..Self::PLAIN };
     /// Faint.
@@ -85,6 +150,8 @@ impl Style {
     pub const YELLOW: Self = Self { tone: Tone::Yellow, ..Self::PLAIN };
     /// Cyan.
     pub const CYAN: Self = Self { tone: Tone::Cyan, ..Self::PLAIN };
+    /// Blue.
+    pub const BLUE: Self = Self { tone: Tone::Blue, ..Self::PLAIN };
 
     /// The sequence that turns this style on, after a reset.
     #[must_use]
@@ -96,7 +163,7 @@ impl Style {
 
     /// Appends the sequence that turns this style on, after a reset. Without colours only weight, slant and lines.
     pub(crate) fn begin(self, theme: Theme, out: &mut String) {
-        let tone = theme.code(self.tone);
+        let tone = theme.ground_code(self.ground).map(Cow::Borrowed).or_else(|| theme.code(self.tone));
         let flags = [
             (self.bold, "1"),
             (self.dim, "2"),
@@ -104,7 +171,8 @@ impl Style {
             (self.underline, "4"),
             (self.strike, "9"),
         ];
-        let codes = flags.into_iter().filter_map(|(is_on, code)| is_on.then_some(code)).chain(tone);
+        let flags = flags.into_iter().filter_map(|(is_on, code)| is_on.then_some(code));
+        let codes = flags.chain(tone.as_deref());
         out.push_str("\u{1b}[");
         for (at, code) in codes.enumerate() {
             if at > 0 {
@@ -144,8 +212,12 @@ mod tests {
             "34" => [0, 0, 238],
             "35" => [205, 0, 205],
             "36" => [0, 205, 205],
+            "94" => [92, 92, 255],
             code => {
                 let number: u8 = code.strip_prefix("38;5;").unwrap().parse().unwrap();
+                if let Some(grey) = number.checked_sub(232) {
+                    return [8 + 10 * grey; 3];
+                }
                 let level = |of: u8| if of == 0 { 0 } else { 55 + 40 * of };
                 let cube = number.checked_sub(16).filter(|cube| *cube < 216).unwrap();
                 [level(cube / 36), level(cube / 6 % 6), level(cube % 6)]
@@ -171,9 +243,13 @@ mod tests {
     fn each_colour_of_a_theme_can_be_read_on_its_ground_and_told_from_the_others() {
         const DARK: [u8; 3] = [0; 3];
         const LIGHT: [u8; 3] = [255; 3];
-        let tones = [Tone::Red, Tone::Green, Tone::Yellow, Tone::Cyan, Tone::Magenta];
-        let grounds: [(Theme, &[[u8; 3]]); 3] =
-            [(Theme::Dark, &[DARK]), (Theme::Light, &[LIGHT]), (Theme::ColourBlind, &[DARK, LIGHT])];
+        let tones = [Tone::Red, Tone::Green, Tone::Yellow, Tone::Cyan, Tone::Blue, Tone::Magenta];
+        let grounds: [(Theme, &[[u8; 3]]); 4] = [
+            (Theme::Dark, &[DARK]),
+            (Theme::Sixteen, &[DARK]),
+            (Theme::Light, &[LIGHT]),
+            (Theme::ColourBlind, &[DARK, LIGHT]),
+        ];
         for (theme, grounds) in grounds {
             let codes = tones.map(|tone| theme.code(tone).unwrap());
             for (code, ground) in
@@ -189,5 +265,22 @@ mod tests {
             assert_eq!(theme.code(Tone::Plain), None);
         }
         assert!(tones.iter().all(|tone| Theme::Mono.code(*tone).is_none()));
+    }
+
+    #[test]
+    fn text_on_a_ground_can_be_read_and_themes_of_few_colours_have_no_grounds() {
+        for (theme, ground) in [Theme::Dark, Theme::Light]
+            .iter()
+            .flat_map(|theme| [Ground::Added, Ground::Removed].map(|ground| (theme, ground)))
+        {
+            let code = theme.ground_code(ground).unwrap();
+            let (text, ground) = code.split_once(";48;5;").unwrap();
+            let contrast = contrast(colour(text), colour(&format!("38;5;{ground}")));
+            assert!(contrast >= 4.5, "{theme:?}: {code} has {contrast:.2}");
+        }
+        for theme in [Theme::Sixteen, Theme::ColourBlind, Theme::Mono] {
+            let added = Style { ground: Ground::Added, ..Style::GREEN };
+            assert_eq!(begun(theme, added), begun(theme, Style::GREEN), "{theme:?}");
+        }
     }
 }

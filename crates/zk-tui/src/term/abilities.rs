@@ -20,8 +20,15 @@ pub fn theme(env: &TerminalEnv, wanted: Option<&str>) -> Theme {
         (Some("light"), _) => Theme::Light,
         (Some("dark"), _) => Theme::Dark,
         (_, Some(7 | 9..=15)) => Theme::Light,
+        (_, _) if has_few_colours(env) => Theme::Sixteen,
         (_, _) => Theme::Dark,
     }
+}
+
+/// Whether the terminal has sixteen colours at most.
+fn has_few_colours(env: &TerminalEnv) -> bool {
+    let term = env.text("TERM").unwrap_or_default();
+    matches!(term, "linux" | "ansi" | "cygwin") || term.starts_with("vt") || term.contains("16color")
 }
 
 /// Returns the form in which the terminal shows a notice.

@@ -55,6 +55,8 @@ impl TerminalGuard {
     /// A screen draws from now on, until [`end_drawing`](Self::end_drawing).
     pub fn begin_drawing(&self, queries: Queries) -> io::Result<()> {
         self.0.modes.enter(queries)?;
+        // A screen before this one may have given the terminal back.
+        *self.0.has_left.lock().unwrap_or_else(PoisonError::into_inner) = false;
         self.0.is_drawn.store(true, Ordering::SeqCst);
         Ok(())
     }

@@ -13,8 +13,8 @@ use crate::full::LEAVE as LEAVE_ALTERNATE;
 use crate::inline::Size;
 
 /// Marks pastes, tells whether the person looks at it, tells Shift-Enter from Enter where the terminal can, and asks whether
-/// it shows frames at once.
-const ENTER: &str = "\u{1b}[?2004h\u{1b}[?1004h\u{1b}[>1u\u{1b}[?2026$p";
+/// it shows frames at once. The title of the terminal is put aside, and comes back when the modes are left.
+const ENTER: &str = "\u{1b}[22;2t\u{1b}[?2004h\u{1b}[?1004h\u{1b}[>1u\u{1b}[?2026$p";
 /// Asks what colour the ground has.
 const GROUND: &str = "\u{1b}]11;?\u{1b}\\";
 /// Asks for its name and its version.
@@ -23,7 +23,7 @@ const VERSION: &str = "\u{1b}[>0q";
 /// never.
 const DEVICE_ATTRIBUTES: &str = "\u{1b}[c";
 /// Takes all of it back, and shows the caret.
-const LEAVE: &str = "\u{1b}[<u\u{1b}[?1004l\u{1b}[?2004l\u{1b}[?25h";
+const LEAVE: &str = "\u{1b}[23;2t\u{1b}[<u\u{1b}[?1004l\u{1b}[?2004l\u{1b}[?25h";
 
 /// The modes of the terminal on standard input. Clones are the same terminal; it is as it was found once any of them
 /// [leaves](Modes::leave), and when the last one is dropped.

@@ -4,7 +4,9 @@ use std::io::{IsTerminal, Write};
 
 use zk_view::{Sanitiser, sanitise};
 
+use super::modes::Modes;
 use super::redact::redacted;
+use crate::text::folded;
 
 /// Reader of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +119,18 @@ impl SafeText {
 
 /// One line on standard error: warnings, errors, and what -v shows.
 pub fn print_stderr(text: &str) {
-    let text = SafeText::new(text.trim_end(), StdStream::Stderr.reader());
+    let reader = StdStream::Stderr.reader();
+    // As a whole: a secret may hold blanks.
+    let text = redacted(text.trim_end());
+    let text = match reader {
+        // A terminal would break words in half.
+        Reader::Terminal => {
+            let width = Modes::size().width;
+            let lines: Vec<String> = text.lines().flat_map(|line| folded(line, width)).collect();
+            SafeText::exact(&lines.join("\n"), reader)
+        }
+        Reader::Program => SafeText::exact(&text, reader),
+    };
     // With standard error closed there is nobody left to tell.
     let _ = StdStream::Stderr.write(&text.then(&SafeText::own("\n")));
 }

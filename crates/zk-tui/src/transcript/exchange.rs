@@ -4,6 +4,14 @@ use zk_view::{Block, Content, View};
 
 use super::Transcript;
 use crate::row::{Row, Style};
+use crate::view::Renderers;
+
+impl Transcript {
+    /// Has blocks and fences drawn by those who know them.
+    pub fn set_renderers(&mut self, renderers: Renderers) {
+        self.renderers = renderers;
+    }
+}
 
 /// The most rows of the last exchange that are shown of a session that is gone on with.
 const EXCHANGE: usize = 60;
@@ -16,8 +24,9 @@ pub(super) fn last_exchange(blocks: &[Arc<Block>]) -> &[Arc<Block>] {
 }
 
 /// An exchange as it was drawn when it took place: its first row and its last ones.
-pub(super) fn exchange_rows(exchange: &[Arc<Block>], width: usize) -> Vec<Row> {
+pub(super) fn exchange_rows(exchange: &[Arc<Block>], width: usize, renderers: &Renderers) -> Vec<Row> {
     let mut part = Transcript::new(View::default(), width);
+    part.set_renderers(renderers.clone());
     part.view = View { blocks: exchange.to_vec(), ..View::default() }.into();
     part.take_in_all();
     let mut rows = part.take_closed(0);

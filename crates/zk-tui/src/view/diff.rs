@@ -1,6 +1,6 @@
 use zk_view::{DiffLine, DiffReader};
 
-use crate::row::{Row, Style};
+use crate::row::{Ground, Row, Style, Tone};
 
 /// Words of a line that are compared: longer lines are shown without emphasis.
 const MAX_COMPARED_WORDS: usize = 200;
@@ -13,87 +13,139 @@ struct Change<'a> {
     text: &'a str,
 }
 
-/// The lines of a unified diff that say what changed, with their numbers. Of a line that was replaced, the words that
-/// changed are heavy.
-pub(super) fn changes<'a>(lines: impl Iterator<Item = &'a str>, most: usize) -> Vec<Row> {
-    let mut rows = rows(lines, most, false);
+/// Columns that the number of a line has at least.
+const MIN_NUMBER_COLUMNS: usize = 3;
+
+/// Mark between two parts of a file, of which the lines between are not in the diff.
+const GAP_MARK: &str = "⋮";
+
+/// The first `most` rows of a unified diff behind `edge`, and how many changes they show: the lines around what changed, with
+/// their numbers. Of a line that was replaced, the words that changed are heavy. The grounds of changed lines reach to `width`.
+pub(crate) fn short_diff<'a>(
+    lines: impl Iterator<Item = &'a str> + Clone,
+    edge: &str,
+    most: usize,
+    width: usize,
+) -> (Vec<Row>, u64) {
+    let mut drawing = Drawing { edge, width, columns: number_columns(lines.clone()), rows: Vec::new() };
+    drawing.draw(lines, most);
+    let mut rows = drawing.rows;
     rows.truncate(most);
-    rows
+    let changes = rows.iter().filter(|(_, is_change)| *is_change).count() as u64;
+    (rows.into_iter().map(|(row, _)| row).collect(), changes)
 }
 
-/// All lines of a unified diff, as [`changes`] shows those that changed.
-pub(crate) fn whole_diff<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Row> {
-    rows(lines, usize::MAX, true)
+/// All rows of a unified diff, as [`short_diff`] shows the first ones. Grounds end with the text.
+pub(crate) fn whole_diff<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Vec<Row> {
+    short_diff(lines, "", usize::MAX, 0).0
 }
 
-fn rows<'a>(lines: impl Iterator<Item = &'a str>, most: usize, is_whole: bool) -> Vec<Row> {
-    let mut rows = Vec::new();
-    // Lines that follow each other without one between them that stayed.
-    let mut block: Vec<Change<'a>> = Vec::new();
+/// Columns of the largest number of a line.
+fn number_columns<'a>(lines: impl Iterator<Item = &'a str>) -> usize {
     let mut reader = DiffReader::default();
-    for line in lines {
-        let other = match reader.line(line) {
-            DiffLine::Added { number, text } => {
-                block.push(Change { is_added: true, number, text });
-                continue;
-            }
-            DiffLine::Removed { number, text } => {
-                // Lines that were added before belong to others.
-                if block.last().is_some_and(|last| last.is_added) {
-                    flush(&mut block, &mut rows);
-                }
-                block.push(Change { is_added: false, number, text });
-                continue;
-            }
-            DiffLine::Header(line) => Row::of(Style::DIM, line),
-            DiffLine::Hunk(line) => Row::of(Style::CYAN, line),
-            DiffLine::Kept { number, text } => {
-                Row::of(Style::DIM, &numbered(number)).with(Style::PLAIN, &format!(" {text}"))
-            }
-        };
-        flush(&mut block, &mut rows);
-        if is_whole {
-            rows.push(other);
+    let number = |line| match reader.line(line) {
+        DiffLine::Added { number, .. } | DiffLine::Removed { number, .. } | DiffLine::Kept { number, .. } => {
+            number
         }
-        if rows.len() >= most {
-            break;
-        }
-    }
-    flush(&mut block, &mut rows);
-    rows
-}
-
-/// The number of a line before its sign; blanks where it is not known.
-fn numbered(number: u64) -> String {
-    if number == 0 { " ".repeat(7) } else { format!("{number:>6} ") }
-}
-
-/// The rows of lines that were replaced by each other: the first by the first, and so on.
-fn flush(block: &mut Vec<Change<'_>>, rows: &mut Vec<Row>) {
-    let count = |is_added| block.iter().filter(|change| change.is_added == is_added).count();
-    let is_replaced = count(true) == count(false);
-    let (removed, added): (Vec<&Change<'_>>, Vec<&Change<'_>>) =
-        block.iter().partition(|change| !change.is_added);
-    let pair = |changes: &[&Change<'_>], at: usize| changes.get(at).map(|change| change.text.to_owned());
-    let row = |change: &Change<'_>, other: Option<String>| {
-        let style = if change.is_added { Style::GREEN } else { Style::RED };
-        let sign = if change.is_added { "+" } else { "-" };
-        let mut row = Row::of(Style::DIM, &numbered(change.number)).with(style, sign);
-        match other.filter(|_| is_replaced).and_then(|other| emphasis(change.text, &other)) {
-            Some(parts) => {
-                for (part, is_changed) in parts {
-                    let style =
-                        if is_changed { Style { bold: true, underline: true, ..style } } else { style };
-                    row = row.with(style, part);
-                }
-            }
-            None => row = row.with(style, change.text),
-        }
-        row
+        DiffLine::Header(_) | DiffLine::Hunk(_) => 0,
     };
-    rows.extend(removed.iter().enumerate().map(|(at, change)| row(change, pair(&added, at))));
-    rows.extend(added.iter().enumerate().map(|(at, change)| row(change, pair(&removed, at))));
-    block.clear();
+    let largest = lines.map(number).max().unwrap_or_default();
+    largest.to_string().len().max(MIN_NUMBER_COLUMNS)
+}
+
+/// A diff that becomes rows.
+struct Drawing<'a> {
+    edge: &'a str,
+    width: usize,
+    /// Columns of a line's number.
+    columns: usize,
+    /// Rows, and whether each shows a change.
+    rows: Vec<(Row, bool)>,
+}
+
+impl Drawing<'_> {
+    fn draw<'a>(&mut self, lines: impl Iterator<Item = &'a str>, most: usize) {
+        // Lines that follow each other without one between them that stayed.
+        let mut block: Vec<Change<'a>> = Vec::new();
+        let mut reader = DiffReader::default();
+        for line in lines {
+            let other = match reader.line(line) {
+                DiffLine::Added { number, text } => {
+                    block.push(Change { is_added: true, number, text });
+                    continue;
+                }
+                DiffLine::Removed { number, text } => {
+                    // Lines that were added before belong to others.
+                    if block.last().is_some_and(|last| last.is_added) {
+                        self.flush(&mut block);
+                    }
+                    block.push(Change { is_added: false, number, text });
+                    continue;
+                }
+                // The names are said above the diff.
+                DiffLine::Header(line)
+                    if line.is_empty() || line.starts_with("--- ") || line.starts_with("+++ ") =>
+                {
+                    None
+                }
+                DiffLine::Header(line) => Some(Row::of(Style::DIM, &format!("{}{line}", self.edge))),
+                DiffLine::Hunk(_) => {
+                    let is_first = self.rows.is_empty() && block.is_empty();
+                    let mark = format!("{}{GAP_MARK:>columns$}", self.edge, columns = self.columns);
+                    (!is_first).then(|| Row::of(Style::DIM, &mark))
+                }
+                DiffLine::Kept { number, text } => {
+                    let number = self.numbered(number);
+                    Some(Row::of(Style::DIM, &number).with(Style::PLAIN, &format!("   {text}")))
+                }
+            };
+            self.flush(&mut block);
+            self.rows.extend(other.map(|row| (row, false)));
+            if self.rows.len() >= most {
+                return;
+            }
+        }
+        self.flush(&mut block);
+    }
+
+    /// The edge and the number of a line; blanks where it is not known.
+    fn numbered(&self, number: u64) -> String {
+        let number = if number == 0 { String::new() } else { number.to_string() };
+        format!("{}{number:>columns$}", self.edge, columns = self.columns)
+    }
+
+    /// Draws lines that were replaced by each other: the first by the first, and so on.
+    fn flush(&mut self, block: &mut Vec<Change<'_>>) {
+        let (removed, added): (Vec<&Change<'_>>, Vec<&Change<'_>>) =
+            block.iter().partition(|change| !change.is_added);
+        let is_replaced = removed.len() == added.len();
+        let pair = |changes: &[&Change<'_>], at: usize| changes.get(at).map(|change| change.text.to_owned());
+        let row = |change: &Change<'_>, other: Option<String>| {
+            let (style, sign) = if change.is_added {
+                (Style { ground: Ground::Added, ..Style::GREEN }, "+")
+            } else {
+                (Style { ground: Ground::Removed, ..Style::RED }, "-")
+            };
+            let number = Style { dim: true, tone: Tone::Plain, ..style };
+            let mut row = Row::of(number, &self.numbered(change.number)).with(style, &format!(" {sign} "));
+            match other.filter(|_| is_replaced).and_then(|other| emphasis(change.text, &other)) {
+                Some(parts) => {
+                    for (part, is_changed) in parts {
+                        let style =
+                            if is_changed { Style { bold: true, underline: true, ..style } } else { style };
+                        row = row.with(style, part);
+                    }
+                }
+                None => row = row.with(style, change.text),
+            }
+            (row.filling(self.width), true)
+        };
+        let removed_rows = removed.iter().enumerate().map(|(at, change)| row(change, pair(&added, at)));
+        let added_rows = added.iter().enumerate().map(|(at, change)| row(change, pair(&removed, at)));
+        let rows: Vec<(Row, bool)> = removed_rows.chain(added_rows).collect();
+        self.rows.extend(rows);
+        block.clear();
+    }
 }
 
 /// The parts of `text`, and whether each is missing in `other`. Nothing where too little is the same for that to help.
@@ -180,6 +232,11 @@ fn common(ours: &[&str], theirs: &[&str]) -> Vec<bool> {
 mod tests {
     use super::*;
 
+    fn changes(diff: &str) -> Vec<Row> {
+        let rows = whole_diff(diff.lines());
+        rows.into_iter().filter(|row| row.text().contains(" + ") || row.text().contains(" - ")).collect()
+    }
+
     fn heavy(row: &Row) -> Vec<String> {
         let is_heavy = |span: &&crate::row::Span| span.style().bold;
         row.spans().iter().filter(is_heavy).map(|span| span.text().to_owned()).collect()
@@ -188,9 +245,9 @@ mod tests {
     #[test]
     fn the_words_that_changed_in_a_line_are_heavy_and_signs_and_numbers_stay() {
         let diff = "--- a\n+++ b\n@@ -7,2 +7,2 @@\n let x = old_name(1);\n-let total = count(a, b);\n+let total = count(a, c) + 1;\n";
-        let rows = changes(diff.lines(), 20);
+        let rows = changes(diff);
         let texts: Vec<String> = rows.iter().map(Row::text).collect();
-        assert_eq!(texts, ["     8 -let total = count(a, b);", "     8 +let total = count(a, c) + 1;"]);
+        assert_eq!(texts, ["  8 - let total = count(a, b);", "  8 + let total = count(a, c) + 1;"]);
         assert_eq!(heavy(&rows[0]), ["b"]);
         assert_eq!(heavy(&rows[1]), ["c", " + 1"]);
     }
@@ -198,25 +255,51 @@ mod tests {
     #[test]
     fn a_changed_comment_of_two_dashes_is_shown_and_the_numbers_after_it_are_right() {
         let diff = "--- a\n+++ b\n@@ -3,4 +3,4 @@\n--- first\n+-- second\n keep\n-old\n+new\n keep\n";
-        let texts = |rows: Vec<Row>| rows.iter().map(Row::text).collect::<Vec<_>>();
+        let texts: Vec<String> = whole_diff(diff.lines()).iter().map(Row::text).collect();
         assert_eq!(
-            texts(changes(diff.lines(), 20)),
-            ["     3 --- first", "     3 +-- second", "     5 -old", "     5 +new"]
+            texts,
+            ["  3 - -- first", "  3 + -- second", "  4   keep", "  5 - old", "  5 + new", "  6   keep"]
         );
+    }
+
+    #[test]
+    fn a_diff_has_the_lines_around_what_changed_and_a_mark_between_its_parts() {
+        let diff = "--- a\n+++ b\n@@ -1,3 +1,3 @@\n one\n-two\n+zwei\n three\n@@ -1200,2 +1200,3 @@\n far\n+new\n end\n\\ No newline at end of file\n";
+        let (rows, changes) = short_diff(diff.lines(), "    ", 20, 40);
+        let texts: Vec<String> = rows.iter().map(Row::text).collect();
         assert_eq!(
-            texts(whole_diff(diff.lines())),
+            texts,
             [
-                "--- a",
-                "+++ b",
-                "@@ -3,4 +3,4 @@",
-                "     3 --- first",
-                "     3 +-- second",
-                "     4  keep",
-                "     5 -old",
-                "     5 +new",
-                "     6  keep"
+                "       1   one",
+                "       2 - two",
+                "       2 + zwei",
+                "       3   three",
+                "       ⋮",
+                "    1200   far",
+                "    1201 + new",
+                "    1202   end",
+                "    \\ No newline at end of file"
             ]
         );
+        assert_eq!(changes, 3);
+        let (rows, changes) = short_diff(diff.lines(), "", 2, 40);
+        assert_eq!((rows.len(), changes), (2, 1), "what is left out is counted");
+    }
+
+    #[test]
+    fn the_ground_of_a_changed_line_reaches_to_the_end_of_the_screen_and_is_no_part_of_a_copy() {
+        use crate::row::{Looks, Theme};
+        let encoded = |theme, width| {
+            let (rows, _) = short_diff("@@ -1 +1 @@\n+new\n".lines(), "", 20, width);
+            rows[0].encode(Looks { theme, links: false }, None)
+        };
+        let dark = encoded(Theme::Dark, 20);
+        assert!(dark.ends_with("+ new\u{1b}[K\u{1b}[m") && dark.contains("48;5;22"), "{dark:?}");
+        assert!(!encoded(Theme::Dark, 9).contains("\u{1b}[K"), "a full row has no columns left");
+        for theme in [Theme::Sixteen, Theme::ColourBlind, Theme::Mono] {
+            let row = encoded(theme, 20);
+            assert!(row.contains("+ new") && !row.contains("\u{1b}[K") && !row.contains("48;"), "{row:?}");
+        }
     }
 
     #[test]
@@ -226,7 +309,7 @@ mod tests {
             "@@ -1,2 +1 @@\n-let a = 1;\n-let b = 2;\n+let a = 3;\n",
             "@@ -1 +1 @@\n+only new\n",
         ] {
-            let rows = changes(diff.lines(), 20);
+            let rows = changes(diff);
             assert!(!rows.is_empty() && rows.iter().all(|row| heavy(row).is_empty()), "{diff}");
         }
     }
@@ -237,15 +320,15 @@ mod tests {
         for one in lines {
             for other in lines {
                 let diff = format!("@@ -1 +1 @@\n-{one}\n+{other}\n");
-                let rows = changes(diff.lines(), 20);
+                let rows = changes(&diff);
                 assert_eq!(
                     rows[0].text(),
-                    format!("     1 -{}", crate::row::Span::new(Style::PLAIN, one).text())
+                    format!("  1 - {}", crate::row::Span::new(Style::PLAIN, one).text())
                 );
                 assert_eq!(rows.len(), 2);
             }
         }
         let long = format!("@@ -1 +1 @@\n-{}\n+{}\n", "a ".repeat(5000), "b ".repeat(5000));
-        assert_eq!(changes(long.lines(), 20).len(), 2);
+        assert_eq!(changes(&long).len(), 2);
     }
 }

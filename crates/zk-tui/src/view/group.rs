@@ -3,7 +3,8 @@ use std::sync::Arc;
 use zk_core::model::CallKind;
 use zk_view::{Block, Call, CallState, Content};
 
-use super::block::{LINE, block_rows, indented};
+use super::block::block_rows;
+use super::call::{MAX_LINE_CHARS, head};
 use super::{Detail, counted};
 use crate::row::{Row, Style};
 use crate::text::clip;
@@ -25,8 +26,7 @@ impl Reads {
     /// Takes a block in; false if it is none of these reads.
     pub(crate) fn take_in(&mut self, block: &Arc<Block>) -> bool {
         let is_read = call(block).is_some_and(|call| looks(call.kind) && call.state == CallState::Done);
-        let is_next = self.0.first().is_none_or(|first| first.agent == block.agent);
-        if is_read && block.closed && is_next {
+        if is_read && block.closed && block.agent.is_none() {
             self.0.push(block.clone());
             return true;
         }
@@ -40,7 +40,7 @@ impl Reads {
             CallState::Writing | CallState::Waiting => true,
             _ => looks(call.kind),
         };
-        may_be_read && self.0.first().is_some_and(|first| first.agent == block.agent)
+        may_be_read && block.agent.is_none() && !self.is_empty()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -57,13 +57,28 @@ impl Reads {
         match blocks {
             [] => Vec::new(),
             [only] => block_rows(only, width, Detail::Short),
-            [first, ..] => {
-                let what: Vec<&str> =
+            [_, ..] => {
+                let summaries: Vec<&str> =
                     blocks.iter().filter_map(|block| call(block)).map(|call| call.summary.as_str()).collect();
-                let count = counted(blocks.len() as u64, "read");
-                let text = clip(&what.join(", "), LINE);
-                indented(first, vec![Row::of(Style::CYAN, &format!("● {count}: ")).with(Style::DIM, &text)])
+                let text = Row::of(Style::PLAIN, &clip(&listed(&summaries), MAX_LINE_CHARS));
+                let facts = Row::of(Style::DIM, &counted(blocks.len() as u64, "read"));
+                head(Style::GREEN, "✓", &text, &facts, width)
             }
         }
     }
+}
+
+/// Summaries after each other; one that begins with the word of the one before goes without it.
+fn listed(summaries: &[&str]) -> String {
+    let mut text = String::new();
+    let mut before = None;
+    for summary in summaries {
+        let (verb, rest) = summary.split_once(' ').unwrap_or((summary, ""));
+        if before.is_some() {
+            text.push_str(", ");
+        }
+        text.push_str(if before == Some(verb) && !rest.is_empty() { rest } else { summary });
+        before = Some(verb);
+    }
+    text
 }

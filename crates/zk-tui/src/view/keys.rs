@@ -40,3 +40,23 @@ pub(crate) fn key_table(keys: &[(String, impl AsRef<str>)], width: usize, room: 
     }
     rows
 }
+
+/// The rows of keys and what each does, two to a row, in `room` rows at most.
+pub(crate) fn key_columns(keys: &[(String, &str)], width: usize, room: usize) -> Vec<Row> {
+    let middle = width / 2;
+    let wide = keys.iter().map(|(keys, _)| columns(keys)).max().unwrap_or_default();
+    let cell = |(keys, what): &(String, &str)| {
+        let pad = " ".repeat(2 + wide.saturating_sub(columns(keys)));
+        Row::of(Style::PLAIN, "  ").with(Style::CYAN, keys).with(Style::PLAIN, &pad).with(Style::DIM, what)
+    };
+    let pair = |pair: &[(String, &str)]| {
+        let mut cells = pair.iter().map(|one| cell(one).clipped(middle));
+        let mut row = cells.next().unwrap_or_default();
+        if let Some(second) = cells.next() {
+            row = row.clone().with(Style::PLAIN, &" ".repeat(middle.saturating_sub(row.columns())));
+            row.append(&second);
+        }
+        row
+    };
+    keys.chunks(2).take(room).map(pair).collect()
+}

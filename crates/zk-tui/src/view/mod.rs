@@ -1,19 +1,54 @@
 //! Rows of what a view holds.
 
+pub(crate) mod attached;
 mod block;
+mod call;
+mod detail;
 mod diff;
+mod doing;
+mod drawn;
 mod group;
 mod keys;
+mod renderers;
 mod status;
+mod status_row;
+mod tables;
 
-pub(crate) use block::{Detail, Kind, block_rows, kind, open_rows, thought_row};
-pub(crate) use diff::whole_diff;
+pub(crate) use block::{Kind, block_rows, kind, open_rows, thought_row};
+pub(crate) use call::{duration, exit_words, with_facts};
+pub(crate) use detail::{Detail, MARGIN};
+pub(crate) use diff::{short_diff, whole_diff};
+pub(crate) use doing::{agent_facts, agent_rows, checklist_rows, queue_rows, runs_long_command};
 pub(crate) use group::Reads;
-pub(crate) use keys::key_table;
-pub use status::{ModelFacts, status_line};
-pub(crate) use status::{agent_facts, agent_rows, job_rows, queue_rows, silence, status_row};
+pub(crate) use keys::{key_columns, key_table};
+pub use renderers::Renderers;
+pub use status::status_line;
+pub(crate) use status::{job_rows, silence};
+pub use status_row::ModelFacts;
+pub(crate) use status_row::{dollars, running_seconds, status_row};
+pub use tables::TableFences;
 
 /// A number of things.
 pub(crate) fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// A number of tokens, in short: of 47,200 it is `47.2k`.
+#[must_use]
+pub fn thousands(tokens: u64) -> String {
+    match tokens {
+        0..1000 => tokens.to_string(),
+        1000..1_000_000 if tokens.is_multiple_of(1000) => format!("{}k", tokens / 1000),
+        1000..1_000_000 => format!("{:.1}k", tokens as f64 / 1e3),
+        _ if tokens.is_multiple_of(1_000_000) => format!("{}M", tokens / 1_000_000),
+        _ => format!("{:.1}M", tokens as f64 / 1e6),
+    }
+}
+
+/// A duration in the larger of the units that say it well.
+pub(crate) fn rounded(ms: u64) -> String {
+    match (ms + 500) / 1000 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds => format!("{} min", (seconds + 30) / 60),
+    }
 }

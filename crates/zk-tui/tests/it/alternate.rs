@@ -38,16 +38,17 @@ fn the_pager_shows_all_of_the_conversation_and_leaves_the_screen_as_it_was() {
     assert!(desk.shown().contains("item 19") && desk.shown().contains("q returns"), "{}", desk.shown());
     assert!(!desk.shown().contains("draft"));
     desk.keys("g");
-    assert!(desk.shown().starts_with("› prompt 0\n\nanswer 0"), "{}", desk.shown());
+    assert!(desk.shown().starts_with("› prompt 0\n\n  answer 0"), "{}", desk.shown());
     desk.keys("]");
     assert!(desk.shown().starts_with("› prompt 1"), "{}", desk.shown());
     desk.keys("[");
     desk.keys("j");
-    assert!(desk.shown().starts_with("\nanswer 0"), "{}", desk.shown());
+    assert!(desk.shown().starts_with("\n  answer 0"), "{}", desk.shown());
     desk.keys("q");
     assert!(!desk.app.is_alternate());
     assert_eq!(desk.shown(), before_paging);
-    assert!(before_paging.starts_with(before.trim_end()), "{before_paging}");
+    let above = |shown: &str| shown.split_once("─").map(|(above, _)| above.to_owned());
+    assert_eq!(above(&before_paging), above(&before));
     assert_eq!(desk.app.draft(), "draft");
 }
 
@@ -58,11 +59,11 @@ fn a_search_goes_up_from_hit_to_hit_and_says_when_there_is_none() {
     desk.keys("/");
     desk.type_in("ITEM 1");
     desk.keys("\r");
-    assert!(desk.shown().starts_with("• item 19"), "{}", desk.shown());
+    assert!(desk.shown().starts_with("  • item 19"), "{}", desk.shown());
     desk.keys("n");
-    assert!(desk.shown().starts_with("• item 18"), "{}", desk.shown());
+    assert!(desk.shown().starts_with("  • item 18"), "{}", desk.shown());
     desk.keys("N");
-    assert!(desk.shown().starts_with("• item 19"), "{}", desk.shown());
+    assert!(desk.shown().starts_with("  • item 19"), "{}", desk.shown());
     desk.keys("/");
     desk.type_in("nowhere");
     desk.keys("\r");
@@ -93,7 +94,11 @@ fn the_full_screen_scrolls_by_itself_keeps_what_is_typed_and_prints_all_at_its_e
         answer(&mut desk, &format!("a{n}"), &format!("answer {n}"));
     }
     desk.type_in("draft");
-    assert!(desk.shown().ends_with("answer 19\n› draft"), "{}", desk.shown());
+    assert!(
+        desk.shown().contains("answer 19\n\n─") && desk.shown().contains("─\n› draft\n─"),
+        "{}",
+        desk.shown()
+    );
     desk.keys("\x1b[5~");
     assert!(!desk.shown().contains("answer 19") && desk.shown().contains("more below"), "{}", desk.shown());
     desk.keys("\x1b[6~");
@@ -103,7 +108,7 @@ fn the_full_screen_scrolls_by_itself_keeps_what_is_typed_and_prints_all_at_its_e
     desk.emulator.send(&left);
     let shown = desk.shown();
     for n in 0..20 {
-        assert_eq!(shown.lines().filter(|line| *line == format!("answer {n}")).count(), 1, "{shown}");
+        assert_eq!(shown.lines().filter(|line| *line == format!("  answer {n}")).count(), 1, "{shown}");
     }
 }
 
@@ -129,13 +134,13 @@ fn rows_that_are_selected_in_the_pager_are_copied() {
     for _ in 0..14 {
         desk.keys("k");
     }
-    assert!(desk.shown().starts_with("answer 17"), "{}", desk.shown());
+    assert!(desk.shown().starts_with("  answer 17"), "{}", desk.shown());
     desk.press("y");
     let frame = desk.app.frame(desk.now + std::time::Duration::from_millis(50));
     let (_, copied) = frame.split_once("\u{1b}]52;c;").unwrap();
     let copied = copied.split(['\u{7}', '\u{1b}']).next().unwrap();
     let copied = decode_base64(copied);
-    let expected = "answer 17\n\n• item 17\n\n› prompt 18\n\nanswer 18\n\n• item 18\n\n› prompt 19\n\nanswer 19\n\n• item 19";
+    let expected = "  answer 17\n\n  • item 17\n\n› prompt 18\n\n  answer 18\n\n  • item 18\n\n› prompt 19\n\n  answer 19\n\n  • item 19";
     assert_eq!(String::from_utf8(copied).unwrap(), expected);
 }
 

@@ -236,6 +236,10 @@ fn shown_everywhere(text: &str, asked: &str) -> String {
     let complete = move |_: &Asked| Offered {
         names: names.clone(),
         notes: names.clone(),
+        labels: names.clone(),
+        hints: names.clone(),
+        levels: names.iter().map(|_| names.clone()).collect(),
+        level: names.first().map(|name| name.as_str().into()),
         remark: names.first().map(|name| name.as_str().into()),
     };
     let mut app = App::new(View::default(), size, abilities, Vec::new(), Box::new(complete));
@@ -251,7 +255,7 @@ fn shown_everywhere(text: &str, asked: &str) -> String {
         app.tick(now);
         sent += &app.frame(now);
     };
-    app.set_model(ModelFacts { name: format!("m{text}"), mode: format!("m{text}") });
+    app.set_model(ModelFacts { name: format!("m{text}"), mode: format!("m{text}"), ..ModelFacts::default() });
     app.print(zk_tui::Style::PLAIN, text);
     let mut all = contents(text);
     let body = json!({"form": {"form": "diff", "path": text, "added": 2, "removed": 1}, "lines": ["@@ -1 +1,2 @@", format!("-{text}"), format!("+{text}"), "+"], "total_lines": 4, "expandable": true});

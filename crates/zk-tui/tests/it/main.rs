@@ -5,6 +5,10 @@ mod alternate;
 #[cfg(test)]
 mod bursts;
 #[cfg(test)]
+mod composer;
+#[cfg(test)]
+mod doing;
+#[cfg(test)]
 mod emulator;
 #[cfg(test)]
 mod escapes;
@@ -12,6 +16,8 @@ mod escapes;
 mod figures;
 #[cfg(test)]
 mod foreign;
+#[cfg(test)]
+mod look;
 #[cfg(test)]
 mod paint;
 #[cfg(test)]

@@ -23,7 +23,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-fn desk() -> Desk {
+pub(crate) fn desk() -> Desk {
     desk_of(Size::new(60, 16))
 }
 
@@ -35,9 +35,16 @@ pub(crate) fn desk_of(size: Size) -> Desk {
             Asked::Argument(_) => &[],
             Asked::Program => &["cargo", "cat"],
             Asked::File | Asked::ShellWord => &["src/main.rs", "docs/", "docs/main.md"],
+            Asked::FilePreview(_) => &["# The first line"],
+            Asked::SessionPreview(_) => &[],
         };
         Offered { names: names.iter().map(ToString::to_string).collect(), ..Offered::default() }
     };
+    desk_offering(size, complete)
+}
+
+/// A desk with names of one's own.
+pub(crate) fn desk_offering(size: Size, complete: impl Fn(&Asked) -> Offered + Send + 'static) -> Desk {
     let abilities = Abilities { looks: Looks { theme: Theme::Dark, links: true }, ..Abilities::PLAIN };
     let history = vec!["older prompt".to_owned(), "newer prompt".to_owned()];
     let app = App::new(View::default(), size, abilities, history, Box::new(complete));
@@ -131,8 +138,11 @@ impl Desk {
         use zk_core::service::Question;
         let text = "which of them?".to_owned();
         let options: Vec<String> = options.iter().map(ToString::to_string).collect();
-        let question =
-            if options.is_empty() { Question::Input { text } } else { Question::Select { text, options } };
+        let question = if options.is_empty() {
+            Question::Input { text }
+        } else {
+            zk_core::service::Selection::new(text, options).into()
+        };
         let card = Card { question, ..card(json!({})) };
         self.patch(Patch::Ask { card: Box::new(card) });
     }
@@ -156,18 +166,16 @@ pub(crate) fn card(args: Value) -> Card {
     let approval = Approval {
         tool: "shell".to_owned(),
         args,
-        effects: Effects::Unknown,
-        preview: None,
+        effects: Effects::executes("of the arguments"),
         session: Some("exactly this call".to_owned()),
-        always: None,
-        wider: None,
-        reasons: Vec::new(),
+        ..Approval::default()
     };
     Card {
         id: serde_json::from_value(json!(7)).unwrap(),
         digest: serde_json::from_value(json!(9)).unwrap(),
         agent: None,
         question: Question::Approve(Box::new(approval)),
+        approval: None,
     }
 }
 
@@ -175,7 +183,7 @@ pub(crate) fn card(args: Value) -> Card {
 fn a_line_is_sent_and_remembered_and_history_comes_back() {
     let mut desk = desk();
     desk.type_in("hello");
-    assert!(desk.shown().ends_with("› hello"));
+    assert!(desk.shown().contains("\n› hello\n"));
     assert_eq!(desk.emulator.cursor().1, 7);
     desk.keys("\r");
     assert_eq!(desk.actions, [Action::Remember("hello".into()), Action::Line("hello".into())]);
@@ -189,7 +197,7 @@ fn a_line_is_sent_and_remembered_and_history_comes_back() {
     assert_eq!(desk.app.draft(), "draft");
     desk.keys("\x12");
     desk.type_in("older");
-    assert!(desk.shown().contains("search `older`: older prompt"), "{}", desk.shown());
+    assert!(desk.shown().contains("❯ older prompt"), "{}", desk.shown());
     desk.keys("\r");
     assert_eq!(desk.app.draft(), "older prompt");
 }
@@ -209,9 +217,9 @@ fn a_paste_never_sends_and_comes_out_whole() {
 fn names_are_completed() {
     let mut desk = desk();
     desk.type_in("/hel");
-    assert!(desk.shown().contains("❯ help\n  hello\n"), "{}", desk.shown());
+    assert!(desk.shown().contains("❯ /help\n  /hello\n"), "{}", desk.shown());
     desk.keys("\x1b[B");
-    assert!(desk.shown().contains("❯ hello"), "{}", desk.shown());
+    assert!(desk.shown().contains("❯ /hello"), "{}", desk.shown());
     desk.keys("\r");
     assert_eq!(desk.app.draft(), "/hello ");
     assert_eq!(desk.actions, [], "the choice is not sent");
@@ -259,7 +267,13 @@ fn during_a_run_enter_steers_tab_queues_and_both_stay_in_sight() {
     );
     let queued = |id, steers, text: &str| Queued { id, steers, text: text.into() };
     desk.patch(Patch::Queue { queued: vec![queued(1, true, "left"), queued(2, false, "then right")] });
-    assert!(desk.shown().contains("↳ steers: left\n⏎ next: then right\n"), "{}", desk.shown());
+    assert!(
+        desk.shown().contains(
+            "  ↳ at the next step: left\n  ↳ then: then right                          Alt-↑ edits it\n"
+        ),
+        "{}",
+        desk.shown()
+    );
     desk.actions.clear();
     desk.keys("\x1b[1;3A");
     assert_eq!(desk.actions, [Action::Intent(Intent::Unqueue { id: 2 })]);
@@ -344,7 +358,7 @@ fn a_question_that_a_line_answers_takes_no_draft_for_its_answer() {
     let mut desk = desk();
     desk.type_in("tell ");
     desk.ask_line(&["keep", "delete"]);
-    assert!(desk.shown().contains("Alt-Q answers: Type a number"), "{}", desk.shown());
+    assert!(desk.shown().contains("Alt-Q answers: ↑↓ and Enter, or a digit"), "{}", desk.shown());
     desk.wait(3000);
     desk.keys("2");
     desk.wait(3000);
@@ -384,7 +398,7 @@ fn a_draft_that_was_taken_away_keeps_no_keys_of_a_question() {
 fn a_question_hears_a_letter_and_its_confirmation_and_enter_alone_never_approves() {
     let mut desk = desk();
     desk.ask(json!({"command": "touch x"}));
-    assert!(desk.shown().contains("Run? [y]es once"));
+    assert!(desk.shown().contains("├ y  Yes"));
     desk.keys("y");
     desk.wait(3000);
     assert_eq!(desk.answers().len(), 0, "too early: it is deaf");
@@ -431,7 +445,7 @@ fn every_row_of_a_long_question_can_be_reached_and_a_tiny_screen_answers_nothing
         desk.keys("\x1b[6~");
         desk.wait(400);
     }
-    assert!((0..100).all(|n| seen.contains(&format!("│   echo {n}\n"))), "{seen}");
+    assert!((0..100).all(|n| seen.contains(&format!("echo {n}\n"))), "{seen}");
     let mut tiny = desk_of(Size::new(20, 4));
     tiny.ask(json!({"command": command}));
     tiny.wait(1000);
@@ -528,7 +542,7 @@ fn another_screen_and_the_clipboard_need_not_wait_for_the_end_of_a_run() {
 #[test]
 fn all_keys_are_listed_on_a_usual_terminal() {
     let mut desk = desk_of(Size::new(80, 24));
-    desk.keys("?");
+    desk.type_in("??");
     let shown = desk.emulator.screen();
     for key in [
         "Enter",
@@ -610,9 +624,13 @@ fn who_looks_elsewhere_is_told_of_a_question_once_and_who_looks_is_not() {
 #[test]
 fn the_status_row_says_how_full_the_context_is() {
     let mut desk = desk();
-    desk.app.set_model(ModelFacts { name: "opus".into(), mode: "ask".into() });
+    desk.app.set_model(ModelFacts { name: "opus".into(), mode: "ask".into(), ..ModelFacts::default() });
     desk.wait(20);
-    assert!(desk.shown().contains("opus · mode ask\n"), "{}", desk.shown());
+    assert!(
+        desk.shown().contains("  ask                                                   opus"),
+        "{}",
+        desk.shown()
+    );
     let status: Status = serde_json::from_value(json!({
         "activity": {"doing": "idle"}, "activity_ms": 0, "tokens_read": 0, "tokens_written": 0, "context_tokens": 150_000,
         "gauge": {"tokens": 150_000, "usable": 200_000, "percent": 75, "colour": "yellow", "compactions": 2},
@@ -620,7 +638,7 @@ fn the_status_row_says_how_full_the_context_is() {
     .unwrap();
     desk.patch(Patch::Status { status });
     assert!(
-        desk.shown().contains("opus · context 75 % of 200k · compacted 2 times · mode ask"),
+        desk.shown().contains("  ask                opus · context 75 % · compacted 2 times"),
         "{}",
         desk.shown()
     );
@@ -629,7 +647,7 @@ fn the_status_row_says_how_full_the_context_is() {
 #[test]
 fn during_a_run_the_status_row_says_the_model_and_how_long_the_run_takes() {
     let mut desk = desk_of(Size::new(120, 16));
-    desk.app.set_model(ModelFacts { name: "opus".into(), mode: "ask".into() });
+    desk.app.set_model(ModelFacts { name: "opus".into(), mode: "ask".into(), ..ModelFacts::default() });
     let running = |gauge: Value| -> Status {
         serde_json::from_value(json!({
             "activity": {"doing": "thinking"}, "activity_ms": 3000, "run_ms": 75_000, "tokens_read": 0, "tokens_written": 20,
@@ -641,20 +659,20 @@ fn during_a_run_the_status_row_says_the_model_and_how_long_the_run_takes() {
     desk.patch(Patch::Status { status: running(gauge) });
     assert!(
         desk.shown().contains(
-            "Esc stops · thinking, 3 s · 20 tokens · context 2 % of 100k · $0.5000 · opus · run 75 s\n"
+            "  ◐ 75 s · thinking · ↓20 · Esc stops · Enter: at the next step · Tab: afterwards       ask · opus · context 2 % · $0.50"
         ),
         "{}",
         desk.shown()
     );
     assert!(!desk.shown().contains("compacted"), "a badge stands for a compaction");
     desk.patch(Patch::Status { status: running(Value::Null) });
-    assert!(desk.shown().contains("20 tokens · $0.5000 · opus · run 75 s\n"), "{}", desk.shown());
+    assert!(desk.shown().contains("  ask · opus · $0.50"), "{}", desk.shown());
     // The runs before count too.
     let end = json!({"type": "end", "status": "completed", "turns": 1, "tokens_read": 1, "tokens_written": 1,
         "cost": 0.25, "cost_is_partial": false, "duration_ms": 10});
     desk.patch(Patch::Open { block: block("b9", true, None, &end) });
     desk.patch(Patch::Status { status: running(Value::Null) });
-    assert!(desk.shown().contains("20 tokens · $0.7500 · opus · run 75 s\n"), "{}", desk.shown());
+    assert!(desk.shown().contains("  ask · opus · $0.75"), "{}", desk.shown());
 }
 
 #[test]
@@ -664,8 +682,9 @@ fn what_waits_stays_in_sight_beside_a_question_of_any_length() {
     let command: String = (0..100).map(|n| format!("echo {n}\n")).collect();
     desk.patch(Patch::Queue { queued: vec![Queued { id: 1, steers: true, text: "and then".into() }] });
     desk.ask(json!({"command": command}));
-    assert!(desk.shown().contains("↳ steers: and then\n"), "{}", desk.shown());
-    for (id, waits) in [(8, "1 more question waits · ↳"), (9, "2 more questions wait · ↳ steers: and then\n")]
+    assert!(desk.shown().contains("↳ at the next step: and then "), "{}", desk.shown());
+    for (id, waits) in
+        [(8, "1 more question waits · ↳"), (9, "  2 more questions wait · ↳ at the next step: and then\n")]
     {
         let mut other = card(json!({"command": "touch x"}));
         other.id = serde_json::from_value(json!(id)).unwrap();
@@ -673,8 +692,11 @@ fn what_waits_stays_in_sight_beside_a_question_of_any_length() {
         assert!(desk.shown().contains(waits), "{}", desk.shown());
     }
     let shown = desk.shown();
-    assert!(shown.contains("┌ shell wants to run") && shown.contains("no, with [w]ords"), "{shown}");
-    assert!(shown.trim_end().ends_with('›'), "there is a row to type in: {shown}");
+    assert!(
+        shown.contains("┌ Run this command?") && shown.contains("w  No, and tell it what to do instead"),
+        "{shown}"
+    );
+    assert!(shown.contains("\n›\n"), "there is a row to type in: {shown}");
     let first = serde_json::from_value(json!(7)).unwrap();
     desk.patch(Patch::Answered { id: first });
     assert!(desk.shown().contains("1 more question waits"), "{}", desk.shown());

@@ -1,10 +1,10 @@
 //! Choosing one of many: commands, models, sessions, prompts, files, sub-agents, jobs.
 
 use serde_json::json;
-use zk_tui::{Action, Size};
+use zk_tui::{Action, Asked, Offered, Size};
 use zk_view::{JobRow, Patch};
 
-use crate::person::{Desk, desk_of};
+use crate::person::{Desk, desk_of, desk_offering};
 use crate::replay::block;
 
 fn desk() -> Desk {
@@ -161,4 +161,161 @@ fn the_path_of_an_image_that_is_pasted_is_for_the_host_and_its_mark_goes_as_a_wh
     assert_eq!(desk.app.draft(), "[image 1: a shot.png]");
     desk.keys("\x7f");
     assert_eq!(desk.app.draft(), "");
+}
+
+/// A desk whose lists have what a conversation has: levels, labels, hints and previews.
+fn desk_with_facts(size: Size) -> Desk {
+    desk_offering(size, |asked| {
+        let of = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+        match asked {
+            Asked::Command => Offered {
+                names: of(&["model", "review", "copy"]),
+                notes: of(&["choose a model", "look at changes", "the last answer"]),
+                hints: of(&["", "[BASE]", ""]),
+                ..Offered::default()
+            },
+            Asked::Argument(line) if line == "model" => Offered {
+                names: of(&["lab/large", "lab/plain"]),
+                notes: of(&["200k · $3 in $15 out per M", "8k"]),
+                levels: [of(&["low", "medium", "high"]), of(&[])].into(),
+                level: Some("medium".into()),
+                ..Offered::default()
+            },
+            Asked::Argument(line) if line == "resume" => Offered {
+                names: of(&["s_1", "s_2"]),
+                labels: of(&["Fix the rounding", "Write the changelog"]),
+                notes: of(&["2 h ago · 12 messages", "3 d ago · 4 messages"]),
+                ..Offered::default()
+            },
+            Asked::SessionPreview(id) => {
+                Offered { names: of(&[&format!("last words of {id}")]), ..Offered::default() }
+            }
+            Asked::File => Offered { names: of(&["src/", "src/main.rs"]), ..Offered::default() },
+            Asked::FilePreview(path) => {
+                Offered { names: of(&[&format!("first line of {path}")]), ..Offered::default() }
+            }
+            Asked::Argument(_) | Asked::Program | Asked::ShellWord => Offered::default(),
+        }
+    })
+}
+
+#[test]
+fn a_model_that_no_list_has_is_taken_as_it_is_typed_and_its_level_is_chosen_with_arrows() {
+    let mut desk = desk_with_facts(Size::new(80, 24));
+    desk.keys("/model\r");
+    desk.wait(20);
+    assert!(desk.shown().contains("❯ lab/large               ◂ medium ▸  200k"), "{}", desk.shown());
+    assert!(desk.shown().contains("←→ thinking"), "{}", desk.shown());
+    desk.keys("\x1b[C");
+    assert!(desk.shown().contains("◂ high ▸"), "{}", desk.shown());
+    desk.keys("\r");
+    desk.keys("/model\r");
+    desk.keys("elsewhere/new-9");
+    assert!(
+        desk.shown().contains("❯ elsewhere/new-9") && desk.shown().contains("as typed"),
+        "{}",
+        desk.shown()
+    );
+    desk.keys("\r");
+    // Without an arrow the level stays as it is; a model without levels has none.
+    desk.keys("/model\r");
+    desk.keys("plain\x1b[C\r");
+    assert_eq!(desk.lines(), ["/model lab/large:high", "/model elsewhere/new-9", "/model lab/plain"]);
+}
+
+#[test]
+fn a_list_of_models_that_is_empty_says_that_they_are_loaded_and_takes_a_name() {
+    let mut desk = desk_offering(Size::new(80, 24), |_| Offered::default());
+    desk.keys("/model\r");
+    desk.wait(20);
+    assert!(desk.shown().contains("loading models…"), "{}", desk.shown());
+    desk.keys("opus\r");
+    assert_eq!(desk.lines(), ["/model opus"]);
+}
+
+#[test]
+fn a_session_shows_its_age_and_last_words_and_gets_a_title_or_goes_with_a_second_key() {
+    let mut desk = desk_with_facts(Size::new(80, 24));
+    desk.keys("/sessions\r");
+    desk.wait(20);
+    let shown = desk.shown();
+    assert!(shown.contains("❯ Fix the rounding") && shown.contains("2 h ago · 12 messages"), "{shown}");
+    assert!(shown.contains("│ last words of s_1") && shown.contains("Enter resumes"), "{shown}");
+    desk.keys("\x1b[B");
+    assert!(desk.shown().contains("│ last words of s_2"), "{}", desk.shown());
+    desk.keys("\x12");
+    desk.keys("\x15Notes\r");
+    desk.keys("\x0b");
+    assert!(desk.shown().contains("Ctrl-K again removes it"), "{}", desk.shown());
+    desk.keys("x");
+    desk.keys("\x7f");
+    desk.keys("\x1b[B\x0b\x0b");
+    desk.keys("\r");
+    let asked: Vec<&Action> = desk
+        .actions
+        .iter()
+        .filter(|action| matches!(action, Action::RenameSession { .. } | Action::DeleteSession { .. }))
+        .collect();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert_eq!(asked[0], &Action::RenameSession { id: "s_2".into(), title: "Notes".into() });
+    assert!(matches!(asked[1], Action::DeleteSession { .. }));
+    assert_eq!(desk.lines().len(), 1, "Enter resumes the one that is marked");
+}
+
+#[test]
+fn enter_runs_a_command_that_takes_nothing_and_tab_puts_in_any() {
+    let mut desk = desk_with_facts(Size::new(80, 24));
+    desk.type_in("/");
+    let shown = desk.shown();
+    assert!(shown.contains("❯ /model") && shown.contains("/review [BASE]  look at changes"), "{shown}");
+    assert!(shown.contains("3 commands · Enter runs · Tab completes"), "{shown}");
+    desk.type_in("cop");
+    desk.keys("\r");
+    assert_eq!(desk.lines(), ["/copy"]);
+    desk.type_in("/rev");
+    desk.keys("\r");
+    assert_eq!(desk.app.draft(), "/review ", "it may take more");
+    desk.keys("\r");
+    assert_eq!(desk.lines(), ["/copy", "/review"]);
+    // Only some of its letters: a person sees first what they run.
+    desk.type_in("/py");
+    desk.keys("\r");
+    assert_eq!((desk.app.draft().as_str(), desk.lines().len()), ("/copy ", 2));
+}
+
+#[test]
+fn a_file_is_chosen_by_its_first_lines_and_a_directory_goes_on() {
+    let mut desk = desk_with_facts(Size::new(80, 24));
+    desk.keys("\x0f");
+    desk.keys("\t\t\t\t");
+    desk.wait(20);
+    assert!(desk.shown().contains("│ first line of src/"), "{}", desk.shown());
+    desk.keys("main");
+    assert!(desk.shown().contains("│ first line of src/main.rs"), "{}", desk.shown());
+    desk.keys("\r");
+    assert_eq!(desk.app.draft(), "@src/main.rs ");
+}
+
+#[test]
+fn a_model_is_chosen_during_a_run_beside_it() {
+    let mut desk = desk_with_facts(Size::new(80, 24));
+    desk.app = desk.app.with_commands_beside_runs(|line| line.starts_with("/model "));
+    desk.run();
+    desk.keys("/model\r");
+    desk.keys("plain\r");
+    assert!(desk.actions.contains(&Action::Beside("/model lab/plain".into())), "{:?}", desk.actions);
+}
+
+#[test]
+fn a_question_mark_alone_shows_seven_rows_of_keys_and_two_show_all() {
+    for size in [Size::new(80, 24), Size::new(60, 12)] {
+        let mut desk = desk_of(size);
+        desk.keys("?");
+        let rows = desk.emulator.all_rows();
+        let first = rows.iter().position(|row| row.trim_start().starts_with("/  ")).unwrap();
+        let last = rows.iter().position(|row| row.contains("all keys")).unwrap();
+        assert_eq!(last - first, 6, "{rows:#?}");
+        desk.keys("?");
+        assert!(!desk.shown().contains("all keys") && desk.shown().contains("Ctrl-C"), "{}", desk.shown());
+    }
 }

@@ -192,7 +192,7 @@ fn page_keys_that_come_together_each_turn_a_question_on() {
                 desk.keys(keys);
                 desk.wait(400);
             }
-            assert!(desk.shown().contains("Run? [y]es once"), "{}", desk.shown());
+            assert!(desk.shown().contains("├ y  Yes"), "{}", desk.shown());
             desk.shown()
         });
     assert!(!one_by_one.contains("echo 0\n"), "{one_by_one}");
@@ -389,10 +389,10 @@ fn names_that_were_listed_before_a_search_complete_nothing_of_what_it_finds() {
     let mut desk = desk();
     desk.app = App::new(View::default(), Size::new(60, 16), Abilities::PLAIN, history, Box::new(names));
     desk.type_in("/mo");
-    assert!(desk.shown().contains("❯ mode"), "{}", desk.shown());
+    assert!(desk.shown().contains("❯ /mode"), "{}", desk.shown());
     desk.keys("\x12");
     desk.type_in("older");
-    assert!(!desk.shown().contains("❯ mode"), "{}", desk.shown());
+    assert!(!desk.shown().contains("❯ /mode"), "{}", desk.shown());
     desk.keys("\t");
     assert_eq!(desk.app.draft(), "an older prompt");
 }
@@ -409,5 +409,5 @@ fn names_that_are_found_during_a_search_are_not_listed_in_it() {
     desk.keys("\x12");
     desk.app.names_changed();
     desk.wait(50);
-    assert!(desk.shown().contains("search ``") && !desk.shown().contains("❯ mode"), "{}", desk.shown());
+    assert!(desk.shown().contains("⌕") && !desk.shown().contains("❯ /mode"), "{}", desk.shown());
 }

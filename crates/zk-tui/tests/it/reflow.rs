@@ -177,7 +177,7 @@ impl Reflowing {
             'm' => {}
             't' | 'c' => assert!(matches!(parameters, "18" | ""), "{parameters}{last}"),
             'h' | 'l' => match parameters {
-                "?25" | "?2026" | "?1007" => {}
+                "?25" | "?2026" | "?1007" | "?1000" | "?1006" => {}
                 "?1049" => self.is_alternate = last == 'h',
                 other => panic!("mode {other}"),
             },

@@ -131,7 +131,7 @@ proptest! {
 }
 
 #[test]
-fn a_running_call_holds_up_what_comes_after_it_but_not_its_sub_agents() {
+fn a_running_call_holds_up_what_comes_after_it_and_sub_agents_are_not_in_between() {
     let mut transcript = Transcript::new(View::default(), 80);
     let note =
         |id: &str, agent| block(id, true, agent, &json!({"type": "note", "level": "info", "text": id}));
@@ -139,12 +139,12 @@ fn a_running_call_holds_up_what_comes_after_it_but_not_its_sub_agents() {
         transcript.patch(&Patch::Open { block });
     }
     let text = |rows: Vec<Row>| rows.iter().map(Row::text).collect::<Vec<_>>();
-    assert_eq!(text(transcript.take_closed(10)), ["  [helper] b1"]);
-    assert_eq!(text(transcript.open_rows()), ["● call 0", "n2"]);
+    assert_eq!(transcript.take_closed(10), [], "what a sub-agent does has a view of its own");
+    assert_eq!(text(transcript.open_rows()), ["  ● call 0", "  n2"]);
     // A row that waits goes on where there is no room for it.
-    assert_eq!(text(transcript.take_closed(1)), ["n2"]);
+    assert_eq!(text(transcript.take_closed(1)), ["  n2"]);
     transcript.patch(&Patch::Close { block: call("b0", 0, "done") });
-    assert_eq!(text(transcript.take_closed(10)), ["● call 0", "  ✓ result 0"]);
+    assert_eq!(text(transcript.take_closed(10)), [format!("  ✓ call 0{}result 0", " ".repeat(62))]);
     assert_eq!(transcript.open_rows(), []);
 }
 
@@ -160,5 +160,5 @@ fn a_view_that_is_sent_again_gives_nothing_twice() {
     transcript.patch(&Patch::Reset { view: Box::new(view) });
     transcript.patch(&Patch::Close { block: answer("b0", "One.\n\nTwo and more.\n\nThree.", true) });
     let rows: Vec<String> = transcript.take_closed(10).iter().map(Row::text).collect();
-    assert_eq!(rows, ["", "Two and more.", "", "Three."]);
+    assert_eq!(rows, ["", "  Two and more.", "", "  Three."]);
 }

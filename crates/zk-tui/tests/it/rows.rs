@@ -38,7 +38,7 @@ fn reads_that_follow_each_other_share_one_counted_row() {
         call(&mut desk, id, &format!("read {name}"), "read", "running");
         call(&mut desk, id, &format!("read {name}"), "read", "done");
     }
-    assert!(desk.shown().contains("● 3 reads: read a.rs, read b.rs, read c.rs"), "{}", desk.shown());
+    assert!(desk.shown().contains("  ✓ read a.rs, b.rs, c.rs "), "{}", desk.shown());
     call(&mut desk, "b3", "$ ls", "execute", "running");
     call(&mut desk, "b3", "$ ls", "execute", "done");
     answer(&mut desk, "b4", "Between.");
@@ -48,7 +48,11 @@ fn reads_that_follow_each_other_share_one_counted_row() {
     let shown = desk.shown();
     assert_eq!(shown.matches("read a.rs").count(), 1, "{shown}");
     // One alone, and one that failed, say what they came to.
-    for row in ["● read d.rs\n  ✓ ok", "● read e.rs\n  ✗ ok", "● $ ls\n  ✓ ok"] {
+    for row in [
+        "  ✓ read d.rs                                                                 ok\n",
+        "  ✗ read e.rs\n      ok\n",
+        "  ✓ $ ls                                                                      ok\n",
+    ] {
         assert!(shown.contains(row), "{row}: {shown}");
     }
     let leaving = desk.app.leave();
@@ -66,18 +70,18 @@ fn searches_share_the_row_of_reads_and_remarks_stand_under_their_call() {
         "body": {"form": {"form": "line"}, "lines": ["ok"], "total_lines": 1, "expandable": false}});
     desk.patch(Patch::Close { block: block("b2", true, None, &content) });
     let shown = desk.shown();
-    assert!(shown.contains("● 2 reads: read a.rs, grep x"), "{shown}");
-    assert!(shown.contains("● $ make\n  ✓ ok\n  ↳ the model sees 1.0 KB of 9.0 KB"), "{shown}");
+    assert!(shown.contains("  ✓ read a.rs, grep x "), "{shown}");
+    assert!(shown.contains("ok\n    ↳ the model sees 1.0 KB of 9.0 KB"), "{shown}");
 }
 
 #[test]
 fn what_a_call_came_to_is_drawn_by_what_it_shows_and_never_by_the_name_of_its_tool() {
     let forms = [
-        (json!({"form": "line"}), "  ✓ -one"),
-        (json!({"form": "lines"}), "  ✓ 2 lines"),
-        (json!({"form": "command", "exit": {"how": "code", "code": 0}}), "  ✓ 2 lines\n    -one"),
-        (json!({"form": "diff", "path": "a", "added": 1, "removed": 1}), "  ✓ +1 -1\n"),
-        (json!({"form": "table"}), "  ✓ 2 rows"),
+        (json!({"form": "line"}), "-one\n"),
+        (json!({"form": "lines"}), "2 lines\n"),
+        (json!({"form": "command", "exit": {"how": "code", "code": 0}}), "  ✓ works\n      -one\n"),
+        (json!({"form": "diff", "path": "a", "added": 1, "removed": 1}), "+1 −1\n"),
+        (json!({"form": "table"}), "2 rows\n"),
     ];
     for (form, row) in forms {
         let lines = if form["form"] == "line" { json!(["-one"]) } else { json!(["-one", "+two"]) };
@@ -116,14 +120,14 @@ fn a_retry_and_a_silence_say_why_and_how_long_and_enter_hurries() {
     let retrying =
         json!({"doing": "retrying", "why": "overloaded", "attempt": 1, "max_attempts": 5, "left_ms": 7000});
     desk.patch(status(&retrying, 1000));
-    let row = "trying again in 7 s · Enter tries now · attempt 1 of 5: overloaded";
+    let row = "↻ overloaded · attempt 2 of 5 in 7 s · Enter now · Esc stops";
     assert!(desk.shown().contains(row), "{}", desk.shown());
     desk.keys("\r");
     assert_eq!(desk.actions.last(), Some(&Action::Hurry));
     let silent = json!({"doing": "silent", "model": "opus", "idle_ms": 12_000, "limit_ms": 300_000, "keep_alives": true});
     desk.patch(status(&silent, 12_000));
     assert!(
-        desk.shown().contains("waiting for opus, 12 s, only keep-alives (limit 5 min)"),
+        desk.shown().contains("◐ 12 s · waiting for the model, which gives signs of life · Esc stops"),
         "{}",
         desk.shown()
     );
@@ -189,7 +193,7 @@ fn reads_are_not_lost_when_the_screen_is_left_before_anything_follows() {
     call(&mut desk, "b1", "read b.rs", "read", "done");
     let leaving = desk.app.leave();
     desk.emulator.send(&leaving);
-    assert_eq!(desk.shown().matches("● 2 reads: read a.rs, read b.rs").count(), 1, "{}", desk.shown());
+    assert_eq!(desk.shown().matches("  ✓ read a.rs, b.rs ").count(), 1, "{}", desk.shown());
 }
 
 #[test]
@@ -202,7 +206,7 @@ fn reasoning_folds_to_a_row_with_its_time() {
     desk.patch(status(&json!({"doing": "answering"}), 0));
     desk.patch(Patch::Close { block: thinking(true) });
     answer(&mut desk, "b1", "So.");
-    assert!(desk.shown().contains("∴ thought for 12 s, 3 words"), "{}", desk.shown());
+    assert!(desk.shown().contains("Thought for 12 s"), "{}", desk.shown());
 }
 
 #[test]
@@ -238,7 +242,7 @@ fn the_last_exchange_of_a_session_is_drawn_as_it_was_when_it_took_place() {
     let (live, shown) = (from_prompt(&mut live), from_prompt(&mut resumed));
     assert_eq!(shown, live);
     assert!(
-        live.contains("● 2 reads") && live.contains("Some bold words.") && !live.contains("|---|"),
+        live.contains("2 reads\n") && live.contains("Some bold words.") && !live.contains("|---|"),
         "{live}"
     );
     assert!(!resumed.shown().contains("an earlier prompt"));
@@ -259,7 +263,7 @@ fn a_long_last_exchange_is_shown_in_part_and_says_how_to_see_all() {
     }
     desk.patch(Patch::Reset { view: Box::new(view) });
     let shown = desk.shown();
-    assert!(shown.contains("› list them\n  … 142 rows · Ctrl-T shows them\n• item 141\n"), "{shown}");
+    assert!(shown.contains("› list them\n  … 142 rows · Ctrl-T shows them\n  • item 141\n"), "{shown}");
 }
 
 #[test]
@@ -278,7 +282,7 @@ fn what_was_shown_while_a_session_was_opened_is_not_shown_again() {
         desk.app.announce(&blocks(0, &contents[1..]));
         desk.wait(20);
         let shown = desk.shown();
-        assert!(shown.contains("› the last prompt\n\nthe last answer"), "{shown}");
+        assert!(shown.contains("› the last prompt\n\n  the last answer"), "{shown}");
         desk.patch(Patch::Reset {
             view: Box::new(View { switches: 1, blocks: blocks(0, stored), ..View::default() }),
         });
@@ -301,11 +305,11 @@ fn full_screen_shows_reads_in_one_row_and_the_time_of_reasoning() {
     call(&mut desk, "b1", "read b.rs", "read", "running");
     call(&mut desk, "b1", "read b.rs", "read", "done");
     let shown = desk.emulator.screen();
-    assert!(shown.contains("∴ thought for 12 s, 3 words\n● 2 reads: read a.rs, read b.rs"), "{shown}");
+    assert!(shown.contains("Thought for 12 s\n  ✓ read a.rs, b.rs "), "{shown}");
     answer(&mut desk, "b2", "So.");
     call(&mut desk, "b3", "read c.rs", "read", "done");
     let shown = desk.emulator.screen();
-    assert!(shown.contains("● 2 reads: read a.rs, read b.rs\n\nSo.\n\n● read c.rs"), "{shown}");
+    assert!(shown.contains("2 reads\n\n  So.\n\n  ✓ read c.rs"), "{shown}");
 }
 
 #[test]
@@ -313,7 +317,8 @@ fn sub_agents_and_jobs_have_rows_with_what_is_known_of_them() {
     let mut desk = desk_of(Size::new(90, 20));
     let gauge = json!({"tokens": 30, "usable": 100, "percent": 30, "colour": "green", "compactions": 0});
     let agents: Vec<AgentRow> = serde_json::from_value(json!([
-        {"name": "finder", "depth": 1, "task": "find it", "state": "running", "gauge": gauge, "cost": 0.5},
+        {"name": "finder", "depth": 1, "task": "find it", "state": "running", "gauge": gauge, "cost": 0.5,
+            "elapsed_ms": 12_000, "tokens": 11_400, "calls": 2},
         {"name": "other", "depth": 1, "task": "was quick", "state": "done"},
     ]))
     .unwrap();
@@ -328,9 +333,9 @@ fn sub_agents_and_jobs_have_rows_with_what_is_known_of_them() {
     desk.patch(status(&running, 5000));
     let shown = desk.shown();
     for row in [
-        "⋯ finder · runs · context 30 % · $0.5000 · find it",
+        "  ◐ find it · sub-agent · 12 s · 11.4k tokens · context 30 % · $0.50",
         "⚙ job-1 · npm run dev",
-        "5 s · 2 of 3 done, 1 failed · read a",
+        "◐ 5 s · 2 of 3 done, 1 failed · Esc stops",
     ] {
         assert!(shown.contains(row), "{row}: {shown}");
     }
@@ -366,13 +371,13 @@ fn a_command_that_failed_says_its_exit_code_and_ends_with_its_last_lines() {
         desk.shown()
     };
     let failed = ended("failed", &json!({"how": "code", "code": 3}), 20);
-    assert!(failed.contains("● $ make\n  ✗ exit code 3 · 20 lines\n    … 5 more lines above"), "{failed}");
-    assert!(failed.contains("    line 6\n") && failed.contains("    line 20\n"), "{failed}");
-    assert!(!failed.contains("    line 5\n"), "{failed}");
+    assert!(failed.contains("exit 3\n      line 6\n"), "{failed}");
+    assert!(failed.contains("      line 20                          5 lines more · Ctrl-T"), "{failed}");
+    assert!(!failed.contains("line 5\n"), "{failed}");
     let silent = ended("failed", &json!({"how": "code", "code": 127}), 0);
-    assert!(silent.contains("  ✗ exit code 127 · no output\n"), "{silent}");
+    assert!(silent.contains("exit 127 · no output\n"), "{silent}");
     let fine = ended("done", &json!({"how": "code", "code": 0}), 2);
-    assert!(fine.contains("  ✓ 2 lines\n") && !fine.contains("exit code"), "{fine}");
+    assert!(fine.contains("  ✓ $ make\n      line 1\n      line 2\n") && !fine.contains("exit"), "{fine}");
 }
 
 #[test]
@@ -399,7 +404,7 @@ fn a_long_command_and_its_lines_are_whole_and_never_broken_by_zk() {
     let mut desk = desk_of(Size::new(40, 30));
     desk.patch(Patch::Open { block: call(&long, long.get(..100).unwrap()) });
     let ink = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
-    assert!(ink(&desk.shown()).contains(&ink(&format!("● $ {long}"))), "{}", desk.shown());
+    assert!(ink(&desk.shown()).contains(&ink(&format!("✓ $ {long}"))), "{}", desk.shown());
     desk.patch(Patch::Open {
         block: {
             let mut two = call("for x in 1 2\ndo echo $x; done", "for x in 1 2").as_ref().clone();
@@ -407,8 +412,8 @@ fn a_long_command_and_its_lines_are_whole_and_never_broken_by_zk() {
             two.into()
         },
     });
-    assert!(desk.shown().contains("● $ for x in 1 2 …\n"), "{}", desk.shown());
+    assert!(desk.shown().contains("✓ $ for x in 1 2 …"), "{}", desk.shown());
     desk.keys("\x14");
     desk.keys("e");
-    assert!(desk.shown().contains("  │ for x in 1 2\n  │ do echo $x; done\n"), "{}", desk.shown());
+    assert!(desk.shown().contains("    │ for x in 1 2\n    │ do echo $x; done\n"), "{}", desk.shown());
 }

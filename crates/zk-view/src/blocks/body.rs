@@ -9,6 +9,10 @@ use crate::{DiffLine, DiffReader, Text};
 const PREVIEW_LINES: usize = 40;
 const PREVIEW_BYTES: usize = 8 * 1024;
 
+/// Lines and bytes of a body that a person is to read as a whole.
+const READ_LINES: usize = 1000;
+const READ_BYTES: usize = 64 * 1024;
+
 /// Characters of one line that a block holds.
 const PREVIEW_WIDTH: usize = 2000;
 
@@ -52,6 +56,17 @@ pub enum Form {
     },
     /// Rows of a table, cells separated by ` | `; the first is the head.
     Table,
+    /// Lines of Markdown.
+    Markdown {
+        /// Outcome in a line; empty where nothing has to be said.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        outcome: Text,
+    },
+    /// Items of a list of what is to be done, each behind the sign of its state.
+    Checklist {
+        /// Whether other items stand in it than before, and not the same ones further on.
+        reshaped: bool,
+    },
 }
 
 /// A body with all its lines.
@@ -92,6 +107,14 @@ impl FullBody {
                 let form = Form::Diff { path: Text::line(path), added, removed };
                 Self { form, ..Self::of_lines(diff.lines().map(Text::line)) }
             }
+            Display::Markdown { text, outcome } => {
+                let form = Form::Markdown { outcome: Text::line(outcome) };
+                Self { form, ..Self::of_lines(text.lines().map(Text::line)) }
+            }
+            Display::Checklist { items, reshaped } => {
+                let lines = items.iter().map(|item| Text::line(&item.to_string()));
+                Self { form: Form::Checklist { reshaped: *reshaped }, ..Self::of_lines(lines) }
+            }
             Display::Table { head, rows } => {
                 let row = |cells: &Vec<String>| Text::line(&cells.join(" | "));
                 let mut body = Self::of_lines(std::iter::once(head).chain(rows).map(row));
@@ -114,7 +137,13 @@ impl FullBody {
 
     /// The part that its block holds.
     pub(crate) fn preview(&self) -> Body {
-        let mut left = PREVIEW_BYTES;
+        let (most_lines, mut left) = match self.form {
+            // Somebody is to read all of them.
+            Form::Markdown { .. } | Form::Checklist { .. } => (READ_LINES, READ_BYTES),
+            Form::Line | Form::Lines | Form::Command { .. } | Form::Diff { .. } | Form::Table => {
+                (PREVIEW_LINES, PREVIEW_BYTES)
+            }
+        };
         let mut expandable = false;
         let fits = |line: &&Text| {
             let fits = left >= line.as_str().len().min(PREVIEW_WIDTH);
@@ -123,11 +152,13 @@ impl FullBody {
         };
         let shows_end = match self.form {
             Form::Lines | Form::Command { .. } => true,
-            Form::Line | Form::Diff { .. } | Form::Table => false,
+            Form::Line | Form::Diff { .. } | Form::Table | Form::Markdown { .. } | Form::Checklist { .. } => {
+                false
+            }
         };
         let mut lines: Vec<&Text> = match shows_end {
-            true => self.lines.iter().rev().take(PREVIEW_LINES).take_while(fits).collect(),
-            false => self.lines.iter().take(PREVIEW_LINES).take_while(fits).collect(),
+            true => self.lines.iter().rev().take(most_lines).take_while(fits).collect(),
+            false => self.lines.iter().take(most_lines).take_while(fits).collect(),
         };
         if shows_end {
             lines.reverse();

@@ -149,7 +149,7 @@ impl Call {
         let mut shown = Self::new(call.id.clone(), step, &call.name, CallState::Waiting);
         if let Some((main, whole)) = main_argument(&call.args) {
             let main: String = main.chars().take(MAIN_ARGUMENT).collect();
-            shown.summary = Text::line(&format!("{} {main}", call.name));
+            shown.summary = Text::line(&format!("{} {main}", verb(call)));
             let whole = whole.trim();
             shown.argument = (whole.contains('\n') || whole.chars().nth(SUMMARISED).is_some()).then(|| {
                 let end = whole.char_indices().nth(KEPT_ARGUMENT).map(|(at, _)| at);
@@ -196,6 +196,16 @@ impl Call {
         self.progress.append(delta);
         self.progress.keep_end(PROGRESS.0, PROGRESS.1);
     }
+}
+
+/// Word before the main argument of a call, until its tool says a better one: tools of commands and files begin with
+/// the same.
+fn verb(call: &ToolCall) -> &str {
+    if call.args.get("command").is_some_and(Value::is_string) {
+        return "$";
+    }
+    let name = call.name.as_str();
+    ["_file", "_files"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
 }
 
 /// The text among the arguments that says most of what a call does: its first line that is not blank, and all of it.
@@ -250,12 +260,26 @@ mod tests {
     }
 
     #[test]
+    fn a_call_has_the_same_name_while_it_waits_and_once_its_tool_says_what_it_does() {
+        for (tool, args, summary) in [
+            ("shell", json!({ "command": "cargo test" }), "$ cargo test"),
+            ("read_file", json!({ "path": "cart.py" }), "read cart.py"),
+            ("edit", json!({ "path": "cart.py", "old_string": "a", "new_string": "b" }), "edit cart.py"),
+            ("list_files", json!({ "path": "src" }), "list src"),
+        ] {
+            let shown = Call::waiting(&ToolCall::new("c", tool, args), 0);
+            assert_eq!(shown.summary, Text::line(summary));
+        }
+    }
+
+    #[test]
     fn a_call_that_never_ran_says_what_it_was() {
         for (args, summary) in [
-            (json!({ "background": true, "command": "\nrm -rf x\nmore" }), "shell rm -rf x"),
+            (json!({ "background": true, "command": "\nrm -rf x\nmore" }), "$ rm -rf x"),
+            (json!({ "path": "src/a.rs" }), "shell src/a.rs"),
             (json!({ "b": 1, "text": "hello" }), "shell hello"),
             (json!({}), "shell"),
-            (json!({ "command": "é".repeat(300) }), &format!("shell {}", "é".repeat(200))),
+            (json!({ "command": "é".repeat(300) }), &format!("$ {}", "é".repeat(200))),
         ] {
             let shown = Call::waiting(&ToolCall::new("c", "shell", args), 0);
             assert_eq!(shown.summary, Text::line(summary));

@@ -1,8 +1,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use zk_core::model::CheckItem;
+
 use crate::blocks::body::FullBody;
-use crate::{Block, BlockId, Body, Content, Effect, IndexedView, Lines, Patch, Status};
+use crate::{Block, BlockId, Body, CheckRow, Content, Effect, IndexedView, Lines, Patch, Status};
 
 /// Bytes of full bodies that are kept; older ones are read from the stored session.
 const BODY_BYTES: usize = 4 << 20;
@@ -53,6 +55,14 @@ impl Core {
         change(&mut block.content);
         if block.content != known.content {
             self.emit(Patch::Change { block: Arc::new(block) });
+        }
+    }
+
+    /// Shows the list of what is to be done.
+    pub(super) fn set_checklist(&mut self, items: &[CheckItem]) {
+        let items: Vec<CheckRow> = items.iter().map(CheckRow::of).collect();
+        if self.view.checklist != items {
+            self.emit(Patch::Checklist { items });
         }
     }
 

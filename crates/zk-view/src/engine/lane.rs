@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use zk_core::events::ViewBlock;
 use zk_core::kernel::Origin;
-use zk_core::model::{Block as MessageBlock, CallId, Message, MessageId, Role, RunId, ToolResult};
+use zk_core::model::{Block as MessageBlock, CallId, Display, Message, MessageId, Role, RunId, ToolResult};
 use zk_core::service::QUERY_CONTEXT;
 
 use self::turn::{Open, Tag, TurnBlocks};
@@ -310,6 +310,11 @@ impl AgentBlocks {
         }
         core.close(self.part(block.id.clone(), message, Content::Call(Box::new(shown))));
         self.turn.count_call(core, block);
+        if let Some(Display::Checklist { items, .. }) = fact.and_then(|fact| fact.display.as_ref())
+            && self.agent.is_none()
+        {
+            core.set_checklist(items);
+        }
     }
 
     /// An answer with the results of its calls.

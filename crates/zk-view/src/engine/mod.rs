@@ -8,11 +8,11 @@ mod parts;
 mod restore;
 mod run;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use zk_core::kernel::{AnyEvent, Origin};
-use zk_core::model::RunId;
+use zk_core::model::{CheckState, RunId};
 use zk_core::service::{Entry, PendingQuestion};
 
 use self::core::Core;
@@ -115,6 +115,8 @@ pub struct Engine {
     run_from: usize,
     /// Blocks of its sub-agents that the session has.
     agents_kept: HashSet<BlockId>,
+    /// Times at which its sub-agents began, by their names.
+    agents_began: HashMap<String, u64>,
     /// Content of the entry of a run that ends, until that is stored.
     ending: Option<Kept>,
     notes: u64,
@@ -160,7 +162,12 @@ impl Engine {
         self.own.begin_run(run_id);
         self.run_from = self.core.view.blocks.len();
         self.agents_kept.clear();
+        self.agents_began.clear();
         self.ending = None;
+        // A list of which nothing is left belongs to the run that did it.
+        if self.core.view.checklist.iter().all(|item| item.state == CheckState::Done) {
+            self.core.set_checklist(&[]);
+        }
     }
 
     fn lane(&mut self, origin: &Origin) -> (&mut AgentBlocks, &mut Core) {

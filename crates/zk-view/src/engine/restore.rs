@@ -39,7 +39,8 @@ pub fn body_of(entries: &[Entry], id: &BlockId) -> Option<Lines> {
         | Patch::Queue { .. }
         | Patch::Status { .. }
         | Patch::Agents { .. }
-        | Patch::Jobs { .. } => None,
+        | Patch::Jobs { .. }
+        | Patch::Checklist { .. } => None,
     })
 }
 
@@ -120,6 +121,10 @@ impl Engine {
             match &entry.kind {
                 EntryKind::Message { message, usage } => {
                     self.own.restore_plugins(&mut self.core, &mut state.run);
+                    if let Some(turn) = usage {
+                        let tokens = turn.usage.context() + turn.usage.output;
+                        self.core.view.edit(|view| view.status.context_tokens = Some(tokens));
+                    }
                     if message.role == Role::Assistant {
                         self.restore_answer(&mut state, message, usage.as_deref());
                     } else {

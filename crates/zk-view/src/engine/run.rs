@@ -1,7 +1,7 @@
 use zk_core::events::UsageUpdate;
 
 use super::Engine;
-use crate::{Activity, AgentRow, ContextGauge, JobRow, Patch, Status, Text};
+use crate::{Activity, AgentRow, AgentState, ContextGauge, JobRow, Patch, Status, Text};
 
 /// Characters of a token, about.
 const CHARS_PER_TOKEN: u64 = 4;
@@ -30,6 +30,13 @@ pub(super) struct Compaction {
     began: u64,
     /// Tokens that the next request would have had.
     before: u64,
+}
+
+impl Run {
+    /// Whether the person stopped it.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.activity == Activity::Stopping
+    }
 }
 
 impl Engine {
@@ -138,6 +145,12 @@ impl Engine {
         self.core.set_status(Status { context_tokens, gauge, ..Status::default() });
     }
 
+    /// Forgets how full the context was.
+    pub(super) fn forget_fill(&mut self) {
+        let status = self.core.view.status.clone();
+        self.core.set_status(Status { gauge: None, context_tokens: None, ..status });
+    }
+
     /// Shows how full the context is.
     pub(super) fn set_gauge(&mut self, gauge: Option<ContextGauge>) {
         let status = self.core.view.status.clone();
@@ -146,6 +159,7 @@ impl Engine {
 
     pub(super) fn tick(&mut self) {
         self.show_status();
+        self.show_agent_times();
     }
 
     /// Milliseconds until a second of what goes on is over; nothing while nothing does.
@@ -204,6 +218,29 @@ impl Engine {
         if jobs != self.core.view.jobs {
             self.core.emit(Patch::Jobs { jobs: jobs.to_vec() });
         }
+    }
+
+    /// Counts a call of a sub-agent that is over.
+    pub(super) fn count_agent_call(&mut self, name: &str) {
+        let name = Text::line(name);
+        self.change_agents(|agents| {
+            if let Some(row) = agents.iter_mut().rev().find(|row| row.name == name) {
+                row.calls += 1;
+            }
+        });
+    }
+
+    /// Shows for how long the sub-agents have worked, in whole seconds.
+    pub(super) fn show_agent_times(&mut self) {
+        let (now, began) = (self.core.now, std::mem::take(&mut self.agents_began));
+        self.change_agents(|agents| {
+            for row in agents.iter_mut().filter(|row| row.state == AgentState::Running) {
+                if let Some(began) = began.get(row.name.as_str()) {
+                    row.elapsed_ms = now.saturating_sub(*began) / 1000 * 1000;
+                }
+            }
+        });
+        self.agents_began = began;
     }
 
     pub(super) fn change_agents(&mut self, change: impl FnOnce(&mut Vec<AgentRow>)) {

@@ -251,3 +251,50 @@ async fn what_a_sub_agent_did_is_stored_while_it_works() {
     run.wait().await;
     rig.check().await;
 }
+
+/// Shows the items of its arguments as a list of what is to be done.
+struct Lists(Arc<zk_core::model::ToolSpec>);
+
+#[async_trait]
+impl zk_core::service::Tool for Lists {
+    fn spec(&self) -> &Arc<zk_core::model::ToolSpec> {
+        &self.0
+    }
+
+    async fn call(
+        &self,
+        call: &zk_core::model::Approved,
+        _: &zk_core::service::ToolCx,
+    ) -> Result<zk_core::model::ToolOutput, zk_core::model::ToolError> {
+        let items = serde_json::from_value(call.args()["items"].clone()).unwrap();
+        let display = zk_core::model::Display::Checklist { items, reshaped: true };
+        Ok(zk_core::model::ToolOutput::text("noted").with_display(display))
+    }
+}
+
+#[tokio::test]
+async fn the_list_of_what_is_to_be_done_is_a_fact_of_the_view_and_of_its_session() {
+    let list = |state: &str| json!({ "items": [{ "text": "test it", "state": state }] });
+    let (first, second) = (list("current"), list("open"));
+    let script = Script::new()
+        .turn(|t| t.call("lists", first))
+        .turn(|t| t.call("lists", second))
+        .turn(|t| t.text("Later."))
+        .turn(|t| t.call("lists", list("done")))
+        .turn(|t| t.text("Done."))
+        .turn(|t| t.text("Yes?"));
+    let spec = zk_core::model::ToolSpec::new("lists", "lists", json!({ "type": "object" }));
+    let mut rig = rig_with(script, |builder| builder.tool(Arc::new(Lists(spec)))).await;
+    rig.run("go").await;
+    let shown = |view: &View| view.checklist.iter().map(|item| item.state.mark()).collect::<Vec<_>>();
+    assert_eq!(shown(&rig.driver.view()), ["☐"]);
+    let resumed = ViewDriver::new();
+    resumed.begin(&rig.session.entries().await.unwrap());
+    assert_eq!(shown(&resumed.view()), ["☐"]);
+    resumed.begin(&[]);
+    assert!(resumed.view().checklist.is_empty(), "a new session has none");
+    rig.run("go on").await;
+    assert_eq!(shown(&rig.driver.view()), ["☑"], "it stays until another run begins");
+    rig.run("and now?").await;
+    assert!(rig.driver.view().checklist.is_empty());
+}

@@ -14,50 +14,53 @@ use zk_core::service::{CallPlace, Tool, foreign_server_names};
 
 use crate::QueueMode;
 
-/// Behaviour of an agent. Nothing is set by default: what a run leaves open the agent decides, then the
-/// defaults named here.
+/// Behaviour of an agent or a run. All fields are unset by default: a run falls back to its agent's values,
+/// then to the defaults named here.
 #[derive(Clone, Default)]
 pub struct Behavior {
-    /// Turns after which a run stops with an error; without limit by default.
+    /// Most turns before a run stops with an error; no limit by default.
     pub max_turns: Option<u32>,
-    /// Output limit of one response in tokens; by default two fifths of the model's window, at most 65,536, and 16,384 where
-    /// the window is not known.
+    /// Output limit of one response in tokens; by default two fifths of the model's window, at most 65,536,
+    /// and 16,384 if the window is not known.
     pub max_tokens: Option<u32>,
-    /// Spending limit: of an agent for all its runs and their sub-agents together, in its present session and
-    /// with what the turns that are stored of that session have cost; of a run for itself and its sub-agents
-    /// beside that. No limit by default. Before each request the most it could cost is held; when that does
-    /// not fit, a person is asked, and where nobody is there the run ends with
+    /// Spending limit; none by default. For an agent it covers all runs and sub-agents in its current
+    /// session, including the stored turns of that session; for a run it covers the run and its sub-agents,
+    /// in addition to the agent's. Before each request, its highest possible cost is reserved. If that does
+    /// not fit, a person is asked; if none is present, the run ends with
     /// [`AgentError::Budget`](zk_core::model::AgentError::Budget).
     pub budget: Option<Budget>,
-    /// Whether to mark stable prefixes for the provider's cache; on by default.
+    /// Whether to mark stable prefixes for the provider's prompt cache; on by default.
     pub cache: Option<bool>,
-    /// Tool calls of one batch that may run at once; 10 by default, 1 is strictly one after the other.
+    /// Most tool calls of one batch that run concurrently; 10 by default, 1 runs them one after the other.
     pub max_concurrent_tools: Option<usize>,
-    /// Size of one turn's tool results above which the model is asked to summarise; off by default.
+    /// Size of one turn's tool results above which the model is asked to summarise; no limit by default.
     pub tool_output_budget: Option<OutputBudget>,
-    /// Calls of a tool in one run, by canonical name.
+    /// Limits on calls of a tool in one run, by canonical name.
     pub tool_budgets: BTreeMap<String, ToolBudget>,
-    /// Tools whose repeated calls get the earlier result, by canonical name.
+    /// Tools whose repeated calls get the cached result, by canonical name.
     pub dedup_tools: BTreeMap<String, DedupKey>,
-    /// The only tools that may be called, by canonical name; all by default.
+    /// Tools that may be called, by canonical name; all by default.
     pub allowed_tools: Option<Vec<String>>,
-    /// Decay of an exact thinking budget over a run; off by default.
+    /// Decay of an exact thinking budget over a run; none by default.
     pub thinking_decay: Option<ThinkingDecay>,
-    /// The JSON Schema the final answer has to follow; free text by default. The provider holds the model to it
-    /// where it can, otherwise the answer is given by a tool. Either way it is checked like the arguments of a
-    /// tool, coerced, and asked for again a few times.
+    /// JSON Schema of the final answer; free text by default. The provider enforces it if it can; otherwise
+    /// the answer is given as the arguments of a tool. In both cases the answer is validated and coerced like
+    /// tool arguments, and requested again a few times if invalid.
     pub schema: Option<Value>,
-    /// Number of queued messages that are delivered at once; one by default.
+    /// Number of queued steering messages delivered at once; one by default.
     pub queue_mode: Option<QueueMode>,
-    /// Number of queued follow-ups that are delivered at once; as `queue_mode` says by default.
+    /// Number of queued follow-ups delivered at once; as `queue_mode` by default.
     pub follow_up_mode: Option<QueueMode>,
 }
 
 impl Behavior {
-    /// Takes from `base` what this one leaves open.
+    /// Fills unset fields with the values of `base`.
     #[must_use]
     pub fn or(self, base: &Self) -> Self {
-        fn filled<V: Clone>(own: BTreeMap<String, V>, base: &BTreeMap<String, V>) -> BTreeMap<String, V> {
+        fn fill_missing<V: Clone>(
+            own: BTreeMap<String, V>,
+            base: &BTreeMap<String, V>,
+        ) -> BTreeMap<String, V> {
             if own.is_empty() { base.clone() } else { own }
         }
         Self {
@@ -67,8 +70,8 @@ impl Behavior {
             cache: self.cache.or(base.cache),
             max_concurrent_tools: self.max_concurrent_tools.or(base.max_concurrent_tools),
             tool_output_budget: self.tool_output_budget.or(base.tool_output_budget),
-            tool_budgets: filled(self.tool_budgets, &base.tool_budgets),
-            dedup_tools: filled(self.dedup_tools, &base.dedup_tools),
+            tool_budgets: fill_missing(self.tool_budgets, &base.tool_budgets),
+            dedup_tools: fill_missing(self.dedup_tools, &base.dedup_tools),
             allowed_tools: self.allowed_tools.or_else(|| base.allowed_tools.clone()),
             thinking_decay: self.thinking_decay.or_else(|| base.thinking_decay.clone()),
             schema: self.schema.or_else(|| base.schema.clone()),
@@ -95,29 +98,30 @@ impl fmt::Debug for Behavior {
     }
 }
 
-/// Makes the key of a call: calls with equal keys have equal results. No key, or an empty one: the call is
-/// never replayed. Only for tools without side effects whose result depends on nothing else.
+/// Function that computes the cache key of a call: calls with equal keys have equal results. Without a key,
+/// or with an empty one, the call always runs. Only for tools without side effects whose result depends on
+/// the arguments alone.
 pub type DedupKey = Arc<dyn Fn(&Value) -> Option<String> + Send + Sync>;
 
-/// Size limit of the results of one turn together. Nothing is cut: beyond it the model is asked to write down
-/// what matters before it calls more tools.
+/// Size limit of all results of one turn. No result is cut: above the limit the model is asked to write down
+/// the important facts before it calls more tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputBudget {
-    /// A number of bytes.
+    /// Limit in bytes.
     Bytes(usize),
-    /// A part of what is left of the model's window; no limit where that is not known.
+    /// Share of the rest of the model's window; no limit if the window is not known.
     OfWindow {
-        /// Per cent of what is left.
+        /// Share in per cent.
         percent: u32,
     },
 }
 
-/// Limit on the calls of a tool in one run. Replayed and substituted calls count.
+/// Limit on the calls of a tool in one run. Replayed and substituted calls count too.
 #[derive(Clone, Debug)]
 pub struct ToolBudget {
-    /// Calls.
+    /// Most calls.
     pub max: u32,
-    /// Treatment of a call beyond them.
+    /// Treatment of further calls.
     pub on_exceed: OnExceed,
 }
 
@@ -126,13 +130,14 @@ pub struct ToolBudget {
 pub enum OnExceed {
     /// Refuses the call.
     Block,
-    /// Runs the call, and once in the run asks the model to come to an end.
+    /// Runs the call, and asks the model once per run to finish.
     Steer,
-    /// A function decides, and gives the message. It is given the tool and its calls so far.
+    /// Lets a function decide and give the message.
     With(BudgetRule),
 }
 
-/// Decides about a call over its tool's budget, given the tool and its calls so far.
+/// Function that decides about a call over its tool's budget, from the tool's name and its number of calls so
+/// far.
 pub type BudgetRule = Arc<dyn Fn(&str, u32) -> Verdict + Send + Sync>;
 
 impl fmt::Debug for OnExceed {
@@ -148,25 +153,26 @@ impl fmt::Debug for OnExceed {
 /// Decision of a budget about one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Refuse or steer.
+    /// Whether the call is refused, or the model is asked to finish.
     pub mode: BudgetMode,
     /// Message for the model.
     pub message: String,
 }
 
-/// Decay of an exact thinking budget over the turns of a run. The result stays between 0 and the budget.
+/// Decay of an exact thinking budget over the turns of a run. The result is clamped to between 0 and the
+/// budget.
 #[derive(Clone)]
 pub enum ThinkingDecay {
-    /// Multiplied by `factor` for every turn after `after_turn`, never below `floor` tokens.
+    /// Multiplies the budget by `factor` for every turn after `after_turn`, but not below `floor` tokens.
     Geometric {
-        /// Turns with the full budget.
+        /// Number of turns with the full budget.
         after_turn: u32,
-        /// Factor, between 0 and 1.
+        /// Factor per turn, between 0 and 1.
         factor: f64,
-        /// Tokens.
+        /// Lower limit in tokens.
         floor: u32,
     },
-    /// A function of the turn (from 1) and the budget.
+    /// Computes the budget from the turn's number (from 1) and the full budget.
     With(Arc<dyn Fn(u32, u32) -> f64 + Send + Sync>),
 }
 
@@ -187,22 +193,22 @@ impl fmt::Debug for ThinkingDecay {
 /// Selection of the registered tools that an agent offers its model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ToolSet {
-    /// All.
+    /// All registered tools.
     #[default]
     All,
-    /// No tools: just a conversation.
+    /// No tools.
     None,
-    /// Tools with these canonical names. A name that ends in `*` stands for all that begin so.
+    /// Tools with these canonical names. A trailing `*` matches any rest of the name.
     Only(Vec<String>),
-    /// The others of a set.
+    /// Tools of a set except those with these names.
     Except(Box<ToolSet>, Vec<String>),
-    /// Tools of a set that change nothing, whatever their arguments are: they read, or get pages of the
-    /// network. Judged anew whenever the registered tools change.
+    /// Tools of a set that have no side effects whatever their arguments: tools that read files or fetch web
+    /// pages. Evaluated again when the registered tools change.
     Reading(Box<ToolSet>),
 }
 
 impl ToolSet {
-    /// Whether a tool of this name is in the set, as far as its name tells: what it does is not looked at.
+    /// Whether the set may contain a tool of this name, judged by the name alone, not by its effects.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         let is_one_of = |names: &[String]| {
@@ -222,7 +228,7 @@ impl ToolSet {
         }
     }
 
-    /// Whether a tool is in the set.
+    /// Whether the set contains a tool.
     pub(crate) fn offers(&self, name: &str, tool: &dyn Tool, place: &CallPlace) -> bool {
         self.has(name) && (!self.only_reads() || changes_nothing(tool, place))
     }
@@ -235,21 +241,22 @@ impl ToolSet {
         }
     }
 
-    /// The names that were asked for one by one.
+    /// Returns the names that are listed explicitly.
     pub(crate) fn wanted(&self) -> Vec<&String> {
         match self {
             Self::All | Self::None => Vec::new(),
             Self::Only(names) => names.iter().filter(|name| !name.ends_with('*')).collect(),
             Self::Except(all, _) => all.wanted().into_iter().filter(|name| self.has(name)).collect(),
-            // Tools that do more are left out on purpose.
+            // Listed tools with side effects are left out on purpose, so none counts as missing.
             Self::Reading(_) => Vec::new(),
         }
     }
 }
 
-/// Whether no call of a tool changes anything.
+/// Whether no call of the tool has side effects.
 fn changes_nothing(tool: &dyn Tool, place: &CallPlace) -> bool {
-    // Effects told of no arguments hold for all; a tool that cannot tell them is not offered.
+    // Effects declared for empty arguments hold for all calls; a tool that cannot declare them is not
+    // offered.
     let judge = || (tool.effects(&Value::Object(Map::new()), place), tool.kind());
     let Ok((effects, kind)) = catch_unwind(AssertUnwindSafe(judge)) else { return false };
     let is_fetched = |effect: &Effect| matches!(effect, Effect::Reads { .. } | Effect::Network { .. });
@@ -257,11 +264,11 @@ fn changes_nothing(tool: &dyn Tool, place: &CallPlace) -> bool {
         Effects::Known { list } => list.iter().all(is_fetched),
         Effects::Unknown => false,
     };
-    // Calls that a call starts may do more than itself.
+    // A call that starts other calls may do more by them than its own effects say.
     !tool.starts_calls() && (effects.is_read_only() || (kind == Some(CallKind::Fetch) && only_fetches()))
 }
 
-/// Prompt of one run, and how the run differs from the agent.
+/// Prompt of one run, and its differences from the agent's options.
 #[derive(Clone, Default)]
 pub struct RunOptions {
     pub(crate) prompt: Option<Vec<Block>>,
@@ -287,54 +294,54 @@ impl fmt::Debug for RunOptions {
 }
 
 impl RunOptions {
-    /// A run that goes on with the conversation as it is, without a prompt.
+    /// Creates the options of a run that continues the conversation without a prompt.
     #[must_use]
     pub fn resume() -> Self {
         Self::default()
     }
 
-    /// A run asked these blocks: text, images, documents.
+    /// Creates the options of a run with these blocks as the prompt: text, images, documents.
     #[must_use]
     pub fn prompt(blocks: Vec<Block>) -> Self {
         Self { prompt: Some(blocks), ..Self::default() }
     }
 
-    /// Another model for this run.
+    /// Sets the model for this run.
     #[must_use]
     pub fn model(mut self, model: Model) -> Self {
         self.model = Some(model);
         self
     }
 
-    /// Another system prompt for this run.
+    /// Sets the system prompt for this run.
     #[must_use]
     pub fn system(mut self, system: impl Into<String>) -> Self {
         self.system = Some(system.into());
         self
     }
 
-    /// Other reasoning for this run.
+    /// Sets the reasoning request for this run.
     #[must_use]
     pub fn thinking(mut self, thinking: ThinkingRequest) -> Self {
         self.thinking = Some(thinking);
         self
     }
 
-    /// Behaviour of this run; what it leaves open stays as the agent has it.
+    /// Sets the behaviour of this run; unset fields fall back to the agent's.
     #[must_use]
     pub fn behavior(mut self, behavior: Behavior) -> Self {
         self.behavior = behavior;
         self
     }
 
-    /// Other tools for this run.
+    /// Sets the tools for this run.
     #[must_use]
     pub fn tools(mut self, tools: ToolSet) -> Self {
         self.tools = Some(tools);
         self
     }
 
-    /// A plugin for this run, removed at its end.
+    /// Adds a plugin for this run, which is removed at its end.
     #[must_use]
     pub fn plugin(mut self, plugin: Arc<dyn Plugin>) -> Self {
         self.plugins.push(plugin);

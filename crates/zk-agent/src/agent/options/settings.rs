@@ -137,7 +137,7 @@ impl Default for SpawnSettings {
     fn default() -> Self {
         let usual = SpawnOptions::default();
         Self {
-            // A person sees them all at work: more than where nobody looks.
+            // More than the default of embedded agents, since a person watches them.
             max_concurrent: 5,
             max_depth: usual.max_depth,
             max_total: usual.max_total,
@@ -148,7 +148,7 @@ impl Default for SpawnSettings {
 }
 
 impl SpawnSettings {
-    /// The options of the tool that starts sub-agents.
+    /// Returns the options of the tool `spawn`.
     #[must_use]
     pub fn options(&self) -> SpawnOptions {
         SpawnOptions {
@@ -163,7 +163,7 @@ impl SpawnSettings {
 }
 
 impl Behavior {
-    /// The behaviour that the sections describe.
+    /// Converts the settings to the agent's behaviour.
     #[must_use]
     pub fn of_settings(run: &RunSettings, calls: &CallSettings) -> Self {
         let budget = Budget { usd: run.max_budget_usd, tokens: run.max_tokens_total.map(u64::from) };

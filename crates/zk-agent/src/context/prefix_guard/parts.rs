@@ -5,10 +5,10 @@ use zk_core::events::SectionSize;
 use zk_core::model::{Message, Role, ToolSpec};
 use zk_core::service::is_dynamic_context;
 
-/// Name of all of a system prompt where its sections are not known, and of the agent's own part of it.
+/// Name of the agent's own prompt, and of the whole system prompt if its sections cannot be told apart.
 const WHOLE: &str = "system";
 
-/// A tool or a section of the system prompt, without its text.
+/// Size and hash of a tool or a section of the system prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Part {
     pub(super) name: String,
@@ -17,20 +17,20 @@ pub(super) struct Part {
     pub(super) source: String,
     pub(super) bytes: usize,
     hash: u64,
-    /// The hash of its text without digits, of a section.
+    /// Hash of a section's text without digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shape: Option<u64>,
 }
 
-/// The first part that two requests do not share.
+/// The first part in which two requests differ.
 pub(super) struct Difference<'a> {
-    /// The one that changed, left or came.
+    /// The part that changed, was removed or was added.
     pub(super) part: &'a Part,
-    /// Offset of the part in what was sent, in bytes.
+    /// Offset of the part in the earlier request, in bytes.
     pub(super) at: usize,
-    /// Nothing changed but its digits, as those of a clock do.
+    /// Whether only digits of the part changed, as in a clock.
     pub(super) only_digits: bool,
-    /// Whether everything that was sent stands before it.
+    /// Whether all parts of the earlier request come before it.
     pub(super) is_behind: bool,
 }
 
@@ -40,7 +40,7 @@ impl Part {
     }
 }
 
-/// Compares the parts of two requests by name and content.
+/// Finds the first part in which two requests differ, by name and content.
 pub(super) fn difference<'a>(before: &'a [Part], after: &'a [Part]) -> Option<Difference<'a>> {
     let same = before.iter().zip(after).take_while(|(one, other)| one.is_same(other)).count();
     let at = before.iter().take(same).map(|part| part.bytes).sum();
@@ -51,11 +51,11 @@ pub(super) fn difference<'a>(before: &'a [Part], after: &'a [Part]) -> Option<Di
         (Some(one), Some(other)) if one.name == other.name => {
             (other, one.shape.is_some() && one.shape == other.shape)
         }
-        // All of a prompt, or the agent's own part of it.
+        // The whole prompt, or the agent's own part of it, changed.
         (Some(one), Some(other)) if one.name == WHOLE || other.name == WHOLE => {
             (if one.name == WHOLE { one } else { other }, false)
         }
-        // A part that came stands before what was there.
+        // A new part was inserted before the existing one.
         (Some(one), Some(other)) if has(after, &one.name) && !has(before, &other.name) => (other, false),
         (Some(one), _) => (one, false),
         (None, Some(other)) => (other, false),
@@ -63,8 +63,8 @@ pub(super) fn difference<'a>(before: &'a [Part], after: &'a [Part]) -> Option<Di
     Some(Difference { part, at, only_digits, is_behind })
 }
 
-/// The tools, registered by `sources`.
-pub(super) fn of_tools(tools: &[Arc<ToolSpec>], sources: &[String]) -> Vec<Part> {
+/// Returns the parts of the tools, which `sources` registered.
+pub(super) fn tool_parts(tools: &[Arc<ToolSpec>], sources: &[String]) -> Vec<Part> {
     let part = |(at, tool): (usize, &Arc<ToolSpec>)| {
         let schema = tool.schema.to_string();
         Part {
@@ -78,8 +78,9 @@ pub(super) fn of_tools(tools: &[Arc<ToolSpec>], sources: &[String]) -> Vec<Part>
     tools.iter().enumerate().map(part).collect()
 }
 
-/// The sections of a system prompt; one for all of it where the plugin `rewritten_by` made another text of them.
-pub(super) fn of_system(system: &str, sections: &[SectionSize], rewritten_by: Option<&str>) -> Vec<Part> {
+/// Returns the parts of a system prompt by section; a single part if a plugin (`rewritten_by`) changed the
+/// text.
+pub(super) fn system_parts(system: &str, sections: &[SectionSize], rewritten_by: Option<&str>) -> Vec<Part> {
     let part = |name: &str, source: &str, text: &str| {
         let shape: String = text.chars().filter(|c| !c.is_ascii_digit()).collect();
         Part {
@@ -93,7 +94,7 @@ pub(super) fn of_system(system: &str, sections: &[SectionSize], rewritten_by: Op
     let mut parts: Vec<Part> = Vec::new();
     let mut at = 0;
     for section in sections {
-        // An empty line stands between two.
+        // An empty line separates the sections.
         at += if parts.is_empty() { 0 } else { 2 };
         let Some(text) = system.get(at..at + section.bytes) else { break };
         parts.push(part(&section.id, &section.source, text));
@@ -105,19 +106,19 @@ pub(super) fn of_system(system: &str, sections: &[SectionSize], rewritten_by: Op
     vec![part(WHOLE, rewritten_by.unwrap_or("zk-agent"), system)]
 }
 
-/// Beginning of a conversation up to one of its messages.
+/// Hash and size of a conversation's beginning, up to one of its messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Checkpoint {
-    /// Messages before it.
+    /// Number of messages in the beginning.
     pub(super) messages: usize,
-    /// Blocks before it, each change of who speaks counted, too.
+    /// Number of blocks in the beginning, plus the number of role changes.
     blocks: usize,
-    /// Size of the parts in bytes, as [`context_size`](zk_core::model::context_size) has it.
+    /// Size of the beginning, as by [`context_size`](zk_core::model::context_size).
     pub(super) bytes: usize,
     chain: u64,
 }
 
-/// A hash that grows with a conversation, whatever messages its blocks are in.
+/// Running hash of a conversation, independent of how its blocks are split into messages.
 #[derive(Clone, Debug)]
 struct Chain {
     role: Option<Role>,
@@ -132,14 +133,14 @@ impl Chain {
     fn add(&mut self, message: &Message, mut after_block: impl FnMut(&Checkpoint)) {
         let mut step = |at: &mut Checkpoint, bytes: &[u8]| {
             at.blocks += 1;
-            at.chain = fold(fold(at.chain, bytes), &bytes.len().to_le_bytes());
+            at.chain = fnv1a(fnv1a(at.chain, bytes), &bytes.len().to_le_bytes());
             after_block(at);
         };
         if self.role != Some(message.role) {
             self.role = Some(message.role);
             step(&mut self.at, if message.role == Role::User { b"user" } else { b"assistant" });
         }
-        // Blocks that stand there for one request alone are no part of the beginning.
+        // Dynamic context is sent once only and not part of the prefix.
         for block in message.content.iter().filter(|block| !is_dynamic_context(block)) {
             self.at.bytes += block.size();
             step(&mut self.at, &serde_json::to_vec(block).unwrap_or_default());
@@ -148,13 +149,13 @@ impl Chain {
     }
 }
 
-/// The chains of a conversation after each of its messages, so that a message is hashed once.
+/// Hash chains after each message of a conversation, so that each message is hashed only once.
 #[derive(Debug, Default)]
 pub(super) struct Chains(Vec<Chain>);
 
 impl Chains {
-    /// Chains of `messages`, which begin with the same `same` messages as those that these were made of.
-    pub(super) fn go_on(mut self, same: usize, messages: &[Arc<Message>]) -> Self {
+    /// Extends the chains to `messages`, of which the first `same` are already covered.
+    pub(super) fn extend_to(mut self, same: usize, messages: &[Arc<Message>]) -> Self {
         self.0.truncate(same);
         let mut chain = self.0.last().cloned().unwrap_or_else(Chain::new);
         for message in messages.iter().skip(self.0.len()) {
@@ -164,10 +165,9 @@ impl Chains {
         self
     }
 
-    /// Returns how the conversation begins at its last messages and, further and further apart, at those
-    /// before.
+    /// Returns checkpoints at the last message and at growing distances before it.
     pub(super) fn checkpoints(&self) -> Vec<Checkpoint> {
-        // 0, 1, 2, 4, 8, … messages before the end.
+        // Distances 0, 1, 2, 4, 8, … from the end.
         let is_kept = |behind: usize| behind == 0 || behind.is_power_of_two();
         let behind = (0..self.0.len()).rev();
         let kept = self.0.iter().zip(behind).filter(|(_, behind)| is_kept(*behind));
@@ -175,8 +175,8 @@ impl Chains {
     }
 }
 
-/// The last checkpoint up to which `messages` begin as the conversation did in which these were made; nothing if all of that is
-/// their beginning.
+/// Returns the last checkpoint that `messages` share with the conversation of these checkpoints; `None` if
+/// they share all.
 pub(super) fn broken_after(checkpoints: &[Checkpoint], messages: &[Arc<Message>]) -> Option<Checkpoint> {
     let mut chain = Chain::new();
     let mut left = checkpoints.iter().peekable();
@@ -193,11 +193,11 @@ pub(super) fn broken_after(checkpoints: &[Checkpoint], messages: &[Arc<Message>]
 
 const FNV: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// FNV-1a: stored with sessions, so that it has to be the same in every version.
-fn fold(hash: u64, bytes: &[u8]) -> u64 {
+/// FNV-1a hash. Stored with sessions, so it must stay the same in every version.
+fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 fn hash_of(parts: &[&[u8]]) -> u64 {
-    parts.iter().fold(FNV, |hash, part| fold(fold(hash, part), &part.len().to_le_bytes()))
+    parts.iter().fold(FNV, |hash, part| fnv1a(fnv1a(hash, part), &part.len().to_le_bytes()))
 }

@@ -3,13 +3,13 @@ use std::sync::Arc;
 use zk_core::events::Rewrite;
 use zk_core::model::Message;
 
-use super::continues;
+use super::begins_with;
 
-/// Messages of one request as handlers rewrote them.
+/// Messages of one request with the handlers' rewrites.
 #[derive(Debug, Default)]
 pub(crate) struct Rewrites {
     history: Vec<Arc<Message>>,
-    /// Rewrites, in the order in which they were made.
+    /// Rewrites in the order they were made.
     by: Vec<Rewrite>,
 }
 
@@ -18,20 +18,20 @@ impl Rewrites {
         Self { history, by }
     }
 
-    /// The first plugin that was given messages that go on as those of the request before, and answered some that do not.
-    /// Nothing where the conversation itself is another one.
+    /// Returns the first plugin whose rewrite broke the prefix although its input still had it. `None` if the
+    /// conversation itself changed.
     pub(super) fn changed_since(&self, before: &Self) -> Option<String> {
         let (mut old, mut new) = (&before.history, &self.history);
         let (mut olds, mut news) = (&*before.by, &*self.by);
         let mut source = None;
-        while goes_on(old, new) {
+        while is_prefix(old, new) {
             source = match (olds.split_first(), news.split_first()) {
                 (None, None) => return None,
                 (Some((one, rest)), Some((other, others))) if one.source == other.source => {
                     (old, olds, new, news) = (&one.messages, rest, &other.messages, others);
                     Some(&one.source)
                 }
-                // A handler that does not answer leaves the messages as they were.
+                // This handler does not rewrite the messages any more.
                 (Some((one, rest)), _) if news.iter().all(|other| other.source != one.source) => {
                     (old, olds) = (&one.messages, rest);
                     Some(&one.source)
@@ -47,7 +47,7 @@ impl Rewrites {
     }
 }
 
-/// Whether `new` begins with `old`.
-fn goes_on(old: &[Arc<Message>], new: &[Arc<Message>]) -> bool {
-    old.len() <= new.len() && old.iter().zip(new).all(|(one, other)| continues(one, other))
+/// Whether `old` is a prefix of `new`.
+fn is_prefix(old: &[Arc<Message>], new: &[Arc<Message>]) -> bool {
+    old.len() <= new.len() && old.iter().zip(new).all(|(one, other)| begins_with(one, other))
 }

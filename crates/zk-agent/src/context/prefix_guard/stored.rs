@@ -4,14 +4,14 @@ use zk_core::model::{ModelRef, ThinkingRequest};
 use zk_core::service::{COMPACTION_ENTRY, Entry, EntryKind, NewEntry};
 
 use super::parts::{self, Checkpoint, Part};
-use super::{Broken, SectionChanges, Sent, of_model, of_sections, of_thinking, of_tools, size};
+use super::{Broken, SectionChanges, Sent, model_part, sections_break, size, thinking_part, tools_break};
 
-/// Source and kind of the stored entry.
+/// Source of the stored entry.
 const SOURCE: &str = "zk-agent";
 const KIND: &str = "prefix";
 const VERSION: u32 = 1;
 
-/// A request that another process may have sent: sizes and hashes, no texts.
+/// Sizes and hashes of the last request of an earlier process, without texts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stored {
     pub(super) model: ModelRef,
@@ -42,8 +42,8 @@ impl From<&Sent> for Stored {
 }
 
 impl Stored {
-    /// The last request of a stored conversation, with what is known of its sections, and whether the conversation was made
-    /// shorter since. Nothing where a later run ended without saying what it sent.
+    /// Reads the last request of a stored conversation, its section statistics, and whether the conversation
+    /// was compacted since. `None` if a later run has left no record.
     pub(super) fn of(entries: &[Entry]) -> Option<(Self, SectionChanges, bool)> {
         let is_own = |entry: &Entry| match &entry.kind {
             EntryKind::Custom(custom) => {
@@ -65,24 +65,24 @@ impl Stored {
         Some((sent, changes, later.iter().any(reduces)))
     }
 
-    /// The entry for the session.
+    /// Creates the session entry.
     pub(super) fn entry(self, changes: &SectionChanges) -> Option<NewEntry> {
         let data = serde_json::to_value(Data { sent: self, changes: changes.clone() }).ok()?;
         Some(NewEntry::hidden(KIND, VERSION, data))
     }
 
-    /// Finds the difference as [`Sent::difference`] does. Messages are compared at the checkpoints only.
+    /// Finds the first difference like [`Sent::difference`], but compares messages at the checkpoints only.
     pub(super) fn difference(&self, next: &Sent, thinking_counts: bool) -> Option<Broken> {
         let messages = self.messages.last().map_or(0, |last| last.bytes);
         let system = size(&self.sections);
         if self.model != next.model {
-            return Some(Broken::new(of_model(&next.model), size(&self.tools) + system + messages));
+            return Some(Broken::new(model_part(&next.model), size(&self.tools) + system + messages));
         }
-        let tools = || of_tools(&self.tools, &next.tool_parts(), system + messages);
-        let sections = || of_sections(&self.sections, &next.system_parts(), messages);
+        let tools = || tools_break(&self.tools, &next.tool_parts(), system + messages);
+        let sections = || sections_break(&self.sections, &next.system_parts(), messages);
         let thinking = || {
             let is_other = thinking_counts && self.thinking != next.thinking;
-            is_other.then(|| Broken::new(of_thinking(&next.thinking), messages))
+            is_other.then(|| Broken::new(thinking_part(&next.thinking), messages))
         };
         let conversation = || {
             let held = parts::broken_after(&self.messages, &next.messages)?;

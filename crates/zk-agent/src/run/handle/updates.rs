@@ -16,67 +16,66 @@ use zk_core::kernel::{Cx, Event, Scope, ScopeGuard, Stage};
 use zk_core::model::{CallId, RunId, Stats, ToolResult, Usage, output_bytes};
 use zk_core::service::{RetryNotice, RunStatus};
 
-use super::{ITEMS_WAITING, Run};
+use super::{MAX_UNREAD_ITEMS, Run};
 use crate::turn::OUTPUT_TOOL;
 
-/// Bytes of text, arguments and results that may wait for their reader.
-const BYTES_WAITING: usize = 16 << 20;
+/// Most unread bytes of text, arguments and results.
+const MAX_UNREAD_BYTES: usize = 16 << 20;
 
-/// Update on a run, as a program that shows or logs it needs to know. Of its sub-agents only the result of
-/// their call. The
-/// call by which a model gives its structured output is none: the output is in the [`Stats`] of the end.
+/// Update on a run, for a program that displays or logs it. Sub-agents appear only as the result of their
+/// call. The call with the structured output is not reported: the output is in the [`Stats`] of the end.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RunUpdate {
-    /// More text of the answer; several pieces in one where the reader was slow.
+    /// More text of the answer; pieces are joined for a slow reader.
     Text(String),
-    /// More reasoning, likewise.
+    /// More reasoning; pieces are joined for a slow reader.
     Thinking(String),
-    /// The request waits to be sent again, or for a rate limit; with [`RetryNotice::discards`], what came of the answer counts
-    /// for nothing.
+    /// The request waits for a retry or a rate limit. With [`RetryNotice::discards`], the answer so far must
+    /// be discarded.
     Retry(RetryNotice),
-    /// The model has answered, or failed to. Its tool calls follow.
+    /// The model answered or failed to answer. Its tool calls follow.
     #[non_exhaustive]
     TurnEnded {
-        /// The turn's number in the run, from 1.
+        /// Number of the turn in the run, from 1.
         turn: u32,
-        /// Token usage of the turn; zero where none was counted.
+        /// Token usage of the turn; zero if none was counted.
         usage: Usage,
         /// Cost of the turn in US dollars, if known.
         cost: Option<f64>,
-        /// Cause of the turn's failure, in words.
+        /// Description of the turn's failure.
         error: Option<String>,
     },
-    /// A tool call passed its gates and is about to run.
+    /// A tool call was approved and is about to run.
     #[non_exhaustive]
     ToolStarted {
-        /// The call.
+        /// Id of the call.
         call_id: CallId,
-        /// The tool's canonical name.
+        /// Canonical name of the tool.
         tool: String,
-        /// Arguments that the call runs with.
+        /// Final arguments of the call.
         args: Value,
         /// Summary of what the call will do, in one line.
         summary: String,
     },
-    /// A tool call has its result: once for every call, also for one that was refused or skipped and never started.
+    /// A tool call has its result. Sent for every call, even if it was refused or skipped and never started.
     #[non_exhaustive]
     ToolEnded {
-        /// The tool's canonical name.
+        /// Canonical name of the tool.
         tool: String,
-        /// The result as the model gets it, with the id of the call.
+        /// Result for the model, with the id of the call.
         result: ToolResult,
-        /// Milliseconds the tool ran; 0 where it never started.
+        /// Duration of the tool's execution in milliseconds; 0 if it never started.
         elapsed_ms: u64,
     },
-    /// The run is over: the last update. [`Run::wait`] has the typed error.
+    /// The run is over; this is the last update. [`Run::wait`] has the typed error.
     #[non_exhaustive]
     Ended {
         /// Status with which the run ended.
         status: RunStatus,
-        /// The error it ended with, in words.
+        /// Description of the error that ended the run.
         error: Option<String>,
-        /// The text of the last answer.
+        /// Text of the last answer.
         text: String,
         /// Statistics of the run.
         stats: Box<Stats>,
@@ -105,14 +104,14 @@ impl Waiting {
     fn add(&mut self, update: RunUpdate) {
         let (bytes, count) = (update.bytes(), self.updates.len());
         let is_last = matches!(update, RunUpdate::Ended { .. });
-        if self.bytes.saturating_add(bytes) > BYTES_WAITING && !is_last {
+        if self.bytes.saturating_add(bytes) > MAX_UNREAD_BYTES && !is_last {
             self.missed += 1;
             return;
         }
         match (self.updates.back_mut(), &update) {
             (Some(RunUpdate::Text(waiting)), RunUpdate::Text(more))
             | (Some(RunUpdate::Thinking(waiting)), RunUpdate::Thinking(more)) => waiting.push_str(more),
-            _ if count >= ITEMS_WAITING && !is_last => {
+            _ if count >= MAX_UNREAD_ITEMS && !is_last => {
                 self.missed += 1;
                 return;
             }
@@ -145,7 +144,7 @@ impl Mailbox {
     }
 }
 
-/// Subscriptions that turn the events of one run into updates.
+/// Subscriptions that convert the events of one run to updates.
 struct Subscriber<'a> {
     scope: &'a Scope,
     run: &'a RunId,
@@ -153,7 +152,7 @@ struct Subscriber<'a> {
 }
 
 impl Subscriber<'_> {
-    /// Late, so that a call which a recorder refuses has not started.
+    /// Handlers run late, so that a call that a recorder refuses has not started.
     fn on<E>(&self, convert: impl Fn(&E, &Mailbox) + Send + Sync + 'static)
     where
         E: Event<Reply = ()>,
@@ -189,7 +188,7 @@ impl Subscriber<'_> {
         });
     }
 
-    /// The results of calls as they end, and once the whole batch has ended those of the calls that never began.
+    /// Reports results as calls end; after the whole batch, the results of calls that never began.
     fn on_tool_ends(&self) {
         let ended = Arc::<Mutex<BTreeSet<CallId>>>::default();
         let of_batch = ended.clone();
@@ -213,7 +212,7 @@ impl Subscriber<'_> {
     }
 }
 
-/// The updates of a run, in order. Ends when the run is over and its agent idle.
+/// Stream of the updates of a run, in order. Ends when the run is over and its agent idle.
 pub struct RunUpdates {
     mailbox: Arc<Mailbox>,
     over: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -228,7 +227,7 @@ impl fmt::Debug for RunUpdates {
 }
 
 impl RunUpdates {
-    /// Number of updates that were left out so far because the reader was too far behind.
+    /// Returns the number of updates dropped so far because the reader was too far behind.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.mailbox.waiting().missed
@@ -245,7 +244,7 @@ impl Stream for RunUpdates {
 
     fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<RunUpdate>> {
         self.mailbox.reader.register(task.waker());
-        // Before the look at what waits: nothing is added after the end.
+        // Polled before the queue is checked, since no update is added after the end.
         let is_over = self.over.as_mut().poll(task).is_ready();
         match self.mailbox.waiting().take() {
             Some(update) => Poll::Ready(Some(update)),
@@ -256,12 +255,12 @@ impl Stream for RunUpdates {
 }
 
 impl Run {
-    /// Returns typed updates on the run: text, tool calls with their results, usage, retries, the end. Starts
-    /// the run; call it before anything else starts it to see all of it. [`Run::wait`] still says how the run
-    /// ended.
+    /// Returns a stream of typed updates on the run: text, tool calls with their results, usage, retries, the
+    /// end. Starts the run; call it before all other methods that start it, to receive all updates.
+    /// [`Run::wait`] still returns the outcome.
     ///
-    /// A slow reader holds up nothing: text that waits is joined into one update. Where 16,384 updates or 16 MiB wait,
-    /// further ones but the end are left out, which [`RunUpdates::missed`] counts.
+    /// A slow reader delays nothing: unread text is joined into one update. While 16,384 updates or 16 MiB
+    /// are unread, further ones except the end are dropped; [`RunUpdates::missed`] counts them.
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -1,43 +1,52 @@
+mod access;
+mod key;
+mod messages;
 mod sign_in;
 mod status;
 
+use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use zk_auth::{Credential, CredentialStore};
+use zk_chat::ProviderAccess;
 use zk_settings::suggest;
 use zk_tui::TerminalError;
 use zk_tui::term::{print_stderr, secret};
 
-use super::print;
+use super::print_words as print;
 use crate::app::{AppContext, Machine, runtime};
 use crate::args::actions::AuthAction;
 use crate::credentials;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
 use crate::stdin;
+use messages::NOTHING_STORED;
 use sign_in::sign_in;
 use status::status;
 
+pub(crate) use access::Access;
 pub(super) use sign_in::{SIGN_IN_LIMIT, open, pasted};
 
 pub(crate) fn auth(app: &AppContext, action: AuthAction) -> Outcome<Exit> {
     match action {
-        AuthAction::Login { provider, key, browser } => {
-            login(&app.work.machine, &app.settings, provider, key, browser)
-        }
+        AuthAction::Login { provider, key, browser } => login(app, provider, key, browser),
         AuthAction::Logout { provider } => logout(&app.work.machine, &app.settings, provider),
         AuthAction::Status { provider } => status(app, provider),
     }
 }
 
-fn login(
-    machine: &Machine,
-    settings: &Settings,
-    provider: Option<String>,
-    key: bool,
-    browser: bool,
-) -> Outcome<Exit> {
-    let name = named(settings, provider)?;
+fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -> Outcome<Exit> {
+    let (machine, settings) = (&app.work.machine, &app.settings);
+    let name = match provider.or_else(|| settings.program.provider.clone()) {
+        Some(name) => settings.known_providers().find(&name)?.name,
+        None if stdin::is_terminal() && std::io::stdout().is_terminal() => {
+            let access: Arc<dyn ProviderAccess> = Arc::new(Access(app.clone()));
+            let chosen = zk_chat::sign_in(&access, &machine.env.terminal())?;
+            return chosen.map(|_| Exit::Done).ok_or_else(|| Failure::new(Exit::Interrupted, NOTHING_STORED));
+        }
+        None => named(settings, None)?,
+    };
     let client = credentials::client(settings, &name)?.filter(|_| !key);
     let credential = match client {
         None => {
@@ -48,16 +57,19 @@ fn login(
             if provider.is_sign_in_only() {
                 return Err(Failure::usage(format!("{name} takes no key: run `zk auth login {name}`")));
             }
-            Credential::ApiKey(typed(&name)?.into())
+            let key = typed(&name)?;
+            if let Some(remark) = runtime()?.block_on(key::store_key(app, &name, &key))? {
+                print_stderr(&messages::not_checked(&remark));
+            }
+            Credential::ApiKey(key.into())
         }
-        Some(client) => runtime()?.block_on(sign_in(machine, client, browser))?,
+        Some(client) => {
+            let credential = runtime()?.block_on(sign_in(machine, client, browser))?;
+            runtime()?.block_on(key::store(app, &name, &credential))?;
+            credential
+        }
     };
     let store = credentials::store(machine)?;
-    let aside = runtime()?.block_on(store.put(&name, &credential)).map_err(Failure::failed)?;
-    if let Some(aside) = aside {
-        let path = aside.path.display();
-        print_stderr(&format!("zk: warning: the old file was damaged ({}) and is now {path}", aside.reason));
-    }
     print(machine, &[format!("{name}: {}, in {}", what(&credential), store.path().display())])
 }
 
@@ -81,7 +93,7 @@ fn typed(name: &str) -> Outcome<String> {
 /// The failure of a key that was not typed to its end.
 fn not_stored(error: TerminalError) -> Failure {
     match error {
-        TerminalError::GivenUp => Failure::new(Exit::Interrupted, "nothing was stored"),
+        TerminalError::GivenUp => Failure::new(Exit::Interrupted, NOTHING_STORED),
         error => error.into(),
     }
 }
@@ -119,7 +131,7 @@ fn what(credential: &Credential) -> String {
 fn named(settings: &Settings, provider: Option<String>) -> Outcome<String> {
     let name = provider.or_else(|| settings.program.provider.clone()).ok_or_else(|| {
         let names = settings.known_providers().names();
-        Failure::usage(format!("say for which provider: {}", suggest::either(&names)))
+        Failure::usage(messages::which(&suggest::either(&names)))
     })?;
     Ok(settings.known_providers().find(&name)?.name)
 }

@@ -51,10 +51,8 @@ pub(in crate::commands) async fn pasted(login: &Login) -> Result<AuthorizationCo
     });
     if reader.is_ok() {
         while let Some(line) = read.recv().await {
-            if line.trim().is_empty() {
-                continue;
-            }
             match login.pasted(&line) {
+                _ if line.trim().is_empty() => {}
                 Err(error @ AuthError::Pasted { .. }) => print_stderr(&format!("zk: {error}")),
                 answer => return answer,
             }

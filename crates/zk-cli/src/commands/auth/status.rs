@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use zk_providers::select::{CredentialSource, StoredCredentials};
 
-use super::super::print;
+use super::super::print_words as print;
 use super::what;
 use crate::app::{AppContext, runtime};
 use crate::credentials;

@@ -6,6 +6,7 @@ mod programs;
 use std::io::IsTerminal;
 
 use zk_core::service::visible_line;
+use zk_exec::settings::NetworkSetting;
 use zk_tui::Style;
 use zk_tui::plain::Screen;
 
@@ -30,7 +31,7 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
             Health::Failure => (Style::RED, "fail"),
         };
         healthy &= finding.health != Health::Failure;
-        screen.line(style, &format!("{word}  {}", finding.text));
+        screen.prose(style, &format!("{word}  {}", finding.text));
     };
     tell(fine(format!(
         "zk {}, working in {}",
@@ -56,7 +57,7 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
     Ok(if healthy { Exit::Done } else { Exit::Failed })
 }
 
-/// Sets a sandbox up as `--context sandbox` does.
+/// Sets a sandbox up as `--run-in sandbox` does.
 fn sandbox(work: &Workplace, settings: &Settings) -> Vec<Finding> {
     let environment = zk_exec::Environment::filtered(work.machine.env.without_secrets());
     let report = sandbox::tested(work, settings, environment).and_then(|(exec, test)| {
@@ -66,14 +67,26 @@ fn sandbox(work: &Workplace, settings: &Settings) -> Vec<Finding> {
     match report {
         Ok((report, test)) => {
             let when = if test.cached { ", since the machine was started" } else { "" };
-            let text = format!("sandbox: {report}; {} attempts to leave it failed{when}", test.held.len());
             let whole = report.missing().next().is_none();
+            let tested = format!("tested: {0} of {0} escapes stopped{when}", test.held.len());
+            let text = match whole {
+                true => format!("sandbox: works ({tested}); {}", bounds(work, settings)),
+                false => format!("sandbox: works in part ({tested}): {report}"),
+            };
             let limits =
                 report.limits.iter().map(|limit| warning(format!("sandbox: {}", visible_line(limit))));
             std::iter::once(if whole { fine(text) } else { warning(text) }).chain(limits).collect()
         }
         Err(error) => vec![warning(format!("sandbox: {error}"))],
     }
+}
+
+/// Bounds of commands in a sandbox that has all of its layers.
+fn bounds(work: &Workplace, settings: &Settings) -> String {
+    let network = if settings.sandbox.network == NetworkSetting::None { "no network; " } else { "" };
+    let roots: Vec<String> =
+        work.roots().iter().map(|root| visible_line(&root.display().to_string())).collect();
+    format!("{network}writes only below {}", roots.join(", "))
 }
 
 /// Reports what runs without a question, and where.

@@ -8,14 +8,10 @@ use crate::app::Machine;
 pub(super) enum Requirement {
     Needed(&'static str),
     Expected(&'static str),
-    Replaced(&'static str),
 }
 
-pub(super) const PROGRAMS: [(&str, Requirement); 3] = [
-    ("bash", Requirement::Needed("the shell tool")),
-    ("git", Requirement::Expected("most projects use it")),
-    ("rg", Requirement::Replaced("grep and glob are built in")),
-];
+pub(super) const PROGRAMS: [(&str, Requirement); 2] =
+    [("bash", Requirement::Needed("the shell tool")), ("git", Requirement::Expected("most projects use it"))];
 
 pub(super) fn program_found(machine: &Machine, name: &str, used: Requirement) -> Finding {
     let path = machine.env.get("PATH").map(std::ffi::OsStr::to_owned).unwrap_or_default();
@@ -29,7 +25,6 @@ pub(super) fn program_found(machine: &Machine, name: &str, used: Requirement) ->
             failure(format!("{name}: not in PATH; {what} needs it: install it"))
         }
         (None, Requirement::Expected(what)) => warning(format!("{name}: not in PATH; {what}")),
-        (None, Requirement::Replaced(what)) => fine(format!("{name}: not in PATH and not needed: {what}")),
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use zk_mcp::{SecretValues, ServerConfig, ServerTransport, definition_of};
 
-use super::super::print;
+use super::super::print_words as print;
 use super::settings_text::{at, merged, nested, parse, text, without, write};
 use crate::app::Machine;
 use crate::args::actions::McpAdd;

@@ -16,7 +16,7 @@ use std::io::{Read, Seek, SeekFrom};
 use zk_core::service::{visible_line, visible_lines};
 use zk_mcp::ServerConfig;
 
-use super::print;
+use super::{print, print_words};
 use crate::app::{AppContext, Workplace, runtime};
 use crate::args::actions::McpAction;
 use crate::exit::{Exit, Failure, Outcome};
@@ -78,7 +78,7 @@ fn list(work: &Workplace, settings: &Settings) -> Outcome<Exit> {
     if lines.is_empty() {
         lines.push("no MCP server is set up: `zk mcp add NAME -- COMMAND` adds one".to_owned());
     }
-    print(&work.machine, &lines)
+    print_words(&work.machine, &lines)
 }
 
 /// The servers of the settings, or the one of this name.
@@ -106,7 +106,7 @@ fn logs(work: &Workplace, settings: &Settings, server: &str) -> Outcome<Exit> {
     chosen(settings, Some(server))?;
     let path = work.machine.dirs.mcp().map(|dir| server_records(work, settings, dir).log_path(server));
     let Some(path) = path.filter(|path| path.exists()) else {
-        return print(
+        return print_words(
             &work.machine,
             &[format!("MCP server {server} has printed nothing to standard error yet")],
         );

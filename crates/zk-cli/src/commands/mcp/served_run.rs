@@ -55,8 +55,9 @@ async fn drive(
     let shown = progress.clone();
     bus.scope("served-run").on_sync(move |event: &ToolBefore, _: &Cx| shown.show(&event.summary));
     let outcome = async {
-        let model =
-            compose::model(&app.work.machine, &app.settings, &*provider, session).await.map_err(failed)?;
+        let model = compose::model(&app.work.machine, &app.settings, &*provider, session, false)
+            .await
+            .map_err(failed)?;
         let agent = compose::agent(app, &bus, provider, model, session).map_err(failed)?;
         let run =
             agent.run(RunOptions::from(prompt)).map_err(|error| ToolError::failed(error.to_string()))?;

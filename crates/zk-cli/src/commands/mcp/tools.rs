@@ -3,7 +3,7 @@ use zk_core::model::{Block, ToolContent};
 use zk_core::service::{Tool, ToolCx, visible_line, visible_lines};
 use zk_mcp::ServerState;
 
-use super::super::print;
+use super::super::{print, print_words};
 use super::chosen;
 use super::session::Session;
 use crate::app::Workplace;
@@ -12,7 +12,7 @@ use crate::settings::Settings;
 
 pub(super) async fn tools(work: &Workplace, settings: &Settings, server: Option<&str>) -> Outcome<Exit> {
     let session = Session::start(work, settings, chosen(settings, server)?).await?;
-    let mut lines = Vec::new();
+    let (mut lines, mut rows) = (Vec::new(), Vec::new());
     let mut failed = false;
     for status in session.servers.status() {
         if let Some(problem) = problem(&status.server, &status.state) {
@@ -22,15 +22,27 @@ pub(super) async fn tools(work: &Workplace, settings: &Settings, server: Option<
         for name in status.tools {
             let tool = session.bus.item::<dyn Tool>(&name);
             let about = tool.map_or(String::new(), |tool| tool.spec().description.clone());
-            lines.push(format!("{name:<40} {}", visible_line(about.lines().next().unwrap_or_default())));
+            rows.push((name, visible_line(about.lines().next().unwrap_or_default())));
         }
     }
+    lines.extend(table(&rows));
     session.close().await;
     if lines.is_empty() {
         lines.push("no MCP server has a tool".to_owned());
     }
-    let exit = print(&work.machine, &lines)?;
+    let exit = print_words(&work.machine, &lines)?;
     Ok(if failed { Exit::Failed } else { exit })
+}
+
+/// Widest first column of a table of tools.
+const MAX_NAME_COLUMNS: usize = 40;
+
+/// Names with what there is to say of each, in two columns.
+fn table(rows: &[(String, String)]) -> Vec<String> {
+    let widest =
+        rows.iter().map(|(name, _)| name.chars().count()).filter(|wide| *wide <= MAX_NAME_COLUMNS).max();
+    let width = widest.unwrap_or_default();
+    rows.iter().map(|(name, about)| format!("{name:<width$}  {about}").trim_end().to_owned()).collect()
 }
 
 /// Returns the reason why a server cannot be used, in lines.
@@ -131,5 +143,5 @@ pub(super) async fn accept(
         (None, _) => Err(Failure::failed(format!("MCP server {server} is not there"))),
     };
     session.close().await;
-    print(&work.machine, &done?)
+    print_words(&work.machine, &done?)
 }

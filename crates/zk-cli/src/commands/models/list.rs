@@ -111,6 +111,18 @@ pub(super) fn lines(listed: &[(String, Vec<Listed>)], named: bool) -> Vec<String
     lines
 }
 
+/// The providers with the number of models that each has, and the command that lists them.
+pub(super) fn counts(listed: &[(String, Vec<Listed>)]) -> Vec<String> {
+    let width = listed.iter().map(|(provider, _)| provider.chars().count()).max().unwrap_or(0);
+    let row = |(provider, models): &(String, Vec<Listed>)| {
+        let models = models.len();
+        format!("{provider:<width$}  {models:>4} model{}", if models == 1 { "" } else { "s" })
+    };
+    let next = "`zk models WORD` lists those that contain it, `zk models --provider NAME` those of a provider, `zk auth \
+                login` stores a key";
+    listed.iter().map(row).chain([next.to_owned()]).collect()
+}
+
 /// A line of JSON for each model.
 pub(super) fn json(listed: &[(String, Vec<Listed>)]) -> Outcome<Vec<String>> {
     let models = listed.iter().flat_map(|(_, models)| models);

@@ -19,6 +19,9 @@ pub(crate) fn models(app: &AppContext, filter: &[String], json: bool) -> Outcome
         filter.iter().flat_map(|text| text.split_whitespace()).map(str::to_lowercase).collect();
     let mut listed = all(app)?;
     let named = listed.len() > 1;
+    if named && filter.is_empty() && !json {
+        return print(&app.work.machine, &list::counts(&listed));
+    }
     let whose = match listed.as_slice() {
         [(provider, _)] => format!(" of {provider}"),
         _ => String::new(),
@@ -61,7 +64,7 @@ fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
             return Ok(vec![(named.name, known)]);
         }
         (Err(failure), None) if failure.exit == Exit::Auth => {
-            term::print_stderr("zk: no provider is configured: these are the models of the catalogue");
+            term::print_stderr("zk: no provider is configured: this is the catalogue");
             let listed =
                 known_providers().iter().map(|name| ((*name).to_owned(), known(&app.settings, name)));
             return Ok(listed.collect());

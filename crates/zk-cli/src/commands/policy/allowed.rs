@@ -46,7 +46,12 @@ impl Allowed {
         let is_exact = match self {
             Self::Rule(Approval { kind: ApprovalKind::Exact { .. }, .. }) | Self::Call(_) => "exactly ",
             Self::Rule(Approval {
-                kind: ApprovalKind::Prefix { .. } | ApprovalKind::Directory { .. },
+                kind:
+                    ApprovalKind::Prefix { .. }
+                    | ApprovalKind::Directory { .. }
+                    | ApprovalKind::Reads { .. }
+                    | ApprovalKind::Code(_)
+                    | ApprovalKind::Tools { .. },
                 ..
             }) => "",
         };

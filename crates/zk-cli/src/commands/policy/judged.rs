@@ -3,7 +3,7 @@ use zk_core::model::Effects;
 use zk_core::service::{CallJudge, Trust, TrustItem, visible_lines};
 use zk_permission::{Decision, PermissionGate, Verdict};
 
-use super::super::print;
+use super::super::print_words as print;
 use super::allowed::calls;
 use crate::app::Workplace;
 use crate::containment::Containment;
@@ -22,7 +22,7 @@ pub(super) fn judged(
     let containment = Containment::of(work, settings, settings.permissions.allow_all)?;
     let effects = &effects(containment.sandbox.is_some())?;
     let mode = containment.mode;
-    let (judge, _) = policy::judge(work, settings, &containment);
+    let (judge, _) = policy::judge(work, settings, &containment, true);
     let verdict = judge.verdict(tool, effects, &work.cwd);
     let is_remembered = asks_by_no_rule(&verdict)
         && args.is_some_and(|args| is_remembered(work, settings, tool, args, effects));

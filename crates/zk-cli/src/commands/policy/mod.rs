@@ -6,7 +6,7 @@ use zk_core::service::{Trust, visible_lines};
 use zk_permission::PermissionGate;
 use zk_permission::{Decision, Explanation, Layer, Rule, RuleBase};
 
-use super::print;
+use super::print_words as print;
 use crate::app::{AppContext, Workplace};
 use crate::args::actions::PolicyAction;
 use crate::exit::{Exit, Failure, Outcome};
@@ -49,10 +49,10 @@ fn list(work: &Workplace, settings: &Settings) -> Outcome<Exit> {
         lines.extend(examples(&allowed.explain()).map(|row| format!(" {row}")));
     }
     if lines.is_empty() {
-        lines.push(format!(
-            "no rules hold in {}; [permissions] of the settings has lists allow, ask and deny",
-            work.project.display()
-        ));
+        lines.push(
+            "No rules yet. Add some under [permissions] in settings.toml: allow = [\"cargo test **\"]"
+                .to_owned(),
+        );
     }
     print(&work.machine, &lines)
 }

@@ -3,7 +3,7 @@ mod items;
 use zk_core::service::{Trust, visible_line, visible_lines};
 use zk_permission::PermissionGate;
 
-use super::print;
+use super::print_words as print;
 use crate::app::{AppContext, Workplace};
 use crate::args::actions::TrustAction;
 use crate::exit::{Exit, Failure, Outcome};

@@ -41,8 +41,11 @@ pub(crate) fn plugin(
     let usual = if is_attended { Duration::ZERO } else { WAIT };
     let wait = settings.mcp.wait().unwrap_or(usual);
     let notices = work.machine.notices.clone();
-    let plugin =
-        build_plugin(work, settings, servers).exec(own).wait_for_servers(wait).on_notice(move |text| {
+    let plugin = build_plugin(work, settings, servers)
+        .exec(own)
+        .wait_for_servers(wait)
+        .telling_at_once(is_attended)
+        .on_notice(move |text| {
             // A server chose the words: nothing in them is to steer the terminal.
             notices.show(&visible_lines(text).join("\n"));
         });

@@ -1,22 +1,28 @@
 use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use zk_agent::{Agent, AgentConversation};
+use zk_auth::CredentialStore;
 use zk_core::kernel::BoxError;
 use zk_core::model::{AgentError, Model};
 use zk_core::service::Provider;
 use zk_exec::ContextName;
+use zk_mcp::{McpServers, ServerStatus};
+use zk_permission::ModeSwitch;
 use zk_providers::select::SelectedEndpoint;
 use zk_tui::Keymap;
 use zk_view::Block;
 
 use super::sessions::ChatSessions;
 use super::trust_question::Unapproved;
-use super::{key_file, models};
+use super::{key_file, models, theme_file};
 use crate::app::AppContext;
 use crate::args::Resume;
+use crate::commands::Access;
 use crate::compose::{self, HostOptions};
+use crate::credentials;
 use crate::exit::{Failure, Outcome};
 use crate::mode::summary;
 use crate::session_switch::SessionSwitch;
@@ -24,8 +30,8 @@ use crate::sessions::{self, Session};
 use crate::settings::{ScreenName, ThemeName};
 use zk_chat::{
     Carried, CarriedSession, ChatError, ChatSetup, ConversationFactory, ConversationHost, ConversationSource,
-    EditorEnv, ExecutionPlace, NamedModel, OpenedConversation, ProgramPhrases, Reread, UnapprovedProject,
-    UnsavedSession,
+    EditorEnv, ExecutionPlace, NamedModel, OpenedConversation, ProgramPhrases, ProviderAccess, Reread,
+    SettingsReport, UnapprovedProject, UnsavedSession,
 };
 
 /// Flags and commands of this program.
@@ -33,7 +39,7 @@ const PHRASES: ProgramPhrases = ProgramPhrases {
     raise_output_limit: summary::RAISE_OUTPUT_LIMIT,
     allow_all: "--allow-all",
     resume: "zk --resume",
-    add_directory: "`zk --add-dir DIR` adds one",
+    add_directory: "`/add-dir DIR` adds one",
 };
 
 /// Opens conversations with what the program was started with, or with what was read anew since.
@@ -42,22 +48,31 @@ pub(super) struct ChatFactory {
     setup: ChatSetup,
     /// Session to begin with.
     resume: Option<Resume>,
+    /// Whether the agent is to plan first.
+    plans: bool,
 }
 
 impl ChatFactory {
-    pub(super) fn new(app: AppContext, resume: Option<Resume>) -> Self {
+    pub(super) fn new(mut app: AppContext, resume: Option<Resume>) -> Self {
+        let plans = app.settings.plan_with_person();
         let context = match app.settings.context() {
             ContextName::Process | ContextName::Sandbox => ExecutionPlace::ThisMachine,
             ContextName::Docker(_) => ExecutionPlace::Container,
             ContextName::Remote(_) | ContextName::Ssh(_) => ExecutionPlace::OtherMachine,
         };
+        let theme = app.settings.program.theme.as_ref();
         let setup = ChatSetup {
             terminal: app.work.machine.env.terminal(),
-            theme: app.settings.program.theme.map(ThemeName::name),
+            theme: theme.and_then(ThemeName::built_in),
+            palette: theme
+                .and_then(ThemeName::file)
+                .and_then(|name| theme_file::read(&app.work.machine, name)),
             screen: app.settings.program.screen.map(ScreenName::kind),
             editor: EditorEnv::new(|name| app.work.machine.env.get(name).map(OsStr::to_owned)),
             program_path: app.work.machine.env.get("PATH").map(OsStr::to_owned),
             cwd: app.work.cwd.clone(),
+            home: app.work.machine.env.get("HOME").map(PathBuf::from),
+            sets_title: app.settings.program.title,
             execution_place: context,
             state_dir: app.work.machine.dirs.state.clone(),
             line_history: app.work.machine.dirs.line_history(),
@@ -69,7 +84,7 @@ impl ChatFactory {
             host_files: Arc::new(app.work.machine.host_files.clone()),
             phrases: PHRASES,
         };
-        Self { app, setup, resume }
+        Self { app, setup, resume, plans }
     }
 
     /// The endpoint of the provider that the conversation goes on with.
@@ -108,6 +123,10 @@ impl ConversationFactory for ChatFactory {
 
     fn keymap(&self) -> (Keymap, Vec<String>) {
         key_file::read(&self.app.work.machine)
+    }
+
+    fn provider_access(&self) -> Option<Arc<dyn ProviderAccess>> {
+        Some(Arc::new(Access(self.app.clone())))
     }
 
     fn unapproved(&self) -> Option<Box<dyn UnapprovedProject>> {
@@ -160,12 +179,15 @@ impl ConversationFactory for ChatFactory {
                 return Err(failure.into());
             }
         };
+        if self.plans && !is_carried {
+            bus.service::<ModeSwitch>().iter().for_each(|modes| modes.plan());
+        }
         let switch = SessionSwitch::new(app, &bus, provider.clone(), session);
         let first = switch.current();
         let opened = ConversationHost::unless_stopped(stop, async {
             let model = match source {
                 ConversationSource::Start => {
-                    compose::model(&app.work.machine, &app.settings, &*provider, &first).await?
+                    compose::model(&app.work.machine, &app.settings, &*provider, &first, true).await?
                 }
                 ConversationSource::Carried(carried) => {
                     compose::describe_model(&*provider, &carried.model.id).await
@@ -206,6 +228,10 @@ impl ConversationFactory for ChatFactory {
         Ok(Reread { factory: Arc::new(Self::new(app, self.resume.clone())), warnings })
     }
 
+    fn add_directory(&self, dir: &Path) -> Result<PathBuf, BoxError> {
+        Ok(self.app.add_directory(dir)?)
+    }
+
     async fn find_model(&self, name: &str, agent: &Agent) -> Result<NamedModel, BoxError> {
         Ok(models::find_model(&self.app, name, agent).await?)
     }
@@ -214,8 +240,46 @@ impl ConversationFactory for ChatFactory {
         Ok(models::find_provider(&self.app, name, model, agent).await?)
     }
 
+    async fn known_models(&self) -> Vec<Model> {
+        models::known_models(&self.app).await
+    }
+
+    fn thinking_levels(&self, model: &Model) -> Vec<String> {
+        models::thinking_levels(&self.app.settings, model)
+    }
+
+    fn describe_place(&self, agent: &Agent) -> Option<String> {
+        Some(models::describe_place(&self.app.settings, agent))
+    }
+
+    fn settings_report(&self) -> SettingsReport {
+        SettingsReport {
+            lines: self
+                .app
+                .settings
+                .lines(true)
+                .into_iter()
+                .filter(|line| !line.ends_with("# default"))
+                .collect(),
+            file: self.app.work.machine.dirs.settings(),
+        }
+    }
+
+    async fn sign_out(&self, provider: &str) -> Result<String, BoxError> {
+        let store = credentials::store(&self.app.work.machine)?;
+        match store.remove(provider).await? {
+            true => Ok(format!("{provider}: removed; this conversation keeps what it has until /reload")),
+            false => Err(format!("nothing is stored for {provider}; `zk auth status` lists what is").into()),
+        }
+    }
+
     fn remark_on(&self, model: &Model) -> Option<String> {
         models::remark_on(&self.app.settings, model)
+    }
+
+    fn servers(&self, agent: &Agent) -> Vec<String> {
+        let status = agent.bus().service::<McpServers>().map(|servers| servers.status()).unwrap_or_default();
+        status.iter().map(ServerStatus::brief).collect()
     }
 
     fn describe_error(&self, error: &AgentError) -> String {

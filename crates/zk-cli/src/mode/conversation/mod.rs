@@ -4,6 +4,7 @@ mod factory;
 mod key_file;
 mod models;
 mod sessions;
+mod theme_file;
 mod trust_question;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use self::factory::ChatFactory;
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
+use crate::commands;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals::Signals;
 use zk_chat::{self, ChatEnd, ChatError, ChatStart, Interruption, Interrupts};
@@ -27,6 +29,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     });
     Ok(match ended? {
         ChatEnd::Done => Exit::Done,
+        ChatEnd::Demo => return commands::demo(app, false),
         ChatEnd::Failed => Exit::Failed,
         ChatEnd::Terminated => Exit::Terminated,
     })

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use zk_agent::Agent;
-use zk_core::model::Model;
+use zk_core::model::{Model, ThinkingSupport};
 use zk_core::service::Provider;
+use zk_exec::ContextName;
+use zk_permission::ModeSwitch;
 use zk_providers::select::{lists_model, split_thinking_level};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
-use crate::{compose, select};
+use crate::{compose, credentials, select};
 use zk_chat::NamedModel;
 
 /// The model that `name` means: as a list of models prints it, an id or a family.
@@ -60,6 +62,69 @@ pub(super) async fn find_provider(
             Ok(compose::describe_model(&*provider, &id).await)
         }
         None => compose::default_model_of(&app.settings, &*provider).await,
+    }
+}
+
+/// The models of every provider that has a credential, by the catalogue and the settings.
+pub(super) async fn known_models(app: &AppContext) -> Vec<Model> {
+    let stored = credentials::all_stored(&app.work.machine).await;
+    let known = app.settings.known_providers();
+    let mut models = Vec::new();
+    for provider in known.names().into_iter().filter_map(|name| known.find(&name).ok()) {
+        // At an address of one's own nobody knows what is served.
+        let has_key = app.credential(&provider, &stored).is_some();
+        if has_key && app.endpoint_of(&provider.name).await.is_ok_and(|endpoint| endpoint.is_usual()) {
+            models.extend(of_provider(&app.settings, &provider.name));
+        }
+    }
+    models
+}
+
+/// The models of a provider, by the catalogue and the settings.
+fn of_provider(settings: &Settings, provider: &str) -> Vec<Model> {
+    let said = settings.models(provider);
+    let mut ids: Vec<String> = zk_providers::known_models(provider).map(str::to_owned).collect();
+    ids.extend(said.ids().map(str::to_owned));
+    ids.sort_unstable();
+    ids.dedup();
+    let known = |id: &str| zk_providers::known_model(provider, id);
+    let model = |id: &str| said.correct(known(id).unwrap_or_else(|| Model::unknown(provider, id)));
+    ids.iter().map(|id| model(id)).collect()
+}
+
+/// The levels of reasoning of a model, the least first.
+pub(super) fn thinking_levels(settings: &Settings, model: &Model) -> Vec<String> {
+    let owned = |levels: &[&str]| levels.iter().map(ToString::to_string).collect();
+    match model.capabilities.thinking {
+        ThinkingSupport::None => Vec::new(),
+        ThinkingSupport::Budget => owned(&["off", "low", "medium", "high"]),
+        ThinkingSupport::Effort | ThinkingSupport::Adaptive => {
+            let said = settings.models(&model.provider);
+            let own = said.get(&model.id).and_then(|said| said.efforts.clone());
+            let efforts = own.unwrap_or_else(|| zk_providers::known_efforts(&model.provider, &model.id));
+            let mut levels: Vec<String> = efforts.levels().map(|(level, _)| level.to_owned()).collect();
+            if model.capabilities.thinking == ThinkingSupport::Adaptive {
+                levels.insert(0, "off".to_owned());
+                levels.push("adaptive".to_owned());
+            }
+            levels.dedup();
+            levels
+        }
+    }
+}
+
+/// Describes the place where commands run, for a person.
+pub(super) fn describe_place(settings: &Settings, agent: &Agent) -> String {
+    let is_held = agent.bus().service::<ModeSwitch>().is_some_and(|modes| modes.is_contained());
+    match settings.context() {
+        ContextName::Sandbox => "in a sandbox: they write to the project alone".to_owned(),
+        ContextName::Process if is_held => {
+            "in a sandbox: they write to the project alone, and have no network".to_owned()
+        }
+        ContextName::Process => "as you, on this machine, without a sandbox".to_owned(),
+        ContextName::Docker(_) | ContextName::Remote(_) | ContextName::Ssh(_) => {
+            format!("in {}", settings.context_text().unwrap_or("another place"))
+        }
     }
 }
 

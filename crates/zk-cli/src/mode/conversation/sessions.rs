@@ -8,7 +8,7 @@ use zk_session::find_matching;
 
 use crate::app::AppContext;
 use crate::session_switch::SessionSwitch;
-use crate::sessions::{Kept, not_shown, store};
+use crate::sessions::{Kept, not_shown, place, store};
 use zk_chat::{ConversationSessions, LeftSession, UnsavedSession};
 
 /// Sessions of a conversation in the store of this user.
@@ -62,5 +62,22 @@ impl ConversationSessions for ChatSessions {
 
     async fn find(&self, id: &str) -> Result<SessionId, BoxError> {
         Ok(find_matching(&store(&self.app.work.machine)?, id).await?)
+    }
+
+    async fn last_entries(&self, id: &SessionId, most: usize) -> Result<Vec<Entry>, BoxError> {
+        Ok(store(&self.app.work.machine)?.last_entries(id, most).await?)
+    }
+
+    async fn rename(&self, id: &SessionId, title: &str) -> Result<(), BoxError> {
+        Ok(store(&self.app.work.machine)?.rename(id, title).await?)
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<(), BoxError> {
+        store(&self.app.work.machine)?.delete(id).await?;
+        if let Some(outputs) = place(&self.app.work, &self.app.settings).outputs_of(id) {
+            // Most sessions have none.
+            let _ = std::fs::remove_dir_all(outputs);
+        }
+        Ok(())
     }
 }

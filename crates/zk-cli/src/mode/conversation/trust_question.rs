@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::service::{Question, Questions, Trust, UiAnswer};
+use zk_core::service::{Question, Questions, Trust, TrustRequest, UiAnswer};
 use zk_skills::{AgentFile, Bundle, Skill, place};
 
-use crate::app::{AppContext, Machine, Workplace};
+use crate::app::{AppContext, Machine};
 use crate::settings::ProjectFile;
 use crate::{agents, skills};
 use zk_chat::{ConversationFactory, UnapprovedProject};
@@ -55,7 +55,7 @@ impl UnapprovedProject for Unapproved {
     ) -> Result<Arc<dyn ConversationFactory>, BoxError> {
         let Self { mut app, files, skills: found, agents: unapproved, make } = *self;
         for file in files {
-            let question = Question::Confirm { text: text(&app.work, &file) };
+            let question = Question::Trust(Box::new(file.question(&app.work.project)));
             if questions.ask(question, cx, PATIENCE).await != UiAnswer::Once {
                 continue;
             }
@@ -71,7 +71,7 @@ impl UnapprovedProject for Unapproved {
             }
         }
         if !found.is_empty() {
-            let question = Question::Confirm { text: skills_text(&app.work.machine, &found) };
+            let question = Question::Trust(Box::new(skills_question(&app.work.machine, &found)));
             if questions.ask(question, cx, PATIENCE).await == UiAnswer::Once {
                 for skill in &found {
                     if let Err(error) = skills::approve(&app.work, skill) {
@@ -85,10 +85,11 @@ impl UnapprovedProject for Unapproved {
             }
         }
         if !unapproved.is_empty() {
-            let rows: Vec<String> =
-                unapproved.iter().map(|file| format!("  {}\n    {}", file.describe(), file.name)).collect();
-            let text = format!("Trust these agents of the project exactly as they are?\n{}", rows.join("\n"));
-            if questions.ask(Question::Confirm { text }, cx, PATIENCE).await == UiAnswer::Once {
+            let items =
+                unapproved.iter().map(|file| format!("{}\n  {}", file.describe(), file.name)).collect();
+            let text = "Trust these agents of the project exactly as they are?".to_owned();
+            let question = Question::Trust(Box::new(TrustRequest { text, items, details: Vec::new() }));
+            if questions.ask(question, cx, PATIENCE).await == UiAnswer::Once {
                 for file in &unapproved {
                     if let Err(error) = agents::approve(&app.work, file) {
                         app.work
@@ -103,23 +104,14 @@ impl UnapprovedProject for Unapproved {
     }
 }
 
-fn skills_text(machine: &Machine, found: &[Arc<Skill>]) -> String {
+fn skills_question(machine: &Machine, found: &[Arc<Skill>]) -> TrustRequest {
     let row = |skill: &Arc<Skill>| {
         let files = Bundle::of(skill).map(|bundle| bundle.resources()).unwrap_or_default();
         let files = if files.is_empty() { String::new() } else { format!(" (with {})", files.join(", ")) };
         let warnings: String =
-            skills::suspicions(machine, skill).iter().map(|warning| format!("\n    {warning}")).collect();
-        format!("  {}: {}{files}\n    {}{warnings}", skill.name(), skill.manifest.description, place(skill))
+            skills::suspicions(machine, skill).iter().map(|warning| format!("\n  {warning}")).collect();
+        format!("{}: {}{files}\n  {}{warnings}", skill.name(), skill.manifest.description, place(skill))
     };
-    let rows: Vec<String> = found.iter().map(row).collect();
-    format!(
-        "Trust these skills of the project exactly as they are, with all their files?\n{}",
-        rows.join("\n")
-    )
-}
-
-fn text(work: &Workplace, file: &ProjectFile) -> String {
-    let values: Vec<String> = file.values.iter().map(|(name, value)| format!("  {name} = {value}")).collect();
-    let place = work.project.join(&*file.name);
-    format!("Trust {} exactly as it is? It sets:\n{}", place.display(), values.join("\n"))
+    let text = "Trust these skills of the project exactly as they are, with all their files?".to_owned();
+    TrustRequest { text, items: found.iter().map(row).collect(), details: Vec::new() }
 }

@@ -1,4 +1,4 @@
-//! The strategy that keeps a part for each thing that was worked on.
+//! Strategy `focus`: one section of text for each topic of the conversation.
 
 mod segments;
 
@@ -15,17 +15,17 @@ use crate::plan::cut;
 use crate::strategies::summary::{SUMMARY, summary_of};
 use crate::window::plugin;
 
-/// Turns between two consolidations, unless said otherwise.
+/// Default of the fewest turns between two merges.
 const MIN_WINDOW: u32 = 4;
 
-/// Conversations whose consolidations are remembered.
+/// Most conversations whose merges are remembered.
 const MAX_CONVERSATIONS: usize = 64;
 
-/// Puts a part in the place of everything that was done for each thing a person asked for, without asking a model: what was
-/// asked, and a line for each answer and failure.
+/// Replaces the work on each of a person's prompts by a section, without a model: the prompt, and a line for
+/// each answer and failure.
 ///
-/// Parts about the same are merged now and then, on a thread of its own; what result of it is sent the next time that
-/// something changes anyway, so that providers keep what they have read.
+/// Similar sections are merged now and then in a thread. The result is used with the next change of the sent
+/// messages, so that it does not break the provider's prompt cache by itself.
 ///
 /// ```
 /// use zk_compaction::{Focus, Shorten, Window};
@@ -43,14 +43,14 @@ pub struct Focus {
 }
 
 impl Default for Focus {
-    /// Parts are merged every four turns at most.
+    /// At most one merge in four turns.
     fn default() -> Self {
         Self { min_window: MIN_WINDOW }
     }
 }
 
 impl Focus {
-    /// Merges parts every `turns` turns at most. Zero is refused where it is installed.
+    /// Sets the fewest turns between two merges. Zero is refused at installation.
     #[must_use]
     pub fn auto_consolidate_min_window(mut self, turns: u32) -> Self {
         self.min_window = turns;
@@ -80,7 +80,7 @@ struct Focused {
     state: Arc<Mutex<HashMap<Option<ContextId>, Merging>>>,
 }
 
-/// Merge of the parts of one conversation.
+/// Merge of one conversation's sections.
 #[derive(Default)]
 struct Merging {
     turns: u32,
@@ -111,7 +111,7 @@ impl WindowStrategy for Focused {
         if let Some(text) = head {
             self.merge_in_background(text, context.clone());
         }
-        // Merged parts alone do not justify breaking the prompt cache prefix.
+        // Merged sections alone do not justify breaking the prompt cache's prefix.
         if view.cause != WindowCause::Full {
             return Ok(None);
         }
@@ -127,7 +127,7 @@ impl WindowStrategy for Focused {
 }
 
 impl Focused {
-    /// Merges parts that are alike in the background, if enough turns have passed.
+    /// Merges similar sections in the background, if enough turns have passed.
     fn merge_in_background(&self, text: &str, context: Option<ContextId>) {
         let mut state = lock(&self.state);
         if state.len() >= MAX_CONVERSATIONS && !state.contains_key(&context) {
@@ -153,7 +153,7 @@ impl Focused {
         });
     }
 
-    /// Takes the result of the merge, if it was of this text.
+    /// Takes the result of the merge, if it was made for this text.
     fn take_merged(&self, context: &Option<ContextId>, text: Option<&str>) -> Option<Segments> {
         let (of, merged) = lock(&self.state).get_mut(context)?.ready.take()?;
         (Some(&*of) == text).then_some(merged)

@@ -1,4 +1,4 @@
-//! Text of what left a conversation, by what was worked on; it is read back to be added to.
+//! Sections of omitted messages as text, which is parsed again to be extended.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use crate::strategies::summary::is_from_before;
 use crate::text::message_line;
 use crate::text::word_overlap::WordSet;
 
-/// Introduction of the text.
+/// Heading of the text, for the model.
 pub(super) const HEAD: &str = "\
 What this conversation was about before, a part for each thing that was worked on; conversation_recall shows the messages, \
 by their numbers, in full.\n";
 
-/// Text in the place of parts that left as well.
+/// Note in place of dropped sections.
 const OLDER: &str = "(older parts are not here; conversation_recall browses and searches them)\n";
 
-/// The title of what another strategy wrote.
+/// Title of a section made of another strategy's summary.
 const EARLIER: &str = "an earlier summary";
 
-/// Lines of one part.
+/// Most lines of a section.
 const MAX_LINES_OF_SEGMENT: usize = 40;
 
-/// Share of common words from which on two parts are one, from 0 to 1.
+/// Similarity of words from which on two sections are merged, from 0 to 1.
 const MIN_LIKENESS: f64 = 0.35;
 
-/// One thing that was worked on.
+/// Section about one prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) title: String,
     pub(super) lines: Vec<String>,
 }
 
-/// All of them, oldest first.
+/// All sections, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Segments {
     pub(super) all: Vec<Segment>,
@@ -42,7 +42,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// Reads what [`Segments::text`] gave; what another strategy wrote becomes one part.
+    /// Parses the result of [`Segments::text`]; a text of another strategy becomes one section.
     pub(super) fn parse(text: &str) -> Self {
         if !text.starts_with(HEAD) {
             let lines = text.lines().map(|line| line.trim_start_matches(['#', '-', ' ']).to_owned());
@@ -61,7 +61,7 @@ impl Segments {
         segments
     }
 
-    /// Adds the messages that leave, of which the first has `number`. A part begins with what a person says.
+    /// Adds omitted messages, the first of which has `number`. Each prompt of a person begins a section.
     pub(super) fn add(&mut self, messages: &[Arc<Message>], number: usize) {
         let new = messages.iter().filter(|message| !is_from_before(message));
         for (at, message) in new.enumerate() {
@@ -70,7 +70,7 @@ impl Segments {
                 self.all.push(Segment { title: line, lines: Vec::new() });
                 continue;
             }
-            // Results say little without their calls, unless they failed.
+            // Results are left out unless they failed, since they say little without their calls.
             let is_told = message.role == Role::Assistant || message.results().all(|result| result.is_error);
             if let Some(last) = self.all.last_mut().filter(|_| is_told) {
                 last.lines.push(line);
@@ -79,7 +79,7 @@ impl Segments {
         }
     }
 
-    /// The text, in at most `room` bytes: the oldest parts become their titles, then leave.
+    /// Formats the sections in at most `room` bytes: the oldest are reduced to their titles, then dropped.
     pub(super) fn text(mut self, room: usize) -> String {
         let mut size: usize = self.all.iter().map(Segment::size).sum();
         for segment in &mut self.all {
@@ -107,12 +107,12 @@ impl Segments {
         text
     }
 
-    /// Makes one of parts that are alike, at the place of the newest. Compares each with each: not for a thread that others
-    /// wait for. Gives whether there were any.
+    /// Merges similar sections, at the position of the newest. Compares all pairs, so it needs its own
+    /// thread. Returns whether there were any.
     pub(super) fn consolidate(&mut self) -> bool {
         let words: Vec<WordSet> = self.all.iter().map(Segment::words).collect();
         let mut merged = false;
-        // Into the first newer one that is like it, oldest first, so that chains end in the newest.
+        // Each merges into the first similar newer one, oldest first, so that chains end in the newest.
         let mut into: Vec<Option<usize>> = Vec::with_capacity(self.all.len());
         for (at, one) in words.iter().enumerate() {
             let newer = words.iter().enumerate().skip(at + 1);
@@ -129,7 +129,7 @@ impl Segments {
                 let known = std::mem::take(&mut segment.lines);
                 let old = std::iter::once(old.title).chain(old.lines);
                 for line in old.chain(known) {
-                    if !segment.lines.iter().any(|other| said(other) == said(&line)) {
+                    if !segment.lines.iter().any(|other| without_number(other) == without_number(&line)) {
                         segment.lines.push(line);
                     }
                 }
@@ -154,21 +154,21 @@ impl Segment {
     fn words(&self) -> WordSet {
         WordSet::of(&format!(
             "{}\n{}",
-            said(&self.title),
-            self.lines.iter().map(|line| said(line)).collect::<Vec<_>>().join("\n")
+            without_number(&self.title),
+            self.lines.iter().map(|line| without_number(line)).collect::<Vec<_>>().join("\n")
         ))
     }
 }
 
-/// A line without the number of its message.
-fn said(line: &str) -> &str {
+/// Line without its message number.
+fn without_number(line: &str) -> &str {
     match line.split_once(' ') {
         Some((number, rest)) if number.starts_with('#') => rest,
         Some(_) | None => line,
     }
 }
 
-/// Leaves out the middle of what has more lines than `most`.
+/// Leaves out the middle of more than `most` lines.
 fn shorten(lines: &mut Vec<String>, most: usize) {
     if lines.len() > most {
         lines.drain(most / 4..lines.len() - most / 4 * 3);

@@ -1,4 +1,4 @@
-//! Strategies that know what the agent works on: what belongs to it stays longest.
+//! Strategies that track the agent's subgoals, and keep the messages of the current one longest.
 
 mod extract;
 mod registry;
@@ -26,30 +26,31 @@ use crate::strategies::summary::{self, is_from_before};
 use crate::text::short_results::{answer_before, without_results};
 use crate::window::plugin;
 
-/// Turns after which the agent may work on something else without having been asked to.
+/// Turns after which the model is asked for its subgoal again.
 const MAX_TURNS_BETWEEN_QUESTIONS: usize = 6;
 
-/// Answers in a row that say nothing, after which nobody asks before the person says something.
+/// Failed answers in a row after which the model is not asked before the next prompt.
 const MAX_FAILURES: u32 = 3;
 
-/// The room that a summary is expected to take, in bytes.
+/// Expected size of a summary, in bytes.
 const EXPECTED_SUMMARY_BYTES: usize = 16_000;
 
-/// Conversations whose subgoals are remembered.
+/// Most conversations whose subgoals are remembered.
 const MAX_CONVERSATIONS: usize = 64;
 
-/// Keeps what belongs to the present subgoal, and leaves out first what belongs to none, then what belongs to finished
-/// ones.
+/// Keeps the messages of the current subgoal; leaves out first the results of no subgoal, then those of
+/// completed ones.
 ///
-/// Which subgoal that is the model of the run is asked now and then, about the newest messages, in a request that nobody
-/// waits for. When the conversation has to become smaller, results leave by what they belong to. If that is not enough, a
-/// summary takes the place of the oldest messages, as few as suffice; of what is worked on now only where it fills the
-/// window alone. What is known of subgoals is stored with the conversation, and so is there when it is resumed.
+/// The run's model is asked now and then for its current subgoal, in a background request about the newest
+/// messages. When the conversation has to shrink, results are left out by their subgoal. If that is not
+/// enough, a summary replaces the oldest messages, as few as possible, and messages of the current subgoal
+/// only if they alone fill the window. Subgoals are stored with the conversation, and restored when it is
+/// resumed.
 ///
-/// [`Subgoal::by_gain`] also counts what a result says that no more relevant one says.
+/// [`Subgoal::by_gain`] also considers the information of a result that no more relevant one contains.
 ///
-/// The strategy contradicts [`Tail`](crate::Tail), which leaves results out by their age alone: both on one
-/// bus are refused.
+/// Contradicts [`Tail`](crate::Tail), which leaves results out by age alone: installing both on one bus
+/// fails.
 ///
 /// ```
 /// use zk_compaction::{Shorten, Subgoal, Window};
@@ -67,7 +68,7 @@ pub struct Subgoal {
 }
 
 impl Subgoal {
-    /// Returns the strategy where of two results that say the same the less relevant leaves first
+    /// Variant in which, of two results with the same information, the less relevant one leaves first
     /// (`subgoal_mig`).
     #[must_use]
     pub fn by_gain() -> Self {
@@ -75,7 +76,7 @@ impl Subgoal {
     }
 }
 
-/// Name of the strategies on a bus.
+/// Name of the strategies on the bus.
 pub(crate) const SUBGOAL: &str = "subgoal";
 
 impl Plugin for Subgoal {
@@ -90,7 +91,7 @@ impl Plugin for Subgoal {
         scope.on_sync_at(Reach::Own, move |event: &SessionLoaded, cx: &Cx| {
             let registry = stored::restore(&event.entries, &source);
             let context = cx.service::<ContextId>().map(|context| (*context).clone());
-            lock(&known).insert(context, ConversationState::going_on_with(registry));
+            lock(&known).insert(context, ConversationState::resumed(registry));
         });
         plugin::register(scope, SUBGOAL, Subgoals { gain: self.gain, scope: scope.clone(), state })
     }
@@ -108,7 +109,7 @@ type Conversations = HashMap<Option<ContextId>, ConversationState>;
 #[derive(Default)]
 struct ConversationState {
     registry: Registry,
-    /// The position and the number of turns when somebody was asked last.
+    /// Position and turn of the last question to the model.
     asked: Option<usize>,
     /// Turns since then.
     turns: usize,
@@ -119,8 +120,8 @@ struct ConversationState {
 }
 
 impl ConversationState {
-    /// A stored conversation: whoever knows what is worked on need not ask at once.
-    fn going_on_with(registry: Registry) -> Self {
+    /// State of a resumed conversation; with a known subgoal the model is not asked at once.
+    fn resumed(registry: Registry) -> Self {
         let asked = registry.active().map(|_| registry.position());
         Self { registry, asked, ..Self::default() }
     }
@@ -151,7 +152,7 @@ impl WindowStrategy for Subgoals {
     }
 }
 
-/// Parts of the registry that matter for one plan.
+/// Parts of the registry that one plan needs.
 #[derive(Default)]
 struct Known {
     tiers: Vec<Tier>,
@@ -172,7 +173,7 @@ impl Known {
 }
 
 impl Subgoals {
-    /// Takes the messages in, and has somebody asked what the agent works on if that may be another thing by now.
+    /// Adds the messages, and asks the model in the background if the subgoal may have changed.
     fn note(&self, messages: &[Arc<Message>], context: Option<ContextId>, cx: &Cx) {
         let mut state = lock(&self.state);
         if state.len() >= MAX_CONVERSATIONS && !state.contains_key(&context) {
@@ -190,7 +191,7 @@ impl Subgoals {
         }
         let is_due =
             conversation.asked.is_none() || is_asked || conversation.turns >= MAX_TURNS_BETWEEN_QUESTIONS;
-        // One prompt says by itself what is worked on.
+        // A single prompt without an answer is the subgoal by itself.
         let is_answered = messages.iter().any(|message| message.role == Role::Assistant);
         let is_worth = is_answered && conversation.failures < MAX_FAILURES;
         if is_due
@@ -228,7 +229,7 @@ impl Subgoals {
         let Some(old) = cut::find(messages, view.keep) else { return Ok(None) };
         let mut plan = WindowPlan::default();
         let mut size = view.bytes;
-        for index in self.leave_first(messages, old.end, &known.tiers).await? {
+        for index in self.results_to_omit(messages, old.end, &known.tiers).await? {
             if size <= view.target {
                 break;
             }
@@ -255,13 +256,13 @@ impl Subgoals {
             }
             Ok(None) => Ok((plan.results > 0).then_some(plan)),
             Err(error) if plan.results == 0 => Err(error),
-            // Results leave without a summary, too; the next strategy sees to the rest.
+            // The results leave without a summary, too; the next strategy does the rest.
             Err(_) => Ok(Some(plan)),
         }
     }
 
-    /// Returns the indices of the messages before `end` whose results may leave, the first to leave first.
-    async fn leave_first(
+    /// Indices of the messages before `end` whose results may be left out, in this order.
+    async fn results_to_omit(
         &self,
         messages: &[Arc<Message>],
         end: usize,
@@ -269,7 +270,7 @@ impl Subgoals {
     ) -> Result<Vec<usize>, BoxError> {
         let gain = self.gain;
         let blocks = messages.iter().zip(tiers).enumerate().filter(|(_, (message, _))| {
-            // A message put in for what left earlier is no result.
+            // A message that stands for omitted ones has no results.
             !is_from_before(message) && message.results().next().is_some()
         });
         let block = |(index, (message, tier)): (usize, (&Arc<Message>, &Tier))| {
@@ -293,8 +294,8 @@ impl Subgoals {
     }
 }
 
-/// The oldest messages, as few as leave room for what comes after them as `plan` sends it, and for a summary: at most
-/// those before `limit`.
+/// Range of the oldest messages to leave out, as few as needed: the rest, as `plan` sends it, and a summary
+/// have to fit. Ends before `limit`.
 fn oldest(messages: &[Arc<Message>], plan: &WindowPlan, limit: usize, target: usize) -> Option<Range<usize>> {
     let room = target.saturating_sub(EXPECTED_SUMMARY_BYTES.min(target / 4));
     let mut sizes: Vec<usize> = messages.iter().map(|message| message.size()).collect();
@@ -310,18 +311,18 @@ fn oldest(messages: &[Arc<Message>], plan: &WindowPlan, limit: usize, target: us
         is_too_much
     });
     let end = too_much.count().max(1);
-    // Rather a message more than a conversation that is still too large.
+    // Rounded up: one message more is better than a conversation that is still too large.
     let is_cut = |at: &usize| messages.get(*at).is_some_and(|message| message.results().next().is_none());
     let first = (end..=limit).find(is_cut).unwrap_or(limit);
-    // And rather a whole request than one whose beginning has to be told.
+    // A cut before a prompt is preferred, so that no turn loses its beginning.
     let size = |from: usize, to: usize| sizes.iter().take(to).skip(from).sum::<usize>();
     let asked = (first..=limit).find(|at| messages.get(*at).is_some_and(|message| is_prompt(message)));
     let end = asked.filter(|at| size(first, *at) <= target / 8).unwrap_or(first);
     cut::up_to(messages, end)
 }
 
-/// Returns the index of the first message that stays because it belongs to the active subgoal: the newest
-/// ones, as many as three quarters of `target` hold.
+/// Index of the first protected message of the active subgoal: the newest ones, in up to three quarters of
+/// `target`.
 fn protected_from(messages: &[Arc<Message>], active_from: Option<usize>, target: usize) -> usize {
     let Some(active_from) = active_from else { return messages.len() };
     let room = target / 4 * 3;
@@ -334,7 +335,7 @@ fn protected_from(messages: &[Arc<Message>], active_from: Option<usize>, target:
     active_from.max(fitting)
 }
 
-/// Returns the notes on subgoals for the summariser; nothing if there are none.
+/// Notes on the subgoals for the summariser; `None` without subgoals.
 fn notes(registry: &Registry) -> Option<String> {
     let done: Vec<&str> = registry.completed().collect();
     let active = registry.active().map(|active| active.text.as_str());
@@ -348,14 +349,14 @@ fn notes(registry: &Registry) -> Option<String> {
     Some(format!("{done}{}", active.unwrap_or_default()))
 }
 
-/// Place in a conversation where somebody was asked.
+/// Position in a conversation at which the model was asked.
 struct At {
     position: usize,
-    /// The last message before it, where it has an id.
+    /// Id of the last message before it, if it has one.
     after: Option<MessageId>,
 }
 
-/// A request about a conversation, which is over however it ends.
+/// Running request about a conversation; the drop marks it as done.
 struct AtWork {
     state: Arc<Mutex<Conversations>>,
     context: Option<ContextId>,
@@ -383,7 +384,7 @@ impl AtWork {
         }
     }
 
-    /// Stores what is not stored yet; what cannot be is tried again with the next change.
+    /// Stores the pending records; failed ones are tried again with the next change.
     async fn store(&self, log: Option<&dyn SessionLog>, scope: &Scope) {
         let records = lock(&self.state)
             .get_mut(&self.context)

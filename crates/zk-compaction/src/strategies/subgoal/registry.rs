@@ -6,21 +6,21 @@ use zk_core::model::Message;
 
 use crate::window::conversation::is_same;
 
-/// Subgoals that are remembered; those before them are as good as none.
+/// Most subgoals that are remembered; older ones are dropped.
 const MAX_SUBGOALS: usize = 200;
 
-/// Subgoals of an agent, and the messages that belong to them.
+/// Subgoals of an agent, with the positions of their messages.
 ///
-/// Positions count from the first message that was ever seen and never change. Where a message stands in what is sent now
-/// is its position less the offset, so that a compaction is one subtraction here, whoever made it.
+/// Positions count from the first message ever seen and never change. The index of a sent message is its
+/// position minus the offset, so that any compaction changes only the offset.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     subgoals: Vec<Subgoal>,
-    /// Messages that were seen.
+    /// Number of messages seen.
     seen: usize,
-    /// The last of them.
+    /// Last message seen.
     last: Option<Arc<Message>>,
-    /// The position of the first message that is sent now.
+    /// Position of the first message that is sent.
     offset: isize,
 }
 
@@ -38,10 +38,10 @@ pub(crate) enum SubgoalState {
     Completed,
 }
 
-/// Relevance of a message.
+/// Relevance of a message, by its subgoal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tier {
-    /// Message of the active subgoal: it never leaves for its score.
+    /// Message of the active subgoal: never left out by its score.
     Active,
     /// Message of a finished subgoal.
     Completed,
@@ -50,7 +50,7 @@ pub(crate) enum Tier {
 }
 
 impl Tier {
-    /// Relevance of the subgoal, from 0 to 1.
+    /// Relevance as a number from 0 to 1.
     pub(crate) fn relevance(self) -> f64 {
         match self {
             Self::Active => 1.0,
@@ -61,7 +61,7 @@ impl Tier {
 }
 
 impl Registry {
-    /// Takes in the messages as they are sent now. What is new belongs to the active subgoal.
+    /// Updates the registry with the sent messages. New ones belong to the active subgoal.
     pub(crate) fn extend(&mut self, messages: &[Arc<Message>]) {
         let known =
             self.last.as_ref().and_then(|last| messages.iter().rposition(|message| is_same(message, last)));
@@ -70,7 +70,7 @@ impl Registry {
                 self.offset = to_signed(self.seen) - to_signed(at + 1);
                 self.seen += messages.len() - (at + 1);
             }
-            // Another conversation, or another branch of it.
+            // Another conversation, or another branch.
             None => *self = Self { seen: messages.len(), ..Self::default() },
         }
         self.last = messages.last().cloned();
@@ -80,7 +80,7 @@ impl Registry {
         }
     }
 
-    /// Takes in one more message of a stored conversation, behind as many `others` that are not stored as messages.
+    /// Adds a message of a stored conversation, after `others` messages without an entry of their own.
     pub(crate) fn see(&mut self, message: &Arc<Message>, others: usize) {
         self.seen += others + 1;
         self.last = Some(message.clone());
@@ -90,7 +90,7 @@ impl Registry {
         }
     }
 
-    /// The position behind the last message.
+    /// Position after the last message.
     pub(crate) fn position(&self) -> usize {
         self.seen
     }
@@ -103,13 +103,13 @@ impl Registry {
         self.subgoals.last_mut().filter(|last| last.state == SubgoalState::Active)
     }
 
-    /// Returns the finished subgoals, oldest first.
+    /// Completed subgoals, oldest first.
     pub(crate) fn completed(&self) -> impl Iterator<Item = &str> {
         let done = self.subgoals.iter().filter(|subgoal| subgoal.state == SubgoalState::Completed);
         done.map(|subgoal| subgoal.text.as_str())
     }
 
-    /// The active subgoal was reached by the message at `position`.
+    /// Marks the active subgoal as completed; its messages end before `position`.
     pub(crate) fn complete(&mut self, position: usize) {
         if let Some(active) = self.active_mut() {
             active.state = SubgoalState::Completed;
@@ -117,7 +117,7 @@ impl Registry {
         }
     }
 
-    /// The agent works on something else since `position`; the first subgoal has all that was before it too.
+    /// Begins a subgoal at `position`; the first one also gets all earlier messages.
     pub(crate) fn begin(&mut self, text: String, position: usize) {
         self.complete(position);
         let start = if self.subgoals.is_empty() { 0 } else { position };
@@ -127,7 +127,7 @@ impl Registry {
         }
     }
 
-    /// Returns the relevance of the message at `index` of what is sent now.
+    /// Relevance of the sent message at `index`.
     pub(crate) fn tier(&self, index: usize) -> Tier {
         let Some(position) = index.checked_add_signed(self.offset) else { return Tier::Outdated };
         let of = self.subgoals.iter().rev().find(|subgoal| subgoal.span.contains(&position));
@@ -138,13 +138,13 @@ impl Registry {
         }
     }
 
-    /// Returns the index of what is sent now at which the active subgoal begins.
+    /// Index of the sent message with which the active subgoal begins.
     pub(crate) fn active_from(&self) -> Option<usize> {
         let start = to_signed(self.active()?.span.start) - self.offset;
         Some(usize::try_from(start).unwrap_or(0))
     }
 
-    /// All of it, for a person who looks for a fault.
+    /// Dump of the registry, for debugging.
     pub(crate) fn dump(&self) -> String {
         let mut text =
             format!("{} messages seen, the first that is sent now is at {}\n", self.seen, self.offset);
@@ -156,7 +156,7 @@ impl Registry {
     }
 }
 
-/// There are never as many messages as half of the address space has bytes.
+/// Message counts are far below the limit of this type.
 fn to_signed(count: usize) -> isize {
     isize::try_from(count).unwrap_or(isize::MAX)
 }

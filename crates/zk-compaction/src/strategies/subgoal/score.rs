@@ -2,10 +2,10 @@ use crate::text::word_overlap::WordSet;
 
 use super::registry::Tier;
 
-/// Results that are compared with each other; older ones count as said again later.
+/// Number of newest results that are compared with each other; older ones count as fully redundant.
 const COMPARED_RESULTS: usize = 400;
 
-/// Limit of what a repetition takes from the active subgoal's score, which stays above all others.
+/// Largest deduction for redundancy in the active subgoal, whose score stays above all others.
 const MAX_ACTIVE_PENALTY: f64 = 0.5;
 
 /// Results of one message.
@@ -14,21 +14,20 @@ pub(super) struct Block {
     /// Index of the message.
     pub(super) index: usize,
     pub(super) tier: Tier,
-    /// Text of the results; empty where that does not matter.
+    /// Text of the results; empty if the order does not need it.
     pub(super) text: String,
 }
 
-/// The places of the messages whose results may leave, the first to leave first: by what they belong to, and among those
-/// the oldest first.
+/// Indices of the messages whose results may be left out, in this order: by relevance, then oldest first.
 pub(super) fn by_tier(blocks: &[Block]) -> Vec<usize> {
     order(blocks.iter().map(|block| (block, block.tier.relevance())).collect())
 }
 
-/// Orders as [`by_tier`] does, where a result also counts for less the more of it a result with a higher
-/// score says too. Compares each with each: not for a thread that others wait for.
+/// Orders as [`by_tier`] does, with a deduction for content that a result with a higher score repeats.
+/// Compares all pairs, so it needs its own thread.
 pub(super) fn by_gain(blocks: &[Block]) -> Vec<usize> {
     let mut sorted: Vec<&Block> = blocks.iter().collect();
-    // The newest say what still holds.
+    // Newer results come first, since they are still valid.
     sorted.sort_by(|one, other| {
         let by_relevance = other.tier.relevance().total_cmp(&one.tier.relevance());
         by_relevance.then_with(|| other.index.cmp(&one.index))

@@ -8,32 +8,32 @@ use zk_core::service::{Audience, Entry, EntryKind, NewEntry, SessionLog};
 use super::registry::Registry;
 use crate::store::record::{custom_of, message_of};
 
-/// Kind of these entries in a session.
+/// Kind of the records' entries in a session.
 const KIND: &str = "subgoal";
-/// The version of their shape.
+/// Version of the records' format.
 const VERSION: u32 = 1;
 
-/// Record that a session keeps of subgoals: entries that are only ever added.
+/// Record in a session of a change of subgoals. Records are only appended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(super) enum Record {
-    /// The active subgoal was reached.
+    /// The active subgoal was completed.
     Completed {
-        /// The last message that belongs to it, where it has an id.
+        /// Id of its last message, if it has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<MessageId>,
     },
-    /// The agent works on something else.
+    /// A new subgoal began.
     Preparation {
         /// Text of the new subgoal.
         text: String,
-        /// The last message before it, where it has an id.
+        /// Id of the last message before it, if it has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<MessageId>,
     },
 }
 
-/// Appends `records` to the session, oldest first. Gives back what could not be stored.
+/// Appends `records` to the session, oldest first. Returns those that could not be stored.
 pub(super) async fn append(records: Vec<Record>, log: &dyn SessionLog, scope: &Scope) -> Vec<Record> {
     let mut left = records.into_iter();
     while let Some(record) = left.next() {
@@ -45,11 +45,11 @@ pub(super) async fn append(records: Vec<Record>, log: &dyn SessionLog, scope: &S
     Vec::new()
 }
 
-/// The registry as it was when the conversation of `entries` was left. What a newer version wrote is left out.
+/// Rebuilds the registry from a conversation's entries. Records of a newer version are skipped.
 pub(super) fn restore(entries: &[Entry], source: &str) -> Registry {
     let mut registry = Registry::default();
     let mut positions: HashMap<&MessageId, usize> = HashMap::new();
-    // A text of a plugin for the model is sent as a message, too.
+    // A plugin's text for the model is sent as a message, too.
     let mut told = 0;
     for entry in entries {
         if let EntryKind::Custom(custom) = &entry.kind {

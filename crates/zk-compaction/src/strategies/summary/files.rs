@@ -3,14 +3,14 @@ use std::sync::Arc;
 
 use zk_core::model::Message;
 
-/// The headings under which a summary carries files on.
+/// Headings of the file lists in a summary.
 const READ: &str = "\n\n## Files read\n";
 const CHANGED: &str = "\n\n## Files changed\n";
 
-/// Files of each kind that are carried on at most: the last in their order.
+/// Most files of each kind that are listed; the last ones in sort order.
 const MAX_PATHS: usize = 200;
 
-/// The files that calls named, carried from summary to summary.
+/// Files that calls named, copied from summary to summary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Files {
     read: BTreeSet<String>,
@@ -18,7 +18,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The files that a summary carries.
+    /// Parses the file lists of a summary.
     pub(super) fn parse(summary: &str) -> Self {
         let under = |heading: &str| {
             let rest = summary.split_once(heading).map_or("", |(_, rest)| rest);
@@ -28,13 +28,13 @@ impl Files {
         Self { read: under(READ), changed: under(CHANGED) }
     }
 
-    /// A summary without the files it carries.
+    /// Summary without its file lists.
     pub(super) fn strip(summary: &str) -> &str {
         let end = [READ, CHANGED].iter().filter_map(|heading| summary.find(heading)).min();
         end.and_then(|end| summary.get(..end)).unwrap_or(summary)
     }
 
-    /// Takes in what the calls of messages name. What was changed counts as changed, whether it was read or not.
+    /// Adds the files in the calls of messages. A changed file counts as changed only, even if it was read.
     pub(super) fn add_calls(&mut self, messages: &[Arc<Message>]) {
         for call in messages.iter().flat_map(|message| message.calls()) {
             let path = ["path", "file_path"].iter().find_map(|name| call.args.get(name)?.as_str());
@@ -49,7 +49,7 @@ impl Files {
         }
     }
 
-    /// Writes them behind a summary.
+    /// Appends the file lists to a summary.
     pub(super) fn append_to(&self, summary: &mut String) {
         for (heading, files) in [(READ, &self.read), (CHANGED, &self.changed)] {
             if files.is_empty() {

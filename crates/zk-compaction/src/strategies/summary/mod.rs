@@ -1,4 +1,4 @@
-//! The strategy that has a model write down what leaves the conversation.
+//! Strategy `summary`: a model summarises the omitted messages.
 
 mod files;
 pub(crate) mod text;
@@ -17,29 +17,27 @@ use self::files::Files;
 use crate::plan::cut;
 use crate::window::plugin;
 
-/// Source of a summary.
+/// Source name of a summary's message.
 pub(crate) const SUMMARY: &str = "compaction";
 
 /// Time limit of one request for a summary.
 const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(100);
 
-/// Tokens that a summary may have, and that of the beginning of a turn: a part of what is kept free for an answer, at most
-/// so many, and always enough for a few sentences.
+/// Most tokens of a summary, and of the summary of a turn's beginning: a share of the answer's reserve, with
+/// an upper limit, and always enough for a few sentences.
 const SUMMARY_TOKENS: (f64, u32) = (0.8, 4096);
 const PREFIX_TOKENS: (f64, u32) = (0.5, 2048);
 const MIN_TOKENS: u32 = 256;
 
-/// Window that is assumed where none is known, in tokens: of the conversation, twice as many bytes are given
-/// to be summarised.
+/// Assumed window in tokens if none is known; the summariser gets twice as many bytes of the conversation.
 const ASSUMED_WINDOW_TOKENS: usize = 200_000;
 
-/// Makes the model of the run summarise what leaves the conversation, in a request of its own: aim, progress,
-/// decisions, next steps. A summary from before is updated, not summarised again; which files were read and
-/// changed is carried on, and where the cut goes through a turn its beginning gets a part of its own.
+/// Has the run's model summarise the omitted messages in a separate request: goal, progress, decisions and
+/// next steps. An earlier summary is updated, not summarised again; the lists of read and changed files are
+/// carried over. If the cut splits a turn, its beginning is summarised separately.
 ///
-/// The part that is kept begins at a message that is no result, and holds the newest messages as they are. A
-/// summary that is empty, no text, or longer than what it stands for is refused, and the next strategy is
-/// asked.
+/// The kept part begins at a message without results, and contains the newest messages unchanged. A summary
+/// that is empty, no text, or longer than the omitted messages is rejected, and the next strategy is asked.
 ///
 /// ```
 /// use zk_compaction::{Shorten, Summary, Window};
@@ -80,9 +78,8 @@ impl WindowStrategy for Summary {
     }
 }
 
-/// Has the model of the run write the summary that stands for the messages of `cut`; `notes` is what is known
-/// of them beside. No summary outside of a run, where there is no model to ask, nor where it would compact
-/// nothing new.
+/// Summarises the messages of `cut` with the run's model; `notes` is additional input. `None` outside of
+/// a run, which has no model, and if the cut contains nothing new.
 pub(crate) async fn of(
     source: &Source,
     view: &WindowView<'_>,
@@ -139,7 +136,7 @@ pub(crate) async fn of(
     marker(view.messages, gone, &summary).map(Some)
 }
 
-/// The message that stands for `gone` of `messages`, with `summary`.
+/// Message that stands for the messages `gone` of `messages`, with `summary`.
 pub(crate) fn marker(
     messages: &[Arc<Message>],
     gone: &[Arc<Message>],
@@ -159,19 +156,19 @@ pub(crate) fn marker(
     Ok(message.shared())
 }
 
-/// Tokens for a summary where so many are kept free for an answer.
+/// Tokens for a summary, given the tokens of the answer's reserve.
 fn tokens((part, most): (f64, u32), reserve: u64) -> u32 {
     ((reserve as f64 * part) as u32).clamp(MIN_TOKENS, most)
 }
 
-/// Returns the answer of the model of the run to `source`, if it is a summary of so many bytes.
+/// Asks the run's model, and checks that the answer is a valid summary of `source`.
 async fn ask(
     (source, run): (&Source, &dyn RunControl),
     prompt: String,
     tokens: u32,
     bytes: usize,
 ) -> Result<String, BoxError> {
-    // The model may be given less than what leaves.
+    // The model may get less than the omitted messages.
     let given = bytes.min(prompt.len());
     let mut call = SideCall::new(source, "compaction", prompt);
     call.system = text::SYSTEM.to_owned();
@@ -181,7 +178,7 @@ async fn ask(
     Ok(answer.trim().to_owned())
 }
 
-/// The summary in a message that stands for what left earlier.
+/// Summary in a message that stands for omitted ones.
 pub(crate) fn summary_of(message: &Message) -> Option<&str> {
     message.content.iter().find_map(|block| match block {
         Block::Compaction(compaction) => Some(compaction.summary.as_str()),
@@ -195,12 +192,12 @@ pub(crate) fn summary_of(message: &Message) -> Option<&str> {
     })
 }
 
-/// Whether a message was put in for what left earlier.
+/// Whether a message stands for omitted ones.
 pub(crate) fn is_from_before(message: &Message) -> bool {
     matches!(message.injected_by.as_deref(), Some(SUMMARY | crate::window::view::PINNED))
 }
 
-/// Returns the index at which the turn begins that the cut goes through; the end if it goes between two.
+/// Index at which the turn begins that the cut splits; the end if it splits none.
 fn split(gone: &[Arc<Message>], kept: &[Arc<Message>]) -> usize {
     let goes_on = kept.first().is_some_and(|first| first.role == Role::Assistant);
     if !goes_on {

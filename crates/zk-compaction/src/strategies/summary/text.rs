@@ -26,10 +26,10 @@ what remains, in order
 ## What must not be lost
 paths, names, values, commands and messages that will be needed";
 
-/// The most of one result, of one other text, in bytes, from generous to what is left when all is too long.
+/// Most bytes of a result and of another text, in steps from generous to tight, tried until the whole fits.
 const CLIPS: [(usize, usize); 3] = [(2000, 12_000), (600, 4000), (200, 1000)];
 
-/// Builds the prompt for a summary.
+/// Prompt for a summary.
 pub(super) fn request(transcript: &str, earlier: Option<&str>, instructions: Option<&str>) -> String {
     let heed = instructions.map_or(String::new(), |text| {
         format!("\n\nThe person asks the summary to heed this above all: {text}")
@@ -48,7 +48,7 @@ pub(super) fn request(transcript: &str, earlier: Option<&str>, instructions: Opt
     }
 }
 
-/// Builds the prompt about the beginning of a turn whose end stays.
+/// Prompt for a summary of a turn's beginning, whose end is kept.
 pub(super) fn prefix_request(transcript: &str) -> String {
     format!(
         "<conversation>\n{transcript}</conversation>\n\nThis is the beginning of the agent's present work; the rest of \
@@ -57,14 +57,14 @@ pub(super) fn prefix_request(transcript: &str) -> String {
     )
 }
 
-/// Quotes the text of a person, clipped where it is too long.
+/// Quotes a person's text, clipped to a limit.
 pub(super) fn quoted(text: &str) -> String {
     let mut clipped = text.to_owned();
     clip(&mut clipped, 4000);
     format!("The person asked, word for word:\n> {}\n\n", clipped.replace('\n', "\n> "))
 }
 
-/// A conversation as text, in at most about two bytes for each token of a window of `room`.
+/// Conversation as text, with about two bytes for each token of a window of `room` tokens.
 pub(crate) fn transcript(messages: &[Arc<Message>], room: usize) -> String {
     let room = room.saturating_mul(2).max(4000);
     let mut text = String::new();
@@ -74,7 +74,7 @@ pub(crate) fn transcript(messages: &[Arc<Message>], room: usize) -> String {
             return text;
         }
     }
-    // The newest of it counts most, and the beginning says what it is about.
+    // The newest part matters most, and the beginning states the topic.
     clip(&mut text, room);
     text
 }
@@ -116,7 +116,7 @@ fn written(messages: &[Arc<Message>], result_bytes: usize, bytes: usize) -> Stri
     text
 }
 
-/// Leaves out the middle of what is longer than `most` bytes.
+/// Leaves out the middle of a text longer than `most` bytes.
 fn clip(text: &mut String, most: usize) {
     if text.len() <= most {
         return;
@@ -127,7 +127,7 @@ fn clip(text: &mut String, most: usize) {
     text.replace_range(head..tail, &format!(" [… {gone} bytes …] "));
 }
 
-/// Whether an answer is a summary of `source` bytes.
+/// Checks that an answer is a valid summary of `source` bytes.
 pub(crate) fn check(answer: &str, source: usize) -> Result<(), BoxError> {
     let text = answer.trim();
     let words = text.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).count();

@@ -13,19 +13,19 @@ use crate::events::notify;
 use crate::kernel::{Absorb, Event, Fold, Notify, OnError, Source};
 use crate::model::{CallKind, CallLocation, CallRef, Effects, RunId, ToolContent, TurnId};
 
-/// The calls of one answer by their kind, before the first of them is prepared; only where there are several. Kinds come
-/// from arguments that nothing has checked, and are for display only.
+/// Calls of one answer grouped by kind, before the first of them is prepared. Announced only for several
+/// calls. The kinds come from unchecked arguments and are for display only.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBatch {
-    /// The turn.
+    /// Turn in which the model made the calls.
     pub turn_id: TurnId,
-    /// The calls by their kind, in the order of the first call of each.
+    /// Groups of calls, in the order of the first call of each.
     pub groups: Vec<CallGroup>,
 }
 notify!(ToolBatch, "tool:batch");
 
-/// Calls of one kind.
+/// Calls of one kind within an answer.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CallGroup {
@@ -35,15 +35,15 @@ pub struct CallGroup {
     pub calls: Vec<Arc<CallRef>>,
 }
 
-/// All calls of one answer have their results, and none of them is in the history yet.
+/// All calls of one answer have results, none of which is in the history yet.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBatchEnd {
-    /// The turn.
+    /// Turn in which the model made the calls.
     pub turn_id: TurnId,
-    /// The calls with how they ended, in the order of the answer.
+    /// The calls with their outcomes, in the order of the answer.
     pub calls: Vec<EndedCall>,
-    /// The counts of the run, this batch included.
+    /// Outcome counts of the run, this batch included.
     pub counts: OutcomeCounts,
 }
 notify!(ToolBatchEnd, "tool:batch_end", CANCELLABLE = false);
@@ -52,52 +52,52 @@ notify!(ToolBatchEnd, "tool:batch_end", CANCELLABLE = false);
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct EndedCall {
-    /// The call.
+    /// Identity of the call.
     pub call: Arc<CallRef>,
-    /// Whether its result is an error; that of a call that was refused or not run is one, too.
+    /// Whether the result is an error; always so for a call that was refused or skipped.
     pub is_error: bool,
-    /// The first line of the error, cut where it is long.
+    /// First line of the error message, shortened if long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// Counts of the outcomes of a run's calls so far.
+/// Counts of a run's call outcomes so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct OutcomeCounts {
-    /// Calls with a result, also those that were refused or not run.
+    /// Calls with a result, including refused and skipped calls.
     pub calls: u64,
     /// Calls whose result is an error.
     pub errors: u64,
-    /// Errors that were followed, in a later batch, by a success of the same tool or of a call at the same file.
+    /// Errors followed, in a later batch, by a success of the same tool or of a call on the same file.
     pub resolved: u64,
 }
 
-/// A call was let through and is about to run. Whoever stores sessions makes that durable here, before the
-/// call has any effect: a handler that fails refuses the call.
+/// A call was approved and is about to run. A session store makes the call durable here, before it has any
+/// effect: a failing handler refuses the call.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBegin {
     /// Run that made the call.
     pub run_id: RunId,
-    /// The call.
+    /// Call that is about to run.
     pub call: Arc<CallRef>,
-    /// The arguments that run.
+    /// Final arguments of the call.
     pub args: Value,
-    /// Effects of the call, as its tool declares them.
+    /// Effects of the call, as declared by its tool.
     pub effects: Effects,
     /// Summary of what the call will do, in one line.
     pub summary: String,
-    /// Title of the tool for people, if it is not its name.
+    /// Title of the tool for people, if it differs from the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Kind of work of the call.
     #[serde(default, skip_serializing_if = "CallKind::is_other")]
     pub kind: CallKind,
-    /// The places it is about.
+    /// Files that the call is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locations: Vec<CallLocation>,
-    /// Whether it only reads: nothing needs to be remembered of a call that has no effect.
+    /// Whether the call only reads, so that no record of it is needed for recovery.
     pub read_only: bool,
 }
 
@@ -113,53 +113,54 @@ impl Event for ToolBegin {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBefore {
-    /// The call.
+    /// Call that is about to run.
     pub call: Arc<CallRef>,
-    /// The arguments the tool gets.
+    /// Final arguments of the call.
     pub args: Value,
     /// Summary of what the call will do, in one line.
     pub summary: String,
-    /// Conversions of arguments; absent when there were none.
+    /// Arguments that were converted to fit the schema; `None` if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coercions: Option<Vec<Coercion>>,
-    /// Calls of this run before this batch, by canonical name.
+    /// Calls of this run before this batch, counted by the tools' canonical names.
     pub run_tool_counts: Arc<BTreeMap<String, u32>>,
 }
 notify!(ToolBefore, "tool:before");
 
-/// A running tool printed something.
+/// A running tool printed output.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolProgress {
-    /// The call.
+    /// Call that printed the text.
     pub call: Arc<CallRef>,
-    /// Text that the tool printed.
+    /// New output of the tool.
     pub text: String,
 }
 notify!(ToolProgress, "tool:progress");
 
-/// A remark on a call for the person, such as what was left out of its output. Front-ends show it with the call.
+/// A remark on a call for the person, such as which output was left out. Front-ends show it with the call.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolRemark {
-    /// The call.
+    /// Call that the remark is about.
     pub call: Arc<CallRef>,
-    /// The remark, in one line.
+    /// One line of text.
     pub text: String,
 }
 notify!(ToolRemark, "tool:remark", CANCELLABLE = false);
 
-/// A call waits for somebody who is not here. It is not counted, and the run ends after its batch.
+/// A call is parked: it waits for a decision that no person is present to make. It is not counted, and the
+/// run ends after its batch.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolParked {
-    /// The call.
+    /// Call that was parked.
     pub call: Arc<CallRef>,
     /// Arguments of the call.
     pub args: Value,
     /// Reason for the wait.
     pub reason: String,
-    /// Source that parked the call.
+    /// Source that parked the call, if known.
     pub by: Option<String>,
 }
 notify!(ToolParked, "tool:parked");
@@ -168,22 +169,22 @@ notify!(ToolParked, "tool:parked");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBlocked {
-    /// The call.
+    /// Call that was refused.
     pub call: Arc<CallRef>,
     /// Arguments of the call.
     pub args: Value,
     /// Reason for the refusal.
     pub reason: String,
-    /// Source that refused; nobody in particular when a guard failed.
+    /// Source that refused the call; `None` if a gate failed.
     pub by: Option<String>,
 }
 notify!(ToolBlocked, "tool:blocked");
 
-/// A call was not run because the batch ended early; it got a result that says so.
+/// A call was skipped because its batch ended early. Its result says so.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolSkipped {
-    /// The call.
+    /// Call that was skipped.
     pub call: Arc<CallRef>,
     /// Reason for skipping the call.
     pub reason: String,
@@ -194,13 +195,13 @@ notify!(ToolSkipped, "tool:skipped", CANCELLABLE = false);
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolUnknown {
-    /// The call.
+    /// Call of the unknown tool.
     pub call: Arc<CallRef>,
     /// Arguments of the call.
     pub args: Value,
-    /// The result so far, instead of the error text.
+    /// Result to give instead of the error text, as set so far.
     pub result: Option<ToolContent>,
-    /// Whether this is no error: `tool:error` is not announced.
+    /// Whether the call counts as no error, so that `tool:error` is not announced.
     pub suppress_error: bool,
 }
 
@@ -220,11 +221,11 @@ impl Absorb for ToolUnknown {
     }
 }
 
-/// An answer to [`ToolUnknown`].
+/// Answer to [`ToolUnknown`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UnknownReply {
-    /// The result to give.
+    /// Result to give instead of the error text.
     pub result: Option<ToolContent>,
-    /// Whether this is no error.
+    /// Whether the call counts as no error.
     pub suppress_error: bool,
 }

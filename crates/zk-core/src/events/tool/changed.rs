@@ -5,23 +5,23 @@ use serde::{Deserialize, Serialize};
 use crate::events::notify;
 use crate::model::TurnId;
 
-/// The tools of a run are not those of the request before, from this turn on: some came, went, changed or were
-/// unlocked. Also announced when a tool had to be left out.
+/// The tools of a run changed from this turn on: tools were added, removed, changed or unlocked. Also
+/// announced when a tool had to be left out.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolsChanged {
-    /// The turn.
+    /// Id of the first turn with the changed tools.
     pub turn_id: TurnId,
     /// Number of the turn in the run, from 1.
     pub turn: u32,
-    /// Changes since the request before, in the order of the names.
+    /// Changes since the last request, sorted by name.
     pub changes: Vec<ToolChange>,
-    /// Whether the tools in the request differ, so that no provider's cache of its prefix fits any more. Lazy
-    /// tools that come and go do not make a difference.
+    /// Whether the tool list in the request changed, so that the provider's prompt cache misses. Lazy tools
+    /// that come and go make no difference.
     pub breaks_prefix: bool,
-    /// The tools the model is offered now, by their canonical names, in the order of the request.
+    /// Canonical names of the tools offered now, in the order of the request.
     pub tools: Vec<String>,
-    /// Tools that cannot be offered.
+    /// Registered tools that cannot be offered.
     pub left_out: Vec<ToolLeftOut>,
 }
 notify!(ToolsChanged, "tools:changed");
@@ -32,7 +32,7 @@ notify!(ToolsChanged, "tools:changed");
 pub struct ToolChange {
     /// The tool's canonical name.
     pub name: String,
-    /// Source that registered the tool, or had registered it.
+    /// Source that registered the tool; for a removed tool, the source that had registered it.
     pub source: String,
     /// Kind of the change.
     pub kind: ToolChangeKind,
@@ -43,13 +43,13 @@ pub struct ToolChange {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChangeKind {
-    /// The tool was registered. It stands behind all others in the request.
+    /// The tool was registered. It goes to the end of the request's list.
     Added,
-    /// The tool is registered no more, or is no tool of this run.
+    /// The tool was unregistered, or is no longer part of this run.
     Removed,
-    /// The tool's description, schema, disclosure or owner is another. It keeps its place.
+    /// The description, schema, disclosure or source of the tool changed. It keeps its place in the list.
     Changed,
-    /// The tool is lazy, and this run asked for it. It stands behind all others in the request.
+    /// The tool is lazy and this run asked for it. It goes to the end of the request's list.
     Unlocked,
     /// The tool is lazy, and only an earlier run had asked for it.
     Locked,
@@ -63,6 +63,6 @@ pub struct ToolLeftOut {
     pub name: String,
     /// Source that registered the tool.
     pub source: String,
-    /// Reason for which it is left out, and what to do about it.
+    /// Reason for which the tool is left out, and how to fix that.
     pub reason: String,
 }

@@ -10,26 +10,25 @@ use crate::events::{ToolGate, notify};
 use crate::kernel::{OnError, Reach};
 use crate::model::{CallRef, Effects};
 
-/// A permission gate decided about a call. Whoever keeps a record of what ran writes it here: a handler that fails
-/// refuses the call.
+/// A permission gate decided about a call. An audit log is written here: a failing handler refuses the call.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PermissionDecided {
-    /// The call.
+    /// Call that was decided about.
     pub call: Arc<CallRef>,
-    /// Arguments of the call, as they run.
+    /// Final arguments of the call.
     pub args: Value,
-    /// Effects of the call, as its tool declares them.
+    /// Effects of the call, as declared by its tool.
     pub effects: Effects,
     /// Directory that the call runs in.
     pub cwd: PathBuf,
-    /// Whether it may run.
+    /// Whether the call may run.
     pub allowed: bool,
-    /// Origin of the decision.
+    /// Authority that decided.
     pub by: DecidedBy,
-    /// Reasons for the decision, a line for each part of the call that had a say in it.
+    /// Reasons for the decision, one line for each part of the call that was judged.
     pub reasons: Vec<String>,
-    /// The tightest permission mode in which a refused call would run; nothing where none is known.
+    /// Tightest permission mode that would allow the refused call, if any is known.
     pub allowed_by: Option<String>,
 }
 notify!(
@@ -41,7 +40,8 @@ notify!(
 );
 
 impl PermissionDecided {
-    /// Record of a decision about the call that waits at `gate`, with the reasons for it; no mode is named that would allow it.
+    /// Creates the record of a decision about the call at `gate`, with its reasons and without
+    /// [`allowed_by`](Self::allowed_by).
     #[must_use]
     pub fn of(gate: &ToolGate, allowed: bool, by: DecidedBy, reasons: Vec<String>) -> Self {
         Self {
@@ -56,23 +56,27 @@ impl PermissionDecided {
         }
     }
 
-    /// Last reason of a call that a judge would ask about, or nobody judged, and that the mode of the gate lets run.
+    /// Reason recorded last when only the gate's mode lets a call run: the judge would ask, or no judge was
+    /// asked.
     pub const MODE_ALLOWS_ALL: &str = "the mode allows everything";
+
+    /// Last reason of a call that wants to leave its sandbox and that a person lets run inside of it, with connections.
+    pub const STAYS_IN_SANDBOX: &str = "answered: once, in the sandbox, with the network";
 }
 
-/// Origin of a decision about a call.
+/// Authority that decided about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
-    /// The mode and the rules.
+    /// The permission mode and the rules.
     Policy,
-    /// An earlier answer of a person, to this call or to calls like it.
+    /// An earlier answer of a person, to this call or to similar calls.
     EarlierAnswer,
-    /// A handler of [`PermissionRequest`](crate::events::PermissionRequest), in the place of a person.
+    /// A handler of [`PermissionRequest`](crate::events::PermissionRequest), on behalf of a person.
     Plugin,
     /// A person, just now.
     Person,
-    /// Nobody was there to decide, or to decide in time.
+    /// No person was present, or none answered in time.
     Nobody,
 }

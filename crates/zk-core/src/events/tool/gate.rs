@@ -14,30 +14,30 @@ use crate::kernel::{Absorb, BoxError, Cx, EmitError, Event, Fold, OnError, Reach
 use crate::model::{Approved, CallRef, Effects, ToolOutput};
 use crate::service::{CallPlace, Tool};
 
-/// May this call run? Everything that can say no says it here: a handler that fails means *no*.
+/// Request to approve a call. All checks that can refuse a call handle this event: a failing handler refuses
+/// the call.
 ///
-/// The arguments are the ones that will run: no handler can change them any more. A refusal wins over a
-/// substitute and ends the matter; so does parking. Handlers that only apply to undecided calls look at
-/// [`ToolGate::is_decided`].
+/// The arguments are final: no handler can change them any more. A refusal wins over a substitute and ends
+/// the emission; so does parking. Handlers that only apply to undecided calls check [`ToolGate::is_decided`].
 #[derive(Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolGate {
-    /// The call.
+    /// Call to decide about.
     pub call: Arc<CallRef>,
     /// Arguments of the call, prepared, validated and coerced.
     pub args: Value,
-    /// Effects of the call, as its tool declares them.
+    /// Effects of the call, as declared by its tool.
     pub effects: Effects,
-    /// Calls of this run before this batch, by canonical name.
+    /// Calls of this run before this batch, counted by the tools' canonical names.
     pub run_tool_counts: Arc<BTreeMap<String, u32>>,
     /// The decision so far.
     pub decision: Option<Decision>,
-    /// Source of the decision.
+    /// Source of the current decision.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub decided_by: Option<Source>,
-    /// Things that a person said yes to before the matter was decided, for whoever records the decision.
+    /// Parts of the call that a person consented to before the decision, for the audit record.
     pub consents: Vec<String>,
-    /// The tool that will run; nothing for a name nobody has.
+    /// The tool that will run; `None` for an unknown name.
     #[serde(skip)]
     #[cfg_attr(feature = "schema", schemars(skip))]
     pub tool: Option<Arc<dyn Tool>>,
@@ -60,12 +60,13 @@ impl fmt::Debug for ToolGate {
 }
 
 impl ToolGate {
-    /// A call to be judged. Its effects are those `tool` tells; a tool that panics over them tells nothing.
+    /// Creates the request to judge a call. Its effects are those that `tool` declares; a tool that panics
+    /// over them counts as undeclared.
     #[must_use]
     pub fn new(call: Arc<CallRef>, args: Value, tool: Option<Arc<dyn Tool>>, place: CallPlace) -> Self {
         let effects = match &tool {
             Some(tool) => catch_unwind(AssertUnwindSafe(|| tool.effects(&args, &place))).unwrap_or_default(),
-            // Nothing runs for a name nobody has.
+            // A call of an unknown tool runs nothing.
             None => Effects::none(),
         };
         Self {
@@ -81,19 +82,19 @@ impl ToolGate {
         }
     }
 
-    /// Whether an earlier handler settled the call.
+    /// Whether an earlier handler decided about the call.
     #[must_use]
     pub fn is_decided(&self) -> bool {
         self.decision.is_some()
     }
 
-    /// The string argument `key`.
+    /// Returns the string argument `key`.
     #[must_use]
     pub fn input_str(&self, key: &str) -> Option<&str> {
         self.args.get(key)?.as_str()
     }
 
-    /// Asks the gates of the context's bus. This is the only way to an [`Approved`] call.
+    /// Asks all gates on the bus of `cx`. Only this function creates an [`Approved`] call.
     ///
     /// # Errors
     /// [`EmitError`] when a gate failed or the run was stopped: the call must not run.
@@ -113,7 +114,7 @@ impl Event for ToolGate {
     const NAME: &'static str = "tool:gate";
     const ON_ERROR: OnError = OnError::Throw;
     const TIME_LIMIT: Option<Duration> = Some(Duration::from_secs(30));
-    /// A call that is refused to an agent is not allowed to its sub-agents.
+    /// A call that is refused to an agent is refused to its sub-agents too.
     const REACH: Reach = Reach::Descendants;
     type Reply = Ruling;
     type Mode = Fold;
@@ -136,42 +137,42 @@ impl Absorb for ToolGate {
     }
 }
 
-/// Decision of a gate.
+/// Decision of a gate about a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "decision", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Decision {
-    /// The call does not run; the model is told why.
+    /// The call does not run; the model gets the reason.
     Refuse {
         /// Reason for the refusal.
         reason: String,
     },
-    /// The call does not run now: it waits for somebody who is not here. The run ends after this batch.
+    /// The call is parked: it waits for a person who is not present. The run ends after this batch.
     Park {
         /// Reason for the wait.
         reason: String,
     },
-    /// The call does not run; this is its result.
+    /// The call does not run and gets this result.
     Substitute {
-        /// The result.
+        /// Result to give instead.
         output: ToolOutput,
     },
 }
 
-/// An answer to [`ToolGate`]. No answer lets the call through.
+/// Answer to [`ToolGate`]; no answer lets the call through.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ruling {
-    /// The call does not run; later handlers are not asked.
+    /// Refuses the call for this reason; later handlers are not asked.
     Refuse(String),
-    /// The call does not run now, for this reason; later handlers are not asked.
+    /// Parks the call for this reason; later handlers are not asked.
     Park(String),
-    /// The call does not run and this is its result, unless a later handler refuses.
+    /// Gives the call this result without running it, unless a later handler refuses.
     Substitute(ToolOutput),
-    /// A person was asked, and said yes to this. It decides nothing: later handlers are asked as ever.
+    /// Records that a person consented to this part. It decides nothing: later handlers are still asked.
     Consent(String),
 }
 
-/// In JSON as a [`Decision`]: `{"decision": "refuse", "reason": "…"}`.
+/// JSON has the form of a [`Decision`]: `{"decision": "refuse", "reason": "…"}`.
 impl WireReply for Ruling {
     fn from_json(value: Value) -> Result<Self, BoxError> {
         Ok(match serde_json::from_value::<Decision>(value)? {
@@ -183,7 +184,7 @@ impl WireReply for Ruling {
 }
 
 impl Ruling {
-    /// A refusal.
+    /// Refuses the call for `reason`.
     pub fn refuse(reason: impl Into<String>) -> Self {
         Self::Refuse(reason.into())
     }
@@ -192,25 +193,25 @@ impl Ruling {
 /// Outcome of the gates for a call.
 #[derive(Clone, Debug)]
 pub enum GateDecision {
-    /// The call may run, exactly so.
+    /// The call may run with exactly these arguments.
     Approved(Approved),
-    /// The call does not run.
+    /// The call is refused.
     Refused {
         /// Reason for the refusal.
         reason: String,
-        /// Source that refused.
+        /// Source that refused the call.
         by: Option<Source>,
     },
-    /// The call does not run now.
+    /// The call is parked.
     Parked {
         /// Reason for the wait.
         reason: String,
         /// Source that parked the call.
         by: Option<Source>,
     },
-    /// The call does not run; this is its result.
+    /// The call gets this result without running.
     Substituted {
-        /// The result.
+        /// Result to give instead.
         output: ToolOutput,
     },
 }

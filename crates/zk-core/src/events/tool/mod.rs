@@ -1,4 +1,4 @@
-//! The tools of a run, and a call in the order of what happens to it.
+//! Events of a run's tools, and of a call in the order of its life.
 
 mod call;
 mod changed;

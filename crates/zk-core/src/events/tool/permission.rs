@@ -9,18 +9,19 @@ use serde_json::Value;
 use crate::kernel::{BoxError, Event, LastOrStop, OnError, Reach, Stops, WireReply};
 use crate::model::{CallRef, Effects};
 
-/// A call needs the permission of a person, who is about to be asked, or is not there to be asked. A handler may answer
-/// instead. A denial wins over permissions; a handler that fails refuses the call.
+/// A call needs the permission of a person, before that person is asked, or instead if none is present. A
+/// handler may answer on the person's behalf. A denial wins over permissions; a failing handler refuses the
+/// call.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PermissionRequest {
-    /// The call.
+    /// Call that needs permission.
     pub call: Arc<CallRef>,
-    /// Arguments of the call, as they will run.
+    /// Final arguments of the call.
     pub args: Value,
-    /// Effects of the call, as its tool declares them.
+    /// Effects of the call, as declared by its tool.
     pub effects: Effects,
-    /// Whether a rule wants a person to decide: a permission of a handler does not count then.
+    /// Whether a rule demands a person's decision, so that a handler's permission does not count.
     pub by_rule: bool,
 }
 
@@ -33,15 +34,15 @@ impl Event for PermissionRequest {
     type Mode = LastOrStop;
 }
 
-/// An answer to [`PermissionRequest`]. No answer leaves it to the person. In JSON `{"permission": "allow"}` or
-/// `{"permission": "deny", "reason": "…"}`.
+/// Answer to [`PermissionRequest`]; no answer leaves the decision to the person. In JSON `{"permission":
+/// "allow"}` or `{"permission": "deny", "reason": "…"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "permission", rename_all = "snake_case", deny_unknown_fields)]
 pub enum PermissionReply {
     /// The call may run.
     Allow,
-    /// The call may not run; the model is told why.
+    /// The call may not run; the model gets the reason.
     Deny {
         /// Reason for the denial.
         reason: String,

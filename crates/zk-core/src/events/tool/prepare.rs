@@ -11,15 +11,15 @@ use crate::events::notify;
 use crate::kernel::{Absorb, Event, Fold, OnError, Reach, Source};
 use crate::model::CallRef;
 
-/// A valid call about to be judged: handlers may rewrite its arguments here and nowhere later.
+/// A valid call before the gates judge it. Only here may handlers rewrite its arguments.
 ///
-/// A handler that fails refuses the call, and is named. Arguments that changed are validated again.
+/// A failing handler refuses the call and is named in the refusal. Changed arguments are validated again.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolPrepare {
-    /// The call.
+    /// Call to prepare.
     pub call: Arc<CallRef>,
-    /// Arguments of the call, valid and coerced, or as an earlier handler rewrote them.
+    /// Valid and coerced arguments, as rewritten so far.
     pub args: Value,
     /// Source of the handler that rewrote the arguments last.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
@@ -28,7 +28,7 @@ pub struct ToolPrepare {
 
 impl Event for ToolPrepare {
     const NAME: &'static str = "tool:prepare";
-    /// Rewrites by a parent, such as a path prefix, hold for its sub-agents too.
+    /// A parent's rewrites, such as a path prefix, apply to its sub-agents too.
     const REACH: Reach = Reach::Descendants;
     const ON_ERROR: OnError = OnError::Throw;
     const TIME_LIMIT: Option<Duration> = Some(Duration::from_secs(30));
@@ -50,20 +50,20 @@ impl Absorb for ToolPrepare {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ValidationReject {
-    /// The call.
+    /// Call with invalid arguments.
     pub call: Arc<CallRef>,
-    /// Arguments of the call, as they were refused.
+    /// Arguments that were rejected.
     pub args: Value,
-    /// Faults of the arguments.
+    /// Problems of the arguments, for the model.
     pub issues: Vec<String>,
 }
 notify!(ValidationReject, "validation:reject");
 
-/// One argument that was converted to the type the schema asks for.
+/// Conversion of one argument to the type that the schema asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Coercion {
-    /// The argument.
+    /// Name of the argument.
     pub key: String,
     /// Value as the model gave it.
     pub from: Value,
@@ -75,9 +75,9 @@ pub struct Coercion {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ValidationCoerce {
-    /// The call.
+    /// Call with converted arguments.
     pub call: Arc<CallRef>,
-    /// Conversions of arguments.
+    /// The conversions that were made.
     pub coercions: Vec<Coercion>,
 }
 notify!(ValidationCoerce, "validation:coerce");

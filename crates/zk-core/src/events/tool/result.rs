@@ -11,42 +11,42 @@ use crate::events::notify;
 use crate::kernel::{Absorb, BoxError, Event, Fold, OnError, Reach, Source, WireReply};
 use crate::model::{CallRef, Display, Message, RunId, ToolContent, ToolError, ToolResult, TurnId, TurnUsage};
 
-/// A call that had begun is over. Whoever stores sessions makes its result durable here, before anybody acts
-/// on it: a handler that fails stops the run.
+/// A call that had begun is over. A session store makes its result durable here, before the result is used: a
+/// failing handler stops the run.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolEnd {
     /// Run that made the call.
     pub run_id: RunId,
-    /// The call.
+    /// Call that ended.
     pub call: Arc<CallRef>,
-    /// Summary of what the call did, in one line, as its `tool:begin` said.
+    /// Summary of the call in one line, as in `tool:begin`.
     pub summary: String,
-    /// Whether it only read, as its `tool:begin` said.
+    /// Whether the call only read, as in `tool:begin`.
     pub read_only: bool,
     /// The result as the model gets it.
     pub result: ToolResult,
-    /// Form of the result for a person.
+    /// Display form of the result, for a person.
     pub display: Option<Display>,
-    /// The exit code, if it was a command that ended by itself.
+    /// Exit code of the command, if the call ran one that exited by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// The tool's own data.
+    /// Structured data of the tool, for plugins.
     pub details: Option<Value>,
-    /// Milliseconds the tool ran.
+    /// Duration of the tool's execution in milliseconds.
     pub elapsed_ms: u64,
 }
 notify!(ToolEnd, "tool:end", ON_ERROR = OnError::Throw, CANCELLABLE = false);
 
-/// A tool failed. A handler may answer with the result to give instead; the call then counts as done.
+/// A tool failed. A handler may answer with a result to give instead; the call then counts as successful.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolErrored {
-    /// The call.
+    /// Call that failed.
     pub call: Arc<CallRef>,
     /// Error of the tool.
     pub error: ToolError,
-    /// The result so far, instead of the error.
+    /// Result to give instead of the error, as set so far.
     pub result: Option<ToolContent>,
 }
 
@@ -63,27 +63,27 @@ impl Absorb for ToolErrored {
     }
 }
 
-/// A result about to be given to the model. Handlers patch it; each sees the patches before it.
+/// A result that is about to be given to the model. Handlers patch it; each sees the earlier patches.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolTransform {
-    /// The call.
+    /// Call that the result belongs to.
     pub call: Arc<CallRef>,
     /// The content so far.
     pub content: ToolContent,
-    /// Whether it is an error.
+    /// Whether the result is an error.
     pub is_error: bool,
-    /// The tool's own data.
+    /// Structured data of the tool, for plugins.
     pub details: Option<Value>,
-    /// The size before any patch, as it weighs on the wire.
+    /// Size of the unpatched content in bytes as sent, with images and documents in base64.
     pub output_bytes: usize,
 }
 
 impl Event for ToolTransform {
     const NAME: &'static str = "tool:transform";
-    /// Output that must be cut or masked must be so also when the run is stopped.
+    /// Output must be cut and masked even if the run is stopped.
     const CANCELLABLE: bool = false;
-    /// Masking for an agent holds for its sub-agents too.
+    /// An agent's masking applies to its sub-agents too.
     const REACH: Reach = Reach::Descendants;
     type Reply = ResultPatch;
     type Mode = Fold;
@@ -104,15 +104,15 @@ impl Absorb for ToolTransform {
     }
 }
 
-/// An answer to [`ToolTransform`]: what is set is changed.
+/// Answer to [`ToolTransform`]: fields that are set replace the result's values.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResultPatch {
-    /// The content.
+    /// The new content.
     pub content: Option<ToolContent>,
-    /// Whether it is an error.
+    /// Whether the result is an error.
     pub is_error: Option<bool>,
-    /// The tool's own data.
+    /// The new structured data of the tool.
     pub details: Option<Value>,
 }
 
@@ -126,36 +126,36 @@ impl WireReply for ResultPatch {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolAfter {
-    /// The call.
+    /// Call that the result belongs to.
     pub call: Arc<CallRef>,
-    /// The content the model gets.
+    /// Content for the model.
     pub content: ToolContent,
-    /// Whether it is an error.
+    /// Whether the result is an error.
     pub is_error: bool,
-    /// Form of the result for a person.
+    /// Display form of the result, for a person.
     pub display: Option<Display>,
-    /// The exit code, if it was a command that ended by itself.
+    /// Exit code of the command, if the call ran one that exited by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// The tool's own data.
+    /// Structured data of the tool, for plugins.
     pub details: Option<Value>,
-    /// The size after all patches, as it weighs on the wire.
+    /// Size of the patched content in bytes as sent, with images and documents in base64.
     pub output_bytes: usize,
-    /// Milliseconds the tool ran.
+    /// Duration of the tool's execution in milliseconds.
     pub elapsed_ms: u64,
-    /// Calls of this run before this batch, by canonical name.
+    /// Calls of this run before this batch, counted by the tools' canonical names.
     pub run_tool_counts: Arc<BTreeMap<String, u32>>,
 }
 notify!(ToolAfter, "tool:after");
 
-/// Every call of a turn has its result. The assistant message and its results are stored here, as one unit,
-/// before the next request is sent. A handler that fails stops the run: nothing goes on unstored.
+/// All calls of a turn have results. The assistant message and its results are stored here as a pair, before
+/// the next request is sent. A failing handler stops the run, so that no unstored message is built upon.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolResultsAfter {
     /// Run that made the calls.
     pub run_id: RunId,
-    /// The turn.
+    /// Turn that the messages belong to.
     pub turn_id: TurnId,
     /// The assistant message with the calls.
     pub assistant: Arc<Message>,

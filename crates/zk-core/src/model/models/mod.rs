@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 
 use super::Usage;
 
-pub(super) use prices::dollars;
+pub(super) use prices::round_to_billionth;
 pub use prices::{PriceTier, Prices, Rates};
 pub use thinking::{ThinkingLevel, ThinkingRequest};
 
-/// Which model of which provider.
+/// Reference to a model: the provider's name and the model's id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ModelRef {
-    /// The provider's name, as registered.
+    /// Name of the provider, as registered.
     pub provider: String,
-    /// The model's id, as the provider knows it.
+    /// Id of the model at the provider.
     pub model: String,
 }
 
 impl ModelRef {
-    /// The model `model` of `provider`.
+    /// Creates a reference to `model` of `provider`.
     pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
         Self { provider: provider.into(), model: model.into() }
     }
@@ -36,19 +36,19 @@ impl fmt::Display for ModelRef {
     }
 }
 
-/// A model's identity: serialisable and free of secrets, so it can travel on events. The endpoint (URL, key,
-/// quirks) never leaves the provider crate.
+/// Facts about a model, serialisable and free of secrets, so that events can carry them. The endpoint (URL,
+/// key, quirks) stays in the provider crate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Model {
-    /// The provider's name.
+    /// Name of the provider.
     pub provider: String,
-    /// The model's id.
+    /// Id of the model at the provider.
     pub id: String,
     /// Context window in tokens, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
-    /// Largest output in tokens, if known.
+    /// Largest output of a response in tokens, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output: Option<u64>,
     /// Capabilities of the model.
@@ -60,7 +60,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// A model nothing is known about, with tolerant defaults.
+    /// Creates a model about which nothing is known, with tolerant defaults.
     pub fn unknown(provider: impl Into<String>, id: impl Into<String>) -> Self {
         Self {
             provider: provider.into(),
@@ -78,8 +78,8 @@ impl Model {
         ModelRef::new(&*self.provider, &*self.id)
     }
 
-    /// Returns the cost of `usage` in US dollars: what is billed, or else what it comes to if the prices are
-    /// known, and no other model had a part in it.
+    /// Returns the cost of `usage` in US dollars: the billed amount, or else the amount by the model's prices
+    /// if these are known and no unpriced model took part.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> Option<f64> {
         let billed = usage.billed.map(|billionths| billionths as f64 / 1e9);
@@ -94,9 +94,9 @@ impl Model {
 pub struct Capabilities {
     /// Whether the model can see images.
     pub vision: bool,
-    /// A tool result may carry images; otherwise they follow in a user message.
+    /// Whether a tool result may carry images; otherwise they follow in a user message.
     pub image_in_tool_result: bool,
-    /// Form in which its reasoning is asked for.
+    /// Form in which requests ask for the model's reasoning.
     pub thinking: ThinkingSupport,
 }
 
@@ -106,18 +106,18 @@ impl Default for Capabilities {
     }
 }
 
-/// Form in which a model's reasoning is asked for.
+/// Form in which requests ask for a model's reasoning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ThinkingSupport {
-    /// Not at all.
+    /// The model does not reason.
     #[default]
     None,
-    /// With a token budget.
+    /// Requests give a token budget.
     Budget,
-    /// With an effort word.
+    /// Requests give an effort word.
     Effort,
-    /// The model decides; an effort word guides it.
+    /// The model decides how much it reasons; an effort word guides it.
     Adaptive,
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Usage;
 
-/// US dollars for a million tokens.
+/// Prices of a model in US dollars per million tokens.
 ///
 /// ```
 /// use zk_core::model::{PriceTier, Prices, Rates, Usage};
@@ -19,50 +19,52 @@ use crate::model::Usage;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Prices {
-    /// Rates of a request unless a tier says otherwise.
+    /// Rates of a request that no tier applies to.
     #[serde(flatten)]
     pub rates: Rates,
-    /// Other rates for long inputs, in any order.
+    /// Tiers with other rates for long inputs, in any order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<PriceTier>,
 }
 
-/// US dollars for a million tokens of each kind.
+/// US dollars per million tokens, by kind of token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Rates {
-    /// Uncached input.
+    /// Rate of uncached input.
     pub input: f64,
-    /// Output, reasoning included.
+    /// Rate of output, reasoning included.
     pub output: f64,
-    /// Input read from the cache.
+    /// Rate of input read from the cache.
     pub cache_read: f64,
-    /// Input written to the cache.
+    /// Rate of input written to the cache.
     pub cache_write: f64,
 }
 
-/// The rates of requests with a long input. They hold for the whole request, not only for what is above.
+/// Rates for requests with a long input. They apply to the whole request, not only to the tokens above the
+/// limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PriceTier {
-    /// Input tokens, cached ones included, above which the tier counts.
+    /// Input tokens, cached ones included, above which the tier applies.
     pub above: u64,
     /// Rates of the tier.
     #[serde(flatten)]
     pub rates: Rates,
 }
 
-/// Price of writing to the cache for an hour, as a multiple of uncached input. Only Anthropic offers it.
+/// Price of one-hour cache writes as a multiple of uncached input. Only Anthropic offers them.
 const HOUR_FACTOR: f64 = 2.0;
 
 impl Prices {
-    /// Returns the cost of the response that used `usage`, in US dollars to a billionth. What a service tier
-    /// adds or takes off is not in it: whoever knows the tier that answered says so in [`Usage::billed`].
+    /// Returns the cost of a response that used `usage`, in US dollars rounded to a billionth. Surcharges and
+    /// discounts of a service tier are not included: a provider that knows the tier states the cost in
+    /// [`Usage::billed`].
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> f64 {
         let context = usage.read();
         let tier = self.tiers.iter().filter(|tier| tier.above < context).max_by_key(|tier| tier.above);
-        dollars(tier.map_or(self.rates, |tier| tier.rates).cost(usage))
+        round_to_billionth(tier.map_or(self.rates, |tier| tier.rates).cost(usage))
     }
 }
 
@@ -78,8 +80,8 @@ impl Rates {
     }
 }
 
-/// An amount to a billionth of a dollar: what is beyond that comes from reckoning with binary fractions.
-pub(in crate::model) fn dollars(amount: f64) -> f64 {
+/// Rounds to a billionth of a dollar, which removes the errors of binary fractions.
+pub(in crate::model) fn round_to_billionth(amount: f64) -> f64 {
     (amount * 1e9).round() / 1e9
 }
 

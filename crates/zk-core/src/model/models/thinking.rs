@@ -4,12 +4,12 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Amount of reasoning asked of a model. Levels a model does not have are clamped to the nearest it has.
+/// Amount of reasoning that a request asks for. A level that the model lacks is clamped to the nearest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ThinkingLevel {
-    /// Not at all.
+    /// No reasoning.
     #[default]
     Off,
     /// About 1,024 tokens.
@@ -20,16 +20,16 @@ pub enum ThinkingLevel {
     Medium,
     /// About 32,768 tokens.
     High,
-    /// As `High`, more where the model has more.
+    /// As `High`, and more if the model has a higher level.
     XHigh,
-    /// As much as the model can.
+    /// As much as the model supports.
     Max,
-    /// The model decides. Without reasoning on models that cannot.
+    /// The model decides. No reasoning on models without adaptive reasoning.
     Adaptive,
 }
 
 impl ThinkingLevel {
-    /// All levels.
+    /// All levels, from the lowest.
     pub const ALL: [Self; 8] = [
         Self::Off,
         Self::Minimal,
@@ -41,7 +41,7 @@ impl ThinkingLevel {
         Self::Adaptive,
     ];
 
-    /// The token budget where one is needed.
+    /// Returns the token budget, for models that take one.
     #[must_use]
     pub fn budget(self) -> Option<u32> {
         match self {
@@ -53,7 +53,7 @@ impl ThinkingLevel {
         }
     }
 
-    /// The level's name.
+    /// Returns the level's name in settings.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -81,19 +81,19 @@ impl FromStr for ThinkingLevel {
     }
 }
 
-/// The reasoning asked for in one request.
+/// Reasoning that one request asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ThinkingRequest {
-    /// The level.
+    /// Amount of reasoning.
     pub level: ThinkingLevel,
-    /// An exact token budget, over the level's own.
+    /// Exact token budget, which overrides that of the level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<u32>,
 }
 
 impl ThinkingRequest {
-    /// The budget in tokens where one is needed; nothing when reasoning is off or left to the model.
+    /// Returns the token budget, for models that take one; `None` if reasoning is off or left to the model.
     #[must_use]
     pub fn budget(self) -> Option<u32> {
         match self.level {

@@ -12,22 +12,22 @@ use crate::model::{CallId, Effects, ToolError, TurnId};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CallRef {
-    /// The turn.
+    /// Turn in which the model made the call.
     pub turn_id: TurnId,
-    /// The call.
+    /// Id of the call.
     pub call_id: CallId,
-    /// The tool's canonical name: what hooks match on.
+    /// Canonical name of the tool, which hooks match on.
     pub name: String,
-    /// The name the model used.
+    /// Name that the model used for the tool.
     pub display_name: String,
 }
 
-/// A call that passed its gates, with the arguments they saw.
+/// A call that all gates approved, with the arguments they saw.
 ///
-/// The only way to one is [`ToolGate::pass`](crate::events::ToolGate::pass), and nothing can change it
-/// afterwards: what was approved is what runs, whatever decorates the tool. Plugins are code of the program, trusted as
-/// such: one that takes other arguments through the gates of a bus of its own makes a call that nobody was asked about, as
-/// it could without any tool.
+/// Only [`ToolGate::pass`](crate::events::ToolGate::pass) creates one, and nothing can change it afterwards:
+/// exactly the approved arguments run, whatever decorates the tool. This does not protect against plugins,
+/// which are trusted code of the program: a plugin could send other arguments through the gates of a bus of
+/// its own, as it could act without any tool.
 ///
 /// ```compile_fail,E0594
 /// # use zk_core::model::Approved;
@@ -60,22 +60,22 @@ impl Approved {
         &self.call
     }
 
-    /// The arguments, as the gates saw them.
+    /// Returns the arguments that the gates saw.
     #[must_use]
     pub fn args(&self) -> &Value {
         &self.args
     }
 
-    /// The effects, as the gates saw them.
+    /// Returns the effects that the gates saw.
     #[must_use]
     pub fn effects(&self) -> &Effects {
         &self.effects
     }
 
-    /// The arguments as a `T`.
+    /// Parses the arguments as a `T`.
     ///
     /// # Errors
-    /// [`ToolError`] of kind `InvalidArgs` that names what does not fit, for the model to correct.
+    /// [`ToolError`] of kind `InvalidArgs` that names the unfitting argument, for the model to correct.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
         T::deserialize(&self.args).map_err(|error| ToolError::misfit(&self.call.name, &error))
     }

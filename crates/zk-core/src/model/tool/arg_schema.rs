@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::ToolSpec;
 
-/// The JSON Schema of a `T` as models are sent it: without what they have no use for, which costs tokens in every
-/// request.
+/// Returns the JSON Schema of `T` in the form for models: without keywords they do not need, which would cost
+/// tokens in every request.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -30,28 +30,29 @@ pub fn schema_of<T: JsonSchema>() -> Value {
         settings.meta_schema = None;
     });
     let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
-    slim(&mut schema);
+    drop_unused_keywords(&mut schema);
     schema
 }
 
 impl ToolSpec {
-    /// A tool whose arguments are an `A`: its fields are the parameters, their comments what the model is told of them.
+    /// Creates the specification of a tool whose arguments are an `A`: its fields are the parameters, and
+    /// their doc comments the descriptions for the model.
     #[must_use]
     pub fn of<A: JsonSchema>(name: impl Into<String>, description: impl Into<String>) -> Arc<Self> {
         Self::new(name, description, schema_of::<A>())
     }
 }
 
-/// Beginnings of the formats of numbers.
+/// Prefixes of the `format` values of numbers.
 const NUMBERS: [&str; 4] = ["int", "uint", "float", "double"];
 
-/// Every byte of a schema is paid for in every request: what tells the model nothing goes.
-fn slim(schema: &mut Value) {
+/// Removes keywords that tell a model nothing, because each byte costs tokens in every request.
+fn drop_unused_keywords(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else { return };
     for noise in ["$schema", "title", "default"] {
         object.remove(noise);
     }
-    // Drops the minimum that every number without a sign has, and the formats that are Rust's names of types.
+    // Drops the minimum of unsigned numbers, and formats that are names of Rust types.
     object.retain(|key, value| match key.as_str() {
         "minimum" => value.as_f64() != Some(0.0),
         "format" => {
@@ -79,14 +80,14 @@ fn slim(schema: &mut Value) {
                     object.entry(key).or_insert(value);
                 }
             }
-            slim(schema);
+            drop_unused_keywords(schema);
             return;
         }
     }
     if let Some(Value::Object(properties)) = object.get_mut("properties") {
-        properties.values_mut().for_each(slim);
+        properties.values_mut().for_each(drop_unused_keywords);
     }
     if let Some(items) = object.get_mut("items") {
-        slim(items);
+        drop_unused_keywords(items);
     }
 }

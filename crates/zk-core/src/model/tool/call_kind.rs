@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Effects};
 
-/// Kind of work that a tool call is, for icons and groups of a front-end. It is no permission: that is what
-/// [`Effects`] are for.
+/// Kind of work that a tool call does, for icons and groups in a front-end. Permissions rest on [`Effects`]
+/// instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CallKind {
     /// Shows files or other contents.
     Read,
-    /// Looks for something.
+    /// Searches files or other contents.
     Search,
     /// Changes files.
     Edit,
     /// Runs a program.
     Execute,
-    /// Gets something from the network.
+    /// Gets data from the network.
     Fetch,
-    /// Asks the person.
+    /// Asks the person a question.
     Ask,
-    /// Keeps a plan or a list of the agent's own.
+    /// Keeps a plan or list of the agent itself.
     Plan,
-    /// Has another agent do it.
+    /// Delegates work to another agent.
     Delegate,
     /// Something else.
     #[default]
@@ -34,13 +34,13 @@ pub enum CallKind {
 }
 
 impl CallKind {
-    /// Whether nothing is known of what it does.
+    /// Whether the kind of work is unknown.
     #[must_use]
     pub fn is_other(&self) -> bool {
         matches!(self, Self::Other)
     }
 
-    /// The kind in one word, for a person: `read`, `search`, `edit`.
+    /// Returns the kind in one word, for a person: `read`, `search`, `edit`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl CallKind {
         }
     }
 
-    /// The kind of a call with these effects, for a tool that does not say.
+    /// Derives the kind from a call's effects, for a tool that does not declare a kind.
     ///
     /// ```
     /// use zk_core::model::{CallKind, Effects};
@@ -77,7 +77,7 @@ impl CallKind {
     }
 }
 
-/// A place that a tool call is about, for a front-end that follows along.
+/// Place in a file that a tool call is about, for a front-end that follows along.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CallLocation {
@@ -89,7 +89,7 @@ pub struct CallLocation {
 }
 
 impl Effects {
-    /// The paths that the call reads or writes, each once.
+    /// Returns each path that the call reads or writes, once.
     #[must_use]
     pub fn locations(&self) -> Vec<CallLocation> {
         let Self::Known { list } = self else { return Vec::new() };

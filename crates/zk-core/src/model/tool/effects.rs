@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Effects of a tool call on the world, as data: permission, sandbox and audit judge them.
+/// Effects of a tool call on the world, as data for permissions, sandbox and audit.
 ///
 /// ```
 /// use zk_core::model::{Effect, Effects};
@@ -18,12 +18,12 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "effects", rename_all = "snake_case")]
 pub enum Effects {
-    /// The tool does not say. It may do anything, so a permission gate asks a person.
+    /// The tool does not declare its effects. It may do anything, so a permission gate asks a person.
     #[default]
     Unknown,
     /// Exactly these effects; none when empty.
     Known {
-        /// The effects.
+        /// List of all effects.
         list: Vec<Effect>,
     },
 }
@@ -33,64 +33,64 @@ pub enum Effects {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "effect", rename_all = "snake_case")]
 pub enum Effect {
-    /// Reads these paths, as the call names them; empty when it cannot tell which.
+    /// Reads these paths, as the call names them; empty if the paths are not known in advance.
     Reads {
-        /// The paths.
+        /// Paths that are read.
         paths: Vec<PathBuf>,
     },
-    /// Writes, creates or removes these paths; empty when it cannot tell which.
+    /// Writes, creates or removes these paths; empty if the paths are not known in advance.
     Writes {
-        /// The paths.
+        /// Paths that are written, created or removed.
         paths: Vec<PathBuf>,
     },
     /// Runs a program.
     Executes {
-        /// The command as the shell gets it, if it is one command line.
+        /// Command line for the shell, if there is one.
         command: Option<String>,
-        /// Program and arguments, where known without a shell.
+        /// Program and arguments, if known without a shell.
         argv: Vec<String>,
     },
-    /// Opens connections to these hosts; empty when it cannot tell which.
+    /// Opens connections to these hosts; empty if the hosts are not known in advance.
     Network {
         /// The hosts, as `host` or `host:port`.
         hosts: Vec<String>,
     },
-    /// Runs outside of the context that bounds all other commands.
+    /// Runs outside of the execution context (sandbox, container) that confines all other commands.
     LeavesContext {
-        /// Purpose, in the words of whoever calls. It is no evidence.
+        /// Purpose as stated by the caller; not verified.
         reason: String,
     },
 }
 
 impl Effects {
-    /// No effect at all.
+    /// Declares no effect at all.
     #[must_use]
     pub fn none() -> Self {
         Self::Known { list: Vec::new() }
     }
 
-    /// Reads these paths and nothing else.
+    /// Declares reading these paths as the only effect.
     pub fn reads<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> Self {
         Self::one(Effect::Reads { paths: paths.into_iter().map(Into::into).collect() })
     }
 
-    /// Writes these paths and nothing else.
+    /// Declares writing these paths as the only effect.
     pub fn writes<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> Self {
         Self::one(Effect::Writes { paths: paths.into_iter().map(Into::into).collect() })
     }
 
-    /// Runs this command line.
+    /// Declares running this command line as the only effect.
     pub fn executes(command: impl Into<String>) -> Self {
         Self::one(Effect::Executes { command: Some(command.into()), argv: Vec::new() })
     }
 
-    /// Exactly one effect.
+    /// Declares exactly one effect.
     #[must_use]
     pub fn one(effect: Effect) -> Self {
         Self::Known { list: vec![effect] }
     }
 
-    /// Whether the call runs outside of the context that bounds all others.
+    /// Whether the call runs outside of the execution context that confines all other commands.
     #[must_use]
     pub fn leaves_context(&self) -> bool {
         match self {
@@ -99,7 +99,19 @@ impl Effects {
         }
     }
 
-    /// Whether nothing but reading happens. Unknown effects are not read-only.
+    /// These effects for a call that stays in the context which bounds all others.
+    #[must_use]
+    pub fn without_leaving(&self) -> Self {
+        match self {
+            Self::Unknown => Self::Unknown,
+            Self::Known { list } => {
+                let stays = |effect: &&Effect| !matches!(effect, Effect::LeavesContext { .. });
+                Self::Known { list: list.iter().filter(stays).cloned().collect() }
+            }
+        }
+    }
+
+    /// Whether reading is the only effect. Undeclared effects are not read-only.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         match self {

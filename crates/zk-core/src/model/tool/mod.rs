@@ -20,30 +20,31 @@ pub use arg_schema::schema_of;
 pub use call_kind::{CallKind, CallLocation};
 pub use effects::{Effect, Effects};
 
-/// Description of a tool for a model.
+/// Specification of a tool, as models get it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolSpec {
-    /// The canonical name, `[a-zA-Z0-9_-]{1,64}`.
+    /// Canonical name, `[a-zA-Z0-9_-]{1,64}`.
     pub name: String,
     /// Description of what the tool does, for the model.
     pub description: String,
-    /// The JSON Schema of its arguments, an object schema.
+    /// JSON Schema of the arguments, of type object.
     pub schema: Value,
-    /// Whether every request names it.
+    /// Whether every request offers the tool.
     #[serde(default, skip_serializing_if = "Disclosure::is_always")]
     pub disclosure: Disclosure,
 }
 
-/// Moment at which a model is told about a tool.
+/// Condition under which requests offer a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Disclosure {
-    /// With every request.
+    /// Every request offers the tool.
     #[default]
     Always,
-    /// Once the run asked for it, through [`RunTools`](crate::service::RunTools). Until then a call is refused.
+    /// Requests offer the tool once the run asked for it, through [`RunTools`](crate::service::RunTools).
+    /// Until then a call is refused.
     Lazy,
 }
 
@@ -53,40 +54,40 @@ impl Disclosure {
     }
 }
 
-/// Rule for which calls of one batch may run together.
+/// Rule for which calls of one batch may run concurrently.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Concurrency {
-    /// Alone, after everything before it and before everything after it.
+    /// Runs alone, after all earlier calls and before all later ones.
     #[default]
     Exclusive,
-    /// Together with other shared calls.
+    /// Runs concurrently with other shared calls.
     Shared,
-    /// Together with other calls of this kind that name none of these resources; in order with the rest.
+    /// Runs concurrently with other calls of this variant that name none of the same resources; in order with
+    /// all others.
     Resources(Vec<String>),
 }
 
-/// Output of a tool.
+/// Output of a successful tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolOutput {
-    /// For the model.
+    /// Content for the model.
     pub content: ToolContent,
-    /// For the person, when there is something better to show than the content.
+    /// Display form for the person, if there is a better one than the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<Display>,
-    /// For plugins: data of the tool's own. It is stored with the call where the session is, and never sent to a
-    /// model.
+    /// Structured data for plugins. It is stored with the call in the session, and never sent to a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
 }
 
 impl ToolOutput {
-    /// Plain text.
+    /// Creates an output of plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: ToolContent::Text(text.into()), display: None, details: None }
     }
 
-    /// Adds something to show to a person.
+    /// Sets the display form for the person.
     #[must_use]
     pub fn with_display(mut self, display: Display) -> Self {
         self.display = Some(display);
@@ -106,48 +107,104 @@ impl From<&str> for ToolOutput {
     }
 }
 
-/// Form in which a result is shown to a person.
+/// Display form of a result, for a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Display {
-    /// One line.
+    /// One line of text.
     Line {
-        /// The line.
+        /// Text of the line.
         text: String,
     },
     /// A unified diff.
     Diff {
-        /// The path it is of.
+        /// Path of the changed file.
         path: String,
-        /// The diff.
+        /// Text of the diff.
         diff: String,
     },
-    /// Lines of text.
+    /// Several lines of text.
     Lines {
-        /// The lines.
+        /// Text lines without line ends.
         lines: Vec<String>,
     },
     /// A table.
     Table {
-        /// Column heads.
+        /// Column headings.
         head: Vec<String>,
         /// Rows.
         rows: Vec<Vec<String>>,
     },
-    /// Output of a command, and how it ended.
+    /// Output of a command and its exit.
     Command {
-        /// The end of the output, whole lines as far as they were kept.
+        /// Last lines of the output, as far as they were kept.
         lines: Vec<String>,
         /// Number of lines that the command printed in all.
         total_lines: u64,
         /// Exit of the command.
         exit: CommandExit,
     },
+    /// Markdown, and what came of it.
+    Markdown {
+        /// The text.
+        text: String,
+        /// Outcome in a line; empty where nothing has to be said.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        outcome: String,
+    },
+    /// A list of what is to be done, as it is now.
+    Checklist {
+        /// The items, in order.
+        items: Vec<CheckItem>,
+        /// Whether other items stand in it than before, and not the same ones further on.
+        reshaped: bool,
+    },
+}
+
+/// One item of a [`Display::Checklist`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct CheckItem {
+    /// Text of the item.
+    pub text: String,
+    /// State of the item.
+    pub state: CheckState,
+}
+
+/// State of a [`CheckItem`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum CheckState {
+    /// Nothing was done yet.
+    Open,
+    /// Item in progress.
+    Current,
+    /// Item that is done.
+    Done,
+}
+
+impl CheckState {
+    /// The sign of an item in this state.
+    #[must_use]
+    pub fn mark(self) -> &'static str {
+        match self {
+            Self::Open => "☐",
+            Self::Current => "▸",
+            Self::Done => "☑",
+        }
+    }
+}
+
+impl fmt::Display for CheckItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.state.mark(), self.text)
+    }
 }
 
 impl Display {
-    /// The exit code of the command it shows, if it is one that ended by itself.
+    /// Returns the exit code, if this is a command that exited by itself.
     #[must_use]
     pub fn exit_code(&self) -> Option<i32> {
         match self {
@@ -156,27 +213,29 @@ impl Display {
             | Self::Line { .. }
             | Self::Diff { .. }
             | Self::Lines { .. }
-            | Self::Table { .. } => None,
+            | Self::Table { .. }
+            | Self::Markdown { .. }
+            | Self::Checklist { .. } => None,
         }
     }
 }
 
-/// Exit of a command.
+/// Way in which a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "how", rename_all = "snake_case")]
 pub enum CommandExit {
-    /// With this exit code.
+    /// The command exited with this code.
     Code {
-        /// The code; 0 is success.
+        /// Exit code; 0 is success.
         code: i32,
     },
-    /// A signal ended it.
+    /// A signal ended the command.
     Signal {
         /// Number of the signal.
         signal: i32,
     },
-    /// The command took longer than it was allowed to.
+    /// The command exceeded its time limit.
     TimedOut,
     /// The command was stopped with its run.
     Stopped,
@@ -193,41 +252,41 @@ impl fmt::Display for CommandExit {
     }
 }
 
-/// Error of a tool that has no result. The model is told `message`.
+/// Error of a tool call. The model gets `message`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[error("{message}")]
 pub struct ToolError {
-    /// The class.
+    /// Class of the error.
     pub kind: ToolErrorKind,
     /// Message for the model: what failed, where, and what to do next.
     pub message: String,
-    /// For the person.
+    /// Display form for the person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<Display>,
 }
 
-/// Classes of tool errors.
+/// Class of a tool error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolErrorKind {
-    /// The arguments make no sense.
+    /// The arguments are invalid.
     InvalidArgs,
     /// Something that the arguments name does not exist.
     NotFound,
-    /// Not allowed here.
+    /// The call is not allowed here.
     Denied,
-    /// The operation failed.
+    /// The operation itself failed.
     Failed,
-    /// The call took too long.
+    /// The call exceeded its time limit.
     TimedOut,
     /// The run was stopped.
     Aborted,
 }
 
 impl ToolErrorKind {
-    /// Whether the same call may succeed later, without anything being changed for it.
+    /// Whether the same call may succeed later without any change.
     #[must_use]
     pub fn is_transient(self) -> bool {
         match self {
@@ -238,35 +297,35 @@ impl ToolErrorKind {
 }
 
 impl ToolError {
-    /// Whether the same call may succeed later, without anything being changed for it.
+    /// Whether the same call may succeed later without any change.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         self.kind.is_transient()
     }
 
-    /// An error of class `kind`.
+    /// Creates an error of class `kind`.
     pub fn new(kind: ToolErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), display: None }
     }
 
-    /// The operation failed.
+    /// Creates an error of class `Failed`.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(ToolErrorKind::Failed, message)
     }
 
-    /// The arguments do not have the shape that the tool `name` takes.
+    /// Creates an error of class `InvalidArgs` for arguments that do not have the shape of the tool `name`.
     pub fn misfit(name: &str, error: &impl fmt::Display) -> Self {
         Self::invalid(format!("these arguments do not fit {name}: {error}; correct them and call it again"))
     }
 
-    /// The arguments make no sense.
+    /// Creates an error of class `InvalidArgs`.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ToolErrorKind::InvalidArgs, message)
     }
 }
 
-/// The size of a result as it weighs on the wire: bytes of text plus base64 characters of images and
-/// documents. A proxy, not tokens.
+/// Returns the size of a result as sent: bytes of text plus base64 characters of images and documents. A
+/// rough measure, not tokens.
 #[must_use]
 pub fn output_bytes(content: &ToolContent) -> usize {
     match content {
@@ -301,7 +360,7 @@ impl fmt::Display for ToolErrorKind {
 }
 
 impl ToolSpec {
-    /// A specification, shared.
+    /// Creates a shared specification that every request offers.
     pub fn new(name: impl Into<String>, description: impl Into<String>, schema: Value) -> Arc<Self> {
         Arc::new(Self {
             name: name.into(),
@@ -311,8 +370,7 @@ impl ToolSpec {
         })
     }
 
-    /// Makes a spec as [`ToolSpec::new`] does, for a tool that a model is told about only when a run asks for
-    /// it.
+    /// Creates a shared specification that is offered only once a run asks for the tool.
     pub fn lazy(name: impl Into<String>, description: impl Into<String>, schema: Value) -> Arc<Self> {
         let spec = Self::new(name, description, schema);
         Arc::new(Self { disclosure: Disclosure::Lazy, ..Self::clone(&spec) })

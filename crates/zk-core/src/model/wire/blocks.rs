@@ -1,4 +1,4 @@
-//! Treatment of one block, whatever stands around it.
+//! Normalises a single block, whatever stands around it.
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,7 @@ pub(super) fn assistant(block: &Block, stop: Option<&StopReason>, rules: &WireRu
         Block::ToolCall(call) => self::call(call, stop, rules),
         Block::Provider(block) => provider(block, stop, rules),
         Block::Compaction(compaction) => Fate::Become(self::compaction(compaction)),
-        Block::Image(image) => made(image, block, rules),
+        Block::Image(image) => made_image(image, block, rules),
         Block::Document(_) => Fate::Become(Block::text(IMAGE_OMITTED)),
         Block::ToolResult(_) => Fate::Drop,
     }
@@ -39,8 +39,8 @@ pub(super) fn user(block: &Block, rules: &WireRules) -> Fate {
     }
 }
 
-/// An image that a model made.
-fn made(image: &Image, block: &Block, rules: &WireRules) -> Fate {
+/// Normalises an image that a model made.
+fn made_image(image: &Image, block: &Block, rules: &WireRules) -> Fate {
     if !rules.image_in_answer {
         return Fate::Become(Block::text(MADE_IMAGE_OMITTED));
     }
@@ -69,7 +69,7 @@ fn text(text: &Text, rules: &WireRules) -> Fate {
 
 fn thinking(thinking: &Thinking, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
     let same_model = thinking.origin.as_ref() == Some(&rules.target);
-    // A block that an interruption may have cut has no signature; an unsigned echo of it would be altered.
+    // A signature is missing on a block that was cut off; echoing it unsigned would alter it.
     let whole = !is_interrupted(stop);
     let replayed = match rules.thinking {
         ThinkingReplay::Never => false,
@@ -79,8 +79,8 @@ fn thinking(thinking: &Thinking, stop: Option<&StopReason>, rules: &WireRules) -
     if same_model && replayed { Fate::Keep } else { Fate::Drop }
 }
 
-/// A call its provider makes itself is legal only with its result, and what ended the response may stand
-/// between them.
+/// Normalises a provider's own block. A call that the provider runs itself is legal only with its result, and
+/// a response may have ended between the two.
 fn provider(block: &ProviderBlock, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
     if !is_interrupted(stop) && !is_foreign(Some(&block.wire), rules) { Fate::Keep } else { Fate::Drop }
 }
@@ -90,7 +90,7 @@ fn is_interrupted(stop: Option<&StopReason>) -> bool {
 }
 
 fn call(call: &ToolCall, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
-    // Wire data of an interrupted call refers to a block that is not sent.
+    // Wire data of a call in an interrupted response refers to a block that is not sent.
     let foreign = is_foreign(call.wire.as_ref(), rules) || (is_interrupted(stop) && call.wire.is_some());
     let args = match (&call.malformed, &call.args) {
         (Some(raw), _) => Some(json!({ MALFORMED_KEY: raw.replace('\0', "\u{fffd}") })),
@@ -109,7 +109,7 @@ fn call(call: &ToolCall, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
     }))
 }
 
-/// The content of a result made sendable; what it carries beside text is looked at in [`media::split`].
+/// Makes the content of a result sendable; images and documents in it are left to [`media::split`].
 fn result(result: &ToolResult) -> Fate {
     let content = match &result.content {
         ToolContent::Text(text) if text.trim().is_empty() => Some(NO_OUTPUT.into()),
@@ -163,30 +163,30 @@ fn is_foreign(wire: Option<&WireData>, rules: &WireRules) -> bool {
     wire.is_some_and(|wire| wire.origin != rules.target)
 }
 
-/// Some back ends reject a body with NUL in it.
+/// Returns the text without NUL characters, which some back ends reject; `None` if it has none.
 fn without_nul(text: &str) -> Option<String> {
     text.contains('\0').then(|| text.replace('\0', "\u{fffd}"))
 }
 
 fn args_without_nul(args: &Map<String, Value>) -> Option<Value> {
-    fn dirty(value: &Value) -> bool {
+    fn has_nul(value: &Value) -> bool {
         match value {
             Value::String(text) => text.contains('\0'),
-            Value::Array(items) => items.iter().any(dirty),
-            Value::Object(fields) => fields.iter().any(|(key, value)| key.contains('\0') || dirty(value)),
+            Value::Array(items) => items.iter().any(has_nul),
+            Value::Object(fields) => fields.iter().any(|(key, value)| key.contains('\0') || has_nul(value)),
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
-    fn clean(value: &Value) -> Value {
+    fn strip_nul(value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(text.replace('\0', "\u{fffd}")),
-            Value::Array(items) => items.iter().map(clean).collect(),
+            Value::Array(items) => items.iter().map(strip_nul).collect(),
             Value::Object(fields) => {
-                fields.iter().map(|(key, value)| (key.replace('\0', "\u{fffd}"), clean(value))).collect()
+                fields.iter().map(|(key, value)| (key.replace('\0', "\u{fffd}"), strip_nul(value))).collect()
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         }
     }
-    let found = args.iter().any(|(key, value)| key.contains('\0') || dirty(value));
-    found.then(|| args.iter().map(|(key, value)| (key.replace('\0', "\u{fffd}"), clean(value))).collect())
+    let found = args.iter().any(|(key, value)| key.contains('\0') || has_nul(value));
+    found.then(|| args.iter().map(|(key, value)| (key.replace('\0', "\u{fffd}"), strip_nul(value))).collect())
 }

@@ -4,15 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::CallId;
 
-/// Rule for the tool-call ids that a provider accepts from elsewhere. Those it gave itself go back as they
-/// are.
+/// Rule for tool-call ids that a provider accepts. Ids that the provider assigned itself go back unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdRule {
-    /// Longest id.
+    /// Length limit in characters.
     pub max_len: usize,
-    /// Ids must have exactly `max_len` characters.
+    /// Whether ids must have exactly `max_len` characters.
     pub exact: bool,
-    /// Letters and digits only; otherwise also `_` and `-`.
+    /// Whether only letters and digits are allowed; otherwise also `_` and `-`.
     pub alphanumeric: bool,
 }
 
@@ -36,14 +35,14 @@ impl IdRule {
     }
 }
 
-/// The ids of one request. What an id becomes depends only on the calls before it.
+/// Assigns call ids within one request. An assigned id depends only on the calls before it.
 #[derive(Default)]
 pub(super) struct Ids {
     used: HashSet<CallId>,
 }
 
 impl Ids {
-    /// The id of a call in this request; `is_own` says that the model asked now made the call itself.
+    /// Returns the id of a call in this request; `is_own` says that the requested model made the call itself.
     pub(super) fn assign(&mut self, stored: &CallId, rule: IdRule, is_own: bool) -> CallId {
         let stays = rule.allows(stored.as_str()) || (is_own && is_provider_assigned(stored));
         if stays && self.used.insert(stored.clone()) {
@@ -59,13 +58,13 @@ impl Ids {
     }
 }
 
-/// Whether a provider gave the id, so that it takes it back whatever its rule for others: Kimi numbers its calls
-/// (`functions.read:0`) and counts on finding the numbers again.
+/// Whether a provider assigned the id, so that the provider accepts it back whatever its rule for foreign
+/// ids: Kimi numbers its calls (`functions.read:0`) and expects the same numbers again.
 fn is_provider_assigned(id: &CallId) -> bool {
     !id.as_str().is_empty() && !id.as_str().contains(char::is_control) && !id.is_made_here()
 }
 
-/// A legal id made of the stored one.
+/// Derives a legal id from the stored one.
 pub(super) fn derive(stored: &str, attempt: u64, rule: IdRule) -> String {
     const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     let mut hash = fnv(stored.bytes().chain(attempt.to_le_bytes()));

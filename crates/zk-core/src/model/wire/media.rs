@@ -1,13 +1,13 @@
-//! Which images and documents go to a provider, and what stands for the others.
+//! Selects the images and documents that a provider accepts, and makes placeholders for the rest.
 
 use super::{DOCUMENT_FOLLOWS, IMAGE_FOLLOWS, IMAGE_OMITTED, WireRules};
 use crate::model::{Block, ToolContent, ToolResult};
 
-/// The most characters of a name or a type that the model is told.
-const LONGEST_NAME: usize = 100;
+/// Most characters of a file name or media type that a placeholder shows to the model.
+const MAX_NAME_CHARS: usize = 100;
 
-/// The media types a provider takes. Each entry is one type, such as `image/png`, or the beginning of several
-/// and a star, such as `text/*`.
+/// Media types that a provider accepts. Each entry is one type, such as `image/png`, or a prefix and a star,
+/// such as `text/*`.
 ///
 /// ```
 /// use zk_core::model::MediaTypes;
@@ -20,40 +20,40 @@ const LONGEST_NAME: usize = 100;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaTypes {
-    /// Types of images.
+    /// Accepted types of images.
     pub images: &'static [&'static str],
-    /// Types of documents.
+    /// Accepted types of documents.
     pub documents: &'static [&'static str],
-    /// The most bytes of an image as it is sent, in base64; nothing where no limit is known.
+    /// Size limit of an image in base64 bytes; `None` if no limit is known.
     pub largest_image: Option<usize>,
 }
 
 impl MediaTypes {
-    /// Every media type there is.
+    /// Accepts every media type.
     pub const ANY: Self = Self { images: &["*"], documents: &["*"], largest_image: None };
-    /// The images that browsers show, and with them most services.
+    /// Image types that browsers show, and with them most services accept.
     pub const WEB: &[&str] = &["image/gif", "image/jpeg", "image/png", "image/webp"];
 
-    /// Whether an image of this type is taken.
+    /// Whether an image of this type is accepted.
     #[must_use]
     pub fn takes_image(&self, media_type: &str) -> bool {
-        takes(self.images, media_type)
+        matches_any(self.images, media_type)
     }
 
-    /// Whether an image with these bytes, in base64, is larger than what is taken.
+    /// Whether an image with this base64 data exceeds the size limit.
     #[must_use]
     pub fn is_too_large(&self, data: &str) -> bool {
         self.largest_image.is_some_and(|largest| data.len() > largest)
     }
 
-    /// Whether a document of this type is taken.
+    /// Whether a document of this type is accepted.
     #[must_use]
     pub fn takes_document(&self, media_type: &str) -> bool {
-        takes(self.documents, media_type)
+        matches_any(self.documents, media_type)
     }
 }
 
-fn takes(known: &[&str], media_type: &str) -> bool {
+fn matches_any(known: &[&str], media_type: &str) -> bool {
     let plain = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     known.iter().any(|known| match known.strip_suffix('*') {
         Some(start) => plain.starts_with(start),
@@ -61,12 +61,12 @@ fn takes(known: &[&str], media_type: &str) -> bool {
     })
 }
 
-/// Returns the placeholder of a block that does not go to the provider; nothing for one that does.
+/// Returns the placeholder of a block that is not sent; `None` for a block that is.
 pub(super) fn omitted(block: &Block, rules: &WireRules) -> Option<String> {
     match block {
         Block::Image(_) if !rules.vision => Some(IMAGE_OMITTED.to_owned()),
         Block::Image(image) if !rules.media.takes_image(&image.media_type) => {
-            Some(format!("[image omitted: {} is not taken here]", shown(&image.media_type)))
+            Some(format!("[image omitted: {} is not taken here]", sanitise_name(&image.media_type)))
         }
         Block::Image(image) if rules.media.is_too_large(&image.data) => {
             let largest = rules.media.largest_image.unwrap_or_default();
@@ -75,15 +75,19 @@ pub(super) fn omitted(block: &Block, rules: &WireRules) -> Option<String> {
                 "[image omitted: it has {size:.2} MB, and no more than {most:.2} MB are taken here]"
             ))
         }
-        // A document of text needs no eyes.
+        // A model without vision can still read a text document.
         Block::Document(document)
             if rules.media.takes_document(&document.media_type) && (rules.vision || document.is_text()) =>
         {
             None
         }
         Block::Document(document) => {
-            let name = document.name.as_deref().map(|name| format!(" {}", shown(name))).unwrap_or_default();
-            Some(format!("[document{name} omitted: {} is not taken here]", shown(&document.media_type)))
+            let name =
+                document.name.as_deref().map(|name| format!(" {}", sanitise_name(name))).unwrap_or_default();
+            Some(format!(
+                "[document{name} omitted: {} is not taken here]",
+                sanitise_name(&document.media_type)
+            ))
         }
         Block::Image(_)
         | Block::Text(_)
@@ -95,19 +99,19 @@ pub(super) fn omitted(block: &Block, rules: &WireRules) -> Option<String> {
     }
 }
 
-/// Returns the megabytes that so many bytes of base64 stand for.
+/// Returns the size in megabytes of data with this many base64 bytes.
 fn megabytes(encoded: usize) -> f64 {
     encoded as f64 * 0.75 / 1e6
 }
 
-/// A name that came from anywhere, on one line.
-fn shown(name: &str) -> String {
-    let shown: String = name.chars().filter(|char| !char.is_control()).take(LONGEST_NAME).collect();
+/// Sanitises an untrusted name to one short line.
+fn sanitise_name(name: &str) -> String {
+    let shown: String = name.chars().filter(|char| !char.is_control()).take(MAX_NAME_CHARS).collect();
     if shown.trim().is_empty() { "one of no type".to_owned() } else { shown }
 }
 
-/// Takes images and documents out of a result where they may not stay: to be sent after all results, or left
-/// out if they are not taken at all. Nothing when the result may stay as it is.
+/// Takes images and documents out of a result that may not carry them: returned to be sent after all results,
+/// or left out if not accepted at all. `None` if the result may stay unchanged.
 pub(super) fn split(result: &ToolResult, rules: &WireRules) -> Option<(ToolResult, Vec<Block>)> {
     let ToolContent::Blocks(blocks) = &result.content else { return None };
     let may_stay = rules.image_in_tool_result && !result.is_error;

@@ -1,9 +1,9 @@
-//! The one door to the wire: [`WireReady`], a history any provider accepts.
+//! Normalisation of a history for sending: [`WireReady`] is a history that any provider accepts.
 //!
-//! Adapters take only a `WireReady`, and only [`WireReady::normalise`] makes one, so no request can carry an
-//! unanswered call, an orphan result, an empty message, or an id or a name its provider rejects. The normaliser never
-//! changes the stored history; it is idempotent, and it decides by what stands before a message and directly
-//! after it, so the bytes of one request are a prefix of the next.
+//! Adapters accept only a `WireReady`, and only [`WireReady::normalise`] makes one. So no request can carry
+//! an unanswered call, an orphan result, an empty message, or an id or name that the provider rejects. The
+//! normaliser never changes the stored history. It is idempotent, and decides on each message only by the
+//! messages before and directly after it, so the bytes of one request are a prefix of the next.
 
 mod blocks;
 mod ids;
@@ -29,9 +29,9 @@ pub const INTERRUPTED: &str =
     "Interrupted: no result was recorded for this call. Its effects are unknown; check before repeating it.";
 /// Placeholder for a result without content.
 pub const NO_OUTPUT: &str = "(no output)";
-/// The first message of a history that does not begin with the user.
+/// Text of the message that is put before a history that does not begin with the user.
 pub const OPENING: &str = "(The beginning of this conversation is not available.)";
-/// The last message of a history that does not end with the user, the only one of a history that says nothing.
+/// Text of the message that is put after a history that does not end with the user, or that is empty.
 pub const CONTINUE: &str = "Continue.";
 /// Placeholder for an image the model cannot see.
 pub const IMAGE_OMITTED: &str = "[image omitted: this model cannot see images]";
@@ -41,35 +41,36 @@ pub const MADE_IMAGE_OMITTED: &str = "[image omitted: it was made in this answer
 pub const IMAGE_FOLLOWS: &str = "[image: attached after the tool results]";
 /// Placeholder in a tool result for a document that follows after the results.
 pub const DOCUMENT_FOLLOWS: &str = "[document: attached after the tool results]";
-/// The argument under which arguments that did not parse are shown to the model again.
+/// Key under which malformed arguments are shown to the model again.
 pub const MALFORMED_KEY: &str = "malformed_arguments";
 
-/// Rules of one provider and model for what they accept.
+/// Requirements of a provider and model on a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireRules {
-    /// The model the history is for.
+    /// Model that the history is sent to.
     pub target: ModelRef,
-    /// Rule for tool-call ids, unless the target gave them itself.
+    /// Rule for tool-call ids that the target did not assign itself.
     pub ids: IdRule,
-    /// Whether the model sees images, and documents that are not text.
+    /// Whether the model accepts images, and documents that are not text.
     pub vision: bool,
-    /// The types of images and documents that are taken. What stands for the others says so.
+    /// Accepted types of images and documents. Others are replaced by a placeholder.
     pub media: MediaTypes,
-    /// Whether a tool result may carry them; otherwise they follow the results.
+    /// Whether a tool result may carry images and documents; otherwise they follow the results.
     pub image_in_tool_result: bool,
-    /// Whether an answer may carry the images its model made when it goes back.
+    /// Whether an assistant message may carry images that the model made.
     pub image_in_answer: bool,
-    /// Selection of the thinking that goes back.
+    /// Which thinking blocks are sent back.
     pub thinking: ThinkingReplay,
-    /// Whether the provider goes on with its own message when a history ends with one it paused
-    /// ([`StopReason::is_pause`](super::StopReason::is_pause)); otherwise the user asks it to.
+    /// Whether the provider continues a message that it paused
+    /// ([`StopReason::is_pause`](super::StopReason::is_pause)) when the history ends with it; otherwise a
+    /// user message asks for that.
     pub resumes: bool,
 }
 
-/// Selection of the thinking blocks that go back to the provider.
+/// Selection of the thinking blocks that are sent back to the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThinkingReplay {
-    /// None.
+    /// No thinking blocks.
     Never,
     /// Signed or redacted blocks of the same model, verbatim.
     Signed,
@@ -78,7 +79,7 @@ pub enum ThinkingReplay {
 }
 
 impl WireRules {
-    /// The most tolerant rules: what an unknown endpoint is likely to accept.
+    /// Returns the most tolerant rules, which an unknown endpoint is likely to satisfy.
     #[must_use]
     pub fn tolerant(target: ModelRef) -> Self {
         Self {
@@ -94,42 +95,42 @@ impl WireRules {
     }
 }
 
-/// One thing the normaliser had to mend.
+/// A repair that the normaliser made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "repair", rename_all = "snake_case")]
 pub enum Repair {
-    /// A call without a result got one that says so.
+    /// A placeholder result was added to a call that had none.
     MissingResult {
-        /// The call.
+        /// Id of the call.
         call_id: CallId,
     },
-    /// A result without a call directly before it, or a second one, was left out.
+    /// A result was left out, because its call is not directly before it, or has a result already.
     OrphanResult {
-        /// The id it names.
+        /// Call id that the result names.
         call_id: CallId,
     },
-    /// A call got another id: its own was used before, or comes from elsewhere and is illegal at this provider.
+    /// A call got another id: its own was used before, or is illegal at this provider.
     NewId {
-        /// The id as stored.
+        /// Call id as stored.
         stored: CallId,
-        /// The id as sent.
+        /// Call id as sent.
         sent: CallId,
     },
-    /// A call got another name: no provider takes back the one the model made up.
+    /// A call got another name, because the model invented one that no provider accepts back.
     NewName {
-        /// The name as stored.
+        /// Tool name as stored.
         stored: String,
-        /// The name as sent.
+        /// Tool name as sent.
         sent: String,
     },
-    /// A response that failed or was refused was left out.
+    /// A failed or refused response was left out.
     FailedResponse,
-    /// The history did not begin or end with the user.
+    /// A user message was added, because the history did not begin or end with the user.
     Boundary,
 }
 
-/// A history a provider cannot reject: see the [module](self).
+/// A history that no provider rejects: see the [module](self).
 ///
 /// ```
 /// use zk_core::model::{Block, Message, ModelRef, ToolCall, WireReady, WireRules};
@@ -146,14 +147,14 @@ pub struct WireReady {
 }
 
 impl WireReady {
-    /// Makes `history` acceptable under `rules`. Messages that need no change are shared, not copied.
+    /// Normalises `history` under `rules`. Messages that need no change are shared, not copied.
     #[must_use]
     pub fn normalise(history: &[Arc<Message>], rules: &WireRules) -> Self {
         pair::normalise(history, rules)
     }
 
-    /// Returns the history without the thinking that `is_unwanted` names. Every message still says something,
-    /// since none is made of thinking alone.
+    /// Returns the history without the thinking blocks for which `is_unwanted` holds. No message becomes
+    /// empty, since none consists of thinking alone.
     #[must_use]
     pub fn without_thinking(&self, is_unwanted: impl Fn(&Thinking) -> bool) -> Self {
         let goes = |block: &Block| matches!(block, Block::Thinking(thinking) if is_unwanted(thinking));
@@ -168,14 +169,14 @@ impl WireReady {
         Self { messages: self.messages.iter().map(message).collect(), repairs: self.repairs.clone() }
     }
 
-    /// The messages: at least one, alternating, beginning with the user, and ending with the user unless the
-    /// last one is the provider's to go on with.
+    /// Returns the messages: at least one, with alternating roles. The first is the user's, and so is the
+    /// last unless the provider paused it and is to continue it.
     #[must_use]
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.messages
     }
 
-    /// Returns the repairs that were made.
+    /// Returns the repairs that were made to the history.
     #[must_use]
     pub fn repairs(&self) -> &[Repair] {
         &self.repairs

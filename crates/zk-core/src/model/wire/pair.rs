@@ -1,4 +1,4 @@
-//! Pairing calls with results, and making the roles alternate.
+//! Pairs calls with results, and makes the roles alternate.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use super::ids::{IdRule, Ids};
 use super::{CONTINUE, INTERRUPTED, OPENING, Repair, WireReady, WireRules, media, names};
 use crate::model::{Block, CallId, Message, ModelRef, Role, StopReason, ToolResult};
 
-/// A message on its way out: the stored one, or what became of it.
+/// A message being normalised: the stored one, or an edited copy.
 struct Draft {
     stored: Option<Arc<Message>>,
     role: Role,
     content: Vec<Block>,
     stop: Option<StopReason>,
-    /// The model that said all of it.
+    /// Model that wrote the whole message; `None` if several did.
     origin: Option<ModelRef>,
 }
 
-/// A call that the next user message has to answer.
+/// A call that the next user message has to answer with a result.
 struct Open {
     stored: CallId,
     sent: CallId,
@@ -35,20 +35,20 @@ pub(super) fn normalise(history: &[Arc<Message>], rules: &WireRules) -> WireRead
     while let Some(mut draft) = drafts.next() {
         match draft.role {
             Role::Assistant => {
-                rename(&mut draft, &mut repairs);
-                // One that joins what another model said is nobody's own any more.
+                mend_names(&mut draft, &mut repairs);
+                // An assistant message that is joined to another model's has no single origin.
                 let joined = out.last().filter(|last| last.role == Role::Assistant);
                 let is_own = draft.origin.as_ref() == Some(&rules.target)
                     && joined.is_none_or(|last| last.origin == draft.origin);
-                open.extend(number(&mut draft, &mut ids, rules.ids, is_own, &mut repairs));
+                open.extend(assign_ids(&mut draft, &mut ids, rules.ids, is_own, &mut repairs));
                 push(&mut out, draft);
                 if !open.is_empty() && drafts.peek().is_none_or(|next| next.role != Role::User) {
                     let empty = Draft::user(Vec::new());
-                    push(&mut out, answer(empty, std::mem::take(&mut open), rules, &mut repairs));
+                    push(&mut out, answer_calls(empty, std::mem::take(&mut open), rules, &mut repairs));
                 }
             }
             Role::User => {
-                let answered = answer(draft, std::mem::take(&mut open), rules, &mut repairs);
+                let answered = answer_calls(draft, std::mem::take(&mut open), rules, &mut repairs);
                 if answered.stored.is_some() || !answered.content.is_empty() {
                     push(&mut out, answered);
                 }
@@ -57,19 +57,19 @@ pub(super) fn normalise(history: &[Arc<Message>], rules: &WireRules) -> WireRead
     }
     if out.first().is_some_and(|first| first.role == Role::Assistant) {
         repairs.push(Repair::Boundary);
-        out.insert(0, spoken(OPENING));
+        out.insert(0, user_draft(OPENING));
     }
     let is_paused = |last: &Draft| rules.resumes && last.stop.as_ref().is_some_and(StopReason::is_pause);
-    // A history that says nothing has no last message at all.
+    // An empty history has no last message at all.
     if out.last().is_none_or(|last| last.role == Role::Assistant && !is_paused(last)) {
         repairs.push(Repair::Boundary);
-        out.push(spoken(CONTINUE));
+        out.push(user_draft(CONTINUE));
     }
     let messages = out.into_iter().map(Draft::into_message).collect();
     WireReady { messages, repairs }
 }
 
-fn spoken(text: &str) -> Draft {
+fn user_draft(text: &str) -> Draft {
     Draft::user(vec![Block::text(text)])
 }
 
@@ -78,7 +78,7 @@ impl Draft {
         Self { stored: None, role: Role::User, content, stop: None, origin: None }
     }
 
-    /// The content to work on; from here on the draft is no longer the stored message.
+    /// Returns the content for editing; from here on the draft is no longer the stored message.
     fn edit(&mut self) -> &mut Vec<Block> {
         if let Some(stored) = self.stored.take() {
             self.content = stored.content.clone();
@@ -98,8 +98,8 @@ impl Draft {
         self.stored.unwrap_or_else(|| {
             let mut message = Message::user(self.content);
             message.role = self.role;
-            // The sendable part of an interrupted response is settled; the interruption does not hold of a
-            // message joined to it.
+            // The interrupted response was made sendable already, and a message joined to it was not
+            // interrupted.
             message.stop = self.stop.filter(|stop| *stop != StopReason::Aborted);
             message.origin = self.origin;
             Arc::new(message)
@@ -107,7 +107,7 @@ impl Draft {
     }
 }
 
-/// Adds a draft, joining it to the last one if they speak for the same role.
+/// Appends a draft, joining it to the last one if both have the same role.
 fn push(out: &mut Vec<Draft>, mut draft: Draft) {
     match out.last_mut() {
         Some(last) if last.role == draft.role => {
@@ -122,11 +122,11 @@ fn push(out: &mut Vec<Draft>, mut draft: Draft) {
     }
 }
 
-/// Cleans every message on its own, leaves out the empty ones and joins neighbours of the same role.
+/// Normalises each message on its own, leaves out empty ones and joins neighbours of the same role.
 fn group(history: &[Arc<Message>], rules: &WireRules, repairs: &mut Vec<Repair>) -> Vec<Draft> {
     let mut drafts = Vec::with_capacity(history.len());
     for message in history {
-        // Words of a model before it refused are for nobody, and would make it refuse again.
+        // Text of a refused response would make the model refuse again.
         if matches!(message.stop, Some(StopReason::Error | StopReason::Refusal(_))) {
             repairs.push(Repair::FailedResponse);
             continue;
@@ -163,7 +163,7 @@ fn group(history: &[Arc<Message>], rules: &WireRules, repairs: &mut Vec<Repair>)
     without_abandoned(drafts, rules)
 }
 
-/// Takes out what a provider began itself in a response that it paused and nobody let go on.
+/// Removes a provider's unfinished blocks from a response that was paused and never continued.
 fn without_abandoned(drafts: Vec<Draft>, rules: &WireRules) -> Vec<Draft> {
     let mut kept = Vec::with_capacity(drafts.len());
     let mut drafts = drafts.into_iter().peekable();
@@ -177,7 +177,7 @@ fn without_abandoned(drafts: Vec<Draft>, rules: &WireRules) -> Vec<Draft> {
             draft.edit().retain(|block| !matches!(block, Block::Provider(_)));
         }
         if abandoned {
-            // The pause is over. It does not hold of a response that this one is joined to.
+            // The pause is over, and does not apply to a response that this one is joined to.
             draft.stop = None;
         }
         if draft.says_something() {
@@ -187,27 +187,28 @@ fn without_abandoned(drafts: Vec<Draft>, rules: &WireRules) -> Vec<Draft> {
     kept
 }
 
-/// Gives the calls of an assistant message names that are legal.
-fn rename(draft: &mut Draft, repairs: &mut Vec<Repair>) {
+/// Replaces illegal tool names in the calls of an assistant message.
+fn mend_names(draft: &mut Draft, repairs: &mut Vec<Repair>) {
     let is_illegal =
-        |block: &Block| matches!(block, Block::ToolCall(call) if names::mended(&call.name).is_some());
+        |block: &Block| matches!(block, Block::ToolCall(call) if names::legal_name(&call.name).is_some());
     if !draft.blocks().iter().any(is_illegal) {
         return;
     }
     for block in draft.edit() {
         if let Block::ToolCall(call) = block
-            && let Some(sent) = names::mended(&call.name)
+            && let Some(sent) = names::legal_name(&call.name)
         {
             let stored = std::mem::replace(&mut call.name, sent.clone());
-            // Data that the provider gave along was for the call as it was.
+            // Provider data belongs to the call under its old name.
             call.wire = None;
             repairs.push(Repair::NewName { stored, sent });
         }
     }
 }
 
-/// Gives every call of an assistant message its id for this request; `is_own` says that the target made them.
-fn number(
+/// Assigns every call of an assistant message its id for this request; `is_own` says that the target model
+/// made the calls.
+fn assign_ids(
     draft: &mut Draft,
     ids: &mut Ids,
     rule: IdRule,
@@ -244,9 +245,14 @@ fn number(
     open
 }
 
-/// Makes a user message answer `open`: results first and in the order of the calls, then what they could not
-/// carry, then everything else.
-fn answer(mut draft: Draft, mut open: Vec<Open>, rules: &WireRules, repairs: &mut Vec<Repair>) -> Draft {
+/// Makes a user message answer the calls in `open`: results first in the order of the calls, then the images
+/// and documents that results could not carry, then all other content.
+fn answer_calls(
+    mut draft: Draft,
+    mut open: Vec<Open>,
+    rules: &WireRules,
+    repairs: &mut Vec<Repair>,
+) -> Draft {
     if is_in_order(draft.blocks(), &open, rules) {
         return draft;
     }
@@ -290,7 +296,8 @@ fn answer(mut draft: Draft, mut open: Vec<Open>, rules: &WireRules, repairs: &mu
     draft
 }
 
-/// Whether a user message answers exactly `open` already, so the stored message can be shared.
+/// Whether a user message already answers exactly the calls in `open`, so that the stored message can be
+/// shared.
 fn is_in_order(blocks: &[Block], open: &[Open], rules: &WireRules) -> bool {
     let leading = blocks.iter().take(open.len()).zip(open).all(|(block, call)| {
         block.as_result().is_some_and(|result| {

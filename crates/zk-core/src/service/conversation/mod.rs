@@ -14,87 +14,87 @@ use crate::model::{AgentError, Block, EntryId, Message, Model, RunId, SessionId,
 
 pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
 
-/// A conversation of a person with an agent, as a front-end has it: what is said in it, and which session it is.
+/// A conversation of a person with an agent, as a front-end uses it: its messages and its current session.
 ///
-/// One run works at a time. The conversation itself can be replaced while none does: [`switch`](Self::switch)
-/// leaves nothing of the one before.
+/// At most one run is active. While none is, [`switch`](Self::switch) can replace the conversation, and
+/// leaves no state of the old one.
 #[async_trait]
 pub trait Conversation: Send + Sync {
-    /// Returns which conversation it is now, and what it is doing.
+    /// Returns the current session and activity.
     fn state(&self) -> ConversationState;
 
-    /// Sends a prompt. While a run works it waits for the end of the run's answer; otherwise a run begins, which
-    /// goes on when this returns.
+    /// Sends a prompt. During a run it is queued until the run's answer is complete; otherwise a new run
+    /// begins, which continues after this call returns.
     ///
     /// # Errors
     /// [`ConversationError::Agent`] when a run cannot begin.
     async fn submit(&self, prompt: Vec<Block>) -> Result<Submitted, ConversationError>;
 
-    /// Interrupts the run with a message, after the present call.
+    /// Interrupts the run with a message, after the current call.
     ///
     /// # Errors
     /// [`RunEnded`] with the message when no run takes it.
     fn steer(&self, message: Message) -> Result<(), RunEnded>;
 
-    /// Sends a message that no person typed, as of a command or a plugin; it should say whose it is
+    /// Sends a message that no person typed, such as one of a command or plugin; it should name its source
     /// ([`Message::injected_by`]).
     ///
     /// # Errors
     /// [`ConversationError::Agent`] when a run cannot begin.
     async fn deliver(&self, message: Message, delivery: Delivery) -> Result<Submitted, ConversationError>;
 
-    /// Answers a pending question, as it was shown.
+    /// Answers a pending question; `digest` proves that the person saw its current form.
     ///
     /// # Errors
-    /// [`AnswerError`] when the question is over or looks different by now.
+    /// [`AnswerError`] when the question is closed or has changed since.
     fn answer(&self, id: QuestionId, digest: QuestionDigest, answer: UiAnswer) -> Result<(), AnswerError>;
 
-    /// Stops the run, if there is one, for this reason. Gives whether there was one.
+    /// Stops the current run, if any, with this reason. Returns whether there was one.
     fn cancel(&self, reason: &str) -> bool;
 
-    /// Waits until no run works, and gives back the messages that no run delivered.
+    /// Waits until no run is active, and returns the messages that no run delivered.
     async fn idle(&self) -> Vec<Arc<Message>>;
 
-    /// Goes on with another session, another branch of this one, or a new session. When it fails, the conversation
-    /// stays as it was, unless [`ConversationError::Install`] says otherwise.
+    /// Switches to another session, another branch of this one, or a new session. When it fails, the
+    /// conversation stays unchanged, except for [`ConversationError::Install`].
     ///
     /// # Errors
-    /// [`ConversationError`].
+    /// [`ConversationError`] when the conversation cannot be switched.
     async fn switch(&self, to: SwitchTarget) -> Result<ConversationState, ConversationError>;
 
-    /// Makes the next request smaller.
+    /// Compacts the context before the next request.
     ///
     /// # Errors
-    /// [`ConversationError`].
+    /// [`ConversationError`] when the context cannot be compacted now.
     async fn compact(&self, instructions: Option<String>) -> Result<(), ConversationError>;
 
-    /// Reads the present session anew from its store, and installs what belongs to it anew.
+    /// Reads the current session again from its store, and reinstalls its plugins.
     ///
     /// # Errors
     /// As [`Conversation::switch`].
     async fn reload(&self) -> Result<ConversationState, ConversationError>;
 
-    /// Works in another directory, from the next turn on.
+    /// Changes the working directory, from the next turn on.
     fn set_cwd(&self, cwd: PathBuf);
 
-    /// Gives commands an environment variable, or no longer gives it, from the next turn on. Another session begins
-    /// without any.
+    /// Sets or removes an environment variable of commands, from the next turn on. Switching sessions removes
+    /// all of them.
     fn set_env(&self, name: String, value: Option<String>);
 }
 
-/// The environment variables that the conversation gives the commands of a turn, beside those of the context they run in:
-/// `cx.service::<TurnEnv>()`. They stay as they are until the turn ends.
+/// Environment variables that the conversation adds to those of the execution context, for the commands of a
+/// turn: `cx.service::<TurnEnv>()`. They stay fixed until the turn ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TurnEnv(pub BTreeMap<String, String>);
 
-/// The directory that tools work in during a turn: `cx.service::<TurnCwd>()`. Commands of a conversation find where it is
-/// now.
+/// Working directory of tools during a turn: `cx.service::<TurnCwd>()`. Commands of a person, which run
+/// outside of turns, see the current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnCwd(pub PathBuf);
 
 impl TurnCwd {
-    /// Returns the directory that `cx` works in, if that is known as an absolute path: in its turn, or now
-    /// outside of turns.
+    /// Returns the working directory for `cx`, if an absolute path is known: the turn's, or outside of turns
+    /// the current one.
     #[must_use]
     pub fn of(cx: &Cx) -> Option<PathBuf> {
         let turn = cx.service::<Self>().map(|cwd| cwd.0.clone());
@@ -102,33 +102,34 @@ impl TurnCwd {
     }
 }
 
-/// The directory that the next turn of an agent works in: a service of its bus, which the agent provides.
+/// Working directory of an agent's next turn: a service that the agent provides on its bus.
 pub trait CurrentCwd: Send + Sync {
-    /// The directory; nothing once the agent is gone.
+    /// Returns the directory; `None` once the agent is dropped.
     fn cwd(&self) -> Option<PathBuf>;
 }
 
-/// State of a conversation: which one it is, and what it is doing.
+/// State of a conversation: its session and activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversationState {
-    /// The session; nothing when the conversation is not stored.
+    /// Id of the session; `None` if the conversation is not stored.
     pub session: Option<SessionId>,
-    /// The number of its messages.
+    /// Number of messages in the history.
     pub messages: usize,
-    /// The directory that tools work in.
+    /// Working directory of tools.
     pub cwd: PathBuf,
-    /// The run that works.
+    /// Id of the active run, if any.
     pub run: Option<RunId>,
-    /// Messages that wait for that run to take them.
+    /// Number of messages queued for that run.
     pub queued: usize,
 }
 
-/// Outcome of submitting a prompt.
+/// Result of submitting a prompt or message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Submitted {
-    /// A run began with it.
+    /// A new run began with the message.
     Started(RunId),
-    /// The run that works gets it: after the present call where it is to interrupt, otherwise when the model is done.
+    /// The message is queued for the active run: delivered after the current call if it interrupts, otherwise
+    /// when the model is done.
     Queued(RunId),
     /// The message joins the conversation with the next prompt.
     Waiting,
@@ -139,11 +140,11 @@ pub enum Submitted {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
-    /// After the present call of the run that works. While none does, a run begins with it.
+    /// After the current call of the active run. Without an active run, a new one begins.
     Steer,
-    /// When the model is done. While no run works, one begins with it.
+    /// When the model is done. Without an active run, a new one begins.
     FollowUp,
-    /// Right after the person's next prompt. It begins no run, and the run that works does not see it.
+    /// Right after the person's next prompt. It begins no run, and the active run does not see it.
     NextPrompt,
 }
 
@@ -154,11 +155,11 @@ pub enum Delivery {
 pub enum SwitchTarget {
     /// A new session without messages.
     New,
-    /// A stored session.
+    /// Another stored session.
     Session(SessionId),
-    /// The branch of this session whose leaf is this entry.
+    /// The branch of the current session that ends with this entry.
     Branch(EntryId),
-    /// A new session with what this one has up to this entry.
+    /// A new session with a copy of the current one up to this entry.
     Fork(EntryId),
 }
 
@@ -173,13 +174,13 @@ impl fmt::Display for SwitchTarget {
     }
 }
 
-/// Opens the sessions that a conversation is switched to: what the host of a [`Conversation`] provides.
+/// Opens the sessions that a conversation switches to. The host of a [`Conversation`] provides it.
 #[async_trait]
 pub trait SessionOpener: Send + Sync {
-    /// Opens `target`. The session `from` is still open, unless it is the one to be opened.
+    /// Opens `target`. The session `from` is still open, unless it is the target itself.
     ///
     /// # Errors
-    /// [`ConversationError`]; nothing stays open then.
+    /// [`ConversationError`]; no new session stays open then.
     async fn open(
         &self,
         target: &SwitchTarget,
@@ -187,24 +188,25 @@ pub trait SessionOpener: Send + Sync {
     ) -> Result<OpenedSession, ConversationError>;
 }
 
-/// A session that a conversation goes on with.
+/// An opened session for a conversation to continue.
 #[derive(Clone, Default)]
 pub struct OpenedSession {
-    /// Id of the session; nothing when it is not stored.
+    /// Id of the session; `None` if it is not stored.
     pub id: Option<SessionId>,
-    /// Messages of the session.
+    /// Message history of the session.
     pub messages: Vec<Arc<Message>>,
-    /// Stored entries that it goes on from ([`LiveEntries`](super::LiveEntries)), for `session:loaded`.
+    /// Stored entries that the session continues from ([`LiveEntries`](super::LiveEntries)), for
+    /// `session:loaded`.
     pub entries: Arc<[Entry]>,
-    /// The model it used last; that of the conversation before, if nothing.
+    /// Model that the session used last; `None` keeps the conversation's model.
     pub model: Option<Model>,
-    /// The reasoning it used last.
+    /// Thinking level that the session used last; `None` keeps the conversation's.
     pub thinking: Option<ThinkingLevel>,
-    /// The directory tools work in; that of the conversation before, if nothing.
+    /// Working directory of the session; `None` keeps the conversation's.
     pub cwd: Option<PathBuf>,
-    /// Plugins of the session alone: its recorder, the place of its large results, the
-    /// [`Files`](super::Files) of a root of its own, a clean-up that closes it. Installed while it is the
-    /// conversation's, and closed in reverse order.
+    /// Plugins of this session only: its recorder, its store of large results, [`Files`](super::Files) with
+    /// their own root, a clean-up that closes it. They are installed while the conversation has this session,
+    /// and removed in reverse order.
     pub plugins: Vec<Arc<dyn Plugin>>,
 }
 
@@ -220,36 +222,36 @@ impl fmt::Debug for OpenedSession {
     }
 }
 
-/// Reason for which a conversation does not do what it was asked.
+/// Reason for which a conversation rejects a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ConversationError {
-    /// A run works.
+    /// A run is active.
     #[error("a run is in progress: stop it, or wait for its end")]
     Busy,
-    /// A plugin was asked and said no.
+    /// A plugin refused the request.
     #[error("a plugin keeps this conversation from going on with {what}: {reason}")]
     Refused {
-        /// Request that was made, in words.
+        /// Description of the request.
         what: String,
         /// Reason for the refusal.
         reason: String,
     },
-    /// Nothing here can do it.
+    /// The host does not support the request.
     #[error("{what} is not possible here: {reason}")]
     Unsupported {
-        /// Request that was made, in words.
+        /// Description of the request.
         what: String,
-        /// Reason for the refusal, and what to do instead.
+        /// Reason, and what to do instead.
         reason: String,
     },
-    /// The session cannot be opened.
+    /// The session store failed to open the session.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The session was opened, and what belongs to it could not be installed. The session before is closed: the
-    /// conversation goes on without one, and without messages.
+    /// The session was opened, but a plugin of it could not be installed. The old session is closed: the
+    /// conversation continues without a session and without messages.
     #[error("the session was left and the other one cannot be used, so nothing is stored from here on: {0}")]
     Install(BoxError),
-    /// The agent refused, or a handler failed.
+    /// The agent failed, or a handler failed.
     #[error(transparent)]
     Agent(#[from] AgentError),
 }

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::Source;
 use crate::model::{AgentError, Message, Model, RunId, TurnUsage};
 
-/// The run that an event belongs to, for plugins: `cx.service::<dyn RunControl>()`. Absent outside a run.
+/// Control of the run that an event belongs to, for plugins: `cx.service::<dyn RunControl>()`. Absent outside
+/// of a run.
 ///
 /// ```
 /// use zk_core::events::TurnAfter;
@@ -31,82 +32,82 @@ pub trait RunControl: Send + Sync {
     /// The run's id.
     fn run_id(&self) -> RunId;
 
-    /// Returns the state of the run.
+    /// Returns the run's turn, its queues, and whether it is stopping.
     fn state(&self) -> RunState;
 
-    /// Queues a message that interrupts the run after the present call, as a person's steering does.
+    /// Queues a message that interrupts the run after the current call, like steering by a person.
     ///
     /// # Errors
     /// [`RunEnded`] with the message when the run takes no messages any more.
     fn steer(&self, message: Message) -> Result<(), RunEnded>;
 
-    /// Queues a message for when the model is done; the run goes on with it.
+    /// Queues a message for when the model is done; the run continues with it.
     ///
     /// # Errors
     /// [`RunEnded`] with the message when the run takes no messages any more.
     fn follow_up(&self, message: Message) -> Result<(), RunEnded>;
 
-    /// Queues a message for the person's next prompt: it joins the conversation right after that, and this run does not
+    /// Queues a message that joins the conversation right after the person's next prompt. This run does not
     /// see it.
     fn next_prompt(&self, message: Message);
 
-    /// Stops the run. It ends as aborted; `agent:abort`, `agent:done` and the outcome of the run tell the first
-    /// reason that was given.
+    /// Stops the run, which ends as aborted. `agent:abort`, `agent:done` and the run's result report the
+    /// reason of the first call.
     fn abort(&self, reason: &str);
 
-    /// Asks a model something beside the conversation: without tools, without a place in the history. Its
-    /// usage counts in the totals of the run, and apart in [`Stats::side_calls`](crate::model::Stats);
-    /// [`SideCallEnd`](crate::events::SideCallEnd) tells it with the plugin that asked.
-    /// It stops with the run.
+    /// Makes a side call: a request to a model without tools, outside of the history. It is cancelled with
+    /// the run. The usage counts in the run's totals, and separately in
+    /// [`Stats::side_calls`](crate::model::Stats); [`SideCallEnd`](crate::events::SideCallEnd) announces it
+    /// with the plugin's source.
     ///
     /// # Errors
-    /// [`AgentError`], of kind `Stalled` when there was no answer in time. What the provider had counted by then
-    /// is accounted for all the same.
+    /// [`AgentError`], of kind `Stalled` if there was no answer in time. Tokens that the provider had counted
+    /// by then are still accounted for.
     async fn side_call(&self, call: SideCall) -> Result<SideAnswer, AgentError>;
 }
 
-/// A message that came too late: its run takes no more.
+/// A message that was sent too late: its run accepts no more messages.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the run is over, so the message was not delivered; send it as the prompt of the next run")]
 pub struct RunEnded {
-    /// The message.
+    /// The undelivered message.
     pub message: Arc<Message>,
 }
 
 /// State of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunState {
-    /// The turn, from 1; 0 before the first.
+    /// Number of the current turn, from 1; 0 before the first.
     pub turn: u32,
-    /// Whether it is to stop.
+    /// Whether the run is being stopped.
     pub stopping: bool,
-    /// Steering messages not delivered yet.
+    /// Number of queued steering messages.
     pub steering: usize,
-    /// Follow-ups not delivered yet.
+    /// Number of queued follow-ups.
     pub follow_ups: usize,
 }
 
-/// A request to a model beside the conversation.
+/// Request to a model outside of the conversation.
 #[derive(Clone, Debug)]
 pub struct SideCall {
-    /// The plugin that asks: the source of its scope. Stored usage names it.
+    /// Source of the plugin that asks. Stored usage names it.
     pub source: Source,
-    /// Purpose of the call, in a word or two: `title`, `summary`. Statistics and logs name it.
+    /// Purpose of the call in a word or two, such as `title` or `summary`, for statistics and logs.
     pub purpose: String,
-    /// The system prompt.
+    /// System prompt of the call.
     pub system: String,
-    /// The messages.
+    /// Messages to send.
     pub messages: Vec<Message>,
-    /// The model; that of the run if nothing.
+    /// Model to ask; `None` for the run's model.
     pub model: Option<Model>,
-    /// The longest answer in tokens; 1,024 if nothing.
+    /// Output limit in tokens; `None` for 1,024.
     pub max_tokens: Option<u32>,
-    /// Time limit of the call: 30 s unless changed.
+    /// Time limit of the call, 30 s by default.
     pub limit: Duration,
 }
 
 impl SideCall {
-    /// A call of `source` for `purpose` with one prompt.
+    /// Creates a call by `source` for `purpose` with one prompt.
     pub fn new(source: &Source, purpose: impl Into<String>, prompt: impl Into<String>) -> Self {
         Self {
             source: source.clone(),
@@ -120,11 +121,11 @@ impl SideCall {
     }
 }
 
-/// The answer to a [`SideCall`].
+/// Answer to a [`SideCall`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SideAnswer {
-    /// The answer's text.
+    /// Text of the answer.
     pub text: String,
-    /// Usage of the call, with its cost.
+    /// Usage and cost of the call.
     pub usage: TurnUsage,
 }

@@ -7,18 +7,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ExecError, ExecOutcome, Exit, KillSignal, OutputSink, OutputStream, Process, ProcessEvent};
 
-/// Grace period between `TERM` and `KILL`; the process tree is gone within two seconds.
+/// Grace period between `TERM` and `KILL`, short enough for the process tree to be gone within two seconds.
 const GRACE: Duration = Duration::from_millis(1_750);
-/// After the exit: how long output that is held open may be silent …
+/// Time without output after the exit, after which a pipe that is still held open is no longer read.
 const OUTPUT_IDLE: Duration = Duration::from_millis(200);
-/// … and how long it is read at most.
+/// Longest time that output is read after the exit.
 const DRAIN: Duration = Duration::from_millis(1_500);
-/// Time that a stopped run waits to see its command gone.
+/// Longest time that a stopped run waits for its command to be gone.
 const STOP_REPORT_WAIT: Duration = Duration::from_millis(60);
-/// Time after the kill for which the command's end is waited for.
+/// Longest wait for the exit of a killed command.
 const KILL_WAIT: Duration = Duration::from_millis(200);
 
-/// Watches a command to its end, or ends it, and hands over what it prints.
+/// Runs a command to its end, or ends it on stop or time-out, and passes its output on.
 pub(super) async fn run_to_completion(
     process: Box<dyn Process>,
     sink: &mut dyn OutputSink,
@@ -26,8 +26,48 @@ pub(super) async fn run_to_completion(
     deadline: Option<Instant>,
     stop: &CancellationToken,
 ) -> Result<ExecOutcome, ExecError> {
+    let (leave, mut process) = (CancellationToken::new(), process);
+    loop {
+        match attend(process, sink, began, deadline, stop, &leave).await? {
+            Attendance::Ended(outcome) => return Ok(outcome),
+            Attendance::Left(again) => process = again,
+        }
+    }
+}
+
+/// Outcome of watching a command.
+pub enum Attendance {
+    /// The command is over.
+    Ended(ExecOutcome),
+    /// The process goes on, and its new owner watches it.
+    Left(Box<dyn Process>),
+}
+
+impl std::fmt::Debug for Attendance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ended(outcome) => f.debug_tuple("Ended").field(outcome).finish(),
+            Self::Left(_) => f.write_str("Left"),
+        }
+    }
+}
+
+/// Watches a command as [`Exec::run`](super::Exec::run) does, until it is over or `leave` is cancelled.
+///
+/// # Errors
+/// [`ExecError`] when it could not be watched.
+pub async fn attend(
+    process: Box<dyn Process>,
+    sink: &mut dyn OutputSink,
+    began: Instant,
+    deadline: Option<Instant>,
+    stop: &CancellationToken,
+    leave: &CancellationToken,
+) -> Result<Attendance, ExecError> {
     let mut attended = Attended { process, sink, exit: None, open: [true; 2], is_over: false };
-    let exit = attended.until_end(deadline, stop).await?;
+    let Some(exit) = attended.until_end(deadline, stop, leave).await? else {
+        return Ok(Attendance::Left(attended.process));
+    };
     let survivors = match exit {
         Exit::Code(_) | Exit::Signal(_) => {
             attended.drain(stop).await?;
@@ -35,7 +75,7 @@ pub(super) async fn run_to_completion(
         }
         Exit::Stopped => {
             attended.process.kill(KillSignal::Terminate).await?;
-            // Dropping the process has what is left ended in the background.
+            // Dropping the process ends all that is left of it in the background.
             attended.wait_gone(STOP_REPORT_WAIT).await?
         }
         Exit::TimedOut => {
@@ -51,14 +91,15 @@ pub(super) async fn run_to_completion(
     if survivors.is_empty() || matches!(exit, Exit::Code(_) | Exit::Signal(_)) {
         attended.process.release();
     }
-    Ok(ExecOutcome { exit, elapsed: began.elapsed(), survivors, output_still_open, denials })
+    let elapsed = began.elapsed();
+    Ok(Attendance::Ended(ExecOutcome { exit, elapsed, survivors, output_still_open, denials }))
 }
 
 struct Attended<'a> {
     process: Box<dyn Process>,
     sink: &'a mut dyn OutputSink,
     exit: Option<Exit>,
-    /// Whether standard output and standard error may have more.
+    /// Whether standard output and standard error are still open.
     open: [bool; 2],
     is_over: bool,
 }
@@ -68,30 +109,33 @@ impl Attended<'_> {
         &mut self,
         deadline: Option<Instant>,
         stop: &CancellationToken,
-    ) -> Result<Exit, ExecError> {
+        leave: &CancellationToken,
+    ) -> Result<Option<Exit>, ExecError> {
         loop {
-            let (stopped, late) = (pin!(stop.cancelled()), pin!(until(deadline)));
-            match select(select(stopped, late), pin!(self.ready_step())).await {
-                Either::Left((Either::Left(_), _)) => return Ok(Exit::Stopped),
-                Either::Left((Either::Right(_), _)) => return Ok(Exit::TimedOut),
+            let (stopped, late) = (pin!(stop.cancelled()), pin!(sleep_until_deadline(deadline)));
+            let left = pin!(leave.cancelled());
+            match select(select(select(stopped, late), left), pin!(self.ready_step())).await {
+                Either::Left((Either::Left((Either::Left(_), _)), _)) => return Ok(Some(Exit::Stopped)),
+                Either::Left((Either::Left((Either::Right(_), _)), _)) => return Ok(Some(Exit::TimedOut)),
+                Either::Left((Either::Right(_), _)) => return Ok(None),
                 Either::Right((done, _)) => done?,
             }
             match self.exit {
-                Some(exit) => return Ok(exit),
-                // Nothing more comes, and its end did not.
-                None if self.is_over => return Ok(Exit::Code(-1)),
+                Some(exit) => return Ok(Some(exit)),
+                // The streams are closed, and no exit status came.
+                None if self.is_over => return Ok(Some(Exit::Code(-1))),
                 None => {}
             }
         }
     }
 
-    /// Takes a step as [`Attended::step`] does, once there is room for output.
+    /// Waits for room in the sink, then performs one [`Attended::step`].
     async fn ready_step(&mut self) -> Result<(), ExecError> {
         self.sink.ready().await;
         self.step().await
     }
 
-    /// One piece of output, one end of an output, or the exit.
+    /// Handles one event: a piece of output, the end of a stream, or the exit.
     async fn step(&mut self) -> Result<(), ExecError> {
         if self.is_over {
             return std::future::pending().await;
@@ -120,7 +164,7 @@ impl Attended<'_> {
         self.open.contains(&true)
     }
 
-    /// Reads what is still in the pipes after the exit.
+    /// Reads the rest of the pipes after the exit.
     async fn drain(&mut self, stop: &CancellationToken) -> Result<(), ExecError> {
         let end = Instant::now() + DRAIN;
         while self.is_open() && !stop.is_cancelled() {
@@ -133,7 +177,7 @@ impl Attended<'_> {
         Ok(())
     }
 
-    /// Reads on until nothing it started is left; says what is after `patience`.
+    /// Reads on until all processes of the command are gone; returns the ids of those left after `patience`.
     async fn wait_gone(&mut self, patience: Duration) -> Result<Vec<u32>, ExecError> {
         let end = Instant::now() + patience;
         let mut pause = Duration::from_millis(2);
@@ -141,7 +185,7 @@ impl Attended<'_> {
             self.absorb(pause.min(end.saturating_duration_since(Instant::now()))).await?;
             let left = self.process.members().await?;
             if left.is_empty() {
-                // The last of its output is still in the pipes.
+                // The last output is still in the pipes.
                 self.absorb(Duration::from_millis(20)).await?;
                 return Ok(left);
             }
@@ -152,12 +196,12 @@ impl Attended<'_> {
         }
     }
 
-    /// Reads for `time`, or less if the command is over and its output at its end.
+    /// Reads output for up to `time`, or until the command is over and its streams are closed.
     async fn absorb(&mut self, time: Duration) -> Result<(), ExecError> {
         let end = Instant::now() + time;
         while self.is_open() || self.exit.is_none() {
             let done = {
-                match select(pin!(until(Some(end))), pin!(self.step())).await {
+                match select(pin!(sleep_until_deadline(Some(end))), pin!(self.step())).await {
                     Either::Left(_) => return Ok(()),
                     Either::Right((done, _)) => done,
                 }
@@ -168,7 +212,7 @@ impl Attended<'_> {
     }
 }
 
-async fn until(deadline: Option<Instant>) {
+async fn sleep_until_deadline(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline.into()).await,
         None => std::future::pending().await,

@@ -10,24 +10,26 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-/// Place where commands run: this machine, a container, a remote sandbox.
+pub use completion::{Attendance, attend};
+
+/// Execution context of commands: this machine, a container, a remote sandbox.
 ///
-/// Every implementation keeps these promises: the environment is cleared and allow-listed unless the request says
-/// otherwise, the command gets a process group of its own and a closed standard input unless it asks for one, and
-/// everything it started is gone 2 s after a stop, a time-out or the death of this process.
+/// Every implementation guarantees: the environment is cleared and allow-listed unless the request says
+/// otherwise; the command gets a process group of its own, and a closed standard input unless it asks for
+/// one; all its processes are gone 2 s after a stop, a time-out or the death of this process.
 #[async_trait]
 pub trait Exec: Send + Sync {
-    /// Starts a command. Dropping what it gives ends everything the command started.
+    /// Starts a command. Dropping the returned process ends everything the command started.
     ///
     /// # Errors
     /// [`ExecError`] when it could not be started.
     async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError>;
 
-    /// Starts a command that nobody ends, not even this program with its own end: both outputs are appended to the file
-    /// `output`, and dropping what it gives leaves it alone. Only [`Process::kill`] ends it.
+    /// Starts a detached command, which outlives this program: both outputs are appended to the file
+    /// `output`, and dropping the returned process does not end it. Only [`Process::kill`] does.
     ///
     /// # Errors
-    /// [`ExecError`], also when this context ends all of its commands with itself.
+    /// [`ExecError`], also if this execution context ends all of its commands with itself.
     async fn spawn_detached(
         &self,
         request: ExecRequest,
@@ -40,10 +42,11 @@ pub trait Exec: Send + Sync {
         Err(ExecError::Spawn { program, cwd: request.cwd, source })
     }
 
-    /// Runs a command to its end, handing its output to `sink` as it comes.
+    /// Runs a command to its end and passes its output to `sink` as it arrives.
     ///
     /// # Errors
-    /// [`ExecError`] when it could not be started or watched. A command that ran and failed is an outcome.
+    /// [`ExecError`] when it could not be started or watched. A command that ran and failed is a result, no
+    /// error.
     async fn run(
         &self,
         request: ExecRequest,
@@ -57,8 +60,8 @@ pub trait Exec: Send + Sync {
     }
 }
 
-/// Place where a command runs that a person lets out of the context of all others:
-/// `cx.service::<OutsideExec>()`. Absent where that context bounds nothing.
+/// Execution context of commands that a person lets out of the confinement of all others:
+/// `cx.service::<OutsideExec>()`. Absent if commands are not confined.
 #[derive(Clone)]
 pub struct OutsideExec(pub Arc<dyn Exec>);
 
@@ -68,9 +71,9 @@ impl std::fmt::Debug for OutsideExec {
     }
 }
 
-/// Executor of calls that run without a question because they only read: `cx.service::<ReadExec>()`. Where the context of
-/// all commands bounds such a call it is that context, with a git that starts less. Absent where a person chose that nothing
-/// bounds it.
+/// Execution context of calls that need no permission because they only read: `cx.service::<ReadExec>()`. If
+/// that call is confined like all commands, it uses the same context, with a git that starts fewer helpers.
+/// Absent if a person chose no confinement.
 #[derive(Clone)]
 pub struct ReadExec(pub Arc<dyn Exec>);
 
@@ -100,54 +103,54 @@ impl std::fmt::Debug for ReadExec {
 /// ```
 #[async_trait]
 pub trait Process: Send {
-    /// The next thing that happens; nothing once it has ended and its outputs are at their end. Cancelling loses
-    /// nothing.
+    /// Returns the next event; `None` once the command has ended and its outputs are closed. Cancel-safe.
     ///
     /// # Errors
-    /// [`ExecError::Watch`] when nothing more can be known of it.
+    /// [`ExecError::Watch`] when the process can no longer be observed.
     async fn next(&mut self) -> Result<Option<ProcessEvent>, ExecError>;
 
-    /// Writes all of `bytes` to its standard input, or types them at its terminal.
+    /// Writes all of `bytes` to the command's standard input or terminal.
     ///
     /// # Errors
-    /// [`ExecError::Input`] when it has none, or reads no more of it.
+    /// [`ExecError::Input`] when the command has no input, or closed it.
     async fn write(&mut self, bytes: &[u8]) -> Result<(), ExecError>;
 
-    /// Ends its standard input. A terminal is told the end of a file.
+    /// Closes the standard input; a terminal gets an end of file instead.
     ///
     /// # Errors
-    /// [`ExecError::Input`].
+    /// [`ExecError::Input`] when the command has no open input.
     async fn close_input(&mut self) -> Result<(), ExecError>;
 
-    /// Tells its terminal another size.
+    /// Changes the size of the command's terminal.
     ///
     /// # Errors
-    /// [`ExecError::Input`] when it has no terminal.
+    /// [`ExecError::Input`] when the command has no terminal.
     async fn resize(&mut self, size: TerminalSize) -> Result<(), ExecError>;
 
-    /// Signals everything it started that still runs.
+    /// Signals all living processes that the command started.
     ///
     /// # Errors
-    /// [`ExecError::Watch`].
+    /// [`ExecError::Watch`] when the signal cannot be sent.
     async fn kill(&mut self, signal: KillSignal) -> Result<(), ExecError>;
 
-    /// The processes it started that still run, itself included.
+    /// Returns the ids of all living processes of the command, its own included.
     ///
     /// # Errors
-    /// [`ExecError::Watch`].
+    /// [`ExecError::Watch`] when the processes cannot be listed.
     async fn members(&mut self) -> Result<Vec<u32>, ExecError>;
 
-    /// Returns the acts that its context has probably denied it, once it has failed. A context that denies
-    /// nothing knows of none.
+    /// Returns the accesses that the execution context probably denied to a failed command. Empty for a
+    /// context without confinement.
     fn denials(&self) -> Vec<Denial> {
         Vec::new()
     }
 
-    /// Lets what it left in the background go on; what that prints is read into nothing.
+    /// Detaches from the processes that the command left in the background: they go on, and their output is
+    /// discarded.
     fn release(self: Box<Self>);
 
-    /// Returns its end, if that is there or comes within `limit`, with what it wrote to standard error until
-    /// then: its last words may come behind its end. What it wrote to standard output is read into nothing.
+    /// Returns the exit, if it happens within `limit`, and all standard error until then, including output
+    /// that arrives behind the exit. Standard output is discarded.
     async fn exit_within(&mut self, limit: Duration) -> (Option<Exit>, Vec<u8>) {
         let (mut ended, mut said) = (None, Vec::new());
         let listening = async {
@@ -163,10 +166,10 @@ pub trait Process: Send {
         (ended, said)
     }
 
-    /// Waits for its end, reading its output into nothing.
+    /// Waits for the exit and discards the output.
     ///
     /// # Errors
-    /// [`ExecError::Watch`].
+    /// [`ExecError::Watch`] when the process can no longer be observed.
     async fn wait(&mut self) -> Result<Exit, ExecError> {
         while let Some(event) = self.next().await? {
             if let ProcessEvent::Exited(exit) = event {
@@ -178,26 +181,26 @@ pub trait Process: Send {
     }
 }
 
-/// Output of a process, the end of an output, or the end of the process.
+/// Event of a process: output, the end of an output stream, or the exit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessEvent {
-    /// The process printed something; a piece may end inside a UTF-8 sequence. Everything a terminal shows is
+    /// The process printed these bytes; a piece may end inside a UTF-8 sequence. All output of a terminal is
     /// standard output.
     Output(OutputStream, Vec<u8>),
-    /// An output is at its end.
+    /// An output stream was closed.
     Closed(OutputStream),
-    /// The process ended. What it printed last may come after that.
+    /// The process exited. Its last output may arrive after that.
     Exited(Exit),
 }
 
-/// Signal to everything a process started.
+/// Signal to all processes of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KillSignal {
-    /// The request to end; also wakes what is suspended.
+    /// Asks the processes to end; wakes suspended ones too.
     Terminate,
-    /// The kill that nothing survives.
+    /// Kills the processes at once.
     Kill,
 }
 
@@ -210,29 +213,31 @@ pub struct ExecRequest {
     pub args: Vec<OsString>,
     /// Working directory.
     pub cwd: PathBuf,
-    /// Variables granted to this command beside the allow-listed ones.
+    /// Environment variables for this command beside the allow-listed ones.
     pub env: BTreeMap<OsString, OsString>,
-    /// Variables of the host that it sees beside those.
+    /// Variables of the host's environment that the command sees.
     pub environment: EnvPolicy,
-    /// Input of the command.
+    /// Standard input of the command.
     pub input: Input,
-    /// A terminal of this size for its input and both outputs, in the place of pipes.
+    /// Size of the terminal that replaces the pipes; `None` for pipes.
     pub terminal: Option<TerminalSize>,
-    /// Time limit of a [run](Exec::run); none if nothing.
+    /// Time limit of a [run](Exec::run); `None` for no limit.
     pub timeout: Option<Duration>,
-    /// Connections that somebody let this one command make, where its context makes none by itself. A context that does not
-    /// hold connections back, or has no way to let some through, ignores them.
+    /// Network connections that this one command may make in an execution context that denies connections. A
+    /// context that does not deny them, or cannot allow some, ignores this.
     #[serde(default)]
     pub connections: Option<Connections>,
 }
 
-/// Connections of one command.
+/// Network connections that one command may make.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connections {
-    /// Hosts as `name`, which is its ports 80 and 443, or `name:port`. Only what is named here leads to this machine or to
-    /// a private network.
+    /// Hosts as `name`, for its ports 80 and 443, or as `name:port`. Only these may lead to this machine or a
+    /// private network.
     pub hosts: Vec<String>,
-    /// Whether every host with a public address can be reached as well: nobody could tell which ones the command needs.
+    /// Whether every public address is allowed too, because the hosts that the command needs are not known in
+    /// advance.
     pub any_public: bool,
 }
 
@@ -247,39 +252,39 @@ impl std::fmt::Display for Connections {
     }
 }
 
-/// Variables of its host that a command sees.
+/// Variables of the host's environment that a command sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EnvPolicy {
-    /// The allow-listed ones.
+    /// Only the allow-listed variables.
     #[default]
     Cleared,
-    /// All of them: for the person's own shell only. A context may have none to give.
+    /// All variables: for the person's own shell only. An execution context may have none to pass on.
     Inherit,
 }
 
-/// Input of a command.
+/// Standard input of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
-    /// Nothing.
+    /// Closed from the beginning.
     #[default]
     Closed,
-    /// Bytes that are [written](Process::write) to it.
+    /// A pipe, for bytes of [`Process::write`].
     Piped,
 }
 
-/// The size of a terminal in characters.
+/// Size of a terminal in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalSize {
-    /// Rows.
+    /// Number of rows.
     pub rows: u16,
-    /// Columns.
+    /// Number of columns.
     pub columns: u16,
 }
 
 impl ExecRequest {
-    /// A program without arguments in `cwd`.
+    /// Creates a request to run a program without arguments in `cwd`.
     pub fn new(program: impl Into<OsString>, cwd: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
@@ -294,20 +299,20 @@ impl ExecRequest {
         }
     }
 
-    /// `bash -c command` in `cwd`.
+    /// Creates a request to run `bash -c command` in `cwd`.
     pub fn shell(command: &str, cwd: impl Into<PathBuf>) -> Self {
         Self { args: vec!["-c".into(), command.into()], ..Self::new("bash", cwd) }
     }
 }
 
-/// Takes the output of a command as it comes.
+/// Receives the output of a command as it arrives.
 #[async_trait]
 pub trait OutputSink: Send {
-    /// A piece of output; it may end inside a UTF-8 sequence.
+    /// Receives a piece of output, which may end inside a UTF-8 sequence.
     fn write(&mut self, stream: OutputStream, bytes: &[u8]);
 
-    /// Waits until more may come. A command whose output is not read waits in its turn, and can be stopped meanwhile. What
-    /// it printed before its end comes without that.
+    /// Waits until the sink has room for more output. Meanwhile the command blocks when its pipe is full, and
+    /// can be stopped. Output of a command that has exited is written without this wait.
     async fn ready(&mut self) {}
 }
 
@@ -317,7 +322,7 @@ impl<F: FnMut(OutputStream, &[u8]) + Send> OutputSink for F {
     }
 }
 
-/// Stream of a command's output.
+/// Output stream of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputStream {
@@ -327,23 +332,23 @@ pub enum OutputStream {
     Stderr,
 }
 
-/// Outcome of a command.
+/// Result of a command.
 #[derive(Clone, Debug)]
 pub struct ExecOutcome {
     /// Reason for which it ended.
     pub exit: Exit,
-    /// Time that it took.
+    /// Time that the command ran.
     pub elapsed: Duration,
-    /// Processes it started that are still there: left in the background by a command that ended by itself,
-    /// or not to be ended by one that was killed, so "stopped" is never claimed wrongly.
+    /// Ids of processes of the command that are still alive: left in the background by a command that exited,
+    /// or not killable after a stop. So a caller never reports a false "stopped".
     pub survivors: Vec<u32>,
-    /// Whether something still held its output open when the result was returned.
+    /// Whether a process still held the output open when the result was returned.
     pub output_still_open: bool,
-    /// Acts that its context has probably denied it.
+    /// Accesses that the execution context probably denied.
     pub denials: Vec<Denial>,
 }
 
-/// Something that a command was probably denied by the context it runs in.
+/// An access that the execution context probably denied to a command.
 ///
 /// ```
 /// use zk_core::service::{Denial, DeniedAct};
@@ -354,27 +359,28 @@ pub struct ExecOutcome {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
-    /// Act that the command tried.
+    /// Kind of access that the command tried.
     pub act: DeniedAct,
-    /// A path, a host, or an amount.
+    /// Path, host or amount that the command tried to use.
     pub target: String,
     /// Reason for the denial.
     pub reason: String,
 }
 
-/// An act that a context can deny.
+/// Kind of access that an execution context can deny.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeniedAct {
-    /// To read a file.
+    /// Reading a file.
     Read,
-    /// To write, create, rename or remove a file.
+    /// Writing, creating, renaming or removing a file.
     Write,
-    /// To connect to a host.
+    /// Connecting to a host.
     Connect,
-    /// To exceed a limit of one command: memory, processes or output. It was ended for that, or refused more.
+    /// Exceeding a limit of one command: memory, processes or output. The command was ended or refused more.
     Exceed,
-    /// To leave behind a file from which programs are started outside: it has another name now.
+    /// Leaving behind a file from which programs outside of the sandbox would be started. The file was
+    /// renamed.
     SetAside,
 }
 
@@ -396,13 +402,13 @@ impl std::fmt::Display for Denial {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
-    /// With this code.
+    /// The command exited with this code.
     Code(i32),
-    /// By this signal, not sent by zk.
+    /// The command was ended by this signal, not sent by zk.
     Signal(i32),
-    /// The command took too long and was killed.
+    /// The command exceeded its time limit and was killed.
     TimedOut,
-    /// The run was stopped and it was killed.
+    /// The run was stopped, and the command was killed.
     Stopped,
 }
 
@@ -412,25 +418,25 @@ pub enum ExecError {
     /// The command could not be started.
     #[error("cannot run `{program}` in {cwd}: {source}")]
     Spawn {
-        /// The program.
+        /// Name or path of the program.
         program: String,
-        /// The directory.
+        /// Working directory of the command.
         cwd: PathBuf,
         /// Cause of the failure.
         source: std::io::Error,
     },
-    /// The command reads nothing, or no more.
+    /// The command has no input, or closed it.
     #[error("cannot write to `{program}`: {source}")]
     Input {
-        /// The program.
+        /// Name or path of the program.
         program: String,
         /// Cause of the failure.
         source: std::io::Error,
     },
-    /// The command could not be watched.
+    /// The command could not be observed.
     #[error("lost track of `{program}`: {source}")]
     Watch {
-        /// The program.
+        /// Name or path of the program.
         program: String,
         /// Cause of the failure.
         source: std::io::Error,

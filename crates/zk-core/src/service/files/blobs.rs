@@ -6,32 +6,33 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Large contents kept outside the history, by the hash of their bytes: `cx.service::<dyn Blobs>()`.
+/// Store of large contents outside of the history, addressed by the hash of their bytes: `cx.service::<dyn
+/// Blobs>()`.
 ///
-/// They are kept exactly as they were given, for whoever has to give them back (an undo, a diff): whoever keeps
-/// what may hold a secret redacts it first. Calls block for as long as the disk does; tools run them on a
-/// blocking thread.
+/// Contents are stored unchanged, since an undo or a diff needs the exact bytes. Callers redact secrets
+/// before they store a content. Calls block on disk access; tools make them on a blocking thread.
 pub trait Blobs: Send + Sync {
-    /// Keeps `bytes`. Equal bytes have one id and are kept once.
+    /// Stores `bytes` and returns their id. Equal bytes have the same id and are stored once.
     ///
     /// # Errors
-    /// [`BlobError`], [`BlobError::TooLarge`] and [`BlobError::Full`] among them; nothing was kept then.
+    /// [`BlobError`], among others [`BlobError::TooLarge`] and [`BlobError::Full`]; nothing was stored then.
     fn put(&self, bytes: &[u8]) -> Result<BlobId, BlobError>;
 
-    /// The bytes, or those of `range` that exist.
+    /// Opens a blob, or the part of it that lies in `range`.
     ///
     /// # Errors
-    /// [`BlobError::Missing`] when nothing of that id is kept, [`BlobError::Damaged`] when it changed since.
+    /// [`BlobError::Missing`] for an unknown id, [`BlobError::Damaged`] when the content changed since it was
+    /// stored.
     fn open(&self, id: &BlobId, range: Option<Range<u64>>) -> Result<Box<dyn Read + Send>, BlobError>;
 
     /// Returns the size of the blob in bytes.
     ///
     /// # Errors
-    /// [`BlobError::Missing`] when nothing of that id is kept.
+    /// [`BlobError::Missing`] for an unknown id.
     fn len(&self, id: &BlobId) -> Result<u64, BlobError>;
 }
 
-/// The id of a blob: what a history refers to it by.
+/// Id of a blob, by which a history refers to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(transparent)]
@@ -43,43 +44,43 @@ impl fmt::Display for BlobId {
     }
 }
 
-/// Reason for which a blob is not to be had.
+/// Reason for which a blob cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
-    /// Nothing is kept under this id.
+    /// No blob has this id.
     #[error("nothing is kept under `{id}`; it may have been removed with its session")]
     Missing {
-        /// The id.
+        /// Id that was asked for.
         id: BlobId,
     },
-    /// The blob is not what it was when it was kept.
+    /// The content changed since it was stored.
     #[error("what is kept under `{id}` changed since; it is not used")]
     Damaged {
-        /// The id.
+        /// Id of the blob.
         id: BlobId,
     },
-    /// The blob is larger than any one may be.
+    /// The blob exceeds the size limit of one blob.
     #[error("cannot keep {bytes} bytes as a blob: the limit is {limit}")]
     TooLarge {
-        /// Size of the blob.
+        /// Size of the blob in bytes.
         bytes: u64,
-        /// The most bytes one may have.
+        /// Size limit of one blob in bytes.
         limit: u64,
     },
-    /// There is no room left for all of them together.
+    /// The store has no room for the blob.
     #[error("cannot keep {bytes} bytes more: all blobs of a session may have {limit} bytes together")]
     Full {
-        /// Size of the blob.
+        /// Size of the blob in bytes.
         bytes: u64,
-        /// The most bytes all may have together.
+        /// Size limit of all blobs together in bytes.
         limit: u64,
     },
-    /// The disk said no.
+    /// The file system reported an error.
     #[error("cannot {doing} blob `{id}`: {source}")]
     Io {
-        /// Act that failed, as a verb.
+        /// Action that failed, as a verb.
         doing: &'static str,
-        /// The blob.
+        /// Id of the blob.
         id: String,
         /// Cause of the failure.
         source: std::io::Error,

@@ -1,36 +1,38 @@
-/// Kind of guard on a path.
+/// Degree to which a path is protected from tools and commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PathGuard {
     /// The path holds credentials: no tool reads or writes it.
     Secret,
-    /// The file holds credentials that a project itself uses: a tool that is given its name reads or writes it once a person
-    /// agreed. A search through a directory leaves it out, and a sandbox that denies writes hides it.
+    /// The file holds credentials that a project itself uses: a tool that names it reads or writes it after a
+    /// person agreed. A search through a directory skips it, and a sandbox that denies writes hides it.
     Private,
-    /// No tool writes it.
+    /// Tools may read the path, and none writes it.
     ReadOnly,
-    /// A tool writes it once a person agreed; a command in a sandbox, which nobody is asked about, does not.
+    /// A tool writes the path after a person agreed. A command in a sandbox, for which no person is asked,
+    /// cannot.
     Asked,
 }
 
-/// Programs that run what a guarded path says without asking anybody.
+/// Programs that execute the contents of a guarded path without asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunBy {
-    /// The next command of a person: a shell prompt, git, zk itself. A sandbox keeps commands from making or changing
-    /// such a path.
+    /// The next command of a person: a shell prompt, git, zk itself. A sandbox keeps commands from creating
+    /// or changing such a path.
     NextCommand,
-    /// Programs that ask for trust of their own before they use it, or that read it in a home directory only. A sandbox
-    /// may leave such names free.
+    /// Programs that ask for trust before they use the file, or read it in a home directory only. A sandbox
+    /// may leave such names unprotected.
     Trusting,
-    /// Tools that a person starts for the project, which run its code anyway: builds, editors, other agents, services
-    /// that check what is pushed. File tools ask before they write it; a sandbox leaves it to commands.
+    /// Tools that a person starts for the project, which run its code anyway: builds, editors, other agents,
+    /// CI services. File tools ask before they write the path; a sandbox lets commands write it.
     ProjectTool,
-    /// No program runs it: the path is guarded for its contents.
+    /// No program: the path is guarded because of its contents.
     Nobody,
 }
 
-/// A path of which a later program reads what to run or whom to trust, outside of any approval.
+/// A path whose contents tell a later program which code to run or whom to trust, without another approval.
 ///
-/// One table for all who guard paths: the file tools, the sandbox and containers, and the judge of permissions.
+/// This is the only table of such paths, for the file tools, the sandbox, containers and the judge of
+/// permissions.
 ///
 /// ```
 /// use zk_core::service::{GuardedPath, PathGuard};
@@ -40,15 +42,15 @@ pub enum RunBy {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuardedPath {
-    /// Names, with `/` between them: in lower case, since they are compared without regard to case.
+    /// Path components with `/` between them, in lower case because comparison ignores case.
     pub path: &'static str,
-    /// Kind of guard on the path.
+    /// Degree of protection.
     pub guard: PathGuard,
     /// Reason for the guard, as the end of a message.
     pub why: &'static str,
-    /// Whether programs look for a file there, not for a directory.
+    /// Whether only a file is guarded, not a directory of that name.
     pub is_file: bool,
-    /// Programs that run what it says.
+    /// Programs that execute the contents.
     pub run_by: RunBy,
 }
 
@@ -81,7 +83,7 @@ const fn start_file(path: &'static str) -> GuardedPath {
     GuardedPath { is_file: true, ..read_only(path, START) }
 }
 
-/// A start file that shells read in a home directory only.
+/// Guards a start file that shells read in a home directory only.
 const fn shell_file(path: &'static str) -> GuardedPath {
     GuardedPath { run_by: RunBy::Trusting, ..start_file(path) }
 }
@@ -95,7 +97,7 @@ const fn asked_file(path: &'static str, run_by: RunBy) -> GuardedPath {
 }
 
 impl GuardedPath {
-    /// Files, and directories with their content, wherever they are.
+    /// Files and directories, with their contents, guarded at any place.
     pub const ANYWHERE: [Self; 108] = [
         secret(".ssh"),
         secret(".gnupg"),
@@ -126,7 +128,7 @@ impl GuardedPath {
         read_only(".git", GIT),
         read_only("git~1", GIT),
         Self { is_file: true, run_by: RunBy::Trusting, ..read_only(".gitconfig", GIT) },
-        // Beside `objects` and `refs` it makes a directory a bare repository, whose `config` git believes.
+        // A directory with `objects`, `refs` and this file is a bare repository, whose `config` git obeys.
         asked_file("head", RunBy::NextCommand),
         asked_file(".gitmodules", RunBy::NextCommand),
         read_only(".zk", ZK),
@@ -208,7 +210,7 @@ impl GuardedPath {
         asked_file("jenkinsfile", RunBy::ProjectTool),
     ];
 
-    /// As before, below a home directory only.
+    /// Files and directories, with their contents, guarded below a home directory only.
     pub const AT_HOME: [Self; 37] = [
         secret(".config/gh"),
         secret(".config/glab-cli"),
@@ -249,7 +251,7 @@ impl GuardedPath {
         read_only("library/launchagents", START),
     ];
 
-    /// Below the root of all files.
+    /// Directories guarded below the file system's root.
     pub const OF_SYSTEM: [Self; 5] = [
         secret("etc/shadow"),
         secret("etc/gshadow"),
@@ -258,17 +260,17 @@ impl GuardedPath {
         read_only("var/spool/cron", SYSTEM),
     ];
 
-    /// Whether these names, in lower case, are this path or below it.
+    /// Whether the path with these components, in lower case, is this path or below it.
     pub fn begins<N: AsRef<str>>(&self, names: &[N]) -> bool {
         let mut names = names.iter();
         self.path.split('/').all(|part| names.next().is_some_and(|name| name.as_ref() == part))
     }
 
-    /// Whether this path, or something below it, is anywhere among these names, in lower case.
+    /// Whether these components, in lower case, contain this path at any place.
     pub fn is_among<N: AsRef<str>>(&self, names: &[N]) -> bool {
-        // Asked of every file of a search: most names are ruled out by their length.
+        // Called for every file of a search: the length of the first component rules most names out.
         let first = self.path.split_once('/').map_or(self.path, |(first, _)| first);
-        // A directory that has the name of such a file is none.
+        // A directory with the name of such a file is not guarded.
         let is_last = self.is_file && matches!(self.guard, PathGuard::Asked | PathGuard::Private);
         let length = self.path.split('/').count();
         let begins = |at: usize| {

@@ -1,49 +1,48 @@
 use std::path::{Path, PathBuf};
 
-/// Reads the files of this host that zk itself relies on: settings, instructions, ignore files, trust, hooks.
+/// Reads files of this host that zk itself relies on: settings, instructions, ignore files, trust, hooks.
 ///
 /// A project can put anything under those names: a pipe that never answers, a link to an endless device, a
-/// file larger than the memory, a file of somebody else. Every implementation keeps these promises: only
-/// regular files are opened, opening and reading never wait for another process, no more than
-/// [`HostRead::max_bytes`] is held in memory, and the checks are made on the file that was opened. Calls block
-/// for as long as the file system does.
+/// file larger than the memory, a file of another user. Every implementation guarantees: only regular files
+/// are opened, opening and reading never wait for another process, at most [`HostRead::max_bytes`] is held in
+/// memory, and the checks are made on the opened file. Calls block on file access.
 ///
 /// Files that a model reads and writes go through [`Files`](super::Files) instead.
 pub trait HostFiles: Send + Sync {
-    /// Reads one file.
+    /// Reads one file within the limits of `how`.
     ///
     /// # Errors
-    /// [`HostFileError`] when it is missing, no regular file, too large, of a wrong owner or out of its
+    /// [`HostFileError`] when the file is missing, not regular, too large, of a wrong owner or outside of its
     /// directory.
     fn read(&self, path: &Path, how: &HostRead) -> Result<HostFile, HostFileError>;
-    /// Returns the owner of this file or directory; a link at the end is not followed.
+    /// Returns the owner of this file or directory, without following a link at the end.
     ///
     /// # Errors
-    /// [`HostFileError`] when nothing is there or the system does not say.
+    /// [`HostFileError`] when the path does not exist or the owner cannot be determined.
     fn owner(&self, path: &Path) -> Result<FileOwner, HostFileError>;
 }
 
-/// The limits one read keeps.
+/// Limits for reading one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRead {
-    /// The most that is read, in bytes.
+    /// Size limit of the content in bytes.
     pub max_bytes: usize,
-    /// Treatment of a file with more than that.
+    /// Treatment of a file above the size limit.
     pub overflow: Overflow,
-    /// Whether files of others than the user running and the system's administrator are refused.
+    /// Whether to refuse files that belong to neither the current user nor the system's administrator.
     pub own_only: bool,
-    /// The directory the file must lie in, after all links.
+    /// Directory that the file has to lie in, after resolving all links.
     pub beneath: Option<PathBuf>,
 }
 
 impl HostRead {
-    /// A file of at most `max_bytes`, whoever owns it and wherever it is; a larger one is an error.
+    /// Limits the size only; a file above `max_bytes` is an error.
     #[must_use]
     pub fn whole(max_bytes: usize) -> Self {
         Self { max_bytes, overflow: Overflow::Refuse, own_only: false, beneath: None }
     }
 
-    /// Refuses files of other users, for reads of what whoever wrote a project could have put there.
+    /// Also refuses files of other users, for names that the author of a project controls.
     #[must_use]
     pub fn own_only(mut self) -> Self {
         self.own_only = true;
@@ -56,16 +55,16 @@ impl HostRead {
 pub enum Overflow {
     /// The read fails.
     Refuse,
-    /// The beginning of the file is read, and [`HostFile::cut`] says so.
+    /// The beginning of the file is read, and [`HostFile::cut`] is set.
     Cut,
 }
 
 /// Content of a host file, as far as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostFile {
-    /// The content, at most [`HostRead::max_bytes`] of it.
+    /// Bytes of the file, at most [`HostRead::max_bytes`].
     pub bytes: Vec<u8>,
-    /// Whether the file goes on.
+    /// Whether the file has more content than was read.
     pub cut: bool,
 }
 
@@ -74,9 +73,9 @@ pub struct HostFile {
 pub enum FileOwner {
     /// The user who runs this process, or the system's administrator.
     Trusted,
-    /// Somebody else.
+    /// Another user.
     Other {
-        /// The user's number.
+        /// Numeric id of the user.
         uid: u32,
     },
 }
@@ -84,10 +83,10 @@ pub enum FileOwner {
 /// Reason for which a host file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum HostFileError {
-    /// Nothing is there.
+    /// The file does not exist.
     #[error("it does not exist")]
     Missing,
-    /// The path leads to no regular file.
+    /// The path leads to a directory, pipe, device or socket.
     #[error("it is {what}, not a regular file")]
     NotRegular {
         /// Kind of the file, in words.
@@ -96,28 +95,28 @@ pub enum HostFileError {
     /// The file is above the size limit.
     #[error("it is larger than {max_bytes} bytes")]
     TooLarge {
-        /// The limit.
+        /// Size limit in bytes.
         max_bytes: usize,
     },
-    /// The file is somebody else's.
+    /// The file belongs to another user.
     #[error("it belongs to another user (uid {uid})")]
     ForeignOwner {
-        /// The owner's number.
+        /// Numeric id of the owner.
         uid: u32,
     },
-    /// The file lies elsewhere.
+    /// The file lies outside of the required directory.
     #[error("it is a link that leads out of {}", directory.display())]
     Outside {
-        /// The directory it should be in.
+        /// Required directory.
         directory: PathBuf,
     },
-    /// The system said no.
+    /// The file system reported an error.
     #[error("{0}")]
     Io(#[source] std::io::Error),
 }
 
 impl HostFileError {
-    /// Whether there is simply no such file.
+    /// Whether the file does not exist.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         match self {

@@ -18,153 +18,154 @@ pub use guarded_paths::{GuardedPath, PathGuard, RunBy};
 pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
 pub use state_files::{StateFileError, StateFiles, StateLock};
 
-/// Access of every file tool to files, wherever they are: on this machine, in a container, on another host,
-/// in an editor's buffers. Paths are resolved, contained in the allowed roots, and opened so that a link
+/// File access for all file tools, wherever the files are: on this machine, in a container, on another host,
+/// in an editor's buffers. Paths are resolved, confined to the allowed roots, and opened so that a link
 /// swapped in meanwhile cannot lead outside.
 ///
-/// Walks and searches are one call each, so that a context that is far away answers them where the files are. All
-/// types can be sent elsewhere.
+/// Walks and searches are one call each, so that a remote context answers them where the files are. All types
+/// are serialisable for that.
 ///
-/// Paths are as the model writes them: absolute, or relative to `cwd`, the directory of the turn; a leading
-/// `@` is dropped. Calls block for as long as the file system does; tools run them on a blocking thread. Only
+/// Paths are as the model writes them: absolute, or relative to `cwd`, the working directory of the turn; a
+/// leading `@` is dropped. Calls block on file access; tools make them on a blocking thread. Only
 /// [`Files::read_cached`] never blocks.
 pub trait Files: Send + Sync {
-    /// The directories file tools may work in; the first is the main one.
+    /// Returns the directories that file tools may work in, the main one first.
     fn roots(&self) -> Vec<PathBuf>;
-    /// The canonical place a path stands for, whether or not something is there yet.
+    /// Resolves a path to its canonical form, whether or not the file exists yet.
     ///
     /// # Errors
-    /// [`PathError`] when it lies outside the roots or cannot be looked at.
+    /// [`PathError`] when the path lies outside of the roots or cannot be inspected.
     fn resolve(&self, cwd: &Path, path: &str) -> Result<Resolved, PathError>;
-    /// Opens a regular file for reading: all of it, or those bytes of `range` that exist.
+    /// Opens a regular file for reading: all of it, or the part that lies in `range`.
     ///
     /// # Errors
-    /// [`PathError`] as for [`Files::resolve`], and when it is missing or no regular file.
+    /// [`PathError`] as for [`Files::resolve`], and when the file is missing or not regular.
     fn open(&self, at: &Resolved, range: Option<Range<u64>>) -> Result<Box<dyn Read + Send>, PathError>;
-    /// Returns the metadata of what is there, without following a link at the end.
+    /// Returns the metadata of a path, without following a link at the end.
     ///
     /// # Errors
-    /// [`PathError`], also when nothing is there.
+    /// [`PathError`], also when the path does not exist.
     fn stat(&self, at: &Resolved) -> Result<FileStat, PathError>;
-    /// Reads a small regular file without ever blocking, as far as its path and all of its bytes are in memory:
-    /// what [`Files::resolve`], [`Files::open`] and [`Files::stat`] would give, in one call that a tool may make on
-    /// the thread of its run. `None` says nothing about the file: the other calls do.
+    /// Reads a small regular file from memory without blocking, if its path and all its bytes are cached: a
+    /// combination of [`Files::resolve`], [`Files::open`] and [`Files::stat`] that a tool may call on the
+    /// thread of its run. `None` says nothing about the file; fall back to the blocking calls.
     fn read_cached(&self, cwd: &Path, path: &str, max_bytes: usize) -> Option<CachedFile> {
         let _ = (cwd, path, max_bytes);
         None
     }
-    /// The names in a directory, sorted, each with what it is.
+    /// Lists the names in a directory, sorted, with their metadata.
     ///
     /// # Errors
-    /// [`PathError`], also when it is no directory.
+    /// [`PathError`], also when the path is no directory.
     fn list(&self, at: &Resolved) -> Result<Vec<(String, FileStat)>, PathError>;
-    /// Visits what lies below a directory, depth first, in the order of the names; a file alone is visited by
-    /// itself. `.git` is left out, links are named and not followed, and nothing outside the roots is ever named,
-    /// whatever is swapped in meanwhile. Directories that cannot be read are passed over.
+    /// Visits the files and directories below a directory, depth first and sorted by name; for a file it
+    /// visits just that file. `.git` is left out, links are visited but not followed, and no path outside of
+    /// the roots is ever visited, whatever is swapped in meanwhile. Unreadable directories are skipped.
     ///
     /// # Errors
-    /// [`PathError`], when the walk cannot begin.
+    /// [`PathError`] when the walk cannot begin.
     fn walk(
         &self,
         from: &Resolved,
         options: &WalkOptions,
         visit: &mut dyn FnMut(WalkEntry) -> ControlFlow<()>,
     ) -> Result<WalkReport, PathError>;
-    /// Whether [`Files::search`] works here. Where it does not, no tool offers a search.
+    /// Whether [`Files::search`] is supported. Otherwise no tool offers a search.
     fn can_search(&self) -> bool {
         true
     }
-    /// Searches the text of what a walk visits, in its order. Ends early once `stop` is cancelled.
+    /// Searches the text of all files that a walk visits, in the order of the walk. Ends early once `stop` is
+    /// cancelled.
     ///
     /// # Errors
-    /// [`PathError`], when the search cannot begin, [`PathError::Pattern`] among them.
+    /// [`PathError`] when the search cannot begin, for example [`PathError::Pattern`].
     fn search(
         &self,
         from: &Resolved,
         query: &SearchQuery,
         stop: &CancellationToken,
     ) -> Result<SearchFound, PathError>;
-    /// Tells `changed` of changes at a path and below it, until the watch is dropped. Changes that come together may
-    /// be told once.
+    /// Calls `changed` for changes at a path and below it, until the watch is dropped. Changes close in time
+    /// may be reported once.
     ///
     /// # Errors
-    /// [`PathError`], also when this context cannot watch.
+    /// [`PathError`], also when this context does not support watches.
     fn watch(&self, at: &Resolved, changed: OnChange) -> Result<Box<dyn FileWatch>, PathError> {
         let _ = changed;
         Err(PathError::Invalid { path: at.shown.clone(), why: "changes cannot be watched here".into() })
     }
-    /// Replaces or creates a file as a whole: no reader sees half of it, and mode, owner and the identity of
-    /// a link are kept. Missing directories are made.
+    /// Replaces or creates a whole file atomically: no reader sees half of it, and mode, owner and the
+    /// identity of a link are kept. Missing directories are created.
     ///
     /// # Errors
-    /// [`PathError`]; the old content is still there then.
+    /// [`PathError`]; the old content is unchanged then.
     fn write(&self, at: &Resolved, bytes: &[u8]) -> Result<WriteReceipt, PathError>;
 }
 
-/// Callback for each change that a watch sees.
+/// Callback for each change that a watch reports.
 pub type OnChange = Arc<dyn Fn(&Resolved) + Send + Sync>;
 
-/// A watch that was begun; dropping it ends it.
+/// An active file watch; dropping it ends the watch.
 pub trait FileWatch: Send {}
 
-/// A path inside the roots.
+/// A resolved path inside the roots.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Resolved {
-    /// Absolute, without links or `..`: different spellings of one file are equal.
+    /// Absolute path without links or `..`, so that different spellings of one file are equal.
     pub path: PathBuf,
-    /// Path as it is shown: relative to the main root where it is below it.
+    /// Path for display: relative to the main root if below it.
     pub shown: String,
 }
 
 /// Options of a walk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalkOptions {
-    /// Whether files that ignore files leave out are walked too.
+    /// Whether to visit files that ignore files exclude.
     pub ignored: bool,
     /// Glob that a file's path below the start has to match, such as `src/**/*.rs`.
     pub only: Option<String>,
-    /// Whether the entries have their dates.
+    /// Whether entries carry their modification time.
     pub dates: bool,
 }
 
-/// Something that a walk found.
+/// A file, directory or link that a walk visited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalkEntry {
-    /// Path of the entry.
+    /// Resolved path of the entry.
     pub at: Resolved,
-    /// Kind of the entry when its directory was read.
+    /// Kind of the entry at the time its directory was read.
     pub kind: FileKind,
-    /// Last change, if dates were asked for and the system knows.
+    /// Modification time, if [`WalkOptions::dates`] is set and the time is known.
     pub modified: Option<SystemTime>,
 }
 
-/// Report on a walk that is over.
+/// Report on a finished walk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalkReport {
-    /// Ignore files that were not used, each with the reason.
+    /// Ignore files that could not be used, each with the reason.
     pub notices: Vec<String>,
 }
 
 /// Query of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchQuery {
-    /// A regular expression in ripgrep's syntax.
+    /// Regular expression in ripgrep's syntax.
     pub pattern: String,
-    /// Whether upper and lower case are the same.
+    /// Whether matching ignores case.
     pub ignore_case: bool,
     /// Form of a result.
     pub mode: SearchMode,
-    /// Lines around each match that are shown too.
+    /// Number of lines to show around each match.
     pub context: usize,
-    /// Options of the walk that finds the files.
+    /// Options of the walk that visits the files.
     pub walk: WalkOptions,
-    /// Number of results before those that are wanted.
+    /// Number of leading results to skip, for paging.
     pub skip: usize,
-    /// Number of results after the skipped ones that are enough.
+    /// Number of results after which the search ends.
     pub wanted: usize,
-    /// Bytes of results that are enough.
+    /// Size of all results in bytes after which the search ends.
     pub max_bytes: usize,
-    /// Most bytes of a line that are shown.
+    /// Longest part of a line that is shown, in bytes.
     pub line_bytes: usize,
 }
 
@@ -172,62 +173,72 @@ pub struct SearchQuery {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchMode {
-    /// A file with a match: its path.
+    /// The path of a file with a match.
     #[default]
     Files,
-    /// A line that matches or is near one: `path:12:text`, `path-11-text`.
+    /// A matching line or one near it: `path:12:text`, `path-11-text`.
     Content,
     /// A file with the number of its matching lines: `path:3`.
     Count,
 }
 
-/// Results of a search, with counts of what was left out.
+/// Results of a search, with counts of omitted results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchFound {
-    /// The results, in the order of the paths, as they are shown.
+    /// Formatted results, in the order of the paths.
     pub results: Vec<String>,
     /// Number of results that were skipped.
     pub skipped: usize,
-    /// Whether the cap in bytes was reached.
+    /// Whether the size limit ended the search.
     pub capped: bool,
-    /// Files that could not be read, or have a line too long.
+    /// Number of files that could not be read, or have too long a line.
     pub unsearchable: usize,
-    /// Files that tools may not read.
+    /// Number of files that tools may not read.
     pub protected: usize,
     /// Notices, as in [`WalkReport`].
     pub notices: Vec<String>,
 }
 
-/// Metadata of what is at a path.
+/// Files outside of the roots of [`Files`], for reading alone: `cx.service::<OutsideFiles>()`. A host provides it where a
+/// judge of calls decides about each read there, or asks a person. Credentials are refused as anywhere.
+#[derive(Clone)]
+pub struct OutsideFiles(pub Arc<dyn Files>);
+
+impl std::fmt::Debug for OutsideFiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OutsideFiles").finish_non_exhaustive()
+    }
+}
+
+/// Metadata of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStat {
-    /// File, directory, link or something else.
+    /// Kind of the file.
     pub kind: FileKind,
     /// Size in bytes.
     pub len: u64,
-    /// Last change, where the system knows.
+    /// Modification time, if known.
     pub modified: Option<SystemTime>,
-    /// The file's identity, however it is spelled.
+    /// Identity of the file, equal for all paths that lead to it.
     pub identity: FileIdentity,
 }
 
-/// Identity of a file in its context: two are the same file if these are equal, and nothing else can be told from
-/// it.
+/// Opaque identity of a file in its context: two paths lead to the same file if their identities are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FileIdentity(String);
 
 impl FileIdentity {
-    /// Makes an identity from what tells a file from all others of its context.
+    /// Creates an identity from a text that is unique for the file in its context.
     pub fn new(identity: impl Into<String>) -> Self {
         Self(identity.into())
     }
 }
 
-/// A whole file that was read from the page cache, by [`Files::read_cached`].
+/// A file read from the page cache as a whole, by [`Files::read_cached`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachedFile {
-    /// The resolved path.
+    /// Resolved path of the file.
     pub at: Resolved,
     /// Metadata of the file.
     pub stat: FileStat,
@@ -235,7 +246,7 @@ pub struct CachedFile {
     pub bytes: Vec<u8>,
 }
 
-/// Kinds of files.
+/// Kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileKind {
@@ -252,7 +263,7 @@ pub enum FileKind {
 /// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteReceipt {
-    /// Whether the file is new.
+    /// Whether the file was created.
     pub created: bool,
 }
 
@@ -260,66 +271,66 @@ pub struct WriteReceipt {
 #[derive(Debug, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "error", rename_all = "snake_case")]
 pub enum PathError {
-    /// The path leads outside the allowed roots.
+    /// The path leads outside of the allowed roots.
     #[error("`{path}` is outside the allowed directories ({roots}); use a path inside them")]
     Outside {
-        /// The path as it was written.
+        /// The path as given.
         path: String,
-        /// The roots.
+        /// List of the roots, for display.
         roots: String,
     },
-    /// The path is one of the files that are never read, or never written, by tools.
+    /// The file is protected: tools may never read it, or never write it.
     #[error("`{path}` may not be {access}: {why}")]
     Protected {
-        /// The path as it was written.
+        /// The path as given.
         path: String,
         /// `read` or `written`.
         access: Cow<'static, str>,
         /// Reason for the protection.
         why: Cow<'static, str>,
     },
-    /// Nothing is there.
+    /// The path does not exist.
     #[error("`{path}` does not exist{hint}")]
     Missing {
-        /// The path as it was written.
+        /// The path as given.
         path: String,
-        /// A near match, or empty.
+        /// Name of a similar file, or empty.
         hint: String,
     },
-    /// The path is not what the operation needs.
+    /// The operation does not fit the kind of file at the path.
     #[error("`{path}` is {what}, not {wanted}")]
     Kind {
-        /// The path as it was written.
+        /// The path as given.
         path: String,
-        /// Kind of the path, in words.
+        /// Actual kind of the file, in words.
         what: Cow<'static, str>,
-        /// Kind that was needed, in words.
+        /// Required kind of the file, in words.
         wanted: Cow<'static, str>,
     },
-    /// The path itself is not usable.
+    /// The text is not a valid path.
     #[error("`{path}` is not a usable path: {why}")]
     Invalid {
-        /// The path as it was written.
+        /// The path as given.
         path: String,
         /// Reason for which the path is not usable.
         why: Cow<'static, str>,
     },
-    /// A glob or a regular expression is none.
+    /// A glob or regular expression is invalid.
     #[error("this is no usable {what}: {why}")]
     Pattern {
         /// `glob`, `pattern` or `regular expression`.
         what: Cow<'static, str>,
-        /// Reason for which it is not usable.
+        /// Reason for which the pattern is invalid.
         why: String,
     },
-    /// The system said no.
+    /// The file system reported an error.
     #[error("cannot {doing} `{path}`: {source}")]
     Io {
-        /// Act that failed, as a verb.
+        /// Action that failed, as a verb.
         doing: Cow<'static, str>,
-        /// The path as it was written.
+        /// The path as given.
         path: String,
-        /// Cause of the failure; sent elsewhere, its text is left.
+        /// Cause of the failure; serialised as its text.
         #[serde(with = "io_error")]
         source: std::io::Error,
     },

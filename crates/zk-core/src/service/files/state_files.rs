@@ -4,45 +4,46 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// State files: trust, approvals, accepted lists of tools, and what else a person decided.
+/// State files: trust, approvals, accepted tool lists and other decisions of a person.
 ///
-/// Permissions, atomic replacement and locks are the same in every implementation: a file is readable and writable by
-/// its owner alone, as is a directory made for it; one that somebody else owns or can write is refused; a file is
-/// replaced whole or not at all, and is on the disk afterwards; a lock is waited for only so long. Calls block, also for
-/// as long as the disk does: whoever serves a screen makes them on a thread that may block.
+/// Every implementation guarantees: a state file, and a directory created for it, is readable and writable by
+/// its owner alone; a file that another user owns or can write is refused; a file is replaced atomically and
+/// synced to disk; waiting for a lock has a time limit. Calls block, also on disk access: a program with a
+/// user interface makes them on a blocking thread.
 pub trait StateFiles: Send + Sync + fmt::Debug {
-    /// Content of the file at `path`, of at most `max_bytes`; nothing where there is none.
+    /// Reads the file at `path`, of at most `max_bytes`; `None` if it does not exist.
     ///
     /// # Errors
-    /// [`StateFileError::Unusable`].
+    /// [`StateFileError::Unusable`] when the file exists and cannot be used.
     fn read(&self, path: &Path, max_bytes: usize) -> Result<Option<Vec<u8>>, StateFileError>;
 
-    /// Puts `bytes` in the place of the file at `path`. Its directory is made where it is absent.
+    /// Replaces the file at `path` by `bytes`, and creates its directory if missing.
     ///
     /// # Errors
-    /// [`StateFileError::Io`]; the file is as it was then.
+    /// [`StateFileError::Io`]; the old file is unchanged then.
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), StateFileError>;
 
-    /// Appends `bytes` to the file at `path` in one write, and returns its size. It is made, with its directory, where it
-    /// is absent.
+    /// Appends `bytes` to the file at `path` in one write, and returns the new size. Creates the file and its
+    /// directory if missing.
     ///
     /// # Errors
-    /// [`StateFileError::Io`], also for a link or a pipe in its place.
+    /// [`StateFileError::Io`], also for a link or a pipe at `path`.
     fn append(&self, path: &Path, bytes: &[u8]) -> Result<u64, StateFileError>;
 
-    /// Keeps other processes from changing the file at `path`, until the lock is dropped. Reading needs none.
+    /// Locks the file at `path` against changes by other processes, until the lock is dropped. Readers need
+    /// no lock.
     ///
     /// # Errors
-    /// [`StateFileError::Busy`] when another process has it for too long, [`StateFileError::Io`].
+    /// [`StateFileError::Busy`] when another process holds the lock for too long, [`StateFileError::Io`].
     fn lock(&self, path: &Path) -> Result<StateLock, StateFileError>;
 }
 
-/// The right to change one file; it ends when this is dropped, or with the process.
+/// Exclusive right to change one file, until this is dropped or the process ends.
 #[must_use = "the lock ends when it is dropped"]
 pub struct StateLock(#[expect(dead_code, reason = "it is held, not read")] Box<dyn Any + Send>);
 
 impl StateLock {
-    /// A lock that lasts as long as `held`.
+    /// Creates a lock that is released when `held` is dropped.
     pub fn holding(held: impl Any + Send) -> Self {
         Self(Box::new(held))
     }
@@ -54,31 +55,31 @@ impl fmt::Debug for StateLock {
     }
 }
 
-/// Error of a file of state.
+/// Error of a state file.
 #[derive(Debug, thiserror::Error)]
 pub enum StateFileError {
-    /// Something is there, and nothing in it counts.
+    /// The file exists, but its content cannot be used.
     #[error("{} is not usable: {why}", path.display())]
     Unusable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Reason for which the file is not usable.
+        /// Reason for which the content cannot be used.
         why: String,
     },
-    /// Another process holds its lock.
+    /// Another process holds the lock of the file.
     #[error("another zk has been writing {} for {} ms; try again", path.display(), waited.as_millis())]
     Busy {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Time that it was waited for.
+        /// Time that this process waited for the lock.
         waited: Duration,
     },
-    /// The system said no.
+    /// The file system reported an error.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
-        /// Act that failed, as a verb.
+        /// Action that failed, as a verb.
         doing: &'static str,
-        /// The file or directory.
+        /// Path of the file or directory.
         path: PathBuf,
         /// Cause of the failure.
         source: io::Error,
@@ -86,7 +87,7 @@ pub enum StateFileError {
 }
 
 impl StateFileError {
-    /// The error as one of the disk, for a caller that names the file by itself.
+    /// Converts to an I/O error, for a caller that adds the file's name itself.
     #[must_use]
     pub fn into_io(self) -> io::Error {
         match self {

@@ -3,62 +3,64 @@ use std::path::Path;
 use crate::model::Effects;
 use crate::service::{Connections, WiderKind};
 
-/// Decides about calls before a person is asked: by what they do, a mode and rules. `cx.service::<dyn CallJudge>()`.
+/// Decides about calls by their effects, the permission mode and rules, before a person is asked:
+/// `cx.service::<dyn CallJudge>()`.
 ///
-/// The judge asks nobody. Without the service, a permission gate knows what a call says it does and nothing
-/// else.
+/// The judge itself asks no person. Without this service, a permission gate knows only the declared effects
+/// of a call.
 pub trait CallJudge: Send + Sync {
-    /// Decides about a call of the tool `tool`, canonical, that would run in `cwd`, absolute. Calls may block for as
-    /// long as the file system does.
+    /// Decides about a call of `tool`, a canonical name, that would run in `cwd`, an absolute path. May block
+    /// on file access.
     fn judge(&self, tool: &str, effects: &Effects, cwd: &Path) -> CallJudgement;
 
-    /// Whether a call runs unasked for nothing but that it seems to only read: no rule, no mode and no person allows it.
-    /// Such a call runs in [`ReadExec`](crate::service::ReadExec), where there is one. Calls may block as those of
+    /// Whether a call runs without a question only because it seems read-only: no rule, no mode and no person
+    /// allows it. Such a call runs in [`ReadExec`](crate::service::ReadExec), if there is one. May block like
     /// [`CallJudge::judge`].
     fn allows_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
         let _ = (tool, effects, cwd);
         false
     }
 
-    /// Whether [`CallJudge::allows_as_read`] would be true if something held what such a call starts. Calls may block as those
-    /// of [`CallJudge::judge`].
+    /// Whether [`CallJudge::allows_as_read`] would be true if all processes of such a call were confined. May
+    /// block like [`CallJudge::judge`].
     fn would_allow_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
         self.allows_as_read(tool, effects, cwd)
     }
 
-    /// Whether a call runs unasked for more than that it only reads: a rule, the mode or the sandbox of all commands allows
-    /// it. One look at the files decides. Calls may block as those of [`CallJudge::judge`].
+    /// Whether a call runs without a question for another reason than being read-only: a rule, the mode or
+    /// the sandbox of all commands allows it. Inspects the files once. May block like [`CallJudge::judge`].
     fn allows_beyond_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
         let _ = (tool, effects, cwd);
         true
     }
 
-    /// Whether a call that runs unasked because it only reads does so where there is no
-    /// [`ReadExec`](crate::service::ReadExec), too. Calls may block as those of [`CallJudge::judge`].
+    /// Whether a call that runs without a question because it is read-only also does so without a
+    /// [`ReadExec`](crate::service::ReadExec). May block like [`CallJudge::judge`].
     fn allows_unheld_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
         self.allows_as_read(tool, effects, cwd)
     }
 
-    /// Connections that a call may make once it runs, where its context makes none by itself: those that a person was told
-    /// of who was asked about it. Calls may block as those of [`CallJudge::judge`].
+    /// Returns the network connections that a call may make in an execution context that denies connections:
+    /// the ones shown to the person who was asked about the call. May block like [`CallJudge::judge`].
     fn connections(&self, tool: &str, effects: &Effects, cwd: &Path) -> Option<Connections> {
         let _ = (tool, effects, cwd);
         None
     }
 
-    /// Lets what `offer` describes run from now on: until [`CallJudge::forget_session`], or in later sessions too.
+    /// Allows the calls that `offer` describes from now on: until [`CallJudge::forget_session`], or if
+    /// `lasting` in later sessions too.
     ///
     /// # Errors
-    /// In words, when it cannot be stored. It holds for this session then.
+    /// A message, when the permission cannot be stored. It holds for this session only then.
     fn remember(&self, offer: &CallOffer, lasting: bool) -> Result<(), String>;
 
-    /// Forgets what was allowed for one session only.
+    /// Forgets permissions given for one session only.
     fn forget_session(&self);
 }
 
-/// Says that calls of a bus and of its children which do more than read are decided on before they run: a service of the
-/// plugin whose handler of [`ToolGate`](crate::events::ToolGate) does so. An agent on a bus without it takes no tool that
-/// may do more than read, unless it was built unguarded.
+/// Marker service: calls on this bus and its children that do more than read are decided on before they run.
+/// Provided by the plugin whose handler of [`ToolGate`](crate::events::ToolGate) decides. Without it, an
+/// agent rejects tools that may do more than read, unless it was built unguarded.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -81,17 +83,17 @@ pub trait CallJudge: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct CallGuard;
 
-/// Decision of a [`CallJudge`], with its reasons.
+/// Decision of a [`CallJudge`] about a call, with its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallJudgement {
-    /// The decision.
+    /// Whether the call runs, is asked about or is denied.
     pub decision: CallDecision,
-    /// Reasons for the decision, a line for each part of the call that had a say in it.
+    /// Reasons for the decision, one line for each part of the call that was judged.
     pub reasons: Vec<String>,
-    /// Offer to a person to allow more than this call; nothing where no rule would cover it.
+    /// Wider permission to offer to a person; `None` if no rule would cover such calls.
     pub offer: Option<CallOffer>,
-    /// The tightest permission mode in which the call would run without a question; nothing where a rule stands against
-    /// it in every mode.
+    /// Tightest permission mode in which the call would run without a question; `None` if a rule prevents
+    /// that in every mode.
     pub allowed_by: Option<String>,
 }
 
@@ -100,22 +102,26 @@ pub struct CallJudgement {
 pub enum CallDecision {
     /// The call runs without a question.
     Allow,
-    /// A person decides. With `by_rule` a rule wants it so, and no earlier answer counts.
+    /// A person decides.
     Ask {
-        /// Whether a rule says so.
+        /// Whether a rule demands a person's decision, so that no earlier answer counts.
         by_rule: bool,
     },
-    /// The call does not run, and nobody is asked.
+    /// The call does not run, and no person is asked.
     Deny,
 }
 
-/// Something a person can allow beyond one call.
+/// Permission for more than one call that can be offered to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallOffer {
-    /// Property that the allowed calls have in common.
+    /// Property that the permitted calls have in common.
     pub kind: WiderKind,
-    /// Description of the allowed calls, in words, such as "commands that begin with `cargo test`".
+    /// Description of the permitted calls, with one that is permitted and one that is not.
     pub describes: String,
-    /// The judge's own name of it.
+    /// The permitted calls in a few words, such as "every `git push …`".
+    pub label: String,
+    /// Warning about the permitted calls, if there is one.
+    pub warning: Option<String>,
+    /// Key of the offer within the judge.
     pub key: String,
 }

@@ -1,4 +1,4 @@
-//! Decisions about calls, and what a person trusts.
+//! Decisions about calls, and a person's trust in parts of a project.
 
 mod call_judge;
 mod trust;

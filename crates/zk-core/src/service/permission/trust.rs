@@ -1,16 +1,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Approvals that a person gave to parts of a project: settings, MCP servers, skills, hooks. One store for
+/// Approvals that a person gave to parts of a project: settings, MCP servers, skills, hooks. One store holds
 /// all of them; `cx.service::<dyn Trust>()`.
 ///
-/// Approval is for exact bytes: any change needs a new one. Without the service, and whenever the store cannot
-/// be read, nothing is trusted.
+/// An approval holds for exact bytes: any change needs a new one. Without the service, and if the store
+/// cannot be read, nothing is trusted.
 pub trait Trust: Send + Sync {
     /// Whether exactly these bytes were approved for this project.
     fn is_trusted(&self, item: &TrustItem<'_>) -> bool;
 
-    /// [`is_trusted`](Self::is_trusted) of each item, in their order. A store on a disk is read once for all.
+    /// Checks [`is_trusted`](Self::is_trusted) for each item, in order. A store on disk is read once for all.
     fn are_trusted(&self, items: &[TrustItem<'_>]) -> Vec<bool> {
         items.iter().map(|item| self.is_trusted(item)).collect()
     }
@@ -18,22 +18,22 @@ pub trait Trust: Send + Sync {
     /// Approves exactly these bytes.
     ///
     /// # Errors
-    /// [`TrustError`] when that cannot be stored.
+    /// [`TrustError`] when the approval cannot be stored.
     fn approve(&self, item: &TrustItem<'_>) -> Result<(), TrustError>;
 
-    /// Takes an approval back; all bytes ever approved under this name.
+    /// Revokes the approvals of all bytes that were ever approved under this name.
     ///
     /// # Errors
-    /// [`TrustError`] when that cannot be stored.
+    /// [`TrustError`] when the change cannot be stored.
     fn revoke(&self, project: &Path, kind: &str, name: &str) -> Result<(), TrustError>;
 }
 
 impl dyn Trust {
-    /// Approves as [`Trust::approve`] does, on a thread that may block: the store waits for the disk, and for
-    /// other processes.
+    /// Runs [`Trust::approve`] on a blocking thread, since the store waits for the disk and for other
+    /// processes.
     ///
     /// # Errors
-    /// [`TrustError`] when that cannot be stored.
+    /// [`TrustError`] when the approval cannot be stored.
     pub async fn approve_in_background(self: Arc<Self>, item: &TrustItem<'_>) -> Result<(), TrustError> {
         let (project, bytes) = (item.project.to_owned(), item.bytes.to_owned());
         let (kind, name) = (item.kind.to_owned(), item.name.to_owned());
@@ -48,36 +48,36 @@ impl dyn Trust {
     }
 }
 
-/// Something of a project that has to be approved before it takes effect.
+/// Part of a project that has to be approved before it takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrustItem<'a> {
-    /// The project's root, canonical.
+    /// Canonical path of the project's root.
     pub project: &'a Path,
     /// Kind of the item: `settings`, `mcp`, `skill`, `hook`.
     pub kind: &'a str,
-    /// Name of the item among its kind; a path relative to the project for files.
+    /// Name of the item within its kind; for files a path relative to the project.
     pub name: &'a str,
-    /// The exact bytes that take effect.
+    /// Exact bytes that take effect.
     pub bytes: &'a [u8],
 }
 
-/// Reason for which an approval was not stored.
+/// Reason for which an approval or its revocation was not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// The store cannot be read, so it is not overwritten either.
+    /// The store cannot be read, and is not overwritten either.
     #[error(
         "the trust store {path} is not usable ({why}); nothing is trusted until it is repaired or removed"
     )]
     Unusable {
-        /// The store.
+        /// Path of the store.
         path: PathBuf,
-        /// Reason for which the store is not usable.
+        /// Reason for which the store cannot be read.
         why: String,
     },
-    /// The disk said no.
+    /// The file system reported an error.
     #[error("cannot write the trust store {path}: {source}")]
     Io {
-        /// The store.
+        /// Path of the store.
         path: PathBuf,
         /// Cause of the failure.
         source: std::io::Error,

@@ -1,10 +1,10 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Identity of what a model has before it in one conversation: `cx.service::<ContextId>()`. Absent outside a run.
+/// Identity of a model's context in one conversation: `cx.service::<ContextId>()`. Absent outside of a run.
 ///
-/// Every agent has its own, sub-agents too, and another one once the conversation was reset: whatever is
-/// remembered of what the model was shown is remembered under this.
+/// Each agent and sub-agent has its own, and gets a new one when its conversation is reset. Plugins use it as
+/// the key for records of content that the model has been shown.
 ///
 /// ```
 /// use zk_core::service::ContextId;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct ContextId(u64);
 
 impl ContextId {
-    /// An id that no other context of this process has.
+    /// Creates an id that is unique within the process.
     #[must_use]
     pub fn fresh() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);

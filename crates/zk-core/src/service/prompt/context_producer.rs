@@ -3,18 +3,19 @@ use async_trait::async_trait;
 use crate::kernel::{BoxError, Cx};
 use crate::model::Block;
 
-/// Tag of what is put before a prompt, and who put it there.
+/// Tag around context that precedes a prompt, and its
+/// [`Message::injected_by`](crate::model::Message::injected_by).
 pub const QUERY_CONTEXT: &str = "query_context";
 
-/// Tag of what stands behind the last message of one request.
+/// Tag around context that follows the last message of one request.
 pub const DYNAMIC_CONTEXT: &str = "dynamic_context";
 
-/// Something a model should know of where it works and what goes on: a registry item under its name.
+/// Producer of context about the environment and current state, for the model: a registry item under its
+/// name.
 ///
-/// Text that holds when a prompt is sent is put before the prompt and stays there; it is sent again only once
-/// it is another text. Text that holds for the moment is put behind the last message of each request and is
-/// not kept. Neither ever changes what was sent before, so that providers can cache it; a part without a text
-/// adds nothing at all.
+/// Per-prompt text is put before a prompt and stays in the history; it is sent again only when it changed.
+/// Per-request text follows the last message of a request and is not kept. Neither changes earlier content,
+/// so that providers can cache it. A producer without a text adds nothing.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -42,18 +43,18 @@ pub const DYNAMIC_CONTEXT: &str = "dynamic_context";
 /// ```
 #[async_trait]
 pub trait ContextProducer: Send + Sync {
-    /// Moments at which it is asked.
+    /// Returns when the producer is asked.
     fn mode(&self) -> ContextMode;
 
-    /// The text now; nothing where there is nothing to say.
+    /// Returns the current text; `None` if there is nothing to say.
     ///
     /// # Errors
-    /// A part that fails or takes longer than two seconds is left out and announced as
+    /// A producer that fails or takes longer than two seconds is left out and announced as
     /// [`PartLeftOut`](crate::events::PartLeftOut).
     async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError>;
 }
 
-/// Moments at which a [`ContextProducer`] is asked.
+/// Time at which a [`ContextProducer`] is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContextMode {
     /// Once for each prompt.
@@ -62,7 +63,8 @@ pub enum ContextMode {
     PerRequest,
 }
 
-/// Whether a block is [`DYNAMIC_CONTEXT`]. Such a block is sent once: a cache mark behind it would be wasted.
+/// Whether the block is a [`DYNAMIC_CONTEXT`]. Such a block is sent only once, so a cache mark behind it
+/// would be wasted.
 #[must_use]
 pub fn is_dynamic_context(block: &Block) -> bool {
     let inner = block.as_text().and_then(|text| text.strip_prefix('<')?.strip_prefix(DYNAMIC_CONTEXT));

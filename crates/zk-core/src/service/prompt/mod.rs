@@ -1,4 +1,4 @@
-//! Parts of a request beside the conversation, and the window that all of it has to fit.
+//! Parts of a request beside the conversation, and the context window that has to hold them all.
 
 mod context_id;
 mod context_producer;

@@ -6,10 +6,10 @@ use crate::kernel::{BoxError, Cx, Scope};
 
 /// One section of the system prompt: a registry item whose name is the section's id.
 ///
-/// The agent puts its own prompt first, then the sections by [`order`](Self::order) and id, an empty line between
-/// them. A section has one owner; another plugin decorates it, replaces it or drops it ([`drop_section`]) by its id.
-/// What changes from turn to turn has no place here: it goes to
-/// [`ContextTransform`](crate::events::ContextTransform), so that providers can cache the prompt.
+/// The agent puts its own prompt first, then the sections by [`order`](Self::order) and id, separated by
+/// empty lines. A section has one owner; other plugins decorate, replace or drop it ([`drop_section`]) by its
+/// id. Text that changes from turn to turn belongs to [`ContextTransform`](crate::events::ContextTransform)
+/// instead, so that providers can cache the prompt.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -24,10 +24,11 @@ use crate::kernel::{BoxError, Cx, Scope};
 /// ```
 #[async_trait]
 pub trait PromptSection: Send + Sync {
-    /// Place among the sections, lowest first; see [`section_order`].
+    /// Returns the position among the sections, lowest first; see [`section_order`].
     fn order(&self) -> i32;
 
-    /// The text, asked for at the start of each run and fixed for it. A blank one leaves the section out.
+    /// Returns the text, which is requested at the start of each run and fixed for it. A blank text leaves
+    /// the section out.
     ///
     /// # Errors
     /// A section that fails, panics or takes longer than five seconds is left out and announced as
@@ -35,21 +36,21 @@ pub trait PromptSection: Send + Sync {
     async fn text(&self, cx: &Cx) -> Result<String, BoxError>;
 }
 
-/// The usual places of sections.
+/// Usual positions of sections.
 pub mod section_order {
-    /// Place of sections on where the agent works.
+    /// Position of sections about the working environment.
     pub const PLACE: i32 = 100;
-    /// Place of sections on what the project says.
+    /// Position of sections with instructions of the project.
     pub const PROJECT: i32 = 200;
-    /// Place of sections on what can be loaded on demand.
+    /// Position of sections about content that can be loaded on demand.
     pub const SKILLS: i32 = 300;
-    /// Place of sections on what was remembered.
+    /// Position of sections with memories.
     pub const MEMORY: i32 = 400;
-    /// After everything else.
+    /// Position behind all other sections.
     pub const AT_END: i32 = 1000;
 }
 
-/// A section whose text is known when it is registered.
+/// A section with a constant text.
 #[derive(Clone, Debug)]
 pub struct FixedSection {
     order: i32,
@@ -57,7 +58,7 @@ pub struct FixedSection {
 }
 
 impl FixedSection {
-    /// A section with `text` at `order`.
+    /// Creates a section with `text` at position `order`.
     #[must_use]
     pub fn new(order: i32, text: impl Into<String>) -> Self {
         Self { order, text: text.into() }
@@ -75,7 +76,7 @@ impl PromptSection for FixedSection {
     }
 }
 
-/// Leaves the section `id` out of the prompt as long as `scope` is open, whoever registered it.
+/// Drops the section `id` from the prompt as long as `scope` is open, regardless of its owner.
 #[track_caller]
 pub fn drop_section(scope: &Scope, id: &str) {
     scope.decorate::<dyn PromptSection>(id, |section| Arc::new(FixedSection::new(section.order(), "")));

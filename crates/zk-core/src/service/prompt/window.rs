@@ -8,77 +8,80 @@ use super::ContextId;
 use crate::kernel::{BoxError, Cx};
 use crate::model::Message;
 
-/// The owner of the context window: it knows how full a conversation's window is and decides when less is sent.
-/// `cx.service::<dyn ContextWindow>()`.
+/// Manager of the context window: tracks the fill of each conversation's window and decides when to reduce
+/// what is sent. `cx.service::<dyn ContextWindow>()`.
 ///
-/// Strategies say what is left out ([`WindowStrategy`]); the stored history never changes.
+/// Strategies ([`WindowStrategy`]) select what is left out; the stored history never changes.
 #[async_trait]
 pub trait ContextWindow: Send + Sync {
-    /// Returns the fill of a conversation's window; nothing before its first request.
+    /// Returns the fill of a conversation's window; `None` before its first request.
     fn fill(&self, context: &ContextId) -> Option<WindowFill>;
 
-    /// Returns what is sent now of `history`, the messages of a conversation; nothing where all of it is.
+    /// Returns the messages to send instead of `history`, all messages of a conversation; `None` if all are
+    /// sent.
     fn sent(&self, context: &ContextId, history: &[Arc<Message>]) -> Option<Vec<Arc<Message>>>;
 
-    /// Makes the next request of a conversation smaller, as if it had not fitted.
+    /// Reduces the next request of a conversation, as if it had exceeded the window.
     fn reduce(&self, context: &ContextId, how: Reduction);
 
-    /// Sends again what the last compaction of a conversation left out, from the next request on. Gives whether there
-    /// was one. Where a part of the conversation was not read ([`SessionLog::earlier`](crate::service::SessionLog::earlier)), it is
-    /// stored, and done once the host has read the conversation again
+    /// Undoes the last compaction of a conversation: its left-out messages are sent again from the next
+    /// request on. Returns whether there was one. If a part of the conversation was not loaded
+    /// ([`SessionLog::earlier`](crate::service::SessionLog::earlier)), the undo is stored, and takes effect
+    /// once the host has reloaded the conversation
     /// ([`Conversation::reload`](crate::service::Conversation::reload)).
     ///
     /// # Errors
-    /// When that cannot be stored, also where the session was lost at its beginning; nothing changes then. It may be stored
-    /// and not done where this future is dropped before it answers.
+    /// An error when the undo cannot be stored, also if the beginning of the session was lost; nothing
+    /// changes then. If this future is dropped early, the undo may be stored without having taken effect.
     async fn restore(&self, context: &ContextId, cx: &Cx) -> Result<bool, BoxError>;
 
-    /// Takes the reason for which the request that was just put together must not be sent, told once: what
-    /// was tried to make it smaller did not help.
+    /// Takes the reason for which the request that was just built must not be sent, because reducing it
+    /// failed. Each reason is returned once.
     fn take_refusal(&self, context: &ContextId) -> Option<String>;
 }
 
-/// Request to make a conversation smaller.
+/// Options for reducing a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reduction {
-    /// Instructions for a strategy that asks a model.
+    /// Instructions for a strategy that asks a model for a summary.
     pub instructions: Option<String>,
-    /// Summary that stands for the messages that leave. Strategies are asked only for what it does not free.
+    /// Summary that replaces the removed messages. Strategies are asked only if it does not free enough.
     pub summary: Option<String>,
 }
 
-/// Fill of a window.
+/// Fill of a context window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowFill {
-    /// Tokens of the last request and its answer, as the provider counted them.
+    /// Tokens of the last request and its answer, as counted by the provider.
     pub tokens: Option<u64>,
-    /// Tokens that the window holds, if known.
+    /// Size of the model's context window in tokens, if known.
     pub window: Option<u64>,
-    /// Size of what was sent last, by [`context_size`](crate::model::context_size).
+    /// Size of the last sent messages, measured by [`context_size`](crate::model::context_size).
     pub bytes: usize,
-    /// Tokens of the request as it would be sent now, estimated: what the provider counted last, and what came since.
+    /// Estimated tokens of a request sent now: the provider's last count plus an estimate for new messages.
     pub estimate: u64,
-    /// Tokens that a request may have: the window without room for the answer. Nothing where the window is not known.
+    /// Most tokens that a request may have: the window minus the room for the answer. `None` if the window is
+    /// not known.
     pub usable: Option<u64>,
-    /// Thresholds that the request exceeds.
+    /// Highest threshold that the request exceeds.
     pub level: WindowLevel,
-    /// Compactions of this conversation so far.
+    /// Number of compactions of this conversation so far.
     pub compactions: u32,
-    /// The last of them.
+    /// Figures of the last compaction.
     pub last: Option<Compacted>,
 }
 
-/// Thresholds that a request exceeds.
+/// Highest threshold that a request exceeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WindowLevel {
-    /// None.
+    /// No threshold is exceeded.
     #[default]
     Low,
-    /// The lower one: what was prepared to make it smaller is applied.
+    /// The lower threshold: a prepared plan is applied.
     Soft,
-    /// The upper one: the conversation is compacted.
+    /// The upper threshold: the conversation is compacted.
     Hard,
 }
 
@@ -86,31 +89,31 @@ pub enum WindowLevel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compacted {
-    /// Estimated tokens before it.
+    /// Estimated tokens before the compaction.
     pub before: u64,
-    /// Estimated tokens after it.
+    /// Estimated tokens after the compaction.
     pub after: u64,
-    /// Time of it, in milliseconds since 1970.
+    /// Time of the compaction, in milliseconds since 1970.
     pub at_ms: u64,
 }
 
-/// Text that outlives compactions: a registry item. After each, the owner of the window asks for it and sends it,
-/// byte for byte, behind what is left of the conversation's beginning. Where all that left was within results, nothing is
-/// asked for.
+/// Text that survives compactions: a registry item. After each compaction, the manager of the window asks for
+/// it and sends it, byte for byte, behind the remaining beginning of the conversation. Not asked for if only
+/// tool results were shortened.
 ///
-/// For what governs the work and is not in the system prompt: open to-dos, sub-agents that run, loaded skills,
-/// instructions of subdirectories.
+/// Use it for content that governs the work and is not in the system prompt: open to-dos, running sub-agents,
+/// loaded skills, instructions of subdirectories.
 #[async_trait]
 pub trait PinnedContext: Send + Sync {
-    /// The text; nothing when there is none now.
+    /// Returns the current text; `None` if there is none.
     ///
     /// # Errors
-    /// One that fails, panics or takes longer than five seconds is left out and announced as
+    /// An item that fails, panics or takes longer than five seconds is left out and announced as
     /// [`PartLeftOut`](crate::events::PartLeftOut).
     async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError>;
 }
 
-/// A way to make a conversation smaller: a registry item. The owner of the window asks strategies by
+/// A strategy to reduce a conversation: a registry item. The manager of the window asks strategies by
 /// [`order`](Self::order) and name until enough is left out.
 ///
 /// ```
@@ -143,77 +146,79 @@ pub trait PinnedContext: Send + Sync {
 /// ```
 #[async_trait]
 pub trait WindowStrategy: Send + Sync {
-    /// Place among the strategies, lowest first: what loses least comes first.
+    /// Returns the position among the strategies, lowest first; the strategy with the smallest loss should
+    /// come first.
     fn order(&self) -> i32;
 
-    /// Plans what should leave, and what replaces it; nothing when all of it may be sent.
+    /// Plans which messages to leave out or replace; `None` if all may be sent.
     ///
     /// # Errors
-    /// A strategy that fails, panics, takes too long or answers with a plan that cannot be carried out is left out and
-    /// announced as [`PartLeftOut`](crate::events::PartLeftOut). A request that fits waits half a minute, and the plan is
-    /// made meanwhile for a later one.
+    /// A strategy that fails, panics, takes too long or answers with an impossible plan is left out and
+    /// announced as [`PartLeftOut`](crate::events::PartLeftOut). If the request fits the window, it waits at
+    /// most half a minute, and the plan continues in the background for a later request.
     async fn plan(&self, view: &WindowView<'_>, cx: &Cx) -> Result<Option<WindowPlan>, BoxError>;
 }
 
-/// Cause for which a strategy is asked.
+/// Reason for which a strategy is asked for a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowCause {
-    /// A request is about to be sent: a strategy with a threshold of its own looks at it.
+    /// A request is about to be sent: for strategies with a threshold of their own.
     Turn,
-    /// As [`Turn`](Self::Turn), with a request that exceeds the lower threshold: what was prepared is
-    /// applied. Nothing may take long.
+    /// Like [`Turn`](Self::Turn), but the request exceeds the lower threshold: prepared plans are applied.
+    /// Must be fast.
     Soft,
-    /// The conversation does not fit, or somebody asked for less: [`WindowView::target`] says how much may be left.
+    /// The conversation exceeds the window, or a person or plugin asked for a reduction:
+    /// [`WindowView::target`] is the size to reach.
     Full,
 }
 
-/// A conversation as it would be sent now.
+/// A conversation as it would be sent now, for a strategy.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowView<'a> {
-    /// Cause for which the strategy is asked.
+    /// Reason for which the strategy is asked.
     pub cause: WindowCause,
-    /// The messages; what was left out earlier is not among them.
+    /// Messages to be sent, without those left out earlier.
     pub messages: &'a [Arc<Message>],
-    /// Size of the messages, by [`context_size`](crate::model::context_size).
+    /// Size of the messages, measured by [`context_size`](crate::model::context_size).
     pub bytes: usize,
-    /// Number of messages of the history that are not sent any more.
+    /// Number of the history's messages that are already left out.
     pub left_out: usize,
-    /// Tokens that the model's window holds, if known.
+    /// Size of the model's context window in tokens, if known.
     pub window: Option<u64>,
-    /// Tokens that are kept free for the answer.
+    /// Tokens reserved for the answer.
     pub reserve: u64,
-    /// Largest size that all of it may have, by [`context_size`](crate::model::context_size).
+    /// Size to reach for all messages, measured by [`context_size`](crate::model::context_size).
     pub target: usize,
-    /// Size of the newest messages that should be sent as they are, by
+    /// Size of the newest messages that should be kept unchanged, measured by
     /// [`context_size`](crate::model::context_size).
     pub keep: usize,
-    /// Instructions of the person for a summary.
+    /// The person's instructions for a summary.
     pub instructions: Option<&'a str>,
-    /// Number of the first messages that a person took back from a compaction: they stay as they are, and do
-    /// not count for a threshold of a strategy's own, until the conversation is compacted again.
+    /// Number of leading messages that a person restored from a compaction. They stay unchanged and do not
+    /// count for a strategy's own threshold, until the conversation is compacted again.
     pub taken_back: usize,
 }
 
-/// Plan of what leaves a conversation, and what replaces it. Indices are those of [`WindowView::messages`].
+/// A strategy's plan of removals and replacements. Indices refer to [`WindowView::messages`].
 #[derive(Clone, Debug, Default)]
 pub struct WindowPlan {
-    /// Messages that are sent in another form.
+    /// Messages to send in another form, by index.
     pub replace: Vec<(usize, Arc<Message>)>,
-    /// Messages that leave, and what stands in their place.
+    /// Range of messages to remove, and the messages to send instead.
     pub cut: Option<(Range<usize>, Vec<Arc<Message>>)>,
-    /// Number of tool results that became a stub or shorter.
+    /// Number of tool results that were shortened or replaced by a stub.
     pub results: usize,
 }
 
 impl WindowPlan {
-    /// Sends `message` in place of the one at `index`.
+    /// Replaces the message at `index` by `message`.
     #[must_use]
     pub fn replace(mut self, index: usize, message: Arc<Message>) -> Self {
         self.replace.push((index, message));
         self
     }
 
-    /// Sends `with` in place of the messages of `range`.
+    /// Replaces the messages of `range` by `with`.
     #[must_use]
     pub fn cut(mut self, range: Range<usize>, with: Vec<Arc<Message>>) -> Self {
         self.cut = Some((range, with));

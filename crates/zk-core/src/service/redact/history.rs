@@ -9,19 +9,18 @@ use crate::model::{
 };
 
 impl Redactor {
-    /// The message without secrets; nothing if there are none.
+    /// Returns the message with its secrets redacted; `None` if it has none.
     ///
-    /// Every text, call and result is looked through. A text that was signed by its provider loses the signature
-    /// with the secret. What only its provider understands is looked through for known values. A document is looked
-    /// through if its bytes are text, and its name always; other bytes are not, those of images and PDFs for
-    /// example.
+    /// All texts, calls and results are searched. A text signed by its provider loses the signature when it
+    /// is redacted. Opaque provider data is searched for known values only. The name of a document is always
+    /// searched, its content only if it is text; images and PDFs are not.
     #[must_use]
     pub fn redact_message(&self, message: &Message) -> Option<Message> {
         let blocks = self.redact_blocks(&message.content)?;
         Some(Message { content: blocks, ..message.clone() })
     }
 
-    /// The content of a result without secrets; nothing if there are none.
+    /// Returns the content with its secrets redacted; `None` if it has none.
     #[must_use]
     pub fn redact_content(&self, content: &ToolContent) -> Option<ToolContent> {
         match content {
@@ -33,12 +32,16 @@ impl Redactor {
         }
     }
 
-    /// Redacts what is shown of a result; gives whether anything was found.
+    /// Redacts the display form of a result; returns whether it had secrets.
     pub fn redact_display(&self, display: &mut Display) -> bool {
         match display {
             Display::Line { text } => self.redact_string(text),
             Display::Diff { path, diff } => self.redact_string(path) | self.redact_string(diff),
             Display::Lines { lines } | Display::Command { lines, .. } => self.redact_all(lines),
+            Display::Markdown { text, outcome } => self.redact_string(text) | self.redact_string(outcome),
+            Display::Checklist { items, .. } => {
+                items.iter_mut().fold(false, |found, item| found | self.redact_string(&mut item.text))
+            }
             Display::Table { head, rows } => {
                 rows.iter_mut().fold(self.redact_all(head), |found, row| found | self.redact_all(row))
             }
@@ -117,8 +120,8 @@ impl Redactor {
         found.then_some(clean)
     }
 
-    /// The text without secrets, if there are any in it or in what its provider wants back with it: that does not
-    /// fit it any more.
+    /// Returns the redacted text, if the text or its provider data has a secret. The provider data no longer
+    /// fits the text then.
     fn redact_signed(&self, text: &str, wire: Option<&WireData>) -> Option<String> {
         let clean = self.redact(text);
         let in_wire = wire.is_some_and(|wire| {

@@ -1,4 +1,4 @@
-//! Keeps secrets out of everything that is written.
+//! Redaction of secrets in everything that is written.
 
 mod history;
 mod open;
@@ -20,20 +20,20 @@ use starts::Starts;
 /// Placeholder that replaces a redacted secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// The shortest value that is looked for: anything shorter is part of ordinary text.
+/// Length from which values are redacted; anything shorter may be part of ordinary text.
 const MIN_SECRET_BYTES: usize = 8;
 
-/// The shortest key, and the shortest beginning of one.
-const SHORTEST_KEY: usize = 4;
+/// Length from which keys, and the beginnings of keys, are redacted, in bytes.
+const MIN_KEY_BYTES: usize = 4;
 
-/// The longest beginning of a key that is looked for: nobody quotes more.
-const LONGEST_BEGINNING: usize = 256;
+/// Longest beginning of a key that is searched for, in bytes; error messages quote no more.
+const MAX_BEGINNING_BYTES: usize = 256;
 
-/// Keeps secrets out of everything that is written: the store, streams, logs, errors, requests.
+/// Redacts secrets in everything that is written: the store, streams, logs, errors, requests.
 /// `cx.service::<Redactor>()`.
 ///
-/// The redactor finds the values it was told, of which it keeps the first bytes and a keyed hash, and what
-/// has the shape of a well-known kind of key. Every writer asks it for text that it did not make itself.
+/// The redactor finds values that it has learned, of which it stores the first bytes and a keyed hash, and
+/// texts in the form of a well-known kind of key. Every writer redacts text that it did not produce itself.
 ///
 /// ```
 /// use zk_core::service::Redactor;
@@ -50,13 +50,13 @@ pub struct Redactor {
     hashes: RandomState,
 }
 
-/// The values to look for, and what finds their first bytes.
+/// All learned values, with an index of their first bytes.
 #[derive(Debug, Default)]
 struct AllKnown {
     values: Vec<Known>,
-    /// Beginnings of the values; the first search after a value was added makes them.
+    /// Index of the values' first bytes; built by the first search after a value was learned.
     starts: OnceLock<Starts>,
-    /// Beginnings with the signs of all shapes, made likewise.
+    /// Index of the values' first bytes and the signs of all key forms; built in the same way.
     signs: OnceLock<Starts>,
 }
 
@@ -65,7 +65,7 @@ impl AllKnown {
         self.starts.get_or_init(|| Starts::new(self.values.iter().map(|known| &known.start[..])))
     }
 
-    /// The first place at or behind `at` where anything begins that may be a secret.
+    /// Returns the first position from `at` on where a secret may begin.
     fn next_sign(&self, text: &[u8], at: usize) -> Option<usize> {
         let signs = self.signs.get_or_init(|| {
             let shapes = shapes::signs().map(|sign| -> &[u8] { sign });
@@ -75,45 +75,45 @@ impl AllKnown {
     }
 }
 
-/// A value to look for, without the value.
+/// A learned value in a form that does not reveal it.
 #[derive(Debug, PartialEq, Eq)]
 struct Known {
-    /// First bytes of the value: they make looking cheap, and are little of a key.
+    /// First bytes of the value, as a cheap filter; too few to reveal a key.
     start: [u8; 4],
     len: usize,
     hash: u64,
-    /// The hashes of its beginnings, the shortest first; none unless it is looked for where a text was cut.
+    /// Hashes of the value's beginnings, by length; empty unless a beginning is to be found where a text was
+    /// cut.
     beginnings: Vec<(usize, u64)>,
 }
 
 impl Redactor {
-    /// Knows shapes only.
+    /// Creates a redactor that knows the forms of keys and no values.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Looks for this value from now on. Surrounding blanks do not count; a value of less than 8 bytes is not
-    /// looked for.
+    /// Redacts this value from now on, without surrounding blanks. A value of less than 8 bytes is ignored.
     pub fn learn(&self, secret: &str) {
         if secret.trim().len() >= MIN_SECRET_BYTES {
             self.add(secret.trim(), Vec::new());
         }
     }
 
-    /// Looks for this key from now on, as [`Redactor::learn`] does, and also for a beginning of it where a text was
-    /// cut behind that, so that `…` follows. For keys of the program's own, which are looked for from 4 bytes on.
+    /// Redacts this key from now on like [`Redactor::learn`], from 4 bytes on, and also a beginning of it
+    /// where a text was cut, followed by `…`. For the program's own keys.
     pub fn learn_key(&self, key: &str) {
         let key = key.trim();
         let ends = key.char_indices().map(|(at, _)| at);
-        let ends = ends.skip_while(|at| *at < SHORTEST_KEY).take_while(|at| *at <= LONGEST_BEGINNING);
+        let ends = ends.skip_while(|at| *at < MIN_KEY_BYTES).take_while(|at| *at <= MAX_BEGINNING_BYTES);
         let beginning = |end| Some((end, self.hashes.hash_one(key.as_bytes().get(..end)?)));
         if !self.knows(key) {
             self.add(key, ends.filter_map(beginning).collect());
         }
     }
 
-    /// Whether it looks for this key and its beginnings.
+    /// Whether this key and its beginnings are already learned.
     fn knows(&self, key: &str) -> bool {
         let hash = self.hashes.hash_one(key.as_bytes());
         let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -134,14 +134,13 @@ impl Redactor {
         }
     }
 
-    /// Whether anything in these bytes may begin a secret. If not, which is usual and found out fast, there is nothing
-    /// to redact in them.
+    /// Whether a secret may begin in these bytes. Ordinary text has no candidate, which is found out fast.
     #[must_use]
     pub fn has_candidate(&self, text: &[u8]) -> bool {
         self.known.read().unwrap_or_else(PoisonError::into_inner).next_sign(text, 0).is_some()
     }
 
-    /// Whether any text in `value`, keys of objects included, may hold a secret.
+    /// Whether any text in `value`, including keys of objects, may hold a secret.
     #[must_use]
     pub fn has_candidate_in(&self, value: &Value) -> bool {
         match value {
@@ -154,7 +153,7 @@ impl Redactor {
         }
     }
 
-    /// The text without secrets; the same text if there are none.
+    /// Returns the text with its secrets redacted; unchanged if it has none.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if !self.has_candidate(text.as_bytes()) {
@@ -163,7 +162,7 @@ impl Redactor {
         self.redact_with(text, shapes(text))
     }
 
-    /// The text without the values it was told and without what is in `found`.
+    /// Redacts the learned values and the ranges in `found`.
     fn redact_with<'a>(&self, text: &'a str, mut found: Vec<Range<usize>>) -> Cow<'a, str> {
         self.find_known(text.as_bytes(), &mut found);
         if found.is_empty() {
@@ -182,7 +181,7 @@ impl Redactor {
             }
             at = range.end;
         }
-        // A value that ends inside a character cannot be cut there.
+        // A value that ends inside a character is cut at the next boundary.
         while !text.is_char_boundary(at) {
             at += 1;
         }
@@ -190,13 +189,13 @@ impl Redactor {
         Cow::Owned(out)
     }
 
-    /// Redacts every text in `value`, keys of objects included; gives whether anything was found.
+    /// Redacts all texts in `value`, including keys of objects; returns whether there were secrets.
     pub fn redact_value(&self, value: &mut Value) -> bool {
         self.has_candidate_in(value) && self.redact_texts(value, &|text| self.redact(text))
     }
 
-    /// Redacts the values it was told in the texts of `value`, and leaves shapes alone: what looks like a key in
-    /// opaque data is chance.
+    /// Redacts learned values only in the texts of `value`: in opaque data a match with the form of a key is
+    /// chance.
     fn redact_opaque(&self, value: &mut Value) -> bool {
         self.redact_texts(value, &|text| self.redact_with(text, Vec::new()))
     }
@@ -211,7 +210,7 @@ impl Redactor {
                 *text = clean;
                 true
             }
-            // Every item, whatever was found before.
+            // `any` would stop at the first item with a secret.
             Value::Array(items) => {
                 items.iter_mut().fold(false, |found, item| found | self.redact_texts(item, redact))
             }
@@ -229,7 +228,7 @@ impl Redactor {
         }
     }
 
-    /// Redacts `text`; gives whether anything was found.
+    /// Redacts `text`; returns whether it had secrets.
     pub fn redact_string(&self, text: &mut String) -> bool {
         match self.redact(text) {
             Cow::Owned(clean) => {

@@ -1,4 +1,4 @@
-//! Text that may turn out to be a key when more of it arrives.
+//! Finds text at the end of a piece that may turn out to be a key when more arrives.
 
 use std::sync::LazyLock;
 
@@ -6,40 +6,39 @@ use memchr::memchr;
 use memchr::memmem::Finder;
 
 use super::shapes::{
-    LONGEST_IN_URL, PREFIXES, PRIVATE_KEY, WEB_TOKEN, begins_word, is_key_byte, is_private_key_byte,
+    MAX_URL_PART_BYTES, PREFIXES, PRIVATE_KEY, WEB_TOKEN, begins_word, is_key_byte, is_private_key_byte,
 };
 
-const END: &str = "-----END ";
+const END_MARK: &str = "-----END_MARK ";
 
-/// Built once: every piece of every text is searched.
+/// Cached because every piece of every text is searched.
 static PRIVATE_KEYS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(PRIVATE_KEY));
 
-/// The longest label of a private key, the dashes behind it included.
-const LABEL: usize = 45;
+/// Longest label of a private key with the dashes behind it, in bytes.
+const MAX_LABEL_BYTES: usize = 45;
 
-/// Returns the first place from `from` on where the shape of a secret may begin of which the rest, or the
-/// end, is still to come. `has_sign` says whether any sign of a secret is in the text from there on, or
-/// reaches in there.
+/// Returns the first position from `from` on where a secret of a known form may begin that is not complete
+/// yet. `has_sign` says whether the text has any sign of a secret from there on, or one that reaches there.
 pub(super) fn open_shape(text: &str, from: usize, has_sign: bool) -> Option<usize> {
-    // A shape that has begun already has its sign.
+    // A form that has begun has shown its sign already.
     let begun = if has_sign {
         [begun_private_key(text, from), open_token(text), open_password(text)]
     } else {
         [None; 3]
     };
-    let cut = [open_word(text), cut_private_key(text)];
+    let cut = [open_prefixed_key(text), cut_private_key(text)];
     begun.into_iter().chain(cut).flatten().filter(|at| *at >= from).min()
 }
 
-/// Returns the beginning of the run of key characters that the first `end` bytes end with.
-fn run_before(text: &[u8], end: usize) -> usize {
+/// Returns the start of the run of key characters that ends at `end`.
+fn key_run_start(text: &[u8], end: usize) -> usize {
     let before = text.get(..end).unwrap_or_default();
     end - before.iter().rev().take_while(|byte| is_key_byte(**byte)).count()
 }
 
-/// A key with a well-known prefix, at whose end more of it may follow.
-fn open_word(text: &str) -> Option<usize> {
-    let at = run_before(text.as_bytes(), text.len());
+/// Finds a key with a well-known prefix at the end of the text, of which more may follow.
+fn open_prefixed_key(text: &str) -> Option<usize> {
+    let at = key_run_start(text.as_bytes(), text.len());
     let word = text.get(at..)?;
     let first = word.as_bytes().first()?;
     let mut prefixes = PREFIXES.iter().map(|(prefix, _)| *prefix).chain([WEB_TOKEN]);
@@ -49,21 +48,21 @@ fn open_word(text: &str) -> Option<usize> {
         .then_some(at)
 }
 
-/// A web token, of which one or two parts are there.
+/// Finds a web token at the end of the text, of which one or two parts are there.
 fn open_token(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let dot_before = |at: usize| at.checked_sub(1).filter(|dot| bytes.get(*dot) == Some(&b'.'));
-    let last = run_before(bytes, bytes.len());
+    let last = key_run_start(bytes, bytes.len());
     let second_dot = dot_before(last)?;
-    let second = run_before(bytes, second_dot);
+    let second = key_run_start(bytes, second_dot);
     let is_token = |at: usize| text.get(at..).is_some_and(|rest| rest.starts_with(WEB_TOKEN));
-    // Every part but the first has ten characters at least.
+    // Each part but the first has at least ten characters.
     let of_three = dot_before(second).filter(|first_dot| second_dot - first_dot > 10);
-    let of_three = of_three.map(|first_dot| run_before(bytes, first_dot)).filter(|at| is_token(*at));
+    let of_three = of_three.map(|first_dot| key_run_start(bytes, first_dot)).filter(|at| is_token(*at));
     of_three.or_else(|| is_token(second).then_some(second)).filter(|at| begins_word(bytes, *at))
 }
 
-/// A private key that has begun and may go on.
+/// Finds a private key that has begun and not ended.
 fn begun_private_key(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut begun = PRIVATE_KEYS.find_iter(bytes.get(from..)?).map(|at| from + at);
@@ -72,7 +71,7 @@ fn begun_private_key(text: &str, from: usize) -> Option<usize> {
     })
 }
 
-/// Returns the place from which the end of the text may be the beginning of a private key.
+/// Returns the position from which the end of the text may be a beginning of a private key's first line.
 fn cut_private_key(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let tail = bytes.get((bytes.len() + 1).saturating_sub(PRIVATE_KEY.len())..)?;
@@ -86,29 +85,29 @@ fn is_first_dash(bytes: &[u8], at: usize) -> bool {
     at.checked_sub(1).and_then(|before| bytes.get(before)) != Some(&b'-')
 }
 
-/// Whether what follows `-----BEGIN ` may go on.
+/// Whether the text behind `-----BEGIN ` may be continued to a private key.
 fn is_unfinished_key(after: &str) -> bool {
-    let Some((label, body)) = after.split_once("-----") else { return after.len() < LABEL };
+    let Some((label, body)) = after.split_once("-----") else { return after.len() < MAX_LABEL_BYTES };
     if label.len() > 40 || !label.ends_with("PRIVATE KEY") {
         return false;
     }
     let rest = body.trim_start_matches(|c: char| u8::try_from(c).is_ok_and(is_private_key_byte));
-    match rest.strip_prefix(END) {
-        Some(label) => !label.contains("-----") && label.len() < LABEL,
-        None => END.starts_with(rest),
+    match rest.strip_prefix(END_MARK) {
+        Some(label) => !label.contains("-----") && label.len() < MAX_LABEL_BYTES,
+        None => END_MARK.starts_with(rest),
     }
 }
 
-/// The colon before what may be a password: `scheme://user:`, with no `@` yet.
+/// Finds the colon before a possible password: `scheme://user:`, with no `@` yet.
 fn open_password(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let ends = |byte: &u8| {
         byte.is_ascii_whitespace() || matches!(byte, b'/' | b'"' | b'\'' | b'<' | b'>' | b'`' | b'@')
     };
-    let len = bytes.iter().rev().take(2 * LONGEST_IN_URL).take_while(|byte| !ends(byte)).count();
+    let len = bytes.iter().rev().take(2 * MAX_URL_PART_BYTES).take_while(|byte| !ends(byte)).count();
     let user = bytes.len() - len;
     let colon = user + bytes.get(user..)?.iter().position(|byte| *byte == b':')?;
-    let is_open = bytes.len() - colon <= LONGEST_IN_URL && colon - user < LONGEST_IN_URL;
+    let is_open = bytes.len() - colon <= MAX_URL_PART_BYTES && colon - user < MAX_URL_PART_BYTES;
     let is_open = is_open && bytes.get(..user)?.ends_with(b"://");
     is_open.then_some(colon)
 }

@@ -2,20 +2,19 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 use super::open::open_shape;
-use super::shapes::{LONGEST_SIGN, REACH, shapes_from};
+use super::shapes::{MAX_SIGN_BYTES, SIGN_REACH_BYTES, shapes_from};
 use super::{REDACTED, Redactor};
 
-/// Bytes of an emitted text that are kept, since what stands before a key says whether it is one.
-const CONTEXT: usize = 512;
+/// Number of bytes of emitted text that are kept, because the text before a key tells whether it is one.
+const CONTEXT_BYTES: usize = 512;
 
-/// The longest text that is held back for its shape alone: longer than any key.
-const LONGEST_SHAPE: usize = 64 * 1024;
+/// Longest text that is held back only for its form, in bytes; longer than any key.
+const MAX_SHAPE_BYTES: usize = 64 * 1024;
 
-/// Keeps secrets out of one text that comes in pieces, also where a key is cut between two of them.
+/// Redacts secrets in a text that arrives in pieces, also if a key is cut between two pieces.
 ///
-/// Only what may be the beginning of a key is held back: at most as much as the longest value that the redactor was
-/// told, or 64 KiB of what has the shape of a key. All pieces together are what [`Redactor::redact`] makes of the
-/// whole text.
+/// Only a possible beginning of a key is held back: at most the length of the longest learned value, or 64
+/// KiB of text in the form of a key. All pieces together equal [`Redactor::redact`] of the whole text.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -32,40 +31,40 @@ const LONGEST_SHAPE: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct RedactedPieces {
     redactor: Arc<Redactor>,
-    /// Some of what was emitted, and what is held back.
+    /// Recently emitted text, followed by the text that is held back.
     text: String,
-    /// Beginning of the part of `text` that is held back.
+    /// Offset in `text` of the held-back part.
     from: usize,
-    /// End of the part of `text` in which placeholders stand already; no less than `from`.
+    /// Offset in `text` up to which secrets are already replaced; at least `from`.
     covered: usize,
     signs: Signs,
 }
 
-/// Extent to which a text has been searched for signs of secrets, so that nothing is searched twice.
+/// Progress of the search for signs of secrets, so that no text is searched twice.
 #[derive(Debug, Default)]
 struct Signs {
-    /// Beginning of the last sign.
+    /// Offset of the last sign.
     last: Option<usize>,
     /// Offset up to which the text was searched.
     searched: usize,
-    /// Number of values that the redactor knew then.
+    /// Number of values that the redactor knew at the time.
     known: usize,
 }
 
 impl RedactedPieces {
-    /// A text that has not begun.
+    /// Starts an empty text.
     #[must_use]
     pub fn new(redactor: Arc<Redactor>) -> Self {
         Self { redactor, text: String::new(), from: 0, covered: 0, signs: Signs::default() }
     }
 
-    /// Takes the next piece; gives what can be shown by now.
+    /// Appends a piece; returns the text that can be shown by now.
     pub fn push(&mut self, piece: String) -> String {
         let is_fresh = self.covered == self.text.len();
         self.text.push_str(&piece);
         let has_sign = self.has_sign();
         let found = if has_sign { self.find() } else { Vec::new() };
-        let hold = self.undecided(has_sign);
+        let hold = self.undecided_from(has_sign);
         if is_fresh && found.is_empty() && hold == self.text.len() {
             self.go_to(hold, hold);
             return piece;
@@ -73,7 +72,7 @@ impl RedactedPieces {
         self.emit(found, hold)
     }
 
-    /// Gives what was held back: no more of this text follows. Another one may begin.
+    /// Ends the text and returns the held-back part. Another text may begin.
     pub fn finish(&mut self) -> String {
         let found = self.find();
         let shown = self.emit(found, self.text.len());
@@ -82,15 +81,15 @@ impl RedactedPieces {
         shown
     }
 
-    /// Whether any sign of a secret is in what is held back, or before it so that it reaches in there. Far cheaper than
-    /// to look for each secret.
+    /// Whether a sign of a secret is in the held-back text, or before it within reach. Much cheaper than a
+    /// search for each secret.
     fn has_sign(&mut self) -> bool {
-        let around = self.from.saturating_sub(REACH);
+        let around = self.from.saturating_sub(SIGN_REACH_BYTES);
         self.redactor.search_signs(self.text.as_bytes(), around, &mut self.signs);
         self.signs.last.is_some_and(|at| at >= around)
     }
 
-    /// Everything found in what is held back, in order.
+    /// Returns the ranges of all secrets in the held-back text, in order.
     fn find(&self) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         self.redactor.find_known(self.text.as_bytes().get(self.from..).unwrap_or_default(), &mut found);
@@ -102,16 +101,16 @@ impl RedactedPieces {
         found
     }
 
-    /// Returns the place from which on the text may turn out to be a key when more arrives; its end if there
-    /// is none.
-    fn undecided(&self, has_sign: bool) -> usize {
+    /// Returns the position from which the text may turn out to be a key when more arrives; the length of the
+    /// text if there is none.
+    fn undecided_from(&self, has_sign: bool) -> usize {
         let end = self.text.len();
         let known = self.redactor.open_value(self.text.as_bytes(), self.from, has_sign);
-        let shape = open_shape(&self.text, self.from, has_sign).filter(|at| end - at <= LONGEST_SHAPE);
+        let shape = open_shape(&self.text, self.from, has_sign).filter(|at| end - at <= MAX_SHAPE_BYTES);
         known.into_iter().chain(shape).min().unwrap_or(end)
     }
 
-    /// The text up to `hold`, without what was found.
+    /// Returns the text up to `hold`, with the secrets in `found` redacted.
     fn emit(&mut self, found: Vec<Range<usize>>, hold: usize) -> String {
         let mut shown = String::new();
         let mut at = self.covered;
@@ -131,9 +130,9 @@ impl RedactedPieces {
     }
 
     fn go_to(&mut self, hold: usize, covered: usize) {
-        let mut gone = hold.saturating_sub(CONTEXT);
-        // Moving the rest for every piece would cost more than to look at it.
-        if gone < CONTEXT {
+        let mut gone = hold.saturating_sub(CONTEXT_BYTES);
+        // Moving the rest of the text for every piece would cost more than keeping some of it.
+        if gone < CONTEXT_BYTES {
             gone = 0;
         }
         while !self.text.is_char_boundary(gone) {
@@ -148,7 +147,7 @@ impl RedactedPieces {
 }
 
 impl Redactor {
-    /// Searches what of `text` from `around` on was not searched yet.
+    /// Searches the part of `text` behind `around` that was not searched before.
     fn search_signs(&self, text: &[u8], around: usize, signs: &mut Signs) {
         let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if signs.known != all.values.len() {
@@ -159,11 +158,12 @@ impl Redactor {
             signs.last = Some(found);
             at = found + 1;
         }
-        // The beginning of one may stand at the end.
-        signs.searched = at.max((text.len() + 1).saturating_sub(LONGEST_SIGN));
+        // A sign may begin at the end of the text.
+        signs.searched = at.max((text.len() + 1).saturating_sub(MAX_SIGN_BYTES));
     }
 
-    /// Returns the first place from `from` on where a known value may begin that the end of `text` cuts.
+    /// Returns the first position from `from` on where a learned value may begin that the end of `text` cuts
+    /// off.
     fn open_value(&self, text: &[u8], from: usize, has_sign: bool) -> Option<usize> {
         let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let longest = all.values.iter().map(|known| known.len).max()?;
@@ -175,7 +175,7 @@ impl Redactor {
                 rest.len() < known.len && rest.iter().zip(&known.start).all(|(byte, start)| byte == start)
             })
         };
-        // Whole beginnings are found fast; the last bytes may be less than one.
+        // A search finds complete first bytes; at the end of the text there may be fewer.
         let first = has_sign.then(|| all.starts().next(text, from)).flatten();
         let whole = std::iter::successors(first, |at| all.starts().next(text, at + 1));
         let last = from.max((text.len() + 1).saturating_sub(start))..text.len();

@@ -1,4 +1,4 @@
-//! The shapes of well-known kinds of keys.
+//! Finds well-known kinds of keys by their form.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use memchr::memmem::Finder;
 
 use super::starts::Starts;
 
-/// Prefixes of well-known keys, and how many characters of a key follow at least.
+/// Prefixes of well-known keys, with the least number of characters that follow.
 pub(super) const PREFIXES: &[(&str, usize)] = &[
     ("sk-ant-", 20),
     ("sk-proj-", 20),
@@ -37,53 +37,53 @@ pub(super) const PREFIXES: &[(&str, usize)] = &[
     ("xai-", 40),
 ];
 
-/// Beginnings of a web token and of a private key.
+/// Prefixes of a web token and of a private key.
 pub(super) const WEB_TOKEN: &str = "eyJ";
 pub(super) const PRIVATE_KEY: &str = "-----BEGIN ";
 
-/// Sign that stands before the user's name in an address.
+/// Sign before the user's name in a URL.
 const USER: &str = "://";
 
 static USERS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(USER));
 
 static STARTS: LazyLock<Starts> = LazyLock::new(|| Starts::new(starts()));
 
-/// Returns the beginnings of everything that has the shape of a key.
+/// Returns the prefixes of all known forms of keys.
 fn starts() -> impl Iterator<Item = &'static [u8]> {
     PREFIXES.iter().map(|(prefix, _)| *prefix).chain([WEB_TOKEN, PRIVATE_KEY]).map(str::as_bytes)
 }
 
-/// The longest of [`signs`], and of the beginnings of values.
-pub(super) const LONGEST_SIGN: usize = 11;
+/// Length of the longest of [`signs`] and of the values' first bytes.
+pub(super) const MAX_SIGN_BYTES: usize = 11;
 
-/// Returns the signs at the beginning of, or before, everything that is looked for by its shape.
+/// Returns the signs that stand at the beginning of, or before, a secret of a known form.
 pub(super) fn signs() -> impl Iterator<Item = &'static [u8]> {
     starts().chain([USER.as_bytes()])
 }
 
-/// Returns the parts of `text` that have the shape of a secret. Two of them may overlap.
+/// Returns the ranges of `text` that have the form of a secret. Ranges may overlap.
 pub(super) fn shapes(text: &str) -> Vec<Range<usize>> {
     shapes_from(text, 0)
 }
 
-/// Returns the parts of `text` that have the shape of a secret and begin at `from` or later.
+/// Returns the ranges of `text` that have the form of a secret and begin at `from` or later.
 pub(super) fn shapes_from(text: &str, from: usize) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
-    let around = from.saturating_sub(REACH);
+    let around = from.saturating_sub(SIGN_REACH_BYTES);
     let users = USERS.find_iter(bytes.get(around..).unwrap_or_default());
     let mut found: Vec<_> = users.filter_map(|at| password_in_url(bytes, around + at + USER.len())).collect();
     found.retain(|range| range.start >= from);
     let mut at = from;
     while let Some(start) = STARTS.next(bytes, at) {
         let end = match bytes.get(start) {
-            Some(b'-') => private_key(text, start),
+            Some(b'-') => private_key_end(text, start),
             Some(_) if begins_word(bytes, start) => {
-                prefixed(bytes, start).or_else(|| web_token(bytes, start))
+                prefixed_key_end(bytes, start).or_else(|| web_token_end(bytes, start))
             }
             Some(_) | None => None,
         };
         found.extend(end.map(|end| start..end));
-        // A private key may begin with the dashes that seem to end another key.
+        // A private key may begin within the dashes that seem to end another key.
         at = start + 1;
     }
     found
@@ -97,33 +97,33 @@ pub(super) fn begins_word(bytes: &[u8], at: usize) -> bool {
     at.checked_sub(1).and_then(|before| bytes.get(before)).is_none_or(|before| !is_key_byte(*before))
 }
 
-/// The end of the key characters from `at` on.
-fn run(bytes: &[u8], at: usize) -> usize {
+/// Returns the end of the run of key characters from `at` on.
+fn key_run_end(bytes: &[u8], at: usize) -> usize {
     let rest = bytes.get(at..).unwrap_or_default();
     at + rest.iter().take_while(|byte| is_key_byte(**byte)).count()
 }
 
-fn prefixed(bytes: &[u8], at: usize) -> Option<usize> {
+fn prefixed_key_end(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?;
     let (prefix, least) = PREFIXES.iter().find(|(prefix, _)| rest.starts_with(prefix.as_bytes()))?;
-    let end = run(bytes, at);
+    let end = key_run_end(bytes, at);
     let tail = bytes.get(at + prefix.len()..end)?;
-    // Words of letters alone, as in a class name, are no key.
+    // A word of letters alone, such as a class name, is no key.
     let is_key = tail.len() >= *least && tail.iter().any(u8::is_ascii_digit);
     is_key.then_some(end)
 }
 
-/// A signed web token: three parts of base 64, the first of which is a JSON object.
-fn web_token(bytes: &[u8], at: usize) -> Option<usize> {
+/// Finds the end of a signed web token: three parts of base 64, the first of which is a JSON object.
+fn web_token_end(bytes: &[u8], at: usize) -> Option<usize> {
     if !bytes.get(at..)?.starts_with(WEB_TOKEN.as_bytes()) {
         return None;
     }
-    let mut end = run(bytes, at);
+    let mut end = key_run_end(bytes, at);
     for _ in 0..2 {
         if bytes.get(end) != Some(&b'.') {
             return None;
         }
-        let next = run(bytes, end + 1);
+        let next = key_run_end(bytes, end + 1);
         if next < end + 11 {
             return None;
         }
@@ -132,19 +132,19 @@ fn web_token(bytes: &[u8], at: usize) -> Option<usize> {
     Some(end)
 }
 
-/// Whether a private key has it: base 64 over several lines, whose ends may be escaped.
+/// Whether the byte may occur in a private key: base 64 over several lines, whose ends may be escaped.
 pub(super) fn is_private_key_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"+/=\\:,".contains(&byte)
 }
 
-fn private_key(text: &str, at: usize) -> Option<usize> {
+fn private_key_end(text: &str, at: usize) -> Option<usize> {
     let before = text.get(..at)?;
     let after = text.get(at..)?.strip_prefix(PRIVATE_KEY).filter(|_| !before.ends_with('-'))?;
     let (label, body) = after.split_once("-----")?;
     if label.len() > 40 || !label.ends_with("PRIVATE KEY") {
         return None;
     }
-    // One that is cut off ends with the text.
+    // A private key that is cut off ends with the text.
     let key = body.bytes().take_while(|byte| is_private_key_byte(*byte)).count();
     let end = text.len() - body.len() + key;
     let tail = text.get(end..).and_then(|tail| tail.strip_prefix("-----END "));
@@ -152,21 +152,21 @@ fn private_key(text: &str, at: usize) -> Option<usize> {
     Some(closed.map_or(end, |label| end + "-----END ".len() + label + "-----".len()))
 }
 
-/// The longest name or password in an address that is looked for, in bytes.
-pub(super) const LONGEST_IN_URL: usize = 256;
+/// Longest user name or password in a URL that is searched for, in bytes.
+pub(super) const MAX_URL_PART_BYTES: usize = 256;
 
-/// Longest distance, in bytes, from the beginning of the sign that a secret is known by to the secret.
-pub(super) const REACH: usize = LONGEST_IN_URL + USER.len();
+/// Longest distance from a sign to the secret behind it, in bytes.
+pub(super) const SIGN_REACH_BYTES: usize = MAX_URL_PART_BYTES + USER.len();
 
-/// The password of `scheme://user:password@host`, whose user begins at `user`.
+/// Finds the password of `scheme://user:password@host`, whose user begins at `user`.
 fn password_in_url(bytes: &[u8], user: usize) -> Option<Range<usize>> {
     let ends =
         |byte: u8| byte.is_ascii_whitespace() || matches!(byte, b'/' | b'"' | b'\'' | b'<' | b'>' | b'`');
     let rest = bytes.get(user..)?;
     let name =
-        rest.iter().take(LONGEST_IN_URL).position(|byte| ends(*byte) || matches!(byte, b'@' | b':'))?;
+        rest.iter().take(MAX_URL_PART_BYTES).position(|byte| ends(*byte) || matches!(byte, b'@' | b':'))?;
     let rest = rest.get(name..)?.strip_prefix(b":")?;
-    let len = rest.iter().take(LONGEST_IN_URL).position(|byte| *byte == b'@' || ends(*byte))?;
+    let len = rest.iter().take(MAX_URL_PART_BYTES).position(|byte| *byte == b'@' || ends(*byte))?;
     let password = user + name + 1;
     (len > 0 && rest.get(len) == Some(&b'@')).then(|| password..password + len)
 }
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn no_sign_is_longer_than_the_longest() {
-        assert_eq!(signs().map(<[u8]>::len).max(), Some(LONGEST_SIGN));
+        assert_eq!(signs().map(<[u8]>::len).max(), Some(MAX_SIGN_BYTES));
     }
 
     proptest! {
@@ -203,8 +203,8 @@ mod tests {
             let found = shapes(&text);
             prop_assert!(found.is_empty() || Starts::new(signs()).next(bytes, 0).is_some());
             for at in 0..bytes.len() {
-                let key = || prefixed(bytes, at).or_else(|| web_token(bytes, at)).filter(|_| begins_word(bytes, at));
-                let key = private_key(&text, at).or_else(key).map(|end| at..end);
+                let key = || prefixed_key_end(bytes, at).or_else(|| web_token_end(bytes, at)).filter(|_| begins_word(bytes, at));
+                let key = private_key_end(&text, at).or_else(key).map(|end| at..end);
                 let password = bytes[..at].ends_with(b"://").then(|| password_in_url(bytes, at)).flatten();
                 for range in key.into_iter().chain(password) {
                     let inside = |all: &Range<usize>| all.start <= range.start && range.end <= all.end;

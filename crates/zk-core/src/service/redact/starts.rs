@@ -2,23 +2,23 @@ use std::fmt;
 
 use aho_corasick::packed::Searcher;
 
-/// Finds where any of a few byte strings begins: vectorised, so that text without a candidate costs next to nothing.
+/// Vectorised search for the first of several byte strings, so that text without a match costs next to
+/// nothing.
 #[derive(Default)]
 pub(super) struct Starts {
-    /// Sorted.
+    /// The byte strings, sorted.
     all: Vec<Box<[u8]>>,
-    /// Index in `all` of the first with each first byte; the end of the last ones behind them.
+    /// For each first byte, the index in `all` of the first string with it; a last element ends the table.
     by_first: Vec<usize>,
-    /// One for each part of them; none where the processor has no vector instructions for it.
+    /// Searchers that share the strings; `None` if the processor lacks the vector instructions.
     searchers: Vec<Searcher>,
-    /// Shortest text worth a vectorised search, in bytes: searchers take long to begin. A shorter one is
-    /// looked through byte by byte.
+    /// Length of text from which a vectorised search pays, in bytes. Shorter text is searched byte by byte.
     min_simd_len: usize,
     pairs: Pairs,
 }
 
-/// Set of the two bytes that some string begins with, as far as their last six bits tell: a row for the
-/// first, a bit for the second.
+/// Approximate set of the strings' first two bytes, by their lowest six bits: a row for the first byte, a bit
+/// for the second.
 struct Pairs(Box<[u64; 64]>);
 
 impl Default for Pairs {
@@ -41,13 +41,13 @@ impl Pairs {
     }
 }
 
-/// The shortest text for which a searcher is worth it.
+/// Length of text from which one searcher pays, in bytes.
 const MIN_SEARCHED_BYTES: usize = 48;
 
-/// Most strings that one searcher can look for.
+/// Most strings for one searcher.
 const MAX_OF_SEARCHER: usize = 48;
 
-/// Says nothing of the strings: they begin secrets.
+/// Hides the strings, which are beginnings of secrets.
 impl fmt::Debug for Starts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Starts").field("count", &self.all.len()).finish_non_exhaustive()
@@ -55,14 +55,14 @@ impl fmt::Debug for Starts {
 }
 
 impl Starts {
-    /// Looks for these. None of them may be empty.
+    /// Creates a search for these strings. None of them may be empty.
     pub(super) fn new<'a>(all: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut all: Vec<Box<[u8]>> = all.into_iter().map(Into::into).collect();
         all.sort_unstable();
-        // One that begins with another is found with it.
+        // A string that begins with another one is found by that one.
         all.dedup_by(|longer, shorter| longer.starts_with(shorter));
-        // A searcher looks at as many bytes as its shortest string has: the short ones would make it stop at much
-        // ordinary text.
+        // A searcher compares as many bytes as its shortest string has: together with short strings it would
+        // stop at much ordinary text.
         let (short, long): (Vec<_>, Vec<_>) = all.iter().partition(|start| start.len() < 4);
         let parts = short.chunks(MAX_OF_SEARCHER).chain(long.chunks(MAX_OF_SEARCHER));
         let searchers: Option<_> = parts.map(Searcher::new).collect();
@@ -81,7 +81,7 @@ impl Starts {
         Self { all, by_first, searchers, min_simd_len, pairs }
     }
 
-    /// The first place at or behind `at` where one begins.
+    /// Returns the first position from `at` on where a string begins.
     pub(super) fn next(&self, text: &[u8], at: usize) -> Option<usize> {
         if self.all.is_empty() {
             return None;
@@ -102,7 +102,7 @@ impl Starts {
         found.map(|found| at + found)
     }
 
-    /// Whether one begins `text`, whose first byte is `first`.
+    /// Whether a string begins `text`, whose first byte is `first`.
     fn begins(&self, first: u8, text: &[u8]) -> bool {
         let place = |first: usize| self.by_first.get(first).copied().unwrap_or_default();
         let first = usize::from(first);

@@ -1,7 +1,7 @@
-/// Record of what happens inside, for a person who looks for a fault: `cx.service::<dyn DebugDump>()`. Absent
-/// unless somebody asked for it.
+/// Writer of internal data for a person who debugs a problem: `cx.service::<dyn DebugDump>()`. Absent unless
+/// the person asked for debug files.
 pub trait DebugDump: Send + Sync {
-    /// Keeps `text` under the name `what`: a word or two that can be part of a file's name. Failures are the
-    /// owner's to tell.
+    /// Writes `text` under the name `what`: a word or two that can be part of a file name. The implementation
+    /// reports failures itself.
     fn write(&self, what: &str, text: &str);
 }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The data of a plugin's entry: JSON that is kept as it is written, and read by whoever asks for it. A session may have
-/// thousands of entries that nobody looks into.
+/// Data of a plugin's entry: unparsed JSON text, parsed only on access. A session may have thousands of
+/// entries that are never read.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -25,21 +25,21 @@ use serde_json::value::RawValue;
 pub struct EntryData(Box<RawValue>);
 
 impl EntryData {
-    /// Reads the data as a `T`.
+    /// Deserialises the data as a `T`.
     ///
     /// # Errors
-    /// When it is no `T`.
+    /// When the data is no valid `T`.
     pub fn read<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_str(self.0.get())
     }
 
-    /// The data as a tree of values.
+    /// Returns the data as a tree of JSON values.
     #[must_use]
     pub fn value(&self) -> Value {
         self.read().unwrap_or_default()
     }
 
-    /// The data as it is written.
+    /// Returns the data as JSON text.
     #[must_use]
     pub fn as_json(&self) -> &str {
         self.0.get()
@@ -76,7 +76,7 @@ impl Serialize for EntryData {
     }
 }
 
-/// Reads from any format: one that is not JSON's own has no text to keep.
+/// Reads from any format; data that does not come from JSON is converted to JSON text.
 impl<'de> Deserialize<'de> for EntryData {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let data = Value::deserialize(deserializer)?;

@@ -13,67 +13,70 @@ use crate::events::CompactionTrigger;
 use crate::kernel::{Scope, Source};
 use crate::model::{EntryId, Message, MessageId};
 
-/// The entries a plugin keeps in the session's log: `cx.service::<dyn SessionLog>()`. Absent when the
-/// conversation is not stored.
+/// Entries of plugins in the session's log: `cx.service::<dyn SessionLog>()`. Absent if the conversation is
+/// not stored.
 ///
-/// A plugin sees its own entries only: whose they are is its scope's [`Source`]. In a sub-agent, which has no
-/// stored conversation of its own, they go into the session of the agent at the root.
+/// A plugin sees only its own entries, identified by its scope's [`Source`]. A sub-agent has no stored
+/// conversation of its own; its entries go into the session of the root agent.
 #[async_trait]
 pub trait SessionLog: Send + Sync {
-    /// Appends an entry. When this returns, it survives the death of the process.
+    /// Appends an entry. Once this returns, the entry survives the death of the process.
     ///
     /// # Errors
-    /// [`StoreError`]; nothing was added then.
+    /// [`StoreError`]; no entry was added then.
     async fn append(&self, scope: &Scope, entry: NewEntry) -> Result<EntryId, StoreError>;
 
-    /// The entries of this plugin on the present branch, oldest first: all of them, also those that `session:loaded` left out.
+    /// Returns all entries of this plugin on the current branch, oldest first, including the entries that
+    /// `session:loaded` left out.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`StoreError`] when the entries cannot be read.
     async fn entries(&self, scope: &Scope) -> Result<Vec<CustomEntry>, StoreError>;
 
-    /// Number of messages of the conversation that are stored and were not read when it was resumed, because a compaction
-    /// had left them out. They are before all others.
+    /// Returns the number of stored messages that were not loaded on resume, because a compaction had left
+    /// them out. They precede all loaded messages.
     fn earlier(&self) -> u64 {
         0
     }
 
-    /// Reads these messages, and hands each to `visit`, oldest first, until that breaks off.
+    /// Reads the messages counted by [`earlier`](Self::earlier) and calls `visit` for each, oldest first,
+    /// until it breaks.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`StoreError`] when the messages cannot be read.
     async fn visit_earlier(&self, _visit: MessageVisitor) -> Result<(), StoreError> {
         Ok(())
     }
 }
 
-/// Visitor of messages: see [`SessionLog::visit_earlier`].
+/// Callback for messages: see [`SessionLog::visit_earlier`].
 pub type MessageVisitor = Box<dyn FnMut(&Arc<Message>) -> ControlFlow<()> + Send>;
 
-/// The [`kind`](NewEntry::kind) of entries by which whoever owns the context window stores that less of a conversation is
-/// sent from there on, or more again. They explain why the first request of a resumed session begins otherwise than the
-/// last one before.
+/// [`kind`](NewEntry::kind) of the entries in which the manager of the context window records reductions of a
+/// conversation and their undoing. They explain a changed prefix in the first request of a resumed session.
 pub const COMPACTION_ENTRY: &str = "compaction";
 
-/// Plugin that owns context windows, by its name.
+/// Name of the plugin that manages context windows.
 pub const WINDOW_OWNER: &str = "context-window";
 
-/// Version of the shape of its [`COMPACTION_ENTRY`].
+/// Version of the data in a [`COMPACTION_ENTRY`].
 pub const COMPACTION_VERSION: u32 = 1;
 
-/// Tool by which a model reads a skill.
+/// Name of the tool with which a model reads a skill.
 pub const SKILL_TOOL: &str = "skills_use";
 
-/// Element around the text of a skill.
+/// Tag around the text of a skill.
 pub const SKILL_TAG: &str = "skill_content";
 
-/// Whether a result or message about a skill has its text, and does not only say that it is in use.
+/// Whether a result or message contains the text of a skill, instead of a note that the skill is already in
+/// use.
 #[must_use]
 pub fn has_skill_text(text: &str) -> bool {
     text.strip_prefix('<').is_some_and(|text| text.starts_with(SKILL_TAG))
 }
 
-/// Whether a line of a prompt begins with the word *remember*: it is kept when the prompt leaves the context.
+/// Whether a line of a prompt begins with the word *remember*. Such a line survives when its prompt leaves
+/// the context.
 ///
 /// ```
 /// use zk_core::service::is_remember_line;
@@ -86,36 +89,36 @@ pub fn is_remember_line(line: &str) -> bool {
     word.eq_ignore_ascii_case("remember")
 }
 
-/// Part of a compaction's record that a store reads, to know which messages a resumed conversation needs.
+/// Part of a compaction record that a store evaluates, to know which messages a resumed conversation needs.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum CompactionMark {
-    /// Messages are left out, or sent in another form.
+    /// Messages are left out or replaced.
     Plan {
-        /// Number of the compaction, which its plans share.
+        /// Number of the compaction, equal in all its plans.
         number: u32,
-        /// Reason for a compaction; nothing where a strategy has a threshold of its own.
+        /// Trigger of the compaction; `None` if a strategy's own threshold caused it.
         #[serde(default)]
         trigger: Option<CompactionTrigger>,
-        /// The beginning that is not sent.
+        /// Beginning of the conversation that is left out, if any.
         #[serde(default)]
         cut: Option<CutMark>,
     },
-    /// The last compaction was taken back.
+    /// The last compaction was undone.
     Undo,
-    /// Everything is sent as it is stored again.
+    /// The whole history is sent again.
     Whole,
 }
 
-/// The beginning of a conversation that is not sent.
+/// Beginning of a conversation that is left out.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct CutMark {
-    /// The first message after it.
+    /// First message behind the left-out beginning.
     pub first: MessageId,
     head: Vec<HeadMark>,
 }
 
-/// Message that stands for such a beginning.
+/// Message that replaces a left-out beginning.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum HeadMark {
@@ -124,7 +127,7 @@ enum HeadMark {
 }
 
 impl CompactionMark {
-    /// Reads the record in `entry`; nothing where it is none, or of another version.
+    /// Reads the record in `entry`; `None` if it is no compaction record, or of another version.
     #[must_use]
     pub fn of(entry: &CustomEntry) -> Option<Self> {
         let is_record = entry.source == WINDOW_OWNER
@@ -133,7 +136,8 @@ impl CompactionMark {
         is_record.then(|| entry.data.read().ok()).flatten()
     }
 
-    /// Whether it belongs to a compaction. What was prepared beforehand, and thresholds of strategies, are none.
+    /// Whether the record belongs to a compaction. Plans prepared in advance, and thresholds of strategies,
+    /// do not.
     #[must_use]
     pub fn is_compaction(&self) -> bool {
         match self {
@@ -147,7 +151,7 @@ impl CompactionMark {
 }
 
 impl CutMark {
-    /// The stored messages among those that stand for the beginning.
+    /// Returns the ids of stored messages that stand in for the left-out beginning.
     pub fn stored(&self) -> impl Iterator<Item = &MessageId> {
         self.head.iter().filter_map(|part| match part {
             HeadMark::Stored(id) => Some(id),
@@ -156,26 +160,26 @@ impl CutMark {
     }
 }
 
-/// Entry that a plugin appends to a session.
+/// Entry for a plugin to append to a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEntry {
-    /// Kind of the entry, in the plugin's own words: `goal`, `todo`.
+    /// Kind of the entry, named by the plugin: `goal`, `todo`.
     pub kind: String,
-    /// The version of its data's shape, from 1.
+    /// Version of the data's format, from 1.
     pub version: u32,
-    /// The data.
+    /// Content of the entry.
     pub data: Value,
     /// Audience of the entry.
     pub audience: Audience,
 }
 
 impl NewEntry {
-    /// An entry that only the plugin itself reads.
+    /// Creates an entry that only the plugin itself reads.
     pub fn hidden(kind: impl Into<String>, version: u32, data: Value) -> Self {
         Self { kind: kind.into(), version, data, audience: Audience::Hidden }
     }
 
-    /// The entry as `source` appended it.
+    /// Converts to the entry of the plugin with this source.
     #[must_use]
     pub fn by(self, source: &Source) -> CustomEntry {
         let Self { kind, version, data, audience } = self;
@@ -187,15 +191,15 @@ impl NewEntry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CustomEntry {
-    /// The plugin.
+    /// Source of the plugin.
     pub source: String,
-    /// Kind of the entry, in the plugin's own words.
+    /// Kind of the entry, named by the plugin.
     #[serde(default)]
     pub kind: String,
-    /// The version of its data's shape.
+    /// Version of the data's format.
     #[serde(default)]
     pub version: u32,
-    /// The data.
+    /// Content of the entry.
     pub data: EntryData,
     /// Audience of the entry.
     #[serde(default)]
@@ -210,17 +214,17 @@ impl CustomEntry {
     }
 }
 
-/// Audience of an entry of a plugin.
+/// Audience of a plugin's entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Audience {
-    /// Nobody but the plugin.
+    /// The plugin only.
     #[default]
     Hidden,
-    /// The person.
+    /// The person too: front-ends show the entry.
     Person,
-    /// The person and the model: a resumed conversation contains it as a user message. Data that is a string
-    /// is its text, anything else is sent as JSON.
+    /// The person and the model: a resumed conversation contains the entry as a user message, with string
+    /// data as its text and other data as JSON.
     Model,
 }

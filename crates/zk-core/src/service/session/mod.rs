@@ -1,4 +1,4 @@
-//! Sessions: their store, their entries, and what a process knows of the one it goes on with.
+//! Sessions: their store, their entries, and the conversation loaded from a session.
 
 mod debug_dump;
 mod entry_data;

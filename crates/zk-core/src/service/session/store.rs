@@ -15,32 +15,32 @@ use crate::model::{
     TurnUsage,
 };
 
-/// Store of sessions. A service.
+/// Store of sessions, provided as a service.
 #[async_trait]
 pub trait SessionStore: Send + Sync {
-    /// Begins a session. Nothing needs to be on disk before its first entries are.
+    /// Creates a session. The store may wait for the first entries before it writes to disk.
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot be used at all.
     async fn create(&self, new: NewSession) -> Result<Arc<dyn OpenSession>, StoreError>;
 
-    /// Opens a session for writing; nobody else can until it is dropped.
+    /// Opens a session for writing; exclusive until it is dropped.
     ///
     /// # Errors
-    /// [`StoreError::InUse`] when somebody has it open, [`StoreError::NotFound`], [`StoreError::Damaged`].
+    /// [`StoreError::InUse`] when another process or conversation has it open, [`StoreError::NotFound`], [`StoreError::Damaged`].
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError>;
 
-    /// Reads a session without opening it: also while somebody writes it, and without changing anything.
+    /// Reads a session without a lock, also while it is being written, and without changing anything.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`]; [`StoreError::Damaged`] when nothing of it can be read.
+    /// [`StoreError::NotFound`]; [`StoreError::Damaged`] when no part of the session can be read.
     async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError>;
 
-    /// Reads a session as [`SessionStore::read`] does, and hands each entry to `visit`, oldest first, with the bytes that its kind
-    /// takes as JSON, until that breaks off. A store that can holds one entry in memory at a time.
+    /// Reads a session like [`SessionStore::read`], and calls `visit` for each entry, oldest first, with the size of its kind
+    /// as JSON in bytes, until the callback breaks. A store should hold only one entry in memory at a time.
     ///
     /// # Errors
-    /// As [`SessionStore::read`]. Entries may have been visited before it.
+    /// The errors of [`SessionStore::read`]. Some entries may have been visited before the error.
     async fn scan(&self, id: &SessionId, mut visit: EntryVisitor) -> Result<SessionScan, StoreError> {
         let SessionSnapshot { info, entries, notices } = self.read(id).await?;
         for entry in entries {
@@ -52,137 +52,144 @@ pub trait SessionStore: Send + Sync {
         Ok(SessionScan { info, notices })
     }
 
-    /// Reads as [`SessionStore::read`] does, but only what a conversation would go on from
-    /// ([`OpenSession::live`]).
+    /// Reads like [`SessionStore::read`], but only the entries that a conversation continues from ([`OpenSession::live`]).
     ///
     /// # Errors
-    /// As [`SessionStore::read`].
+    /// The errors of [`SessionStore::read`].
     async fn read_live(&self, id: &SessionId) -> Result<LiveEntries, StoreError> {
         Ok(LiveEntries::whole(self.read(id).await?.entries))
     }
 
-    /// The newest entries of a session, at most `most`, oldest first: its end, for who shows that before all of it is read.
-    /// As [`SessionStore::read`], nothing is locked or changed; fewer come where some cannot be read.
+    /// Reads at most the `most` newest entries of a session, oldest first, for a preview before all of it is
+    /// read. Takes no lock, like [`SessionStore::read`]; unreadable entries are skipped.
     ///
     /// # Errors
-    /// As [`SessionStore::read`].
+    /// The errors of [`SessionStore::read`].
     async fn last_entries(&self, id: &SessionId, most: usize) -> Result<Vec<Entry>, StoreError> {
         let mut entries = self.read(id).await?.entries;
         Ok(entries.split_off(entries.len().saturating_sub(most)))
     }
 
-    /// The sessions that match, newest first.
+    /// Lists the sessions that match `filter`, newest first.
     ///
     /// # Errors
-    /// [`StoreError`] when the store cannot be read. A session that cannot be read is listed with its reason.
+    /// [`StoreError`] when the store cannot be read. An unreadable session is listed with the reason.
     async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError>;
 
     /// Removes a session.
     ///
     /// # Errors
-    /// [`StoreError`], also when somebody has it open.
+    /// [`StoreError`], also when the session is open.
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError>;
+
+    /// Gives a session another title, also an open one; an empty title is the beginning of its first prompt again.
+    ///
+    /// # Errors
+    /// [`StoreError`], also when the store keeps no titles.
+    async fn rename(&self, id: &SessionId, _title: &str) -> Result<(), StoreError> {
+        Err(StoreError::Failed(format!("the title of {id} cannot be changed")))
+    }
 }
 
-/// A session open for writing.
+/// A session that is open for writing.
 #[async_trait]
 pub trait OpenSession: Send + Sync {
     /// Returns the session's id.
     fn id(&self) -> &SessionId;
 
-    /// The directory it works in, if the store knows.
+    /// Returns the working directory of the session, if the store knows it.
     fn cwd(&self) -> Option<PathBuf> {
         None
     }
 
-    /// Messages for the person, oldest first: what could not be read when it was opened, and what happened to
-    /// its files since. Empty when all is well.
+    /// Returns messages for the person, oldest first: parts that could not be read on opening, and problems
+    /// with the files since. Empty if there are none.
     fn notices(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Says that the first entries come soon: a store may make ready for them now, while nobody waits. What it made is
-    /// gone again if none come. Does nothing unless the store can.
+    /// Hints that the first entries come soon, so that the store can prepare while no caller waits. The
+    /// preparation is undone if no entries come.
     fn prepare(&self) {}
 
-    /// Adds entries after the current leaf, all or none of them. When this returns, they and everything
-    /// appended before them survive what `durability` names. No entries and [`Durability::Disk`] put on disk
-    /// what was appended before.
+    /// Appends entries behind the current leaf, all or none. Once this returns, they and all earlier entries survive the failure
+    /// that `durability` names. An empty list with [`Durability::Disk`] syncs earlier entries.
     ///
     /// # Errors
-    /// [`StoreError`]; nothing was added then.
+    /// [`StoreError`]; no entry was added then.
     async fn append(
         &self,
         entries: Vec<EntryKind>,
         durability: Durability,
     ) -> Result<Vec<EntryId>, StoreError>;
 
-    /// The entries from the first to the leaf.
+    /// Returns the entries from the root to the leaf.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`StoreError`] when they cannot be read.
     async fn entries(&self) -> Result<Vec<Entry>, StoreError>;
 
-    /// The entries that a conversation goes on from: all of them, or those since what its last compaction left out.
+    /// Returns the entries that a conversation continues from: all, or without the beginning that its last
+    /// compaction left out.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`StoreError`] when they cannot be read.
     async fn live(&self) -> Result<LiveEntries, StoreError> {
         Ok(LiveEntries::whole(self.entries().await?))
     }
 
-    /// Visits what [`OpenSession::entries`] gives, as [`SessionStore::scan`] does, and returns what that says in notices.
+    /// Visits the entries from the root to the leaf like [`SessionStore::scan`], and returns its notices.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`StoreError`] when they cannot be read.
     async fn scan(&self, mut visit: EntryVisitor) -> Result<Vec<String>, StoreError> {
-        // The bytes are for who weighs entries of a store.
+        // The size of an entry matters only to callers that measure a store.
         let _ = self.entries().await?.into_iter().try_for_each(|entry| visit(entry, 0));
         Ok(Vec::new())
     }
 
-    /// Lets go of the session after everything is written.
+    /// Closes the session after all entries are written.
     ///
     /// # Errors
     /// [`StoreError`] when something could not be written.
     async fn close(&self) -> Result<(), StoreError>;
 }
 
-/// Event that an append survives once it has returned.
+/// Failure that appended entries survive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// The death of the process at any moment. Costs no sync.
+    /// The death of the process at any moment. Needs no sync.
     #[default]
     Process,
-    /// A power cut as well: the entries are synced to the disk. For what must be known before a side effect,
-    /// and before its result is acknowledged.
+    /// A power failure too: the entries are synced to disk. For records that have to exist before a side
+    /// effect, and before its result is acknowledged.
     Disk,
 }
 
-/// Description of a new session.
+/// Parameters of a new session.
 #[derive(Clone, Debug)]
 pub struct NewSession {
-    /// Id of the session; a fresh one if nothing.
+    /// Id of the session; `None` for a fresh id.
     pub id: Option<SessionId>,
-    /// The directory it works in.
+    /// Working directory of the session.
     pub cwd: PathBuf,
-    /// The session it continues or belongs to.
+    /// Session that this one continues or belongs to.
     pub parent: Option<SessionId>,
 }
 
-/// The version of the entries' shape: the second part grows with what is added, the first with what a reader of the old
-/// shape would miss.
-pub const ENTRY_VERSION: &str = "1.2";
+/// Version of the entries' JSON form. The minor part grows with each addition, the major part with each
+/// incompatible change.
+pub const ENTRY_VERSION: &str = "1.3";
 
-/// One record of a session's log: append-only, a tree by `parent`.
+/// One record of a session's append-only log. The records form a tree by `parent`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Entry {
     /// Id of the entry.
     pub id: EntryId,
-    /// The entry it follows.
+    /// Id of the entry before this one on its branch.
     pub parent: Option<EntryId>,
-    /// Time of writing, in milliseconds since 1970.
+    /// Time of writing in milliseconds since 1970.
     pub time_ms: u64,
     /// Content of the entry.
     pub kind: EntryKind,
@@ -196,101 +203,101 @@ pub struct Entry {
 pub enum EntryKind {
     /// A message of the conversation.
     Message {
-        /// The message.
+        /// Message with its content blocks.
         message: Arc<Message>,
         /// The usage of the turn, with an assistant message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Box<TurnUsage>>,
     },
-    /// Another model from here on.
+    /// The model changed.
     Model {
-        /// The model.
+        /// The new model.
         model: ModelRef,
     },
-    /// Another thinking level from here on.
+    /// The thinking level changed.
     Thinking {
-        /// The level.
+        /// The new thinking level.
         level: ThinkingLevel,
     },
     /// A run began.
     RunStart {
-        /// The run.
+        /// Id of the run that began.
         run_id: RunId,
     },
     /// A run ended.
     RunEnd {
-        /// The run.
+        /// Id of the run that ended.
         run_id: RunId,
         /// Outcome of the run: `completed`, `aborted` or `error`.
         status: RunStatus,
     },
-    /// An answer with calls, stored before any of them runs. Provisional: the assistant message and its
+    /// An answer with tool calls, stored before any of them runs. Provisional: the assistant message and its
     /// results follow as a pair once all calls have ended.
     OpenTurn {
-        /// The turn.
+        /// Id of the turn.
         turn_id: TurnId,
         /// The assistant message with the calls.
         message: Arc<Message>,
         /// The usage of the turn.
         usage: Box<TurnUsage>,
     },
-    /// A call that is not read-only, stored before it runs.
+    /// The start of a call that is not read-only, stored before it runs.
     CallBegin {
-        /// The turn.
+        /// Turn in which the model made the call.
         turn_id: TurnId,
-        /// The call.
+        /// Id of the call.
         call_id: CallId,
-        /// The tool's canonical name.
+        /// Canonical name of the tool.
         name: String,
-        /// The arguments it runs with.
+        /// Final arguments of the call.
         args: Value,
         /// Summary of what the call will do, in one line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
     },
-    /// The end of a call that is not read-only, stored before its result is acknowledged.
+    /// The end of a call that is not read-only, stored before its result is used.
     CallEnd {
-        /// The turn.
+        /// Turn in which the model made the call.
         turn_id: TurnId,
-        /// The call.
+        /// Id of the call.
         call_id: CallId,
         /// Summary of what the call did, in one line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
-        /// The result for the model.
+        /// Result for the model.
         result: Box<ToolResult>,
-        /// Display for the person instead of the result.
+        /// Display form of the result, for a person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         display: Option<Box<Display>>,
-        /// The tool's own data.
+        /// Structured data of the tool, for plugins.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<Value>,
-        /// Time that the call ran, in milliseconds.
+        /// Duration of the call in milliseconds.
         elapsed_ms: u64,
     },
-    /// Data that a read-only call left beside its result, stored with the pair of its turn.
+    /// Data of a read-only call besides its result, stored with the messages of its turn.
     CallData {
-        /// The turn.
+        /// Turn in which the model made the call.
         turn_id: TurnId,
-        /// The call.
+        /// Id of the call.
         call_id: CallId,
         /// Summary of what the call did, in one line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
-        /// Display for the person instead of the result.
+        /// Display form of the result, for a person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         display: Option<Box<Display>>,
-        /// The tool's own data.
+        /// Structured data of the tool, for plugins.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<Value>,
-        /// Time that the call ran, in milliseconds.
+        /// Duration of the call in milliseconds.
         elapsed_ms: u64,
     },
-    /// Usage of a turn that left no message because its answer broke off before any text, or of a side call.
+    /// Usage without a message: of a turn whose answer broke off before any text, or of a side call.
     Usage {
-        /// The usage of the turn, or of the side call.
+        /// Usage of the turn or side call.
         usage: Box<TurnUsage>,
-        /// Plugin and purpose of the side call.
+        /// Plugin and purpose, if this is a side call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         side_call: Option<SideCallOf>,
     },
@@ -299,8 +306,8 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// Reads an entry as serde writes it. Takes less time than serde does where the kind stands first, and the data of a
-    /// plugin's entry is not looked into.
+    /// Parses an entry as serialised by serde. Faster than serde if the kind comes first, because the data of
+    /// a plugin's entry is not parsed.
     ///
     /// ```
     /// use zk_core::service::EntryKind;
@@ -311,12 +318,12 @@ impl EntryKind {
     /// ```
     ///
     /// # Errors
-    /// When the text is no entry that is known.
+    /// When the text is no known entry.
     pub fn from_json(text: &str) -> serde_json::Result<Self> {
-        // An enum whose tag may stand anywhere is taken into memory whole before serde looks at it.
+        // For an enum whose tag may come anywhere, serde buffers the whole text first.
         if text.starts_with(r#"{"entry":"message","#) {
             let WrittenMessage { mut message, usage } = serde_json::from_str(text)?;
-            // Most have one block, and serde makes room for four.
+            // Most messages have one block, and serde reserves room for four.
             message.content.shrink_to_fit();
             return Ok(Self::Message { message: message.shared(), usage });
         }
@@ -328,7 +335,7 @@ impl EntryKind {
     }
 }
 
-/// The fields of [`EntryKind::Message`].
+/// Fields of [`EntryKind::Message`].
 #[derive(Deserialize)]
 struct WrittenMessage {
     message: Message,
@@ -336,7 +343,7 @@ struct WrittenMessage {
     usage: Option<Box<TurnUsage>>,
 }
 
-/// The fields of [`CustomEntry`], with the data as it is written.
+/// Fields of [`CustomEntry`], with the data as unparsed text.
 #[derive(Deserialize)]
 struct WrittenCustom {
     source: String,
@@ -349,11 +356,11 @@ struct WrittenCustom {
     audience: Audience,
 }
 
-/// Plugin and purpose of a call to a model beside the conversation.
+/// Plugin and purpose of a side call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SideCallOf {
-    /// The plugin.
+    /// Source of the plugin.
     pub source: String,
     /// Purpose of the call.
     pub purpose: String,
@@ -364,7 +371,7 @@ pub struct SideCallOf {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// The run did what it was asked.
+    /// The run finished normally.
     Completed,
     /// The run was stopped.
     Aborted,
@@ -372,117 +379,117 @@ pub enum RunStatus {
     Error,
 }
 
-/// Filter for a list of sessions.
+/// Filter for listing sessions.
 #[derive(Clone, Debug, Default)]
 pub struct SessionFilter {
-    /// Directory that the sessions have to be of.
+    /// Working directory of the sessions; `None` for all.
     pub cwd: Option<PathBuf>,
-    /// Largest number of sessions.
+    /// Most sessions to return; `None` for no limit.
     pub limit: Option<usize>,
-    /// Whether sessions without an answer of a model are listed too.
+    /// Whether to list sessions without any answer of a model too.
     pub unanswered: bool,
 }
 
-/// One line about a session.
+/// Summary of a session in a listing.
 #[derive(Clone, Debug, Serialize)]
 pub struct SessionInfo {
     /// Id of the session.
     pub id: SessionId,
-    /// Parent session, such as the one that this is a copy of.
+    /// Parent session, such as the one that this session was copied from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<SessionId>,
-    /// The directory it works in.
+    /// Working directory of the session.
     pub cwd: PathBuf,
-    /// Time at which the session began.
+    /// Time at which the session was created.
     pub created: SystemTime,
-    /// Time at which the session was last written.
+    /// Time of the last write.
     pub updated: SystemTime,
     /// Number of messages in the session.
     pub messages: u64,
-    /// The beginning of its first prompt.
+    /// Title that a person gave it, or else the beginning of its first prompt.
     pub title: String,
-    /// Whether a model has answered in it.
+    /// Whether the session contains an answer of a model.
     pub answered: bool,
-    /// Whether its last run was cut off: it has no end, and nobody has the session open.
+    /// Whether the last run was interrupted: its end is not recorded, and the session is not open.
     pub interrupted: bool,
-    /// Whether somebody has it open, and who.
+    /// Process that has the session open, if any.
     pub lock: Option<Lock>,
-    /// Reason for which it cannot be read as it is, if there is one.
+    /// Reason for which the session cannot be read, if any.
     pub unreadable: Option<Unreadable>,
 }
 
-/// Reason for which a listed session cannot be read as it is. Shown, it completes "it is …".
+/// Reason for which a listed session cannot be read. Its text completes "it is …".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unreadable {
-    /// Bytes of it are wrong or missing. Opening it saves what can be read.
+    /// Bytes are wrong or missing. Opening the session recovers the readable part.
     #[error("damaged ({0})")]
     Damaged(String),
-    /// A newer zk wrote it.
+    /// A newer version of zk wrote the session.
     #[error("of a newer zk (it has format {found}, this zk reads up to {known})")]
     TooNew {
-        /// Format of the session.
+        /// Format version of the session.
         found: u32,
-        /// The newest format this program knows.
+        /// Newest format version that this program knows.
         known: u32,
     },
-    /// The system does not let this process read it. Nothing is known to be wrong with it.
+    /// The system denies this process access. The session itself may be intact.
     #[error("out of reach ({0})")]
     OutOfReach(String),
 }
 
-/// Process that has a session open.
+/// Process that has a session open for writing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lock {
-    /// The process.
+    /// Process id.
     pub pid: u32,
 }
 
-/// Reason for which the store did not do what was asked.
+/// Error of a session store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no such session.
     #[error("unknown session `{id}`{hint}")]
     NotFound {
-        /// The id.
+        /// Id that was asked for.
         id: String,
-        /// A near match, or empty.
+        /// Similar id, or empty.
         hint: String,
     },
-    /// Another process has it open.
+    /// Another process has the session open.
     #[error("session `{id}` is in use by process {pid}; end that one first, or start a new session")]
     InUse {
-        /// Session that the other process has open.
+        /// Id of the session.
         id: SessionId,
-        /// The process.
+        /// Id of the other process.
         pid: u32,
     },
-    /// The session cannot be read. What is left of it was put aside and not changed.
+    /// The session cannot be read. Its files were moved aside unchanged.
     #[error("session `{id}` is damaged ({why}); it was kept as {kept}")]
     Damaged {
-        /// Session that cannot be read.
+        /// Id of the session.
         id: SessionId,
-        /// Fault that was found, in words.
+        /// Description of the damage.
         why: String,
-        /// Path at which it is kept now.
+        /// Path that the files were moved to.
         kept: PathBuf,
     },
-    /// The session was written by a newer zk.
+    /// A newer version of zk wrote the session.
     #[error("session `{id}` has format {found}, this zk reads up to {known}; use a newer zk")]
     TooNew {
-        /// Session of the newer program.
+        /// Id of the session.
         id: SessionId,
-        /// Format of the session.
+        /// Format version of the session.
         found: u32,
-        /// The newest format this program knows.
+        /// Newest format version that this program knows.
         known: u32,
     },
-    /// The disk said no.
+    /// The file system reported an error.
     #[error("cannot {doing} {path}: {source}")]
     Io {
-        /// Act that failed, as a verb.
+        /// Action that failed, as a verb.
         doing: &'static str,
-        /// Path that it failed on.
+        /// Path of the file or directory.
         path: PathBuf,
         /// Cause of the failure.
         source: std::io::Error,

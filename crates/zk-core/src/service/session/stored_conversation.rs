@@ -6,71 +6,74 @@ use super::{Entry, SessionInfo};
 use crate::kernel::Plugin;
 use crate::model::{EntryId, Message, SessionId};
 
-/// A session as it is stored.
+/// Stored content of a session.
 #[derive(Clone, Debug)]
 pub struct SessionSnapshot {
-    /// The line of a listing.
+    /// Summary of the session.
     pub info: SessionInfo,
-    /// The entries from the first to the leaf, as far as they can be read.
+    /// Readable entries from the root to the leaf.
     pub entries: Vec<Entry>,
-    /// Notices of what cannot be read, in words.
+    /// Messages about entries that cannot be read.
     pub notices: Vec<String>,
 }
 
-/// Visitor of the entries of a session, each with its bytes as JSON: see [`SessionStore::scan`](super::SessionStore::scan).
+/// Callback for the entries of a session, each with its JSON size in bytes: see
+/// [`SessionStore::scan`](super::SessionStore::scan).
 pub type EntryVisitor = Box<dyn FnMut(Entry, usize) -> ControlFlow<()> + Send>;
 
-/// Summary of a session whose entries were visited.
+/// Result of visiting a session's entries.
 #[derive(Clone, Debug)]
 pub struct SessionScan {
-    /// The line of a listing.
+    /// Summary of the session.
     pub info: SessionInfo,
-    /// Notices of entries that cannot be read, in words.
+    /// Messages about entries that cannot be read.
     pub notices: Vec<String>,
 }
 
-/// Entries that a conversation goes on from.
+/// Entries that a resumed conversation continues from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LiveEntries {
-    /// Oldest first: of the entries that were left out those that are looked up later, then one for each sum of the others
-    /// (usage, model, thinking level, the run that goes on), then the branch from some entry to the leaf.
+    /// Oldest first. Of the left-out entries, the ones that are looked up on demand come first, then
+    /// summaries of the rest (usage, model, thinking level, unfinished run), then the branch from some entry
+    /// to the leaf.
     pub entries: Vec<Entry>,
-    /// Place in `entries` of the first one from which on nothing is left out: its beginning where nothing is.
+    /// Index in `entries` of the complete tail, behind which nothing is left out; 0 if the session is
+    /// complete.
     pub tail: usize,
-    /// Messages of the conversation before the tail.
+    /// Number of messages before the tail.
     pub earlier: u64,
 }
 
 impl LiveEntries {
-    /// Id of the entries that are sums of others.
+    /// Id of entries that summarise left-out entries.
     pub const SUM: &str = "earlier";
 
-    /// Returns the entries of a conversation that were looked up in what is left out.
+    /// Returns the looked-up entries among those of a conversation.
     #[must_use]
     pub fn looked_up(entries: &[Entry]) -> &[Entry] {
         let end = entries.iter().position(|entry| entry.id.as_str() == Self::SUM).unwrap_or_default();
         entries.get(..end).unwrap_or_default()
     }
 
-    /// All entries of a session.
+    /// Creates a value with all entries of a session.
     #[must_use]
     pub fn whole(entries: Vec<Entry>) -> Self {
         Self { entries, tail: 0, earlier: 0 }
     }
 
-    /// Whether nothing is left out.
+    /// Whether no entry is left out.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.tail == 0
     }
 
-    /// The entries from which on nothing is left out.
+    /// Returns the complete tail of the session.
     #[must_use]
     pub fn tail(&self) -> &[Entry] {
         self.entries.get(self.tail..).unwrap_or_default()
     }
 
-    /// The first entry after what is left out, if anything is.
+    /// Returns the first entry of the tail, if entries before it are left out.
     #[must_use]
     pub fn begins_at(&self) -> Option<&EntryId> {
         self.tail().first().filter(|_| !self.is_whole()).map(|entry| &entry.id)
@@ -80,13 +83,13 @@ impl LiveEntries {
 /// A stored conversation to resume: its session, messages, entries and recorder.
 #[derive(Clone)]
 pub struct StoredConversation {
-    /// The open session.
+    /// Id of the open session.
     pub session: SessionId,
-    /// The message history that requests start from.
+    /// Message history that requests begin with.
     pub messages: Vec<Arc<Message>>,
-    /// The stored entries that it goes on from ([`LiveEntries`]), for `session:loaded`.
+    /// Stored entries that the session continues from ([`LiveEntries`]), for `session:loaded`.
     pub entries: Arc<[Entry]>,
-    /// The plugin that appends new entries to the session.
+    /// Plugin that appends new entries to the session.
     pub recorder: Arc<dyn Plugin>,
 }
 

@@ -11,12 +11,13 @@ use serde_json::Value;
 use crate::model::{Approved, Concurrency, Effects, ToolError, ToolOutput, ToolSpec};
 use crate::service::{CallPlace, Tool, ToolCx};
 
-/// A tool made of a function.
+/// A tool made from an async function.
 ///
-/// The function's arguments are a struct: the fields are the parameters, their comments what the model is
-/// told of them. Arguments of other types go back to the model and never reach the function. Unless
-/// [`reads_only`](Self::reads_only) or [`effects`](Self::effects) says what a call does, a permission gate
-/// asks a person before each, and an agent without a gate does not take the tool.
+/// The function takes its arguments as a struct: the fields are the parameters, and their doc comments the
+/// descriptions for the model. Arguments of the wrong type are returned to the model as an error and never
+/// reach the function. Unless [`reads_only`](Self::reads_only) or [`effects`](Self::effects) declares the
+/// effects of a call, a permission gate asks a person before each call, and an agent without a gate rejects
+/// the tool.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -58,7 +59,7 @@ impl fmt::Debug for FnTool {
 }
 
 impl FnTool {
-    /// A tool called `name` that runs `call`.
+    /// Creates a tool with the given name that runs `call`.
     pub fn new<A, R, F>(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -81,15 +82,14 @@ impl FnTool {
         }
     }
 
-    /// Sets the title that a person reads in the place of the name.
+    /// Sets the title that people see instead of the name.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// Declares that its calls change nothing and leave nothing: nobody is asked about them, and they run
-    /// together.
+    /// Declares that calls have no effects: no permission is needed, and they run concurrently.
     #[must_use]
     pub fn reads_only(mut self) -> Self {
         self.effects = Box::new(|_, _| Effects::none());
@@ -97,7 +97,7 @@ impl FnTool {
         self
     }
 
-    /// Sets how to tell the effects of a call with these arguments, without running it; see
+    /// Sets the function that determines the effects of a call from its arguments, without running it; see
     /// [`Tool::effects`].
     #[must_use]
     pub fn effects(
@@ -108,7 +108,7 @@ impl FnTool {
         self
     }
 
-    /// Sets which calls may run together; alone unless set.
+    /// Sets which calls may run concurrently; the default is exclusive.
     #[must_use]
     pub fn concurrency(mut self, concurrency: Concurrency) -> Self {
         self.concurrency = concurrency;

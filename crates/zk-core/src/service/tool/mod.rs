@@ -24,7 +24,7 @@ pub use fn_tool::FnTool;
 pub use run_tools::{RunTool, RunTools, UnknownTool};
 pub use server_names::{SERVER_TOOL_PREFIX, foreign_server_names};
 
-/// Something a model can call. A registry item under its canonical name.
+/// A tool that a model can call: a registry item under its canonical name.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,36 +54,36 @@ pub use server_names::{SERVER_TOOL_PREFIX, foreign_server_names};
 /// ```
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// Name, description and argument schema. The same for the tool's whole life.
+    /// Returns name, description and argument schema, constant for the tool's lifetime.
     fn spec(&self) -> &Arc<ToolSpec>;
 
-    /// Runs a call that passed its gates, with arguments that passed the schema.
+    /// Runs a call that all gates approved, with arguments that fit the schema.
     ///
     /// # Errors
-    /// [`ToolError`]: the only way a result becomes an error result.
+    /// [`ToolError`], the only way for a tool to give an error result.
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError>;
 
-    /// The tool that this one decorates: whatever else it does not say itself, that one says. So a decorator has
-    /// `spec`, `call` and this, and loses nothing of what it decorates.
+    /// Returns the tool that this one decorates. All other methods forward to it by default, so a decorator
+    /// implements `spec`, `call` and this, and keeps everything else.
     fn inner(&self) -> Option<&dyn Tool> {
         None
     }
 
-    /// Returns which calls this one may run together with; alone unless the tool says otherwise.
+    /// Returns which calls may run concurrently with this one; exclusive by default.
     fn concurrency(&self, args: &Value) -> Concurrency {
         self.inner().map_or(Concurrency::Exclusive, |inner| inner.concurrency(args))
     }
 
-    /// Returns the effects of a call with these arguments, without running it. [`Effects::Unknown`] unless
-    /// the tool says otherwise: a permission gate asks a person about that, and without a
-    /// [`CallGuard`](crate::service::CallGuard) no agent takes the tool unless it was built unguarded. Effects told of
-    /// no arguments hold for all. Must not block: it is asked for every call.
+    /// Returns the effects of a call with these arguments, without running it. [`Effects::Unknown`] by
+    /// default: a permission gate then asks a person, and without a [`CallGuard`](crate::service::CallGuard)
+    /// no agent accepts the tool unless it was built unguarded. Effects returned for empty arguments hold for
+    /// all calls. Must not block, since it is called for every call.
     fn effects(&self, args: &Value, place: &CallPlace) -> Effects {
         self.inner().map_or(Effects::Unknown, |inner| inner.effects(args, place))
     }
 
-    /// Draws what a person should see before approving the call, besides its arguments: the diff of an edit,
-    /// the body of a file. Nothing when the arguments say it all, or when it cannot be drawn.
+    /// Renders a preview for the person who approves the call, besides its arguments: the diff of an edit,
+    /// the body of a file. `None` if the arguments say it all, or if rendering fails.
     async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
         match self.inner() {
             Some(inner) => inner.preview(args, place).await,
@@ -91,34 +91,40 @@ pub trait Tool: Send + Sync {
         }
     }
 
-    /// Returns the tool's title for people; its name unless the tool says otherwise.
+    /// Returns the tool's title for people; its name by default.
     fn title(&self) -> String {
         self.inner().map_or_else(|| self.spec().name.clone(), Tool::title)
     }
 
-    /// One line for a person: what this call does; the title unless the tool says otherwise.
+    /// Summarises a call in one line for a person; the title by default.
     fn summary(&self, args: &Value) -> String {
         self.inner().map_or_else(|| self.title(), |inner| inner.summary(args))
     }
 
-    /// Returns the kind of work of its calls; told by their effects unless the tool says otherwise.
+    /// Returns the kind of work of all calls; `None`, the default, derives it from each call's effects.
     fn kind(&self) -> Option<CallKind> {
         self.inner()?.kind()
     }
 
-    /// The places a call is about; the paths of its effects unless the tool says otherwise.
+    /// Returns the name of the MCP server that provides the tool, if one does.
+    fn server(&self) -> Option<String> {
+        self.inner()?.server()
+    }
+
+    /// Returns the files that a call is about; the paths of its effects by default.
     fn locations(&self, args: &Value) -> Vec<CallLocation> {
         self.inner().map(|inner| inner.locations(args)).unwrap_or_default()
     }
 
-    /// Returns advice for a model on using the tool, beside its description: it stands in the system prompt
-    /// of every run that offers the tool from its beginning. The same for the tool's whole life.
+    /// Returns advice for the model on using the tool. It becomes part of the system prompt of every run that
+    /// offers the tool from the start. Constant for the tool's lifetime.
     fn prompt(&self) -> Option<&str> {
         self.inner()?.prompt()
     }
 
-    /// Whether its calls start others, which may change something though it changes nothing itself. Such a call is on
-    /// record before it begins, like one with effects: after a crash nobody takes it for one that did nothing.
+    /// Whether a call starts other calls, which may have effects even if this one has none. Such a call is
+    /// recorded before it begins, like one with effects, so that after a crash it is not mistaken for one
+    /// that did nothing.
     fn starts_calls(&self) -> bool {
         self.inner().is_some_and(|inner| inner.starts_calls())
     }
@@ -130,26 +136,26 @@ pub trait Tool: Send + Sync {
     }
 }
 
-/// Place where a call would run, for [`Tool::effects`] and [`Tool::preview`].
+/// Context and directory that a call would run in, for [`Tool::effects`] and [`Tool::preview`].
 #[derive(Clone, Debug)]
 pub struct CallPlace {
-    /// The run's context.
+    /// Context of the run.
     pub cx: Cx,
-    /// The working directory, fixed for the turn.
+    /// Working directory, fixed for the turn.
     pub cwd: PathBuf,
 }
 
 /// Context of a tool call.
 #[derive(Clone)]
 pub struct ToolCx {
-    /// The run's context; its stop token ends with this call. The session, if the conversation is stored:
+    /// Context of the run, with a stop token for this call. If the conversation is stored, its session is
     /// `cx.service::<SessionId>()`.
     pub cx: Cx,
-    /// The call.
+    /// Id of the call.
     pub call_id: CallId,
-    /// The working directory, fixed for the turn.
+    /// Working directory, fixed for the turn.
     pub cwd: PathBuf,
-    /// Takes output while the call runs.
+    /// Receives output while the call runs.
     pub progress: Progress,
 }
 
@@ -163,23 +169,23 @@ impl fmt::Debug for ToolCx {
 }
 
 impl ToolCx {
-    /// A context for calling a tool outside any agent.
+    /// Creates a context for calling a tool outside of any agent.
     #[must_use]
     pub fn new(cx: Cx, cwd: impl Into<PathBuf>) -> Self {
         Self { cx, call_id: CallId::fresh(), cwd: cwd.into(), progress: Progress::default() }
     }
 
-    /// The place of the call.
+    /// Returns the context and directory of the call.
     #[must_use]
     pub fn place(&self) -> CallPlace {
         CallPlace { cx: self.cx.clone(), cwd: self.cwd.clone() }
     }
 
-    /// Takes a call through the gates of this context's bus and no further, for benches and tests of one tool:
-    /// [`ToolCx::run`] is a whole call.
+    /// Asks the gates of this context's bus about a call without running it, for benches and tests of one
+    /// tool. [`ToolCx::run`] makes a whole call.
     ///
     /// # Errors
-    /// [`ToolError`] of kind `Denied` when a gate refuses, parks or fails, or answers in the tool's place.
+    /// [`ToolError`] of kind `Denied` when a gate refuses, parks, substitutes or fails.
     pub async fn approve(&self, tool: Arc<dyn Tool>, args: Value) -> Result<Approved, ToolError> {
         let name = tool.spec().name.clone();
         let call = Arc::new(CallRef {
@@ -200,26 +206,26 @@ impl ToolCx {
     }
 }
 
-/// Takes the output of a running call, for a person to watch. It never blocks the tool.
+/// Receives the output of a running call, for display. Never blocks the tool.
 #[derive(Clone, Default)]
 pub struct Progress(Option<Watcher>);
 
 type Watcher = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Progress {
-    /// Hands every piece to `sink`.
+    /// Creates a receiver that passes every piece to `sink`.
     pub fn new(sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(sink)))
     }
 
-    /// Shows `text`.
+    /// Passes `text` on for display.
     pub fn show(&self, text: &str) {
         if let Some(sink) = &self.0 {
             sink(text);
         }
     }
 
-    /// Whether anybody watches.
+    /// Whether the output is displayed anywhere.
     #[must_use]
     pub fn is_watched(&self) -> bool {
         self.0.is_some()

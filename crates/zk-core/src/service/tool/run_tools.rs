@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use crate::model::ToolSpec;
 
-/// The tools of the run, for plugins: `cx.service::<dyn RunTools>()`. Absent outside a run.
+/// Tools of the current run, for plugins: `cx.service::<dyn RunTools>()`. Absent outside of a run.
 ///
 /// ```
 /// use zk_core::kernel::Cx;
@@ -16,17 +16,17 @@ use crate::model::ToolSpec;
 /// }
 /// ```
 pub trait RunTools: Send + Sync {
-    /// The tools registered now that the run may use, offered or not, in the order of their names.
+    /// Returns all registered tools that the run may use, offered or not, sorted by name.
     fn tools(&self) -> Vec<RunTool>;
 
-    /// Lets the model use a lazy tool: at once, and offered from the next turn to the end of the run. Does
-    /// nothing for a tool that is offered already.
+    /// Unlocks a lazy tool: the model may call it at once, and requests offer it from the next turn to the
+    /// end of the run. Does nothing for a tool that is already offered.
     ///
     /// # Errors
     /// [`UnknownTool`] when the run has no tool of that name.
     fn unlock(&self, name: &str) -> Result<(), UnknownTool>;
 
-    /// Calls of the run so far, by canonical name.
+    /// Returns the number of calls of the run so far, by canonical name.
     fn counts(&self) -> Arc<BTreeMap<String, u32>> {
         Arc::default()
     }
@@ -37,21 +37,21 @@ pub trait RunTools: Send + Sync {
     }
 }
 
-/// A tool as a run has it.
+/// A tool of a run.
 #[derive(Clone, Debug)]
 pub struct RunTool {
-    /// The canonical name.
+    /// Canonical name of the tool.
     pub name: Arc<str>,
-    /// Description of the tool for the model.
+    /// Specification of the tool for the model.
     pub spec: Arc<ToolSpec>,
-    /// Whether the model may call it: it is not lazy, or it was unlocked.
+    /// Whether the model may call the tool: it is not lazy, or was unlocked.
     pub unlocked: bool,
 }
 
-/// A name that no tool of the run has.
+/// The run has no tool of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this run has no tool `{name}`; `RunTools::tools` lists those it has")]
 pub struct UnknownTool {
-    /// The name.
+    /// Name that was asked for.
     pub name: String,
 }

@@ -1,10 +1,10 @@
-/// Beginning of the names of tools that MCP servers bring.
+/// Prefix of the names of MCP servers' tools.
 pub const SERVER_TOOL_PREFIX: &str = "mcp_";
 
-/// Names that other programs give a tool of an MCP server: `mcp_a_b_c` is `mcp__a__b_c` or `mcp__a_b__c` there, as a server
-/// may have a `_` in its name. None for other tools.
+/// Returns the names that other agents give to a tool of an MCP server: `mcp_a_b_c` is `mcp__a__b_c` or
+/// `mcp__a_b__c` there, as a server name may contain a `_`. Empty for other tools.
 ///
-/// Rules, lists and hooks that were written for those programs name tools so.
+/// Rules, lists and hooks written for those agents use such names.
 pub fn foreign_server_names(tool: &str) -> impl Iterator<Item = String> {
     let name = tool.strip_prefix(SERVER_TOOL_PREFIX).unwrap_or_default();
     name.match_indices('_').filter_map(move |(at, _)| {

@@ -2,10 +2,10 @@ use async_trait::async_trait;
 
 use crate::kernel::{BoxError, Cx};
 
-/// Something a person can ask the program for by name: `/name arguments`. A registry item under its name.
+/// A command that a person calls by name, `/name arguments`: a registry item under its name.
 ///
-/// In a conversation it finds that as a service of its context, which handlers of events do not: they would wait for
-/// the end of a run that waits for them.
+/// In a conversation, the command's context provides that [`Conversation`](super::Conversation) as a service.
+/// Handlers of events do not get it: they would wait for the end of a run that waits for them.
 ///
 /// ```
 /// use async_trait::async_trait;
@@ -37,39 +37,66 @@ use crate::kernel::{BoxError, Cx};
 /// ```
 #[async_trait]
 pub trait Command: Send + Sync {
-    /// The name, without the slash.
+    /// Returns the name, without the slash.
     fn name(&self) -> &str;
-    /// One line of help.
+    /// Returns one line of help.
     fn help(&self) -> &str;
-    /// Runs it with what follows the name, trimmed.
+    /// The arguments in words, such as `NAME` or `[BASE]`, for a list of commands; nothing for a command that works without
+    /// any, which such a list runs at once.
+    fn argument_hint(&self) -> Option<&str> {
+        None
+    }
+    /// The texts that may follow `before`, the arguments that are typed already, for whoever completes a line. It is asked
+    /// beside everything else, and may take its time.
+    async fn complete(&self, before: &str, cx: &Cx) -> Vec<ArgumentChoice> {
+        let _ = (before, cx);
+        Vec::new()
+    }
+    /// Runs the command with the trimmed text behind its name.
     ///
     /// # Errors
-    /// What to tell the person.
+    /// An error whose message is shown to the person.
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError>;
 }
 
-/// Outcome of a command.
+/// Argument that a command may be given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArgumentChoice {
+    /// The argument, as it is typed.
+    pub value: String,
+    /// Remark on it in a few words; may be empty.
+    pub note: String,
+}
+
+impl ArgumentChoice {
+    /// An argument with a remark.
+    pub fn new(value: impl Into<String>, note: impl Into<String>) -> Self {
+        Self { value: value.into(), note: note.into() }
+    }
+}
+
+/// Result of a command, for the front-end to act on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandOutcome {
-    /// Nothing more.
+    /// Nothing else to do.
     Done,
     /// Text to show.
     Show(String),
     /// A prompt to send to the model.
     Prompt(String),
-    /// The end of the conversation.
+    /// The conversation is to end.
     Quit,
-    /// The conversation goes on with settings and plugins that are read anew. What the command knew of it is over then:
-    /// its context, its services and itself.
+    /// The conversation is to continue with settings and plugins that are loaded again. The command's context
+    /// and services end then, and so does the command itself.
     Reload,
 }
 
-/// The longest words that a name may have, such as those of `/git commit`.
-const WORDS: usize = 5;
+/// Most words in a name, as in `/git commit`.
+const MAX_NAME_WORDS: usize = 5;
 
-/// Returns the result of `find` for the longest name that `line` begins with, and what follows it, trimmed. A
-/// name of several words may be typed with blanks between them, or with colons as it is listed: `git commit`
-/// and `git:commit`.
+/// Finds the command with the longest name that `line` begins with: returns the result of `find` and the
+/// trimmed rest of the line. A name of several words may be typed with blanks or, as it is listed, with
+/// colons: `git commit` and `git:commit`.
 ///
 /// ```
 /// use zk_core::service::match_command;
@@ -83,10 +110,10 @@ pub fn match_command<T>(line: &str, find: impl Fn(&str) -> Option<T>) -> Option<
     let mut ends = Vec::new();
     let mut words = Vec::new();
     let mut at = 0;
-    for part in line.split_inclusive(char::is_whitespace).take(WORDS * 4) {
+    for part in line.split_inclusive(char::is_whitespace).take(MAX_NAME_WORDS * 4) {
         at += part.len();
         let word = part.trim_end();
-        if words.len() == WORDS || (word.is_empty() && words.is_empty()) {
+        if words.len() == MAX_NAME_WORDS || (word.is_empty() && words.is_empty()) {
             break;
         }
         if !word.is_empty() {

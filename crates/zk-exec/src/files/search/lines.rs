@@ -6,15 +6,15 @@ use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
 
 use super::Results;
 
-/// Turns matches into lines: `path:12:text`, and `path-11-text` for the lines around them.
+/// Formats matches as lines: `path:12:text`, and `path-11-text` for context lines.
 pub(super) struct Lines<'a> {
     matcher: &'a RegexMatcher,
     path: &'a str,
-    /// Bytes of a line that are shown.
+    /// Bytes of a line that are kept.
     width: usize,
     results: &'a mut Results,
     any: bool,
-    /// Whether the file turned out to be no text, after some of it had matched.
+    /// Whether a binary part of the file came after some matches.
     pub(super) binary: bool,
 }
 
@@ -37,14 +37,14 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A line, or the part of a long one where the match is.
+/// Shortens a line to the part around the match.
 fn shown(matcher: &RegexMatcher, line: &[u8], width: usize) -> String {
     if line.len() <= width {
         return String::from_utf8_lossy(line).into_owned();
     }
     let start = matcher.find(line).ok().flatten().map_or(0, |found| found.start());
     let from = if start < width * 3 / 4 { 0 } else { start - width / 4 };
-    // A few bytes more, so that a character at either end is there as a whole.
+    // A few bytes more, so that characters at both ends are whole.
     let piece = line.get(from..line.len().min(from + width + 8)).unwrap_or_default();
     let inside = if from > 0 {
         piece.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count()
@@ -57,7 +57,7 @@ fn shown(matcher: &RegexMatcher, line: &[u8], width: usize) -> String {
     format!("{before}{piece}… [cut, {} bytes]", line.len())
 }
 
-/// A line without what ends it.
+/// Line without its line ending.
 fn without_end(line: &[u8]) -> &[u8] {
     let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
     line.get(..end).unwrap_or_default()

@@ -15,16 +15,16 @@ use super::WorkspaceFiles;
 use super::protect::Reading;
 use lines::{Counter, Lines};
 
-/// Files one thread takes at a time.
+/// Files in one batch for a thread.
 const BATCH: usize = 64;
 const THREADS: usize = 4;
-/// Batches that may wait for one thread.
+/// Batches that may queue for one thread.
 const WAITING: usize = 4;
 
-/// Bytes of one line that are looked at. A file with a longer one cannot be searched.
+/// Longest searchable line, in bytes. A file with a longer line cannot be searched.
 const SEARCHED_LINE_BYTES: usize = 4 << 20;
 
-/// Searches the text of what is below `from`.
+/// Searches the text of all files below `from`.
 pub(super) fn search(
     files: &WorkspaceFiles,
     from: &Resolved,
@@ -52,37 +52,37 @@ pub(super) fn search(
     })
 }
 
-/// Data that every thread of one search reads.
+/// Inputs that all threads of a search share.
 #[derive(Clone, Copy)]
 struct Task<'a> {
     files: &'a WorkspaceFiles,
-    /// Start of the search, which was named.
+    /// Start of the search, as the tool named it.
     from: &'a Resolved,
     query: &'a SearchQuery,
     matcher: &'a RegexMatcher,
     stop: &'a CancellationToken,
 }
 
-/// Results of a search, with counts of what was not searched.
+/// Results of a search, and counts of files that were not searched.
 #[derive(Default)]
 struct Found {
     results: Results,
-    /// Files that could not be read, or have a line too long.
+    /// Files that could not be read, or have too long a line.
     unsearchable: usize,
-    /// Files that tools may not read.
+    /// Files that tools must not read.
     protected: usize,
 }
 
-/// Results with the room that is left for more of them, so that nothing is held that cannot be shown.
+/// Results up to a limit of number and bytes.
 #[derive(Default)]
 pub(super) struct Results {
-    /// A path, a path with a count, or a line, in the order of the paths.
+    /// Results in the order of the paths: a path, a path with a count, or a line.
     pub(super) list: Vec<String>,
     pub(super) skipped: usize,
     to_skip: usize,
     room: usize,
     bytes_left: usize,
-    /// Whether the cap of one result was reached.
+    /// Whether the limit was reached.
     pub(super) capped: bool,
 }
 
@@ -95,7 +95,7 @@ impl Results {
         self.capped || self.list.len() >= self.room
     }
 
-    /// Takes one more; whether there is room for another.
+    /// Adds a result; returns whether there is room for another one.
     pub(super) fn push(&mut self, result: impl FnOnce() -> String) -> bool {
         if self.skipped < self.to_skip {
             self.skipped += 1;
@@ -115,7 +115,7 @@ impl Results {
         !self.is_full()
     }
 
-    /// Takes those of another search back to where they were.
+    /// Removes the results that were added since `mark`.
     pub(super) fn truncate(&mut self, mark: (usize, usize)) {
         let (len, skipped) = mark;
         self.bytes_left += self.list.drain(len..).map(|result| result.len() + 1).sum::<usize>();
@@ -127,7 +127,7 @@ impl Results {
     }
 }
 
-/// A pattern as ripgrep understands it.
+/// Compiles a pattern with ripgrep's syntax.
 fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, PathError> {
     RegexMatcherBuilder::new()
         .case_insensitive(ignore_case)
@@ -136,20 +136,21 @@ fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, PathError> 
         .map_err(|error| PathError::Pattern { what: "regular expression".into(), why: error.to_string() })
 }
 
-/// Searches files in the order in which they come, several at a time, while the tree is still being walked.
+/// Searches files in the order in which they arrive, in several threads, while the tree is still being
+/// walked.
 struct Search<'scope, 'env> {
     task: Task<'env>,
     scope: &'scope Scope<'scope, 'env>,
     workers: Vec<Worker>,
     batch: Vec<Resolved>,
-    /// Batches that were handed to workers in turn, and those whose results were taken back.
+    /// Counts of batches that were sent to workers in turn, and of batches whose results were received.
     sent: usize,
     taken: usize,
     found: Found,
     failure: Option<io::Error>,
 }
 
-/// A thread that searches one batch after the other, and answers in that order.
+/// Thread that searches batches in order and answers in the same order.
 struct Worker {
     batches: SyncSender<Vec<Resolved>>,
     found: Receiver<Found>,
@@ -162,7 +163,7 @@ impl<'scope, 'env> Search<'scope, 'env> {
         Self { task, scope, workers: Vec::new(), batch: Vec::new(), sent: 0, taken: 0, found, failure: None }
     }
 
-    /// Takes a file; breaks when there is enough.
+    /// Queues a file; breaks when there are enough results.
     fn add(&mut self, file: Resolved) -> ControlFlow<()> {
         self.batch.push(file);
         if self.batch.len() >= BATCH {
@@ -172,7 +173,7 @@ impl<'scope, 'env> Search<'scope, 'env> {
         if self.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Returns the results of all files.
+    /// Waits for the threads and returns the results of all files.
     fn finish(mut self) -> io::Result<Found> {
         if self.workers.is_empty() {
             self.search_here();
@@ -192,9 +193,10 @@ impl<'scope, 'env> Search<'scope, 'env> {
         self.failure.is_some() || self.found.results.is_full() || self.task.stop.is_cancelled()
     }
 
-    /// Gives the batch to the worker whose turn it is, and waits while that one is far behind.
+    /// Sends the batch to the next worker, and waits while that worker is far behind.
     fn hand_over(&mut self) {
-        // While results are skipped, one thread counts them: it does not know how many the others would have.
+        // While results are skipped, one thread searches: it would not know how many results the other
+        // threads have.
         if self.task.query.skip > 0 {
             return self.search_here();
         }
@@ -216,11 +218,11 @@ impl<'scope, 'env> Search<'scope, 'env> {
         let (task, room, bytes) = (self.task, self.task.query.wanted, self.task.query.max_bytes);
         self.scope.spawn(move || {
             let mut searcher = searcher(task.query);
-            // A pattern that breaks the search ends this thread, which is told as a failure of the search.
+            // A panic in the search ends this thread, and is reported as a failed search.
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 for batch in work {
                     let mut found = Found { results: Results::new(0, room, bytes), ..Found::default() };
-                    part(task, &batch, &mut searcher, &mut found);
+                    search_batch(task, &batch, &mut searcher, &mut found);
                     if results.send(found).is_err() {
                         break;
                     }
@@ -232,7 +234,7 @@ impl<'scope, 'env> Search<'scope, 'env> {
 
     fn search_here(&mut self) {
         let batch = std::mem::take(&mut self.batch);
-        part(self.task, &batch, &mut searcher(self.task.query), &mut self.found);
+        search_batch(self.task, &batch, &mut searcher(self.task.query), &mut self.found);
     }
 
     fn next_worker(&self) -> Option<&Worker> {
@@ -280,7 +282,7 @@ fn searcher(query: &SearchQuery) -> Searcher {
         .build()
 }
 
-fn part(task: Task<'_>, batch: &[Resolved], searcher: &mut Searcher, found: &mut Found) {
+fn search_batch(task: Task<'_>, batch: &[Resolved], searcher: &mut Searcher, found: &mut Found) {
     let Task { files, from, query, matcher, stop } = task;
     let mut reading = Reading::new(&files.protection);
     for file in batch {
@@ -292,7 +294,7 @@ fn part(task: Task<'_>, batch: &[Resolved], searcher: &mut Searcher, found: &mut
         match opened {
             Ok(reader) => {
                 let reader = Stoppable { reader, stop };
-                if one(reader, file, (query, matcher), searcher, &mut found.results).is_err() {
+                if search_file(reader, file, (query, matcher), searcher, &mut found.results).is_err() {
                     found.unsearchable += 1;
                 }
             }
@@ -302,7 +304,7 @@ fn part(task: Task<'_>, batch: &[Resolved], searcher: &mut Searcher, found: &mut
     }
 }
 
-fn one(
+fn search_file(
     reader: impl Read,
     file: &Resolved,
     (query, matcher): (&SearchQuery, &RegexMatcher),
@@ -334,7 +336,7 @@ fn one(
     }
 }
 
-/// Ends when the run is to stop, in the middle of a file too.
+/// Reader that fails once the run is cancelled, also in the middle of a file.
 struct Stoppable<'a, R> {
     reader: R,
     stop: &'a CancellationToken,

@@ -1,4 +1,4 @@
-//! Limits of one command, enforced by looking at everything below its reaper.
+//! Limits of one command, enforced by periodic scans of all processes below its reaper.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,28 +7,28 @@ use super::tree::{self, Member};
 use crate::Limits;
 use crate::limits::Exceeded;
 
-/// Interval between looks at a command.
+/// Interval between scans.
 const ROUND: Duration = Duration::from_millis(50);
 
-/// The limits of a command, and when it is looked at next.
+/// Limits of a command, and the time of the next scan.
 pub(super) struct Bounds {
     limits: Limits,
     next_look: Instant,
 }
 
 impl Bounds {
-    /// Nothing if there is nothing to enforce.
+    /// Bounds for these limits; `None` without a limit of memory or processes.
     pub(super) fn new(limits: Limits) -> Option<Self> {
         let is_limited = limits.memory.is_some() || limits.processes.is_some();
         is_limited.then(|| Self { limits, next_look: Instant::now() + ROUND })
     }
 
-    /// Time until the next look is due.
+    /// Time until the next scan is due.
     pub(super) fn patience(&self) -> Duration {
         self.next_look.saturating_duration_since(Instant::now())
     }
 
-    /// The limit that is exceeded, if it is time to look.
+    /// Scans if a scan is due, and returns the limit that is exceeded.
     pub(super) fn look(&mut self) -> Option<Exceeded> {
         if Instant::now() < self.next_look {
             return None;
@@ -43,7 +43,7 @@ impl Bounds {
     }
 }
 
-/// Processes with their threads, as the kernel counts for its own limits.
+/// Counts processes with their threads, as the kernel's own limits do.
 fn count(members: &[Member]) -> u64 {
     members.iter().map(|member| threads(member.pid).unwrap_or(1)).sum()
 }
@@ -53,19 +53,19 @@ fn threads(pid: i32) -> Option<u64> {
 }
 
 fn uses_more_than(most: u64, members: &[Member]) -> bool {
-    // Cheap, but what two processes share since a fork is counted twice.
+    // A cheap upper bound: pages that processes share since a fork count once for each process.
     let roughly: u64 = members.iter().filter_map(|member| resident(member.pid)).sum();
     roughly > most && members.iter().filter_map(|member| proportional(member.pid)).sum::<u64>() > most
 }
 
-/// Memory of a process that is in no file.
+/// Bytes of anonymous memory of a process (`RssAnon`).
 fn resident(pid: i32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let kib = status_value(&status, "RssAnon:")? + status_value(&status, "RssShmem:").unwrap_or(0);
     Some(kib << 10)
 }
 
-/// Memory of a process that is in no file, where what several share is divided among them.
+/// Bytes of anonymous memory of a process, in which shared pages are divided among their processes.
 fn proportional(pid: i32) -> Option<u64> {
     let Ok(rollup) = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) else { return resident(pid) };
     let kib = status_value(&rollup, "Pss_Anon:")? + status_value(&rollup, "Pss_Shmem:").unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Control groups of the second version: one for each command, where this user may make them.
+//! Control groups (cgroup v2): one for each command, if this user may make them.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,19 +10,19 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::Limits;
 use crate::limits::Exceeded;
 
-/// Begins the name of each group that is made here; the process id of its maker follows.
+/// Prefix of the name of each group; the process id of this program follows.
 const NAME: &str = "zk-command-";
 
-/// Place where groups are made; looked for with the first command that has a limit.
+/// Maker of control groups. The directory for them is looked up for the first command with a limit.
 #[derive(Debug, Default)]
 pub(super) struct Cgroups {
     place: OnceLock<Option<Place>>,
     serial: AtomicU64,
-    /// Groups that something was still in when they were to be removed.
+    /// Groups that still had processes when they were to be removed.
     left: Mutex<Vec<PathBuf>>,
 }
 
-/// A directory in which groups can be made, and what they can limit.
+/// Directory in which groups can be made, with the controllers that they have there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     dir: PathBuf,
@@ -30,7 +30,7 @@ struct Place {
     processes: bool,
 }
 
-/// The group of one command.
+/// Control group of one command.
 #[derive(Debug)]
 pub(super) struct Cgroup {
     dir: PathBuf,
@@ -39,7 +39,8 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroups {
-    /// A group with the limits, as far as groups can have them here; nothing if none.
+    /// Makes a group with the limits that groups can enforce here; `None` if they enforce none. The
+    /// descriptor is for the process that moves into the group.
     pub(super) fn make(&self, limits: Limits) -> Option<(Cgroup, OwnedFd)> {
         if limits.memory.is_none() && limits.processes.is_none() {
             return None;
@@ -64,14 +65,14 @@ impl Cgroups {
         }
     }
 
-    /// Removes the group of a command that is over. One that is not empty yet is removed later.
+    /// Removes the group of a command that has ended. A group that is not empty yet is removed later.
     pub(super) fn remove(&self, group: Cgroup) {
         if fs::remove_dir(&group.dir).is_err() {
             self.lock().push(group.dir);
         }
     }
 
-    /// Removes what was left.
+    /// Removes groups that were not empty before.
     pub(super) fn sweep(&self) {
         self.lock().retain(|dir| fs::remove_dir(dir).is_err() && dir.exists());
     }
@@ -88,21 +89,21 @@ impl Drop for Cgroups {
 }
 
 impl Cgroup {
-    /// Sets the limits; what writes `0` to the descriptor that it gives moves into the group.
+    /// Sets the limits; returns a descriptor: a process that writes `0` to it moves into the group.
     fn set_up(&self) -> io::Result<OwnedFd> {
         if let Some(bytes) = self.limits.memory {
             fs::write(self.dir.join("memory.max"), bytes.to_string())?;
-            // Memory that is swapped out would be memory all the same. Not every kernel counts it.
+            // Swapped-out memory counts as well. Some kernels have no such control.
             let _ = fs::write(self.dir.join("memory.swap.max"), "0");
         }
         if let Some(most) = self.limits.processes {
-            // The process above the command is in the group as well.
+            // The reaper of the command is in the group as well.
             fs::write(self.dir.join("pids.max"), most.saturating_add(1).to_string())?;
         }
         Ok(File::options().write(true).open(self.dir.join("cgroup.procs"))?.into())
     }
 
-    /// The limit that the kernel had to enforce, if any.
+    /// Limit that the kernel enforced on the group, if any.
     pub(super) fn exceeded(&self) -> Option<Exceeded> {
         let happened = |file: &str, event: &str| {
             let text = fs::read_to_string(self.dir.join(file)).unwrap_or_default();
@@ -119,7 +120,8 @@ impl Cgroup {
     }
 }
 
-/// The group that this process is in, or the one above it: the first in which groups with limits can be made.
+/// Finds the directory for groups: the group of this process or its parent, whichever allows groups with
+/// limits first.
 fn find(process: &Path) -> Option<Place> {
     let mounts = fs::read_to_string(process.join("mounts")).ok()?;
     let root = mounts.lines().find_map(|line| {
@@ -144,7 +146,7 @@ fn usable(dir: &Path) -> Option<Place> {
     (may_write && (memory || processes)).then(|| Place { dir: dir.to_owned(), memory, processes })
 }
 
-/// Removes groups of programs that are gone.
+/// Removes groups of programs that have ended.
 fn remove_stale(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();

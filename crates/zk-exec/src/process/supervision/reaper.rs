@@ -1,4 +1,5 @@
-//! The process between the supervisor and one command: whatever the command starts stays below it.
+//! Reaper: the process between the supervisor and one command, below which all of the command's processes
+//! stay.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,52 +16,52 @@ use super::{GRACE, signals, spawn, tree};
 #[cfg(feature = "sandbox")]
 use crate::sandbox::Confinement;
 
-/// Nothing restricts a command in a build without the sandbox.
+/// Stand-in without values for a build without the sandbox, where no command is restricted.
 #[cfg(not(feature = "sandbox"))]
 pub(super) type Confinement = std::convert::Infallible;
 
-/// Interval between looks for processes that are being killed.
+/// Interval between scans for processes that are being killed.
 const KILL_ROUND: Duration = Duration::from_millis(5);
 
-/// Requests of zk to a reaper: one byte each.
+/// Requests from zk to a reaper: one byte each.
 pub(super) mod ask {
-    /// `TERM` to everything, `KILL` to what is left after the grace.
+    /// `TERM` to all processes, `KILL` to the survivors after the grace time.
     pub(in super::super) const END: u8 = b'E';
-    /// `KILL` to everything until nothing is left.
+    /// `KILL` to all processes until none is left.
     pub(in super::super) const KILL: u8 = b'K';
-    /// The processes that run.
+    /// List the running processes.
     pub(in super::super) const LIST: u8 = b'L';
 }
 
-/// Messages of a reaper: a byte and a number of four bytes; a list is followed by that many numbers.
+/// Messages from a reaper to zk: a byte and a four-byte number; a list is followed by that many numbers.
 pub(super) mod say {
-    /// The reaper is there, and reads what to run.
+    /// The reaper runs, and reads the launch.
     pub(in super::super) const READY: u8 = b'R';
-    /// The command runs under this process id.
+    /// The command runs; the number is its process id.
     pub(in super::super) const STARTED: u8 = b'S';
-    /// The command could not be started, for this reason of the system.
+    /// The command could not be started; the number is the `errno`.
     pub(in super::super) const FAILED: u8 = b'F';
-    /// The command ended with this status.
+    /// The command ended; the number is its wait status.
     pub(in super::super) const EXITED: u8 = b'X';
-    /// Nothing it started is left.
+    /// No process of the command is left.
     pub(in super::super) const GONE: u8 = b'G';
-    /// The command is killed because it exceeded the limit with this number.
+    /// The command is killed because it exceeded a limit; the number says which.
     pub(in super::super) const LIMIT: u8 = b'M';
-    /// This many processes run.
+    /// List of running processes; the number is its length.
     pub(in super::super) const LISTED: u8 = b'L';
 }
 
-/// Progress of the end of a tree.
+/// Phase of the end of a process tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Running,
-    /// Asked to end; killed at this moment.
+    /// Sent `TERM`; to be killed at this instant.
     Ending(Instant),
     Killing,
 }
 
 impl Phase {
-    /// Time to wait for something to happen; `None` while the tree is not asked to end.
+    /// Time to wait for events; `None` while the tree is not ending.
     pub(super) fn patience(self) -> Option<Duration> {
         match self {
             Self::Running => None,
@@ -69,7 +70,7 @@ impl Phase {
         }
     }
 
-    /// Asks everything below this process to end, unless that was done.
+    /// Sends `TERM` to all processes below this one, unless they are ending already.
     pub(super) fn end(&mut self) {
         if *self == Self::Running {
             tree::signal(&tree::descendants(), &[Signal::TERM, Signal::CONT]);
@@ -77,7 +78,7 @@ impl Phase {
         }
     }
 
-    /// Kills what should be gone by now.
+    /// Kills all processes once the grace time is over.
     pub(super) fn enforce(&mut self) {
         if let Self::Ending(kill_at) = *self
             && Instant::now() >= kill_at
@@ -86,16 +87,16 @@ impl Phase {
         }
         if *self == Self::Killing {
             let members = tree::descendants();
-            // Stopped processes make no more of them while the others are killed.
+            // Stopped processes cannot fork while the others are killed.
             tree::signal(&members, &[Signal::STOP]);
             tree::signal(&members, &[Signal::KILL]);
         }
     }
 }
 
-/// Runs one command and watches over everything it starts, until nothing of it is left.
+/// Runs one command and supervises its processes until none is left.
 ///
-/// `life` ends with the supervisor; what is here is killed then.
+/// `life` closes when the supervisor dies; all processes of the command are killed then.
 pub(super) fn run(
     socket: OwnedFd,
     of_command: ChildEnds,
@@ -111,7 +112,7 @@ pub(super) fn run(
     tell(&mut socket, say::READY, 0)?;
     let (command, mut bounds) = match start(&mut socket, of_command, cgroup, confinement) {
         Ok((pid, bounds)) => {
-            // Nobody may listen any more: the command runs, and has to be ended all the same.
+            // A failed write is ignored: if zk is gone, the command still has to be supervised to its end.
             let _ = tell(&mut socket, say::STARTED, pid);
             (pid, bounds)
         }
@@ -143,7 +144,7 @@ pub(super) fn run(
         phase.enforce();
         let patience = phase.patience().or_else(|| bounds.as_ref().map(Bounds::patience));
         let Ok(asked) = wait_for(&[&children, life, &socket.as_fd()], connected, patience) else {
-            // A tree that cannot be watched any more is ended: this process must not leave before it.
+            // A tree that can no longer be supervised is killed: the reaper must not end before it.
             phase = Phase::Killing;
             std::thread::sleep(KILL_ROUND);
             continue;
@@ -172,12 +173,12 @@ fn start(
     let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0).min(64 << 10));
     Read::by_ref(socket).take(len).read_to_end(&mut bytes)?;
     if bytes.len() as u64 != len {
-        // Whoever ordered it is gone, or asked for its end in the middle of the order.
+        // The caller is gone, or cancelled before the launch was complete.
         return Err(rustix::io::Errno::CANCELED.into());
     }
     let launch = Launch::decode(&bytes).ok_or(io::ErrorKind::InvalidData)?;
     if let Some(cgroup) = cgroup {
-        // This process moves, and all it starts is where it is.
+        // The reaper moves into the group, and its children inherit that.
         rustix::io::write(&cgroup, b"0")?;
     }
     let mut command = spawn::command(&launch, of_command);
@@ -192,9 +193,10 @@ fn start(
     Ok((pid, Bounds::new(launch.limits)))
 }
 
-/// Starts a command from a thread that is restricted as the command is to be; this one keeps its rights over it.
+/// Starts a command from a new thread with the command's restrictions; the reaper's own thread keeps the
+/// right to signal it.
 ///
-/// The thread stays for as long as this process: the kernel ties the command to it.
+/// The thread stays until this process ends, because the kernel ties the command to it.
 #[cfg(feature = "sandbox")]
 fn start_confined(
     mut command: std::process::Command,
@@ -215,7 +217,7 @@ fn start_confined(
     started.recv().map_err(io::Error::other)?
 }
 
-/// Carries out what was asked, and returns whether somebody may still ask.
+/// Carries out one request; returns whether the connection to zk is still open.
 fn obey(socket: &mut UnixStream, phase: &mut Phase) -> bool {
     let mut byte = [0_u8];
     match socket.read(&mut byte) {
@@ -246,7 +248,7 @@ fn frame(what: u8, number: u32) -> Vec<u8> {
     frame
 }
 
-/// Waits for every child that has ended; whether any child is left.
+/// Reaps every child that has ended; returns whether any child is left.
 pub(super) fn reap(mut ended: impl FnMut(i32, i32)) -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -258,14 +260,14 @@ pub(super) fn reap(mut ended: impl FnMut(i32, i32)) -> bool {
     }
 }
 
-/// Set of those of three descriptors that have something to say.
+/// Readiness of three descriptors.
 pub(super) struct Ready {
     pub(super) first: bool,
     pub(super) second: bool,
     pub(super) third: bool,
 }
 
-/// Waits for one of them, the last only if it is `connected`.
+/// Waits until one of three descriptors is readable; the third only counts while it is `connected`.
 pub(super) fn wait_for(
     [first, second, third]: &[&dyn AsFd; 3],
     connected: bool,

@@ -28,20 +28,20 @@ use crate::Limits;
 use crate::limits::Exceeded;
 use crate::wire::put_len;
 
-/// Time that the end of the supervisor is waited for, once it kills.
+/// Longest wait for the supervisor to end after it was told to kill.
 const SUPERVISOR_END_WAIT: Duration = Duration::from_secs(2);
 
-/// The program's side of its supervisor: starts it with the first command, and again should it be gone.
+/// Client of the supervisor process: starts it with the first command, and again after its death.
 #[derive(Debug)]
 pub(in super::super) struct Supervisor {
     how: Supervision,
-    /// The plan of the sandbox it sets up.
+    /// Encoded plan of the sandbox that the supervisor sets up.
     #[cfg(feature = "sandbox")]
     plan: Option<Vec<u8>>,
-    /// Answers at the listener that the sandbox hands out.
+    /// Proxy that serves the listener which the sandbox hands out.
     #[cfg(feature = "sandbox")]
     proxy: Option<crate::sandbox::Proxy>,
-    /// Reads of the names that commands make, where the plan guards some.
+    /// Reader of the names that commands create, if the plan guards some.
     #[cfg(feature = "sandbox")]
     reports: Option<crate::sandbox::ReportReader>,
     #[cfg(feature = "sandbox")]
@@ -50,7 +50,7 @@ pub(in super::super) struct Supervisor {
     cgroups: Arc<Cgroups>,
 }
 
-/// A supervisor that runs. Dropping it ends it, and everything below it.
+/// Running supervisor. Dropping this ends the supervisor and all commands below it.
 #[derive(Debug)]
 struct Running {
     process: Child,
@@ -97,7 +97,7 @@ impl Supervisor {
         }
     }
 
-    /// Hides more from the next command on; one that runs sees nothing of it from then on either.
+    /// Hides more paths from the next command on, and from running commands too.
     #[cfg(feature = "sandbox")]
     pub(in super::super) fn hide(&self, paths: &[std::path::PathBuf]) -> io::Result<()> {
         let mut running = self.lock();
@@ -105,7 +105,7 @@ impl Supervisor {
         let told = running.as_ref().and_then(|running| running.socket.as_ref());
         let told = told.map_or(Ok(()), |socket| hidden::hide(socket, paths));
         if told.is_err() {
-            // The next one is told at its start.
+            // The next supervisor is told of them at its start.
             *running = None;
         }
         told
@@ -116,7 +116,7 @@ impl Supervisor {
         self.plan.is_some()
     }
 
-    /// Starts the sandbox unless it runs, and says what it consists of.
+    /// Starts the sandbox unless it runs, and reports its layers.
     #[cfg(feature = "sandbox")]
     pub(in super::super) fn start_sandbox(&self) -> io::Result<crate::sandbox::SandboxReport> {
         let mut running = self.lock();
@@ -126,7 +126,7 @@ impl Supervisor {
         Ok(running.as_ref().and_then(|running| running.report.clone()).unwrap_or_default())
     }
 
-    /// Starts a command below the supervisor. Dropping the future or the tree that it gives ends the command.
+    /// Starts a command below the supervisor. Dropping the future or the returned tree ends the command.
     pub(in super::super) async fn spawn(
         &self,
         launch: &mut Launch,
@@ -160,11 +160,11 @@ impl Supervisor {
         Ok(Started { waiter: Waiter::Supervised(reaper.seen.clone()), tree: Tree::Supervised(reaper) })
     }
 
-    /// Ends everything: `TERM`, and `KILL` to what is left after the grace.
+    /// Ends all commands: `TERM`, and `KILL` to the survivors after the grace time.
     pub(in super::super) async fn close(&self) {
         let Some(mut running) = self.lock().take() else { return };
         if Handle::try_current().is_err() {
-            // Nobody can wait here: the drop kills everything at once.
+            // A caller outside of a runtime cannot wait: the drop kills all commands at once.
             return;
         }
         if running.send(supervisor::END, &[]).is_ok() {
@@ -177,8 +177,8 @@ impl Supervisor {
         }
     }
 
-    /// A process that watches over one command, and has the order to start it. It says that it is ready before it reads
-    /// that, so that another supervisor is asked when the one that was asked is at its end.
+    /// Gets a reaper for one command, with the launch in its socket. A reaper reports that it is ready before
+    /// it reads the launch, so that a dying supervisor can be replaced by another one.
     async fn reaper(
         &self,
         of_command: ChildEnds,
@@ -192,16 +192,16 @@ impl Supervisor {
             let mut fds = vec![of_reaper.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
             fds.extend(cgroup.as_ref().map(AsFd::as_fd));
             self.request_reaper(&fds)?;
-            // Closes this side's copy, so that the end of the other side is seen.
+            // Closes this side's copy, so that the end of the other side is noticed.
             drop(of_reaper);
             socket.set_nonblocking(true)?;
             let mut stream = tokio::net::UnixStream::from_std(socket.try_clone()?)?;
             let (progress, seen) = watch::channel(Progress::default());
             let (lists, listed) = mpsc::unbounded_channel();
             let listed = tokio::sync::Mutex::new(listed);
-            // From here on the command may run, so that its guard must exist.
+            // From here on the command may run, so its guard must exist.
             let reaper = Reaper { socket, seen, listed, reader: None, armed: true, group: None };
-            // The order waits for the reaper, as far as there is room, not the other way round.
+            // Writes as much of the launch as the socket takes, before the reaper is there to read it.
             let sent = (&reaper.socket).write(order).unwrap_or_default();
             match frame(&mut stream).await {
                 Ok((say::READY, _)) => {
@@ -215,7 +215,7 @@ impl Supervisor {
         }
     }
 
-    /// Forgets a supervisor that has ended, or is about to.
+    /// Waits for the supervisor's end and forgets it.
     async fn forget_ended(&self) {
         let until = Instant::now() + SUPERVISOR_END_WAIT;
         while Instant::now() < until {
@@ -238,7 +238,7 @@ impl Supervisor {
         let mut running = self.lock();
         if let Some(supervisor) = &*running {
             match supervisor.send(supervisor::SPAWN, fds) {
-                // Somebody killed it; another one is started.
+                // The supervisor was killed; another one is started.
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
                 }
@@ -264,11 +264,11 @@ impl Running {
         };
         let (socket, of_supervisor) = UnixStream::pair()?;
         let mut command = spawn::bare(how.program(), spawn::Life::Own);
-        // The supervisor's name has nothing of the program's, so that killing that by name spares it.
+        // The supervisor's name differs from the program's, so that `killall` of the program spares it.
         std::os::unix::process::CommandExt::arg0(&mut command, "cmd-supervisor");
         command.args(how.args()).current_dir("/").stdin(Stdio::from(OwnedFd::from(of_supervisor)));
         let process = command.spawn().map_err(fail)?;
-        // Closes this side's copy of its end, so that its death is seen.
+        // Closes this side's copy of its socket, so that its death is noticed.
         drop(command);
         #[cfg(feature = "sandbox")]
         let report = match &supervisor.plan {
@@ -317,12 +317,12 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // The end of the connection is the request to kill everything. That takes a few milliseconds, waited
-        // for so that it is over before this process ends.
+        // The end of the connection makes the supervisor kill all commands. This waits a few milliseconds for
+        // that, so that it is over before this process ends.
         drop(self.socket.take());
         #[cfg(feature = "sandbox")]
         if let Some(listener) = &self.listener {
-            // Ends the thread that waits there.
+            // Ends the proxy's thread, which blocks in `accept`.
             let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
         }
         let until = Instant::now() + SUPERVISOR_END_WAIT;
@@ -332,17 +332,17 @@ impl Drop for Running {
     }
 }
 
-/// State of a command, as far as it is known.
+/// Known state of a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct Progress {
     status: Option<i32>,
-    /// The limit it is killed for.
+    /// Limit for which the command is killed.
     exceeded: Option<Exceeded>,
-    /// Nothing more will be known: all of it is gone, or its reaper was killed.
+    /// The state is final: all processes are gone, or the reaper was killed.
     over: bool,
 }
 
-/// The control group of a command, removed with this.
+/// Control group of a command; the drop removes it.
 #[derive(Debug)]
 struct Grouped {
     group: Option<Cgroup>,
@@ -363,14 +363,14 @@ impl Drop for Grouped {
     }
 }
 
-/// Messages of the process above one command, and their receivers.
+/// Stream from the reaper of one command, and the receivers of its messages.
 struct Link {
     stream: tokio::net::UnixStream,
     progress: watch::Sender<Progress>,
     lists: mpsc::UnboundedSender<Vec<u32>>,
 }
 
-/// The connection to the process above one command. Dropping it has the command ended, unless it was released.
+/// Connection to the reaper of one command. Dropping it ends the command, unless it was released.
 #[derive(Debug)]
 pub(in super::super) struct Reaper {
     socket: UnixStream,
@@ -382,18 +382,18 @@ pub(in super::super) struct Reaper {
 }
 
 impl Reaper {
-    /// The limit that the command went over, if any.
+    /// Limit that the command exceeded, if any.
     pub(in super::super) fn exceeded(&self) -> Option<Exceeded> {
         let of_group = || self.group.as_ref()?.group.as_ref()?.exceeded();
         self.seen.borrow().exceeded.or_else(of_group)
     }
 
-    /// Whether anything may be left. Cheap.
+    /// Whether processes may remain. Cheap.
     pub(in super::super) fn may_live(&self) -> bool {
         !self.seen.borrow().over
     }
 
-    /// The processes that still run.
+    /// Ids of the running processes.
     pub(in super::super) async fn members(&self) -> Vec<u32> {
         let mut listed = self.listed.lock().await;
         while listed.try_recv().is_ok() {}
@@ -408,7 +408,7 @@ impl Reaper {
         }
     }
 
-    /// Connection that is closed once nothing of the command is left.
+    /// Connection that closes when no process of the command is left.
     #[cfg(feature = "sandbox")]
     pub(in super::super) fn life(&self) -> Option<OwnedFd> {
         self.socket.try_clone().ok().map(OwnedFd::from)
@@ -421,7 +421,7 @@ impl Reaper {
         });
     }
 
-    /// The command is over; what it left behind may go on.
+    /// Gives up the guard after the command's end; background processes go on.
     pub(in super::super) fn release(mut self) {
         self.armed = false;
     }
@@ -456,7 +456,7 @@ fn lost() -> io::Error {
     io::Error::other("the process that watched it was killed")
 }
 
-/// Takes down what the reaper says until it says no more.
+/// Applies the reaper's messages until its connection ends.
 async fn follow(
     stream: &mut tokio::net::UnixStream,
     progress: &watch::Sender<Progress>,

@@ -1,4 +1,4 @@
-//! The process that outlives its program by a moment and ends all of its commands.
+//! Supervisor: a process that outlives its program for a moment and ends all of its commands.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IoSliceMut};
@@ -12,27 +12,27 @@ use rustix::process::set_child_subreaper;
 use super::reaper::{self, Phase, reap, wait_for};
 use super::{signals, spawn};
 
-/// The argument a program starts itself with to be the supervisor.
+/// Argument with which a program starts itself as the supervisor.
 const ARGUMENT: &str = "__supervise-commands";
 
-/// Asks the supervisor for a reaper: this byte, with four descriptors, or a fifth that is the door to a cgroup.
+/// Request for a reaper: this byte with four descriptors, and a fifth for a cgroup.
 pub(super) const SPAWN: u8 = b'S';
-/// Asks the supervisor to end everything.
+/// Request to end all commands.
 pub(super) const END: u8 = b'E';
-/// Order to hide the paths that follow, from the next command on.
+/// Request to hide the paths that follow, from the next command on.
 #[cfg(feature = "sandbox")]
 pub(super) const HIDE: u8 = b'H';
-/// The very first byte: commands run in a sandbox, whose plan follows.
+/// First byte of the connection if commands run in a sandbox; its plan follows.
 #[cfg(feature = "sandbox")]
 pub(super) const SANDBOX: u8 = b'B';
 
 /// Command line by which a program starts itself again as the supervisor of its commands.
 ///
-/// The supervisor is one process, started with the first command. It is the subreaper of all commands, so that
-/// nothing can leave it: not with `setsid`, a double fork or a cleared environment. It ends with the program,
-/// however that ends, `kill -9` included, and kills everything below it first.
+/// The supervisor is one process, started with the first command. It is the subreaper of all commands, so
+/// that no descendant escapes from it: not with `setsid`, a double fork or a cleared environment. It ends
+/// with the program, however the program ends, `kill -9` included, and kills all commands first.
 ///
-/// The program must hand over to [`run_supervisor`] at the beginning of `main`, while it has one thread:
+/// The program must call [`run_supervisor`] at the beginning of `main`, while it has one thread:
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -53,7 +53,7 @@ pub struct Supervision {
 }
 
 impl Supervision {
-    /// Starts this program again, the very file that runs, also after it was replaced.
+    /// Supervisor by this program's own executable, which also works after its file was replaced.
     #[must_use]
     pub fn of_this_program() -> Self {
         let own = Path::new("/proc/self/exe");
@@ -61,7 +61,7 @@ impl Supervision {
         Self { program, args: vec![ARGUMENT.into()] }
     }
 
-    /// Starts another program, or this one with other arguments; it has to call [`run_supervisor`].
+    /// Supervisor by another program, or by this one with other arguments; it has to call [`run_supervisor`].
     pub fn with(program: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self { program: program.into(), args: args.into_iter().map(Into::into).collect() }
     }
@@ -80,22 +80,23 @@ impl Supervision {
     }
 }
 
-/// Supervises commands until the program that started this process is gone, and everything it left is killed.
+/// Supervises commands until the program that started this process has ended and all its commands are killed.
 ///
 /// The standard input is the connection to that program.
 ///
 /// # Errors
-/// The system's, when this process cannot be made a supervisor.
+/// The system's error when this process cannot become a supervisor.
 pub fn run_supervisor() -> io::Result<()> {
     let children = signals::block_all()?;
-    // Out of the reach of the terminal: its keys, its end, and questions that commands would ask there.
+    // Detached from the terminal, so that its keys, its hang-up and prompts of commands do not reach this
+    // process.
     let _ = rustix::process::setsid();
     let program = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
     #[cfg(feature = "sandbox")]
     let mut sandbox = match first_byte(&program) {
         Ok(Some(SANDBOX)) => Some(crate::sandbox::Inside::enter(&program)?),
-        // A pipe: this is a command in a sandbox, which tries what it can do.
+        // The input is a pipe: this process is the probe of the sandbox's self-test.
         Err(rustix::io::Errno::NOTSOCK) => return crate::sandbox::run_probe(program),
         Ok(_) | Err(_) => None,
     };
@@ -103,7 +104,7 @@ pub fn run_supervisor() -> io::Result<()> {
     let _ = rustix::thread::set_name(c"cmd-supervisor");
     let (life, life_of_this) = io::pipe()?;
     let (life, life_of_this) = (OwnedFd::from(life), OwnedFd::from(life_of_this));
-    // Looked up once, for all reapers.
+    // Cached here for all reapers.
     spawn::inherited_fds();
     let mut connected = true;
     let mut phase = Phase::Running;
@@ -113,7 +114,7 @@ pub fn run_supervisor() -> io::Result<()> {
             return Ok(());
         }
         phase.enforce();
-        // `life` never has anything to say here: this process holds its other end.
+        // `life` never becomes readable here, since this process holds its other end.
         let ready = wait_for(&[&children, &life, &program], connected, phase.patience())?;
         if ready.first {
             signals::drain(&children);
@@ -127,7 +128,7 @@ pub fn run_supervisor() -> io::Result<()> {
                     {
                         continue;
                     }
-                    // Without a reaper the descriptors are closed, which tells the program.
+                    // Without a reaper the descriptors are closed, by which the program notices.
                     let mut fds = fds.into_iter();
                     if let [Some(socket), Some(stdin), Some(stdout), Some(stderr)] =
                         std::array::from_fn(|_| fds.next())
@@ -160,7 +161,7 @@ pub fn run_supervisor() -> io::Result<()> {
     }
 }
 
-/// The byte that is read next, as it stays to be read.
+/// Peeks at the next byte without consuming it.
 #[cfg(feature = "sandbox")]
 fn first_byte(socket: impl AsFd) -> rustix::io::Result<Option<u8>> {
     let mut byte = [0_u8];
@@ -172,7 +173,7 @@ fn first_byte(socket: impl AsFd) -> rustix::io::Result<Option<u8>> {
     }
 }
 
-/// One byte and the descriptors that came with it; nothing when the program is gone.
+/// Receives one byte and its descriptors; `None` when the program is gone.
 fn receive(socket: impl AsFd) -> Option<(u8, Vec<OwnedFd>)> {
     let mut byte = [0_u8];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
@@ -194,14 +195,14 @@ fn receive(socket: impl AsFd) -> Option<(u8, Vec<OwnedFd>)> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// The original, with the number of the copy.
+    /// The parent, with the child's process id.
     Parent(rustix::process::Pid),
     Child,
 }
 
 #[expect(unsafe_code, reason = "fork is not in rustix")]
 pub(crate) fn fork() -> io::Result<Side> {
-    // SAFETY: this process has one thread, so that the child has a consistent copy of everything.
+    // SAFETY: this process has one thread, so the child has a consistent copy of its memory.
     match unsafe { libc::fork() } {
         0 => Ok(Side::Child),
         pid => {
@@ -212,6 +213,6 @@ pub(crate) fn fork() -> io::Result<Side> {
 
 #[expect(unsafe_code, reason = "a forked copy must not run what its original does at the end")]
 pub(crate) fn leave(code: i32) -> ! {
-    // SAFETY: ends this process and touches nothing.
+    // SAFETY: ends this process and touches no memory.
     unsafe { libc::_exit(code) }
 }

@@ -3,18 +3,17 @@ use std::fs;
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
-/// A process below this one, and its parent when it was listed.
+/// Descendant of this process, with its parent at the time of the scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Member {
     pub(super) pid: i32,
     parent: i32,
 }
 
-/// Everything that descends from this process and still runs. Because this process is a subreaper, that is
-/// everything it ever started, whatever sessions, groups or environments were made since.
+/// Lists all running descendants of this process. This process is a subreaper, so these are all processes
+/// that it ever caused, whatever sessions, groups or environments they have.
 ///
-/// A process that is made while the list is made can be missing: only "no child is left to wait for" is proof
-/// of an empty tree.
+/// A process that is forked during the scan can be missing: only "no child to wait for" proves an empty tree.
 pub(super) fn descendants() -> Vec<Member> {
     let own = std::process::id().cast_signed();
     let mut found = Vec::new();
@@ -33,7 +32,7 @@ pub(super) fn descendants() -> Vec<Member> {
     found
 }
 
-/// The children as the kernel lists them; nothing where it does not.
+/// Children as the kernel lists them; `None` on kernels without such lists.
 fn children(pid: i32) -> Option<Vec<i32>> {
     let mut found = Vec::new();
     let mut listed = false;
@@ -73,20 +72,20 @@ struct State {
 
 fn state(pid: i32) -> Option<State> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before the last parenthesis may contain anything.
+    // The name in parentheses may itself contain anything, so the last parenthesis ends it.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
     let runs = !matches!(fields.next()?, "Z" | "X");
     Some(State { runs, parent: fields.next()?.parse().ok()? })
 }
 
-/// Signals processes of the list. A number that has become somebody else's since is left alone.
+/// Signals listed processes. A process id that was reused since is left alone.
 pub(super) fn signal(members: &[Member], signals: &[Signal]) {
     let own = std::process::id().cast_signed();
     for member in members {
         let Some(pid) = Pid::from_raw(member.pid) else { continue };
         let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
-            // No such process, or a kernel without handles for them.
+            // The process is gone, or the kernel has no pidfds.
             if still_ours(*member, own) {
                 for signal in signals {
                     let _ = kill_process(pid, *signal);
@@ -94,7 +93,7 @@ pub(super) fn signal(members: &[Member], signals: &[Signal]) {
             }
             continue;
         };
-        // Checked once the handle is held: from now on the number cannot change its meaning.
+        // Checked while the pidfd is held, which keeps the process id from being reused.
         if still_ours(*member, own) {
             for signal in signals {
                 let _ = pidfd_send_signal(&handle, *signal);
@@ -103,7 +102,7 @@ pub(super) fn signal(members: &[Member], signals: &[Signal]) {
     }
 }
 
-/// Whether it still has the parent it had, or none of its own, so that it is a child of this process now.
+/// Whether the process still has its parent, or was reparented to this process.
 fn still_ours(member: Member, own: i32) -> bool {
     state(member.pid).is_some_and(|state| state.parent == member.parent || state.parent == own)
 }

@@ -1,4 +1,4 @@
-//! Places where package managers keep what they fetch.
+//! Caches of package managers.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use zk_core::service::{HostFiles, HostRead};
 use crate::environment::holds_no_secret;
 use crate::{Environment, LocalHostFiles};
 
-/// Largest settings file that is read.
+/// Largest settings file that is read, in bytes.
 const MAX_SETTINGS_BYTES: usize = 64 << 10;
 
-/// Variables that move caches to the temporary directory of commands, for a command that connects.
+/// Environment variables that move caches to the temporary directory, for commands with network access.
 const CACHES: [(&str, &str); 6] = [
     ("XDG_CACHE_HOME", "/tmp/.cache"),
     ("PIP_CACHE_DIR", "/tmp/.cache/pip"),
@@ -25,8 +25,11 @@ pub(super) fn variables() -> impl Iterator<Item = (&'static str, String)> {
     CACHES.into_iter().map(|(name, value)| (name, value.to_owned()))
 }
 
-/// Directories of packages that later commands build with, and the variables that name others where there are none.
-pub(super) fn of_packages(home: Option<&Path>, mut environment: Environment) -> (Vec<PathBuf>, Environment) {
+/// Package directories that later builds use, and variables that name substitutes for missing ones.
+pub(super) fn package_directories(
+    home: Option<&Path>,
+    mut environment: Environment,
+) -> (Vec<PathBuf>, Environment) {
     let set = |name: &str| {
         let found = environment.vars().find(|(known, _)| *known == OsStr::new(name));
         found.map(|(_, value)| PathBuf::from(value))
@@ -36,7 +39,7 @@ pub(super) fn of_packages(home: Option<&Path>, mut environment: Environment) -> 
     let mut found = Vec::new();
     for (base, names, otherwise) in [
         (cargo, &["registry", "git"][..], Some(("CARGO_HOME", "/tmp/.cargo"))),
-        // Checksums are kept beside the modules.
+        // The checksums lie beside the modules.
         (go, &["pkg"][..], Some(("GOPATH", "/tmp/.go"))),
         (home.map(Path::to_owned), &[".gem", ".local/share/gem", ".bundle"][..], None),
     ] {
@@ -50,15 +53,16 @@ pub(super) fn of_packages(home: Option<&Path>, mut environment: Environment) -> 
     (found, environment)
 }
 
-/// Variables that name to npm the registries of the person's `.npmrc`, which the sandbox hides for the tokens in it.
+/// Variables by which npm learns the registries of the person's `.npmrc`, which the sandbox hides because of
+/// its tokens.
 ///
-/// One that the project's own file names as well is left to that.
+/// A registry that the project's own `.npmrc` sets is left out.
 pub(super) fn npm_registries(home: &Path, cwd: &Path) -> Vec<(String, String)> {
     let own = read_settings(&home.join(".npmrc")).unwrap_or_default();
     let above = cwd.ancestors().take_while(|dir| *dir != home);
     let project = above.filter_map(|dir| read_settings(&dir.join(".npmrc"))).next().unwrap_or_default();
     let of_project: Vec<_> = registries(&project).map(|(key, _)| key).collect();
-    // An address with a password or a token in it stays hidden.
+    // Addresses with a password or a token stay hidden.
     let is_open = |(key, address): &(&str, &str)| holds_no_secret(address) && !of_project.contains(key);
     let open = registries(&own).filter(is_open);
     open.map(|(key, address)| (format!("npm_config_{key}"), address.to_owned())).collect()

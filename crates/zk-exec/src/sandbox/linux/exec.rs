@@ -29,55 +29,56 @@ use super::self_test::remedy;
 use crate::reads::git;
 use crate::{BoundedExec, Environment, Limits, ProcessExec, Supervision};
 
-/// Runs commands on this machine, in a sandbox: the `dyn Exec` of the context `sandbox`.
+/// Runs commands of this machine in a sandbox: the `dyn Exec` of the context `sandbox`.
 ///
-/// One process per policy is moved to user, mount, process, IPC and network namespaces, once; commands are started from
-/// it and are in addition restricted by Landlock and seccomp, without any right of a superuser. What [`ProcessExec`]
-/// promises holds as well.
+/// For each policy, one process enters user, mount, process, IPC and network namespaces. It starts all
+/// commands, which Landlock and seccomp restrict further and which have no superuser rights. The guarantees
+/// of [`ProcessExec`] hold as well.
 ///
-/// | | inside |
+/// | | inside the sandbox |
 /// |---|---|
-/// | workspace, `/tmp`, `/var/tmp`, `/dev/shm` | written; the last three are empty, in memory, and gone with the sandbox |
-/// | `.git/{config,hooks,info,commondir}`, `.zk` | read, not written, also where they do not exist |
-/// | start files of shells and of git in a writable directory | read, not written, also where they do not exist; deeper below, where they exist |
+/// | workspace, `/tmp`, `/var/tmp`, `/dev/shm` | writable; the last three are private, in memory, and gone with the sandbox |
+/// | `.git/{config,hooks,info,commondir}`, `.zk` | read-only, even if they do not exist |
+/// | start files of shells and of git in a writable directory | read-only, even if they do not exist; in its subdirectories only existing ones |
 /// | credentials, zk's own files, `/run`, sockets of services | hidden |
-/// | everything else | read |
-/// | processes outside | not seen |
-/// | network | none, loopback, named hosts through a proxy, or all: [`Network`](crate::Network); and what one request names |
+/// | everything else | read-only |
+/// | processes outside | invisible |
+/// | network | none, loopback, named hosts through a proxy, or all: [`Network`](crate::Network); and the hosts that a request names |
 ///
-/// On a machine that refuses namespaces, [`SandboxPolicy::landlock_only`] has less to offer, and says what.
+/// On a machine that refuses namespaces, [`SandboxPolicy::landlock_only`] guarantees less, and says so in its
+/// report.
 ///
-/// Not prevented are changes to files that a person runs later, such as a Makefile, and the loss of what can
-/// be written.
+/// Not prevented: changes to files that a person runs later, such as a Makefile, and the loss of writable
+/// files.
 #[derive(Debug)]
 pub struct SandboxExec {
-    // Dropped first: it ends all commands.
+    // Dropped first, since this ends all commands.
     exec: ProcessExec,
     limits: Vec<String>,
     denials: Arc<Denials>,
-    /// Denials of a command that connects through the proxy.
+    /// Denial rules for commands that connect through the proxy.
     connected_denials: Arc<Denials>,
     supervision: Supervision,
     environment: Environment,
     plan: Vec<u8>,
     network: Network,
     proxy: Option<Proxy>,
-    /// Nothing where commands make no names, or nothing sees which.
+    /// `None` if no names are guarded, or created names cannot be observed.
     repositories: Option<Repositories>,
-    /// A name in the workspace that nothing may be written to.
+    /// A protected name in the workspace, for the self-test.
     protected: PathBuf,
     state: Option<PathBuf>,
     home: Option<PathBuf>,
-    /// The workspace or the repository around it, if the state directory lies there.
+    /// Workspace or repository that contains the state directory, if any.
     around_state: Option<PathBuf>,
     landlock_only: bool,
     loss_report: Option<LossReport>,
-    /// Directory of the commands' temporary files if they have no `/tmp` of their own; removed with this.
+    /// Temporary directory of the commands if they have no `/tmp` of their own; removed on drop.
     #[expect(dead_code, reason = "it lives as long as the commands")]
     temporary: Option<Temporary>,
 }
 
-/// Callback, given the reason, for when the sandbox cannot be set up any more.
+/// Callback for a sandbox that cannot be set up any more; its argument is the reason.
 struct LossReport(Box<dyn Fn(&str) + Send + Sync>);
 
 impl std::fmt::Debug for LossReport {
@@ -86,7 +87,7 @@ impl std::fmt::Debug for LossReport {
     }
 }
 
-/// A private directory of the host, removed when dropped.
+/// Private directory of the host; removed on drop.
 #[derive(Debug)]
 struct Temporary(PathBuf);
 
@@ -112,8 +113,8 @@ const SELF_TEST: Duration = Duration::from_secs(20);
 impl SandboxExec {
     /// Prepares a sandbox for the policy. It is set up with the first command, or by [`SandboxExec::start`].
     ///
-    /// Placeholder directories that a killed, older zk left are removed, as far as the state directory of the policy lists
-    /// them.
+    /// Placeholders of killed zk processes are removed, as far as they are listed in the policy's state
+    /// directory.
     ///
     /// # Errors
     /// [`SandboxError`] when the policy cannot be used.
@@ -122,18 +123,18 @@ impl SandboxExec {
         environment: Environment,
         supervision: Supervision,
     ) -> Result<Self, SandboxError> {
-        // The self-test runs it inside, where the machine's temporary files are not seen.
+        // The self-test runs this program inside, where the machine's temporary files are hidden.
         let program = Path::new(supervision.program());
         let is_covered = FRESH.iter().chain(&RUNTIME).any(|dir| program.starts_with(dir));
         let policy = if is_covered { &policy.clone().readable(program) } else { policy };
-        // Before the files are looked at: what is left would be taken for the project's.
+        // Removed before the policy's paths are resolved, which would take them for the project's files.
         policy.state.as_deref().into_iter().for_each(Placeholders::remove_left);
         let (mut plan, found) = Plan::of(policy)?;
         let (no_template, empty) = git::NO_TEMPLATE;
         let mut environment =
             environment.without("XDG_RUNTIME_DIR").grant("TMPDIR", "/tmp").grant(no_template, empty);
         let temporary = if policy.landlock_only {
-            // `/tmp` is everybody's.
+            // `/tmp` is shared with other users.
             let dir = Temporary::make()?;
             plan.writable.push(dir.0.clone());
             plan.readable.extend(program.canonicalize());
@@ -152,8 +153,8 @@ impl SandboxExec {
             environment = for_reads(environment);
         }
         if plan.connects {
-            (plan.overlaid, environment) = caches::of_packages(policy.home.as_deref(), environment);
-            // A directory that is worked in, or around one, stays as it is.
+            (plan.overlaid, environment) = caches::package_directories(policy.home.as_deref(), environment);
+            // A directory inside of, or around, a writable one stays as it is.
             let touches =
                 |dir: &PathBuf| plan.writable.iter().any(|own| own.starts_with(dir) || dir.starts_with(own));
             plan.overlaid.retain(|dir| !touches(dir));
@@ -190,15 +191,15 @@ impl SandboxExec {
         })
     }
 
-    /// Calls `report` with the reason when a command cannot start because the sandbox cannot be set up any more. The command
-    /// fails with that reason, too; nothing runs in its place.
+    /// Calls `report` with the reason when a command cannot start because the sandbox cannot be set up any
+    /// more. The command fails with that reason as well, and never runs outside.
     #[must_use]
     pub fn with_loss_report(mut self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.loss_report = Some(LossReport(Box::new(report)));
         self
     }
 
-    /// Sets the sandbox up, unless it stands, and says what it consists of.
+    /// Sets the sandbox up, unless it is running, and reports its layers.
     ///
     /// # Errors
     /// [`SandboxError::Missing`] when it cannot be set up.
@@ -213,18 +214,20 @@ impl SandboxExec {
         Ok(report)
     }
 
-    /// Hides these files and directories too, absolute and physical, from the next command on, as far as they are there when one
-    /// starts.
+    /// Hides more files and directories, given as absolute physical paths, from the next command on. Paths
+    /// that do not exist when a command starts are skipped.
     ///
     /// # Errors
-    /// [`SandboxError::Missing`] when the sandbox cannot be told. The next command then sets it up anew, with them hidden.
+    /// [`SandboxError::Missing`] when the running sandbox does not answer. The next command sets up a new
+    /// one, with the paths hidden.
     pub fn hide(&self, paths: &[PathBuf]) -> Result<(), SandboxError> {
         self.exec.hide(paths).map_err(|error| SandboxError::Missing {
             what: format!("the sandbox cannot be told what to hide: {error}"),
         })
     }
 
-    /// [`Self::self_test`] for a caller that waits, inside of a runtime or outside: it runs on a thread of its own.
+    /// Blocking form of [`Self::self_test`], which runs it on its own thread and works inside and outside of
+    /// a runtime.
     ///
     /// # Errors
     /// As [`Self::self_test`].
@@ -242,16 +245,16 @@ impl SandboxExec {
         })
     }
 
-    /// Proves that the sandbox holds: a command inside tries to write outside, to change what is protected, to read what is
-    /// hidden, to reach this process and to connect, and must fail in all of it.
+    /// Proves that the sandbox holds: a command inside tries to write outside, to change protected files, to
+    /// read hidden files, to reach this process and to connect. Each attempt must fail.
     ///
-    /// A second run of it tries all of that outside at the same time, against files and sockets planted for
-    /// that in the state directory of the policy and beside it. A passed test is remembered there: for the
-    /// same policy and program it is not repeated before the machine is started anew.
+    /// Every attempt is also made outside at the same time, against files and sockets planted in the policy's
+    /// state directory and beside it. A passed test is recorded there, and is repeated only for another
+    /// policy or program, or after the machine was restarted.
     ///
     /// # Errors
-    /// [`SandboxError::SelfTest`] when something is open, [`SandboxError::Missing`] when that cannot be found out,
-    /// [`SandboxError::StateWithin`] when the state directory is no place to find it out.
+    /// [`SandboxError::SelfTest`] when an attempt succeeds, [`SandboxError::Missing`] when the test cannot
+    /// run, [`SandboxError::StateWithin`] when commands can write to the state directory.
     pub async fn self_test(&self) -> Result<SelfTest, SandboxError> {
         let fail = |what: &str, error: String| SandboxError::Missing { what: format!("{what}: {error}") };
         let Some(state) = &self.state else {
@@ -305,8 +308,8 @@ impl SandboxExec {
         Ok(SelfTest { held, unproven, cached: false })
     }
 
-    /// Request of a command with the variables that it connects by, and its grant. Without both where nothing is to be let
-    /// through.
+    /// Adds the variables and the grant for the connections of a command. Returns the request unchanged if it
+    /// needs none.
     fn with_connections(
         &self,
         mut request: ExecRequest,
@@ -325,7 +328,7 @@ impl SandboxExec {
         }
         let npm = self.home.iter().flat_map(|home| caches::npm_registries(home, &request.cwd));
         for (name, value) in npm.collect::<Vec<_>>() {
-            // To npm a variable is the same in either case.
+            // npm ignores the case of variable names.
             let is_name = |set: &OsStr| set.eq_ignore_ascii_case(&name);
             let is_set = self.environment.vars().any(|(set, _)| is_name(set));
             if !is_set && !request.env.keys().any(|set| is_name(set)) {
@@ -336,7 +339,8 @@ impl SandboxExec {
         Ok((request, Some(granted)))
     }
 
-    /// Runs this program inside to try what a description says; the acts that worked, if all were tried.
+    /// Runs this program inside as the probe; returns the attempts that succeeded, or `None` if the probe did
+    /// not finish.
     async fn probe(&self, canaries: &[u8]) -> Result<Option<Vec<String>>, ExecError> {
         let mut request = ExecRequest::new(self.supervision.program(), "/");
         request.args = self.supervision.args().to_vec();
@@ -355,14 +359,15 @@ impl SandboxExec {
 
     /// Ends all commands and takes the sandbox down.
     ///
-    /// Of repositories that the last ones made, what starts programs is set aside, as after each command. The result of a
-    /// command that is started afterwards tells of it.
+    /// As after each command, settings and hooks that start programs are set aside in repositories that
+    /// commands have made. The next command's result reports them.
     pub async fn close(&self) {
         self.exec.close().await;
         self.check_repositories().await;
     }
 
-    /// Looks at the repositories that commands have made, and sets aside what starts programs.
+    /// Checks the repositories that commands have made, and sets aside settings and hooks that start
+    /// programs.
     async fn check_repositories(&self) {
         let Some(repositories) = self.repositories.clone() else { return };
         if tokio::runtime::Handle::try_current().is_err() {
@@ -372,25 +377,28 @@ impl SandboxExec {
     }
 }
 
-/// Variables that name the proxy to programs, which know it by one of them, and the network inside by another.
+/// Variables that name the proxy and the hosts to reach without it; programs differ in the variables that
+/// they read.
 fn proxy_variables(address: Ipv4Addr, names_this_machine: bool) -> Vec<(&'static str, String)> {
     let place = format!("{address}:{}", proxy::PORT);
     let (http, socks) = (format!("http://{place}"), format!("socks5h://{place}"));
-    // Libraries without SOCKS fail at a proxy for all protocols that is one; those that speak it have names of their own.
+    // Libraries without SOCKS support fail if `ALL_PROXY` is a SOCKS proxy; tools with support have variables
+    // of their own.
     let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
     let mut variables: Vec<_> = names.into_iter().map(|name| (name, http.clone())).collect();
     variables.extend(["SOCKS_PROXY", "socks_proxy"].map(|name| (name, socks.clone())));
     variables.extend(["SOCKS5_SERVER", "RSYNC_PROXY"].map(|name| (name, place.clone())));
     variables.push(("GIT_PROXY_COMMAND", connector::PROGRAM.to_owned()));
-    // To a command that names this machine it is the one outside.
+    // A command with a grant for this machine means the machine outside of the sandbox.
     let inside = if names_this_machine { "" } else { "localhost,127.0.0.1,::1" };
     variables.extend([("NO_PROXY", inside.to_owned()), ("no_proxy", inside.to_owned())]);
-    // Programs of Node.js connect by themselves otherwise.
+    // Node.js ignores the proxy variables otherwise.
     variables.push(("NODE_USE_ENV_PROXY", "1".to_owned()));
     variables
 }
 
-/// Points caches to the temporary directory, and keeps git from what it would start or refresh while it reads.
+/// Moves caches to the temporary directory, and keeps a reading git from starting programs and refreshing the
+/// index.
 fn for_reads(environment: Environment) -> Environment {
     let environment = environment.grant("XDG_CACHE_HOME", "/tmp/.cache");
     git::git_read_variables().into_iter().fold(environment, |all, (name, value)| all.grant(name, value))
@@ -407,7 +415,7 @@ impl Exec for SandboxExec {
         request: ExecRequest,
         output: &Path,
     ) -> Result<Box<dyn Process>, ExecError> {
-        // Refuses: nothing outlives the sandbox.
+        // Always refused: no process may outlive the sandbox.
         self.exec.spawn_detached(request, output).await
     }
 }
@@ -423,7 +431,7 @@ impl BoundedExec for SandboxExec {
         let cwd = request.cwd.clone();
         let (proxy, began) = (self.proxy.clone(), Instant::now());
         let printed = Printed::of(&request);
-        // Commands in the background may have gone on to change them.
+        // Background processes may have changed repositories since the last check.
         self.check_repositories().await;
         let starting = self.repositories.as_ref().map(Repositories::begin);
         let (inner, life) = match self.exec.spawn_watched(request, limits).await {

@@ -1,5 +1,5 @@
-//! Meaning of a policy for the files that are there, in the form that the process in the sandbox works
-//! through.
+//! Plan of a sandbox: a policy applied to the existing files, in the form that the sandbox's first process
+//! carries out.
 
 use std::path::{Path, PathBuf};
 
@@ -10,38 +10,38 @@ use super::policy::{Network, SandboxPolicy};
 use super::report::SandboxError;
 use crate::wire::{put_all, put_len, take_len, take_paths};
 
-/// Directories that a command gets an empty one of its own in place of.
+/// Directories that a command sees as empty private ones.
 pub(super) const FRESH: [&str; 2] = ["/tmp", "/var/tmp"];
-/// Directories with the sockets of services; nothing of them is seen.
+/// Directories with the sockets of services, which are hidden.
 pub(super) const RUNTIME: [&str; 2] = ["/run", "/var/run"];
 
-/// All paths of a policy, physical, in the form that the process in the sandbox works through.
+/// Physical paths and switches by which the sandbox's first process sets it up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Whether nothing is mounted: Landlock and seccomp are all there is.
+    /// Whether the sandbox consists of Landlock and seccomp only, without mounts.
     pub(super) landlock_only: bool,
     pub(super) network: Network,
-    /// Whether a proxy listens, and commands that may connect to it are told apart from those that may not.
+    /// Whether there is a proxy; commands with and without the right to connect to it are kept apart.
     pub(super) connects: bool,
     pub(super) processes: u32,
-    /// Mounted as they are.
+    /// Mounted writable.
     pub(super) writable: Vec<PathBuf>,
-    /// Mounted read-only, also where they would be hidden.
+    /// Mounted read-only, although a parent is hidden.
     pub(super) readable: Vec<PathBuf>,
-    /// Directories that cannot be renamed or removed; what is in them stays as writable as it was.
+    /// Directories that cannot be renamed or removed; their entries stay writable.
     pub(super) pins: Vec<PathBuf>,
-    /// Directories outside of what is writable that commands seem to write to: it goes to memory and ends with the sandbox.
+    /// Directories with a private overlay: commands can write, but to memory that ends with the sandbox.
     pub(super) overlaid: Vec<PathBuf>,
-    /// Read-only inside of what is writable, if they exist.
+    /// Read-only inside of writable directories, if they exist.
     pub(super) read_only: Vec<PathBuf>,
-    /// Empty and closed, if they exist.
+    /// Covered by an empty, inaccessible file or directory, if they exist.
     pub(super) hidden: Vec<PathBuf>,
-    /// Names that commands do not give to anything.
+    /// Names that commands must not create.
     pub(super) guarded: Vec<PathBuf>,
 }
 
 impl Plan {
-    /// The plan for a policy, and the places it was made of.
+    /// Computes the plan for a policy, and returns the places that it was made of.
     pub(super) fn of(policy: &SandboxPolicy) -> Result<(Self, Places), SandboxError> {
         if policy.landlock_only && matches!(policy.network, Network::Loopback | Network::Hosts) {
             let what = format!(
@@ -53,7 +53,7 @@ impl Plan {
         let places = Places::of(policy)?;
         let named = policy.readable.iter().filter_map(|path| path.canonicalize().ok());
         let readable = outermost_first(named.chain(places.readable.iter().cloned()).collect());
-        // Without mounts what has such a name could be changed anyway.
+        // Without mounts, existing files of such names could be changed anyway.
         let guarded = if policy.landlock_only { &[] } else { places.placeholders.as_slice() };
         let plan = Self {
             landlock_only: policy.landlock_only,
@@ -72,7 +72,7 @@ impl Plan {
         Ok((plan, places))
     }
 
-    /// Denials of the sandbox of this plan.
+    /// Rules for recognising this sandbox's denials.
     pub(super) fn denials(&self) -> Denials {
         let paths = |paths: [&str; 2]| paths.map(PathBuf::from);
         Denials {
@@ -85,10 +85,10 @@ impl Plan {
         }
     }
 
-    /// Protects what starts programs in repositories that were made where none was; the rest of them is written by commands.
-    /// Whether there is one.
+    /// Protects start files in repositories that commands have made; the rest of these repositories stays
+    /// writable. Returns whether there are any.
     pub(super) fn protect_new_repositories(&mut self) -> bool {
-        let is_made = |path: &&PathBuf| path.ends_with(".git") && git::is_made(path);
+        let is_made = |path: &&PathBuf| path.ends_with(".git") && git::is_initialised(path);
         let made: Vec<PathBuf> = self.guarded.iter().filter(is_made).cloned().collect();
         for dot_git in &made {
             let Some(tree) = dot_git.parent() else { continue };

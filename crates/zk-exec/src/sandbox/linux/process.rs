@@ -12,33 +12,33 @@ use super::printed::Printed;
 use super::proxy::{Granted, Proxy, Refusal};
 use super::repositories::Repositories;
 
-/// A command in a sandbox, which remembers some of what it printed.
+/// Command in a sandbox, with the parts of its output that are searched for denials.
 pub(super) struct SandboxProcess {
     pub(super) inner: Box<dyn Process>,
     pub(super) rules: Arc<Denials>,
     pub(super) proxy: Option<Proxy>,
-    /// Ends with this.
+    /// Grant that ends with this process.
     pub(super) _granted: Option<Granted>,
     pub(super) began: Instant,
     pub(super) cwd: PathBuf,
     pub(super) printed: Printed,
     pub(super) failed: bool,
-    /// A look at what it has made, and its end, which is told afterwards.
+    /// Running check of the command's new repositories, and the exit event, which is delivered after it.
     pub(super) check: Option<(JoinHandle<()>, ProcessEvent)>,
     pub(super) set_aside: SetAsides,
 }
 
-/// Parts of repositories that were set aside. Those that nobody was told of are kept for the next command.
+/// Parts of repositories that were set aside. Unreported ones are kept for the next command's result.
 pub(super) struct SetAsides {
-    /// Nothing where no command makes a repository.
+    /// `None` if commands cannot make repositories.
     repositories: Option<Repositories>,
     found: Vec<Denial>,
-    /// Number of them that were told.
+    /// Number of reported entries of `found`.
     told: AtomicUsize,
 }
 
 impl SetAsides {
-    /// Parts that wait to be told.
+    /// Collects the unreported parts.
     pub(super) fn of(repositories: Option<Repositories>) -> Self {
         let mut made = Self { repositories, found: Vec::new(), told: AtomicUsize::new(0) };
         made.take();
@@ -65,7 +65,7 @@ impl Drop for SetAsides {
 }
 
 impl SandboxProcess {
-    /// Takes note of what happened.
+    /// Records the output and exit of an event.
     fn note(&mut self, event: Option<ProcessEvent>) -> Option<ProcessEvent> {
         match &event {
             Some(ProcessEvent::Output(stream, bytes)) => self.printed.add(*stream, bytes),
@@ -79,7 +79,7 @@ impl SandboxProcess {
 #[async_trait]
 impl Process for SandboxProcess {
     async fn next(&mut self) -> Result<Option<ProcessEvent>, ExecError> {
-        // Check of repositories that an earlier, cancelled call began goes on.
+        // A check that an earlier, cancelled call began is continued.
         if self.check.is_none() {
             let event = self.inner.next().await?;
             match (event, &self.set_aside.repositories) {
@@ -127,7 +127,8 @@ impl Process for SandboxProcess {
             return found;
         }
         let of_before = found.len();
-        // Programs ask for hosts that they do without; it counts if the command failed, or says so itself.
+        // Programs often ask for hosts that they can do without: a refusal counts if the command failed, or
+        // mentions the host.
         let is_told = |target: &str| {
             self.failed || self.printed.contains(target.rsplit_once(':').map_or(target, |(host, _)| host))
         };

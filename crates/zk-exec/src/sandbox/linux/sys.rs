@@ -1,4 +1,4 @@
-//! The three system calls that are not in rustix as safe functions.
+//! System calls without safe functions in rustix.
 
 use std::ffi::CString;
 use std::io;
@@ -7,19 +7,19 @@ use std::path::Path;
 
 use rustix::thread::UnshareFlags;
 
-/// Attributes by which a mount refuses something, on top of what it refuses already.
+/// Mount attributes that can be added to those of the system.
 pub(super) const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
 pub(super) const NO_DEVICES: u64 = libc::MOUNT_ATTR_NODEV;
 pub(super) const NO_SET_USER: u64 = libc::MOUNT_ATTR_NOSUID;
 
-/// Changes attributes of the mount at `path`, with all below it if `recursive`. The others stay as they are, which
-/// matters: what a more privileged namespace has set cannot be taken away.
+/// Changes attributes of the mount at `path`, with the mounts below it if `recursive`. Other attributes are
+/// kept, since those of a more privileged namespace cannot be cleared.
 #[expect(unsafe_code, reason = "mount_setattr is not in rustix")]
 pub(super) fn set_mount_attributes(path: &Path, recursive: bool, set: u64, clear: u64) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let attributes = libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
     let flags = if recursive { libc::AT_RECURSIVE } else { 0 } | libc::AT_SYMLINK_NOFOLLOW;
-    // SAFETY: the path ends with NUL, the structure is of the size that is given, and both live through the call.
+    // SAFETY: the path ends with NUL, the structure has the given size, and both live through the call.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -33,14 +33,14 @@ pub(super) fn set_mount_attributes(path: &Path, recursive: bool, set: u64, clear
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Moves this process, of one thread, to new namespaces.
+/// Moves this single-threaded process to new namespaces.
 #[expect(unsafe_code, reason = "rustix cannot know that the table of descriptors is not unshared")]
 pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
     // SAFETY: no caller gives `FILES`.
     unsafe { rustix::thread::unshare_unsafe(flags.difference(UnshareFlags::FILES)) }.map_err(Into::into)
 }
 
-/// Says in an error which step of the set-up failed.
+/// Adds the failed set-up step to an error.
 pub(super) trait Step<T> {
     fn step(self, what: &str) -> io::Result<T>;
 }

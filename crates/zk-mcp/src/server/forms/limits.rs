@@ -1,11 +1,11 @@
-//! The limits that the schema of a field has for its value.
+//! Checks values against the limits in a field's schema.
 
 use serde_json::Value;
 
 /// Checks a value that a person gave.
 ///
 /// # Errors
-/// What it has to be, in words.
+/// Description of a valid value.
 pub(super) fn check(schema: &Value, value: &Value) -> Result<(), String> {
     let limit = |key: &str| schema.get(key).and_then(Value::as_f64);
     let (size, least, most, unit) = match value {
@@ -56,7 +56,7 @@ fn is_date_time(text: &str) -> bool {
         && text.get(shape.len()..).is_some_and(|zone| !zone.is_empty())
 }
 
-/// Whether a text has digits where `shape` has zeros, and the same characters elsewhere.
+/// Whether a text has digits in the places of zeros in `shape`, and equal characters elsewhere.
 fn is_like(shape: &str, text: &str) -> bool {
     text.chars().count() == shape.len()
         && shape

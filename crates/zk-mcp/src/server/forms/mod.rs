@@ -1,4 +1,4 @@
-//! Forms of servers as questions to the person.
+//! Asks a person the questions of a server's form.
 
 mod limits;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use zk_core::kernel::{Cx, Scope};
-use zk_core::service::{Question, Questions, UiAnswer, visible_line, visible_lines};
+use zk_core::service::{Question, Questions, Selection, UiAnswer, visible_line, visible_lines};
 
 use crate::client::{Answers, Form, Sampled, Sampling};
 use crate::config::server_config::ServerPermission;
@@ -15,11 +15,11 @@ use crate::server::model_sampling::sample;
 
 /// Time limit for a person to answer one question.
 const PERSON_TIME_LIMIT: Duration = Duration::from_secs(600);
-/// Limit of the fields of a form.
+/// Most fields of a form.
 const MAX_FIELDS: usize = 20;
-/// Most times a person is asked for a field whose answer does not fit.
+/// Most times a person is asked for one field if the answers are invalid.
 const MAX_TRIES: usize = 3;
-/// Parts of the names of fields that want what no server should be told this way.
+/// Words in names of fields that ask for secrets, which no server should get this way.
 const SECRET_WORDS: [&str; 9] = [
     "password",
     "passwort",
@@ -32,8 +32,8 @@ const SECRET_WORDS: [&str; 9] = [
     "private_key",
 ];
 
-/// Asks the person in front of the bus. Without one a form is answered with its own defaults if it has one for every field,
-/// and declined otherwise: a server that has a value for everything learns nothing.
+/// Asks the person through the bus. Without a person, a form is filled with its defaults if every field has
+/// one, which tells the server nothing new, and declined otherwise.
 pub(crate) struct AskPerson(pub(crate) Scope);
 
 #[async_trait]
@@ -44,7 +44,7 @@ impl Answers for AskPerson {
         let Some(questions) = bus.service::<Questions>().filter(|questions| questions.is_attended()) else {
             return defaults(&fields);
         };
-        // A form that belongs to no call is taken back with the conversation.
+        // A form without a call is withdrawn with the conversation.
         let cx = cx.cloned().unwrap_or_else(|| bus.cx());
         if fields.len() > MAX_FIELDS {
             return Form::Declined;
@@ -98,7 +98,8 @@ impl Answers for AskPerson {
     }
 }
 
-/// The defaults of a form that has one for each field. One without fields asks for consent, which is nobody's to give.
+/// Fills a form with its defaults, if each field has one. A form without fields asks for consent, which only
+/// a person can give.
 fn defaults(fields: &[Field]) -> Form {
     let filled: Option<Map<String, Value>> =
         fields.iter().map(|field| Some((field.name.clone(), field.schema.get("default")?.clone()))).collect();
@@ -108,7 +109,7 @@ fn defaults(fields: &[Field]) -> Form {
     }
 }
 
-/// A field of a form.
+/// Field of a form.
 struct Field {
     name: String,
     schema: Value,
@@ -117,11 +118,11 @@ struct Field {
 
 enum Filled {
     Value(Value),
-    /// The field stays empty, and may.
+    /// The field stays empty, which is allowed.
     Nothing,
-    /// Value that does not fit, and why.
+    /// The value is invalid, for this reason.
     Wrong(String),
-    /// The field stays empty, and must not.
+    /// The field stays empty, although it is required.
     Missing,
 }
 
@@ -152,7 +153,7 @@ impl Field {
         self.text("title").unwrap_or_else(|| visible_line(&self.name))
     }
 
-    /// Whether it asks for what no server should be told this way.
+    /// Whether the field asks for a secret.
     fn is_secret(&self) -> bool {
         let name = format!("{} {}", self.name, self.title()).to_lowercase().replace([' ', '-'], "_");
         SECRET_WORDS.iter().any(|secret| name.contains(secret))
@@ -163,7 +164,7 @@ impl Field {
         self.schema.get("type").and_then(Value::as_str).unwrap_or("string")
     }
 
-    /// The values to choose from, each with what is shown of it.
+    /// Returns the values to choose from, each with its label.
     fn options(&self) -> Vec<(Value, String)> {
         let of = if self.kind() == "array" { self.schema.get("items") } else { Some(&self.schema) };
         let shown = |value: &Value| visible_line(value.as_str().unwrap_or(&value.to_string()));
@@ -179,14 +180,14 @@ impl Field {
         titled.chain(plain).collect()
     }
 
-    /// The question for the field, with what was wrong with the answer before.
+    /// Returns the question for the field, with the problem of the previous answer.
     fn question(&self, server: &str, wrong: &str) -> Question {
         let mut text = format!("{} (for MCP server {server})", self.title());
         text.extend(self.text("description").map(|about| format!("\n{about}")));
         let options = self.options();
         let is_list = self.kind() == "array";
         if !options.is_empty() && !is_list {
-            return Question::Select { text, options: options.into_iter().map(|(_, shown)| shown).collect() };
+            return Selection::new(text, options.into_iter().map(|(_, shown)| shown).collect()).into();
         }
         if self.kind() == "boolean" {
             return Question::Confirm { text };
@@ -235,7 +236,7 @@ impl Field {
                     "number" => {
                         text.trim().parse::<f64>().map(Value::from).map_err(|_| "a number".to_owned())
                     }
-                    "array" => self.chosen(&text),
+                    "array" => self.parse_choices(&text),
                     _ => Ok(Value::from(text)),
                 };
                 let read = read.map_err(|wanted| format!("it has to be {wanted}"));
@@ -249,12 +250,15 @@ impl Field {
             | UiAnswer::Always
             | UiAnswer::WiderSession
             | UiAnswer::WiderAlways
+            | UiAnswer::MoreSession { .. }
+            | UiAnswer::MoreAlways { .. }
+            | UiAnswer::Contained
             | UiAnswer::Absent => Filled::Missing,
         }
     }
 
-    /// The values that a list names by their numbers, their titles or themselves.
-    fn chosen(&self, text: &str) -> Result<Value, String> {
+    /// Parses a list of values, given by number, label or value.
+    fn parse_choices(&self, text: &str) -> Result<Value, String> {
         let options = self.options();
         let mut chosen: Vec<Value> = Vec::new();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {

@@ -1,18 +1,18 @@
-/// The longest message, in bytes: a server cannot make zk hold more.
+/// Size limit of a message in bytes, which bounds the memory.
 pub(super) const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
-/// Cuts bytes into lines.
+/// Splits bytes into lines.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     rest: Vec<u8>,
 }
 
-/// A message that is longer than any may be.
+/// A message exceeds the size limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
 impl Frames {
-    /// The lines that `bytes` complete, without their ends.
+    /// Returns the lines that `bytes` complete, without their ends.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, TooLong> {
         let mut lines = Vec::new();
         let mut parts = bytes.split(|byte| *byte == b'\n').peekable();

@@ -1,4 +1,4 @@
-//! A server that is a program: messages as lines on its standard input and output.
+//! Transport to a program: messages as lines on its standard input and output.
 
 mod frame;
 mod pump;
@@ -17,27 +17,27 @@ use crate::config::secret_values::SecretValues;
 use crate::config::server_transport::ServerTransport;
 use pump::{Order, Pump};
 
-/// Most messages that wait between the program and their reader.
+/// Most messages that wait for their reader.
 const MAX_WAITING_MESSAGES: usize = 32;
-/// Longest kept end of what the program printed to standard error, in bytes.
+/// Size of the kept end of the program's standard error in bytes.
 const MAX_SAID_BYTES: usize = 8 << 10;
 
-/// Receiver of what a program prints to standard error, as it comes: for a log.
+/// Receiver of the program's standard error, for a log.
 pub(crate) type LogSink = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
-/// The end of what a program printed to standard error.
+/// End of a program's standard error.
 #[derive(Clone, Default)]
 pub(crate) struct Said(Arc<Mutex<Vec<u8>>>);
 
 impl Said {
-    fn hear(&self, bytes: &[u8]) {
+    fn append(&self, bytes: &[u8]) {
         let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         said.extend_from_slice(bytes);
         let above = said.len().saturating_sub(MAX_SAID_BYTES);
         said.drain(..above);
     }
 
-    /// Joins its last lines into one, without control characters, of at most `limit` characters.
+    /// Joins the last lines into one, without control characters, of at most `limit` characters.
     pub(crate) fn tail(&self, limit: usize) -> String {
         let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&said);
@@ -48,12 +48,12 @@ impl Said {
     }
 }
 
-/// Failure to send to a program.
+/// A message could not be sent to the program.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Gone(String);
 
-/// The connection to a program. Dropping it ends the program.
+/// Connection to a program. Dropping it ends the program.
 pub(crate) struct StdioTransport {
     orders: mpsc::Sender<Order>,
     messages: mpsc::Receiver<RxJsonRpcMessage<RoleClient>>,
@@ -62,7 +62,7 @@ pub(crate) struct StdioTransport {
 }
 
 impl StdioTransport {
-    /// Starts the program of a server in `cwd`, or where the server says.
+    /// Starts the program of a server in `cwd`, or in the directory of its settings.
     pub(crate) async fn start(
         exec: &dyn Exec,
         server: &ServerTransport,
@@ -84,7 +84,7 @@ impl StdioTransport {
         Ok(Self { orders, messages, over: Some(over), fault })
     }
 
-    /// Returns the cause of the connection's end, set once it ended by a fault of the program.
+    /// Returns the cell with the cause of the connection's end, filled if the program caused it.
     pub(crate) fn fault(&self) -> Arc<Mutex<Option<String>>> {
         self.fault.clone()
     }
@@ -134,7 +134,7 @@ impl Transport<RoleClient> for StdioTransport {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        // Messages that it still sends are read by nobody, and must not keep it from ending.
+        // Messages that the program still sends have no reader, and must not keep it from ending.
         self.messages.close();
         let _ = self.orders.send(Order::End).await;
         if let Some(over) = self.over.take() {

@@ -1,4 +1,4 @@
-//! The task that owns the program: writes what is to be sent, reads what comes, and ends it.
+//! Task that owns the program: writes messages, reads its output, and ends it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,16 +13,17 @@ use super::frame::{Frames, MAX_MESSAGE_BYTES};
 use super::{LogSink, Said};
 use crate::transport::value_limits;
 
-/// Bytes of one write: so few are written whole or not at all, and a write that is stuck can be given up.
+/// Size of one write in bytes: small enough to be written atomically, so that a blocked write can be given
+/// up.
 const CHUNK_BYTES: usize = 4096;
-/// Time a write may be stuck before what the program prints is read: it may wait for that.
+/// Time that a write may block before output is read, since the program may be waiting for that.
 const STUCK_PAUSE: Duration = Duration::from_millis(5);
-/// Longest time without the program taking input before it is given up.
+/// Longest time without the program reading input, after which it is given up.
 const NOT_READING_LIMIT: Duration = Duration::from_secs(30);
-/// Time limits for the program to end by itself once its input is closed, and then once it is told to.
+/// Time limits for the program to end: after its input was closed, and after it was told to end.
 const END_GRACE: Duration = Duration::from_millis(300);
 const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(700);
-/// Time limit for reading its last words after its end.
+/// Time limit for reading the last output after the program's end.
 const LEFTOVER_WAIT: Duration = Duration::from_millis(200);
 
 pub(super) enum Order {
@@ -34,16 +35,16 @@ pub(super) struct Pump {
     process: Box<dyn Process>,
     outbox: mpsc::Sender<Message>,
     frames: Frames,
-    /// Messages that were read and that nobody took yet.
+    /// Messages read and not yet taken, with their sizes.
     ready: VecDeque<(usize, Message)>,
-    /// Size of those messages as they came, in bytes.
+    /// Total size of these messages in bytes.
     held: usize,
     said: Said,
     log: Option<LogSink>,
     fault: Arc<Mutex<Option<String>>>,
 }
 
-/// The connection is over.
+/// Marker that the connection is over.
 struct Over;
 
 enum Happened {
@@ -65,7 +66,7 @@ impl Pump {
         Self { process, outbox, frames: Frames::default(), ready: VecDeque::new(), held: 0, said, log, fault }
     }
 
-    /// Serves until the connection ends from either side, then ends the program with everything it started.
+    /// Runs until the connection ends from either side, then ends the program and all its processes.
     pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Order>) {
         while let Ok(()) = self.step(&mut inbox).await {}
         drop(self.outbox);
@@ -73,7 +74,7 @@ impl Pump {
     }
 
     async fn step(&mut self, inbox: &mut mpsc::Receiver<Order>) -> Result<(), Over> {
-        // Nothing more is read while messages wait: a server that floods waits too.
+        // While messages wait, no more are read, so that a flooding server has to wait too.
         let waits = !self.ready.is_empty();
         let happened = tokio::select! {
             order = inbox.recv() => Happened::Order(order),
@@ -96,25 +97,25 @@ impl Pump {
                 Ok(())
             }
             Happened::Process(Ok(Some(ProcessEvent::Closed(OutputStream::Stdout)))) => {
-                // Most often because it ended: then how it ended says more.
+                // Usually because the program ended; its exit is the better explanation.
                 let exit = self.exit_soon().await;
                 Err(self.fail(exit.map_or_else(|| "its program closed its output".to_owned(), describe)))
             }
             Happened::Process(event) => {
                 let event = event.map_err(|error| self.fail(error.to_string()))?;
-                self.take(event)
+                self.handle_event(event)
             }
         }
     }
 
-    /// Returns the end of the program, if that comes at once, and takes its last words.
+    /// Returns the exit of the program if it happens at once, and reads the last output.
     async fn exit_soon(&mut self) -> Option<Exit> {
         let (ended, said) = self.process.exit_within(LEFTOVER_WAIT).await;
-        self.hear(&said);
+        self.handle_stderr(&said);
         ended
     }
 
-    /// Writes a line. While the program does not read, what it prints is read: it may be stuck in printing.
+    /// Writes a line. While the write blocks, output is read, because the program may be blocked on it.
     async fn write(&mut self, line: &[u8]) -> Result<(), String> {
         for chunk in line.chunks(CHUNK_BYTES) {
             let give_up = Instant::now() + NOT_READING_LIMIT;
@@ -122,7 +123,7 @@ impl Pump {
                 match timeout(STUCK_PAUSE, self.process.write(chunk)).await {
                     Ok(Ok(())) => break,
                     Ok(Err(error)) => {
-                        // Most often because it ended: then how it ended says more.
+                        // Usually because the program ended; its exit is the better explanation.
                         let exit = self.exit_soon().await;
                         return Err(exit.map_or_else(|| error.to_string(), describe));
                     }
@@ -136,7 +137,7 @@ impl Pump {
                 }
                 if let Ok(event) = timeout(STUCK_PAUSE, self.process.next()).await {
                     let event = event.map_err(|error| error.to_string())?;
-                    self.take(event).map_err(|Over| "its program has ended".to_owned())?;
+                    self.handle_event(event).map_err(|Over| "its program has ended".to_owned())?;
                 }
                 if self.held > 2 * MAX_MESSAGE_BYTES {
                     return Err("its program sends without reading".to_owned());
@@ -146,7 +147,7 @@ impl Pump {
         Ok(())
     }
 
-    fn take(&mut self, event: Option<ProcessEvent>) -> Result<(), Over> {
+    fn handle_event(&mut self, event: Option<ProcessEvent>) -> Result<(), Over> {
         match event {
             Some(ProcessEvent::Output(OutputStream::Stdout, bytes)) => {
                 let Ok(lines) = self.frames.feed(&bytes) else {
@@ -160,7 +161,7 @@ impl Pump {
                 Ok(())
             }
             Some(ProcessEvent::Output(OutputStream::Stderr, bytes)) => {
-                self.hear(&bytes);
+                self.handle_stderr(&bytes);
                 Ok(())
             }
             Some(ProcessEvent::Closed(OutputStream::Stderr)) => Ok(()),
@@ -172,7 +173,8 @@ impl Pump {
         }
     }
 
-    /// Takes in one line. What is no message is for the log: some programs print there by mistake.
+    /// Handles one line. A line that is no message goes to the log, since some programs print there by
+    /// mistake.
     fn message(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
@@ -184,13 +186,13 @@ impl Pump {
             }
             Some(Err(_)) | None => {
                 let shown = line.get(..line.len().min(1024)).unwrap_or_default();
-                self.hear(&[b"(no message) ", shown, b"\n"].concat());
+                self.handle_stderr(&[b"(no message) ", shown, b"\n"].concat());
             }
         }
     }
 
-    fn hear(&self, bytes: &[u8]) {
-        self.said.hear(bytes);
+    fn handle_stderr(&self, bytes: &[u8]) {
+        self.said.append(bytes);
         self.log.iter().for_each(|log| log(bytes));
     }
 
@@ -200,7 +202,7 @@ impl Pump {
     }
 }
 
-/// Ends the program: its input first, then a request, then by force.
+/// Ends the program: closes its input, then asks it to end, then kills it.
 async fn end(process: &mut dyn Process, said: &Said, log: Option<&LogSink>) {
     let _ = process.close_input().await;
     if wait(process, END_GRACE, said, log).await {
@@ -214,7 +216,7 @@ async fn end(process: &mut dyn Process, said: &Said, log: Option<&LogSink>) {
     wait(process, LAST_OUTPUT_WAIT, said, log).await;
 }
 
-/// Whether the program ended within `limit`; its last words are kept.
+/// Waits for the program's end for up to `limit`, and reads the last output; returns whether it ended.
 async fn wait(process: &mut dyn Process, limit: Duration, said: &Said, log: Option<&LogSink>) -> bool {
     let mut until = Instant::now() + limit;
     let mut ended = false;
@@ -225,7 +227,7 @@ async fn wait(process: &mut dyn Process, limit: Duration, said: &Said, log: Opti
                 until = Instant::now() + LEFTOVER_WAIT;
             }
             Ok(Ok(Some(ProcessEvent::Output(OutputStream::Stderr, bytes)))) => {
-                said.hear(&bytes);
+                said.append(&bytes);
                 log.iter().for_each(|log| log(&bytes));
             }
             Ok(Ok(Some(ProcessEvent::Output(OutputStream::Stdout, _) | ProcessEvent::Closed(_)))) => {}

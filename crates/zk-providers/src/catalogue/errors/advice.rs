@@ -1,8 +1,8 @@
-//! Advice on errors, in the words of whoever reads it.
+//! Hints for a person on what to do about an error.
 
 use zk_core::model::ErrorKind;
 
-/// Nothing where there is better advice than a table's.
+/// Hint of an error; `None` if there is a better source for it than this table.
 pub(crate) type Advice = Option<&'static str>;
 
 pub(crate) const KEY: Advice = Some("Check the API key: it is wrong, has expired or is another service's");
@@ -80,10 +80,10 @@ pub(crate) const JINJA: Advice = Some("Start llama-server with `--jinja`");
 pub(crate) const OPTION: Advice = Some("Start the server with the option it names");
 pub(crate) const UNREAD: Advice =
     Some("The server's chat template cannot take this conversation: a newer server or template may");
-/// Advice on a model or a path that is not there: the names of those that are can help.
+/// Hint for an unknown model or path, which is computed from similar names instead.
 pub(crate) const NEAR: Advice = None;
 
-/// Returns the advice where nothing but the class is known.
+/// Returns the hint for an error of which only the class is known.
 pub(crate) fn of_kind(kind: ErrorKind) -> Advice {
     match kind {
         ErrorKind::Rate => RATE,

@@ -1,5 +1,5 @@
-//! Meaning of the providers' errors: their names, phrases and statuses, the wordings of a prompt that is too
-//! long, and the advice for each.
+//! Meaning of provider errors: their names, phrases and statuses, the wordings of a context overflow, and a
+//! hint for each.
 
 pub(crate) mod advice;
 mod overflow;

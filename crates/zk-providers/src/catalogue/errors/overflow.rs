@@ -1,6 +1,6 @@
-//! Wordings in which the providers say that a request does not fit the model's window.
+//! Wordings of providers for a request that exceeds the model's window.
 
-/// Patterns over lower-case text: `#` is a number, `*` is anything.
+/// Patterns over lower-case text: `#` matches a number, `*` anything.
 const OVERFLOW: &[&str] = &[
     "prompt is too long",
     "prompt too long",
@@ -37,7 +37,7 @@ const OVERFLOW: &[&str] = &[
     "model_context_window_exceeded",
 ];
 
-/// Phrases, in lower case, before the number of tokens that the window holds.
+/// Lower-case phrases that precede the size of the window in tokens.
 const WINDOW: &[&str] = &[
     " tokens > ",
     "maximum context length of ",
@@ -55,18 +55,18 @@ const WINDOW: &[&str] = &[
     "input length should be [1, ",
 ];
 
-/// Words of a text that is about the rate of requests, whatever else it says of tokens.
+/// Words that mark a text as an error about the request rate, even if it mentions tokens.
 const NOT_OVERFLOW: &[&str] = &["rate limit", "rate_limit", "too many requests", "throttl", "tokens per min"];
 
-/// Whether an error's text says that the request does not fit the window. Only whole phrases count: a bare
-/// "token" or "context" occurs in many other errors.
+/// Whether an error's text says that the request exceeds the window. Only whole phrases match: a single word
+/// such as "token" or "context" occurs in many other errors.
 pub(crate) fn is_overflow(text: &str) -> bool {
     let text = text.to_lowercase();
     !NOT_OVERFLOW.iter().any(|word| text.contains(word))
-        && OVERFLOW.iter().any(|pattern| found(&text, pattern))
+        && OVERFLOW.iter().any(|pattern| contains_match(&text, pattern))
 }
 
-/// The tokens that the window holds, where an error about it says so.
+/// Returns the size of the window in tokens, if an error about it mentions that.
 pub(crate) fn window(text: &str) -> Option<u64> {
     let text = text.to_lowercase();
     WINDOW.iter().find_map(|before| {
@@ -82,21 +82,21 @@ fn is_of_number(c: char) -> bool {
     c.is_ascii_digit() || matches!(c, ',' | '.' | '_')
 }
 
-/// Whether `pattern` occurs in `text`.
-pub(crate) fn found(text: &str, pattern: &str) -> bool {
+/// Whether `text` contains a match of `pattern`.
+pub(crate) fn contains_match(text: &str, pattern: &str) -> bool {
     let literal = pattern.split(['#', '*']).next().unwrap_or_default();
-    text.match_indices(literal).any(|(at, _)| text.get(at..).is_some_and(|rest| begins(rest, pattern)))
+    text.match_indices(literal).any(|(at, _)| text.get(at..).is_some_and(|rest| matches_start(rest, pattern)))
 }
 
-fn begins(text: &str, pattern: &str) -> bool {
+fn matches_start(text: &str, pattern: &str) -> bool {
     let Some(at) = pattern.find(['#', '*']) else { return text.starts_with(pattern) };
     let (literal, rest) = pattern.split_at(at);
     let Some(text) = text.strip_prefix(literal) else { return false };
     match rest.strip_prefix('#') {
         Some(rest) => {
             let number = text.trim_start_matches(is_of_number);
-            number.len() < text.len() && begins(number, rest)
+            number.len() < text.len() && matches_start(number, rest)
         }
-        None => found(text, rest.strip_prefix('*').unwrap_or_default()),
+        None => contains_match(text, rest.strip_prefix('*').unwrap_or_default()),
     }
 }

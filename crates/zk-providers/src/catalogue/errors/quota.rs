@@ -1,4 +1,4 @@
-//! Google's errors about quotas: which was exceeded stands in the details, and only there.
+//! Classifies Google's quota errors, whose details alone name the exceeded quota.
 
 use serde_json::Value;
 use zk_core::model::ErrorKind;
@@ -6,14 +6,14 @@ use zk_core::model::ErrorKind;
 use super::advice::{Advice, DAY, MONTH, RATE};
 use super::table::Row;
 
-/// Meaning of the spans in a quota's id.
+/// Meaning of the time spans in a quota's id.
 const SPANS: &[Row<&str>] = &[
     ("PerDay", ErrorKind::Quota, DAY),
     ("PerMonth", ErrorKind::Quota, MONTH),
     ("PerMinute", ErrorKind::Rate, RATE),
 ];
 
-/// The class of an error whose details name an exceeded quota, or a time to wait.
+/// Returns the class of an error whose details name an exceeded quota or a retry delay.
 pub(crate) fn class(json: &Value) -> Option<(ErrorKind, Advice)> {
     let body = json.as_array().and_then(|items| items.first()).unwrap_or(json);
     let details = body.pointer("/error/details")?.as_array()?;

@@ -1,13 +1,13 @@
-//! Meaning of the providers' names, phrases and statuses: a new wording is a new row.
+//! Meaning of the names, phrases and statuses of provider errors: a new wording is a new row.
 
 use zk_core::model::ErrorKind;
 
 use super::advice::*;
 
-/// Sign of an error, the class it stands for, and what to do.
+/// Sign of an error, with the error's class and hint.
 pub(crate) type Row<K> = (K, ErrorKind, Advice);
 
-/// Meaning of the names that providers give their errors: codes, types and statuses.
+/// Meaning of error names: codes, types and statuses.
 pub(crate) const NAMES: &[Row<&str>] = &[
     ("authentication_error", ErrorKind::Auth, KEY),
     ("invalid_api_key", ErrorKind::Auth, KEY),
@@ -49,11 +49,11 @@ pub(crate) const NAMES: &[Row<&str>] = &[
     ("bio_policy", ErrorKind::Refused, POLICY),
     ("cyber_policy", ErrorKind::Refused, POLICY),
     ("moderation", ErrorKind::Refused, POLICY),
-    // Groq, of a call that the model wrote wrong; it is in `RETRYABLE_NAMES`.
+    // Groq, for a malformed call of the model; also in `RETRYABLE_NAMES`.
     ("tool_use_failed", ErrorKind::Rejected, CALL),
     ("unsupported_parameter", ErrorKind::Rejected, SETTING),
     ("unsupported_value", ErrorKind::Rejected, SETTING),
-    // In a stream of the Responses API these come without a type that says whose fault it is.
+    // In a stream of the Responses API, no type tells whether the client or the server is at fault.
     ("invalid_prompt", ErrorKind::Rejected, PROMPT),
     ("invalid_image", ErrorKind::Rejected, IMAGE),
     ("invalid_image_format", ErrorKind::Rejected, IMAGE),
@@ -69,17 +69,17 @@ pub(crate) const NAMES: &[Row<&str>] = &[
     ("failed_to_download_image", ErrorKind::Rejected, IMAGE),
     ("unsupported_image_media_type", ErrorKind::Rejected, IMAGE),
     ("previous_response_not_found", ErrorKind::Rejected, FORGOTTEN),
-    // z.ai, of a prompt that does not fit.
+    // z.ai, for a prompt that exceeds the window.
     ("1261", ErrorKind::ContextExceeded, WINDOW),
     ("model_not_found", ErrorKind::Rejected, NEAR),
     ("not_found_error", ErrorKind::Rejected, NEAR),
 ];
 
-/// Names of errors that come and go although the provider calls the request bad.
+/// Names of errors that may not recur, although the provider calls the request invalid.
 pub(crate) const RETRYABLE_NAMES: &[&str] = &["tool_use_failed"];
 
-/// Phrases (lower case) that say what neither status nor name does. That the request is bad counts only against
-/// a status that blames the server.
+/// Lower-case phrases with a meaning that neither status nor name gives. A phrase for an invalid request
+/// counts only against a status that blames the server.
 pub(crate) const PHRASES: &[Row<&str>] = &[
     ("incorrect api key", ErrorKind::Auth, KEY),
     ("invalid api key", ErrorKind::Auth, KEY),
@@ -92,9 +92,9 @@ pub(crate) const PHRASES: &[Row<&str>] = &[
     ("insufficient credits", ErrorKind::Quota, CREDIT),
     ("insufficient balance", ErrorKind::Quota, CREDIT),
     ("monthly limit", ErrorKind::Quota, MONTH),
-    // Ollama, of a model that does not fit into the machine.
+    // Ollama, for a model that does not fit into the machine's memory.
     ("requires more system memory", ErrorKind::Rejected, MEMORY),
-    // llama.cpp answers these with 500, and will every time.
+    // llama.cpp answers these requests with status 500, although a retry cannot succeed.
     ("requires --jinja", ErrorKind::Rejected, JINJA),
     ("image input is not supported", ErrorKind::Rejected, BLIND),
     ("param requires", ErrorKind::Rejected, OPTION),
@@ -102,7 +102,7 @@ pub(crate) const PHRASES: &[Row<&str>] = &[
     ("parse error", ErrorKind::Rejected, UNREAD),
 ];
 
-/// Statuses, for errors that nothing else is known of.
+/// Meaning of HTTP statuses, for errors without a known name or phrase.
 pub(crate) const STATUSES: &[Row<u16>] = &[
     (400, ErrorKind::Rejected, REQUEST),
     (401, ErrorKind::Auth, KEY),

@@ -1,5 +1,5 @@
-//! Facts about models before any server is asked: a generated table, `models.tsv`, and what somebody says
-//! instead.
+//! Facts about models that are known without a request: the generated table `models.tsv`, and a person's
+//! overrides.
 
 mod overrides;
 mod resolve;
@@ -21,17 +21,17 @@ pub use resolve::{ResolvedModel, resolve_model};
 pub use shutdown::Shutdown;
 pub(crate) use table::Row;
 
-/// The providers of the table, those that serve their own models first, as `providers.tsv` lists them.
+/// Providers in the table in the order of `providers.tsv`, vendors of their own models first.
 pub(crate) static PROVIDERS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let lines = include_str!("providers.tsv").lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| line.split_once('\t')).map(|(name, _)| name).collect()
 });
 
-/// Suffixes that gateways take behind the name of a model: where to send a request, not to another model.
+/// Suffixes of model names at gateways that select a route, not another model.
 const VARIANTS: &[&str] = &["free", "nitro", "floor", "thinking", "online", "extended", "exacto"];
 
-/// The row of `id` at `provider`, or at any provider: by its name, else without the date at its end, else
-/// without its variant.
+/// Finds the row of `id` at `provider`, or at any provider: by the exact name, without the date at its end,
+/// or without its route suffix.
 pub(crate) fn find(provider: Option<&str>, id: &str) -> Option<Row> {
     dated(provider, id).or_else(|| {
         let (bare, variant) = id.rsplit_once(':').filter(|(_, variant)| VARIANTS.contains(variant))?;
@@ -48,7 +48,7 @@ fn dated(provider: Option<&str>, id: &str) -> Option<Row> {
     named(id).or_else(|| named(without_date(id)?)).and_then(Row::read)
 }
 
-/// `name-20260101` and `name-2026-01-01` without their end.
+/// Returns the name without its date: `name-20260101` or `name-2026-01-01`.
 fn without_date(id: &str) -> Option<&str> {
     let cut = id.trim_end_matches(|char: char| char.is_ascii_digit() || char == '-');
     let tail = id.get(cut.len()..)?;
@@ -60,8 +60,8 @@ fn without_date(id: &str) -> Option<&str> {
     if digits < 8 { None } else { id.get(..date_at) }
 }
 
-/// The ids of `provider` in the table that look most like `id`, best first, at most three: for "did you mean".
-/// Models that were shut down are none of them.
+/// Returns up to three ids of `provider` in the table that are most similar to `id`, best first, for "did you
+/// mean". Models that were shut down are left out.
 ///
 /// ```
 /// let found = zk_providers::near_matches("anthropic", "claude-sonet-5");
@@ -83,7 +83,7 @@ fn served_near(provider: &str, id: &str, now: SystemTime) -> Vec<&'static str> {
     found.into_iter().map(|(_, id)| id).filter(is_served).take(3).collect()
 }
 
-/// The name under which the models of `provider` stand in the table: two vendors can serve the same ones.
+/// Returns the provider name whose rows apply to `provider`, since two vendors can serve the same models.
 fn listed_at(provider: &str) -> &str {
     match Vendor::named(provider) {
         Some(vendor) => vendor.catalogue(),
@@ -91,7 +91,7 @@ fn listed_at(provider: &str) -> &str {
     }
 }
 
-/// The ids of `provider` in the table, in alphabetical order.
+/// Returns the ids of `provider` in the table, in alphabetical order.
 ///
 /// ```
 /// assert!(zk_providers::known_models("anthropic").any(|id| id == "claude-opus-5"));
@@ -100,7 +100,7 @@ pub fn known_models(provider: &str) -> impl Iterator<Item = &'static str> {
     table::ids(listed_at(provider))
 }
 
-/// The providers of the table, those that serve their own models first.
+/// Returns the providers in the table, vendors of their own models first.
 ///
 /// ```
 /// assert!(zk_providers::known_providers().contains(&"anthropic"));
@@ -110,8 +110,7 @@ pub fn known_providers() -> &'static [&'static str] {
     &PROVIDERS
 }
 
-/// Describes the model `id` of `provider` as it is known before any server is asked, by the table and by the
-/// dialect that `provider` speaks.
+/// Describes the model `id` of `provider` without a request, by the table and the provider's dialect.
 ///
 /// ```
 /// let model = zk_providers::known_model("mistral", "mistral-large-4").unwrap();
@@ -121,11 +120,11 @@ pub fn known_providers() -> &'static [&'static str] {
 #[must_use]
 pub fn known_model(provider: &str, id: &str) -> Option<Model> {
     let row = find(Some(listed_at(provider)), id)?;
-    let known = Vendor::named(provider).and_then(|vendor| vendor.knows(id));
+    let known = Vendor::named(provider).and_then(|vendor| vendor.describe_known(id));
     Some(known.unwrap_or_else(|| row.model(provider, id)))
 }
 
-/// The levels of effort that the table knows of the model `id` of `provider`.
+/// Returns the effort levels that the table has for the model `id` of `provider`.
 ///
 /// ```
 /// let efforts = zk_providers::known_efforts("anthropic", "claude-opus-5");
@@ -137,7 +136,7 @@ pub fn known_efforts(provider: &str, id: &str) -> Efforts {
     find(Some(listed_at(provider)), id).map(Row::efforts).unwrap_or_default()
 }
 
-/// Returns when the model `id` of `provider` is shut down, if the table knows a day.
+/// Returns the day on which the model `id` of `provider` is shut down, if it was announced.
 ///
 /// ```
 /// assert!(zk_providers::known_shutdown("openai", "o1").is_some());
@@ -148,12 +147,13 @@ pub fn known_shutdown(provider: &str, id: &str) -> Option<Shutdown> {
     find(Some(listed_at(provider)), id)?.shutdown()
 }
 
-/// Advice on a model the provider does not know.
+/// Returns the hint for a model that the provider does not know.
 pub(crate) fn did_you_mean(provider: &str, id: &str, now: SystemTime) -> Option<String> {
     if let Some(end) = known_shutdown(provider, id).filter(|end| end.is_past(now)) {
         return Some(format!("It was shut down on {end}: choose another model"));
     }
-    let near = served_near(provider, id, now);
+    // A name that is refused is no advice, whatever the table says.
+    let near: Vec<&str> = served_near(provider, id, now).into_iter().filter(|near| *near != id).collect();
     let (last, others) = near.split_last()?;
     let names: Vec<String> = others.iter().map(|id| format!("`{id}`")).collect();
     Some(match names.is_empty() {

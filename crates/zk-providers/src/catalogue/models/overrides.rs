@@ -5,27 +5,26 @@ use zk_core::model::{Model, Prices, ThinkingSupport};
 
 use crate::encode::effort::Efforts;
 
-/// Corrections to what the table and the server know about one model. `None` changes nothing.
+/// A person's corrections to the known facts about one model. `None` keeps a fact.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Override {
     /// Context window in tokens.
     pub window: Option<u64>,
     /// Largest output in tokens.
     pub max_output: Option<u64>,
-    /// US dollars for a million tokens of uncached input. A price that is given holds for inputs of every
-    /// length.
+    /// US dollars per million tokens of uncached input. An overridden price applies to inputs of any length.
     pub input: Option<f64>,
-    /// US dollars for a million tokens of output.
+    /// US dollars per million tokens of output.
     pub output: Option<f64>,
-    /// US dollars for a million tokens of input read from the cache.
+    /// US dollars per million tokens of input read from the cache.
     pub cache_read: Option<f64>,
-    /// US dollars for a million tokens of input written to the cache.
+    /// US dollars per million tokens of input written to the cache.
     pub cache_write: Option<f64>,
-    /// Whether it sees images.
+    /// Whether the model accepts images.
     pub vision: Option<bool>,
-    /// Way in which its reasoning is asked for.
+    /// Form in which requests ask for the model's reasoning.
     pub thinking: Option<ThinkingSupport>,
-    /// Levels of reasoning effort; a list that is not empty marks a model that reasons.
+    /// Effort levels of the model; a non-empty list marks a model that reasons.
     pub efforts: Option<Efforts>,
 }
 
@@ -53,7 +52,7 @@ impl Override {
     }
 }
 
-/// Corrections to the models of one provider, by their ids. Ids that nobody has heard of are welcome.
+/// A person's corrections to the models of one provider, by id. Unknown ids are allowed.
 ///
 /// ```
 /// use zk_core::service::Provider;
@@ -70,18 +69,18 @@ impl Override {
 pub struct Overrides(Arc<BTreeMap<String, Override>>);
 
 impl Overrides {
-    /// Overrides of the model `id`.
+    /// Returns the overrides of the model `id`.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&Override> {
         self.0.get(id)
     }
 
-    /// Ids that have overrides, in alphabetical order.
+    /// Returns the ids that have overrides, in alphabetical order.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// The model as it is known better.
+    /// Applies the overrides to the model.
     #[must_use]
     pub fn correct(&self, mut model: Model) -> Model {
         if let Some(row) = self.get(&model.id) {

@@ -1,24 +1,24 @@
-//! From what a person calls a model to the provider and the id there.
+//! Resolves a model name of a person to a provider and the model's id there.
 
 use std::time::SystemTime;
 
 use super::{PROVIDERS, find, known_models, known_shutdown, listed_at, near_matches};
 use crate::catalogue::vendors::Vendor;
 
-/// A model by the names a request has for it.
+/// Result of resolving a model name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedModel {
-    /// The provider; nothing where the name says none and the table knows none.
+    /// Name of the provider; `None` if neither the name nor the table tells it.
     pub provider: Option<String>,
-    /// The id at that provider.
+    /// Id of the model at that provider.
     pub id: String,
-    /// Whether the table has it. Servers of one's own and new models are in no table.
+    /// Whether the table has the model. Models of own servers and new models are missing there.
     pub is_known: bool,
-    /// The ids at that provider that look most like an unknown one, best first, at most three.
+    /// Up to three ids at that provider that are most similar to an unknown one, best first.
     pub near: Vec<&'static str>,
 }
 
-/// A family, whose newest model its name stands for. `#` is the version.
+/// A family of models, whose name stands for its newest model. In the pattern, `#` is the version.
 struct Family {
     name: &'static str,
     /// Vendor that makes the models.
@@ -48,9 +48,9 @@ const FAMILIES: &[Family] = &[
     Family { name: "minimax", maker: "minimax", ids: &["minimax-m#"] },
 ];
 
-/// Resolves `name`: an id, `provider/id` as lists of models print it, or a family such as `opus`, which
-/// stands for its newest model in the table. `provider` is the one chosen already, if one is; `own` are
-/// providers that only settings know. A name that nobody knows is taken as the id that it may be.
+/// Resolves `name`: an id, `provider/id` as printed in lists of models, or a family such as `opus`, which
+/// stands for its newest model in the table. `provider` is the provider that is already chosen, if any; `own`
+/// are providers that only settings know. An unknown name is taken as an id.
 ///
 /// ```
 /// use zk_providers::resolve_model;
@@ -69,7 +69,7 @@ pub fn resolve_model(name: &str, provider: Option<&str>, own: &[&str]) -> Resolv
         ResolvedModel { provider: Some(provider.to_owned()), id: id.to_owned(), is_known, near }
     };
     if let Some(provider) = provider {
-        // Gateways have ids with a maker's name before them, which is no provider's then.
+        // At gateways an id begins with a maker's name, which does not name a provider then.
         if is_known(provider, name) {
             return at(provider, name);
         }
@@ -125,26 +125,26 @@ fn family(name: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.name.eq_ignore_ascii_case(name))
 }
 
-/// The newest model that `provider` serves of the family `name`.
+/// Returns the newest model of the family `name` at `provider`.
 fn newest(provider: &str, name: &str) -> Option<&'static str> {
     let family = family(name)?;
     let now = SystemTime::now();
     let is_served = |id: &str| known_shutdown(provider, id).is_none_or(|end| !end.is_past(now));
     known_models(provider)
         .filter_map(|id| {
-            // Gateways put the maker before it.
+            // Gateways prefix the id with the maker.
             let bare = id.rsplit('/').next().unwrap_or(id);
             let place = |pattern: &&str| Some((version(bare, pattern)?, id));
             family.ids.iter().filter_map(place).max()
         })
         .filter(|(_, id)| is_served(id))
-        // Of two places for the same version it is the shorter name: the plain model.
+        // For the same version, the shorter id is the plain model.
         .max_by(|(one, a), (two, b)| one.cmp(two).then(b.len().cmp(&a.len())))
         .map(|(_, id)| id)
 }
 
-/// The newest model that `provider` serves whose id is `name` in another case, or ends in `name` and at most a version
-/// and a date: `opus-4` for `claude-opus-4-5`, but never `gpt-5` for `gpt-5-mini`.
+/// Returns the newest model at `provider` whose id equals `name` up to case, or ends in `name` followed by at
+/// most a version and a date: `claude-opus-4-5` for `opus-4`, but never `gpt-5-mini` for `gpt-5`.
 fn newest_by_part(provider: &str, name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
     let (now, has_letter) = (SystemTime::now(), name.contains(|c: char| c.is_ascii_alphabetic()));
@@ -159,7 +159,7 @@ fn newest_by_part(provider: &str, name: &str) -> Option<&'static str> {
         .map(|(_, id)| id)
 }
 
-/// The numbers of a version behind the part `name` of `id`, without dates; nothing if more than those is there.
+/// Returns the version numbers, without dates, that follow `name` in `id`; `None` if other text follows.
 fn versions_behind(id: &str, name: &str) -> Option<Vec<u32>> {
     let (before, behind) = id.rsplit_once(name)?;
     let begins = before.is_empty() || before.ends_with(['-', '/']);
@@ -172,7 +172,8 @@ fn versions_behind(id: &str, name: &str) -> Option<Vec<u32>> {
     Some(numbers?.into_iter().filter(|(length, _)| *length <= 2).map(|(_, number)| number).collect())
 }
 
-/// The version that stands where `pattern` has its `#`: `4-8` and `4.8` are the same, and a date is none.
+/// Returns the version in place of the `#` of `pattern`: `4-8` and `4.8` are equal, and a date does not
+/// count.
 fn version(id: &str, pattern: &str) -> Option<Vec<u32>> {
     let id = id.to_lowercase();
     let (before, behind) = pattern.split_once('#')?;

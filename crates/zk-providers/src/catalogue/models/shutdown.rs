@@ -3,7 +3,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-/// The day on which a model is shut down, in UTC. It is written `YYYY-MM-DD`.
+/// Day on which a model is shut down, in UTC, formatted as `YYYY-MM-DD`.
 ///
 /// ```
 /// let end = zk_providers::known_shutdown("openai", "o1").unwrap();
@@ -15,15 +15,15 @@ use serde::Serialize;
 pub struct Shutdown(&'static str);
 
 impl Shutdown {
-    /// The day `date`, which is written as above.
+    /// Creates the day from a date in this format.
     pub(super) fn on(date: &'static str) -> Self {
         Self(date)
     }
 
-    /// Whether that day has come by `now`.
+    /// Whether the day has come at the time `now`.
     #[must_use]
     pub fn is_past(self, now: SystemTime) -> bool {
-        // Such dates are in the order of their texts.
+        // Dates in this format sort as text.
         date(now).is_some_and(|today| *self.0 <= *today)
     }
 }
@@ -37,9 +37,9 @@ impl fmt::Display for Shutdown {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// The date of a time in UTC.
+/// Formats the date of a time in UTC.
 fn date(time: SystemTime) -> Option<String> {
-    // `Fri, 23 Oct 2026 00:00:00 GMT`.
+    // The HTTP format: `Fri, 23 Oct 2026 00:00:00 GMT`.
     let text = httpdate::fmt_http_date(time);
     let mut words = text.split(' ').skip(1);
     let (day, month, year) = (words.next()?, words.next()?, words.next()?);

@@ -1,4 +1,4 @@
-//! The lines of `models.tsv`, found without reading the others.
+//! Binary search in the lines of `models.tsv`, without parsing the others.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use zk_core::model::{Capabilities, Model, PriceTier, Prices, Rates, ThinkingSupp
 use super::shutdown::Shutdown;
 use crate::encode::effort::Efforts;
 
-/// Table of models, in the order of its first two columns; `cargo xtask models` writes it and checks that.
+/// The table of models, sorted by its first two columns; written and checked by `cargo xtask models`.
 pub(super) const TABLE: &str = include_str!("models.tsv");
 
-/// One row of the table.
+/// Parsed row of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     window: Option<u64>,
@@ -23,22 +23,22 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Returns when the model is shut down, if that was announced.
+    /// Returns the day of the model's shutdown, if it was announced.
     pub(super) fn shutdown(&self) -> Option<Shutdown> {
         self.shutdown
     }
 
-    /// The levels of effort the model has.
+    /// Returns the effort levels of the model.
     pub(crate) fn efforts(self) -> Efforts {
         self.efforts
     }
 
-    /// The row of a model that costs nothing.
+    /// Returns the row with all prices set to zero.
     pub(super) fn for_nothing(self) -> Self {
         Self { prices: Prices::default(), ..self }
     }
 
-    /// The row as a model of `provider`, called `id` there.
+    /// Converts the row to the model `id` of `provider`.
     pub(crate) fn model(self, provider: &str, id: &str) -> Model {
         Model {
             window: self.window,
@@ -53,7 +53,7 @@ impl Row {
         }
     }
 
-    /// Reads the cells of a line after the id.
+    /// Parses the cells of a line after the id.
     pub(super) fn read(line: &'static str) -> Option<Self> {
         let mut cells = line.split('\t').skip(2);
         let window = cells.next()?.parse().ok();
@@ -94,13 +94,13 @@ fn tiers(cell: &str) -> Option<Vec<PriceTier>> {
     cell.split(',').map(tier).collect()
 }
 
-/// The provider and the id of a line.
+/// Returns the provider and the id of a line.
 fn key(line: &str) -> (&str, &str) {
     let mut cells = line.split('\t');
     (cells.next().unwrap_or_default(), cells.next().unwrap_or_default())
 }
 
-/// Returns the offset of the first line that is not before `wanted`.
+/// Returns the offset of the first line whose key is at least `wanted`.
 fn lower_bound(wanted: (&str, &str)) -> usize {
     let (mut low, mut high) = (0, TABLE.len());
     while low < high {
@@ -117,17 +117,17 @@ fn lower_bound(wanted: (&str, &str)) -> usize {
     low
 }
 
-/// The lines from the first one that is not before `provider` and `id`.
+/// Returns the lines from the first one whose key is at least `provider` and `id`.
 fn lines_from(provider: &str, id: &str) -> impl Iterator<Item = &'static str> {
     TABLE.get(lower_bound((provider, id))..).unwrap_or_default().lines()
 }
 
-/// The line about `id` at `provider`.
+/// Returns the line for `id` at `provider`.
 pub(super) fn line(provider: &str, id: &str) -> Option<&'static str> {
     lines_from(provider, id).next().filter(|line| key(line) == (provider, id))
 }
 
-/// The ids of `provider`, in their order.
+/// Returns the ids of `provider`, sorted.
 pub(super) fn ids(provider: &str) -> impl Iterator<Item = &'static str> {
     lines_from(provider, "").map(key).take_while(move |(name, _)| *name == provider).map(|(_, id)| id)
 }

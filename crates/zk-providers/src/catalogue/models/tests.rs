@@ -163,7 +163,7 @@ fn what_the_dialect_knows_of_a_model_is_known_without_a_provider() {
     assert_eq!(known_models("openai_chat").count(), known_models("openai").count());
     for provider in PROVIDERS.iter() {
         let id = known_models(provider).next().unwrap();
-        assert!(Vendor::named(provider).unwrap().knows(id).is_some(), "{provider} has no dialect");
+        assert!(Vendor::named(provider).unwrap().describe_known(id).is_some(), "{provider} has no dialect");
     }
 }
 
@@ -242,4 +242,10 @@ fn an_unknown_name_stays_as_it_is_and_comes_with_its_neighbours() {
     );
     let nobody = resolve_model("my-own-model", None, &[]);
     assert_eq!((nobody.provider, &*nobody.id, nobody.near.len()), (None, "my-own-model", 0));
+}
+
+#[test]
+fn a_name_that_its_provider_refuses_is_never_advised() {
+    let advice = did_you_mean("anthropic", "claude-sonnet-5-5", UNIX_EPOCH).unwrap();
+    assert!(!advice.contains("`claude-sonnet-5-5`"), "{advice}");
 }

@@ -1,4 +1,4 @@
-//! Differences between servers of Chat Completions: one profile of data for each kind.
+//! Differences between servers of Chat Completions: one data profile for each kind.
 
 mod patterns;
 mod profile;

@@ -1,4 +1,4 @@
-//! Patterns of model names.
+//! Patterns that match model names.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::profile::{CacheMarks, CompatProfile, FixedField, JsonSchemas, ReasoningEcho};
 
-/// A set of models: one id, or all that match a regular expression in which upper and lower case are the same.
+/// A set of models: one id, or all ids that match a case-insensitive regular expression.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct ModelPattern {
@@ -15,17 +15,17 @@ pub struct ModelPattern {
     is_exact: bool,
 }
 
-/// A pattern that is no regular expression.
+/// The pattern is not a valid regular expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is no pattern of model ids: {reason}. Write a regular expression")]
 pub struct PatternError {
-    /// The pattern.
+    /// Pattern as given.
     pub pattern: String,
-    /// Fault of the pattern, in words.
+    /// Description of the problem.
     pub reason: String,
 }
 
-/// A [`ModelPattern`] as settings write it: `"^deepseek"` or `{exactly = "deepseek-flash"}`.
+/// Form of a [`ModelPattern`] in settings: `"^deepseek"` or `{exactly = "deepseek-flash"}`.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -52,10 +52,10 @@ impl From<ModelPattern> for Written {
 }
 
 impl ModelPattern {
-    /// The models whose id matches, anywhere unless anchored.
+    /// Matches models whose id contains a match of `pattern`, at any place unless anchored.
     ///
     /// # Errors
-    /// [`PatternError`] when it is no regular expression.
+    /// [`PatternError`] when `pattern` is no valid regular expression.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
         match compile(pattern) {
             Ok(_) => Ok(Self { text: Cow::Owned(pattern.to_owned()), is_exact: false }),
@@ -63,7 +63,7 @@ impl ModelPattern {
         }
     }
 
-    /// The model with this id.
+    /// Matches the model with this id only.
     #[must_use]
     pub fn exactly(id: impl Into<String>) -> Self {
         Self { text: Cow::Owned(id.into()), is_exact: true }
@@ -74,7 +74,7 @@ impl ModelPattern {
     }
 
     fn matcher(&self) -> Matcher {
-        // Only a built-in pattern could fail here, and a test compiles those.
+        // Settings are checked when they are read, and a test compiles the built-in patterns.
         match (self.is_exact, compile(&self.text)) {
             (false, Ok(regex)) => Matcher::Regex(regex),
             (true, _) | (false, Err(_)) => Matcher::Exactly(self.text.to_string()),
@@ -105,7 +105,7 @@ impl Matcher {
     }
 }
 
-/// The patterns of a profile, compiled once.
+/// Compiled patterns of a profile.
 #[derive(Debug)]
 pub(crate) struct Patterns {
     echo: Vec<Matcher>,
@@ -116,25 +116,25 @@ pub(crate) struct Patterns {
     fields: Vec<Option<Matcher>>,
 }
 
-/// Traits of one model, as its profile has them.
+/// Traits of one model according to its profile.
 #[derive(Debug)]
 pub(crate) struct Traits<'a> {
     pub(crate) echo: &'a ReasoningEcho,
     pub(crate) details: bool,
     pub(crate) marks: bool,
-    /// Whether answers can be held to a schema while no tools are offered.
+    /// Whether answers can follow a schema in requests without tools.
     schemas_alone: bool,
-    /// Whether answers can be held to a schema while tools are offered.
+    /// Whether answers can follow a schema in requests with tools.
     schemas_with_tools: bool,
-    /// The model cannot be made to call while it thinks.
+    /// Whether the model cannot be forced to call a tool while it thinks.
     pub(crate) unforced: bool,
-    /// The model cannot be told not to think.
+    /// Whether thinking cannot be turned off.
     pub(crate) always: bool,
     pub(crate) fields: Vec<&'a FixedField>,
 }
 
 impl Traits<'_> {
-    /// Whether answers can be held to a schema.
+    /// Whether answers can follow a schema, in a request with or without tools.
     pub(crate) fn has_schemas(&self, with_tools: bool) -> bool {
         if with_tools { self.schemas_with_tools } else { self.schemas_alone }
     }
@@ -162,7 +162,7 @@ impl Patterns {
         }
     }
 
-    /// Returns the traits of a model in `profile`, the one these are the patterns of.
+    /// Returns the traits of a model in `profile`, from which these patterns were compiled.
     pub(crate) fn traits<'a>(&self, profile: &'a CompatProfile, id: &str) -> Traits<'a> {
         let rules = || self.echo.iter().zip(profile.echo_models.iter()).filter(|(at, _)| at.matches(id));
         let rule = rules().find(|(at, _)| at.is_exact()).or_else(|| rules().next());

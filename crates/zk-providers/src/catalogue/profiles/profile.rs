@@ -6,82 +6,82 @@ use zk_core::model::IdRule;
 use super::patterns::{ModelPattern, PatternError};
 use super::table::PROFILES;
 
-/// Differences of one server's Chat Completions from the others': data, so that a new vendor is a new row of
-/// [`PROFILES`].
+/// Differences of one kind of server from standard Chat Completions, as data, so that a new vendor is a new
+/// row of [`PROFILES`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompatProfile {
-    /// The name it is chosen by.
+    /// Name by which the profile is selected.
     pub name: Cow<'static, str>,
-    /// The rows of the model table that are about this service; without it an id is looked up in all rows,
-    /// for its window only.
+    /// Provider name of this service in the table of models; without it, ids are looked up in all rows, for
+    /// their window only.
     pub catalogue: Option<Cow<'static, str>>,
-    /// The field of the output limit: `max_tokens`, or `max_completion_tokens`.
+    /// Name of the field with the output limit: `max_tokens` or `max_completion_tokens`.
     pub max_tokens_field: Cow<'static, str>,
     /// The role of the system prompt.
     pub system_role: SystemRole,
-    /// The `store` field, if it is sent.
+    /// Value of the `store` field, if it is sent.
     pub store: Option<bool>,
-    /// The `strict` field of every tool, if it is sent.
+    /// Value of the `strict` field of every tool, if it is sent.
     pub strict: Option<bool>,
-    /// Whether `response_format` holds answers to a JSON schema.
+    /// Whether `response_format` enforces a JSON schema.
     pub json_schema: JsonSchemas,
-    /// The `parallel_tool_calls` field of requests with tools, if it is sent.
+    /// Value of the `parallel_tool_calls` field in requests with tools, if it is sent.
     pub parallel_tool_calls: Option<bool>,
     /// Whether `stream_options: {include_usage: true}` is sent.
     pub stream_options: bool,
-    /// Forms of tool choice that work.
+    /// Supported forms of tool choice.
     pub tool_choice: ToolChoices,
-    /// Models that cannot be made to call while they think. A request that forces a call turns thinking off:
-    /// the caller needs the call, and only wishes for the thoughts.
+    /// Models that cannot be forced to call a tool while they think. A request that forces a call turns
+    /// thinking off, because the caller depends on the call.
     pub unforced_while_thinking: Option<ModelPattern>,
-    /// Models that cannot be told not to think, beside those the model table knows. Of those that cannot be
-    /// made to call then either, calls are not forced.
+    /// Models whose thinking cannot be turned off, besides those of the table of models. If such a model
+    /// cannot be forced while thinking either, calls are not forced.
     pub always_thinking: Option<ModelPattern>,
-    /// Way in which reasoning is asked for.
+    /// Form in which reasoning is asked for.
     pub reasoning: ReasoningFormat,
-    /// Whether reasoning goes back with assistant messages.
+    /// Whether and how reasoning is sent back with assistant messages.
     pub echo: ReasoningEcho,
-    /// Models for which something else than `echo` is right. An exact id goes before every pattern, of the
-    /// patterns the first one that matches counts.
+    /// Exceptions from `echo` by model. An exact id takes precedence over all patterns, and the first
+    /// matching pattern counts.
     pub echo_models: Cow<'static, [EchoRule]>,
-    /// Whether `reasoning_details` that came go back as they came, in the place of the text; not for models
-    /// whose echo is [`ReasoningEcho::No`].
+    /// Whether received `reasoning_details` are sent back unchanged instead of the text. Does not apply to
+    /// models whose echo is [`ReasoningEcho::No`].
     pub echo_details: bool,
-    /// Whether prefixes are marked for the cache, in Anthropic's way.
+    /// Whether prefixes are marked for the prompt cache, in Anthropic's format.
     pub cache_marks: CacheMarks,
-    /// The field that carries a stable key of the conversation, if there is one.
+    /// Name of the field for a stable key of the conversation, if there is one.
     pub session_field: Option<Cow<'static, str>>,
-    /// The header that carries it, if there is one.
+    /// Name of the header for that key, if there is one.
     pub session_header: Option<Cow<'static, str>>,
-    /// Headers of every request; a connection's own win over them.
+    /// Headers of every request, which those of a connection override.
     pub headers: Cow<'static, [(Cow<'static, str>, Cow<'static, str>)]>,
-    /// Fields of every request that nothing else accounts for.
+    /// Further fixed fields of requests.
     pub fields: Cow<'static, [FixedField]>,
-    /// Fields the server answers with an error: left out, whoever wants to send them.
+    /// Fields that the server rejects. They are always left out.
     pub unsupported: Cow<'static, [Cow<'static, str>]>,
-    /// Whether messages may hold images at all.
+    /// Whether messages may contain images.
     pub vision: bool,
-    /// Whether tool messages may hold images.
+    /// Whether tool messages may contain images.
     pub image_in_tool_result: bool,
-    /// Whether user messages may hold documents that are not text.
+    /// Whether user messages may contain documents that are not text.
     pub documents: bool,
-    /// The content of an assistant message that holds only calls.
+    /// Content of an assistant message that has only calls.
     pub empty_content: EmptyContent,
-    /// Whether tool messages name their tool.
+    /// Whether tool messages carry the name of their tool.
     pub tool_result_name: bool,
-    /// Whether an assistant message has to stand between tool messages and a user message.
+    /// Whether an assistant message has to separate tool messages from a user message.
     pub assistant_after_tools: bool,
-    /// Rule for call ids.
+    /// Rule for tool-call ids.
     pub ids: IdRule,
-    /// Whether tools have to be named that a history used, even if none is offered.
+    /// Whether tools that the history used have to be declared even if none is offered.
     pub tools_for_history: bool,
-    /// Whether text that begins with `<think>` is reasoning up to `</think>`: servers that do not tell the two
-    /// apart pass on what the model writes.
+    /// Whether text that begins with `<think>` is reasoning up to `</think>`, for servers that pass on the
+    /// model's raw text.
     pub think_tags: bool,
-    /// Whether `[DONE]` alone may end a response.
+    /// Whether a response may end with `[DONE]` but without a finish reason.
     pub finish_optional: bool,
-    /// Whether an input above the window is answered as if nothing were wrong.
+    /// Whether an input that exceeds the window is answered without an error.
     pub silent_overflow: bool,
 }
 
@@ -89,98 +89,98 @@ pub struct CompatProfile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SystemRole {
-    /// `system`.
+    /// Always `system`.
     System,
     /// `developer` for models that reason, `system` for the others.
     DeveloperIfReasoning,
 }
 
-/// Forms of tool choice that a server honours.
+/// Forms of tool choice that a server supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoices {
-    /// All of them.
+    /// All forms.
     All,
-    /// All of them, but `required` is called `any`.
+    /// All forms, with `any` instead of `required`.
     Any,
-    /// All of them, but nobody knows whether a name is heeded: besides, no other tool is offered.
+    /// All forms, but a named tool may be ignored; so no other tool is offered then.
     NamedAlone,
-    /// `required` but no name: a named tool is forced by offering no other.
+    /// `required` but no name: to force a named tool, no other is offered.
     NoName,
     /// Only `auto` and `none`.
     AutoOnly,
 }
 
-/// Whether a server holds answers to a JSON schema. Where it does not, the answer is asked for as the arguments
-/// of a tool.
+/// Whether a server enforces a JSON schema on answers. Otherwise an answer is requested as the arguments of a
+/// tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JsonSchemas {
-    /// Never.
+    /// Never enforced.
     No,
-    /// While no tools are offered: otherwise there would be no calls, or no schema.
+    /// Enforced in requests without tools; with tools, either calls or the schema would be lost.
     Alone,
-    /// Always, with tools or without.
+    /// Enforced with tools or without.
     WithTools,
-    /// For some models: gateways pass the schema on to vendors that know it.
+    /// Enforced for some models, since gateways pass the schema on to vendors that support it.
     For(ModelPattern),
 }
 
-/// Way in which reasoning is asked for.
+/// Form in which requests ask for reasoning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningFormat {
-    /// Reasoning cannot be asked for.
+    /// Reasoning cannot be requested.
     None,
     /// `reasoning_effort: "high"`.
     Effort,
     /// `reasoning: {effort: "high"}`.
     Nested,
-    /// `reasoning: {enabled: true}`, and `reasoning_effort` where the model has steps.
+    /// `reasoning: {enabled: true}`, and `reasoning_effort` if the model has effort levels.
     Enabled,
     /// `thinking: {type: "enabled"}` and `reasoning_effort`.
     ThinkingType,
     /// `enable_thinking: true`.
     EnableThinking,
-    /// `chat_template_kwargs: {enable_thinking: true, thinking: true}`, the two names that templates have for
-    /// it, and `reasoning_effort` where the model has steps.
+    /// `chat_template_kwargs: {enable_thinking: true, thinking: true}`, the two names in use among templates,
+    /// and `reasoning_effort` if the model has effort levels.
     TemplateKwargs,
-    /// Fields of [`TemplateKwargs`](Self::TemplateKwargs), but in `chat_template_args`.
+    /// The fields of [`TemplateKwargs`](Self::TemplateKwargs) within `chat_template_args`.
     TemplateArgs,
 }
 
-/// Whether and how reasoning goes back with assistant messages, to the model that had it.
+/// Whether and how reasoning is sent back with assistant messages, to the model it came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningEcho {
-    /// Reasoning does not go back.
+    /// Reasoning is not sent back.
     No,
-    /// In this field, on messages that have some.
+    /// In this field, on messages that have reasoning.
     In(Cow<'static, str>),
-    /// In a field of every message.
+    /// In a field of every assistant message.
     Always {
-        /// The field.
+        /// Name of the field.
         field: Cow<'static, str>,
-        /// Value of the field if there is no reasoning, such as in messages of another model.
+        /// Value for messages without reasoning, such as those of another model.
         blank: Cow<'static, str>,
     },
     /// As `thinking` parts before the text.
     Parts,
-    /// In the text, between `<think>` and `</think>`.
+    /// In the text, enclosed in `<think>` and `</think>`.
     Tags,
 }
 
-/// Echo of reasoning for some models.
+/// Echo of reasoning for certain models.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EchoRule {
-    /// Models that read the echo.
+    /// Models that the rule applies to.
     pub models: ModelPattern,
     /// Form of the echo.
     pub echo: ReasoningEcho,
 }
 
-/// Whether prefixes are marked for the cache.
+/// Whether prefixes are marked for the prompt cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheMarks {
@@ -188,11 +188,11 @@ pub enum CacheMarks {
     Off,
     /// Marks are sent.
     On,
-    /// Marks are sent for some models: gateways pass the marks on to the vendors that know them.
+    /// Marks are sent for some models, since gateways pass them on to vendors that support them.
     For(ModelPattern),
 }
 
-/// A field with one value.
+/// A field with a fixed value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FixedField {
@@ -200,13 +200,13 @@ pub struct FixedField {
     pub name: Cow<'static, str>,
     /// Value of the field.
     pub value: FieldValue,
-    /// Models whose requests carry the field, if not all.
+    /// Models whose requests carry the field; `None` for all.
     pub models: Option<ModelPattern>,
-    /// Whether it is only for requests with tools.
+    /// Whether only requests with tools carry the field.
     pub with_tools: bool,
 }
 
-/// The value of a [`FixedField`].
+/// Value of a [`FixedField`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum FieldValue {
@@ -216,7 +216,7 @@ pub enum FieldValue {
     Word(Cow<'static, str>),
 }
 
-/// Stand-in for content without text.
+/// Value of `content` for a message without text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EmptyContent {
@@ -224,11 +224,11 @@ pub enum EmptyContent {
     Null,
     /// The empty string.
     Blank,
-    /// No field.
+    /// The field is left out.
     Absent,
 }
 
-/// Any server, with nothing asked of it that one might not have.
+/// Most tolerant profile: uses no feature that a server might lack.
 pub(crate) const TOLERANT: CompatProfile = CompatProfile {
     name: Cow::Borrowed("openai_compat"),
     catalogue: None,
@@ -265,13 +265,13 @@ pub(crate) const TOLERANT: CompatProfile = CompatProfile {
     silent_overflow: false,
 };
 
-/// Servers nothing is known of. llama.cpp, which is behind many, calls another tool than the one it was told;
-/// llama-cpp-python knows nothing but names.
+/// Profile for unknown servers. llama.cpp, which many of them use, may call another tool than the forced one;
+/// llama-cpp-python supports only named tools.
 pub(crate) const UNKNOWN: CompatProfile =
     CompatProfile { tool_choice: ToolChoices::NamedAlone, think_tags: true, ..TOLERANT };
 
 impl CompatProfile {
-    /// The profile called `name`.
+    /// Returns the built-in profile called `name`.
     ///
     /// ```
     /// use zk_providers::CompatProfile;
@@ -284,8 +284,8 @@ impl CompatProfile {
         PROFILES.iter().find(|profile| profile.name == name).cloned()
     }
 
-    /// Sets what is echoed to the models whose id matches `pattern`, a regular expression in which upper and
-    /// lower case are the same. It goes before the patterns there are, and after every exact id.
+    /// Sets the echo for models whose id matches `pattern`, a case-insensitive regular expression. It takes
+    /// precedence over existing patterns, but not over exact ids.
     ///
     /// ```
     /// use zk_providers::{CompatProfile, ReasoningEcho};
@@ -298,14 +298,14 @@ impl CompatProfile {
     /// ```
     ///
     /// # Errors
-    /// [`PatternError`] when it is no regular expression; the profile stays as it is.
+    /// [`PatternError`] when `pattern` is no valid regular expression; the profile is unchanged then.
     pub fn echo_matching(&mut self, pattern: &str, echo: ReasoningEcho) -> Result<(), PatternError> {
         let models = ModelPattern::new(pattern)?;
         self.echo_models.to_mut().insert(0, EchoRule { models, echo });
         Ok(())
     }
 
-    /// Sets what is echoed to the model with this id, whatever the patterns say.
+    /// Sets the echo for the model with this id, regardless of patterns.
     pub fn echo_exactly(&mut self, id: impl Into<String>, echo: ReasoningEcho) {
         let models = ModelPattern::exactly(id);
         self.echo_models.to_mut().insert(0, EchoRule { models, echo });

@@ -11,8 +11,8 @@ use super::profile::{
 const REASONING: ReasoningEcho = ReasoningEcho::In(Cow::Borrowed("reasoning"));
 const REASONING_CONTENT: ReasoningEcho = ReasoningEcho::In(Cow::Borrowed("reasoning_content"));
 
-/// `reasoning_content` on every message. (The bytes of a message do not depend on whether the next request
-/// asks for thinking, so it stands there even when thinking is off, which the servers allow.)
+/// Echoes `reasoning_content` on every message. (It is sent even when thinking is off, which the servers
+/// allow, so that the bytes of a message do not depend on the next request.)
 const fn reasoning_content_or(blank: &'static str) -> ReasoningEcho {
     ReasoningEcho::Always { field: Cow::Borrowed("reasoning_content"), blank: Cow::Borrowed(blank) }
 }
@@ -22,17 +22,17 @@ const fn echo(pattern: &'static str, echo: ReasoningEcho) -> EchoRule {
 }
 
 const PARSED: &[FixedField] = &[FixedField {
-    // Without it these models think aloud, between tags, in their answer.
+    // Otherwise these models write their reasoning between tags into the answer.
     name: Cow::Borrowed("reasoning_format"),
     value: FieldValue::Word(Cow::Borrowed("parsed")),
     models: Some(ModelPattern::built_in("qwen-?3|qwq|deepseek-r1")),
     with_tools: false,
 }];
 
-/// The profile of the service that defined Chat Completions.
+/// Name of the profile for the service that defined Chat Completions.
 pub(crate) const REFERENCE: &str = "openai";
 
-/// The profiles, by name. The first one is for servers nothing is known of.
+/// Built-in profiles by name. The first one is for unknown servers.
 pub const PROFILES: &[CompatProfile] = &[
     UNKNOWN,
     CompatProfile {
@@ -153,7 +153,7 @@ pub const PROFILES: &[CompatProfile] = &[
         reasoning: ReasoningFormat::ThinkingType,
         unforced_while_thinking: Some(ModelPattern::built_in("^kimi-k2")),
         always_thinking: Some(ModelPattern::built_in("^kimi-(k2\\.7|k3)")),
-        // The empty string counts as none there.
+        // This server treats an empty string as missing.
         echo: reasoning_content_or(" "),
         session_field: Some(Cow::Borrowed("prompt_cache_key")),
         finish_optional: false,

@@ -1,5 +1,6 @@
-//! The services and servers zk knows by name: a table, so that a new one is a new row.
+//! Services and servers that zk knows by name, as a table.
 
+mod known_as;
 mod names;
 mod registry;
 mod sign_in;
@@ -16,13 +17,14 @@ use crate::catalogue::profiles::{CompatProfile, PROFILES};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 
+pub(crate) use known_as::{FIRST_OFFERED, SUBSCRIPTION_SIGN_INS};
 pub use names::{VENDOR_VARIABLES, VendorVariable};
 pub use registry::Vendors;
 pub use sign_in::subscription_sign_in;
 pub use table::VENDORS;
 pub(crate) use table::{ANTHROPIC, GEMINI, OLLAMA, RESPONSES, SUBSCRIPTION};
 
-/// A service or a kind of server: where it usually is, who may use it and its dialect.
+/// A service or kind of server: its usual address, access and dialect.
 ///
 /// ```
 /// use zk_core::service::Provider;
@@ -35,56 +37,56 @@ pub(crate) use table::{ANTHROPIC, GEMINI, OLLAMA, RESPONSES, SUBSCRIPTION};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Vendor {
-    /// The name it is chosen by, which is also its provider's name.
+    /// Name by which the vendor is selected, also the name of its provider.
     pub name: &'static str,
-    /// Base URL of the API; nothing where that is for the user to say.
+    /// Base URL of the API; `None` if the person has to set one.
     pub base_url: Option<&'static str>,
-    /// People who may use it.
+    /// Form of access that requests need.
     pub access: Access,
-    /// The dialect it speaks.
+    /// Dialect of the API.
     pub dialect: VendorDialect,
-    /// The model used when none is asked for. Without one, the first that the server lists.
+    /// Default model; `None` takes the first that the server lists.
     pub default_model: Option<&'static str>,
 }
 
-/// People who may use a service.
+/// Form of access that a service requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody with a key. The variables that usually hold one, the first that is set counts.
+    /// An API key. Lists the environment variables that usually hold one; the first one set counts.
     Key(&'static [&'static str]),
-    /// Everybody who has signed in: there are no keys for it.
+    /// A sign-in; the service has no keys.
     SignIn,
-    /// Anybody: a server on the user's own machine, which listens on this port.
+    /// No key: a server on the person's own machine, listening on this port.
     Local(u16),
-    /// Anybody, wherever it is; a key is sent if there is one.
+    /// No key is required at any address; a key is sent if there is one.
     Open,
 }
 
-/// Makes the provider of a vendor at a connection, with the `options` that the settings have for it.
+/// Constructor of a vendor's provider from a connection and its `options` in settings.
 pub type MakeProvider = fn(Connection, &Map<String, Value>) -> Result<Arc<dyn Provider>, SetupError>;
 
-/// The dialect of a vendor, and what is special about it there.
+/// Dialect of a vendor, with its variant.
 #[derive(Clone, Copy, Debug)]
 pub enum VendorDialect {
-    /// Anthropic's Messages API.
+    /// The Messages API of Anthropic.
     Anthropic,
-    /// Chat Completions, with the [`CompatProfile`] of this name.
+    /// Chat Completions with the [`CompatProfile`] of this name.
     Chat(&'static str),
-    /// OpenAI's Responses API.
+    /// The Responses API of OpenAI.
     Responses,
     /// The Responses API of ChatGPT subscriptions.
     Subscription,
-    /// Google's Gemini API.
+    /// The Gemini API of Google.
     Gemini,
-    /// Ollama's own API.
+    /// The native API of Ollama.
     Ollama,
-    /// One of another crate, such as a [`Dialect`](crate::wire::Dialect) in an
+    /// A dialect of another crate, such as a [`Dialect`](crate::wire::Dialect) in an
     /// [`HttpProvider`](crate::wire::HttpProvider).
     Own(MakeProvider),
 }
 
 impl VendorDialect {
-    /// Option by which a provider compacts a conversation itself; nothing where it cannot.
+    /// Returns the options with which the provider compacts a conversation itself; `None` if it cannot.
     #[must_use]
     pub fn compaction(&self) -> Option<Value> {
         match self {
@@ -96,13 +98,13 @@ impl VendorDialect {
 }
 
 impl Vendor {
-    /// The vendor called `name`.
+    /// Returns the vendor called `name`.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         VENDORS.iter().find(|vendor| vendor.name == name)
     }
 
-    /// The usual connection, which lacks a key where one is needed.
+    /// Returns the usual connection, without a key.
     #[must_use]
     pub fn connection(&self) -> Connection {
         Connection {
@@ -111,7 +113,7 @@ impl Vendor {
         }
     }
 
-    /// The name its models have in the table of models.
+    /// Returns the vendor's name in the table of models.
     pub(crate) fn catalogue(&self) -> &'static str {
         let profile = match self.dialect {
             VendorDialect::Chat(name) => PROFILES.iter().find(|profile| profile.name == name),
@@ -125,7 +127,7 @@ impl Vendor {
         profile.and_then(|profile| profile.catalogue.as_deref()).unwrap_or(self.name)
     }
 
-    /// Returns the profile of its Chat Completions: the tolerant one for a vendor that speaks something else.
+    /// Returns the profile of its Chat Completions; the tolerant profile for a vendor with another dialect.
     #[must_use]
     pub fn profile(&self) -> CompatProfile {
         match self.dialect {

@@ -1,9 +1,9 @@
-//! Names of vendors, variables and shapes of keys, as people and the ecosystem use them.
+//! Common names of vendors, environment variables and forms of keys.
 
 use super::Vendor;
 use super::table::{COMPATIBLE, OPENAI_URL};
 
-/// Name that people have for a vendor, and zk's own.
+/// Common names of vendors with zk's own name for each.
 const ALIASES: &[(&str, &str)] = &[
     ("chatgpt", "openai_codex"),
     ("claude", "anthropic"),
@@ -16,29 +16,29 @@ const ALIASES: &[(&str, &str)] = &[
     ("llama", "llama.cpp"),
 ];
 
-/// Beginning of a key, and the vendor whose it then is; the last row takes every key.
+/// Prefixes of keys with their vendors; the last row matches every key.
 const KEYS: &[(&str, &str)] = &[("sk-ant-", "anthropic"), ("", "openai")];
 
-/// A variable of the environment that the ecosystem uses for a setting of a vendor, besides those for keys.
+/// A common environment variable for a setting of a vendor, other than a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VendorVariable {
-    /// The variable.
+    /// Name of the variable.
     pub variable: &'static str,
-    /// The vendor's name.
+    /// Name of the vendor.
     pub vendor: &'static str,
-    /// The setting: `auth_token` or `base_url`.
+    /// Name of the setting: `auth_token` or `base_url`.
     pub setting: &'static str,
-    /// The value with which it says nothing about this vendor.
+    /// Value with which the variable does not apply to this vendor.
     pub unless: Option<&'static str>,
 }
 
-/// The variables of [`VendorVariable`].
+/// The common variables for settings other than keys.
 pub const VENDOR_VARIABLES: &[VendorVariable] = &[
     variable("ANTHROPIC_AUTH_TOKEN", "anthropic", "auth_token"),
     variable("ANTHROPIC_BASE_URL", "anthropic", "base_url"),
     variable("OPENAI_BASE_URL", "openai", "base_url"),
     variable("OPENAI_BASE_URL", "openai_chat", "base_url"),
-    // Elsewhere is a server that may know no more than Chat Completions.
+    // A server at another address may support only Chat Completions.
     VendorVariable { unless: Some(OPENAI_URL), ..variable("OPENAI_BASE_URL", COMPATIBLE, "base_url") },
 ];
 
@@ -47,10 +47,10 @@ const fn variable(variable: &'static str, vendor: &'static str, setting: &'stati
 }
 
 impl Vendor {
-    /// The vendor that a server is like of which nothing is known but that it speaks Chat Completions.
+    /// Name of the vendor that stands for any server of Chat Completions.
     pub const COMPATIBLE: &'static str = COMPATIBLE;
 
-    /// The vendor that people also call `name`, in any case.
+    /// Returns the vendor with the common name `name`, in any case.
     ///
     /// ```
     /// assert_eq!(zk_providers::Vendor::also_called("Claude"), Some("anthropic"));
@@ -61,7 +61,7 @@ impl Vendor {
         ALIASES.iter().find(|(other, _)| *other == name).map(|(_, vendor)| *vendor)
     }
 
-    /// The vendor whose key `key` looks like.
+    /// Returns the vendor that `key` seems to belong to, by its prefix.
     #[must_use]
     pub fn of_key(key: &str) -> &'static str {
         KEYS.iter().find(|(start, _)| key.starts_with(start)).map_or(COMPATIBLE, |(_, vendor)| *vendor)

@@ -1,4 +1,4 @@
-//! The vendors of one program.
+//! Registry of the vendors that a program knows.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::catalogue::models::resolve_model;
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 
-/// The vendors that a program can name: those of [`VENDORS`], and those of other crates.
+/// Vendors that a program can select by name: those of [`VENDORS`] and of other crates.
 ///
 /// ```
 /// use zk_providers::{Access, Vendor, VendorDialect, Vendors};
@@ -35,21 +35,22 @@ impl Default for Vendors {
 }
 
 impl Vendors {
-    /// These and `vendor`, which replaces one of the same name.
+    /// Adds `vendor`, replacing one of the same name.
     #[must_use]
     pub fn with(self, vendor: Vendor) -> Self {
         let others = self.iter().filter(|known| known.name != vendor.name).copied();
         Self(others.chain([vendor]).collect())
     }
 
-    /// The vendor called `name`.
+    /// Returns the vendor called `name`.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Vendor> {
         self.iter().find(|vendor| vendor.name == name)
     }
 
-    /// The provider of a model and the model: `provider/model`, the id of a model in the table, or the name of a family, such as
-    /// `opus`, whose newest model it then is. `set_up` adds the key to the usual connection, or another address.
+    /// Creates the provider for a model: `provider/model`, the id of a model in the table, or a family such
+    /// as `opus`, which stands for its newest model. `set_up` adds a key or another address to the usual
+    /// connection.
     ///
     /// ```
     /// use zk_core::service::Provider;
@@ -61,7 +62,7 @@ impl Vendors {
     /// ```
     ///
     /// # Errors
-    /// [`SetupError`] when the name does not say whose model it is, and as [`Vendor::provider`].
+    /// [`SetupError`] when the name does not tell the provider, and the errors of [`Vendor::provider`].
     pub fn open(
         &self,
         model: &str,
@@ -79,7 +80,7 @@ impl Vendors {
         Ok((provider, model))
     }
 
-    /// All of them; where several could be meant, the first one is.
+    /// Iterates over the vendors; where several could be meant, the first one counts.
     pub fn iter(&self) -> impl Iterator<Item = &Vendor> {
         self.0.iter()
     }

@@ -1,10 +1,11 @@
 use zk_auth::{OAuthClient, Redirect};
 
-/// Signing in with a ChatGPT subscription, for the back end of subscriptions of [`Responses`](crate::Responses).
+/// Returns the OAuth client for signing in with a ChatGPT subscription, for the subscription back end of
+/// [`Responses`](crate::Responses).
 ///
-/// The client id is the public one of that back end, which accepts no other; `originator` says that it is
-/// zk that asks. Whether a subscription may be used with zk is between the person and the terms they
-/// agreed to: offer it to those who are entitled, and do not choose it for them.
+/// The client id is the public one of that back end, which accepts no other; `originator` identifies zk.
+/// Whether a person may use a subscription with zk depends on the terms they agreed to: offer this only as an
+/// explicit choice.
 ///
 /// ```
 /// assert_eq!(zk_providers::subscription_sign_in().name, "openai_codex");
@@ -14,7 +15,7 @@ pub fn subscription_sign_in() -> OAuthClient {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let pairs = [
         ("id_token_add_organizations", "true"),
-        // Without it the server ends the sign-in on a page of its own and no answer comes back.
+        // Otherwise the server ends the sign-in on a page of its own, and no answer comes back.
         ("codex_cli_simplified_flow", "true"),
         ("originator", "zk"),
     ];

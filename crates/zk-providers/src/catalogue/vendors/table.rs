@@ -20,7 +20,7 @@ impl Vendor {
     }
 }
 
-/// The vendor that servers of unknown make are like, and the profile they have.
+/// Name of the vendor, and of the profile, for servers of unknown make.
 pub(super) const COMPATIBLE: &str = "openai_compat";
 pub(super) const OPENAI_URL: &str = "https://api.openai.com/v1";
 const OPENAI_KEY: &[&str] = &["OPENAI_API_KEY"];
@@ -50,8 +50,8 @@ pub(crate) const GEMINI: Vendor = service(
 
 pub(crate) const OLLAMA: Vendor = server("ollama", "http://127.0.0.1:11434", 11_434, VendorDialect::Ollama);
 
-/// The vendors zk knows. Where several could be meant, such as when one key serves two of them, the first one
-/// is.
+/// The built-in vendors. Where several could be meant, such as two that accept the same key, the first one
+/// counts.
 pub const VENDORS: &[Vendor] = &[
     ANTHROPIC,
     Vendor {
@@ -118,7 +118,7 @@ pub const VENDORS: &[Vendor] = &[
         &["NVIDIA_API_KEY"],
         VendorDialect::Chat("nvidia"),
     ),
-    // Of its models, those that it documents for this dialect: what is behind it is not known.
+    // Only models documented for this dialect; the server behind it is not known.
     service("opencode", "https://opencode.ai/zen/v1", &["OPENCODE_API_KEY"], VendorDialect::Chat(COMPATIBLE)),
     service("minimax", "https://api.minimax.io/anthropic", &["MINIMAX_API_KEY"], VendorDialect::Anthropic)
         .with("MiniMax-M3"),

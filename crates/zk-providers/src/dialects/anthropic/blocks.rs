@@ -14,7 +14,7 @@ type Out = VecDeque<StreamEvent>;
 
 /// A block that has begun and not ended.
 pub(super) struct Open {
-    /// The provider's number of the block.
+    /// Index of the block in the provider's events.
     pub(super) index: u64,
     pub(super) block: u32,
     pub(super) kind: Kind,
@@ -37,12 +37,12 @@ pub(super) enum Kind {
         input: Option<Value>,
         caller: Option<Value>,
     },
-    /// A kind only this API has, as it began, and the text of its input.
+    /// A block of a kind that only this API has, as it began, with the text of its input.
     Opaque {
         fields: Map<String, Value>,
         input: String,
     },
-    /// Not a block at all.
+    /// An event that begins no block.
     Skipped,
 }
 
@@ -71,7 +71,7 @@ impl Open {
         Self { index, block, kind }
     }
 
-    /// Says what came with the beginning.
+    /// Emits the events for content that came with the beginning of the block.
     pub(super) fn announce(&self, out: &mut Out) {
         let block = self.block;
         match &self.kind {
@@ -92,7 +92,7 @@ impl Open {
         }
     }
 
-    /// Takes a piece.
+    /// Adds a delta to the block.
     pub(super) fn take(&mut self, delta: Delta<'_>, out: &mut Out) {
         let block = self.block;
         match &mut self.kind {
@@ -101,7 +101,7 @@ impl Open {
                     whole.push_str(&text);
                     out.push_back(StreamEvent::Text { block, delta: text.into_string() });
                 }
-                citations.extend(delta.citation.map(cited));
+                citations.extend(delta.citation.map(sendable_citation));
             }
             Kind::Thinking { text: whole, signature } => {
                 if let Some(text) = delta.thinking.filter(|text| !text.is_empty()) {
@@ -122,7 +122,7 @@ impl Open {
         }
     }
 
-    /// Takes a piece of a kind only this API has: its fields are those of the block. Gives whether it was one.
+    /// Merges a delta into a block of a kind that only this API has. Returns whether the block was one.
     pub(super) fn take_opaque(&mut self, delta: &mut Value) -> bool {
         let Kind::Opaque { fields, input } = &mut self.kind else { return false };
         for (name, value) in delta.as_object_mut().into_iter().flatten() {
@@ -139,7 +139,8 @@ impl Open {
         true
     }
 
-    /// The block; nothing if it says nothing, or if its end never came (`cut`) and only the whole is of use.
+    /// Ends the block and returns it; `None` if it is empty, or if it was cut off (`cut`) and is useless
+    /// then.
     pub(super) fn close(self, cut: bool, origin: &ModelRef) -> Option<Block> {
         let wire = |data| Some(WireData { origin: origin.clone(), data });
         let thinking = Thinking { origin: Some(origin.clone()), ..Thinking::default() };
@@ -162,7 +163,7 @@ impl Open {
                     call.args = input;
                 }
                 if cut {
-                    // However whole it looks: what the provider did not finish is never executed.
+                    // A call that the provider did not finish is never executed, however complete it looks.
                     let arrived = if args.is_empty() { call.args.to_string() } else { args };
                     call.malformed = call.malformed.or(Some(arrived));
                 }
@@ -191,21 +192,21 @@ fn text(fields: &mut Map<String, Value>, name: &str) -> String {
 
 fn citations(fields: &mut Map<String, Value>) -> Vec<Value> {
     match fields.remove("citations") {
-        Some(Value::Array(citations)) => citations.into_iter().map(cited).collect(),
+        Some(Value::Array(citations)) => citations.into_iter().map(sendable_citation).collect(),
         Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_))
         | None => Vec::new(),
     }
 }
 
-/// A citation as it may go back: the API names the file of it, and takes no such name.
-fn cited(mut citation: Value) -> Value {
+/// Converts a citation for sending it back: the API adds a file name that it does not accept.
+fn sendable_citation(mut citation: Value) -> Value {
     if let Some(fields) = citation.as_object_mut() {
         fields.remove("file_id");
     }
     citation
 }
 
-/// Description of a block in a few words.
+/// Describes a block to people in a few words.
 pub(crate) fn describe_block(fields: &Map<String, Value>) -> String {
     let of = |name: &str| fields.get(name).and_then(Value::as_str);
     let kind = of("type").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The marks that say how far a request is to be kept, and be looked for, in the cache.
+//! Marks that tell the provider which prefix of a request to cache, and to look for in the cache.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use zk_core::model::{Message, Role};
 
-/// The mark behind which the provider keeps what it has read.
+/// A cache mark on a block: the provider caches the request up to there.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct CacheControl {
     #[serde(rename = "type")]
@@ -25,20 +25,21 @@ impl CacheControl {
     }
 }
 
-/// Number of blocks the provider looks back from a mark, itself included, for the end of what it has kept.
-const LOOKS_BACK: usize = 20;
+/// Number of blocks before a mark, itself included, within which the provider looks for a cached prefix.
+const LOOK_BACK_BLOCKS: usize = 20;
 
-/// Whether the mark of the request before stood on the message `at`, and out of sight of the mark on the last
-/// message: a turn of many calls brings more blocks than the provider looks back. Nothing of the conversation
-/// would be found in the cache then, unless the old mark is there still.
+/// Whether the message `at` had the mark of the last request, and is beyond the range of the mark on the last
+/// message: a turn with many calls adds more blocks than the provider looks back. Without the old mark,
+/// nothing of the conversation would be found in the cache then.
 pub(super) fn is_far_back(at: usize, history: &[Arc<Message>]) -> bool {
     let Some((_, before)) = history.split_last() else { return false };
     let was_last = before.iter().rposition(|message| message.role == Role::User);
     let news = history.iter().skip(at + 1).map(|message| message.content.len());
-    was_last == Some(at) && news.sum::<usize>() >= LOOKS_BACK
+    was_last == Some(at) && news.sum::<usize>() >= LOOK_BACK_BLOCKS
 }
 
-/// Whether somebody else has put marks into a request: of the four it may have, three are usual here.
+/// Whether options or the person's extra fields set marks as well. A request may have four marks, of which
+/// this dialect uses three.
 pub(super) fn has_others(extra: &Map<String, Value>, hosted_tools: &[Value]) -> bool {
     extra.contains_key("cache_control") || hosted_tools.iter().any(|tool| tool.get("cache_control").is_some())
 }

@@ -1,14 +1,14 @@
-//! The edits of the context that the provider makes itself.
+//! Edits of the context by the provider, such as compaction.
 
 use serde_json::Value;
 
 use super::AnthropicOptions;
 use crate::wire::endpoint::SetupError;
 
-/// The betas that what the options ask for needs.
+/// Returns the beta features that the options for context edits require.
 ///
 /// # Errors
-/// [`SetupError::Options`] when they ask for something that cannot be.
+/// [`SetupError::Options`] when the options are invalid.
 pub(super) fn betas(options: &AnthropicOptions, name: &str) -> Result<Vec<String>, SetupError> {
     let wrong = |reason: &str| SetupError::Options { name: name.to_owned(), reason: reason.to_owned() };
     if options.hosted_tools.iter().any(|tool| kind(tool).is_none()) {

@@ -1,4 +1,4 @@
-//! The version and the betas that requests name, and how a key is shown.
+//! Version and beta headers, and the form of the credential.
 
 use secrecy::ExposeSecret;
 use zk_auth::Secret;
@@ -13,31 +13,31 @@ const VERSION: &str = "anthropic-version";
 const BETA: &str = "anthropic-beta";
 const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
 const SUBSCRIPTION: &str = "oauth-2025-04-20";
-/// The first version without sampling parameters, and what they are.
-const UNSAMPLED: &str = "2026-10-21";
+/// The first API version without sampling parameters.
+const FIRST_WITHOUT_SAMPLING: &str = "2026-10-21";
 const SAMPLING: [&str; 3] = ["temperature", "top_p", "top_k"];
 
-/// The version and beta headers of requests.
+/// Version and beta headers of requests.
 #[derive(Debug)]
 pub(super) struct ApiHeaders {
     usual: Headers,
-    /// Headers for models that think between their calls only if they are told that they may.
+    /// Headers for models that think between calls only with a beta feature.
     interleaved: Headers,
 }
 
 impl ApiHeaders {
-    /// The headers that `options` and `connection` ask for. What they say is taken out of the connection, and
-    /// the token of a sign-in becomes the token it is.
+    /// Prepares the headers from `options` and `connection`. The connection's own version and beta headers
+    /// are merged in and removed there, and a sign-in token given as a key becomes a bearer token.
     ///
     /// # Errors
-    /// [`SetupError`] when a header cannot be sent, or a setting does not go with the version.
+    /// [`SetupError`] when a header is invalid, or a setting does not fit the version.
     pub(super) fn prepare(
         connection: &mut Connection,
         options: &AnthropicOptions,
     ) -> Result<Self, SetupError> {
         let mut version = options.version.clone();
         let mut betas = options.betas.clone();
-        // These two are lists and values of zk's own too; sent twice, one of them would be lost.
+        // Merged because a second header of the same name would be ignored.
         connection.extra_headers.retain(|(name, value)| match name.to_ascii_lowercase().as_str() {
             BETA => {
                 betas.extend(value.split(',').map(|beta| beta.trim().to_owned()));
@@ -49,11 +49,12 @@ impl ApiHeaders {
             }
             _ => true,
         });
-        // Versions are dates: the later one is the greater text.
+        // Versions are dates and sort as text.
         if let Some(field) = SAMPLING.iter().find(|field| connection.extra_body.contains_key(**field))
-            && &*version >= UNSAMPLED
+            && &*version >= FIRST_WITHOUT_SAMPLING
         {
-            let reason = format!("`{field}` in the extra body is an error from version {UNSAMPLED} on");
+            let reason =
+                format!("`{field}` in the extra body is an error from version {FIRST_WITHOUT_SAMPLING} on");
             return Err(SetupError::Options { name: connection.name.clone(), reason });
         }
         betas.extend(context::betas(options, &connection.name)?);
@@ -68,20 +69,20 @@ impl ApiHeaders {
                 true
             }
         });
-        let usual = joined(&version, &betas)?;
+        let usual = api_headers(&version, &betas)?;
         if !betas.iter().any(|beta| beta == INTERLEAVED) {
             betas.push(INTERLEAVED.to_owned());
         }
-        Ok(Self { usual, interleaved: joined(&version, &betas)? })
+        Ok(Self { usual, interleaved: api_headers(&version, &betas)? })
     }
 
-    /// The headers of a request; `interleaves` says that its model has to be told that it may think between calls.
+    /// Returns the headers of a request; `interleaves` adds the beta feature for thinking between calls.
     pub(super) fn of(&self, interleaves: bool) -> Headers {
         if interleaves { self.interleaved.clone() } else { self.usual.clone() }
     }
 }
 
-fn joined(version: &str, betas: &[String]) -> Result<Headers, SetupError> {
+fn api_headers(version: &str, betas: &[String]) -> Result<Headers, SetupError> {
     let mut headers = Headers::new();
     headers.insert(VERSION, version)?;
     if !betas.is_empty() {
@@ -90,7 +91,7 @@ fn joined(version: &str, betas: &[String]) -> Result<Headers, SetupError> {
     Ok(headers)
 }
 
-/// The token of a sign-in as the token it is, wherever a key was wanted: as a key it is refused.
+/// Sends a sign-in token that was given as a key as a bearer token, because the API rejects it as a key.
 fn as_token(auth: Auth) -> Auth {
     match auth {
         Auth::Key(key) if is_token(&key) => Auth::Bearer(key),
@@ -102,7 +103,7 @@ fn is_token(secret: &Secret) -> bool {
     secret.expose_secret().trim().starts_with("sk-ant-oat")
 }
 
-/// Tokens of a sign-in need a beta of their own.
+/// Whether the credential is a sign-in token, which requires a beta feature.
 fn is_subscription(auth: &Auth) -> bool {
     match auth {
         Auth::Bearer(token) => is_token(token),

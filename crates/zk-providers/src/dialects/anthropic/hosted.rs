@@ -1,4 +1,4 @@
-//! Blocks that the provider runs itself, as they go back.
+//! Blocks of tools that the provider runs itself, when they are sent back.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -6,17 +6,17 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use zk_core::model::{Block, Message, ProviderBlock, Role, StopReason, ToolCall};
 
-/// The block as it is sent. A container is no block: it is named beside the messages.
+/// Returns the block to send. `None` for a container, which is named beside the messages instead.
 pub(super) fn sent(block: &ProviderBlock) -> Option<&Value> {
     Some(&block.wire.data).filter(|data| data.get("type").is_some())
 }
 
-/// Whether a call of a tool that the provider runs has no result in a response that ended without one. Such a
-/// call is refused; the others will still be answered, in the response that goes on from this one.
+/// Whether a call of a provider's tool has no result in a response that was not paused. Such a call is
+/// rejected by the API; the calls of a paused response get their results when it continues.
 pub(super) fn is_unanswered(block: &Block, message: &Message) -> bool {
     let goes_on = match &message.stop {
         Some(StopReason::ToolUse | StopReason::PauseTurn | StopReason::Compaction) => true,
-        // A message of a program's own making.
+        // The message was created by a program.
         None => true,
         Some(_) => false,
     };
@@ -31,14 +31,14 @@ pub(super) fn is_unanswered(block: &Block, message: &Message) -> bool {
     })
 }
 
-/// The container in which the last response ran code, as long as it is there. Code that waits for the result
-/// of a call needs it in any case.
+/// Returns the id of the container in which the last response ran code, unless it has expired. Code that
+/// waits for the result of a call needs its container in any case.
 pub(super) fn container(history: &[Arc<Message>], now: SystemTime) -> Option<&str> {
     let last = history.iter().rev().find(|message| message.role == Role::Assistant)?;
     let container =
         last.content.iter().rev().find_map(|block| block.as_provider()?.wire.data.get("container"))?;
     let is_there = || {
-        let ends = container.get("expires_at").and_then(Value::as_str).and_then(moment);
+        let ends = container.get("expires_at").and_then(Value::as_str).and_then(parse_time);
         ends.is_some_and(|ends| ends > now)
     };
     let is_of_code = |call: &ToolCall| {
@@ -50,15 +50,15 @@ pub(super) fn container(history: &[Arc<Message>], now: SystemTime) -> Option<&st
     (is_waited_for() || is_there()).then_some(id)
 }
 
-/// A moment such as `2025-10-14T10:02:00.044495Z`, down to the second.
-fn moment(text: &str) -> Option<SystemTime> {
+/// Parses a time such as `2025-10-14T10:02:00.044495Z`, to the second.
+fn parse_time(text: &str) -> Option<SystemTime> {
     let number = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
     if !text.ends_with('Z') || year < 1970 || !(1..=12).contains(&month) {
         return None;
     }
-    // Days of the civil calendar, the year beginning with March.
+    // Days of the civil calendar, with the year beginning in March.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
     let days = days.checked_sub(719_469)?;
@@ -69,7 +69,7 @@ fn moment(text: &str) -> Option<SystemTime> {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use super::moment;
+    use super::parse_time;
 
     #[test]
     fn a_moment_is_read_to_the_second() {
@@ -81,7 +81,7 @@ mod tests {
             ("soon", None),
         ] {
             let expected = seconds.map(|seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-            assert_eq!(moment(text), expected, "{text}");
+            assert_eq!(parse_time(text), expected, "{text}");
         }
     }
 }

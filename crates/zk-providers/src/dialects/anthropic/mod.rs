@@ -1,4 +1,4 @@
-//! The Messages API of Anthropic, which other servers speak too.
+//! The Messages API of Anthropic, which other servers implement too.
 
 mod blocks;
 mod cache_marks;
@@ -41,35 +41,35 @@ use usage::Pricing;
 pub(crate) use blocks::describe_block;
 pub(crate) use stream::{Decoder, unreadable};
 
-/// Time for which the provider keeps what it has read.
+/// Time for which the provider caches a prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheTtl {
     /// Five minutes from the last use.
     #[default]
     FiveMinutes,
-    /// An hour, for a higher price of writing.
+    /// An hour, at a higher price for cache writes.
     OneHour,
 }
 
-/// Settings of [`Anthropic`].
+/// Options of [`Anthropic`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnthropicOptions {
-    /// The `anthropic-version` header: `2023-06-01`. From `2026-10-21` on the API takes no sampling parameters,
-    /// so the connection's extra body may name none; zk itself sends none under any version.
+    /// Value of the `anthropic-version` header, by default `2023-06-01`. From `2026-10-21` on the API rejects
+    /// sampling parameters, so the connection's extra body must not contain any; zk itself never sends any.
     pub version: String,
-    /// More values for the `anthropic-beta` header. What `context_management` needs is added to them.
+    /// Additional values of the `anthropic-beta` header. The values that `context_management` requires are
+    /// added automatically.
     pub betas: Vec<String>,
     /// Time for which a cached prefix is kept.
     pub cache_ttl: CacheTtl,
-    /// Edits that the provider is to make to the context itself: an object with the list `edits`, sent as it
-    /// is.
+    /// Context edits for the provider to make: an object with the list `edits`, sent unchanged.
     pub context_management: Option<Value>,
-    /// Threshold from which on it compacts, for a compaction among those edits that says nothing of it.
+    /// Default threshold for a compaction in `context_management` that sets none.
     pub compact_at: Option<CompactAt>,
-    /// Tools that run at the provider's, as the API declares them, such as
-    /// `{"type": "web_search_20250305", "name": "web_search"}`. Their calls and results stay in the history.
+    /// Declarations of tools that the provider runs itself, such as `{"type": "web_search_20250305", "name":
+    /// "web_search"}`. Their calls and results stay in the history.
     pub hosted_tools: Vec<Value>,
 }
 
@@ -86,7 +86,7 @@ impl Default for AnthropicOptions {
     }
 }
 
-/// A provider that speaks Anthropic's Messages API. Its base URL ends before `/v1`.
+/// A provider that uses Anthropic's Messages API. Its base URL ends before `/v1`.
 ///
 /// ```
 /// use zk_core::service::Provider;
@@ -110,13 +110,13 @@ pub struct AnthropicDialect {
 const MESSAGES: &str = "/v1/messages";
 
 impl Anthropic {
-    /// The usual connection, which lacks only a key.
+    /// Returns the usual connection, without a key.
     #[must_use]
     pub fn connection() -> Connection {
         vendors::ANTHROPIC.connection()
     }
 
-    /// The provider.
+    /// Creates the provider.
     ///
     /// # Errors
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
@@ -152,7 +152,7 @@ impl AnthropicDialect {
 const CATALOGUE: &str = vendors::ANTHROPIC.name;
 
 fn known_model(client: &ApiClient, id: &str) -> Model {
-    let mut model = client.described(client.row(CATALOGUE, id), id);
+    let mut model = client.model_of_row(client.row(CATALOGUE, id), id);
     let thinking = thinking::support(id).unwrap_or(model.capabilities.thinking);
     model.capabilities = Capabilities { image_in_tool_result: true, thinking, ..model.capabilities };
     client.overrides().correct(model)
@@ -175,7 +175,7 @@ impl Dialect for AnthropicDialect {
         has_formats(&model.id) && strict_schema::strict(schema, schema_limits::MESSAGES).is_some()
     }
 
-    /// Caches of tools and system prompt stay; that of the messages holds for the same thinking parameters.
+    /// Changed thinking keeps the cache of tools and system prompt, but not that of the messages.
     fn thinking_breaks_prefix(&self, _: &Model) -> bool {
         true
     }
@@ -236,8 +236,8 @@ impl Dialect for AnthropicDialect {
     }
 }
 
-/// A conversation as `model` takes it: the system prompt, if there is one, the messages, and the history they
-/// stand for.
+/// Converts a conversation for `model`: returns the system prompt if there is one, the messages, and the
+/// normalised history.
 pub(crate) fn conversation(
     model: &Model,
     system: &str,
@@ -248,8 +248,8 @@ pub(crate) fn conversation(
     Ok((system, messages, ready))
 }
 
-/// The most bytes of an image, counted as they are sent. One that is larger is an error of the whole request.
-const LARGEST_IMAGE: usize = 5 << 20;
+/// Size limit of an image in base64 bytes. A larger image makes the whole request fail.
+const MAX_IMAGE_BYTES: usize = 5 << 20;
 
 fn rules(model: &Model) -> WireRules {
     WireRules {
@@ -259,7 +259,7 @@ fn rules(model: &Model) -> WireRules {
         media: MediaTypes {
             images: MediaTypes::WEB,
             documents: &["application/pdf", "text/*"],
-            largest_image: Some(LARGEST_IMAGE),
+            largest_image: Some(MAX_IMAGE_BYTES),
         },
         image_in_tool_result: model.capabilities.image_in_tool_result,
         image_in_answer: false,

@@ -1,5 +1,5 @@
-//! Thinking that the provider rejects. It is bound to everything that stood before it, so a history
-//! that was edited, cut or put into a summary makes it void; and it may have been damaged on its way.
+//! Handles thinking blocks that the provider rejects. A block is bound to everything before it, so editing,
+//! cutting or summarising the history invalidates it; it may also have been damaged.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,29 +7,29 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zk_core::model::{Block, ProviderError, Thinking, WireReady};
 
-/// The names of errors that say so.
+/// Names of errors about invalid thinking.
 const NAMES: &[&str] = &["prefix_binding_mismatch"];
-/// The phrases that do, in lower case and without the quotes.
+/// Phrases of errors about invalid thinking, in lower case and without quotes.
 const PHRASES: &[&str] = &[
     "invalid signature in thinking block",
     "thinking blocks in the latest assistant message cannot be modified",
     "expected thinking or redacted_thinking, but found",
 ];
 
-/// Whether a request failed because of the thinking in it.
+/// Whether a request failed because of a thinking block.
 pub(super) fn is_about_thinking(error: &ProviderError) -> bool {
     let text = error.message.to_lowercase().replace('`', "");
     let is_named = error.code.as_deref().is_some_and(|code| NAMES.contains(&code));
-    // Only a status comes before anything of an answer.
+    // Only an error status precedes any part of an answer.
     error.status == Some(400) && (is_named || PHRASES.iter().any(|phrase| text.contains(phrase)))
 }
 
-/// Digests of the rejected blocks, so that none is sent a second time.
+/// Digests of rejected blocks, which are not sent again.
 #[derive(Debug, Default)]
 pub(super) struct RejectedThinking(Mutex<HashSet<u64>>);
 
 impl RejectedThinking {
-    /// Removes the rejected blocks from a history.
+    /// Removes rejected blocks from a history.
     pub(super) fn remove_from(&self, history: WireReady) -> WireReady {
         let rejected = self.digests();
         if rejected.is_empty() {
@@ -38,8 +38,8 @@ impl RejectedThinking {
         history.without_thinking(|thinking| rejected.contains(&digest(thinking)))
     }
 
-    /// Adds all thinking of a history: the error does not say which block was wrong, and what stands behind a
-    /// block that is left out is bound to it. Returns whether there was any.
+    /// Marks all thinking of a history as rejected: the error does not name the invalid block, and later
+    /// blocks are bound to it. Returns whether the history has any thinking.
     pub(super) fn insert_all(&self, history: &WireReady) -> bool {
         let blocks = history.messages().iter().flat_map(|message| &message.content);
         let digests: Vec<u64> = blocks.filter_map(Block::as_thinking).map(digest).collect();
@@ -53,7 +53,7 @@ impl RejectedThinking {
     }
 }
 
-/// Digest of a block by its signature.
+/// Computes the digest of a block from its signature.
 fn digest(thinking: &Thinking) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&thinking.signature, &thinking.redacted).hash(&mut hasher);

@@ -1,21 +1,21 @@
-//! Report of what the API did beside answering.
+//! Report of side effects of a response, such as context edits.
 
 use serde_json::{Map, Value};
 
-/// The fields of a report that say something.
+/// The non-empty fields of a report.
 #[derive(Default)]
 pub(super) struct Report(Map<String, Value>);
 
 impl Report {
-    /// Notes a field of an event.
+    /// Records a field of an event.
     pub(super) fn note(&mut self, name: &str, value: Option<Value>) {
-        if let Some(value) = value.filter(says_something) {
+        if let Some(value) = value.filter(is_not_empty) {
             self.0.insert(name.to_owned(), value);
         }
     }
 
-    /// Notes what the counts say beside numbers of tokens: which responses an answer was made of, and how often
-    /// hosted tools ran. Later counts replace earlier ones.
+    /// Records details of a usage object other than token counts: the responses an answer was made of, and
+    /// the number of calls of hosted tools. Later values replace earlier ones.
     pub(super) fn count(&mut self, usage: &Value) {
         self.note("server_tool_use", usage.get("server_tool_use").cloned());
         let iterations = usage.get("iterations").filter(|iterations| {
@@ -26,20 +26,20 @@ impl Report {
         self.note("iterations", iterations.cloned());
     }
 
-    /// The report; nothing if nothing was done.
+    /// Returns the report; `None` if it is empty.
     pub(super) fn into_value(self) -> Option<Value> {
         (!self.0.is_empty()).then_some(Value::Object(self.0))
     }
 }
 
-/// Whether there is anything in it but zeros and nothing.
-fn says_something(value: &Value) -> bool {
+/// Whether a value contains anything but zeros, nulls and empty values.
+fn is_not_empty(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Bool(flag) => *flag,
         Value::Number(number) => number.as_f64() != Some(0.0),
         Value::String(text) => !text.is_empty(),
-        Value::Array(items) => items.iter().any(says_something),
-        Value::Object(fields) => fields.values().any(says_something),
+        Value::Array(items) => items.iter().any(is_not_empty),
+        Value::Object(fields) => fields.values().any(is_not_empty),
     }
 }

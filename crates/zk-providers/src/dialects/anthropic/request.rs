@@ -1,4 +1,4 @@
-//! A request in Anthropic's shape.
+//! Writes a request in the format of the Messages API.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -20,14 +20,14 @@ use crate::encode::documents;
 use crate::encode::prefix::Encode;
 use crate::encode::strict_schema;
 
-/// One request on its way to bytes.
+/// One request to be written.
 pub(super) struct Body<'a> {
     pub(super) request: &'a Request,
     pub(super) mark: Option<CacheControl>,
     pub(super) thinking: ThinkingParams,
     pub(super) extra: &'a Map<String, Value>,
     pub(super) options: &'a super::AnthropicOptions,
-    /// Whether only the fields that decide about the input are written, for counting.
+    /// Whether to write only the fields that affect the input, for counting tokens.
     pub(super) count_only: bool,
 }
 
@@ -46,7 +46,7 @@ enum WireBlock<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<CacheControl>,
     },
-    /// A block of the API's own, as it came.
+    /// A block in the API's own format, sent unchanged.
     Opaque(&'a Value),
 }
 
@@ -55,7 +55,7 @@ impl<'a> WireBlock<'a> {
         Self::Own { kind, cache_control: None }
     }
 
-    /// Marks it for the cache. Gives whether that can be done.
+    /// Marks the block for the cache. Returns whether such a block can be marked.
     fn mark(&mut self, mark: Option<CacheControl>) -> bool {
         match self {
             Self::Opaque(_)
@@ -135,7 +135,7 @@ enum WireTool<'a> {
 }
 
 impl Body<'_> {
-    /// The schema the answer is held to.
+    /// Returns the schema that the answer has to follow.
     fn format(&self) -> Option<Value> {
         let format = self.request.output.as_ref()?;
         strict_schema::strict(&format.schema, schema_limits::MESSAGES)
@@ -176,7 +176,7 @@ impl Encode for Body<'_> {
         marked: bool,
         out: &mut Vec<u8>,
     ) -> serde_json::Result<()> {
-        // A message without blocks is an error; this one held nothing but a call its provider never finished.
+        // A message without blocks is invalid; this one had only an unfinished call of the provider.
         match wire(message, self.mark.filter(|_| marked)) {
             Some(message) => serde_json::to_writer(&mut *out, &message),
             None => Ok(()),
@@ -186,7 +186,7 @@ impl Encode for Body<'_> {
     fn tail(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         let mut fields = Map::new();
         if self.request.tools.is_empty() {
-            // The API wants the tools named that a history used, even if none is offered any more.
+            // The API requires tools that the history used to be declared, even if none is offered.
             let gone = gone_tools(self.request.history.messages());
             let hosted = &self.options.hosted_tools;
             if hosted.is_empty() && !gone.is_empty() {
@@ -235,7 +235,7 @@ impl Encode for Body<'_> {
     }
 }
 
-/// A conversation by itself: the system prompt, if there is one, and the messages.
+/// Converts a conversation without a request: returns the system prompt, if there is one, and the messages.
 pub(super) fn conversation(
     text: &str,
     history: &[Arc<Message>],
@@ -254,7 +254,8 @@ fn system(text: &str, mark: Option<CacheControl>) -> Option<[WireBlock<'_>; 1]> 
     Some([text])
 }
 
-/// One message, its end marked for the cache if there is a mark; nothing if no block of it can be sent.
+/// Converts one message, with its end marked for the cache if there is a mark; `None` if none of its blocks
+/// can be sent.
 fn wire(message: &Message, mark: Option<CacheControl>) -> Option<WireMessage<'_>> {
     let role = match message.role {
         Role::User => "user",
@@ -263,7 +264,7 @@ fn wire(message: &Message, mark: Option<CacheControl>) -> Option<WireMessage<'_>
     let sendable = |block: &&Block| !hosted::is_unanswered(block, message);
     let mut content: Vec<WireBlock<'_>> = message.content.iter().filter(sendable).filter_map(block).collect();
     if mark.is_some() {
-        // Content that is sent once is not worth keeping.
+        // Content that is sent only once is not worth caching.
         let once = message.content.iter().rev().take_while(|block| is_dynamic_context(block)).count();
         content.iter_mut().rev().skip(once).any(|block| block.mark(mark));
     }
@@ -323,7 +324,7 @@ fn document_source(document: &Document) -> Source<'_> {
     }
 }
 
-/// The schema as the API takes it: an object, and said to be one.
+/// Returns the tool's schema with its type set to object, as the API requires.
 fn schema(tool: &ToolSpec) -> Value {
     crate::encode::tool_schema::object(&tool.schema)
 }
@@ -350,8 +351,7 @@ fn gone_tools(history: &[Arc<Message>]) -> Vec<Value> {
     names.into_iter().map(stub).collect()
 }
 
-/// Whether the tool choice forces a call.
-/// The output limit that is sent.
+/// Returns the output limit to send, at most the model's own, in tokens.
 pub(super) fn max_tokens(request: &Request) -> u32 {
     let most = request.model.max_output.and_then(|most| most.try_into().ok()).unwrap_or(u32::MAX);
     request.max_tokens.min(most).max(1)

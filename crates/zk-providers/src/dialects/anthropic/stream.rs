@@ -1,4 +1,4 @@
-//! A streamed response in Anthropic's shape.
+//! Decodes a streamed response of the Messages API.
 
 use std::collections::VecDeque;
 
@@ -19,24 +19,24 @@ use crate::wire::response::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 
-/// Advice on a stream with a gap.
+/// Hint for a stream with a gap.
 const LOST: &str =
     "Part of the answer was lost on its way: try again, or ask the server directly if it is behind a proxy";
 
-/// The number of a block that has none.
+/// Index of a block that came without one.
 const WHOLE: u64 = u64::MAX;
 
-/// Reads one response.
+/// Decoder of one response.
 pub(crate) struct Decoder {
     origin: ModelRef,
-    /// The blocks that have begun and not ended.
+    /// Blocks that have begun and not ended.
     open: Vec<Open>,
     begun: u32,
-    /// A call without arguments, until it is known that it was not cut.
+    /// A call without arguments that is held back, until it is known whether it was cut off.
     bare: Option<(u32, ToolCall)>,
-    /// Whether there was more than thinking.
+    /// Whether the response has more than thinking.
     has_output: bool,
-    /// Container in which code of this conversation runs at the provider's.
+    /// Container in which the provider runs code of this conversation.
     container: Option<Value>,
     counts: UsageCounts,
     report: Report,
@@ -45,7 +45,7 @@ pub(crate) struct Decoder {
     done: bool,
 }
 
-/// The kinds of events that are read.
+/// Names of the known events.
 const KINDS: [&str; 6] = [
     "content_block_delta",
     "content_block_start",
@@ -61,7 +61,7 @@ struct Kinded<'a> {
     kind: Option<Str<'a>>,
 }
 
-/// Every event, with the fields of all kinds: their order is not fixed, so the kind may come last.
+/// Any event, with the fields of all kinds, because the kind may come last.
 #[derive(Deserialize)]
 struct Event<'a> {
     #[serde(borrow, rename = "type")]
@@ -99,7 +99,7 @@ pub(super) struct Delta<'a> {
 }
 
 impl Delta<'_> {
-    /// Whether nothing of an answer is in it.
+    /// Whether the delta has no part of an answer.
     fn is_empty(&self) -> bool {
         let texts = [&self.text, &self.thinking, &self.signature, &self.partial_json];
         self.citation.is_none() && texts.into_iter().flatten().all(Str::is_empty)
@@ -123,14 +123,14 @@ impl Decoder {
         }
     }
 
-    /// Reckons what an answer costs that several responses had a part in.
+    /// Sets the prices for answers that are combined from several responses.
     pub(super) fn priced(mut self, pricing: Pricing) -> Self {
         self.counts = UsageCounts::priced(pricing);
         self
     }
 
     fn message_start(&mut self, message: Option<&RawValue>, out: &mut Out) -> Result<(), WireError> {
-        // A proxy may send it twice; the first one counts.
+        // A proxy may send the event twice; the first one counts.
         if std::mem::replace(&mut self.started, true) {
             return Ok(());
         }
@@ -144,25 +144,25 @@ impl Decoder {
         for name in ["context_management", "input_transformations"] {
             self.report.note(name, message.get_mut(name).map(Value::take));
         }
-        // A call that code on the provider's side makes comes whole, with the message.
+        // A call made by code that the provider runs comes complete within the message.
         if let Some(Value::Array(content)) = message.get_mut("content").map(Value::take) {
             for block in content {
                 self.block_start(WHOLE, block, out);
                 self.block_stop(WHOLE, out);
             }
         }
-        self.contain(message.get_mut("container").map(Value::take));
+        self.set_container(message.get_mut("container").map(Value::take));
         if let Some(reason) = message.get("stop_reason").and_then(Value::as_str) {
             self.stop = Some(stop_reason(reason, None, None));
         }
         Ok(())
     }
 
-    fn contain(&mut self, container: Option<Value>) {
+    fn set_container(&mut self, container: Option<Value>) {
         self.container = container.filter(Value::is_object).or(self.container.take());
     }
 
-    /// Takes the counts that are there; the others keep what they were.
+    /// Updates the counts that are present; others stay.
     fn count(&mut self, usage: &Value, out: &mut Out) {
         self.report.count(usage);
         if self.counts.update(usage) {
@@ -171,9 +171,9 @@ impl Decoder {
     }
 
     fn block_start(&mut self, index: u64, start: Value, out: &mut Out) {
-        // Whatever comes after a call, the call itself was not cut.
-        self.settle(false, out);
-        // A block that is begun again was cut off by the provider: what had arrived of it is void.
+        // More content follows, so the held-back call was not cut off.
+        self.flush_bare_call(false, out);
+        // A block that begins again was restarted by the provider: its earlier content is dropped.
         self.open.retain(|open| open.index != index);
         let open = Open::begin(index, self.begun, start);
         open.announce(out);
@@ -187,7 +187,7 @@ impl Decoder {
         self.open.iter_mut().rev().find(|open| open.index == index)
     }
 
-    /// Takes a piece of a block; `data` is the whole event.
+    /// Adds a delta to its block; `data` is the whole event.
     fn block_delta(
         &mut self,
         index: u64,
@@ -220,7 +220,7 @@ impl Decoder {
         }
     }
 
-    /// Hands out a block; `cut` says that its end never came.
+    /// Ends a block and emits it; `cut` says that its end is missing.
     fn close(&mut self, open: Open, cut: bool, out: &mut Out) {
         let block = open.block;
         match open.close(cut, &self.origin) {
@@ -235,8 +235,8 @@ impl Decoder {
         out.push_back(StreamEvent::Block { block, content });
     }
 
-    /// Hands out a call without arguments, which is malformed if it was cut.
-    fn settle(&mut self, cut: bool, out: &mut Out) {
+    /// Emits the held-back call without arguments; it is malformed if it was cut off (`cut`).
+    fn flush_bare_call(&mut self, cut: bool, out: &mut Out) {
         if let Some((block, mut call)) = self.bare.take() {
             if cut {
                 call.malformed = Some(String::new());
@@ -255,7 +255,7 @@ impl Decoder {
             self.count(&parse(Some(usage))?, out);
         }
         let Some(delta) = delta else { return Ok(()) };
-        self.contain(delta.container);
+        self.set_container(delta.container);
         if let Some(reason) = delta.stop_reason {
             let sequence = delta.stop_sequence.map(Str::into_string);
             self.stop = Some(stop_reason(&reason, sequence, delta.stop_details.as_ref()));
@@ -265,7 +265,7 @@ impl Decoder {
 
     fn message_stop(&mut self, out: &mut Out) {
         let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
-        self.settle(stop == StopReason::MaxTokens, out);
+        self.flush_bare_call(stop == StopReason::MaxTokens, out);
         for open in std::mem::take(&mut self.open) {
             self.close(open, true, out);
         }
@@ -313,7 +313,7 @@ impl Decode for Decoder {
             }
             "message_stop" => self.message_stop(out),
             "error" => return Err(stream_error(event.data)),
-            // Pings, and whatever is added later.
+            // Pings and unknown kinds are ignored.
             _ if event.name == "error" => return Err(stream_error(event.data)),
             _ => {}
         }
@@ -326,12 +326,12 @@ impl Decode for Decoder {
     }
 
     fn is_complete(&self) -> bool {
-        // Everything up to `message_stop` can be cut without a trace, so nothing else is an end.
+        // Before `message_stop` the stream may be cut without notice, so nothing else counts as the end.
         self.done
     }
 }
 
-/// Whether this is an event of a kind that was added later, whose fields may be anything.
+/// Whether this is an event of an unknown kind, whose fields may have any form.
 fn is_unknown(data: &[u8]) -> bool {
     let kind = serde_json::from_slice(data).ok().and_then(|event: Kinded<'_>| event.kind);
     kind.is_some_and(|kind| !KINDS.contains(&&*kind))
@@ -341,9 +341,9 @@ fn stream_error(data: &[u8]) -> WireError {
     of_stream(ErrorBody::parse(data))
 }
 
-/// The error of an event that is not what the protocol says.
+/// Creates the error for an event that violates the protocol.
 pub(crate) fn unreadable(data: &[u8], error: &serde_json::Error) -> WireError {
-    // Marked as cut, for whoever looks for the beginning of a key there.
+    // The cut is marked with `…`, so that redaction can find the beginning of a key before it.
     let shown = match data.get(..400) {
         Some(start) if data.len() > start.len() => format!("{}…", String::from_utf8_lossy(start)),
         Some(_) | None => String::from_utf8_lossy(data).into_owned(),

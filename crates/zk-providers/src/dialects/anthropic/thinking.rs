@@ -1,4 +1,4 @@
-//! Requests for thinking, in the form that each generation of models takes.
+//! Thinking parameters of requests, in the form of each model generation.
 
 use serde::Serialize;
 use zk_core::model::{Block, Message, Role, ThinkingLevel, ThinkingRequest, ThinkingSupport};
@@ -8,7 +8,7 @@ use super::request::max_tokens;
 use crate::catalogue::thinking::{GENERATIONS, generation};
 use crate::encode::effort::Efforts;
 
-/// The `thinking` and `output_config` fields of a request.
+/// Values of the fields `thinking` and `output_config`.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ThinkingParams {
     pub(super) thinking: Option<Field>,
@@ -23,22 +23,22 @@ pub(super) enum Field {
     Disabled,
 }
 
-/// Least budget that the API takes.
+/// Smallest thinking budget that the API accepts, in tokens.
 const MIN_BUDGET_TOKENS: u32 = 1024;
 
-/// Whether a model thinks between its calls only if it is told that it may.
+/// Whether the model needs a beta feature to think between its calls.
 pub(super) fn interleaves(params: &ThinkingParams, request: &Request) -> bool {
     let is_budget = matches!(params.thinking, Some(Field::Enabled { .. }));
     is_budget && !request.tools.is_empty() && generation(&request.model.id).is_some()
 }
 
-/// Returns a model's kind of thinking by its id.
+/// Returns the form of a model's thinking by its id.
 pub(super) fn support(id: &str) -> Option<ThinkingSupport> {
     generation(id).map(|row| row.how)
 }
 
-/// Returns the parameters to send. `efforts` are the levels the model is known to have; `forced` says that it
-/// has to call a tool.
+/// Returns the parameters to send. `efforts` are the model's known effort levels; `forced` says that a tool
+/// call is forced.
 pub(super) fn params(request: &Request, efforts: &Efforts, forced: bool) -> ThinkingParams {
     let (model, wanted) = (&request.model, request.thinking);
     match model.capabilities.thinking {
@@ -59,7 +59,8 @@ fn adaptive(efforts: &Efforts, wanted: ThinkingRequest) -> ThinkingParams {
         ThinkingLevel::Off if efforts.can_be_off() => {
             ThinkingParams { thinking: Some(Field::Disabled), effort: None }
         }
-        // A model that cannot be told not to thinks; little is the nearest to not at all. Newer models keep their thoughts to themselves unless asked.
+        // A model whose thinking cannot be turned off gets the lowest level. Newer models hide their thinking
+        // unless asked.
         ThinkingLevel::Off
         | ThinkingLevel::Adaptive
         | ThinkingLevel::Minimal
@@ -79,7 +80,7 @@ fn budget(
     forced: bool,
     history: &[std::sync::Arc<Message>],
 ) -> ThinkingParams {
-    // A forced call and a call without the thinking before it are errors while thinking is on.
+    // With thinking on, a forced call is an error, and so is a call without thinking before it.
     if forced || is_amid_unthought_calls(history) {
         return ThinkingParams::default();
     }
@@ -92,7 +93,7 @@ fn budget(
     ThinkingParams { thinking, effort: None }
 }
 
-/// Whether the last response called tools without thinking first, and is being answered now.
+/// Whether the last response called tools without thinking, and their results are sent now.
 fn is_amid_unthought_calls(history: &[std::sync::Arc<Message>]) -> bool {
     let last = history.iter().rev().find(|message| message.role == Role::Assistant);
     last.is_some_and(|message| {

@@ -1,34 +1,34 @@
-//! The counts of a response, and of all the responses that the provider made it of.
+//! Token counts of a response, and of all responses that the provider combined into it.
 
 use serde_json::Value;
 use zk_core::model::{Prices, Usage};
 
-/// Prices of responses.
+/// Prices for combined responses.
 pub(super) struct Pricing {
-    /// The model that was asked.
+    /// Id of the requested model.
     pub(super) asked: String,
     pub(super) prices: Option<Prices>,
     pub(super) of_others: Lookup,
 }
 
-/// The prices of a model.
+/// Function that returns the prices of a model.
 pub(super) type Lookup = Box<dyn Fn(&str) -> Option<Prices> + Send + Sync>;
 
-/// The counts so far.
+/// Counts received so far.
 #[derive(Default)]
 pub(super) struct UsageCounts {
     pricing: Option<Pricing>,
-    /// The counts of the answer alone.
+    /// Counts of the final answer alone.
     answer: Usage,
     parts: Vec<Part>,
-    /// The counts of everything.
+    /// Counts of all responses together.
     usage: Usage,
 }
 
-/// One of the responses that an answer was made of.
+/// One of the responses that were combined.
 struct Part {
     usage: Usage,
-    /// The model, where it may be another than the one that was asked.
+    /// Id of the model, if it may differ from the requested one.
     model: Option<String>,
     is_answer: bool,
 }
@@ -42,7 +42,7 @@ impl UsageCounts {
         self.usage
     }
 
-    /// Takes the counts that are there; the others keep what they were. Returns whether anything changed.
+    /// Updates the counts that are present; others stay. Returns whether anything changed.
     pub(super) fn update(&mut self, counts: &Value) -> bool {
         read(counts, &mut self.answer);
         if let Some(all) = counts.get("iterations").and_then(Value::as_array) {
@@ -57,12 +57,12 @@ impl UsageCounts {
         std::mem::replace(&mut self.usage, usage) != usage
     }
 
-    /// Adds up all parts. The counts of the answer lack those of compactions and of advisors.
+    /// Adds up all parts. The counts of the answer do not include compactions and advisors.
     fn sum(&self) -> Usage {
         let parts = &self.parts;
         let mut sum = Usage::default();
         parts.iter().for_each(|part| sum += part.usage);
-        // These two are told of the whole answer only, now and then.
+        // These two counts are reported for the whole answer only, if at all.
         sum.cache_write_1h = sum.cache_write_1h.max(self.answer.cache_write_1h).min(sum.cache_write);
         sum.reasoning = sum.reasoning.max(self.answer.reasoning).min(sum.output);
         let last = parts.iter().rev().find(|part| part.is_answer);
@@ -79,7 +79,7 @@ impl UsageCounts {
         sum
     }
 
-    /// The prices of a part, and whether another model made it than the one that was asked.
+    /// Returns the prices of a part, and whether another model than the requested one made it.
     fn prices(&self, part: &Part) -> (Option<Prices>, bool) {
         match (&self.pricing, &part.model) {
             (Some(pricing), Some(model)) if *model != pricing.asked => ((pricing.of_others)(model), true),
@@ -96,7 +96,7 @@ fn parts(all: &[Value]) -> Vec<Part> {
         let mut usage = Usage::default();
         read(entry, &mut usage);
         let is_answer = matches!(kind(entry), "message" | "fallback_message");
-        // An answer that was refused before it said anything is not billed.
+        // An answer that was refused before any output is not billed.
         let is_free = is_answer && at < fallback && usage.output == 0;
         let named = entry.get("model").filter(|_| kind(entry) != "message");
         let model = named.and_then(Value::as_str).map(str::to_owned);
@@ -109,7 +109,7 @@ fn kind(entry: &Value) -> &str {
     entry.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Takes the counts that are there into `usage`.
+/// Reads the counts that are present into `usage`.
 fn read(counts: &Value, usage: &mut Usage) {
     for (count, path) in [
         (&mut usage.input, "/input_tokens"),

@@ -1,4 +1,4 @@
-//! Encodes an answer of the model for the next request.
+//! Encodes an assistant message for the next request.
 
 use serde_json::{Map, Value, json};
 use zk_core::model::{Block, Message, Thinking, ThinkingSupport};

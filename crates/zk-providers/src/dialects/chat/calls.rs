@@ -1,4 +1,4 @@
-//! Putting tool calls together from their pieces, for servers that agree on little but the field names.
+//! Assembles tool calls from deltas, for servers that agree on little but the field names.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,14 +9,14 @@ use super::chunk::{CallPiece, Function};
 use crate::encode::args;
 use crate::wire::error::WireError;
 
-/// The calls of one response, in the order they began.
+/// Calls of one response, in the order they began.
 #[derive(Default)]
 pub(super) struct Calls {
     all: Vec<Call>,
-    /// The last call of each index and of each id: an answer may have thousands.
+    /// Last call of each index and of each id, since an answer may have thousands.
     by_index: HashMap<u64, usize>,
     by_id: HashMap<String, usize>,
-    /// Whether a piece of the current form has been seen: then the old form repeats it.
+    /// Whether a delta in the current format was seen; the old format only repeats it then.
     modern: bool,
 }
 
@@ -24,7 +24,7 @@ struct Call {
     id: String,
     name: String,
     args: String,
-    /// Block of the call, once it has been announced.
+    /// Index of the call's block, once it was announced.
     block: Option<u32>,
 }
 
@@ -41,7 +41,7 @@ impl Calls {
         self.add(at, piece.index, id, piece.function.as_ref(), begun, out);
     }
 
-    /// The old form: one call, without id.
+    /// Adds a delta in the old format: one call, without id.
     pub(super) fn legacy(
         &mut self,
         function: &Function<'_>,
@@ -54,8 +54,8 @@ impl Calls {
         }
     }
 
-    /// The call a piece belongs to. An id that is new begins a new call, whatever the index says: some servers
-    /// give every call the index 0, or none.
+    /// Returns the call that a delta belongs to. A new id begins a new call whatever its index, since some
+    /// servers give every call the index 0, or none.
     fn find(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let last = self.all.len().checked_sub(1)?;
         let at = match index {
@@ -65,7 +65,7 @@ impl Calls {
         }?;
         let call = self.all.get(at)?;
         let is_other = !id.is_empty() && !call.id.is_empty() && call.id != id;
-        // Without index and id, a name after complete arguments can only be the next call.
+        // Without index and id, a name after complete arguments must begin the next call.
         let is_next =
             index.is_none() && id.is_empty() && !name.is_empty() && args::parse(&call.args).is_some();
         (!is_other && !is_next).then_some(at)
@@ -89,7 +89,7 @@ impl Calls {
             at
         });
         let Some(call) = self.all.get_mut(at) else { return };
-        // Set once, never appended: some servers repeat both in every piece.
+        // Set once and never appended, since some servers repeat both in every delta.
         if call.id.is_empty() {
             call.id.push_str(id);
             if !id.is_empty() {
@@ -112,7 +112,7 @@ impl Calls {
         }
     }
 
-    /// Hands out the calls; `cut` says that the last one may not be complete.
+    /// Ends and emits the calls; `cut` says that the last one may be incomplete.
     pub(super) fn finish(
         &mut self,
         cut: bool,

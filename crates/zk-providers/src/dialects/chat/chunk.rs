@@ -1,4 +1,4 @@
-//! The shape of one chunk, read without copies and without trusting it to be tidy.
+//! Fields of one chunk, parsed without copies and tolerant of deviations.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,12 +29,12 @@ pub(super) struct Chunk<'a> {
 
 #[derive(Deserialize)]
 pub(super) struct Choice<'a> {
-    /// Index of the answer, of several, that this belongs to; as it is written, for nothing but comparing.
+    /// Raw index of the answer that the choice belongs to, if several were requested; only compared.
     #[serde(borrow)]
     pub(super) index: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) delta: Option<Delta<'a>>,
-    /// Some servers put the whole message there.
+    /// The whole message, which some servers send here.
     #[serde(borrow)]
     pub(super) message: Option<Delta<'a>>,
     #[serde(borrow)]
@@ -63,7 +63,7 @@ pub(super) struct Delta<'a> {
     pub(super) refusal: Option<Str<'a>>,
     #[serde(borrow)]
     pub(super) tool_calls: Option<Vec<CallPiece<'a>>>,
-    /// The form before `tool_calls`; servers that send both mean the same call.
+    /// The old format of `tool_calls`; servers that send both mean the same call.
     #[serde(borrow)]
     pub(super) function_call: Option<Function<'a>>,
 }
@@ -81,13 +81,13 @@ pub(super) struct CallPiece<'a> {
 pub(super) struct Function<'a> {
     #[serde(borrow)]
     pub(super) name: Option<Str<'a>>,
-    /// A string, or on some servers the object itself.
+    /// A string, or the object itself on some servers.
     #[serde(borrow)]
     pub(super) arguments: Option<&'a RawValue>,
 }
 
 impl Function<'_> {
-    /// The piece of argument text.
+    /// Returns the delta of the argument text.
     pub(super) fn arguments(&self) -> Cow<'_, str> {
         let raw = self.arguments.map_or("null", RawValue::get);
         match serde_json::from_str::<Option<Str<'_>>>(raw) {
@@ -98,7 +98,7 @@ impl Function<'_> {
     }
 }
 
-/// The first element of a list; the others are skipped. Nobody asks for more than one choice.
+/// The first element of a list; the rest is skipped, since only one choice is requested.
 #[derive(Debug)]
 pub(super) struct First<'a, T>(pub(super) Option<T>, PhantomData<&'a ()>);
 
@@ -132,7 +132,7 @@ impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for First<'a, T> {
     }
 }
 
-/// Content: text, or a list of parts with text and thoughts.
+/// Content of a delta: a text, or a list of parts with text and thoughts.
 #[derive(Debug)]
 pub(super) enum Content<'a> {
     Text(Cow<'a, str>),
@@ -180,7 +180,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 }
 
-/// All text in a part: itself, its `text`, or that of its elements.
+/// Collects all text in a part: the part itself, its `text`, or that of its elements.
 fn collect(part: Option<&Value>, out: &mut String) {
     match part {
         Some(Value::String(text)) => out.push_str(text),

@@ -1,24 +1,24 @@
-//! `reasoning_details`: a gateway's structured reasoning, which has to go back exactly as it came.
+//! `reasoning_details`: a gateway's structured reasoning, which has to be sent back unchanged.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// The field, in responses, in requests and in what is stored of a block.
+/// Name of the field in responses, in requests and in the stored block.
 pub(super) const FIELD: &str = "reasoning_details";
 
-/// The items of one response, put together from their fragments.
+/// Items of one response, joined from their fragments.
 #[derive(Debug, Default)]
 pub(crate) struct Details {
     items: Vec<Map<String, Value>>,
 }
 
 impl Details {
-    /// Takes the items of one chunk and gives the text in them, for servers that send it nowhere else.
+    /// Adds the items of one chunk; returns their text, for servers that send it nowhere else.
     pub(super) fn add(&mut self, raw: &RawValue) -> String {
         let fragments = serde_json::from_str::<Vec<Map<String, Value>>>(raw.get()).unwrap_or_default();
         let mut text = String::new();
         for fragment in fragments {
-            if let Some(more) = textual(&fragment).and_then(|field| fragment.get(field)?.as_str()) {
+            if let Some(more) = text_field(&fragment).and_then(|field| fragment.get(field)?.as_str()) {
                 text.push_str(more);
             }
             match self.items.last_mut() {
@@ -29,17 +29,17 @@ impl Details {
         text
     }
 
-    /// Takes the details of a message, which are no fragments any more.
+    /// Takes the complete details of a message.
     pub(crate) fn whole(items: Vec<Map<String, Value>>) -> Self {
         Self { items }
     }
 
-    /// All text in them.
+    /// Returns all text in the items.
     pub(crate) fn text(&self) -> String {
-        self.items.iter().filter_map(|item| item.get(textual(item)?)?.as_str()).collect()
+        self.items.iter().filter_map(|item| item.get(text_field(item)?)?.as_str()).collect()
     }
 
-    /// The last signature, which proves the text before it.
+    /// Returns the last signature, which covers the text before it.
     pub(crate) fn signature(&self) -> Option<&str> {
         self.items.iter().rev().find_map(|item| item.get("signature")?.as_str())
     }
@@ -48,15 +48,15 @@ impl Details {
         self.items.is_empty()
     }
 
-    /// Returns the value to keep for the next request.
+    /// Returns the value to store for the next request.
     pub(crate) fn into_value(self) -> Value {
         let items: Value = self.items.into_iter().map(Value::Object).collect();
         Value::Object(Map::from_iter([(FIELD.to_owned(), items)]))
     }
 }
 
-/// The field that holds the text of an item, if it is of a kind that comes in fragments.
-fn textual(item: &Map<String, Value>) -> Option<&'static str> {
+/// Returns the name of the item's text field, if its kind comes in fragments.
+fn text_field(item: &Map<String, Value>) -> Option<&'static str> {
     match item.get("type").and_then(Value::as_str)? {
         "reasoning.text" => Some("text"),
         "reasoning.summary" => Some("summary"),
@@ -65,11 +65,11 @@ fn textual(item: &Map<String, Value>) -> Option<&'static str> {
 }
 
 fn continues(last: &Map<String, Value>, next: &Map<String, Value>) -> bool {
-    let field = textual(next);
-    // Nothing comes after a signature: the next text of the same index is another thought.
+    let field = text_field(next);
+    // A signature ends a thought: further text of the same index is another thought.
     let is_sealed = is_set(last, "signature") && field.is_some_and(|field| is_set(next, field));
     field.is_some()
-        && field == textual(last)
+        && field == text_field(last)
         && last.get("index") == next.get("index")
         && !is_sealed
         && !differs(last, next, "id")
@@ -84,7 +84,7 @@ fn differs(last: &Map<String, Value>, next: &Map<String, Value>, field: &str) ->
 }
 
 fn join(last: &mut Map<String, Value>, fragment: Map<String, Value>) {
-    let field = textual(&fragment);
+    let field = text_field(&fragment);
     for (name, value) in fragment {
         match (last.get_mut(&name), value) {
             (Some(Value::String(whole)), Value::String(more)) if field == Some(name.as_str()) => {

@@ -1,4 +1,4 @@
-//! Chat Completions, as OpenAI made it and as many servers understood it.
+//! Chat Completions, as defined by OpenAI and interpreted by many servers.
 
 mod assistant;
 mod calls;
@@ -36,7 +36,7 @@ use crate::wire::{
 pub(crate) use details::Details;
 pub(crate) use stream::Decoder;
 
-/// A provider that speaks Chat Completions. Its base URL has the `/v1` where the server has it.
+/// A provider that uses Chat Completions. Its base URL includes `/v1` if the server has it.
 ///
 /// ```
 /// use zk_core::service::Provider;
@@ -59,12 +59,12 @@ pub struct ChatDialect {
 const COMPLETIONS: &str = "/chat/completions";
 
 impl Compat {
-    /// The provider, which is of the kind that `profile` describes.
+    /// Creates a provider for a server of the kind that `profile` describes.
     ///
     /// # Errors
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
     pub fn new(mut connection: Connection, profile: CompatProfile) -> Result<Self, SetupError> {
-        // The first ones: later ones of the same name win.
+        // Put first, since later headers of the same name override earlier ones.
         let headers = profile.headers.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         connection.extra_headers.splice(0..0, headers);
         let session_header = profile.session_header.as_deref().map(str::to_owned);
@@ -79,7 +79,7 @@ impl Compat {
 impl ChatDialect {
     fn row(&self, id: &str) -> Option<models::Row> {
         let catalogue = self.profile.catalogue.as_deref();
-        // Gateways put the vendor before the name.
+        // Gateways prefix the name with the vendor.
         let bare = id.rsplit('/').next().unwrap_or(id);
         models::find(catalogue, id).or_else(|| models::find(catalogue, bare))
     }
@@ -87,7 +87,7 @@ impl ChatDialect {
     fn headers_of(&self, request: &Request) -> Headers {
         let mut headers = Headers::new();
         if let (Some(name), Some(session)) = (&self.session_header, request.session.as_deref()) {
-            // A session id that no header can hold is left out.
+            // A session id that is no valid header value is left out.
             let _ = headers.insert(name, request::session_key(session));
         }
         headers
@@ -105,16 +105,16 @@ impl Dialect for ChatDialect {
             Some(row) => row.model(name, id),
             None => {
                 let mut model = Model::unknown(name, id);
-                // Whoever asks for reasoning gets it asked for.
+                // The person asked for reasoning, so the request asks for it too.
                 model.capabilities.thinking = ThinkingSupport::Effort;
                 model
             }
         };
         if profile.catalogue.is_none() {
-            // Another service's prices are not this one's.
+            // Prices of another service do not apply to this one.
             model.prices = None;
         }
-        model.capabilities = served(model.capabilities, profile);
+        model.capabilities = supported_capabilities(model.capabilities, profile);
         client.overrides().correct(model)
     }
 
@@ -127,7 +127,7 @@ impl Dialect for ChatDialect {
         traits.has_schemas(with_tools) && strict_schema::strict(schema, schema_limits::COMPLETIONS).is_some()
     }
 
-    /// Offers no other tool where a server cannot be told which one to call, or may not heed it.
+    /// Offers only the forced tool if the server cannot be told its name, or may ignore it.
     fn prepare(&self, mut request: Request) -> Request {
         let by_name = matches!(self.profile.tool_choice, ToolChoices::All | ToolChoices::Any);
         if let (false, ToolChoice::Tool(name)) = (by_name, &request.tool_choice) {
@@ -160,8 +160,8 @@ impl Dialect for ChatDialect {
     }
 }
 
-/// Returns what is left of a model's capabilities on a server of this kind.
-fn served(model: Capabilities, profile: &CompatProfile) -> Capabilities {
+/// Returns the capabilities of a model that a server of this kind supports.
+fn supported_capabilities(model: Capabilities, profile: &CompatProfile) -> Capabilities {
     Capabilities {
         vision: model.vision && profile.vision,
         image_in_tool_result: profile.image_in_tool_result,
@@ -196,15 +196,15 @@ fn rules(profile: &CompatProfile, traits: &Traits<'_>, model: &Model) -> WireRul
     }
 }
 
-/// A conversation as `model` takes it on a server of this kind: the message that holds the system prompt, if there
-/// is one, the others, and the history they stand for.
+/// Converts a conversation for `model` on a server of this kind: returns the message with the system prompt
+/// if there is one, the other messages, and the normalised history.
 pub(crate) fn conversation(
     profile: &CompatProfile,
     model: &Model,
     system: &str,
     history: &[Arc<Message>],
 ) -> (Option<Value>, Vec<Value>, WireReady) {
-    let model = Model { capabilities: served(model.capabilities, profile), ..model.clone() };
+    let model = Model { capabilities: supported_capabilities(model.capabilities, profile), ..model.clone() };
     let patterns = Patterns::new(profile);
     let traits = patterns.traits(profile, &model.id);
     let ready = WireReady::normalise(history, &rules(profile, &traits, &model));

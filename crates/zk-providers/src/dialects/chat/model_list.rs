@@ -1,21 +1,21 @@
-//! Facts that a server's list gives about one of its models.
+//! Facts about a model from a server's model list.
 
 use serde_json::Value;
 use zk_core::model::{Model, Prices, Rates, ThinkingSupport};
 
 use crate::catalogue::profiles::{CompatProfile, ReasoningFormat};
 
-/// Places where servers say how large the window of a listed model is. (What llama.cpp calls `n_ctx_train` is
-/// the model's window, not the server's.)
+/// JSON pointers to a listed model's window. (For llama.cpp, `n_ctx_train` is the model's window, not the
+/// server's.)
 const WINDOWS: &[&str] =
     &["/context_length", "/context_window", "/max_model_len", "/max_context_length", "/meta/n_ctx"];
-/// Fields that say how long a model's answers may be.
+/// JSON pointers to a listed model's output limit.
 const OUTPUTS: &[&str] =
     &["/top_provider/max_completion_tokens", "/max_completion_tokens", "/max_output_tokens"];
-/// The parameters of models that reason.
+/// Names of request parameters that mark a model as reasoning.
 const REASONING: &[&str] = &["reasoning", "reasoning_effort", "include_reasoning"];
 
-/// The model as the list has it; what the list does not say stays.
+/// Updates the model with facts from its list entry.
 pub(super) fn read(entry: &Value, profile: &CompatProfile, mut model: Model) -> Model {
     let number = |path: &&str| entry.pointer(path).and_then(Value::as_u64).filter(|number| *number > 0);
     model.window = WINDOWS.iter().find_map(number).or(model.window);
@@ -31,9 +31,9 @@ pub(super) fn read(entry: &Value, profile: &CompatProfile, mut model: Model) -> 
         capabilities.thinking = if reasons { ThinkingSupport::Effort } else { ThinkingSupport::None };
     }
     match entry.get("pricing").and_then(rates) {
-        // The price depends on the model a gateway then chooses.
+        // The price depends on the model that the gateway selects.
         Some(rates) if rates.input < 0.0 || rates.output < 0.0 => model.prices = None,
-        // Listed rates that agree with the known ones leave what is known of tiers and caches as it is.
+        // If listed rates equal the known ones, the known tiers and cache prices stay.
         Some(rates) if model.prices.as_ref().is_none_or(|known| differs(known.rates, rates)) => {
             model.prices = Some(Prices::from(rates));
         }
@@ -47,13 +47,12 @@ fn differs(known: Rates, listed: Rates) -> bool {
     far(known.input, listed.input) || far(known.output, listed.output)
 }
 
-/// Prices in dollars for one token, as strings. What the cache costs is the price of input where it has none of
-/// its own.
+/// Parses prices, strings in dollars per token. Cache rates default to the input rate.
 fn rates(pricing: &Value) -> Option<Rates> {
     let price = |name: &str| {
         let price = pricing.get(name)?;
         let price = price.as_f64().or_else(|| price.as_str()?.parse().ok())?;
-        // To a millionth: a price for one token is no round binary fraction.
+        // Rounded to a millionth, since a price per token has no exact binary form.
         price.is_finite().then(|| (price * 1e12).round() / 1e6)
     };
     let (input, output) = (price("prompt")?, price("completion")?);

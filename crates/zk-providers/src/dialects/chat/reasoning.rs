@@ -1,4 +1,4 @@
-//! Asking for reasoning and for calls, which get into each other's way.
+//! Request fields for reasoning and for tool choice, which restrict each other.
 
 use serde_json::{Map, Value, json};
 use zk_core::model::{ThinkingLevel, ThinkingSupport};
@@ -31,12 +31,12 @@ impl Body<'_> {
             && matches!(self.request.tool_choice, ToolChoice::Required | ToolChoice::Tool(_))
     }
 
-    /// Whether the model can be told not to think; so it is believed of one that nothing is known of.
+    /// Whether thinking can be turned off; assumed for a model about which nothing is known.
     fn can_stop(&self) -> bool {
         !self.traits.always && (self.efforts.is_unknown() || self.efforts.can_be_off())
     }
 
-    /// The level asked for, unless a call is forced of a model that then cannot think.
+    /// Returns the requested level; off if a call is forced and the model cannot think then.
     fn level(&self) -> ThinkingLevel {
         if self.traits.unforced && self.can_stop() && self.is_forced() {
             return ThinkingLevel::Off;
@@ -49,12 +49,12 @@ impl Body<'_> {
             return;
         }
         let level = self.level();
-        // None of these servers has a word for a model that decides itself: asked for nothing, it does as it likes.
+        // None of these servers has a value for a model that decides itself, so nothing is sent.
         if level == ThinkingLevel::Adaptive {
             return;
         }
         let effort = match level {
-            // The least there is, where it is not known what that is called.
+            // The lowest level, for a model whose levels are not known.
             ThinkingLevel::Off if self.traits.always && self.efforts.is_unknown() => Some("low"),
             level => self.efforts.value(level),
         };
@@ -91,7 +91,7 @@ impl Body<'_> {
                     | ReasoningFormat::Effort
                     | ReasoningFormat::Nested => None,
                 };
-                // Steps go along where it is known that there are any.
+                // The level is sent too if the model has several.
                 let has_steps = format == ReasoningFormat::ThinkingType || self.efforts.has_steps();
                 if let Some(effort) = effort.filter(|_| is_on && has_steps) {
                     put("reasoning_effort", effort.into());

@@ -1,4 +1,4 @@
-//! A request in the shape of Chat Completions.
+//! Writes a request in the format of Chat Completions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::encode::effort::Efforts;
 use crate::encode::prefix::Encode;
 use crate::encode::strict_schema;
 
-/// One request on its way to bytes.
+/// One request to be written.
 pub(super) struct Body<'a> {
     pub(super) request: &'a Request,
     pub(super) profile: &'a CompatProfile,
@@ -61,7 +61,7 @@ impl Body<'_> {
         Some(json!({"role": role, "content": content}))
     }
 
-    /// The history by itself.
+    /// Returns the history without the system prompt.
     pub(super) fn messages(&self) -> Vec<Value> {
         let history = self.request.history.messages();
         let earlier = |at| history.get(..at).unwrap_or_default();
@@ -76,7 +76,8 @@ impl Body<'_> {
         }
     }
 
-    /// The results first, each its own message and directly after the calls; then everything else.
+    /// Converts a user message: first the results, each as a message directly after the calls, then
+    /// everything else.
     fn user(&self, message: &Message, earlier: &[Arc<Message>], marked: bool) -> Vec<Value> {
         let mut out = Vec::new();
         let mut parts = Vec::new();
@@ -235,7 +236,7 @@ impl Encode for Body<'_> {
             self.extra,
             &["chat_template_kwargs", "reasoning", "thinking"],
         );
-        // The limit stands there by one of its two names, and servers refuse both.
+        // The limit is sent under only one of its two names, since servers reject both together.
         let limit = &*self.profile.max_tokens_field;
         fields.retain(|name, _| name == limit || !LIMITS.contains(&name.as_str()));
         fields.retain(|name, _| !self.profile.unsupported.iter().any(|field| field == name));
@@ -247,16 +248,16 @@ impl Encode for Body<'_> {
     }
 }
 
-/// The fields that a limit of the output can have.
+/// Names of the field with the output limit.
 const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
-/// The cache key of a conversation: its id, cut to the 64 characters that such keys may have.
+/// Returns the cache key of a conversation: its id, cut to the allowed 64 characters.
 pub(super) fn session_key(session: &str) -> &str {
     let end = session.char_indices().nth(64).map_or(session.len(), |(at, _)| at);
     session.get(..end).unwrap_or(session)
 }
 
-/// A plain string where there is only text, which every server takes; else the parts.
+/// Returns a plain string if there is only text, which every server accepts; a list of parts otherwise.
 fn content(parts: Vec<Value>, as_parts: bool) -> Value {
     let texts: Option<Vec<&str>> = parts
         .iter()

@@ -1,4 +1,4 @@
-//! A streamed response in the shape of Chat Completions.
+//! Decodes a streamed response of Chat Completions.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -24,7 +24,7 @@ use crate::wire::response::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 
-/// Reads one response.
+/// Decoder of one response.
 pub(crate) struct Decoder {
     origin: ModelRef,
     window: Option<u64>,
@@ -39,12 +39,12 @@ pub(crate) struct Decoder {
     calls: Calls,
     usage: Usage,
     tiers: Tiers,
-    /// The tier that answers, as JSON.
+    /// Name of the service tier that answers, as JSON.
     tier: Option<Box<RawValue>>,
     finish: Option<String>,
-    /// Finish reason of the vendor upstream, as a gateway reports it.
+    /// Finish reason of the vendor behind a gateway.
     native_finish: Option<String>,
-    /// Index of the answer, of several, that is read: the one that began first.
+    /// Index of the answer to read, the first to begin if several were requested.
     choice: Option<Box<RawValue>>,
     started: bool,
     done: bool,
@@ -83,7 +83,7 @@ impl Decoder {
                 request_id: chunk.id.filter(|id| !id.is_empty()).map(Str::into_string),
             });
         }
-        // Every chunk says so, but it is kept once.
+        // Every chunk repeats the tier; it is stored once.
         let known = self.tier.as_deref().map(RawValue::get);
         if let Some(tier) = chunk.service_tier.filter(|tier| known != Some(tier.get())) {
             self.tier = Some(tier.to_owned());
@@ -110,7 +110,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Whether a choice goes on with the answer that was begun: an extra body can ask for several at once.
+    /// Whether a choice belongs to the answer being read, since an extra body can request several.
     fn is_ours(&mut self, index: Option<&RawValue>) -> bool {
         let Some(index) = index else { return true };
         self.choice.get_or_insert_with(|| index.to_owned()).get() == index.get()
@@ -119,19 +119,19 @@ impl Decoder {
     fn delta(&mut self, delta: Delta<'_>, out: &mut Out) {
         let reasoning = [delta.reasoning_content, delta.reasoning, delta.reasoning_text];
         let detailed = delta.reasoning_details.map(|raw| self.details.add(raw)).unwrap_or_default();
-        // Servers that send two of these fields send the same text in both.
+        // Servers that send two of these fields repeat the same text.
         let thought = reasoning.into_iter().flatten().find(|thought| !thought.is_empty());
-        self.think(thought.map_or(Cow::Owned(detailed), |thought| thought.0), out);
+        self.add_thinking(thought.map_or(Cow::Owned(detailed), |thought| thought.0), out);
         if !self.details.is_empty() && self.thinking.is_none() {
-            // All of it is encrypted so far.
+            // Only encrypted reasoning so far.
             self.thinking = Some((self.begun, String::new()));
             self.begun += 1;
         }
         match delta.content {
-            Some(Content::Text(text)) => self.say(text, out),
+            Some(Content::Text(text)) => self.add_content(text, out),
             Some(Content::Parts { thoughts, text }) => {
-                self.think(thoughts.into(), out);
-                self.say(text.into(), out);
+                self.add_thinking(thoughts.into(), out);
+                self.add_content(text.into(), out);
             }
             None => {}
         }
@@ -140,8 +140,8 @@ impl Decoder {
         }
         let calls = delta.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
         if calls || delta.function_call.is_some() {
-            // Held text, which may be the beginning of a tag, stands before the call in any case.
-            self.let_go(out);
+            // Held-back text, which may begin a tag, belongs before the call in any case.
+            self.flush_tags(out);
         }
         for piece in delta.tool_calls.iter().flatten() {
             self.calls.piece(piece, &mut self.begun, out);
@@ -151,32 +151,32 @@ impl Decoder {
         }
     }
 
-    fn say(&mut self, delta: Cow<'_, str>, out: &mut Out) {
+    fn add_content(&mut self, delta: Cow<'_, str>, out: &mut Out) {
         let mut tags = std::mem::take(&mut self.tags);
-        tags.piece(delta, |part| self.part(part, out));
+        tags.piece(delta, |part| self.add_part(part, out));
         self.tags = tags;
     }
 
-    fn let_go(&mut self, out: &mut Out) {
+    fn flush_tags(&mut self, out: &mut Out) {
         if let Some(rest) = self.tags.end() {
-            self.part(rest, out);
+            self.add_part(rest, out);
         }
     }
 
-    fn part(&mut self, part: Part<'_>, out: &mut Out) {
+    fn add_part(&mut self, part: Part<'_>, out: &mut Out) {
         match part {
-            Part::Thought(delta) => self.think(delta, out),
-            Part::Answer(delta) => self.write(delta, out),
+            Part::Thought(delta) => self.add_thinking(delta, out),
+            Part::Answer(delta) => self.add_text(delta, out),
         }
     }
 
-    fn write(&mut self, delta: Cow<'_, str>, out: &mut Out) {
+    fn add_text(&mut self, delta: Cow<'_, str>, out: &mut Out) {
         if let Some(block) = append(&mut self.text, &delta, &mut self.begun) {
             out.push_back(StreamEvent::Text { block, delta: delta.into_owned() });
         }
     }
 
-    fn think(&mut self, delta: Cow<'_, str>, out: &mut Out) {
+    fn add_thinking(&mut self, delta: Cow<'_, str>, out: &mut Out) {
         if let Some(block) = append(&mut self.thinking, &delta, &mut self.begun) {
             out.push_back(StreamEvent::Thinking { block, delta: delta.into_owned() });
         }
@@ -184,7 +184,7 @@ impl Decoder {
 
     fn count(&mut self, raw: &RawValue, out: &mut Out) {
         let Ok(value) = serde_json::from_str::<Value>(raw.get()) else { return };
-        // A copy under a name of its own has the counts one level deeper.
+        // A vendor-specific copy has the counts one level deeper.
         let value = value.get("usage").unwrap_or(&value);
         if let Some(usage) = usage::read(value)
             && usage != self.usage
@@ -195,9 +195,9 @@ impl Decoder {
     }
 
     fn complete(&mut self, out: &mut Out) -> Result<(), WireError> {
-        let stop = self.stop()?;
+        let stop = self.stop_reason()?;
         let cut = stop == StopReason::MaxTokens || stop == StopReason::ContextExceeded;
-        self.let_go(out);
+        self.flush_tags(out);
         let details = std::mem::take(&mut self.details);
         if let Some((block, text)) = self.thinking.take() {
             let signature = details.signature().map(str::to_owned);
@@ -218,7 +218,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn stop(&self) -> Result<StopReason, WireError> {
+    fn stop_reason(&self) -> Result<StopReason, WireError> {
         let calls = || if self.calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
         let window = self.window.unwrap_or(u64::MAX);
         if self.silent_overflow && self.usage.context() > window {
@@ -232,7 +232,7 @@ impl Decoder {
             Some("stop" | "end" | "eos" | "end_turn" | "stop_sequence") if !self.refusal.is_empty() => {
                 StopReason::Refusal(Some(self.refusal.clone()))
             }
-            // Several servers say `stop` where they mean the calls.
+            // Several servers give the reason `stop` for calls too.
             Some("stop" | "end" | "eos" | "end_turn" | "tool_calls" | "tool_use" | "function_call") => {
                 calls()
             }
@@ -259,7 +259,7 @@ impl Decoder {
     }
 }
 
-/// Adds to a block, beginning it if need be; nothing for an empty piece.
+/// Appends to a block, and begins it if necessary; returns its index, or `None` for an empty delta.
 fn append(target: &mut Option<(u32, String)>, delta: &str, begun: &mut u32) -> Option<u32> {
     if delta.is_empty() {
         return None;
@@ -272,7 +272,7 @@ fn append(target: &mut Option<(u32, String)>, delta: &str, begun: &mut u32) -> O
     Some(*block)
 }
 
-/// The counts that a vendor has under a name of its own, which only a last chunk has.
+/// Returns the counts in a vendor-specific field, which only the last chunk has.
 fn own_counts(data: &[u8]) -> Option<&RawValue> {
     let fields: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(data).ok()?;
     OWN_COUNTS.iter().find_map(|name| fields.get(*name).copied())
@@ -295,10 +295,10 @@ impl Decode for Decoder {
             return self.complete(out);
         }
         let chunk: Chunk<'_> = parse_json(data).map_err(|error| {
-            // An error's data need not be a chunk at all.
+            // The data of an error event need not be a chunk.
             if event.name == "error" { of_stream(ErrorBody::parse(data)) } else { unreadable(data, &error) }
         })?;
-        // Some put the error's name beside it, not into it.
+        // Some servers put the error's name beside the error object.
         if chunk.error.is_some() || event.name == "error" {
             return Err(of_stream(ErrorBody::parse(data)));
         }
@@ -324,7 +324,7 @@ impl Decode for Decoder {
     }
 
     fn is_complete_without_end_event(&self) -> bool {
-        // Behind the reason come only counts of tokens and the end mark.
+        // After the finish reason come only token counts and the end mark.
         self.finish.is_some()
     }
 }

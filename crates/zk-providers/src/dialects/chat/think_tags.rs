@@ -1,47 +1,47 @@
-//! Reasoning that a server leaves in the text, between tags at its beginning.
+//! Separates reasoning between tags at the beginning of the text, for servers that do not.
 
 use std::borrow::Cow;
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
-/// Part of an answer that a piece of its text belongs to.
+/// A piece of the text with the part of the answer it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
     Thought(Cow<'a, str>),
     Answer(Cow<'a, str>),
 }
 
-/// Tells reasoning between tags from what is said behind it, however the text is cut into pieces. Only what the
-/// answer begins with counts: further on, tags are what the model writes about.
+/// Splitter of reasoning between tags from the text behind it, however the text is cut into deltas. Only tags
+/// at the beginning count: later ones are text that the model writes about.
 #[derive(Debug, Default)]
 pub(super) struct Tags {
     state: State,
-    /// Text that may be the beginning of a tag.
+    /// Held-back text that may be the beginning of a tag.
     held: String,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Nothing but space has come.
+    /// At most white space has come.
     #[default]
     Start,
-    /// Behind the opening tag, where nothing but ends of lines have come.
+    /// After the opening tag, followed by at most line ends.
     Opened,
     Inside,
-    /// Behind the closing tag, where nothing but space has come.
+    /// After the closing tag, followed by at most white space.
     Behind,
-    /// Nothing is looked at any more.
+    /// All further text is passed on.
     Text,
 }
 
 impl Tags {
-    /// Makes a reader that looks for no tags: text is just text.
+    /// Creates a splitter that passes all text on.
     pub(super) fn off() -> Self {
         Self { state: State::Text, held: String::new() }
     }
 
-    /// Reads a piece of the text and tells the parts it makes known.
+    /// Reads a delta of the text, and calls `tell` for each part that is certain.
     pub(super) fn piece<'a>(&mut self, delta: Cow<'a, str>, mut tell: impl FnMut(Part<'a>)) {
         if self.state == State::Text {
             return tell(Part::Answer(delta));
@@ -93,7 +93,7 @@ impl Tags {
         self.held = rest;
     }
 
-    /// Returns the part that is left when the answer is over.
+    /// Returns the held-back part at the end of the answer.
     pub(super) fn end(&mut self) -> Option<Part<'static>> {
         let held = std::mem::take(&mut self.held);
         match std::mem::replace(&mut self.state, State::Text) {
@@ -104,7 +104,7 @@ impl Tags {
     }
 }
 
-/// Counts the bytes at the end of a text that may be the beginning of the closing tag.
+/// Returns the length of the longest suffix that is a beginning of the closing tag, in bytes.
 fn beginning_of_close(text: &str) -> usize {
     (1..CLOSE.len())
         .rev()

@@ -1,9 +1,10 @@
-//! Token counts, under the names the servers give them.
+//! Token counts under the servers' various names.
 
 use serde_json::Value;
 use zk_core::model::Usage;
 
-/// The counts, without overlap: servers count cached input as input, and some count reasoning apart.
+/// Reads the counts and removes overlaps: servers count cached input as input, and some count reasoning
+/// separately.
 pub(super) fn read(usage: &Value) -> Option<Usage> {
     let count = |path: &str| {
         let number = usage.pointer(path)?;
@@ -20,7 +21,7 @@ pub(super) fn read(usage: &Value) -> Option<Usage> {
         first(&["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens", "/cached_tokens"]);
     let cache_write = first(&["/prompt_tokens_details/cache_write_tokens", "/cache_write_tokens"]);
     let reasoning = first(&["/completion_tokens_details/reasoning_tokens"]);
-    // The total says whether reasoning is part of the completion.
+    // The total tells whether reasoning is included in the completion tokens.
     if reasoning > 0 && count("/total_tokens") == Some(prompt + output + reasoning) {
         output += reasoning;
     }
@@ -36,8 +37,7 @@ pub(super) fn read(usage: &Value) -> Option<Usage> {
     })
 }
 
-/// Adds up what a gateway takes and, from whoever has brought a key of their own, what the vendor behind it
-/// takes.
+/// Adds up the gateway's price and, for a person with a vendor key of their own, the vendor's price.
 fn billed(usage: &Value) -> Option<u64> {
     let dollars = |path: &str| usage.pointer(path)?.as_f64().filter(|dollars| *dollars >= 0.0);
     let own_key = usage.get("is_byok").and_then(Value::as_bool).unwrap_or_default();

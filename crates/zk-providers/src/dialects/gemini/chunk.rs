@@ -1,4 +1,4 @@
-//! One chunk of a response, which has the shape of a whole one.
+//! Fields of one chunk of a response, which has the form of a whole response.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -61,7 +61,8 @@ pub(super) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Takes the part that the provider ran itself: the field, its name in words, and what it says.
+    /// Takes the content of a part for a tool that the provider runs: the field, a name in words, and the
+    /// value.
     pub(super) fn take_hosted(&mut self) -> Option<(&'static str, &'static str, Value)> {
         let fields = [
             ("executableCode", "executable_code", self.executable_code.take()),
@@ -104,7 +105,7 @@ pub(super) struct Feedback<'a> {
     pub(super) block_reason_message: Option<Str<'a>>,
 }
 
-/// Token counts, as far as they are known. Each chunk says them anew.
+/// Token counts so far. Each chunk repeats them.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Counts {
@@ -116,7 +117,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// These counts where there are any, else those known before.
+    /// Fills missing counts with those of `before`.
     pub(super) fn or(self, before: Self) -> Self {
         Self {
             prompt_token_count: self.prompt_token_count.or(before.prompt_token_count),
@@ -129,7 +130,7 @@ impl Counts {
         }
     }
 
-    /// The prompt's count holds what was cached; the candidates' does not hold the thoughts.
+    /// Converts the counts: the prompt's include cached tokens, the candidates' do not include thoughts.
     pub(super) fn usage(self) -> Usage {
         let cached = self.cached_content_token_count.unwrap_or_default();
         let thoughts = self.thoughts_token_count.unwrap_or_default();

@@ -1,16 +1,16 @@
-//! Reasons for which a response ended, in Gemini's words.
+//! Gemini's finish reasons.
 
 use zk_core::model::StopReason;
 
 use crate::wire::error::{WireError, quote};
 
-/// Meaning of a reason.
+/// Meaning of a finish reason.
 #[derive(Clone, Copy)]
 enum Means {
     End,
     Limit,
     Refusal,
-    /// The response is of no use; the flag says whether another attempt may be.
+    /// The response failed; the flag says whether a retry may succeed.
     Failure {
         retry: bool,
         words: &'static str,
@@ -73,7 +73,7 @@ const REASONS: &[(&str, Means)] = &[
     ),
 ];
 
-/// The stop reason of a response that called tools or not, or the failure it stands for.
+/// Returns the stop reason of a response, or the failure that its finish reason stands for.
 pub(super) fn stop(reason: &str, message: Option<&str>, has_calls: bool) -> Result<StopReason, WireError> {
     match REASONS.iter().find(|(known, _)| *known == reason).map(|(_, means)| *means) {
         Some(Means::End) if has_calls => Ok(StopReason::ToolUse),

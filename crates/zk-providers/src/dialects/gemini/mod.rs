@@ -1,4 +1,4 @@
-//! The API of Google's Gemini models, on the developer service and on Vertex.
+//! The Gemini API of Google, on the developer service and on Vertex.
 
 mod chunk;
 mod finish;
@@ -31,7 +31,7 @@ use crate::wire::{
 
 pub(crate) use stream::Decoder;
 
-/// A provider that speaks the Gemini API. Its base URL ends with the API's version; for Vertex it ends in
+/// A provider that uses the Gemini API. Its base URL ends with the API's version. For Vertex it ends with
 /// `/publishers/google`, and the key is a bearer token.
 ///
 /// ```
@@ -47,7 +47,7 @@ pub type Gemini = HttpProvider<GeminiDialect>;
 /// The dialect of [`Gemini`].
 #[derive(Debug)]
 pub struct GeminiDialect {
-    /// Whether tokens can be counted and models listed there.
+    /// Whether the service can count tokens and list models.
     counts_and_lists: bool,
 }
 
@@ -55,13 +55,13 @@ pub struct GeminiDialect {
 const CATALOGUE: &str = vendors::GEMINI.name;
 
 impl Gemini {
-    /// The usual connection, which lacks only a key.
+    /// Returns the usual connection, without a key.
     #[must_use]
     pub fn connection() -> Connection {
         vendors::GEMINI.connection()
     }
 
-    /// The provider.
+    /// Creates the provider.
     ///
     /// # Errors
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
@@ -92,7 +92,7 @@ impl Dialect for GeminiDialect {
 
     fn model(&self, client: &ApiClient, id: &str) -> Model {
         let id = bare(id);
-        let mut model = client.described(client.row(CATALOGUE, id), id);
+        let mut model = client.model_of_row(client.row(CATALOGUE, id), id);
         model.capabilities = Capabilities {
             image_in_tool_result: thinking::is_third_generation(id),
             thinking: thinking::support(id).unwrap_or(model.capabilities.thinking),
@@ -135,7 +135,7 @@ impl Dialect for GeminiDialect {
         })
     }
 
-    /// These models give a response that says nothing now and then; the second one counts.
+    /// These models sometimes give an empty response; a second attempt usually succeeds.
     fn resend_reason(&self, error: &ProviderError, _: &Request) -> Option<String> {
         (error.code.as_deref() == Some(stream::EMPTY)).then(|| error.message.clone())
     }
@@ -175,17 +175,17 @@ impl Dialect for GeminiDialect {
     }
 }
 
-/// Whether a model's answers can be held to a schema. Before Gemini 3 that and functions exclude each other.
+/// Whether a model supports structured output. Before Gemini 3, schema and functions exclude each other.
 fn has_schemas(id: &str, with_tools: bool) -> bool {
     thinking::is_third_generation(id) || (id.starts_with("gemini-2.5") && !with_tools)
 }
 
-/// The name of a model without what the service's lists put before it.
+/// Returns the name of a model without the prefix in the service's lists.
 fn bare(id: &str) -> &str {
     id.strip_prefix("models/").unwrap_or(id)
 }
 
-/// URL path of a method of a model; reserved characters of the id are percent-encoded.
+/// Returns the URL path of a model's method; reserved characters of the id are percent-encoded.
 fn path(id: &str, method: &str) -> String {
     let mut segment = String::new();
     for char in bare(id).chars() {
@@ -198,7 +198,7 @@ fn path(id: &str, method: &str) -> String {
     format!("/{collection}{segment}:{method}")
 }
 
-/// `base` with the version of the API, where it names only a host.
+/// Returns `base` with the API's version, added if `base` names only a host.
 fn with_version(base: &str) -> String {
     let base = base.trim().trim_end_matches('/');
     let host = base.split_once("://").map_or(base, |(_, host)| host);

@@ -1,9 +1,9 @@
-//! Arguments that arrive value by value, each under its JSON path, where calls are streamed.
+//! Arguments of streamed calls, which arrive value by value, each with its JSON path.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// One value, or one more piece of a text.
+/// One value, or one more piece of a string.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PartialArg {
@@ -13,11 +13,11 @@ pub(super) struct PartialArg {
     bool_value: Option<bool>,
 }
 
-/// Items of an array that may be left out: they are written in order, give or take a few, and a path of a few bytes must not
+/// Most array items that may be skipped: values arrive roughly in order, and a path of a few bytes must not
 /// fill the memory.
 const MAX_GAP_ITEMS: usize = 16;
 
-/// Depth of values that are read, as deep as JSON is.
+/// Most nesting of values, the same as for JSON.
 const MAX_VALUE_DEPTH: usize = 64;
 
 #[derive(Debug, PartialEq)]
@@ -27,7 +27,7 @@ enum Step {
 }
 
 impl PartialArg {
-    /// Puts the value into `args`; false when its path leads nowhere.
+    /// Writes the value into `args`; returns false if its path is invalid.
     pub(super) fn apply(self, args: &mut Map<String, Value>) -> bool {
         let Some(path) = steps(&self.json_path) else { return false };
         let mut path = path.into_iter();
@@ -44,7 +44,7 @@ impl PartialArg {
             },
             (None, Some(number), _) => *place = number,
             (None, None, Some(truth)) => *place = truth.into(),
-            // The only value left is `nullValue`.
+            // The only remaining kind of value is `nullValue`.
             (None, None, None) => *place = Value::Null,
         }
         true
@@ -75,7 +75,7 @@ fn enter(place: &mut Value, step: Step) -> Option<&mut Value> {
     }
 }
 
-/// `$.a.b[0]['c']` in steps; nothing for what is no such path.
+/// Parses `$.a.b[0]['c']` into steps; `None` if the path is invalid.
 fn steps(path: &str) -> Option<Vec<Step>> {
     let mut rest = path.strip_prefix('$')?;
     let mut steps = Vec::new();

@@ -1,4 +1,4 @@
-//! The blocks of a message as Gemini's parts.
+//! Converts the blocks of a message to Gemini's parts.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use zk_core::model::{Block, Image, Message, Thinking, ToolCall, ToolContent, Too
 use super::{text_run, tool_names};
 use crate::encode::answered::AnsweredCalls;
 
-/// Signature that the provider's documentation gives for calls that Gemini did not make.
+/// Signature that Google documents for calls that Gemini did not make.
 const NOT_MINE: &str = "skip_thought_signature_validator";
 
-/// One part; exactly one of the fields that are not about thinking is there, or the whole part as it came.
+/// One part: either one of the content fields with its signature, or a whole part as received.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Part<'a> {
@@ -64,7 +64,7 @@ struct InlineData<'a> {
     data: &'a str,
 }
 
-/// The parts of a response.
+/// Returns the parts of an assistant message.
 pub(super) fn of_model(message: &Message, wants_signatures: bool) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     let mut is_first_call = true;
@@ -74,7 +74,7 @@ pub(super) fn of_model(message: &Message, wants_signatures: bool) -> Vec<Part<'_
             Block::Thinking(thinking) => parts.extend(thoughts(thinking)),
             Block::ToolCall(call) => {
                 let mut part = function_call(call);
-                // Of the calls of one step, only the first needs a signature.
+                // Only the first call of a step needs a signature.
                 if std::mem::take(&mut is_first_call) && wants_signatures {
                     part.thought_signature = part.thought_signature.or(Some(NOT_MINE));
                 }
@@ -92,7 +92,7 @@ pub(super) fn of_model(message: &Message, wants_signatures: bool) -> Vec<Part<'_
     parts
 }
 
-/// The parts of what a user says: the answers to calls, and everything else.
+/// Returns the parts of a user message: the results of calls, and everything else.
 pub(super) fn of_user<'a>(
     message: &'a Message,
     earlier: &'a [Arc<Message>],
@@ -141,7 +141,7 @@ fn function_call(call: &ToolCall) -> Part<'_> {
     Part {
         function_call: Some(FunctionCall {
             id: id(call),
-            name: tool_names::sent(&call.name),
+            name: tool_names::to_wire(&call.name),
             args: &call.args,
         }),
         thought_signature: signature(call.wire.as_ref()),
@@ -149,7 +149,7 @@ fn function_call(call: &ToolCall) -> Part<'_> {
     }
 }
 
-/// An image of the model's own.
+/// Converts an image that the model made.
 fn own_image(image: &Image) -> Part<'_> {
     Part { thought_signature: signature(image.wire.as_ref()), ..data(&image.media_type, &image.data) }
 }
@@ -158,7 +158,7 @@ fn signature(wire: Option<&WireData>) -> Option<&str> {
     wire?.data.get("thoughtSignature")?.as_str()
 }
 
-/// Only an id that Gemini gave goes back; without one it goes by names and order.
+/// Returns the call id if Gemini assigned it; otherwise calls are matched by names and order.
 fn id(call: &ToolCall) -> Option<&str> {
     let given = call.wire.as_ref().is_some_and(|wire| wire.data.get("id").is_some());
     given.then(|| call.id.as_str())
@@ -176,7 +176,7 @@ fn function_response<'a>(result: &'a ToolResult, call: Option<&'a ToolCall>) -> 
     Part {
         function_response: Some(FunctionResponse {
             id: call.and_then(id),
-            name: call.map_or(Cow::Borrowed("tool"), |call| tool_names::sent(&call.name)),
+            name: call.map_or(Cow::Borrowed("tool"), |call| tool_names::to_wire(&call.name)),
             response,
             parts,
         }),

@@ -1,14 +1,14 @@
-//! A prompt larger than what may be sent in a minute. Gemini says "too many requests" to it instead of "too
-//! long", and asks to try again; it would fail for ever.
+//! Detects a prompt that exceeds the tokens allowed per minute. Gemini reports it as "too many requests" and
+//! asks for a retry, which could never succeed.
 
 use zk_core::model::{ErrorKind, ProviderError};
 
 /// Phrase before the limit in the error's text.
 const LIMIT: &str = "input_token_count, limit: ";
-/// The bytes of text that make a token, on average.
+/// Average bytes of text per token.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// Reclassifies the error of a request of so much text that no minute could hold it.
+/// Reclassifies the error of a request whose text exceeds the limit of any minute.
 pub(super) fn explain(mut error: ProviderError, text_bytes: impl FnOnce() -> u64) -> ProviderError {
     let limit = error.message.split_once(LIMIT).map(|(_, rest)| rest);
     let digits = limit.and_then(|rest| rest.split(|char: char| !char.is_ascii_digit()).next());

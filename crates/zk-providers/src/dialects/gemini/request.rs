@@ -1,4 +1,4 @@
-//! A request in Gemini's shape.
+//! Writes a request in the format of the Gemini API.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use super::thinking::Config;
 use super::{schema, tool_names};
 use crate::encode::prefix::Encode;
 
-/// One request on its way to bytes.
+/// One request to be written.
 pub(super) struct Body<'a> {
     pub(super) request: &'a Request,
     pub(super) thinking: Option<Config>,
-    /// Whether the model wants signatures with the calls of others too.
+    /// Whether the model requires signatures on the calls of other models too.
     pub(super) wants_signatures: bool,
-    /// The shape of the answer, if the model can be held to it.
+    /// Format of the answer, if the model supports structured output.
     pub(super) output: Option<&'a OutputFormat>,
     pub(super) extra: &'a Map<String, Value>,
-    /// Wrapped the way the counting of tokens wants it.
+    /// Whether to wrap the request in the form for counting tokens.
     pub(super) count_only: bool,
 }
 
@@ -35,7 +35,7 @@ impl Body<'_> {
     fn tools(&self) -> Value {
         let declaration = |tool: &Arc<zk_core::model::ToolSpec>| {
             json!({
-                "name": tool_names::sent(&tool.name),
+                "name": tool_names::to_wire(&tool.name),
                 "description": tool.description,
                 "parametersJsonSchema": schema::parameters(&tool.schema),
             })
@@ -52,7 +52,7 @@ impl Body<'_> {
             ToolChoice::None => json!({"mode": "NONE"}),
             ToolChoice::Required => json!({"mode": "ANY"}),
             ToolChoice::Tool(name) => {
-                json!({"mode": "ANY", "allowedFunctionNames": [tool_names::sent(name)]})
+                json!({"mode": "ANY", "allowedFunctionNames": [tool_names::to_wire(name)]})
             }
         };
         Some(json!({"functionCallingConfig": config}))
@@ -96,7 +96,7 @@ impl Encode for Body<'_> {
                 [Content { role: "model", parts }, Content { role: "user", parts: Vec::new() }]
             }
             Role::User => {
-                // Nothing else may stand beside the answers to calls.
+                // Results of calls must be alone in a message.
                 let (answers, rest) = parts::of_user(message, earlier);
                 [Content { role: "user", parts: answers }, Content { role: "user", parts: rest }]
             }

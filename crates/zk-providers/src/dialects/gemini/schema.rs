@@ -1,19 +1,19 @@
-//! Tool schemas as Gemini reads them.
+//! Converts tool schemas for Gemini.
 
 use serde_json::{Map, Value};
 
-/// `schema` without `const`, which Gemini does not heed: one allowed value says the same.
+/// Returns `schema` with `const` replaced by an `enum` of one value, since Gemini ignores `const`.
 pub(super) fn parameters(schema: &Value) -> Value {
     let mut schema = crate::encode::tool_schema::object(schema);
     rewrite(&mut schema);
     schema
 }
 
-/// Keywords that hold one schema.
+/// Keywords whose value is one schema.
 const ONE: &[&str] = &["additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"];
-/// Keywords that hold a list of schemas.
+/// Keywords whose value is a list of schemas.
 const MANY: &[&str] = &["anyOf", "oneOf", "allOf", "prefixItems", "items"];
-/// Keywords that hold schemas by name.
+/// Keywords whose value is a map of schemas.
 const NAMED: &[&str] = &["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 fn rewrite(schema: &mut Value) {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
 
-/// A list that allocates from its second element on: most chunks hold one candidate of one part.
+/// A list that allocates only from its second element on, since most chunks have one candidate of one part.
 #[derive(Debug)]
 pub(super) struct SmallList<T> {
     first: Option<T>,

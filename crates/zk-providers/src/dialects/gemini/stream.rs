@@ -1,4 +1,4 @@
-//! A streamed response in Gemini's shape.
+//! Decodes a streamed response of the Gemini API.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -20,28 +20,28 @@ use crate::wire::response::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 
-/// The code of a response without content.
+/// Error code of a response without content.
 pub(super) const EMPTY: &str = "empty_response";
 
-/// Reads one response.
+/// Decoder of one response.
 pub(crate) struct Decoder {
     origin: ModelRef,
     tools: Arc<[Arc<ToolSpec>]>,
-    /// Whether a response that says nothing is a failure.
+    /// Whether an empty response is a failure.
     refuses_empty: bool,
-    /// The text that has begun and not ended.
+    /// Text that has begun and not ended.
     run: Option<Run>,
-    /// The call that has begun and not ended.
+    /// Call that has begun and not ended.
     call: Option<OpenCall>,
-    /// The ids of the calls so far.
+    /// Ids of the calls so far.
     ids: HashSet<String>,
     begun: u32,
     has_calls: bool,
     counts: Counts,
     usage: Usage,
-    /// The last reason, and its explanation.
+    /// Last finish reason, with its explanation.
     reason: Option<(String, Option<String>)>,
-    /// Reason for which the prompt was not answered at all.
+    /// Reason for which the prompt was blocked.
     blocked: Option<String>,
     started: bool,
     done: bool,
@@ -51,7 +51,7 @@ struct OpenCall {
     block: u32,
     call: ToolCall,
     args: Map<String, Value>,
-    /// A value of it had no place.
+    /// Whether the path of a value was invalid.
     is_broken: bool,
 }
 
@@ -75,7 +75,7 @@ impl Decoder {
         }
     }
 
-    /// Takes a response without content for a failure of code [`EMPTY`].
+    /// Makes an empty response a failure with the code [`EMPTY`].
     pub(super) fn refusing_empty(mut self) -> Self {
         self.refuses_empty = true;
         self
@@ -113,7 +113,7 @@ impl Decoder {
                 self.image(data, signature, out);
             }
         } else {
-            // Whatever is added later has no block.
+            // Unknown parts have no block.
             self.end_run(out);
             if let Some((field, words, value)) = part.take_hosted() {
                 let text = label(words, &value);
@@ -168,7 +168,7 @@ impl Decoder {
         }
     }
 
-    /// A whole call, the beginning of one, or the next piece of the open one, which has no name any more.
+    /// Handles a complete call, the beginning of one, or the next piece of the open one, which has no name.
     fn function_call(&mut self, call: FunctionCall<'_>, signature: Option<String>, out: &mut Out) {
         let mut open = match call.name.filter(|name| !name.is_empty()) {
             Some(name) => {
@@ -203,7 +203,7 @@ impl Decoder {
         signature: Option<String>,
         out: &mut Out,
     ) -> OpenCall {
-        // Older models give no ids, and some give the same one twice.
+        // Older models give no ids, and some repeat an id.
         let given = id.filter(|id| !id.is_empty() && self.ids.insert(id.clone()));
         let mut data = Map::new();
         if given.is_some() {
@@ -215,7 +215,7 @@ impl Decoder {
         let id = given.map_or_else(CallId::fresh, CallId::from);
         let block = self.begin();
         self.has_calls = true;
-        let name = tool_names::stored(name, &self.tools);
+        let name = tool_names::to_canonical(name, &self.tools);
         out.push_back(StreamEvent::ToolCall { block, id: id.clone(), name: name.to_owned() });
         let mut call = ToolCall::new(id, name, json!({}));
         if !data.is_empty() {
@@ -224,7 +224,7 @@ impl Decoder {
         OpenCall { block, call, args: Map::new(), is_broken: false }
     }
 
-    /// Hands out the open call; `cut` says that its end never came.
+    /// Ends and emits the open call; `cut` says that its end is missing.
     fn end_call(&mut self, cut: bool, out: &mut Out) {
         let Some(OpenCall { block, mut call, args, is_broken }) = self.call.take() else { return };
         let args = Value::Object(args);
@@ -262,7 +262,7 @@ impl Decoder {
         }
     }
 
-    /// Whether nothing was handed out so far: a text that is only a signature has not been yet.
+    /// Whether nothing was emitted so far. Text with only a signature is not emitted before its end.
     fn is_empty(&self) -> bool {
         self.begun == 0 || (self.begun == 1 && self.run.as_ref().is_some_and(Run::is_silent))
     }
@@ -287,7 +287,7 @@ impl Decode for Decoder {
             return Err(of_stream(ErrorBody::parse(event.data)));
         }
         self.start(&mut chunk, out);
-        // One answer is asked for; of several, the first is the answer.
+        // One answer is requested; if there are several, the first one counts.
         if let Some(first) = chunk.candidates.and_then(SmallList::first) {
             self.candidate(first, out);
         }
@@ -310,7 +310,7 @@ impl Decode for Decoder {
             error.code = Some(EMPTY.to_owned());
             return Err(error);
         }
-        // Of a response without an end no block is handed out that was still open.
+        // If the response has no end, open blocks are not emitted.
         let stop = self.outcome()?;
         self.end_run(out);
         self.end_call(true, out);
@@ -319,7 +319,7 @@ impl Decode for Decoder {
     }
 
     fn is_complete(&self) -> bool {
-        // A reason is not the end yet: a response may hold several.
+        // A finish reason is not final, since a response may have several.
         self.reason.is_some() || self.blocked.is_some()
     }
 }

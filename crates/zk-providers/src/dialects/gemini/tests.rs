@@ -31,10 +31,10 @@ fn a_name_comes_back_as_it_was() {
     let tools: Vec<_> =
         ["3d", "-x", "_y", "read_file"].map(|name| ToolSpec::new(name, "", Value::Null)).into();
     for (name, legal) in [("3d", "_3d"), ("-x", "_-x"), ("_y", "_y"), ("read_file", "read_file")] {
-        assert_eq!(tool_names::sent(name), legal);
-        assert_eq!(tool_names::stored(legal, &tools), name);
+        assert_eq!(tool_names::to_wire(name), legal);
+        assert_eq!(tool_names::to_canonical(legal, &tools), name);
     }
-    assert_eq!(tool_names::stored("_unknown", &tools), "_unknown");
+    assert_eq!(tool_names::to_canonical("_unknown", &tools), "_unknown");
 }
 
 #[test]

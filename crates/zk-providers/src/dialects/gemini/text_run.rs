@@ -1,9 +1,9 @@
-//! Text as Gemini gives it: in parts, any of which may carry a signature that has to come back on that part.
+//! Text of several parts, each of which may carry a signature that has to be sent back on that part.
 
 use serde_json::{Value, json};
 use zk_core::model::{Block, ModelRef, Text, Thinking, WireData};
 
-/// Parts of one kind that follow each other, read as one text.
+/// Consecutive parts of one kind, joined to one text.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) block: u32,
@@ -12,7 +12,7 @@ pub(super) struct Run {
     parts: Vec<Piece>,
 }
 
-/// One part: so many bytes of the text, and its signature.
+/// One part: its length in bytes, and its signature.
 #[derive(Debug)]
 struct Piece {
     len: usize,
@@ -24,12 +24,12 @@ impl Run {
         Self { block, is_thought, text: String::new(), parts: Vec::new() }
     }
 
-    /// Whether it has signatures and no text.
+    /// Whether the run has signatures but no text.
     pub(super) fn is_silent(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// Takes a part. Unsigned neighbours are pieces of one part; a signature belongs to the part it came with.
+    /// Adds a part. Unsigned neighbours are joined; a signature belongs to the part it came with.
     pub(super) fn push(&mut self, text: &str, signature: Option<String>) {
         self.text.push_str(text);
         match self.parts.last_mut() {
@@ -38,7 +38,7 @@ impl Run {
         }
     }
 
-    /// The blocks it makes, the first of them with the run's own number.
+    /// Returns the blocks of the run, the first of them with the run's own index.
     pub(super) fn close(self, origin: &ModelRef) -> Vec<Block> {
         let first = self.parts.iter().find_map(|piece| piece.signature.clone());
         let is_whole = self.parts.len() == 1;
@@ -63,14 +63,14 @@ impl Run {
             let wire = wire(json!({ "parts": pieces }));
             return vec![Block::Text(Text { text: self.text, wire })];
         }
-        // A text that says nothing is dropped on its way to any provider; the signature must not go with it.
+        // A block without text is dropped before sending, which must not lose its signature.
         let carrier =
             thinking(String::new(), Some(first), wire(json!({ "parts": pieces, "text": self.text })));
         if self.text.is_empty() { vec![carrier] } else { vec![Block::text(self.text), carrier] }
     }
 }
 
-/// The parts a block was, each with its signature; nothing of it is copied.
+/// Splits a text into its original parts with their signatures, without copying.
 pub(super) fn parts<'a>(text: &'a str, wire: Option<&'a WireData>) -> Vec<(&'a str, Option<&'a str>)> {
     let data = wire.map(|wire| &wire.data);
     let text = data.and_then(|data| data.get("text")?.as_str()).unwrap_or(text);
@@ -87,7 +87,8 @@ pub(super) fn parts<'a>(text: &'a str, wire: Option<&'a WireData>) -> Vec<(&'a s
         .collect();
     match cut {
         Some(cut) if !cut.is_empty() && from == text.len() => cut,
-        // The text was changed on its way: its boundaries are gone, a signature is better than none.
+        // The text was changed, so the boundaries of its parts are lost; a signature on the whole is better
+        // than none.
         Some(_) | None => vec![(text, pieces.iter().find_map(signature))],
     }
 }

@@ -1,11 +1,11 @@
-//! Requests for thinking, in the form that each family of models takes.
+//! Thinking parameters of requests, in the form of each model family.
 
 use serde::Serialize;
 use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 
 use crate::encode::effort::Efforts;
 
-/// The `thinkingConfig` of a request: a budget or a level, never both.
+/// Value of `thinkingConfig`: a budget or a level, never both.
 #[derive(Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Config {
@@ -17,7 +17,7 @@ pub(super) struct Config {
     thinking_level: Option<String>,
 }
 
-/// One family: the models whose ids begin with `start`.
+/// A model family, by the prefix of its ids.
 struct Family {
     start: &'static str,
     how: How,
@@ -30,7 +30,7 @@ enum How {
     Level,
 }
 
-/// The budgets a family takes.
+/// Thinking budgets that a family accepts, in tokens.
 #[derive(Clone, Copy)]
 struct Range {
     least: i64,
@@ -43,8 +43,8 @@ const FLASH: Range = Range { least: 1, most: 24_576, can_be_off: true };
 const LITE: Range = Range { least: 512, most: 24_576, can_be_off: true };
 const PRO: Range = Range { least: 128, most: 32_768, can_be_off: false };
 
-/// The first row that fits counts. Whatever begins with `gemini-` and stands in no row is newer than this
-/// table, and thinks by levels.
+/// Families by prefix; the first row that matches counts. An id that begins with `gemini-` and matches no row
+/// is newer than this table and takes levels.
 const FAMILIES: &[Family] = &[
     Family { start: "gemini-1", how: How::Not },
     Family { start: "gemini-2.0", how: How::Not },
@@ -57,29 +57,30 @@ const FAMILIES: &[Family] = &[
     Family { start: "gemma-4", how: How::Level },
 ];
 
-/// The least of an output that is left for the answer.
-const ANSWER: i64 = 1024;
+/// Tokens of the output limit that are left for the answer at least.
+const MIN_ANSWER_TOKENS: i64 = 1024;
 
-fn how(id: &str) -> Option<How> {
+fn form_of(id: &str) -> Option<How> {
     FAMILIES.iter().find(|family| id.starts_with(family.start)).map(|family| family.how)
 }
 
-/// Whether a model wants the signatures of its calls back, and takes images inside results: Gemini 3 and later.
+/// Whether the model is of Gemini 3 or later, which requires signatures on its calls and accepts images in
+/// results.
 pub(super) fn is_third_generation(id: &str) -> bool {
-    id.starts_with("gemini-") && matches!(how(id), Some(How::Level))
+    id.starts_with("gemini-") && matches!(form_of(id), Some(How::Level))
 }
 
-/// Returns a model's kind of thinking by its id.
+/// Returns the form of a model's thinking by its id.
 pub(super) fn support(id: &str) -> Option<ThinkingSupport> {
-    how(id).map(|how| match how {
+    form_of(id).map(|how| match how {
         How::Not => ThinkingSupport::None,
         How::Budget(_) => ThinkingSupport::Budget,
         How::Level => ThinkingSupport::Effort,
     })
 }
 
-/// Returns the settings to send; `efforts` are the levels the model is known to have. A model that is to
-/// decide itself is asked so where its family can, and asked nothing where it is known only on or off.
+/// Returns the thinking parameters; `efforts` are the model's known effort levels. For adaptive thinking, the
+/// model is told so if its family supports that; otherwise nothing is sent.
 pub(super) fn config(
     model: &Model,
     wanted: ThinkingRequest,
@@ -87,7 +88,7 @@ pub(super) fn config(
     max_tokens: u32,
 ) -> Option<Config> {
     let is_on = wanted.level != ThinkingLevel::Off;
-    match (model.capabilities.thinking, how(&model.id)) {
+    match (model.capabilities.thinking, form_of(&model.id)) {
         (ThinkingSupport::None, _) => None,
         (ThinkingSupport::Budget, None | Some(How::Not | How::Level))
             if wanted.level == ThinkingLevel::Adaptive =>
@@ -110,10 +111,10 @@ pub(super) fn config(
                 ..Config::default()
             })
         }
-        // These models always think; the lowest level is the nearest to not at all.
+        // Thinking of these models cannot be turned off; the lowest level comes nearest.
         (ThinkingSupport::Effort | ThinkingSupport::Adaptive, _) => {
             let word = match efforts.is_unknown() {
-                true => everybody().value(wanted.level).map(str::to_owned),
+                true => common_levels().value(wanted.level).map(str::to_owned),
                 false => efforts.value(wanted.level).map(str::to_owned),
             };
             Some(Config { include_thoughts: is_on, thinking_level: word, ..Config::default() })
@@ -121,20 +122,20 @@ pub(super) fn config(
     }
 }
 
-/// The levels every model has that thinks by levels.
-fn everybody() -> Efforts {
+/// Returns the levels that all models with levels support.
+fn common_levels() -> Efforts {
     Efforts::of(["low", "medium", "high"].map(|level| (level, None)))
 }
 
-/// The budget in tokens; -1 leaves it to the model.
+/// Returns the budget in tokens; -1 leaves it to the model.
 fn budget(range: Range, wanted: ThinkingRequest, max_tokens: u32) -> i64 {
     match (wanted.level, wanted.budget()) {
         (ThinkingLevel::Off, _) if range.can_be_off => 0,
         (ThinkingLevel::Off, _) => range.least,
         (_, None) => -1,
         (_, Some(budget)) => {
-            // Thoughts count as output.
-            let room = i64::from(max_tokens) - ANSWER;
+            // Thinking counts as output.
+            let room = i64::from(max_tokens) - MIN_ANSWER_TOKENS;
             i64::from(budget).min(room).clamp(range.least, range.most)
         }
     }

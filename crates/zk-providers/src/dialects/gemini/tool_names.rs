@@ -1,20 +1,20 @@
-//! Tool names: Gemini's begin with a letter or an underscore, others may begin with anything.
+//! Converts tool names: Gemini's must begin with a letter or an underscore.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use zk_core::model::ToolSpec;
 
-/// `name` as Gemini takes it.
-pub(super) fn sent(name: &str) -> Cow<'_, str> {
+/// Returns the name to send for the tool `name`.
+pub(super) fn to_wire(name: &str) -> Cow<'_, str> {
     match name.chars().next() {
         Some(first) if first.is_ascii_alphabetic() || first == '_' => Cow::Borrowed(name),
         Some(_) | None => Cow::Owned(format!("_{name}")),
     }
 }
 
-/// The name of the tool that Gemini calls `name`.
-pub(super) fn stored<'a>(name: &'a str, tools: &[Arc<ToolSpec>]) -> &'a str {
+/// Returns the canonical name of the tool that Gemini calls `name`.
+pub(super) fn to_canonical<'a>(name: &'a str, tools: &[Arc<ToolSpec>]) -> &'a str {
     let is_tool = |name: &str| tools.iter().any(|tool| tool.name == name);
     match name.strip_prefix('_') {
         Some(bare) if !is_tool(name) && is_tool(bare) => bare,

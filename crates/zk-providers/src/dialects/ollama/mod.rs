@@ -27,14 +27,14 @@ use model_info::{ModelInfo, ModelInfoCache};
 
 pub(crate) use stream::{Decoder, RequestSize};
 
-/// Settings of [`Ollama`].
+/// Options of [`Ollama`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OllamaOptions {
-    /// The window in tokens that the server is asked to make room for: 32,768. More takes more memory, and
-    /// a change makes the server load the model again.
+    /// Size of the window that the server has to allocate, in tokens: 32,768 by default. A larger one needs
+    /// more memory, and a change makes the server reload the model.
     pub num_ctx: u32,
-    /// Time for which the server keeps the model in memory, such as `30m`; its own default unless set.
+    /// Time for which the server keeps the model in memory, such as `30m`; `None` for the server's default.
     pub keep_alive: Option<String>,
 }
 
@@ -44,12 +44,12 @@ impl Default for OllamaOptions {
     }
 }
 
-/// A provider that speaks Ollama's own API. Its base URL ends before `/api`; only the service at `ollama.com`
-/// wants a key.
+/// A provider that uses Ollama's native API. Its base URL ends before `/api`; only the service at
+/// `ollama.com` requires a key.
 ///
-/// A model's window is the room it is given, not what it could take. Left to itself, Ollama cuts a longer prompt
-/// at its beginning without a word; it is told not to, and for servers too old to listen, a prompt that is
-/// surely too long is not sent.
+/// A model's window is the allocated one, not the largest possible. By default Ollama silently cuts a prompt
+/// that is too long at its beginning. zk disables that, and does not send a prompt that is certainly too
+/// long, for old servers that ignore the option.
 ///
 /// ```
 /// use zk_core::service::Provider;
@@ -71,15 +71,15 @@ pub struct OllamaDialect {
 }
 
 const CHAT: &str = "/api/chat";
-/// The bytes of text that make a token, on average.
+/// Average bytes of text per token.
 const BYTES_PER_TOKEN: u64 = 4;
-/// The most models that are asked about one by one.
-const LISTED: usize = 100;
+/// Most models whose details are requested one by one.
+const MAX_LISTED_MODELS: usize = 100;
 
 const TOO_LONG: &str =
     "Compact the conversation, or give the model a larger window: `num_ctx` in the provider's options";
 
-/// Advice on some errors, by a phrase of their text.
+/// Hints for errors, by a phrase of their text.
 const HINTS: &[(&str, &str)] = &[
     ("does not support tools", "This model cannot call tools: take another, or offer it no tools"),
     ("does not support thinking", "This model cannot think: turn thinking off"),
@@ -89,13 +89,13 @@ const HINTS: &[(&str, &str)] = &[
 ];
 
 impl Ollama {
-    /// The usual connection: a server on this machine.
+    /// Returns the usual connection: a server on this machine.
     #[must_use]
     pub fn connection() -> Connection {
         vendors::OLLAMA.connection()
     }
 
-    /// The provider.
+    /// Creates the provider.
     ///
     /// # Errors
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
@@ -107,15 +107,16 @@ impl Ollama {
 }
 
 impl OllamaDialect {
-    /// Models that run on the service, directly or by way of a server here, have their own window.
+    /// Whether the model runs on the hosted service, directly or through a local server; its window is not
+    /// allocated by zk then.
     fn is_remote(&self, id: &str) -> bool {
         self.is_service || places::runs_on_ollama_service(id)
     }
 
-    /// Asks the server about one of its models. Returns whether it is one that answers.
+    /// Requests the details of a model. Returns whether it is a chat model.
     async fn fetch_info(&self, client: &ApiClient, id: &str, cx: &Cx) -> bool {
         let Ok(request) = WireRequest::json("/api/show", &json!({ "model": id })) else { return true };
-        // A server too old to describe its models still has them.
+        // An old server without this endpoint still has the models.
         let shown = client.fetch("*", request, cx).await;
         let Some(info) = shown.ok().as_ref().and_then(ModelInfo::read) else { return true };
         let answers = info.answers;
@@ -123,11 +124,11 @@ impl OllamaDialect {
         answers
     }
 
-    /// Refuses a prompt that is longer than its window whatever the tokenizer.
+    /// Rejects a prompt that exceeds the window with any tokenizer.
     fn check_fits(&self, client: &ApiClient, request: &Request) -> Result<(), WireError> {
         let id = &*request.model.id;
         let window = u64::from(self.window(client, id));
-        // To count words is only worth it where the bytes would be too many tokens.
+        // Words are counted only if the text might be too long.
         let is_short = self.is_remote(id) || size::bytes(request) <= window;
         let least = if is_short { 0 } else { size::least_tokens(request) };
         if least <= window {
@@ -138,7 +139,7 @@ impl OllamaDialect {
         Err(WireError { window: Some(window), ..error })
     }
 
-    /// The window the server is asked for: an override of a model's window means this.
+    /// Returns the window to request; a person's override of a model's window applies.
     fn window(&self, client: &ApiClient, id: &str) -> u32 {
         let window = client.overrides().get(id).and_then(|row| row.window);
         window.and_then(|window| window.try_into().ok()).unwrap_or(self.options.num_ctx)
@@ -154,8 +155,8 @@ fn explain(mut error: ProviderError) -> ProviderError {
     error
 }
 
-/// Returns the one tool that has to be called. Ollama cannot be told which, but it can be given the shape of
-/// its answer: that tool's arguments.
+/// Returns the only tool that may be called. Ollama cannot be told to call a tool, but to answer in the form
+/// of a schema: that of the tool's arguments.
 fn forced(request: &Request) -> Option<&ToolSpec> {
     match (&request.tool_choice, &*request.tools) {
         (ToolChoice::Tool(name), tools) => tools.iter().find(|tool| tool.name == *name).map(|tool| &**tool),
@@ -207,11 +208,11 @@ impl Dialect for OllamaDialect {
     }
 
     fn native_output(&self, _: &Model, _: &Value, with_tools: bool) -> bool {
-        // The grammar leaves no room for calls.
+        // The grammar for a schema allows no calls.
         !with_tools
     }
 
-    /// No other tools are offered than may be called.
+    /// Offers no other tools than the forced one.
     fn prepare(&self, mut request: Request) -> Request {
         match &request.tool_choice {
             ToolChoice::None => request.tools = Arc::from([]),
@@ -252,7 +253,7 @@ impl Dialect for OllamaDialect {
         let answer = client.fetch("*", WireRequest::get("/api/tags"), cx).await?;
         let Some(listed) = answer.get("models").and_then(Value::as_array) else { return Ok(None) };
         let mut models = Vec::new();
-        for entry in listed.iter().take(LISTED) {
+        for entry in listed.iter().take(MAX_LISTED_MODELS) {
             let id = entry.get("model").or_else(|| entry.get("name")).and_then(Value::as_str);
             let Some(id) = id else { continue };
             if self.fetch_info(client, id, cx).await {

@@ -1,23 +1,23 @@
-//! Details of models, as their server reports them.
+//! Details of models, as reported by their server.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-/// One model, as `/api/show` describes it.
+/// Details of one model from `/api/show`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ModelInfo {
-    /// The window it was made for, in tokens.
+    /// Window that the model was trained for, in tokens.
     pub(super) window: Option<u64>,
     pub(super) sees: bool,
     pub(super) thinks: bool,
-    /// The model answers at all, and is not for embeddings.
+    /// Whether it is a chat model, not one for embeddings.
     pub(super) answers: bool,
 }
 
 impl ModelInfo {
-    /// Reads a description; nothing from a server that names no capabilities.
+    /// Parses the details; `None` from a server that lists no capabilities.
     pub(super) fn read(shown: &Value) -> Option<Self> {
         let capabilities = shown.get("capabilities")?.as_array()?;
         let can = |what: &str| capabilities.iter().any(|capability| capability == what);
@@ -29,7 +29,7 @@ impl ModelInfo {
     }
 }
 
-/// The descriptions that were fetched so far, by id.
+/// Cache of the details fetched so far, by model id.
 #[derive(Debug, Default)]
 pub(super) struct ModelInfoCache(Mutex<HashMap<String, ModelInfo>>);
 

@@ -1,4 +1,4 @@
-//! A request in Ollama's shape.
+//! Writes a request in the format of Ollama's native API.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::encode::answered::AnsweredCalls;
 use crate::encode::documents;
 use crate::encode::prefix::Encode;
 
-/// One request on its way to bytes.
+/// One request to be written.
 pub(super) struct Body<'a> {
     pub(super) request: &'a Request,
     pub(super) num_ctx: u32,
     pub(super) keep_alive: Option<&'a str>,
-    /// The tool the answer has to be a call of.
+    /// Tool that the answer has to be a call of.
     pub(super) forced: Option<&'a ToolSpec>,
     pub(super) extra: &'a Map<String, Value>,
 }
@@ -62,7 +62,7 @@ impl Encode for Body<'_> {
         let most = self.request.model.max_output.unwrap_or(u64::MAX);
         let limit = u64::from(self.request.max_tokens).min(most).max(1);
         let mut fields = Map::new();
-        // Without these the server has little room, and cuts at its beginning what does not fit, and says nothing.
+        // Otherwise the server uses a small window and silently cuts the beginning of the prompt.
         fields.insert("options".into(), json!({"num_ctx": self.num_ctx, "num_predict": limit}));
         fields.insert("truncate".into(), false.into());
         fields.insert("shift".into(), false.into());
@@ -122,7 +122,8 @@ fn assistant(message: &Message) -> Value {
     Value::Object(fields)
 }
 
-/// The results first, each its own message and directly after the calls; then everything else in one.
+/// Converts a user message: first the results, each as a message directly after the calls, then everything
+/// else in one.
 fn user(message: &Message, earlier: &[Arc<Message>]) -> Vec<Value> {
     let mut out = Vec::new();
     let mut texts: Vec<Cow<'_, str>> = Vec::new();

@@ -1,4 +1,4 @@
-//! A streamed response in Ollama's shape: one JSON object on each line.
+//! Decodes a streamed response of Ollama's native API: one JSON object per line.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -16,19 +16,19 @@ use crate::wire::response::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 
-/// Size of a request, as far as it is known before the answer.
+/// Limits and size of a request, known before the answer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RequestSize {
-    /// The most tokens of output.
+    /// Output limit in tokens.
     pub(crate) limit: u64,
-    /// About how many tokens of input it has: some servers say nothing of what they had read before.
+    /// Estimated input tokens, for servers that do not count input they had cached.
     pub(crate) input: u64,
 }
 
-/// Reads one response.
+/// Decoder of one response.
 pub(crate) struct Decoder {
     origin: ModelRef,
-    /// The tool whose arguments the answer is, where one is forced.
+    /// Name of the forced tool, whose arguments the answer is.
     forced: Option<String>,
     size: RequestSize,
     open: Option<Open>,
@@ -37,7 +37,7 @@ pub(crate) struct Decoder {
     has_calls: bool,
     usage: Usage,
     started: bool,
-    /// Whether there was a message, be it an empty one.
+    /// Whether a message arrived, even an empty one.
     has_message: bool,
     done: bool,
 }
@@ -53,7 +53,7 @@ struct Open {
 enum Kind {
     Text,
     Thinking,
-    /// The arguments of the forced tool.
+    /// Arguments of the forced tool.
     Args(CallId),
 }
 
@@ -121,19 +121,19 @@ impl Decoder {
 
     fn add_message(&mut self, message: MessagePiece<'_>, out: &mut Out) {
         if let Some(thought) = message.thinking.filter(|text| !text.is_empty()) {
-            self.more(false, thought.into_string(), out);
+            self.add_delta(false, thought.into_string(), out);
         }
         if let Some(text) = message.content.filter(|text| !text.is_empty()) {
-            self.more(true, text.into_string(), out);
+            self.add_delta(true, text.into_string(), out);
         }
         for called in message.tool_calls.into_iter().flatten() {
             self.close(false, out);
-            self.called(called, out);
+            self.add_call(called, out);
         }
     }
 
-    /// More of the answer, or of the thinking before it.
-    fn more(&mut self, is_answer: bool, delta: String, out: &mut Out) {
+    /// Adds a delta of the answer, or of the thinking before it.
+    fn add_delta(&mut self, is_answer: bool, delta: String, out: &mut Out) {
         let fits = self.open.as_ref().is_some_and(|open| (open.kind != Kind::Thinking) == is_answer);
         if !fits {
             self.close(false, out);
@@ -161,7 +161,7 @@ impl Decoder {
         }
     }
 
-    /// Hands out the open block; `cut` says that its end never came.
+    /// Ends and emits the open block; `cut` says that its end is missing.
     fn close(&mut self, cut: bool, out: &mut Out) {
         let Some(Open { block, kind, text }) = self.open.take() else { return };
         let content = match kind {
@@ -177,8 +177,8 @@ impl Decoder {
         out.push_back(StreamEvent::Block { block, content });
     }
 
-    /// A call, which comes whole.
-    fn called(&mut self, called: Called<'_>, out: &mut Out) {
+    /// Handles a call, which always arrives complete.
+    fn add_call(&mut self, called: Called<'_>, out: &mut Out) {
         let Some(function) = called.function else { return };
         // Older servers give no ids.
         let given = called.id.map(Str::into_string);
@@ -207,7 +207,7 @@ impl Decoder {
         let stop = match reason {
             "stop" | "" if self.has_calls => StopReason::ToolUse,
             "stop" | "" => StopReason::EndTurn,
-            // The answer stopped before the limit it was given: what ran out is the window.
+            // The answer ended before its output limit, so the window is full.
             "length" if self.usage.output > 0 && self.usage.output < self.size.limit => {
                 StopReason::ContextExceeded
             }

@@ -1,8 +1,8 @@
-//! Field of a request that says whether to think, and how much.
+//! The request field that turns thinking on, with its level.
 
 use zk_core::model::{ThinkingLevel, ThinkingRequest, ThinkingSupport};
 
-/// The `think` field: yes, no, or a word.
+/// Value of the `think` field: yes, no, or a level.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 #[serde(untagged)]
 pub(super) enum Think {
@@ -10,12 +10,11 @@ pub(super) enum Think {
     Word(&'static str),
 }
 
-/// Returns the field to send; nothing where a model that cannot think is asked to, or where the model is to
-/// decide itself.
+/// Returns the value to send; `None` for a model that cannot think, or that decides itself.
 pub(super) fn think(support: ThinkingSupport, wanted: ThinkingRequest) -> Option<Think> {
     match (support, wanted.level) {
         (_, ThinkingLevel::Adaptive) => None,
-        // These models always think; little is the nearest to not at all.
+        // Thinking of these models cannot be turned off; the lowest level comes nearest.
         (ThinkingSupport::Effort, ThinkingLevel::Off | ThinkingLevel::Minimal | ThinkingLevel::Low) => {
             Some(Think::Word("low"))
         }
@@ -23,7 +22,7 @@ pub(super) fn think(support: ThinkingSupport, wanted: ThinkingRequest) -> Option
         (ThinkingSupport::Effort, ThinkingLevel::High | ThinkingLevel::XHigh | ThinkingLevel::Max) => {
             Some(Think::Word("high"))
         }
-        // Said even to models of which nothing is known: some think unless they are told not to.
+        // Sent even for unknown models, since some think unless told otherwise.
         (_, ThinkingLevel::Off) => Some(Think::Switch(false)),
         (ThinkingSupport::Budget | ThinkingSupport::Adaptive, _) => Some(Think::Switch(true)),
         (ThinkingSupport::None, _) => None,

@@ -1,4 +1,4 @@
-//! The blocks of a response, from the ends of its items to the moment nothing about them can change.
+//! Blocks of a response, from the end of their items until they are final.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::encode::block_label::label;
 
 type Out = VecDeque<StreamEvent>;
 
-/// Kinds of items that somebody on this side would have to answer, and nobody will.
+/// Types of items that the client would have to answer, which zk does not support.
 const UNANSWERED: &[&str] = &[
     "apply_patch_call",
     "computer_call",
@@ -24,22 +24,22 @@ const UNANSWERED: &[&str] = &[
     "tool_search_call",
 ];
 
-/// The items that have ended.
+/// Blocks of items that have ended.
 pub(super) struct Blocks {
     origin: ModelRef,
-    /// Blocks that are complete but for what may still come: that the last one was cut, and seals that some servers
-    /// give with the end of the response only.
+    /// Blocks that may still change: the last one may turn out to be cut off, and some servers send the seal
+    /// of reasoning only with the end of the response.
     waiting: Vec<Waiting>,
-    /// The last reasoning, and whether nothing came after it.
+    /// Id of the last reasoning item, and whether it is the last item so far.
     reasoning: Option<(String, bool)>,
-    /// An item was dropped, so what comes after it cannot claim its place in the response.
+    /// Whether an item was dropped, so that later items cannot be sent back with their ids.
     broken: bool,
-    /// Whether there was a call.
+    /// Whether the response has a call.
     pub(super) calls: bool,
     pub(super) refusal: String,
 }
 
-/// A block and what will be kept with it.
+/// A block that may still change, with its replay data.
 struct Waiting {
     index: Option<u64>,
     block: u32,
@@ -59,11 +59,11 @@ impl Blocks {
         }
     }
 
-    /// Ends an item, of which `item` is the whole as far as the provider gives it; `cut` says that it is known
-    /// to be incomplete.
+    /// Ends an item, whose complete form is `item` as far as the provider sends it; `cut` says that it is
+    /// known to be incomplete.
     pub(super) fn close(&mut self, mut open: Open, item: &Value, cut: bool, out: &mut Out) {
         open.complete(item, out);
-        // The id of the end is the one to give back.
+        // The id in the final item is the one to send back.
         let id = Some(text(item, "id")).filter(|id| !id.is_empty()).map_or(open.id, str::to_owned);
         let mut echo = ReplayData { id, ..ReplayData::default() };
         let content = match open.kind {
@@ -72,7 +72,7 @@ impl Blocks {
                 return;
             }
             Kind::Other => {
-                self.follow(&mut echo);
+                self.note_dependency(&mut echo);
                 echo.item = Some(item.clone());
                 let detail = item.get("action").unwrap_or(item);
                 Block::provider(label(text(item, "type"), detail), &self.origin, Value::Null)
@@ -80,7 +80,7 @@ impl Blocks {
             Kind::Message { text: written, refusal } => {
                 self.refusal.push_str(&refusal);
                 echo.phase = item.get("phase").and_then(Value::as_str).map(str::to_owned);
-                self.follow(&mut echo);
+                self.note_dependency(&mut echo);
                 if written.is_empty() {
                     return;
                 }
@@ -103,11 +103,11 @@ impl Blocks {
             Kind::Call { announced: false, .. } => return,
             Kind::Call { id, name, args, ended, .. } => {
                 self.calls = true;
-                self.follow(&mut echo);
-                echo.more = more(item);
+                self.note_dependency(&mut echo);
+                echo.more = extra_fields(item);
                 let mut call = args::tool_call(id, name, &args, cut);
                 if cut && !ended {
-                    // However whole it looks: what the provider did not finish is never executed.
+                    // A call that the provider did not finish is never executed, however complete it looks.
                     call.malformed = call.malformed.or(Some(args));
                 }
                 Block::ToolCall(call)
@@ -120,16 +120,16 @@ impl Blocks {
         self.waiting.push(Waiting { index: open.index, block: open.block, content, echo });
     }
 
-    /// Ties what reasoning led to to that reasoning.
-    fn follow(&mut self, echo: &mut ReplayData) {
+    /// Records in the replay data of an item which reasoning it depends on.
+    fn note_dependency(&mut self, echo: &mut ReplayData) {
         if let Some((id, is_last)) = &mut self.reasoning {
             *is_last = false;
             echo.needs = Some(id.clone());
         }
     }
 
-    /// Hands out the blocks that wait for nothing any more; with the whole response, all of them.
-    pub(super) fn settle(&mut self, response: Option<&Value>, out: &mut Out) {
+    /// Emits the blocks that are final; all of them once the whole response is known.
+    pub(super) fn flush(&mut self, response: Option<&Value>, out: &mut Out) {
         for mut waiting in std::mem::take(&mut self.waiting) {
             if let Block::Thinking(thinking) = &mut waiting.content {
                 if thinking.signature.is_none() {
@@ -155,7 +155,7 @@ impl Blocks {
         }
     }
 
-    /// Whether the last block is a call with all its arguments.
+    /// Whether the last block is a call with complete arguments.
     pub(super) fn ends_in_whole_call(&self) -> bool {
         self.waiting.last().is_some_and(|last| match &last.content {
             Block::ToolCall(call) => {
@@ -171,8 +171,8 @@ impl Blocks {
         })
     }
 
-    /// A call cut before its first argument looks like one without arguments.
-    pub(super) fn doubt_last(&mut self) {
+    /// Marks the last call as malformed if it has no arguments, since it may have been cut before them.
+    pub(super) fn mark_last_bare_call(&mut self) {
         if let Some(Block::ToolCall(call)) = self.waiting.last_mut().map(|last| &mut last.content)
             && call.malformed.is_none()
             && call.args.as_object().is_none_or(Map::is_empty)
@@ -182,15 +182,15 @@ impl Blocks {
     }
 }
 
-/// The fields of a call that have no place in a block.
-fn more(item: &Value) -> Map<String, Value> {
+/// Returns the fields of a call that have no place in a block.
+fn extra_fields(item: &Value) -> Map<String, Value> {
     const TOLD: &[&str] = &["type", "id", "call_id", "name", "arguments", "status"];
     let fields = item.as_object().into_iter().flatten();
     let more = fields.filter(|(name, value)| !TOLD.contains(&name.as_str()) && !value.is_null());
     more.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The seal of a reasoning item in the whole response.
+/// Returns the seal of a reasoning item from the whole response.
 fn seal(response: &Value, index: Option<u64>, id: &str) -> Option<String> {
     let mut output = (0_u64..).zip(parts(response, "output"));
     let is_it = |at: u64, item: &Value| {

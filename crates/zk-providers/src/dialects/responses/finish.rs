@@ -1,4 +1,4 @@
-//! End of a response: its reason, its counts, its failure.
+//! End of a response: stop reason, usage, failure.
 
 use serde_json::{Value, json};
 use zk_core::model::{ErrorKind, StopReason, Usage};
@@ -6,7 +6,7 @@ use zk_core::model::{ErrorKind, StopReason, Usage};
 use super::item::text;
 use crate::wire::error::{ErrorBody, WireError, of_stream, quote};
 
-/// Outcome of a response, as its end tells it.
+/// State in which a response ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Completed,
@@ -14,8 +14,8 @@ pub(super) enum Ending {
     Failed,
 }
 
-/// The ending an event stands for; nothing for an event that is no end. The status says more than the name:
-/// the back end of subscriptions may call every end `response.done`.
+/// Returns the ending that an event stands for, if any. The status takes precedence over the event's name,
+/// since the back end of subscriptions may name every end `response.done`.
 pub(super) fn ending(event: &str, response: &Value) -> Option<Ending> {
     let named = match event {
         "response.completed" | "response.done" => Ending::Completed,
@@ -31,7 +31,7 @@ pub(super) fn ending(event: &str, response: &Value) -> Option<Ending> {
     })
 }
 
-/// The failure a response ended with.
+/// Returns the error of a failed response.
 pub(super) fn failure(response: &Value) -> WireError {
     match response.get("error").filter(|error| !error.is_null()) {
         Some(error) => of_stream(ErrorBody::of(json!({"error": error}))),
@@ -47,7 +47,7 @@ pub(super) fn failure(response: &Value) -> WireError {
     }
 }
 
-/// Returns the reason for which an incomplete response stopped.
+/// Returns the stop reason of an incomplete response.
 pub(super) fn incomplete(response: &Value, refusal: Option<String>) -> StopReason {
     let reason = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
     match reason.unwrap_or("incomplete") {
@@ -57,7 +57,7 @@ pub(super) fn incomplete(response: &Value, refusal: Option<String>) -> StopReaso
     }
 }
 
-/// The counts, without overlap: cached input is counted as input.
+/// Reads the counts and removes overlaps: cached input is counted as input too.
 pub(super) fn usage(response: &Value) -> Usage {
     let count = |path: &str| {
         response.pointer("/usage").and_then(|usage| usage.pointer(path)?.as_u64()).unwrap_or_default()
@@ -66,7 +66,7 @@ pub(super) fn usage(response: &Value) -> Usage {
     let cache_write = count("/input_tokens_details/cache_write_tokens");
     let (input, mut output) = (count("/input_tokens"), count("/output_tokens"));
     let reasoning = count("/output_tokens_details/reasoning_tokens");
-    // Some count reasoning apart; the total tells.
+    // Some servers count reasoning separately, which the total shows.
     if reasoning > 0 && count("/total_tokens") == input + output + reasoning {
         output += reasoning;
     }

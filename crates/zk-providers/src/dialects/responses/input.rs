@@ -1,4 +1,4 @@
-//! A history as the items of a request.
+//! Converts a history to the items of a request.
 
 use serde_json::{Map, Value, json};
 use zk_core::model::{
@@ -8,19 +8,20 @@ use zk_core::model::{
 use super::replay_data::ReplayData;
 use crate::encode::documents;
 
-/// The longest id of a message or call that is taken back. Some servers give longer ones and refuse them.
-const LONGEST_ID: usize = 64;
+/// Longest id of a message or call that is sent back, in characters. Some servers give longer ids and reject
+/// them.
+const MAX_ID_CHARS: usize = 64;
 
-/// Form in which reasoning goes back.
+/// Form in which reasoning is sent back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reasoning {
-    /// As the sealed item it came in, with the item it led to and never without it.
+    /// As the sealed item it came in, always together with the item that followed.
     Sealed,
-    /// As plain text, to servers that seal nothing.
+    /// As plain text, for servers that do not seal it.
     Plain,
 }
 
-/// The items of one message.
+/// Returns the items of one message.
 pub(super) fn items(message: &Message, reasoning: Reasoning) -> Vec<Value> {
     match message.role {
         Role::User => user(message),
@@ -28,7 +29,7 @@ pub(super) fn items(message: &Message, reasoning: Reasoning) -> Vec<Value> {
     }
 }
 
-/// The results first, directly after the calls; then everything else, as one message.
+/// Converts a user message: first the results, directly after the calls, then everything else as one message.
 fn user(message: &Message) -> Vec<Value> {
     let mut items = Vec::new();
     let mut parts = Vec::new();
@@ -52,7 +53,7 @@ fn output(content: &ToolContent) -> Value {
     match content {
         ToolContent::Text(text) => text.as_str().into(),
         ToolContent::Blocks(blocks) => {
-            // A plain string where there is only text, which every server takes.
+            // A plain string if there is only text, which every server accepts.
             let is_text = |block: &Block| block.as_text().is_some();
             if blocks.iter().all(is_text) {
                 return content.to_text().into();
@@ -88,18 +89,18 @@ fn input_file(document: &Document) -> Value {
     let data = format!("data:{};base64,{}", document.media_type, document.data);
     let name = match (&document.name, document.media_type.as_str()) {
         (Some(name), _) => name,
-        // The ending has to fit the data.
+        // The file extension has to fit the data.
         (None, "application/pdf") => "document.pdf",
         (None, _) => "document",
     };
     json!({"type": "input_file", "filename": name, "file_data": data})
 }
 
-/// A block on its way back, with what was kept for it.
+/// A block to be sent back, with its replay data.
 struct Draft<'a> {
     block: &'a Block,
     echo: ReplayData,
-    /// Whether a sealed reasoning item is followed by what it led to.
+    /// Whether an item that depends on this sealed reasoning follows.
     led_somewhere: bool,
 }
 
@@ -114,7 +115,7 @@ fn assistant(message: &Message, reasoning: Reasoning) -> Vec<Value> {
         match draft.block {
             Block::Thinking(_) => {
                 draft.led_somewhere = wanted.as_ref() == Some(&draft.echo.id);
-                // Of several in a row each leads to the next.
+                // In a chain of reasoning items each depends on the next.
                 wanted = draft.echo.needs.clone().filter(|_| draft.led_somewhere);
             }
             Block::Text(_) | Block::ToolCall(_) | Block::Provider(_) => wanted.clone_from(&draft.echo.needs),
@@ -137,7 +138,9 @@ fn assistant(message: &Message, reasoning: Reasoning) -> Vec<Value> {
                 Reasoning::Sealed | Reasoning::Plain => {}
             },
             Block::Text(text) => items.push(message_item(text, &echo, id(&echo, sent.as_deref(), reasoning))),
-            Block::ToolCall(call) => items.push(called(call, &echo, id(&echo, sent.as_deref(), reasoning))),
+            Block::ToolCall(call) => {
+                items.push(call_item(call, &echo, id(&echo, sent.as_deref(), reasoning)))
+            }
             Block::Compaction(compaction) => {
                 items.push(message_item(&Text { text: compaction.summary.clone(), wire: None }, &echo, None));
             }
@@ -162,11 +165,11 @@ fn wire(block: &Block) -> Option<&WireData> {
     }
 }
 
-/// The id an item goes back with. An item under its own id is checked to follow the reasoning it came from;
-/// without an id it is not.
+/// Returns the id to send an item back with. The API checks that an item with its id follows the reasoning it
+/// depends on; an item without an id is not checked.
 fn id<'a>(echo: &'a ReplayData, sent: Option<&str>, reasoning: Reasoning) -> Option<&'a str> {
     let complete = echo.needs.is_none() || echo.needs.as_deref() == sent;
-    let legal = !echo.id.is_empty() && echo.id.len() <= LONGEST_ID;
+    let legal = !echo.id.is_empty() && echo.id.len() <= MAX_ID_CHARS;
     (reasoning == Reasoning::Sealed && complete && legal).then_some(&*echo.id)
 }
 
@@ -187,7 +190,7 @@ fn sealed(thinking: &Thinking, echo: &ReplayData) -> Option<Value> {
     Some(Value::Object(item))
 }
 
-/// An item as it was.
+/// Returns an item of another kind unchanged.
 fn other(echo: ReplayData, keeps_id: bool) -> Option<Value> {
     let mut item = echo.item?;
     if !keeps_id && let Some(fields) = item.as_object_mut() {
@@ -216,7 +219,7 @@ fn message_item(text: &Text, echo: &ReplayData, id: Option<&str>) -> Value {
     Value::Object(item)
 }
 
-fn called(call: &ToolCall, echo: &ReplayData, id: Option<&str>) -> Value {
+fn call_item(call: &ToolCall, echo: &ReplayData, id: Option<&str>) -> Value {
     let mut item = echo.more.clone();
     item.insert("type".into(), "function_call".into());
     item.insert("call_id".into(), call.id.as_str().into());

@@ -10,8 +10,8 @@ type Out = VecDeque<StreamEvent>;
 
 /// An item that has begun and not ended.
 pub(super) struct Open {
-    /// Place of the item in the output, where the server says it. It outranks the id: a server may give an
-    /// item another id in every event.
+    /// Index of the item in the output, if the server sends it. It takes precedence over the id, since a
+    /// server may change the id with every event.
     pub(super) index: Option<u64>,
     pub(super) id: String,
     pub(super) block: u32,
@@ -25,7 +25,7 @@ pub(super) enum Kind {
     },
     Reasoning {
         text: String,
-        /// The part of the summary that is being written.
+        /// Index of the summary part being written.
         part: Option<u64>,
         source: Source,
     },
@@ -37,16 +37,16 @@ pub(super) enum Kind {
         /// Whether the server said that the arguments are complete.
         ended: bool,
     },
-    /// A kind only this API has: kept as it is, or dropped.
+    /// An item of a kind that only this API has: stored unchanged, or dropped.
     Other,
 }
 
-/// Source of the text of reasoning: the first kind that arrives.
+/// Kind of the reasoning text: the first kind that arrives is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Unknown,
     Summary,
-    /// The model's own text.
+    /// The model's raw reasoning text.
     Raw,
 }
 
@@ -68,8 +68,8 @@ impl Kind {
 }
 
 impl Open {
-    /// More text of a message.
-    pub(super) fn say(&mut self, delta: &str, out: &mut Out) {
+    /// Adds text to a message.
+    pub(super) fn add_text(&mut self, delta: &str, out: &mut Out) {
         if let Kind::Message { text, .. } = &mut self.kind
             && !delta.is_empty()
         {
@@ -78,15 +78,15 @@ impl Open {
         }
     }
 
-    /// More of a refusal, which is no answer and is reported as the reason of the end.
-    pub(super) fn refuse(&mut self, delta: &str) {
+    /// Adds text to a refusal, which becomes the explanation of the stop reason.
+    pub(super) fn add_refusal(&mut self, delta: &str) {
         if let Kind::Message { refusal, .. } = &mut self.kind {
             refusal.push_str(delta);
         }
     }
 
-    /// More reasoning; parts of a summary stand apart.
-    pub(super) fn think(&mut self, from: Source, number: Option<u64>, delta: &str, out: &mut Out) {
+    /// Adds text to reasoning; the parts of a summary are separated.
+    pub(super) fn add_thinking(&mut self, from: Source, number: Option<u64>, delta: &str, out: &mut Out) {
         let Kind::Reasoning { text, part, source } = &mut self.kind else { return };
         if delta.is_empty() {
             return;
@@ -104,8 +104,8 @@ impl Open {
         out.push_back(StreamEvent::Thinking { block: self.block, delta });
     }
 
-    /// More of a call's arguments.
-    pub(super) fn argue(&mut self, delta: &str, out: &mut Out) {
+    /// Adds text to a call's arguments.
+    pub(super) fn add_arguments(&mut self, delta: &str, out: &mut Out) {
         self.announce(out);
         if let Kind::Call { args, announced, .. } = &mut self.kind
             && !delta.is_empty()
@@ -118,19 +118,19 @@ impl Open {
         }
     }
 
-    /// Notes that the arguments of a call are complete.
+    /// Records that the arguments of a call are complete.
     pub(super) fn end_arguments(&mut self) {
         if let Kind::Call { ended, .. } = &mut self.kind {
             *ended = true;
         }
     }
 
-    /// Whether the server said that there is no more of it; of text that does not matter.
+    /// Whether the server said that the item is complete; always true for text.
     pub(super) fn has_ended(&self) -> bool {
         !matches!(self.kind, Kind::Call { ended: false, .. })
     }
 
-    /// Says that a call began, once its name is known, and what came of its arguments before.
+    /// Emits the beginning of a call once its name is known, with the arguments received before.
     pub(super) fn announce(&mut self, out: &mut Out) {
         if let Kind::Call { id, name, args, announced, .. } = &mut self.kind
             && !*announced
@@ -151,7 +151,7 @@ impl Open {
         }
     }
 
-    /// Takes what a whole item says and its pieces did not.
+    /// Adds content of the complete item that its deltas lacked.
     pub(super) fn complete(&mut self, item: &Value, out: &mut Out) {
         if let Kind::Call { id, name, announced: false, .. } = &mut self.kind {
             let (whole_id, whole_name) = (text(item, "call_id"), text(item, "name"));
@@ -166,26 +166,26 @@ impl Open {
             Kind::Message { text: written, refusal } => {
                 let (whole, refused) = (joined(item, "content", "text"), joined(item, "content", "refusal"));
                 let (more, refused) = (rest(written, &whole).to_owned(), rest(refusal, &refused).to_owned());
-                self.say(&more, out);
-                self.refuse(&refused);
+                self.add_text(&more, out);
+                self.add_refusal(&refused);
             }
             Kind::Reasoning { text: thought, .. } if thought.is_empty() => {
                 let summary: Vec<&str> = parts(item, "summary").map(|part| text(part, "text")).collect();
-                self.think(Source::Summary, None, &summary.join("\n\n"), out);
+                self.add_thinking(Source::Summary, None, &summary.join("\n\n"), out);
                 if summary.is_empty() {
-                    self.think(Source::Raw, None, &joined(item, "content", "text"), out);
+                    self.add_thinking(Source::Raw, None, &joined(item, "content", "text"), out);
                 }
             }
             Kind::Call { args, .. } => {
                 let more = rest(args, text(item, "arguments")).to_owned();
-                self.argue(&more, out);
+                self.add_arguments(&more, out);
             }
             Kind::Reasoning { .. } | Kind::Other => {}
         }
     }
 }
 
-/// A field that is text, or nothing.
+/// Returns a text field; empty if it is missing.
 pub(super) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
@@ -198,7 +198,7 @@ fn joined(item: &Value, list: &str, field: &str) -> String {
     parts(item, list).map(|part| text(part, field)).collect()
 }
 
-/// Returns the rest of `whole` behind what came already; nothing if `whole` says something else.
+/// Returns the part of `whole` behind `came`; empty if `whole` does not begin with it.
 pub(super) fn rest<'a>(came: &str, whole: &'a str) -> &'a str {
     whole.strip_prefix(came).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The Responses API of OpenAI, its back end of subscriptions, and the servers that imitate it.
+//! The Responses API of OpenAI, its back end for ChatGPT subscriptions, and compatible servers.
 
 mod blocks;
 mod finish;
@@ -29,7 +29,7 @@ use crate::wire::{
 pub use options::{ResponsesBackend, ResponsesOptions};
 pub(crate) use stream::Decoder;
 
-/// A provider that speaks OpenAI's Responses API. Its base URL has the `/v1` where the server has it.
+/// A provider that uses OpenAI's Responses API. Its base URL includes `/v1` if the server has it.
 ///
 /// ```
 /// use zk_core::service::Provider;
@@ -49,24 +49,23 @@ pub struct ResponsesDialect {
 }
 
 const RESPONSES: &str = "/responses";
-/// The name in the table of models of the vendor whose API this is.
+/// Name of the API's vendor in the table of models.
 const CATALOGUE: &str = vendors::RESPONSES.name;
 
 impl Responses {
-    /// The usual connection, which lacks only a key.
+    /// Returns the usual connection, without a key.
     #[must_use]
     pub fn connection() -> Connection {
         vendors::RESPONSES.connection()
     }
 
-    /// The usual connection to the back end of subscriptions, which lacks only the access token of a subscription and its
-    /// account.
+    /// Returns the usual connection to the back end for subscriptions, without an access token and account.
     #[must_use]
     pub fn subscription_connection() -> Connection {
         vendors::SUBSCRIPTION.connection()
     }
 
-    /// The provider.
+    /// Creates the provider.
     ///
     /// # Errors
     /// [`SetupError`] when the base URL, the key, the account or a header cannot be used.
@@ -109,14 +108,14 @@ impl ResponsesDialect {
         client.efforts(&request.model.id, || row(client, &request.model.id))
     }
 
-    /// The back end of subscriptions finds the conversation again by headers too.
+    /// Returns the headers by which the back end for subscriptions recognises the conversation.
     fn headers_of(&self, request: &Request) -> Headers {
         let mut headers = self.headers.clone();
         if let ResponsesBackend::Subscription = self.options.backend
             && let Some(key) = request::cache_key(request)
         {
             for name in ["session-id", "x-client-request-id"] {
-                // A key that no header can hold is left out.
+                // A key that is no valid header value is left out.
                 let _ = headers.insert(name, &key);
             }
         }
@@ -124,7 +123,7 @@ impl ResponsesDialect {
     }
 }
 
-/// Finds the row of a model, whether or not a gateway puts the vendor before its name.
+/// Finds the row of a model, with or without a gateway's vendor prefix.
 fn row(client: &ApiClient, id: &str) -> Option<Row> {
     let bare = id.rsplit('/').next().unwrap_or(id);
     client.row(CATALOGUE, id).or_else(|| client.row(CATALOGUE, bare))
@@ -146,7 +145,7 @@ impl Dialect for ResponsesDialect {
             }
         };
         if self.is_compatible() {
-            // The prices of the API's own service are not this server's.
+            // Prices of the vendor's own service do not apply to this server.
             model.prices = None;
         }
         model.capabilities =
@@ -182,7 +181,7 @@ impl Dialect for ResponsesDialect {
         !self.is_compatible() && strict_schema::strict(schema, schema_limits::COMPLETIONS).is_some()
     }
 
-    /// A server that cannot be told which tool to call is offered no other.
+    /// Offers only the forced tool to a server that cannot be told its name.
     fn prepare(&self, mut request: Request) -> Request {
         if let (true, ToolChoice::Tool(name)) = (self.is_compatible(), &request.tool_choice) {
             request.tools = request.tools.iter().filter(|tool| tool.name == *name).cloned().collect();
@@ -197,7 +196,7 @@ impl Dialect for ResponsesDialect {
     }
 
     fn decoder(&self, _: &ApiClient, request: &Request, _: Attempt) -> Box<dyn Decode> {
-        // The others say so themselves when the limit was reached.
+        // Other back ends report themselves that the limit was reached.
         let limit = request::limit(request, self.options.backend).filter(|_| self.is_compatible());
         let decoder = Decoder::new(request.model.reference(), limit);
         Box::new(match self.options.backend {

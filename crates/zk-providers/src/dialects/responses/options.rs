@@ -3,34 +3,33 @@ use serde_json::Value;
 
 use crate::encode::compact_at::CompactAt;
 
-/// Kind of server that answers: what may be sent depends on it.
+/// Kind of server, which determines the fields to send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResponsesBackend {
-    /// The API as documented: OpenAI itself, xAI, `OpenRouter`. Reasoning goes back sealed.
+    /// The documented API: OpenAI itself, xAI, `OpenRouter`. Reasoning is sent back sealed.
     #[default]
     Api,
-    /// The back end of ChatGPT subscriptions. It takes no output limit, and wants to know the account.
+    /// The back end for ChatGPT subscriptions. It accepts no output limit and requires the account.
     Subscription,
-    /// A server that imitates the API: llama.cpp, LM Studio, vLLM. It is sent no more than it needs.
+    /// A compatible server: llama.cpp, LM Studio, vLLM. Only necessary fields are sent.
     Compatible,
 }
 
-/// Settings of [`Responses`](super::Responses).
+/// Options of [`Responses`](super::Responses).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResponsesOptions {
-    /// Kind of server that answers.
+    /// Kind of the server.
     pub backend: ResponsesBackend,
-    /// The kind of summary of its reasoning to ask for; nothing for none, as some organisations must.
+    /// Kind of reasoning summary to request; `None` for no summary, which some organisations require.
     pub reasoning_summary: Option<String>,
-    /// Whether unsealed reasoning goes back, for servers of open models that want it. Only to a
-    /// [`ResponsesBackend::Compatible`] one.
+    /// Whether unsealed reasoning is sent back, for servers of open models that want it. Only for a
+    /// [`ResponsesBackend::Compatible`] server.
     pub echo_reasoning: bool,
-    /// Edits by which the provider is to make the context smaller itself: the field `context_management`, a
-    /// list, sent as it is.
+    /// Context edits for the provider to make: the list `context_management`, sent unchanged.
     pub context_management: Option<Value>,
-    /// Threshold from which on it compacts, for a compaction in that list that says nothing of it.
+    /// Default threshold for a compaction in that list that sets none.
     pub compact_at: Option<CompactAt>,
 }
 
@@ -47,13 +46,13 @@ impl Default for ResponsesOptions {
 }
 
 impl ResponsesOptions {
-    /// For the back end of subscriptions.
+    /// Returns the options for the back end of subscriptions.
     #[must_use]
     pub fn subscription() -> Self {
         Self { backend: ResponsesBackend::Subscription, ..Self::default() }
     }
 
-    /// For a server that imitates the API.
+    /// Returns the options for a compatible server.
     #[must_use]
     pub fn compatible() -> Self {
         Self { backend: ResponsesBackend::Compatible, ..Self::default() }

@@ -1,4 +1,4 @@
-//! A request in the shape of the Responses API.
+//! Writes a request in the format of the Responses API.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use crate::encode::effort::Efforts;
 use crate::encode::prefix::Encode;
 use crate::encode::strict_schema;
 
-/// The least output limit the API takes.
-const LEAST_OUTPUT: u64 = 16;
-/// The most characters of a cache key.
-const LONGEST_KEY: usize = 64;
+/// Smallest output limit that the API accepts, in tokens.
+const MIN_OUTPUT_TOKENS: u64 = 16;
+/// Length limit of a cache key in characters.
+const MAX_KEY_CHARS: usize = 64;
 
-/// One request on its way to bytes.
+/// One request to be written.
 pub(super) struct Body<'a> {
     pub(super) request: &'a Request,
     pub(super) options: &'a ResponsesOptions,
     pub(super) extra: &'a Map<String, Value>,
     pub(super) efforts: &'a Efforts,
-    /// Whether only the fields that decide about the input are written, for counting.
+    /// Whether to write only the fields that affect the input, for counting tokens.
     pub(super) count_only: bool,
 }
 
@@ -59,7 +59,7 @@ impl Body<'_> {
         match &self.request.tool_choice {
             ToolChoice::Auto => None,
             ToolChoice::None => Some("none".into()),
-            // There such a server is offered this one tool only.
+            // A compatible server is offered only this tool then.
             ToolChoice::Tool(_) if self.is_compatible() => Some("required".into()),
             ToolChoice::Required => Some("required".into()),
             ToolChoice::Tool(name) => Some(json!({"type": "function", "name": name})),
@@ -71,24 +71,24 @@ impl Body<'_> {
     }
 }
 
-/// The output limit that is sent; nothing where none may be.
+/// Returns the output limit to send; `None` if the back end accepts none.
 pub(super) fn limit(request: &Request, backend: ResponsesBackend) -> Option<u64> {
     let most = request.model.max_output.unwrap_or(u64::MAX);
     let limit = u64::from(request.max_tokens).min(most);
     match backend {
-        ResponsesBackend::Api => Some(limit.max(LEAST_OUTPUT)),
+        ResponsesBackend::Api => Some(limit.max(MIN_OUTPUT_TOKENS)),
         ResponsesBackend::Subscription => None,
         ResponsesBackend::Compatible => Some(limit.max(1)),
     }
 }
 
-/// The key under which the provider looks for what it has read already.
+/// Returns the key under which the provider looks up its prompt cache.
 pub(super) fn cache_key(request: &Request) -> Option<String> {
-    request.session.as_ref().map(|session| session.chars().take(LONGEST_KEY).collect())
+    request.session.as_ref().map(|session| session.chars().take(MAX_KEY_CHARS).collect())
 }
 
 fn tool(tool: &ToolSpec) -> Value {
-    // Strictness is the default there, and rewrites schemas that were not made for it.
+    // The API defaults to strict schemas, which rewrites schemas that were not made for it.
     json!({
         "type": "function",
         "name": tool.name,
@@ -102,7 +102,7 @@ impl Encode for Body<'_> {
     fn head(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         out.extend_from_slice(b"{\"model\":");
         serde_json::to_writer(&mut *out, &self.request.model.id)?;
-        // The back end of subscriptions wants the field, be it empty.
+        // The back end for subscriptions requires the field, even if empty.
         let is_wanted = matches!(self.options.backend, ResponsesBackend::Subscription);
         if is_wanted || !self.request.system.trim().is_empty() {
             out.extend_from_slice(b",\"instructions\":");
@@ -151,7 +151,7 @@ impl Encode for Body<'_> {
         }
         if !self.count_only {
             fields.insert("stream".into(), true.into());
-            // The history is sent whole each time: nothing of it has to stay with the provider.
+            // The whole history is sent each time, so the provider need not store it.
             fields.insert("store".into(), false.into());
             if let Some(limit) = self.limit() {
                 fields.insert("max_output_tokens".into(), limit.into());

@@ -1,4 +1,4 @@
-//! A streamed response in the shape of the Responses API.
+//! Decodes a streamed response of the Responses API.
 
 use std::collections::VecDeque;
 
@@ -20,27 +20,27 @@ use crate::wire::response::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 
-/// The pieces of what an answer says.
+/// Names of the events with deltas of an answer.
 const PIECES: [&str; 3] =
     ["response.output_text.delta", "response.function_call_arguments.delta", "response.refusal.delta"];
 
-/// Reads one response.
+/// Decoder of one response.
 pub(crate) struct Decoder {
-    /// The output limit that was asked for.
+    /// Output limit of the request in tokens.
     limit: Option<u64>,
     open: Vec<Open>,
     begun: u32,
     blocks: Blocks,
     tiers: Tiers,
     started: bool,
-    /// Whether any item came on its own.
+    /// Whether any item was streamed.
     streamed: bool,
-    /// Whether a piece came of an item that had not begun; the whole item may still come.
+    /// Whether a delta came for an item that had not begun; the complete item may still come.
     lost: bool,
     done: bool,
 }
 
-/// Every event, with the fields of all kinds: their order is not fixed, so the kind may come last.
+/// Any event, with the fields of all kinds, because the kind may come last.
 #[derive(Deserialize)]
 struct Event<'a> {
     #[serde(borrow, rename = "type")]
@@ -59,7 +59,7 @@ struct Event<'a> {
     response: Option<&'a RawValue>,
 }
 
-/// Fields of a response that are known when it begins.
+/// Fields of a response that are known at its beginning.
 #[derive(Default, Deserialize)]
 struct Head<'a> {
     #[serde(borrow)]
@@ -83,7 +83,7 @@ impl Decoder {
         }
     }
 
-    /// Reckons what a response costs in the tier that answers.
+    /// Sets the tiers, to compute the cost by the tier that answers.
     pub(super) fn in_tiers(mut self, tiers: Tiers) -> Self {
         self.tiers = tiers;
         self
@@ -98,7 +98,7 @@ impl Decoder {
         }
     }
 
-    /// The item an event is about: by its place, by its id, else the last one.
+    /// Finds the item of an event by its index, by its id, or else takes the last one.
     fn find(&self, index: Option<u64>, id: &str) -> Option<usize> {
         match index {
             Some(_) => self.open.iter().rposition(|open| open.index == index),
@@ -114,7 +114,7 @@ impl Decoder {
         self.streamed = true;
         let kind = Kind::of(item);
         let block = self.begun;
-        self.blocks.settle(None, out);
+        self.blocks.flush(None, out);
         self.begun += 1;
         let mut open = Open { index, id: text(item, "id").to_owned(), block, kind };
         open.announce(out);
@@ -136,7 +136,7 @@ impl Decoder {
     fn finish(&mut self, ending: Ending, response: &Value, out: &mut Out) -> Result<(), WireError> {
         let usage = self.tiers.billed(finish::usage(response), text(response, "service_tier"));
         if usage != Usage::default() {
-            // Whatever comes of the rest, so much was used.
+            // The usage counts whatever follows.
             out.push_back(StreamEvent::Usage(usage));
         }
         if ending == Ending::Failed {
@@ -144,7 +144,7 @@ impl Decoder {
         }
         let output = (0_u64..).zip(parts(response, "output"));
         if !self.streamed {
-            // Some servers send nothing but the end.
+            // Some servers send only the final event.
             for (index, item) in output.clone() {
                 self.end_item(Some(index), item, out);
             }
@@ -154,7 +154,7 @@ impl Decoder {
                 open.index == Some(at) || (open.index.is_none() && text(item, "id") == open.id)
             };
             let whole = output.clone().find(|(at, item)| is_it(*at, item)).map(|(_, item)| item);
-            // Nobody said that the item ended.
+            // The end of the item was never announced.
             let cut = ending == Ending::Incomplete || (whole.is_none() && !open.has_ended());
             self.blocks.close(open, whole.unwrap_or(&Value::Null), cut, out);
         }
@@ -164,9 +164,9 @@ impl Decoder {
         }
         let stop = self.stop(ending, response, usage.output);
         if stop == StopReason::MaxTokens {
-            self.blocks.doubt_last();
+            self.blocks.mark_last_bare_call();
         }
-        self.blocks.settle(Some(response), out);
+        self.blocks.flush(Some(response), out);
         self.done = true;
         out.push_back(StreamEvent::Done { stop, usage });
         Ok(())
@@ -174,7 +174,7 @@ impl Decoder {
 
     fn stop(&mut self, ending: Ending, response: &Value, output: u64) -> StopReason {
         let refusal = Some(std::mem::take(&mut self.blocks.refusal)).filter(|text| !text.is_empty());
-        // llama.cpp calls a response complete that it cut.
+        // llama.cpp reports a response as complete that reached its limit.
         let used_up = self.limit.is_some_and(|limit| output >= limit);
         match ending {
             Ending::Incomplete => finish::incomplete(response, refusal),
@@ -183,7 +183,7 @@ impl Decoder {
                 StopReason::MaxTokens
             }
             Ending::Completed | Ending::Failed if self.blocks.calls => StopReason::ToolUse,
-            // The back end of subscriptions stopped in the middle of a turn.
+            // The back end for subscriptions paused in the middle of a turn.
             Ending::Completed | Ending::Failed if response.get("end_turn") == Some(&Value::Bool(false)) => {
                 StopReason::PauseTurn
             }
@@ -202,15 +202,15 @@ impl Decoder {
         let delta = event.delta.as_deref().unwrap_or_default();
         let number = event.summary_index;
         match kind {
-            "response.output_text.delta" => open.say(delta, out),
-            "response.function_call_arguments.delta" => open.argue(delta, out),
-            "response.refusal.delta" => open.refuse(delta),
-            "response.reasoning_summary_text.delta" => open.think(Source::Summary, number, delta, out),
-            "response.reasoning_text.delta" => open.think(Source::Raw, None, delta, out),
+            "response.output_text.delta" => open.add_text(delta, out),
+            "response.function_call_arguments.delta" => open.add_arguments(delta, out),
+            "response.refusal.delta" => open.add_refusal(delta),
+            "response.reasoning_summary_text.delta" => open.add_thinking(Source::Summary, number, delta, out),
+            "response.reasoning_text.delta" => open.add_thinking(Source::Raw, None, delta, out),
             "response.function_call_arguments.done" => {
                 if let Kind::Call { args, .. } = &open.kind {
                     let more = rest(args, event.arguments.as_deref().unwrap_or_default()).to_owned();
-                    open.argue(&more, out);
+                    open.add_arguments(&more, out);
                     open.end_arguments();
                 }
             }
@@ -226,7 +226,7 @@ impl Decode for Decoder {
             return Ok(());
         }
         let parsed: Event<'_> = parse_json(data).map_err(|error| {
-            // An error's data need not be an event at all.
+            // The data of an error event need not be an event object.
             if event.name == "error" { of_stream(ErrorBody::parse(data)) } else { unreadable(data, &error) }
         })?;
         let kind = parsed.kind.as_deref().filter(|kind| !kind.is_empty()).unwrap_or(event.name);
@@ -257,7 +257,7 @@ impl Decode for Decoder {
             }
             "error" => return Err(of_stream(ErrorBody::parse(data))),
             _ if event.name == "error" => return Err(of_stream(ErrorBody::parse(data))),
-            // Kinds that are added later are skipped there.
+            // Unknown kinds are ignored there.
             kind => self.piece(kind, &parsed, out),
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! From the text of a call's arguments to the call: parsed, lexically repaired, or marked as malformed. What
-//! is missing at the end of a text is never guessed.
+//! Parses the text of a call's arguments: repairs lexical errors, or marks the call as malformed. Missing
+//! text at the end is never guessed.
 
 #[cfg(test)]
 mod tests;
@@ -7,13 +7,14 @@ mod tests;
 use serde_json::{Map, Value};
 use zk_core::model::ToolCall;
 
-/// Parses the raw text of a call's arguments: JSON is repaired where that is safe, and what is no object is kept in
-/// [`ToolCall::malformed`]. `cut` says that the response ended before the call did, as far as that is known.
+/// Creates a call from the raw text of its arguments. JSON is repaired if that is safe; text that is no
+/// object is stored in [`ToolCall::malformed`]. `cut` says that the response is known to have ended before
+/// the call did.
 #[must_use]
 pub fn tool_call(id: String, name: String, raw: &str, cut: bool) -> ToolCall {
     let mut call = ToolCall::new(id, name, Value::Object(Map::new()));
     if raw.trim().is_empty() {
-        // A call without arguments sends no text; a call that was cut before its arguments sends none either.
+        // A call without arguments has no text, and neither has a call that was cut before them.
         call.malformed = cut.then(String::new);
         return call;
     }
@@ -24,12 +25,12 @@ pub fn tool_call(id: String, name: String, raw: &str, cut: bool) -> ToolCall {
     call
 }
 
-/// Whether a call has no arguments, so that it looks like one that was cut before them.
+/// Whether a call has no arguments, so that it may have been cut before them.
 pub(crate) fn is_bare(call: &ToolCall) -> bool {
     call.malformed.is_none() && call.args.as_object().is_none_or(Map::is_empty)
 }
 
-/// The JSON object `raw` stands for, if it is complete.
+/// Parses `raw` as a complete JSON object.
 pub(crate) fn parse(raw: &str) -> Option<Map<String, Value>> {
     let parsed = serde_json::from_str(raw).or_else(|error| match repair(raw) {
         Some(repaired) => serde_json::from_str(&repaired),
@@ -39,14 +40,14 @@ pub(crate) fn parse(raw: &str) -> Option<Map<String, Value>> {
         Value::Object(args) => Some(args),
         // Some models encode the object twice.
         Value::String(inner) => serde_json::from_str(&inner).ok(),
-        // `null` for "none" is what some servers send for calls without arguments.
+        // Some servers send `null` for calls without arguments.
         Value::Null => Some(Map::new()),
         Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
     }
 }
 
-/// `raw` with illegal escapes and raw control characters inside its strings made legal; nothing if there are
-/// none. Structure is never touched.
+/// Returns `raw` with invalid escapes and control characters in its strings repaired; `None` if there are
+/// none. The structure is never changed.
 fn repair(raw: &str) -> Option<String> {
     let mut out = String::with_capacity(raw.len() + 8);
     let mut in_string = false;
@@ -59,7 +60,7 @@ fn repair(raw: &str) -> Option<String> {
                 let next = chars.peek().map(|(_, next)| *next);
                 if legal_escape(raw.get(at + 1..).unwrap_or_default()) {
                     out.push(char);
-                    // The escaped character must not be read as the end of the string.
+                    // Skipped so that the escaped character is not read as the end of the string.
                     if let Some(next) = next {
                         chars.next();
                         out.push(next);

@@ -14,14 +14,14 @@ use bytes::Bytes;
 use zk_core::model::{Message, ToolSpec};
 use zk_core::service::Request;
 
-/// Number of conversations that are remembered: an agent and some sub-agents that take turns.
-const CONVERSATIONS: usize = 4;
+/// Number of cached conversations: an agent and some sub-agents that take turns.
+const MAX_CONVERSATIONS: usize = 4;
 
-/// One dialect's writing of one request, in the order of the bytes.
+/// A dialect's encoding of one request, in the order of the bytes.
 pub(crate) trait Encode {
-    /// Everything before the history, down to the `[` of the messages and what may stand first in it.
+    /// Writes everything before the history, up to the `[` of the messages and fixed first messages.
     fn head(&self, out: &mut Vec<u8>) -> serde_json::Result<()>;
-    /// One message of the history, as one or several elements; `earlier` is all that stands before it.
+    /// Writes one message of the history, as one or several elements; `earlier` are the messages before it.
     fn message(
         &self,
         message: &Message,
@@ -29,13 +29,13 @@ pub(crate) trait Encode {
         marked: bool,
         out: &mut Vec<u8>,
     ) -> serde_json::Result<()>;
-    /// Everything after the history: what may change from one request to the next.
+    /// Writes everything after the history, which may change from one request to the next.
     fn tail(&self, out: &mut Vec<u8>) -> serde_json::Result<()>;
-    /// Whether the message `at` carries a mark that it will not carry once it stands further up.
+    /// Whether the message `at` carries a cache mark that it will lose in later requests.
     fn is_marked(&self, at: usize, history: &[Arc<Message>]) -> bool;
 }
 
-/// Parts of a request that the head of a body depends on.
+/// Inputs that determine the head of a body.
 #[derive(Debug, Clone)]
 pub(crate) struct PrefixKey {
     model: String,
@@ -62,7 +62,7 @@ impl PrefixKey {
     }
 }
 
-/// The bodies of the last requests.
+/// Cache of the bodies of the last requests.
 #[derive(Default)]
 pub(crate) struct PrefixCache {
     recent: Mutex<VecDeque<Arc<Encoded>>>,
@@ -72,27 +72,27 @@ struct Encoded {
     head: PrefixKey,
     body: Bytes,
     head_end: usize,
-    /// The messages whose bytes can be used again, each with where they end.
+    /// Messages whose bytes can be reused, each with the offset of its end.
     messages: Vec<(Arc<Message>, usize)>,
 }
 
 impl Encoded {
-    /// Counts the messages at the beginning of `history` that this body holds.
-    fn shares(&self, history: &[Arc<Message>]) -> usize {
+    /// Returns the number of leading messages of `history` that this body contains.
+    fn count_shared(&self, history: &[Arc<Message>]) -> usize {
         let same = |(mine, theirs): &(&(Arc<Message>, usize), &Arc<Message>)| {
             Arc::ptr_eq(&mine.0, theirs) || mine.0 == **theirs
         };
         self.messages.iter().zip(history).take_while(same).count()
     }
 
-    /// The bytes of the first `count` messages.
+    /// Returns the bytes of the first `count` messages.
     fn bytes(&self, count: usize) -> &[u8] {
         let end = count.checked_sub(1).and_then(|last| self.messages.get(last)).map(|(_, end)| *end);
         self.body.get(self.head_end..end.unwrap_or(self.head_end)).unwrap_or_default()
     }
 }
 
-/// A body down to the messages that are known already.
+/// A new body, filled up to the messages that could be reused.
 struct Begun {
     out: Vec<u8>,
     head_end: usize,
@@ -100,7 +100,7 @@ struct Begun {
 }
 
 impl Begun {
-    /// All of a body but what came behind its messages, in its own memory if nobody else has it.
+    /// Continues a cached body in place: reuses its memory if nothing else refers to it.
     fn of(kept: Arc<Encoded>) -> Self {
         let (body, head_end, messages) = match Arc::try_unwrap(kept) {
             Ok(kept) => (kept.body, kept.head_end, kept.messages),
@@ -111,15 +111,15 @@ impl Begun {
         Self { out, head_end, messages }
     }
 
-    /// A body of its own, which begins with the first `shared` messages of another one.
-    fn beside(
+    /// Starts a separate body with the first `shared` messages copied from a cached one.
+    fn copying(
         kept: Option<&Encoded>,
         shared: usize,
         head: &PrefixKey,
         count: usize,
         encode: &impl Encode,
     ) -> serde_json::Result<Self> {
-        // A kept body that goes the same way is the best guess at this one's size.
+        // The size of the cached body is the best estimate for this one.
         let mut out = Vec::with_capacity(kept.map_or(0, |kept| kept.body.len()) + 1024);
         match kept.filter(|kept| kept.head.is_same(head)) {
             Some(kept) => out.extend_from_slice(kept.body.get(..kept.head_end).unwrap_or_default()),
@@ -129,7 +129,7 @@ impl Begun {
         let mut messages = Vec::with_capacity(count);
         if let Some(kept) = kept {
             let bytes = kept.bytes(shared);
-            // Whether a comma comes first is for the head to say: one may end with a message of its own.
+            // The head decides about a separating comma, since it may end with a message.
             let bare = bytes.strip_prefix(b",").unwrap_or(bytes);
             if !bare.is_empty() && out.last() != Some(&b'[') {
                 out.push(b',');
@@ -146,7 +146,7 @@ impl Begun {
 }
 
 impl PrefixCache {
-    /// The body of a request with this `head` and `history`.
+    /// Returns the body of a request with this `head` and `history`.
     pub(crate) fn body(
         &self,
         head: PrefixKey,
@@ -158,7 +158,7 @@ impl PrefixCache {
         let found = recent
             .iter()
             .filter(|kept| kept.head.model == head.model)
-            .map(|kept| (kept.shares(history).min(unmarked), kept))
+            .map(|kept| (kept.count_shared(history).min(unmarked), kept))
             .max_by_key(|(shared, _)| *shared);
         let (shared, kept) = found.map_or((0, None), |(shared, kept)| (shared, Some(kept.clone())));
         drop(recent);
@@ -172,7 +172,7 @@ impl PrefixCache {
                 drop(kept);
                 Begun::of(continued)
             }
-            (kept, _) => Begun::beside(kept.as_deref(), shared, &head, history.len(), encode)?,
+            (kept, _) => Begun::copying(kept.as_deref(), shared, &head, history.len(), encode)?,
         };
         for (at, message) in history.iter().enumerate().skip(shared) {
             if out.last() != Some(&b'[') {
@@ -194,10 +194,10 @@ impl PrefixCache {
         Ok(body)
     }
 
-    /// Remembers a body, in the place of the oldest where there are too many.
+    /// Caches a body, and drops the oldest if there are too many.
     fn keep(&self, encoded: Encoded) {
         let mut recent = self.recent();
-        recent.truncate(CONVERSATIONS - 1);
+        recent.truncate(MAX_CONVERSATIONS - 1);
         recent.push_front(Arc::new(encoded));
     }
 

@@ -1,36 +1,36 @@
-//! Error bodies, in all the shapes they come in.
+//! Parses error bodies in their various forms.
 
 use serde_json::Value;
 
-/// The longest quotation of a provider's text, in characters.
+/// Length limit of a quoted provider text in characters.
 const MAX_QUOTE_CHARS: usize = 500;
-/// The longest message, in characters.
+/// Length limit of an error message in characters.
 const MAX_MESSAGE_CHARS: usize = 2_000;
 
 /// Contents of an error body.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct ErrorBody {
-    /// The text for people, ready to be quoted.
+    /// Message for people, sanitised for quoting.
     pub(crate) message: String,
-    /// The most exact name the provider gives the error.
+    /// Most specific name of the error.
     pub(crate) code: Option<String>,
-    /// All names it gives it, most exact first.
+    /// All names of the error, most specific first.
     pub(crate) names: Vec<String>,
     pub(crate) request_id: Option<String>,
     pub(crate) json: Option<Value>,
-    /// The body is a page for a browser.
+    /// Whether the body is an HTML page.
     pub(crate) is_html: bool,
 }
 
 impl ErrorBody {
-    /// Reads a response body.
+    /// Parses a response body.
     pub(crate) fn parse(body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
         let text = text.trim_start_matches('\u{feff}').trim();
         if let Ok(json) = serde_json::from_str::<Value>(text) {
             return Self::of(json);
         }
-        // Some servers answer a streamed request with a stream that holds only the error.
+        // Some servers answer a streamed request with a stream that contains only the error.
         let in_stream = text.lines().filter_map(|line| line.strip_prefix("data:"));
         if let Some(json) = in_stream.filter_map(|data| serde_json::from_str(data.trim()).ok()).next() {
             return Self::of(json);
@@ -41,7 +41,7 @@ impl ErrorBody {
         Self { message: quote(text), ..Self::default() }
     }
 
-    /// Reads a JSON body, or the data of an error event.
+    /// Parses a JSON body, or the data of an error event.
     pub(crate) fn of(json: Value) -> Self {
         let body = match &json {
             Value::Array(items) => items.first().unwrap_or(&Value::Null),
@@ -54,7 +54,7 @@ impl ErrorBody {
                 message_of(error).unwrap_or_else(|| error.to_string())
             }
         };
-        // A gateway wraps what the provider behind it said.
+        // A gateway wraps the error of the vendor behind it.
         let raw = error.pointer("/metadata/raw").and_then(Value::as_str);
         let message = raw.map_or_else(|| quote(&message), |raw| quote(&format!("{message}: {raw}")));
         let reasons = error.get("details").and_then(Value::as_array).into_iter().flatten();
@@ -66,7 +66,7 @@ impl ErrorBody {
             error.get("status"),
             body.get("code"),
         ];
-        // A gateway can say what a filter found, and not name the error.
+        // A gateway may report a filter's finding without naming the error.
         let flagged = error.pointer("/metadata/flagged_input").map(|_| "moderation".to_owned());
         let names: Vec<String> =
             flagged.into_iter().chain(named.into_iter().flatten().filter_map(name)).collect();
@@ -79,7 +79,7 @@ impl ErrorBody {
         Self { message, code, names, request_id, is_html: false, json: Some(json) }
     }
 
-    /// Whether the JSON says that something failed, for responses whose status does not.
+    /// Whether the JSON reports a failure, for responses with a successful status.
     pub(crate) fn is_error(&self) -> bool {
         self.json.as_ref().is_some_and(|json| {
             json.get("error").is_some_and(|error| !error.is_null())
@@ -88,7 +88,7 @@ impl ErrorBody {
         })
     }
 
-    /// The message and the names in one text, for the tables of phrases.
+    /// Returns the message and the names as one text, to match phrases.
     pub(crate) fn text(&self) -> String {
         let mut text = self.message.clone();
         for name in &self.names {
@@ -129,13 +129,13 @@ fn name(value: &Value) -> Option<String> {
     }
 }
 
-/// `text` fit to stand in a message: one line, without control characters, of bounded length.
+/// Sanitises a text for quoting: one line without control characters, of limited length.
 pub(crate) fn quote(text: &str) -> String {
     one_line(text, MAX_QUOTE_CHARS)
 }
 
-/// A message as it may be shown, wherever its parts come from.
-pub(super) fn fit(message: &str) -> String {
+/// Sanitises a message for display, whatever its origin.
+pub(super) fn sanitise(message: &str) -> String {
     one_line(message, MAX_MESSAGE_CHARS)
 }
 
@@ -159,7 +159,7 @@ fn one_line(text: &str, longest: usize) -> String {
     out
 }
 
-/// Control characters, and the marks that change the direction of the text around them.
+/// Whether the character is a control character or changes the text direction.
 fn is_invisible(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}')

@@ -1,4 +1,4 @@
-//! From a response that failed to its class.
+//! Classifies failed responses.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +12,7 @@ use super::{WireError, retry_after, should_retry};
 use crate::catalogue::errors::advice::{self, Advice};
 use crate::catalogue::errors::{NAMES, PHRASES, RETRYABLE_NAMES, STATUSES, is_overflow, quota, window};
 
-/// The failure a response with this head and body stands for.
+/// Returns the error for a response with this head and body.
 #[cfg(test)]
 pub(crate) fn of_response(
     status: StatusCode,
@@ -23,8 +23,8 @@ pub(crate) fn of_response(
     of_part(status, headers, body, true, now)
 }
 
-/// The failure a response with this head stands for, of whose body these bytes came. Only what came counts: a body
-/// that never came whole does not say that it is empty.
+/// Returns the error for a response with this head and a partial body. Only received bytes count: a body that
+/// did not arrive completely does not count as empty.
 pub(crate) fn of_part(
     status: StatusCode,
     headers: &HeaderMap,
@@ -40,7 +40,7 @@ pub(crate) fn of_part(
     } else if status.is_redirection() {
         (ErrorKind::Rejected, advice::DIALECT)
     } else if status == StatusCode::PAYMENT_REQUIRED && headers.contains_key(RETRY_AFTER) {
-        // Credit that other requests hold and may give back.
+        // Credit reserved by other requests, which may be released.
         (ErrorKind::Rate, advice::IN_FLIGHT)
     } else {
         classify(Some(status), &parsed)
@@ -75,7 +75,7 @@ pub(crate) fn of_part(
     error
 }
 
-/// The failure that an error inside a stream, or inside a response of status 200, stands for.
+/// Returns the error for an error object inside a stream or a response of status 200.
 pub(crate) fn of_stream(body: ErrorBody) -> WireError {
     let status = body.names.iter().find_map(|name| name.parse::<u16>().ok());
     let status = status.and_then(|code| StatusCode::from_u16(code).ok()).filter(|code| code.as_u16() >= 400);
@@ -96,14 +96,14 @@ fn error(kind: ErrorKind, what_to_do: Advice, body: ErrorBody) -> WireError {
     if body.names.iter().any(|name| RETRYABLE_NAMES.contains(&name.as_str())) {
         error.should_retry = Some(true);
     }
-    // The model's own text says nothing of the class of the error.
+    // The model's own text must not influence the class.
     let attempt = body.json.as_ref().and_then(|json| json.pointer("/error/failed_generation")?.as_str());
     if let Some(attempt) = attempt.filter(|attempt| !attempt.is_empty()) {
         error.message.push_str(&format!(" The model wrote: {}", super::body::quote(attempt)));
     }
     error.code = body.code;
     error.request_id = body.request_id;
-    // A gateway in trouble answers with a page as well.
+    // A failing gateway answers with an HTML page too.
     error.hint = if body.is_html && kind != ErrorKind::Overloaded {
         Some("This looks like a web page, not a model API: check the base URL".to_owned())
     } else {
@@ -114,11 +114,11 @@ fn error(kind: ErrorKind, what_to_do: Advice, body: ErrorBody) -> WireError {
 
 fn classify(status: Option<StatusCode>, body: &ErrorBody) -> (ErrorKind, Advice) {
     let text = body.text().to_lowercase();
-    // The rate comes first: such texts speak of tokens too.
+    // The rate limit is checked first, since its texts mention tokens too.
     if status != Some(StatusCode::TOO_MANY_REQUESTS) && is_overflow(&text) {
         return (ErrorKind::ContextExceeded, advice::WINDOW);
     }
-    // A server that is overloaded can name a time to wait too.
+    // An overloaded server may suggest a wait too.
     let is_about_quota = status.is_none_or(|status| status.is_client_error());
     if let Some(meant) = body.json.as_ref().and_then(quota::class).filter(|_| is_about_quota) {
         return meant;
@@ -129,7 +129,7 @@ fn classify(status: Option<StatusCode>, body: &ErrorBody) -> (ErrorKind, Advice)
     if let Some((_, kind, advice)) = phrase {
         return (*kind, *advice);
     }
-    // A wrong key can be called an `api_error`: that the server is at fault is for the status to say.
+    // A wrong key may be called an `api_error`; only the status tells whether the server is at fault.
     let blames_request = status.is_some_and(|status| status.is_client_error() && !is_transient(status));
     let named = body.names.iter().find_map(|name| {
         let name = name.to_lowercase();
@@ -141,7 +141,7 @@ fn classify(status: Option<StatusCode>, body: &ErrorBody) -> (ErrorKind, Advice)
     }
     let by_class = |kind| (kind, advice::of_kind(kind));
     let Some(status) = status.map(|status| status.as_u16()) else {
-        // In a stream nothing but the text is known, and the request itself was accepted.
+        // An error in a stream has only text, and the request itself had been accepted.
         let is_rejected = body.names.iter().any(|name| name == "invalid_request_error");
         return by_class(if is_rejected { ErrorKind::Rejected } else { ErrorKind::Overloaded });
     };
@@ -151,12 +151,12 @@ fn classify(status: Option<StatusCode>, body: &ErrorBody) -> (ErrorKind, Advice)
     }
 }
 
-/// Whether a status of the 4xx is about the moment and not about the request.
+/// Whether a 4xx status is temporary instead of caused by the request.
 fn is_transient(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 409 | 429)
 }
 
-/// Whether a request was rejected without a word, as some servers do when a prompt is too long.
+/// Whether a request was rejected without a message, as some servers do for a prompt that is too long.
 fn is_bare_overflow(status: StatusCode, body: &[u8]) -> bool {
     status == StatusCode::BAD_REQUEST && body.iter().all(u8::is_ascii_whitespace)
 }

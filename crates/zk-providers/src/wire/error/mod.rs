@@ -1,4 +1,4 @@
-//! Errors, and the class of each: tables, so that a new wording is a new row.
+//! Errors of requests and their classes, which tables define.
 
 mod body;
 mod classify;
@@ -20,7 +20,7 @@ pub(crate) use classify::of_response;
 pub(crate) use classify::{of_part, of_stream};
 pub(crate) use retry_after::{retry_after, should_retry};
 
-/// Failure of a request or a response, before the provider and the model are known: what a dialect reports.
+/// Failure of a request or response without provider and model, as a dialect reports it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct WireError {
@@ -37,7 +37,7 @@ pub struct WireError {
 }
 
 impl WireError {
-    /// An error of this kind; `message` is quoted to a person.
+    /// Creates an error of this kind; `message` is shown to people.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -53,12 +53,13 @@ impl WireError {
         }
     }
 
-    /// A response that is not what the protocol says.
+    /// Creates the error for a response that violates the protocol.
     pub fn malformed(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Malformed, message)
     }
 
-    /// A response that stopped before its terminal event `mark`; `started` says whether anything of it came.
+    /// Creates the error for a response that ended before its final event `mark`; `started` says whether any
+    /// of it came.
     #[must_use]
     pub fn ended_early(started: bool, mark: &str) -> Self {
         if started {
@@ -72,14 +73,14 @@ impl WireError {
             .hint("Some servers answer like this when the prompt is too long for them; their log says more")
     }
 
-    /// The error that an error event inside a stream stands for, classed by its names and its wording: the shapes
-    /// `{"error": {…}}` and `{"message": …}` with `code`, `type` or `status` are read.
+    /// Creates the error for an error event inside a stream, classified by its names and wording. Supports
+    /// the forms `{"error": {…}}` and `{"message": …}` with `code`, `type` or `status`.
     #[must_use]
     pub fn from_event(event: serde_json::Value) -> Self {
         of_stream(ErrorBody::of(event))
     }
 
-    /// A request that cannot be written as JSON.
+    /// Creates the error for a request that cannot be serialised as JSON.
     pub(crate) fn unwritable(error: &serde_json::Error) -> Self {
         Self::new(ErrorKind::Rejected, format!("the request cannot be written: {error}"))
     }
@@ -88,7 +89,7 @@ impl WireError {
         Self::new(ErrorKind::Aborted, "the run was stopped")
     }
 
-    /// Retryable error, unless the provider said whether it is.
+    /// Marks the error as retryable, unless the provider stated whether it is.
     pub(crate) fn passing(self) -> Self {
         Self { should_retry: self.should_retry.or(Some(true)), ..self }
     }
@@ -98,14 +99,14 @@ impl WireError {
         self
     }
 
-    /// Sets the advice on what to do about the error.
+    /// Sets the hint on what to do about the error.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Adds the advice for a server on the person's own machine, which can be given a larger window.
+    /// Adds the hint for a server on the person's own machine, whose window can be enlarged.
     pub(crate) fn with_local_hint(self) -> Self {
         let is_usual = self.hint.is_none() || self.hint.as_deref() == advice::WINDOW;
         match advice::OWN_WINDOW.filter(|_| is_usual && self.kind == ErrorKind::ContextExceeded) {
@@ -114,7 +115,7 @@ impl WireError {
         }
     }
 
-    /// Adds the advice for a request that carried no key.
+    /// Adds the hint for a request without a key.
     pub(crate) fn with_missing_key_hint(self) -> Self {
         let is_usual = self.hint.is_none() || self.hint.as_deref() == advice::KEY;
         match advice::NO_KEY.filter(|_| is_usual && self.kind == ErrorKind::Auth) {
@@ -136,7 +137,7 @@ impl From<AuthError> for WireError {
     }
 }
 
-/// Origin and progress of a request: what turns a [`WireError`] into a [`ProviderError`].
+/// Provider, model and progress of a request, which convert a [`WireError`] to a [`ProviderError`].
 #[derive(Debug, Clone)]
 pub(crate) struct RequestContext {
     pub(crate) provider: String,
@@ -167,7 +168,7 @@ impl RequestContext {
                 return near
                     .or_else(|| Some("Check the name of the model, and that it is served here".to_owned()));
             }
-            // A failure before anything was sent says itself what to do.
+            // An error before sending has its own hint.
             advice::of_kind(error.kind).filter(|_| phase != Phase::Request).map(str::to_owned)
         });
         ProviderError {
@@ -180,7 +181,13 @@ impl RequestContext {
             should_retry: error.should_retry,
             window: error.window,
             hint,
-            ..ProviderError::new(error.kind, &*self.provider, &*self.model, phase, body::fit(&error.message))
+            ..ProviderError::new(
+                error.kind,
+                &*self.provider,
+                &*self.model,
+                phase,
+                body::sanitise(&error.message),
+            )
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Waiting as a provider asks for it, in the forms that are in use.
+//! Reads the wait that a provider asks for, in its various forms.
 
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-/// Returns the time to wait, from the headers, else from the body.
+/// Returns the wait from the headers, or else from the body.
 pub(crate) fn retry_after(headers: &HeaderMap, body: Option<&Value>, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     text("retry-after-ms")
@@ -15,7 +15,7 @@ pub(crate) fn retry_after(headers: &HeaderMap, body: Option<&Value>, now: System
         .or_else(|| body.and_then(|body| in_body(body, now)))
 }
 
-/// Returns the provider's word on retrying at all.
+/// Returns the provider's statement about retrying.
 pub(crate) fn should_retry(headers: &HeaderMap) -> Option<bool> {
     match headers.get("x-should-retry")?.to_str().ok()?.trim() {
         "true" => Some(true),
@@ -37,7 +37,7 @@ fn seconds(number: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number).ok()
 }
 
-/// Reads the wait that an error body names: `retryDelay: "34.4s"` among its details, `resets_in_seconds`, or
+/// Reads the wait from an error body: `retryDelay: "34.4s"` among its details, `resets_in_seconds`, or
 /// `resets_at` in epoch seconds.
 fn in_body(body: &Value, now: SystemTime) -> Option<Duration> {
     let error = body.get("error")?;

@@ -1,4 +1,4 @@
-//! The contract of a decoder: from the events of a response to the events of a stream.
+//! Interface of a decoder, which converts the events of a response to stream events.
 
 use std::collections::VecDeque;
 
@@ -10,34 +10,34 @@ use crate::wire::response::limits::Meter;
 use crate::wire::response::mend::mend;
 use crate::wire::response::sse::SseEvent;
 
-/// Framing of a response: how its bytes are cut into events.
+/// Framing of a response: the way its bytes are split into events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
     /// Server-sent events.
     #[default]
     Sse,
-    /// One JSON value on each line; the events have no names.
+    /// One JSON value per line; the events have no names.
     JsonLines,
 }
 
-/// Reads one response of a dialect, event by event.
+/// Decoder of one response of a dialect, event by event.
 pub trait Decode: Send + Sync + 'static {
-    /// Decodes one event of the response into any number of events of the stream.
+    /// Decodes one event of the response into any number of stream events.
     ///
     /// # Errors
-    /// [`WireError`] when the event says that something failed, or cannot be read. It ends the stream.
+    /// [`WireError`] when the event reports a failure or cannot be parsed. The stream ends then.
     fn event(&mut self, event: SseEvent<'_>, out: &mut VecDeque<StreamEvent>) -> Result<(), WireError>;
 
-    /// Ends the decoding: no more bytes come, or they stopped coming after [`Decode::is_complete`].
+    /// Ends the decoding after the last byte, or after no more came following [`Decode::is_complete`].
     ///
     /// # Errors
-    /// [`WireError::ended_early`] when the response broke off: there is no short success.
+    /// [`WireError::ended_early`] when the response broke off, so that it never looks like a short success.
     fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), WireError>;
 
-    /// Whether all of the answer is there, and nothing but the end mark of the response is missing.
+    /// Whether the answer is complete, and only the end mark of the response is missing.
     fn is_complete(&self) -> bool;
 
-    /// Whether a last event that was cut off can be missed, because nothing of the answer can be in it.
+    /// Whether a truncated last event can be ignored, because it cannot contain a part of the answer.
     fn is_complete_without_end_event(&self) -> bool {
         false
     }
@@ -48,8 +48,8 @@ pub trait Decode: Send + Sync + 'static {
     }
 }
 
-/// Decodes one event, and counts what comes of it. With `is_last`, the bytes have ended and the event may be half of
-/// one.
+/// Decodes one event and counts its content. With `is_last`, the bytes have ended and the event may be
+/// truncated.
 pub(crate) fn decode_event(
     decoder: &mut dyn Decode,
     event: SseEvent<'_>,
@@ -70,7 +70,7 @@ pub(crate) fn decode_event(
     }
     let counted = meter.count(event.data.len(), out.iter().skip(before));
     if counted.is_err() {
-        // Events over the limit are for nobody.
+        // Events beyond the limit are dropped.
         out.truncate(before);
     }
     counted

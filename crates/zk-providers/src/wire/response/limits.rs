@@ -1,5 +1,5 @@
-//! The most that is read of one answer: one table, so that no server can make zk grow without bound. A whole answer
-//! is in memory several times: as it arrives, as the draft, in events, in the history and on its way to the store.
+//! Size limits of a response in bytes, so that no server can exhaust the memory. An answer is in memory
+//! several times: on arrival, as the draft, in events, in the history and on its way to the store.
 
 use std::fmt;
 
@@ -11,26 +11,26 @@ use crate::wire::error::WireError;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// One event of a stream, or one line of it. Pictures come whole.
+/// Limit of one event or line of a stream. Images come as one event.
 pub(crate) const EVENT: usize = 16 * MIB;
-/// All that one answer says: text, thinking, arguments and data of the provider. The longest answers that models
-/// give have about 2 MiB.
+/// Limit of an answer's text, thinking, arguments and provider data together. The longest answers of models
+/// have about 2 MiB.
 pub(crate) const ANSWER: usize = 8 * MIB;
-/// The pictures of one answer.
+/// Limit of the images of one answer.
 pub(crate) const MEDIA: usize = 16 * MIB;
-/// The arguments of one call.
+/// Limit of the arguments of one call.
 pub(crate) const ARGUMENTS: usize = 4 * MIB;
-/// The events of one answer of which nothing is seen: keep-alives, and what is put together before it is handed out.
+/// Limit of events that are not passed on: keep-alives, and parts that are assembled first.
 pub(crate) const UNSEEN: usize = 32 * MIB;
-/// A body of an error.
+/// Limit of an error body.
 pub(crate) const ERROR_BODY: usize = 64 * KIB;
-/// An answer that is no stream, such as a list of models.
+/// Limit of a response that is no stream, such as a list of models.
 pub(crate) const DOCUMENT: usize = 8 * MIB;
 
-/// Size of a call beside its id, name and arguments, in bytes.
+/// Size of a call's overhead besides id, name and arguments, in bytes.
 const CALL: usize = 512;
 
-/// Bytes as people say them.
+/// A number of bytes, formatted for people.
 struct Size(usize);
 
 impl fmt::Display for Size {
@@ -43,7 +43,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// The fault of an answer that outgrew a limit. The same request would end so again.
+/// Creates the error for an answer that exceeded a limit. A retry would exceed it too.
 pub(crate) fn exceeded(what: &str, cap: usize) -> WireError {
     let message = format!("{what} than {}, the most zk takes: the answer was cut there", Size(cap));
     WireError::new(ErrorKind::Malformed, message)
@@ -53,21 +53,21 @@ pub(crate) fn exceeded(what: &str, cap: usize) -> WireError {
         .never_retry()
 }
 
-/// Size of one answer so far.
+/// Counts the size of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     answer: usize,
     media: usize,
     unseen: usize,
-    /// The block whose arguments are counted, and how many bytes they have.
+    /// Bytes of arguments so far, by block.
     arguments: Vec<(u32, usize)>,
 }
 
 impl Meter {
-    /// Counts an event of `bytes` and what a dialect read from it.
+    /// Counts an event of `bytes` bytes and the stream events decoded from it.
     ///
     /// # Errors
-    /// When a cap is exceeded; the message says which.
+    /// A limit was exceeded; the message names it.
     pub(crate) fn count<'a>(
         &mut self,
         bytes: usize,
@@ -119,7 +119,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Counts what a finished block has beside what was handed out before.
+    /// Counts content of a finished block that was not in its deltas.
     fn block(&mut self, content: &Block) {
         match content {
             Block::Image(image) => self.media += image.data.len(),
@@ -137,7 +137,7 @@ impl Meter {
     }
 }
 
-/// The bytes of a value, about.
+/// Estimates the size of a JSON value in bytes.
 fn written(value: &serde_json::Value) -> usize {
     use serde_json::Value;
     match value {

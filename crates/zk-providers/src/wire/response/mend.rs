@@ -1,10 +1,10 @@
 use memchr::memmem;
 
-/// `U+FFFD` as JSON escapes it.
+/// JSON escape of `U+FFFD`.
 const REPLACEMENT: &[u8] = b"\\ufffd";
 
-/// The data of an event with `U+FFFD` for each byte that is not UTF-8 and each escape that is half of a surrogate pair,
-/// of which one would lose the whole answer; nothing if there are none.
+/// Replaces each invalid UTF-8 byte and each unpaired surrogate escape in an event's data by `U+FFFD`, since
+/// a single one would lose the whole answer; `None` if there are none.
 pub(crate) fn mend(data: &[u8]) -> Option<Vec<u8>> {
     let text = match std::str::from_utf8(data) {
         Ok(_) => None,
@@ -15,19 +15,19 @@ pub(crate) fn mend(data: &[u8]) -> Option<Vec<u8>> {
     paired.or(text)
 }
 
-/// `data` with each half of a surrogate pair replaced; nothing if there is none.
+/// Replaces each unpaired surrogate escape; `None` if there is none.
 fn without_halves(data: &[u8]) -> Option<Vec<u8>> {
     let mut mended = Vec::with_capacity(data.len());
     let (mut at, mut is_changed) = (0, false);
     while let Some(&byte) = data.get(at) {
-        let taken = match (byte, unit(data, at)) {
-            (b'\\', Some(0xD800..=0xDBFF)) if matches!(unit(data, at + 6), Some(0xDC00..=0xDFFF)) => 12,
+        let taken = match (byte, utf16_unit(data, at)) {
+            (b'\\', Some(0xD800..=0xDBFF)) if matches!(utf16_unit(data, at + 6), Some(0xDC00..=0xDFFF)) => 12,
             (b'\\', Some(0xD800..=0xDFFF)) => {
                 mended.extend_from_slice(REPLACEMENT);
                 (at, is_changed) = (at + 6, true);
                 continue;
             }
-            // An escaped backslash begins no other escape.
+            // An escaped backslash does not begin another escape.
             (b'\\', _) => 2,
             _ => 1,
         };
@@ -37,8 +37,8 @@ fn without_halves(data: &[u8]) -> Option<Vec<u8>> {
     is_changed.then_some(mended)
 }
 
-/// The unit of UTF-16 that is escaped at `at`.
-fn unit(data: &[u8], at: usize) -> Option<u16> {
+/// Returns the UTF-16 unit that is escaped at `at`.
+fn utf16_unit(data: &[u8], at: usize) -> Option<u16> {
     let hex = data.get(at..)?.strip_prefix(b"\\u")?.get(..4)?;
     u16::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()
 }

@@ -1,4 +1,4 @@
-//! Bytes of a response, cut into events and decoded, with limits and time-outs.
+//! Splits the bytes of a response into events and decodes them, with limits and time-outs.
 
 pub(crate) mod decode;
 pub(crate) mod frames;

@@ -1,4 +1,4 @@
-//! One request with a short JSON answer.
+//! Requests with a short JSON response.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::wire::error::{ErrorBody, RequestContext, WireError, of_stream};
 use crate::wire::request::WireRequest;
 use crate::wire::response::limits::{DOCUMENT, exceeded};
 
-/// Time limit of a JSON answer.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit of a JSON response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sends a request and reads its JSON answer.
+/// Sends a request and reads its JSON response.
 pub(crate) async fn fetch(
     endpoint: &Endpoint,
     mut context: RequestContext,
@@ -28,8 +28,8 @@ pub(crate) async fn fetch(
     let answer = tokio::select! {
         biased;
         () = cx.stop_token().cancelled() => Err(WireError::aborted()),
-        answer = timeout(TIMEOUT, send(endpoint, &mut context, request, cx)) => answer.unwrap_or_else(|_| {
-            Err(WireError::new(ErrorKind::Stalled, format!("no answer within {} s", TIMEOUT.as_secs())))
+        answer = timeout(RESPONSE_TIMEOUT, send(endpoint, &mut context, request, cx)) => answer.unwrap_or_else(|_| {
+            Err(WireError::new(ErrorKind::Stalled, format!("no answer within {} s", RESPONSE_TIMEOUT.as_secs())))
         }),
     };
     answer.map_err(|error| context.error(endpoint.without_secrets(error)))

@@ -1,4 +1,4 @@
-//! One request and its streamed response, the same for every dialect: announce, send, watch, decode.
+//! Sends a request and streams its response, for all dialects.
 
 mod json;
 mod waiting;
@@ -30,8 +30,8 @@ use crate::wire::response::timeouts::{Clock, Clocks, Watchdog};
 pub(crate) use json::fetch;
 use waiting::{WaitOutcome, wait_for};
 
-/// Time limit of an error body, or of the rest of a finished response.
-const LEFTOVER: Duration = Duration::from_secs(10);
+/// Time limit for reading an error body, or the rest of a finished response.
+const LEFTOVER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sends a request and decodes the response with `decoder`.
 pub(crate) fn exchange(
@@ -65,7 +65,7 @@ struct Exchange {
     watch: Watchdog,
     cx: Cx,
     step: Step,
-    /// Decoded and not handed out yet.
+    /// Decoded events that were not returned yet.
     ready: VecDeque<StreamEvent>,
     frames: Frames,
     meter: Meter,
@@ -75,9 +75,9 @@ struct Exchange {
 enum Step {
     Send(Result<WireRequest, WireError>),
     Read(Response),
-    /// No more bytes will come; what the decoder still holds will.
+    /// No more bytes will come; the decoder's last events are returned.
     Flush,
-    /// Failure; what came before it goes first.
+    /// The response failed; the events before are returned first.
     Fail(WireError),
     Over,
 }
@@ -88,7 +88,7 @@ impl Exchange {
             if let Some(mut event) = self.ready.pop_front() {
                 self.endpoint.redact_event(&mut event);
                 if let StreamEvent::Start { request_id, .. } = &mut event {
-                    // The header's id is the one the provider's support asks for; the body's is better than none.
+                    // The header's id is the one for the provider's support; the body's id is a fallback.
                     self.context.request_id = self.context.request_id.take().or(request_id.take());
                     request_id.clone_from(&self.context.request_id);
                 }
@@ -114,16 +114,16 @@ impl Exchange {
         }
     }
 
-    /// Makes some progress: at most one event is decoded, at most one chunk is read.
+    /// Makes one step: decodes at most one event, or reads at most one chunk.
     async fn advance(&mut self) -> Result<(), WireError> {
         if let Step::Read(_) | Step::Flush = &self.step {
             match self.frames.next().map_err(|error| WireError::malformed(error.to_string()))? {
                 Some(event) => {
                     let is_last = matches!(self.step, Step::Flush);
                     decode_event(&mut *self.decoder, event, is_last, &mut self.meter, &mut self.ready)?;
-                    if self.ready.iter().any(says_something) {
+                    if self.ready.iter().any(has_content) {
                         self.watch.event();
-                        // The next event may have come in the same piece, and fail.
+                        // The next event may be in the same chunk, and fail.
                         self.context.phase = self.watch.phase();
                     }
                     return Ok(());
@@ -156,16 +156,16 @@ impl Exchange {
                 break response;
             }
             let received = response.headers().clone();
-            let error = self.endpoint.failed(status, &received, &self.leftover(response).await?);
+            let error = self.endpoint.failed(status, &received, &self.read_leftover(response).await?);
             let named = headers.refused_betas(&error.message);
-            // Left out once: what is still refused then is told.
+            // Beta features are removed only once; a second rejection is reported.
             if status != StatusCode::BAD_REQUEST || named.is_empty() || !refused.is_empty() {
                 return Err(error);
             }
             headers = headers.without_betas(&named);
             refused = named;
         };
-        // Without them it was taken.
+        // The request was accepted without them.
         for Beta { name, .. } in self.endpoint.leave_out(refused) {
             if let Some(ui) = self.cx.service::<dyn Ui>() {
                 let provider = &self.context.provider;
@@ -184,7 +184,7 @@ impl Exchange {
         Ok(response)
     }
 
-    /// Sends the request once, and announces what comes back.
+    /// Sends the request once, and announces the response.
     async fn post(&mut self, path: &str, headers: Headers, body: Bytes) -> Result<Response, WireError> {
         let mut request = self
             .endpoint
@@ -209,13 +209,13 @@ impl Exchange {
             limits: endpoint.limits(headers),
             elapsed_ms: context.started.elapsed().as_millis() as u64,
         });
-        announced.await.map_err(refused)?;
+        announced.await.map_err(hook_error)?;
         Ok(response)
     }
 
-    /// Emits the body to observers and handlers, and takes what the handlers make of it. Where there are only
-    /// observers the very bytes are sent that were written: parsing and writing them again would change the order
-    /// of fields, and with it what the provider has cached.
+    /// Announces the body to observers and handlers, and returns the handlers' version of it. With observers
+    /// only, the original bytes are sent: parsing and serialising them again would change the order of
+    /// fields, and break the provider's cache.
     async fn announce(&self, body: Bytes) -> Result<Bytes, WireError> {
         if !self.cx.bus().has_listeners::<ProviderPayload>() {
             return Ok(body);
@@ -227,7 +227,7 @@ impl Exchange {
             .cx
             .emit(ProviderPayload { model: model_of(&self.context), payload })
             .await
-            .map_err(refused)?;
+            .map_err(hook_error)?;
         match shown {
             Some(shown) if shown != sent.payload => {
                 serde_json::to_vec(&sent.payload).map(Bytes::from).map_err(unusable)
@@ -270,33 +270,33 @@ impl Exchange {
         self.step = Step::Flush;
     }
 
-    /// The response is complete. What is left of it, normally nothing but the end of the body, is read in the
-    /// background so that the connection can be used again.
+    /// Handles the end of a complete response. The rest, normally only the end of the body, is read in the
+    /// background so that the connection can be reused.
     fn finish(&mut self) {
         if let Step::Read(mut response) = std::mem::replace(&mut self.step, Step::Over) {
             let rest = async move { while let Ok(Some(_)) = response.chunk().await {} };
-            let mut rest = Box::pin(timeout(LEFTOVER, rest));
+            let mut rest = Box::pin(timeout(LEFTOVER_TIMEOUT, rest));
             if rest.as_mut().now_or_never().is_none() {
                 tokio::spawn(rest);
             }
         }
     }
 
-    /// Reads what comes of a body within [`LEFTOVER`].
-    async fn leftover(&self, response: Response) -> Result<Received, WireError> {
+    /// Reads a body for at most [`LEFTOVER_TIMEOUT`].
+    async fn read_leftover(&self, response: Response) -> Result<Received, WireError> {
         let mut body = Received::default();
         tokio::select! {
             biased;
-            _ = timeout(LEFTOVER, read_some(response, ERROR_BODY, &mut body)) => {}
+            _ = timeout(LEFTOVER_TIMEOUT, read_some(response, ERROR_BODY, &mut body)) => {}
             () = self.cx.stop_token().cancelled() => return Err(WireError::aborted()),
         }
         Ok(body)
     }
 
-    /// A response of status 200 that is no stream: an error in disguise, or something else altogether.
+    /// Returns the error for a response of status 200 that is no stream: an error object, or something else.
     async fn not_a_stream(&self, response: Response) -> Result<WireError, WireError> {
-        let body = self.leftover(response).await?;
-        // Before anything of it is quoted: a quotation may end in the middle of a key.
+        let body = self.read_leftover(response).await?;
+        // Redacted before any quotation, which could end in the middle of a key.
         let redacted = self.endpoint.redacted(&String::from_utf8_lossy(&body.bytes));
         let body = ErrorBody::parse(redacted.as_bytes());
         if body.is_html {
@@ -318,8 +318,8 @@ fn model_of(context: &RequestContext) -> ModelRef {
     ModelRef::new(&*context.provider, &*context.model)
 }
 
-/// Whether an event is progress. That a response began, and how much it has cost so far, is not.
-fn says_something(event: &StreamEvent) -> bool {
+/// Whether an event has content. The start of a response and its usage so far do not count.
+fn has_content(event: &StreamEvent) -> bool {
     match event {
         StreamEvent::Text { .. }
         | StreamEvent::Thinking { .. }
@@ -334,8 +334,8 @@ fn says_something(event: &StreamEvent) -> bool {
     }
 }
 
-/// A hook that fails where failing is fatal, or a run that is stopped, ends the request.
-fn refused(error: EmitError) -> WireError {
+/// Converts a handler's fatal failure, or a stopped run, to an error that ends the request.
+fn hook_error(error: EmitError) -> WireError {
     match error {
         EmitError::Cancelled { .. } => WireError::aborted(),
         EmitError::Hook(error) => WireError::new(ErrorKind::Rejected, error.to_string()).never_retry(),

@@ -5,22 +5,22 @@ use tokio::time::sleep_until;
 use zk_core::events::StreamIdle;
 use zk_core::kernel::Cx;
 
-use super::{model_of, refused};
+use super::{hook_error, model_of};
 use crate::wire::error::{RequestContext, WireError};
 use crate::wire::response::timeouts::{Clock, Watchdog};
 
 /// Outcome of a wait.
 pub(super) enum WaitOutcome<T> {
     Ready(T),
-    /// A clock ran out.
+    /// A clock expired.
     TimedOut(Clock),
 }
 
-/// Waits for `what` until a clock runs out, and tells whoever listens how long that takes. An answer that is
-/// `complete` but for its end mark is no silence.
+/// Waits for `what` until a clock expires, and announces an idle stream meanwhile. An answer that is
+/// `complete` except for its end mark does not count as idle.
 ///
 /// # Errors
-/// When the run is stopped, or a listener whose failure is fatal fails.
+/// The run was stopped, or a required handler failed.
 pub(super) async fn wait_for<T>(
     what: impl Future<Output = T>,
     watch: &mut Watchdog,
@@ -50,6 +50,6 @@ pub(super) async fn wait_for<T>(
             no_data_ms: ms(silence.no_data.0),
             no_data_limit_ms: silence.no_data.1.map(ms),
         });
-        announced.await.map_err(refused)?;
+        announced.await.map_err(hook_error)?;
     }
 }

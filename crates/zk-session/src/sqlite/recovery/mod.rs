@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 use zk_core::service::{Entry, StoreError};
 
 use super::check::{self, Checked, Log, Look, Rows};
-use super::db::{connect, create_tables, insert_row, insertion};
+use super::db::{connect, create_tables, insert_row, insert_statement};
 use super::error::store_error;
 use super::files::{Files, remove, with};
 use super::lock::open_plain;
@@ -19,7 +19,7 @@ use super::row::Unreadable;
 use super::wal;
 use crate::digest::Digest;
 
-/// Copies unreadable rows, as they are, to the side file, each once. The rows stay where they are, too.
+/// Copies unreadable rows to the side file, each once. They also stay in the database.
 ///
 /// # Errors
 /// [`StoreError::Io`].
@@ -49,13 +49,13 @@ pub(super) fn quarantine(files: &Files, rows: &[Unreadable]) -> Result<(), Store
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(fail)
 }
 
-/// Puts a database with the readable part of `log` in the place of the damaged one, which is kept beside it.
+/// Replaces a damaged database by one with the readable part of `log`, and keeps the damaged file.
 ///
-/// Returns where the damaged file is now. Killed at any moment, either the damaged file is in its place still,
-/// or [`finish`] completes the work.
+/// Returns the new path of the damaged file. If the process is killed meanwhile, the damaged file is still in
+/// place, or [`finish`] completes the replacement.
 ///
 /// # Errors
-/// [`StoreError`] when the new file cannot be written; the damaged one is in its place then.
+/// [`StoreError`] when the new file cannot be written; the damaged one then stays in place.
 pub(super) fn replace(files: &Files, log: &Log) -> Result<PathBuf, StoreError> {
     let path = write_anew(files, log)?;
     let kept = files.put_aside()?;
@@ -63,10 +63,10 @@ pub(super) fn replace(files: &Files, log: &Log) -> Result<PathBuf, StoreError> {
     Ok(kept)
 }
 
-/// Writes a database with what can be read of `log` beside the session's own. Returns where it is.
+/// Writes the readable part of `log` to a new database beside the session's. Returns its path.
 ///
 /// # Errors
-/// [`StoreError`] when it cannot be written.
+/// [`StoreError`] when the database cannot be written.
 fn write_anew(files: &Files, log: &Log) -> Result<PathBuf, StoreError> {
     let path = files.recovery();
     remove(&path)?;
@@ -80,23 +80,23 @@ fn write_anew(files: &Files, log: &Log) -> Result<PathBuf, StoreError> {
     Ok(path)
 }
 
-/// Writes the session again whose files are gone.
+/// Writes a session again whose files were removed.
 ///
 /// # Errors
-/// [`StoreError`] when it cannot be written.
+/// [`StoreError`] when the database cannot be written.
 pub(super) fn write_again(files: &Files, log: &Log) -> Result<(), StoreError> {
     let path = write_anew(files, log)?;
-    // A log that stayed behind would be replayed into another database than its own.
+    // A remaining write-ahead log would be replayed into the new database.
     for suffix in ["-wal", "-shm", "-journal"] {
         remove(&with(&files.db(), suffix))?;
     }
     rename(&path, &files.db())
 }
 
-/// Reads a log from the database that its write-ahead log alone makes up, and says what is the matter.
+/// Reads a log from a database that is rebuilt from a write-ahead log alone, and describes the damage.
 ///
 /// # Errors
-/// [`StoreError::Io`] when that database cannot be written, to be read and removed again.
+/// [`StoreError::Io`] when the temporary database cannot be written.
 pub(super) fn read_lone_log(files: &Files) -> Result<(String, Log), StoreError> {
     let fail = |doing, path: PathBuf| move |source| StoreError::Io { doing, path, source };
     let bytes = fs::read(files.log()).map_err(fail("read", files.log()))?;
@@ -135,7 +135,7 @@ fn write(path: &Path, log: &Log) -> rusqlite::Result<()> {
     meta.digest = Digest::default();
     meta.entries = 0;
     {
-        let mut insert = insertion(&tx)?;
+        let mut insert = insert_statement(&tx)?;
         for entry in &log.entries {
             meta.entries += 1;
             meta.digest.add(&entry.kind);
@@ -153,8 +153,8 @@ fn write(path: &Path, log: &Log) -> rusqlite::Result<()> {
     tx.commit()
 }
 
-/// Completes a [`replace`] or [`write_again`] that was killed before its last step; removes what one killed
-/// earlier left.
+/// Completes a [`replace`] or [`write_again`] whose process was killed before the last step; removes remains
+/// of one that was killed earlier.
 ///
 /// # Errors
 /// [`StoreError::Io`].

@@ -13,11 +13,12 @@ use crate::sqlite::meta::Meta;
 use crate::sqlite::open::{Opened, identity, io_error, reach, set_up};
 use crate::sqlite::row::{self, COLUMNS};
 
-/// Writes the files of an open session again if they are gone: an open file can still be read when its name is
-/// not there any more. Returns the notice of it.
+/// Restores the removed files of an open session from the open handle, which can still read them. Returns a
+/// notice if it did.
 ///
 /// # Errors
-/// [`StoreError`] when they cannot be written, or when others are in their place. Nothing more is stored then.
+/// [`StoreError`] when the files cannot be written, or other files are in their place. The session stores no
+/// more entries then.
 pub(in crate::sqlite) fn files(open: &mut Opened) -> Result<Option<String>, StoreError> {
     let path = open.files.db();
     match fs::symlink_metadata(&path) {
@@ -29,7 +30,7 @@ pub(in crate::sqlite) fn files(open: &mut Opened) -> Result<Option<String>, Stor
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(source) => return Err(io_error("look at", &path, source)),
     }
-    if !open.db.is_born() {
+    if !open.db.has_tables() {
         return Ok(None);
     }
     let id = open.files.id().clone();
@@ -60,7 +61,7 @@ pub(in crate::sqlite) fn files(open: &mut Opened) -> Result<Option<String>, Stor
     )))
 }
 
-/// Everything that is in the open file.
+/// All entries of the open file.
 fn read_all(open: &Opened) -> rusqlite::Result<Log> {
     let mut log = Log { meta: open.db.meta().clone(), ..Log::default() };
     let mut select = open.db.connection().prepare(&format!("SELECT {COLUMNS} FROM entries ORDER BY seq"))?;

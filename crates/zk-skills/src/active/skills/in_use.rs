@@ -1,4 +1,4 @@
-//! Which skills each agent uses.
+//! Skills in use by each agent.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::skill::tool_patterns;
 use crate::skill::{Bundle, Skill};
 
 impl Skills {
-    /// The names of the skills that the agent of `cx` uses.
+    /// Names of the skills that the agent of `cx` uses.
     #[must_use]
     pub fn active(&self, cx: &Cx) -> Vec<String> {
         let state = self.state();
         state.contexts.get(&context(cx)).map(|used| used.active.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// The skill `name`, if the agent of `cx` uses it.
+    /// Skill `name`, if the agent of `cx` uses it.
     pub(crate) fn in_use(&self, name: &str, cx: &Cx) -> Result<Arc<Skill>, ToolError> {
         let found = self.state().contexts.get(&context(cx)).and_then(|used| used.active.get(name).cloned());
         found.ok_or_else(|| {
@@ -35,8 +35,8 @@ impl Skills {
         })
     }
 
-    /// Returns the reason why the skills in use do not allow a call, if so: once one of them names its tools,
-    /// only tools that one of them names may be called.
+    /// Reason why the skills in use forbid a call, if they do: if any of them lists its tools, only listed
+    /// tools may be called.
     pub(crate) fn forbids(&self, tool: &str, args: &Value, cx: &Cx) -> Option<String> {
         if tools::NAMES.contains(&tool) {
             return None;
@@ -55,10 +55,11 @@ impl Skills {
         Some(format!("the skills in use ({}) allow only these tools: {tools}", names.join(", ")))
     }
 
-    /// Takes the skill `name` into use. Gives its text; nothing when the conversation has just that text already.
+    /// Begins to use the skill `name`. Returns its text; `None` if the conversation already contains it.
     ///
     /// # Errors
-    /// [`ToolError`] when there is none of that name, it changed since it was approved, or too many are in use.
+    /// [`ToolError`] when the skill is unknown, was changed since its approval, or too many skills are in
+    /// use.
     pub async fn activate(
         &self,
         name: &str,
@@ -93,14 +94,14 @@ impl Skills {
         if via == ActivatedBy::Model {
             is_once |= self.check_text(&skill, &body, &cx.cx).await?;
         }
-        // Before its own commands run, which are asked about then.
+        // Recorded before the skill's own commands run, so that they need approval, too.
         if is_once {
             let mut state = self.state();
             let used = state.contexts.entry(context(&cx.cx)).or_default();
             used.allowed_once.get_or_insert_with(|| skill.name().to_owned());
         }
         let given = Arguments::new(arguments);
-        // Commands in a text from elsewhere are text.
+        // Commands in the text of a served skill are not executed.
         let (body, placed) = match &skill.served {
             Some(_) => given.substitute(&body),
             None => interpolate::interpolate(&body, &given, cx).await,
@@ -134,7 +135,7 @@ impl Skills {
     }
 
     fn take_into_use(&self, skill: &Arc<Skill>, text: &str, cx: &Cx) -> Result<bool, ToolError> {
-        // Two calls of a batch may have come here together.
+        // Checked again, since another call of the batch may have been faster.
         self.check_room(skill, cx)?;
         let mut state = self.state();
         let used = state.contexts.entry(context(cx)).or_default();
@@ -143,8 +144,8 @@ impl Skills {
         Ok(used.delivered.insert(skill.name().to_owned(), digest) != Some(digest))
     }
 
-    /// Remembers the texts of skills that a stored conversation has. Skills of a run that was interrupted are taken into
-    /// use again: it may go on.
+    /// Restores the texts that a stored conversation contains. Skills of an interrupted run are in use again,
+    /// as the run may continue.
     pub(crate) async fn restore(
         &self,
         used: Vec<(String, String)>,
@@ -173,7 +174,7 @@ impl Skills {
         Ok(())
     }
 
-    /// Takes all skills of the agent of `cx` out of use.
+    /// Ends the use of all skills by the agent of `cx`.
     pub(crate) async fn deactivate(&self, reason: DeactivatedBecause, cx: &Cx) -> Result<(), EmitError> {
         let names: Vec<String> = {
             let mut state = self.state();
@@ -190,31 +191,32 @@ impl Skills {
         Ok(())
     }
 
-    /// The text of skills may not be in the conversation of `cx` any more: the next use of each gives it again.
+    /// Makes the next use of each skill deliver its text again, since the conversation of `cx` may not
+    /// contain it any more.
     pub(crate) fn forget_delivered(&self, cx: &Cx) {
         if let Some(used) = self.state().contexts.get_mut(&context(cx)) {
             used.delivered.clear();
         }
     }
 
-    /// The agent of `cx` is gone, or has another conversation.
+    /// Forgets the agent of `cx`, which has ended or begun another conversation.
     pub(crate) fn forget(&self, cx: &Cx) {
         self.state().contexts.remove(&context(cx));
     }
 
-    /// The skill that the agent of `cx` uses in this run though it was allowed for once only.
+    /// Skill that the agent of `cx` uses in this run and that was allowed only once.
     pub(crate) fn allowed_once(&self, cx: &Cx) -> Option<String> {
         self.state().contexts.get(&context(cx))?.allowed_once.clone()
     }
 
-    /// The thinking level that the skills in use ask for: the highest.
+    /// Highest thinking level that the skills in use request.
     pub(crate) fn thinking(&self, cx: &Cx) -> Option<ThinkingLevel> {
         let state = self.state();
         let used = state.contexts.get(&context(cx))?;
         used.active.values().filter_map(|skill| skill.manifest.thinking.as_ref()?.parse().ok()).max()
     }
 
-    /// The model that the skills in use ask for: that of the first by name that asks for one.
+    /// Model that the skills in use request: that of the first one by name.
     pub(crate) fn model(&self, cx: &Cx) -> Option<String> {
         let state = self.state();
         let used = state.contexts.get(&context(cx))?;
@@ -222,7 +224,7 @@ impl Skills {
     }
 }
 
-/// Returns the key of an agent's skills.
+/// Key of an agent.
 fn context(cx: &Cx) -> Option<ContextId> {
     cx.service::<ContextId>().map(|id| (*id).clone())
 }
@@ -233,7 +235,7 @@ fn digest(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// The text and the files of a skill. All files of one of a project must be as they were approved.
+/// Reads the text and files of a skill. All files of a project's skill must be as approved.
 fn read(
     skill: &Skill,
     files: &dyn HostFiles,

@@ -4,7 +4,7 @@ use super::super::{Checked, Rule, broken, is_blank, text_of};
 
 const MAX_BREAKPOINTS: usize = 4;
 
-/// Checks where cache markers stand, and how many there are.
+/// Checks the positions and the number of cache markers.
 pub(super) fn check(body: &Value) -> Checked {
     let mut count = usize::from(is_marked(body));
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();

@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use super::super::{Checked, Rule, broken, text_of};
 
-/// Whether an assistant message may carry blocks of this kind because the provider makes them itself.
+/// Whether the provider itself generates blocks of this kind in assistant messages.
 pub(super) fn is_kind(kind: &str) -> bool {
     matches!(kind, "server_tool_use" | "mcp_tool_use" | "compaction" | "fallback" | "container_upload")
         || kind.ends_with("_tool_result")
@@ -12,13 +12,13 @@ fn is_call(block: &Value) -> bool {
     matches!(text_of(block, "type"), Some("server_tool_use" | "mcp_tool_use"))
 }
 
-/// Whether the provider goes on with a message that ends like this.
+/// Whether the provider continues a message with this end.
 pub(super) fn is_paused(blocks: &[&Value]) -> bool {
     blocks.iter().any(|block| text_of(block, "type").is_some_and(is_kind))
 }
 
-/// Every call of a hosted tool has its result, unless the message is the provider's to go on with, or code of
-/// the call waits for a result of the user's.
+/// Checks that every call of a hosted tool has a result, unless the provider will continue the message, or
+/// code of the call waits for a result of the user.
 pub(super) fn check(blocks: &[&Value], is_last: bool, at: usize) -> Checked {
     let calls_user = blocks.iter().any(|block| text_of(block, "type") == Some("tool_use"));
     if is_last || calls_user {

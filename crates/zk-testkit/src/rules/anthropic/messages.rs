@@ -6,22 +6,22 @@ use super::super::{Checked, IMAGES, Rule, Strictness, broken, is_blank, is_tool_
 use super::hosted;
 use super::params::thinks_with_budget;
 
-/// The most bytes of an image in base64.
+/// Largest image, in bytes of base64.
 const LARGEST_IMAGE: usize = 5 * 1024 * 1024;
 
-/// Findings in the history.
+/// Facts about the history for later checks.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) tool_blocks: bool,
 }
 
-/// A block and its place in the request.
+/// Block with its position in the request.
 struct Part<'a> {
     place: String,
     block: &'a Value,
 }
 
-/// Messages of one role in a row, as the API merges them.
+/// Consecutive messages of one role, merged as by the API.
 struct Speech<'a> {
     assistant: bool,
     first: usize,
@@ -86,7 +86,7 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<Seen> {
     Ok(seen)
 }
 
-/// Whether the assistant speaks.
+/// Whether the role is the assistant's.
 fn role(message: &Value, at: usize) -> Checked<bool> {
     match text_of(message, "role") {
         Some("user") => Ok(false),
@@ -260,7 +260,7 @@ fn result(block: &Value, place: &str) -> Checked {
     }
 }
 
-/// Every call answered once, at the beginning of the very next user message, and nothing else answered.
+/// Checks that every call has one result at the beginning of the next user message, and every result a call.
 fn pairs(strictness: &Strictness, speeches: &[Speech<'_>]) -> Checked<Seen> {
     let mut seen = Seen::default();
     let mut ids: HashSet<&str> = HashSet::new();
@@ -338,7 +338,7 @@ fn unanswered<T>(rule: Rule, at: usize, ids: &[&str]) -> Checked<T> {
     )
 }
 
-/// In an unfinished tool loop the last assistant message begins with its thinking.
+/// Checks that the last assistant message of an unfinished tool loop begins with its thinking.
 fn thinking_leads(speeches: &[Speech<'_>]) -> Checked {
     let [.., asking, answering] = speeches else { return Ok(()) };
     let kind = |part: &Part<'_>| text_of(part.block, "type").unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! The Anthropic Messages API.
+//! Rules of the Anthropic Messages API.
 
 mod cache;
 mod hosted;

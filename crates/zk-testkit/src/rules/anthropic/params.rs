@@ -26,7 +26,7 @@ pub(super) fn check(body: &Value) -> Checked {
     system(body)
 }
 
-/// Whether thinking with a budget is on.
+/// Whether thinking has a token budget.
 pub(super) fn thinks_with_budget(body: &Value) -> bool {
     body.pointer("/thinking/type").and_then(Value::as_str) == Some("enabled")
 }
@@ -82,7 +82,7 @@ fn system(body: &Value) -> Checked {
     }
 }
 
-/// The names of the tools.
+/// Names of the declared tools.
 pub(super) fn tools(body: &Value) -> Checked<Vec<&str>> {
     let tools = match body.get("tools") {
         None => return Ok(Vec::new()),

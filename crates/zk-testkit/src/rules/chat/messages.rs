@@ -14,7 +14,7 @@ enum Speaker {
     Tool,
 }
 
-/// Checks every message, and returns whether any has calls or results.
+/// Checks all messages; returns whether any has calls or results.
 pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
     let messages = match body.get("messages") {
         None => return broken(Rule::NoMessages, "Missing required parameter: 'messages'."),
@@ -140,7 +140,7 @@ fn all_answered(open: &[&str]) -> Checked {
     )
 }
 
-/// The content of a system or user message.
+/// Checks the content of a system or user message.
 fn plain(strictness: &Strictness, message: &Value, at: usize) -> Checked {
     let parts = match message.get("content") {
         Some(Value::String(text)) if is_blank(text) => return empty_text(at),
@@ -208,7 +208,7 @@ fn empty_text<T>(at: usize) -> Checked<T> {
     broken(Rule::EmptyText, format!("Invalid 'messages[{at}].content': text content must be non-empty."))
 }
 
-/// The ids of the calls of an assistant message.
+/// Checks an assistant message; returns the ids of its calls.
 fn assistant<'a>(
     strictness: &Strictness,
     message: &'a Value,
@@ -231,7 +231,7 @@ fn assistant<'a>(
     };
     match message.get("content") {
         Some(Value::String(text)) if !is_blank(text) => {}
-        // Some servers want an empty string beside calls, others null.
+        // Beside calls, some servers expect an empty string and others null.
         None | Some(Value::Null | Value::String(_)) if !calls.is_empty() => {}
         Some(Value::Array(parts)) if strictness.reasoning == Reasoning::Parts => reasoning::parts(parts, at)?,
         Some(Value::Array(_)) => {
@@ -288,7 +288,7 @@ fn assistant<'a>(
     Ok(open)
 }
 
-/// Whether it is an id of Kimi's, such as `functions.read:0`.
+/// Whether an id has Kimi's form, such as `functions.read:0`.
 fn is_numbered(id: &str) -> bool {
     let named = id.strip_prefix("functions.").and_then(|id| id.rsplit_once(':'));
     named.is_some_and(|(name, number)| !name.is_empty() && number.parse::<u64>().is_ok())

@@ -1,4 +1,4 @@
-//! The OpenAI Chat Completions API.
+//! Rules of the OpenAI Chat Completions API.
 
 mod messages;
 mod reasoning;
@@ -27,7 +27,7 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
     Ok(())
 }
 
-/// Whether a vendor that thinks unless it is told not to is asked to.
+/// Whether thinking is on, for vendors that think by default.
 fn thinks(body: &Value) -> bool {
     body.pointer("/thinking/type").and_then(Value::as_str) != Some("disabled")
 }

@@ -1,11 +1,11 @@
-//! Reasoning on its way back, which every vendor wants in another place.
+//! Rules for reasoning in requests, whose position differs by vendor.
 
 use serde_json::Value;
 
 use super::super::{Checked, Reasoning, Rule, broken, is_blank, text_of};
 use super::thinks;
 
-/// Looks at the reasoning fields of an assistant message.
+/// Checks the reasoning fields of an assistant message.
 pub(super) fn check(reasoning: Reasoning, body: &Value, message: &Value, at: usize) -> Checked {
     match reasoning {
         Reasoning::Content | Reasoning::Parts => Ok(()),
@@ -52,7 +52,7 @@ fn details(message: &Value, at: usize) -> Checked {
     Ok(())
 }
 
-/// The content of an assistant message that is told in parts.
+/// Checks the content of an assistant message in parts.
 pub(super) fn parts(parts: &[Value], at: usize) -> Checked {
     let mut speaks = false;
     for part in parts {

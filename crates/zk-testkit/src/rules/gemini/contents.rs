@@ -4,7 +4,7 @@ use super::super::{Checked, Rule, Strictness, broken, text_of};
 use super::SIGNED;
 use super::part::{self, DUMMY, Kind};
 
-/// A content and the kinds of its parts.
+/// Content with the kinds of its parts.
 struct Content<'a> {
     is_model: bool,
     parts: &'a [Value],
@@ -65,7 +65,7 @@ fn content(value: &Value, at: usize, generation: u32) -> Checked<Content<'_>> {
         part::check(part, is_model, generation, &place)
     });
     let kinds = kinds.collect::<Checked<Vec<Kind>>>()?;
-    // A dummy stands for the signature of a call, and of the first one only.
+    // A placeholder is only accepted for the signature of the first call.
     let first = kinds.iter().position(|kind| *kind == Kind::Call);
     let misplaced = parts
         .iter()
@@ -80,7 +80,7 @@ fn content(value: &Value, at: usize, generation: u32) -> Checked<Content<'_>> {
     Ok(Content { is_model, parts, kinds })
 }
 
-/// The roles alternate, but for what the user says after the answers to calls.
+/// Checks that roles alternate, except for user text after results.
 fn order(contents: &[Content<'_>]) -> Checked {
     for (before, now) in contents.iter().zip(contents.iter().skip(1)) {
         let follows = before.is_answer() && !now.is_answer();
@@ -94,7 +94,7 @@ fn order(contents: &[Content<'_>]) -> Checked {
     Ok(())
 }
 
-/// All calls of a step are answered by the content right after it, and nothing else is.
+/// Checks that all calls of a step have results in the next content, and all results a call.
 fn pairs(contents: &[Content<'_>]) -> Checked {
     for (at, content) in contents.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|at| contents.get(at));
@@ -127,9 +127,9 @@ fn pairs(contents: &[Content<'_>]) -> Checked {
 const NUMBER: &str = "Please ensure that the number of function response parts is equal to the number of function call \
                       parts of the function call turn.";
 
-/// In the current turn, the first call of every step carries its signature.
+/// Checks that the first call of every step in the current turn has its signature.
 fn signatures(contents: &[Content<'_>]) -> Checked {
-    // Pictures that could not stand beside the answers begin no new turn.
+    // Images that could not be part of the results do not begin a new turn.
     let says = |content: &Content<'_>| !content.is_model && content.kinds.contains(&Kind::Text);
     let from = contents.iter().rposition(says).unwrap_or(0);
     for content in contents.iter().skip(from) {

@@ -1,4 +1,4 @@
-//! The Gemini API. The model stands in the path of a request, and in the body's `model` for these rules.
+//! Rules of the Gemini API. The model, which a request has in its path, is expected in the body's `model`.
 
 mod contents;
 mod params;
@@ -20,12 +20,12 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
     contents::check(strictness, body, generation)
 }
 
-/// The generation of a model: 3 of `gemini-3.5-flash`, nothing of what is no Gemini.
+/// Generation of a model: 3 for `gemini-3.5-flash`, 0 for others than Gemini.
 pub(crate) fn generation(model: &str) -> u32 {
     let name = model.strip_prefix("models/").unwrap_or(model);
     let number = name.strip_prefix("gemini-").and_then(|rest| rest.split(['.', '-']).next());
     number.and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
-/// From this one on, calls carry signatures and results may carry images.
+/// First generation with signatures on calls and images in results.
 pub(crate) const SIGNED: u32 = 3;

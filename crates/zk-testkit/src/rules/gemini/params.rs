@@ -3,7 +3,7 @@ use serde_json::Value;
 use super::super::{Checked, Rule, broken, text_of};
 use super::SIGNED;
 
-/// Every field the method takes: another is an error.
+/// All accepted fields; others are an error.
 const FIELDS: &[&str] = &[
     "model",
     "contents",
@@ -16,7 +16,7 @@ const FIELDS: &[&str] = &[
     "labels",
 ];
 
-/// Keywords that the older form of a schema does not have.
+/// Schema keywords that the older field `parameters` rejects.
 const NOT_IN_PARAMETERS: &[&str] = &["$schema", "$defs", "$ref", "additionalProperties", "const"];
 
 const LEVELS: &[&str] = &["MINIMAL", "LOW", "MEDIUM", "HIGH"];

@@ -1,4 +1,4 @@
-//! One part of a content.
+//! Rules for one part of a content.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::super::{Checked, Rule, broken, text_of};
 use super::SIGNED;
 use super::params::is_name;
 
-/// Signature that its documentation gives for calls that another model made.
+/// Documented placeholder for the signature of another model's call.
 pub(super) const DUMMY: &str = "skip_thought_signature_validator";
 
 /// Kind of a part.
@@ -25,10 +25,10 @@ const DATA: &[(&str, Kind)] = &[
     ("functionCall", Kind::Call),
     ("functionResponse", Kind::Answer),
 ];
-/// Fields that a part may have beside its data.
+/// Fields that a part may have besides its data.
 const BESIDE: &[&str] = &["thought", "thoughtSignature", "videoMetadata"];
 
-/// Looks at a part by itself.
+/// Checks a single part.
 pub(super) fn check(part: &Value, is_model: bool, generation: u32, place: &str) -> Checked<Kind> {
     let Some(fields) = part.as_object() else {
         return broken(Rule::Shape, format!("Invalid value at '{place}'"));

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::{Checked, Rule, Strictness, broken, is_blank, text_of};
 use super::item::{self, Kind};
 
-/// Looks at every item; whether there were calls or outputs.
+/// Checks all items; returns whether there are calls or outputs.
 pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
     let items = match body.get("input") {
         None | Some(Value::Null) => {
@@ -65,7 +65,7 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
     }
 }
 
-/// Sealed reasoning stands directly before what it led to.
+/// Checks that encrypted reasoning is directly followed by its item.
 fn reasoning(body: &Value, item: &Value, next: Option<&Value>, at: usize) -> Checked {
     let id = text_of(item, "id").unwrap_or_default();
     if !item.get("summary").is_some_and(Value::is_array) {
@@ -91,7 +91,7 @@ fn reasoning(body: &Value, item: &Value, next: Option<&Value>, at: usize) -> Che
     Ok(())
 }
 
-/// Calls and their outputs.
+/// Calls, and the outputs for them.
 #[derive(Default)]
 struct Pairs<'a> {
     open: Vec<&'a str>,

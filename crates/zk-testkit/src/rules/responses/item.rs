@@ -1,4 +1,4 @@
-//! One item of the input.
+//! Rules for one item of the input.
 
 use serde_json::Value;
 use zk_core::model::IdRule;
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Reasoning,
     Call,
     Output,
-    /// Items that hosted tools left behind.
+    /// Items of hosted tools.
     Other,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn kind(item: &Value, at: usize) -> Checked<Kind> {
     }
 }
 
-/// The id of an item says what it is.
+/// Checks that an item's id has the prefix of its kind.
 pub(super) fn id(kind: Kind, id: &str, at: usize) -> Checked {
     let start = match kind {
         Kind::Reasoning => "rs_",
@@ -70,7 +70,7 @@ pub(super) fn id(kind: Kind, id: &str, at: usize) -> Checked {
     Ok(())
 }
 
-/// A message of the user or of the assistant.
+/// Checks a message of the user or the assistant.
 pub(super) fn message(item: &Value, at: usize, assistant: bool) -> Checked {
     match item.get("content") {
         Some(Value::String(text)) if is_blank(text) => empty_text(at),
@@ -125,7 +125,7 @@ fn empty_text<T>(at: usize) -> Checked<T> {
     broken(Rule::EmptyText, format!("Invalid 'input[{at}].content': text must be non-empty."))
 }
 
-/// The id under which a call is answered.
+/// Checks a call; returns its id.
 pub(super) fn call(ids: IdRule, item: &Value, at: usize) -> Checked<&str> {
     let id = text_of(item, "call_id").unwrap_or_default();
     if id.len() > ids.max_len {
@@ -161,7 +161,7 @@ pub(super) fn call(ids: IdRule, item: &Value, at: usize) -> Checked<&str> {
     Ok(id)
 }
 
-/// The id of the call that an output answers.
+/// Checks an output; returns the id of its call.
 pub(super) fn output(item: &Value, at: usize) -> Checked<&str> {
     let Some(id) = text_of(item, "call_id").filter(|id| !id.is_empty()) else {
         return broken(Rule::Shape, format!("Missing required parameter: 'input[{at}].call_id'."));

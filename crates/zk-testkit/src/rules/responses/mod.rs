@@ -1,4 +1,4 @@
-//! The OpenAI Responses API, and the Codex back end that speaks it.
+//! Rules of the OpenAI Responses API, and of the Codex back end with the same format.
 
 mod input;
 mod item;

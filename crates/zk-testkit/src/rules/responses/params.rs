@@ -7,7 +7,7 @@ const SUMMARIES: &[&str] = &["auto", "concise", "detailed"];
 const LEAST_OUTPUT: u64 = 16;
 const LONGEST_KEY: usize = 64;
 
-/// Parameters that the back end of subscriptions does not take.
+/// Parameters that the back end for subscriptions rejects.
 const NOT_IN_CODEX: &[&str] = &[
     "max_output_tokens",
     "temperature",
@@ -66,7 +66,7 @@ pub(super) fn check(body: &Value) -> Checked {
     {
         format::openai(asked)?;
     }
-    // They belong to the other API, and this one knows no field it was not told of.
+    // Fields of Chat Completions, which this API rejects as unknown.
     for foreign in ["messages", "max_tokens", "max_completion_tokens", "stream_options"] {
         let own = foreign == "stream_options" && body.pointer("/stream_options/include_usage").is_none();
         if has(body, foreign) && !own {
@@ -88,7 +88,7 @@ fn word(body: &Value, place: &str, words: &[&str]) -> Checked {
     }
 }
 
-/// The names of the tools.
+/// Names of the declared tools.
 pub(super) fn tools(body: &Value) -> Checked<Vec<&str>> {
     let tools = match body.get("tools") {
         None | Some(Value::Null) => return Ok(Vec::new()),
@@ -100,7 +100,7 @@ pub(super) fn tools(body: &Value) -> Checked<Vec<&str>> {
         if text_of(tool, "type") != Some("function") {
             return broken(Rule::Shape, format!("Invalid value for 'tools[{at}].type'."));
         }
-        // Chat Completions wraps a tool, this API does not.
+        // Chat Completions wraps a tool in an object, this API does not.
         let name = match text_of(tool, "name") {
             Some(name) => name,
             None => {
@@ -152,7 +152,7 @@ pub(super) fn tool_choice(body: &Value, tools: &[&str]) -> Checked {
         Some(choice) => choice,
     };
     match choice {
-        // Without tools there is nothing to require.
+        // Without tools, `required` is invalid.
         Value::String(word) if matches!(&**word, "auto" | "none") => Ok(()),
         Value::String(word) if word == "required" && !tools.is_empty() => Ok(()),
         Value::Object(_) => match (text_of(choice, "type"), text_of(choice, "name")) {

@@ -1,4 +1,4 @@
-//! A turn as Anthropic Messages tells it.
+//! Anthropic Messages format of a turn.
 
 use serde_json::{Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
@@ -93,7 +93,7 @@ pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
     message
 }
 
-/// One event as the wire has it.
+/// Wire form of an event.
 pub(crate) fn event(data: &Value) -> String {
     let name = data.get("type").and_then(Value::as_str).unwrap_or_default();
     format!("event: {name}\ndata: {data}\n\n")

@@ -1,4 +1,4 @@
-//! Effects of a fault on the pieces of an answer.
+//! Application of faults to the pieces of a response.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::server::fault::Fault;
 use crate::server::refusal::{self, Refusal};
 use crate::server::reply::Act;
 
-/// Long enough that a client reads what was sent before as a piece of its own.
+/// Pause after which the client reads the next bytes separately.
 const APART: Duration = Duration::from_millis(1);
 
-/// The pieces as acts, broken as `fault` says.
+/// Converts the pieces to acts, with the given fault.
 pub(crate) fn acts(
     dialect: Dialect,
     mut pieces: Vec<Piece>,
@@ -55,7 +55,7 @@ pub(crate) fn acts(
             (usize::MAX, Vec::new())
         }
         Some(Fault::NoTerminal) => {
-            // A stream is ended for good by the last event in one format, by the reason in the others.
+            // The last event completes a stream in one format, the stop reason in the others.
             pieces.retain(|piece| {
                 !is(piece, Part::Terminal) && (dialect == Dialect::Anthropic || !is(piece, Part::Finish))
             });
@@ -89,7 +89,7 @@ fn malformed(dialect: Dialect) -> Bytes {
     })
 }
 
-/// The pieces as they are, scripted failures included.
+/// Converts the pieces to acts, scripted failures included.
 fn plain(dialect: Dialect, pieces: Vec<Piece>, number: usize) -> VecDeque<Act> {
     let acts = pieces.into_iter().map(|piece| match piece {
         Piece::Event { bytes, .. } => Act::Send(bytes),
@@ -133,7 +133,7 @@ fn error_event(refusal: Refusal<'_>, dialect: Dialect, number: usize) -> Bytes {
     })
 }
 
-/// Puts `inserted` after so many events; what follows is dropped if the answer ends there.
+/// Inserts `inserted` after so many events; with `ends`, drops the rest.
 fn insert(acts: VecDeque<Act>, events: usize, inserted: Vec<Act>, ends: bool) -> VecDeque<Act> {
     if inserted.is_empty() {
         return acts;
@@ -197,7 +197,7 @@ fn split_utf8(acts: VecDeque<Act>) -> VecDeque<Act> {
             continue;
         };
         let mut from = 0;
-        // Before every byte that continues a character.
+        // Cuts before each continuation byte of a character.
         for (at, _) in piece.iter().enumerate().filter(|(_, byte)| (0x80..0xc0).contains(*byte)) {
             out.push_back(Act::Send(piece.slice(from..at)));
             out.push_back(Act::Wait(APART));

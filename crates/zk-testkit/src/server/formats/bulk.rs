@@ -12,7 +12,7 @@ use crate::server::reply::Act;
 
 const WRITE: usize = 64 * 1024;
 
-/// One large answer, rendered once and sent as fast as the socket takes it: for measuring.
+/// Large response that is rendered once and sent as fast as possible, for benchmarks.
 #[derive(Debug)]
 pub(crate) struct Bulk {
     deltas: usize,
@@ -37,7 +37,7 @@ impl Bulk {
         let mut bytes = Vec::with_capacity(self.text.len() * self.deltas * 2);
         for piece in frames::stream(dialect, &Turn::new().chunks([self.text.clone()]), telling) {
             if let Piece::Event { bytes: event, part } = piece {
-                // The one delta of the frame stands for all of them.
+                // The frame has one delta, which is repeated.
                 let times = if part == Part::Delta { self.deltas } else { 1 };
                 for _ in 0..times {
                     bytes.extend_from_slice(&event);

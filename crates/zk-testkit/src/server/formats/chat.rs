@@ -1,4 +1,4 @@
-//! A turn as OpenAI Chat Completions tells it.
+//! OpenAI Chat Completions format of a turn.
 
 use serde_json::{Map, Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
@@ -7,7 +7,7 @@ use super::pieces::{Part, Piece, Pieces, Telling};
 use crate::rules::Reasoning;
 use crate::script::{Step, Turn};
 
-/// Answers have no clock in them, so that they are the same every time.
+/// Constant timestamp, so that responses are deterministic.
 const CREATED: u64 = 1_767_225_600;
 
 pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
@@ -30,12 +30,12 @@ pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
                     out.delta(say(thought(telling.reasoning, text)));
                 }
                 if let (Reasoning::Details, Some(proof)) = (telling.reasoning, signature) {
-                    // The proof comes alone, after the text.
+                    // The signature comes in a separate event, after the text.
                     out.delta(say(json!({"reasoning_details": [detail("signature", proof)]})));
                 }
             }
             Step::Call { id, name, args } if telling.reasoning == Reasoning::Parts => {
-                // Mistral sends a call whole.
+                // Mistral sends each call as a whole.
                 let function = json!({"name": name, "arguments": args.concat()});
                 let call = json!({"index": index, "id": id_text(id.as_ref()), "function": function});
                 out.delta(say(json!({"tool_calls": [call]})));
@@ -51,7 +51,7 @@ pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
                 }
                 index += 1;
             }
-            // This format has no word for the first.
+            // This format has no redacted thinking.
             Step::Redacted(_)
             | Step::Usage(_)
             | Step::Stop(_)
@@ -116,7 +116,7 @@ pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
     body
 }
 
-/// A piece of reasoning.
+/// Delta of reasoning.
 fn thought(reasoning: Reasoning, text: &str) -> Value {
     match reasoning {
         Reasoning::Content | Reasoning::Owed => json!({"reasoning_content": text}),
@@ -133,7 +133,7 @@ fn thinking_part(text: &str) -> Value {
     json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]})
 }
 
-/// The fields of a whole message that tell its reasoning; `said` is its text.
+/// Fields for reasoning in a whole message with the text `said`.
 fn reasoning(reasoning: Reasoning, thoughts: &[(String, Option<&str>)], said: &str) -> Map<String, Value> {
     let mut fields = Map::new();
     if thoughts.is_empty() {
@@ -164,7 +164,7 @@ fn reasoning(reasoning: Reasoning, thoughts: &[(String, Option<&str>)], said: &s
     fields
 }
 
-/// One chunk as the wire has it.
+/// Wire form of a chunk.
 pub(crate) fn event(data: &Value) -> String {
     format!("data: {data}\n\n")
 }

@@ -1,4 +1,4 @@
-//! A turn as the events of a stream, before any fault.
+//! Stream events of a turn, without faults.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::{anthropic, chat, gemini, ollama, responses};
 use crate::rules::Dialect;
 use crate::script::Turn;
 
-/// The turn as a stream.
+/// Stream of a turn.
 pub(crate) fn stream(dialect: Dialect, turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
     match dialect {
         Dialect::Anthropic => anthropic::stream(turn, telling),
@@ -19,7 +19,7 @@ pub(crate) fn stream(dialect: Dialect, turn: &Turn, telling: Telling<'_>) -> Vec
     }
 }
 
-/// The turn as one JSON body.
+/// JSON body of a turn.
 pub(crate) fn whole(dialect: Dialect, turn: &Turn, telling: Telling<'_>) -> Value {
     match dialect {
         Dialect::Anthropic => anthropic::whole(turn, telling),

@@ -1,4 +1,4 @@
-//! A turn as Gemini tells it.
+//! Gemini format of a turn.
 
 use serde_json::{Map, Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
@@ -7,13 +7,13 @@ use super::pieces::{Part, Piece, Pieces, Telling};
 use crate::rules::{SIGNED, generation};
 use crate::script::{Step, Turn, parse_args};
 
-/// The parts of an answer, in pieces as a stream has them.
+/// Builder of a response's parts.
 struct Speaker<'a> {
     telling: Telling<'a>,
-    /// A signature on its way to the part that will carry it.
+    /// Signature for the next suitable part.
     signature: Option<String>,
     has_called: bool,
-    /// Reason why a call could not be made.
+    /// Reason why a call is malformed.
     malformed: Option<String>,
 }
 
@@ -22,7 +22,7 @@ impl<'a> Speaker<'a> {
         Self { telling, signature: None, has_called: false, malformed: None }
     }
 
-    /// The parts of one step. A proof of thinking goes with the first call after it, else with the end.
+    /// Parts of a step. A thinking signature goes with the next call, or with the end.
     fn parts(&mut self, step: &Step) -> Vec<Value> {
         match step {
             Step::Text(chunks) => chunks.iter().map(|text| json!({ "text": text })).collect(),
@@ -47,7 +47,7 @@ impl<'a> Speaker<'a> {
         }
         let signs = generation(self.telling.model) >= SIGNED;
         let mut call = Map::new();
-        // Older models name no ids.
+        // Older models send no call ids.
         if let Some(id) = id.filter(|_| signs) {
             call.insert("id".into(), id.as_str().into());
         }
@@ -63,7 +63,7 @@ impl<'a> Speaker<'a> {
         vec![part.into()]
     }
 
-    /// The last part, if it has something to carry.
+    /// Last part, if a signature is pending.
     fn rest(&mut self) -> Option<Value> {
         self.signature.take().map(|signature| json!({"text": "", "thoughtSignature": signature}))
     }
@@ -82,7 +82,7 @@ impl<'a> Speaker<'a> {
         fields
     }
 
-    /// A response, or a piece of one.
+    /// Response, or a chunk of one.
     fn response(&self, parts: &[Value], finish: Option<Map<String, Value>>) -> Value {
         let mut candidate = Map::new();
         candidate.insert("content".into(), json!({"parts": parts, "role": "model"}));
@@ -150,12 +150,12 @@ pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
     speaker.response(&parts, Some(finish))
 }
 
-/// One response as the wire has it.
+/// Wire form of a response.
 fn event(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
-/// Before the end, only the input has been counted.
+/// Before the end, only input tokens are reported.
 fn usage_of(usage: &Usage, is_last: bool) -> Value {
     let output = if is_last { usage.output } else { 0 };
     let mut counts = json!({
@@ -167,7 +167,7 @@ fn usage_of(usage: &Usage, is_last: bool) -> Value {
             fields.insert("cachedContentTokenCount".into(), usage.cache_read.into());
         }
         if is_last {
-            // Thoughts are counted apart.
+            // Thoughts are counted separately.
             let said = usage.output.saturating_sub(usage.reasoning);
             fields.insert("candidatesTokenCount".into(), said.into());
             fields.insert("thoughtsTokenCount".into(), usage.reasoning.into());
@@ -178,7 +178,7 @@ fn usage_of(usage: &Usage, is_last: bool) -> Value {
 
 fn stop(reason: &StopReason) -> &str {
     match reason {
-        // Calls end it as everything else does.
+        // Responses with calls have the same finish reason.
         StopReason::EndTurn
         | StopReason::ToolUse
         | StopReason::StopSequence(_)

@@ -1,4 +1,4 @@
-//! A turn as Ollama's native API tells it: one JSON object on each line.
+//! Ollama's native format of a turn: one JSON object per line.
 
 use serde_json::{Map, Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
@@ -6,7 +6,7 @@ use zk_core::model::{CallId, StopReason, Usage};
 use super::pieces::{Part, Piece, Pieces, Telling};
 use crate::script::{Step, Turn, parse_args};
 
-/// Answers have no clock in them, so that they are the same every time.
+/// Constant timestamp, so that responses are deterministic.
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
 pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
@@ -29,12 +29,12 @@ pub(crate) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
                 }
             }
             Step::Call { id, name, args } => {
-                // A call comes whole.
+                // Calls are sent as a whole.
                 let call = call(id.as_ref(), name, &args.concat(), index);
                 out.delta(say(json!({"role": "assistant", "content": "", "tool_calls": [call]})));
                 index += 1;
             }
-            // This format has no word for the first.
+            // This format has no redacted thinking.
             Step::Redacted(_)
             | Step::Usage(_)
             | Step::Stop(_)
@@ -80,12 +80,12 @@ pub(crate) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
     finish(turn, telling, &message.into())
 }
 
-/// A sign of life: a line that says nothing.
+/// Keep-alive: a line without content.
 pub(crate) fn ping() -> String {
     line(&json!({"created_at": CREATED, "message": {"role": "assistant", "content": ""}, "done": false}))
 }
 
-/// One object as the wire has it.
+/// Wire form of an object.
 pub(crate) fn line(data: &Value) -> String {
     format!("{data}\n")
 }
@@ -112,7 +112,7 @@ fn counts(usage: &Usage) -> [(String, Value); 2] {
     [("prompt_eval_count".to_owned(), usage.read().into()), ("eval_count".to_owned(), usage.output.into())]
 }
 
-/// Arguments of the model that are no object are passed on as text.
+/// Call with its arguments; if these are no object, they are sent as text.
 fn call(id: Option<&CallId>, name: &str, raw: &str, index: u64) -> Value {
     let (args, malformed) = parse_args(raw);
     let args = malformed.map_or(args, Value::String);
@@ -122,7 +122,7 @@ fn call(id: Option<&CallId>, name: &str, raw: &str, index: u64) -> Value {
 
 fn stop(reason: &StopReason) -> &str {
     match reason {
-        // Calls end it as everything else does.
+        // Responses with calls have the same finish reason.
         StopReason::EndTurn
         | StopReason::ToolUse
         | StopReason::StopSequence(_)

@@ -1,4 +1,4 @@
-//! Pieces of a stream, whatever its format.
+//! Pieces of a stream, in any format.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use zk_core::model::{ProviderError, Usage};
 use crate::rules::Reasoning;
 use crate::script::Step;
 
-/// One piece of a stream.
+/// Piece of a stream.
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
     Event { bytes: Bytes, part: Part },
@@ -18,33 +18,33 @@ pub(crate) enum Piece {
     Hang,
 }
 
-/// Part of an event in its stream.
+/// Role of an event in its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Opening of the stream.
+    /// Beginning of the stream.
     Start,
     /// Content.
     Content,
-    /// A piece of text, thinking or arguments.
+    /// Delta of text, thinking or arguments.
     Delta,
-    /// Reason why the answer ended.
+    /// Stop reason.
     Finish,
-    /// Close of the stream.
+    /// End of the stream.
     Terminal,
 }
 
-/// Settings by which one turn is told.
+/// Parameters for the rendering of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Telling<'a> {
     pub(crate) model: &'a str,
     pub(crate) number: usize,
-    /// None when the client did not ask for it, or a fault withholds it.
+    /// `None` if the client did not ask for it, or a fault withholds it.
     pub(crate) usage: Option<Usage>,
     pub(crate) pace: Option<Duration>,
     pub(crate) reasoning: Reasoning,
 }
 
-/// Collects the pieces of a stream.
+/// Collector of a stream's pieces.
 pub(crate) struct Pieces {
     pub(crate) all: Vec<Piece>,
     pace: Option<Duration>,
@@ -64,7 +64,7 @@ impl Pieces {
         self.event(Part::Delta, bytes);
     }
 
-    /// Pauses where the script says so; nothing follows a step that fails or hangs.
+    /// Adds a scripted pause; breaks at a step that fails or hangs.
     pub(crate) fn interrupt(&mut self, step: &Step) -> ControlFlow<()> {
         let (piece, flow) = match step {
             Step::Delay(pause) => (Piece::Wait(*pause), ControlFlow::Continue(())),

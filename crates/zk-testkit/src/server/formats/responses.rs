@@ -1,4 +1,4 @@
-//! A turn as OpenAI's Responses API tells it, and the Codex back end in its own way.
+//! OpenAI Responses format of a turn, and its variant of the Codex back end.
 
 use serde_json::{Map, Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
@@ -6,10 +6,10 @@ use zk_core::model::{CallId, StopReason, Usage};
 use super::pieces::{Part, Piece, Pieces, Telling};
 use crate::script::{Step, Turn};
 
-/// Answers have no clock in them, so that they are the same every time.
+/// Constant timestamp, so that responses are deterministic.
 const CREATED: u64 = 1_767_225_600;
 
-/// The stream while it is written.
+/// Builder of the stream.
 struct Writer {
     out: Pieces,
     sequence: u64,
@@ -26,7 +26,7 @@ impl Writer {
     }
 }
 
-/// `is_codex`: the end does not repeat what came.
+/// Stream of a turn. With `is_codex`, the last event does not repeat the items.
 pub(crate) fn stream(turn: &Turn, telling: Telling<'_>, is_codex: bool) -> Vec<Piece> {
     let mut writer = Writer { out: Pieces::new(telling.pace), sequence: 0 };
     for kind in ["response.created", "response.in_progress"] {
@@ -58,7 +58,7 @@ pub(crate) fn stream(turn: &Turn, telling: Telling<'_>, is_codex: bool) -> Vec<P
     writer.out.all
 }
 
-/// One item, from its beginning to its end.
+/// Writes one item, from its beginning to its end.
 fn tell(writer: &mut Writer, step: &Step, item: &Value, index: u64) {
     let mut begun = item.clone();
     if let Some(fields) = begun.as_object_mut() {
@@ -85,7 +85,7 @@ fn tell(writer: &mut Writer, step: &Step, item: &Value, index: u64) {
             let opening = place(json!({"part": part("")}));
             writer.event(Part::Content, about("response.content_part.added", opening));
             for delta in chunks {
-                // The real service hides the length of a delta behind noise.
+                // The real service hides the length of deltas with random padding.
                 let more = place(json!({"delta": delta, "logprobs": [], "obfuscation": "x8Kq2"}));
                 writer.event(Part::Delta, about("response.output_text.delta", more));
             }
@@ -163,7 +163,7 @@ fn response(telling: Telling<'_>, status: &str, output: &[Value]) -> Value {
     })
 }
 
-/// Returns the items of the turn, each under an id of its own.
+/// Items of the turn, each with its own id.
 fn items(turn: &Turn, telling: Telling<'_>) -> Vec<Value> {
     let has_calls = turn.steps.iter().any(|step| matches!(step, Step::Call { .. }));
     let is_cut = turn.stop_reason() == StopReason::MaxTokens;
@@ -205,13 +205,13 @@ fn items(turn: &Turn, telling: Telling<'_>) -> Vec<Value> {
     items
 }
 
-/// One event as the wire has it.
+/// Wire form of an event.
 pub(crate) fn event(data: &Value) -> String {
     let name = data.get("type").and_then(Value::as_str).unwrap_or_default();
     format!("event: {name}\ndata: {data}\n\n")
 }
 
-/// The events of an error, whose body is `refusal`: the error itself, and the end of the response.
+/// Events of an error with the body `refusal`: the error itself, and the end of the response.
 pub(crate) fn error(refusal: &Value, number: usize) -> String {
     let error = refusal
         .get("error")

@@ -1,4 +1,4 @@
-//! Which requests get an answer.
+//! Admission of requests: key, model and rules.
 
 use bytes::Bytes;
 use hyper::Uri;
@@ -11,12 +11,12 @@ use crate::server::refusal::Refusal;
 use crate::server::reply::Reply;
 use crate::server::shared::Shared;
 
-/// A request.
+/// Received request.
 pub(crate) struct Sent<'a> {
     pub(crate) uri: &'a Uri,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) body: &'a Bytes,
-    /// Number of the request among those for an answer, if it is one.
+    /// Number of the request among model requests, if it is one.
     pub(crate) number: Option<usize>,
 }
 
@@ -25,7 +25,7 @@ impl Sent<'_> {
         self.number.unwrap_or(0)
     }
 
-    /// A parameter of the URL.
+    /// Parameter of the URL.
     fn query(&self, name: &str) -> Option<&str> {
         let pairs = self.uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
         pairs.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value)
@@ -36,19 +36,19 @@ impl Sent<'_> {
     }
 }
 
-/// A request that gets an answer.
+/// Accepted request.
 pub(crate) struct Admitted {
-    /// Body of the request, with the model in it.
+    /// Body with the model in it.
     pub(crate) json: Value,
     pub(crate) form: Form,
 }
 
-/// Form in which an answer is sent.
+/// Form of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Stream,
     Whole,
-    /// Whole, in a list: what Gemini makes of a stream that is not asked for as events.
+    /// Whole response in a list: Gemini's form of a stream that was not requested as events.
     List,
 }
 
@@ -58,7 +58,7 @@ impl Admitted {
     }
 }
 
-/// An answer that is no turn of the script.
+/// Short response that is no turn of the script.
 pub(crate) struct Brief {
     pub(crate) reply: Reply,
     pub(crate) violation: Option<Violation>,
@@ -129,13 +129,13 @@ pub(crate) fn known(shared: &Shared, dialect: Dialect, model: &str, sent: &Sent<
             Refusal::new(dialect, 404, &message)
         }
         Dialect::Codex => Refusal::new(dialect, 400, &message),
-        // The two APIs of one vendor do not agree about the status.
+        // The two APIs of this vendor have different statuses here.
         Dialect::Responses => Refusal::new(dialect, 400, &message).code(Some("model_not_found")),
     };
     Err(refusal.reply(sent.id()))
 }
 
-/// The body of a request that gets an answer.
+/// Checks a request and returns its body.
 pub(crate) fn admitted(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Result<Admitted, Brief> {
     authorised(shared, dialect, sent)?;
     let reject = |message: &str| Refusal::new(dialect, 400, message).reply(sent.id());
@@ -159,11 +159,11 @@ pub(crate) fn admitted(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Re
     Ok(admitted)
 }
 
-/// Puts into the body what stands elsewhere, or not at all in a request for a count.
+/// Adds fields to the body that the request has elsewhere, or that a count request lacks.
 fn complete_body(dialect: Dialect, json: &mut Value, sent: &Sent<'_>) -> Form {
     match dialect {
         Dialect::Anthropic => {
-            // A count has no output, so its request has no limit on it.
+            // A count has no output, so its request has no limit for it.
             if let (None, Some(fields)) = (sent.number, json.as_object_mut()) {
                 fields.entry("max_tokens").or_insert(u32::MAX.into());
             }
@@ -182,7 +182,7 @@ fn complete_body(dialect: Dialect, json: &mut Value, sent: &Sent<'_>) -> Form {
                 _ => Form::Whole,
             };
         }
-        // Ollama streams unless it is told not to.
+        // Ollama streams by default.
         Dialect::Ollama if json.get("stream").is_none() => return Form::Stream,
         Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Ollama => {}
     }

@@ -3,33 +3,33 @@ use serde_json::Value;
 
 use crate::rules::Violation;
 
-/// One request as it arrived.
+/// Received request.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// Number of the request among those for an answer, from 1; nothing for lists of models and token counts.
+    /// Number among the model requests, from 1; `None` for model lists and token counts.
     pub number: Option<usize>,
-    /// The method.
+    /// HTTP method.
     pub method: String,
-    /// The path.
+    /// Path of the URL.
     pub path: String,
-    /// The headers, names in lower case.
+    /// Headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body, byte for byte.
+    /// Raw body.
     pub body: Bytes,
-    /// The status it was answered with, if it was answered.
+    /// Status of the response, if there was one.
     pub status: Option<u16>,
-    /// The rule it broke.
+    /// Rule that the request broke, if any.
     pub violation: Option<Violation>,
 }
 
 impl Received {
-    /// The body as JSON; null when it is none.
+    /// Body as JSON; null if it is invalid.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// The first header called `name`, in lower case.
+    /// First header called `name`, which has to be in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())

@@ -10,12 +10,12 @@ pub(crate) enum Route {
     CountTokens(Dialect),
     Models(Dialect),
     Model(Dialect, String),
-    /// Ollama describes the model that the body names.
+    /// Ollama's description of the model in the body.
     Show,
     Unknown,
 }
 
-/// Looks only at how the path ends, so any base URL works.
+/// Route of a request, by the end of its path, so that any base URL works.
 pub(crate) fn route(method: &Method, path: &str, headers: &HeaderMap) -> Route {
     let path = path.trim_end_matches('/');
     if method == Method::POST {
@@ -72,7 +72,7 @@ pub(crate) fn route(method: &Method, path: &str, headers: &HeaderMap) -> Route {
     Route::Unknown
 }
 
-/// The model and the method in a path of the Gemini API.
+/// Model and method in a path of the Gemini API.
 pub(crate) fn method(path: &str) -> Option<(&str, &str)> {
     let (model, method) = path.rsplit_once(':')?;
     let (_, model) = model.rsplit_once("models/")?;

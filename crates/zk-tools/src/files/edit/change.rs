@@ -8,7 +8,7 @@ use super::nearest;
 use crate::text::count;
 use crate::tool_names::ToolNames;
 
-/// One edit.
+/// Requested replacement of a text.
 #[derive(Clone, Debug)]
 pub(super) struct Replacement {
     pub(super) old: String,
@@ -16,40 +16,40 @@ pub(super) struct Replacement {
     pub(super) all: bool,
 }
 
-/// An edit whose places in a content are known.
+/// Replacement whose positions in the content are known.
 #[derive(Debug)]
 pub(super) struct Planned<'a> {
     found: Found,
     new: Cow<'a, str>,
-    /// Whether the new text keeps its line ends.
+    /// Whether the new text keeps its own line ends.
     verbatim: bool,
-    /// Lines, in the content before the edit, where something is replaced.
+    /// Lines with replacements, in the content before the edit.
     pub(super) lines: Lines,
 }
 
-/// Lines at which a text stands.
+/// Line numbers at which a text occurs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Lines {
-    /// Number of the places.
+    /// Number of occurrences.
     pub(super) count: usize,
-    /// Lines of the first places, from 1: as many as are named.
+    /// Lines of the first occurrences, from 1; as many as a message names.
     pub(super) first: Vec<usize>,
 }
 
-/// Reason why an edit was not made.
+/// Reason why an edit failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// There is no text to look for.
+    /// The old text is empty.
     Empty,
-    /// Old and new are the same.
+    /// Old and new text are equal.
     Same,
-    /// The text stands at these lines.
+    /// The old text occurs at several lines.
     Ambiguous(Lines),
-    /// The text is nowhere; this is most like it.
+    /// The old text does not occur; with the most similar lines, if any.
     Missing(Option<String>),
 }
 
-/// Finds what one edit replaces in `content`.
+/// Finds the positions of one edit in `content`.
 pub(super) fn plan<'a>(content: &[u8], edit: &'a Replacement) -> Result<Planned<'a>, Failure> {
     if edit.old.is_empty() {
         return Err(Failure::Empty);
@@ -80,13 +80,13 @@ impl Planned<'_> {
         self.found.how
     }
 
-    /// Whether the content differs from what it was once the edit is made.
+    /// Whether the edit changes the content.
     pub(super) fn changes(&self, content: &[u8]) -> bool {
         let (mut copied, mut at, mut is_changed) = (0, 0, false);
         let differs = |piece: &[u8], stands_at: Option<usize>, at: &mut usize| {
             let begin = *at;
             *at += piece.len();
-            // A piece that stays in its place needs no look.
+            // An unmoved piece needs no comparison.
             stands_at != Some(begin) && content.get(begin..*at) != Some(piece)
         };
         self.each_splice(content, &mut |replaced, by| {
@@ -99,7 +99,7 @@ impl Planned<'_> {
         is_changed || differs(rest, Some(copied), &mut at) || at != content.len()
     }
 
-    /// Length of the content once the edit is made, in bytes; nothing for one that cannot be counted.
+    /// Length of the content after the edit, in bytes; `None` if it overflows.
     pub(super) fn length_after(&self, content: &[u8]) -> Option<usize> {
         let mut length = Some(content.len());
         self.each_splice(content, &mut |replaced, by| {
@@ -109,8 +109,7 @@ impl Planned<'_> {
         length
     }
 
-    /// Makes the edit. Outside the places that match, the result has the bytes of `content`; a single place is replaced
-    /// without a copy of the rest.
+    /// Applies the edit. Bytes outside of the matches are kept; a single match is replaced in place.
     pub(super) fn make(&self, mut content: Vec<u8>) -> Vec<u8> {
         if self.found.count == 1 {
             let mut splice = None;
@@ -135,7 +134,7 @@ impl Planned<'_> {
         out
     }
 
-    /// Visits what is replaced in `content`, in order and none of it twice, and by what.
+    /// Visits the replaced ranges in `content`, in order and without overlaps, with their replacements.
     fn each_splice(
         &self,
         content: &[u8],
@@ -143,7 +142,7 @@ impl Planned<'_> {
     ) {
         let (mut copied, mut line_ends) = (0, LineEnds::of(content));
         self.found.each_place(content, &self.new, &mut |Place { matched, replaced, by }| {
-            // Overlaps an earlier place, which has been replaced.
+            // Overlaps an earlier replaced range.
             if matched.start < copied || content.get(replaced.clone()).is_none() {
                 return ControlFlow::Continue(());
             }
@@ -155,13 +154,12 @@ impl Planned<'_> {
     }
 }
 
-/// Line ends of a content, looked up from its beginning to its end: each byte is looked at once, however many regions there
-/// are.
+/// Line ends of a content, looked up from front to back, so that each byte is examined only once.
 struct LineEnds<'a> {
     content: &'a [u8],
-    /// First line feed behind the last region, once it was looked for.
+    /// First line feed after the last region; `None` before the first search.
     next: Option<Option<usize>>,
-    /// Last line feed of all, once it was looked for.
+    /// Last line feed of the content; `None` before the first search.
     last: Option<Option<usize>>,
 }
 
@@ -170,21 +168,22 @@ impl<'a> LineEnds<'a> {
         Self { content, next: None, last: None }
     }
 
-    /// Kind of line end of a region: its own first one, or that of the line it stands in, or the one before. Regions
-    /// come in order.
+    /// Line end to use in a region: its own first one, or that of its line, or the previous one. Regions come
+    /// in order.
     fn at(&mut self, region: &Range<usize>) -> Option<&'static str> {
         let content = self.content;
         let own = content.get(region.clone()).and_then(|part| memchr::memchr(b'\n', part));
-        let at = own.map(|at| region.start + at).or_else(|| self.behind(region.end)).or_else(|| {
-            // There is none in the region nor behind it.
-            *self.last.get_or_insert_with(|| memchr::memrchr(b'\n', content))
-        })?;
+        let at =
+            own.map(|at| region.start + at).or_else(|| self.next_line_feed(region.end)).or_else(|| {
+                // There is none in or after the region.
+                *self.last.get_or_insert_with(|| memchr::memrchr(b'\n', content))
+            })?;
         let after_cr = at.checked_sub(1).and_then(|at| content.get(at)) == Some(&b'\r');
         Some(if after_cr { "\r\n" } else { "\n" })
     }
 
     /// First line feed from `end` on.
-    fn behind(&mut self, end: usize) -> Option<usize> {
+    fn next_line_feed(&mut self, end: usize) -> Option<usize> {
         match self.next {
             Some(None) => None,
             Some(Some(next)) if next >= end => Some(next),
@@ -206,7 +205,7 @@ fn with_line_ends<'a>(text: &'a str, ending: Option<&str>) -> Cow<'a, str> {
     }
 }
 
-/// The lines the places begin at, from 1. Places are in order, so the content is gone through once.
+/// Line numbers of the positions, from 1. Positions are sorted, so the content is scanned once.
 fn line_numbers(content: &[u8], places: &[Place]) -> Vec<usize> {
     let (mut line, mut counted) = (1, 0);
     let mut numbers = Vec::with_capacity(places.len());
@@ -259,7 +258,7 @@ impl Failure {
     }
 }
 
-/// Tells the model of the edits made.
+/// Reports the applied edits to the model.
 pub(super) fn report(path: &str, done: &[(Lines, How)]) -> String {
     let total: usize = done.iter().map(|(lines, _)| lines.count).sum();
     let first = done.iter().flat_map(|(lines, _)| &lines.first);

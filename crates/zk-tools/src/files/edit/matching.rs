@@ -4,10 +4,11 @@ use memchr::memmem::Finder;
 
 use super::normal::{Form, Normal};
 
-/// Bigger files are matched as they are or not at all.
+/// Size in bytes above which only exact matches are tried.
 const TOLERANT_UP_TO: usize = 8 * 1024 * 1024;
 
-/// Places that are kept of a text, which are as many as a message names: a short text may stand in a file 60 million times.
+/// Most positions of a text that are kept, as many as a message names: a short text may occur 60 million
+/// times.
 pub(super) const MAX_KEPT_PLACES: usize = 10;
 
 /// Way in which a text was found.
@@ -15,32 +16,32 @@ pub(super) const MAX_KEPT_PLACES: usize = 10;
 pub(super) enum How {
     /// Byte for byte.
     Exact,
-    /// Without regard to white space at line ends, line ends, typographic characters, and how Unicode writes one.
+    /// Ignoring white space at line ends, kinds of line ends, typographic characters and Unicode forms.
     Tolerant,
 }
 
-/// Places of a text in a file.
+/// Occurrences of a text in a file.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) how: How,
-    /// First places, in order; they may overlap.
+    /// First positions, in order; they may overlap.
     pub(super) first: Vec<Place>,
-    /// Number of all places.
+    /// Number of all occurrences.
     pub(super) count: usize,
-    /// Text that was looked for …
+    /// Text that was searched.
     old: String,
-    /// … and the form in which it was found, if not byte for byte.
+    /// Normal form in which it was found; `None` for an exact match.
     form: Option<Form>,
 }
 
-/// One place.
+/// Occurrence of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Part of the file that matched.
+    /// Matched range of the file.
     pub(super) matched: Range<usize>,
-    /// Part of it that is to be replaced: where old and new agree at the ends, the file's own bytes stay.
+    /// Range to replace: common ends of old and new text keep the file's own bytes.
     pub(super) replaced: Range<usize>,
-    /// Replacement, as a part of the new text.
+    /// Range of the new text that is inserted.
     pub(super) by: Range<usize>,
 }
 
@@ -71,7 +72,7 @@ impl Found {
         (count > 0).then(|| Self { how, first, count, old: old.to_owned(), form })
     }
 
-    /// Visits all places in order until `visit` breaks off. `text` and `new` are those of [`find`].
+    /// Visits all occurrences in order until `visit` breaks off. `text` and `new` are those of [`find`].
     pub(super) fn each_place(
         &self,
         text: &[u8],
@@ -96,7 +97,7 @@ fn each_place(
     match form {
         None => each_occurrence(text, old.as_bytes(), &mut |start| {
             let end = start + old.len();
-            // A line feed is never torn from its carriage return.
+            // A match must not split a CR LF.
             let torn = text.get(start) == Some(&b'\n') && start > 0 && text.get(start - 1) == Some(&b'\r');
             let matched = if torn { start - 1..end } else { start..end };
             visit(Place { replaced: matched.clone(), matched, by: 0..new.len() })
@@ -119,9 +120,9 @@ fn each_tolerant_place(
     let kept = Kept::between(old, new, &needle);
     each_occurrence(&hay.bytes, &needle.bytes, &mut |at| {
         let end = at + needle.bytes.len();
-        // White space at the end of `old` must be there in some form: a line end, or the end.
+        // White space at the end of `old` needs a counterpart: white space or the end of the file.
         let is_ended = !needle.trimmed || hay.bytes.get(end).is_none_or(u8::is_ascii_whitespace);
-        // A part of a character is no match.
+        // A part of a normalised character is no match.
         if !is_ended || !hay.is_boundary(at) || !hay.is_boundary(end) {
             return ControlFlow::Continue(());
         }
@@ -129,7 +130,7 @@ fn each_tolerant_place(
     });
 }
 
-/// `text` without the line numbers `read_file` shows, if every line has one.
+/// `text` without the line numbers of `read_file`, if every line has one.
 pub(super) fn without_numbers(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -147,7 +148,7 @@ pub(super) fn without_numbers(text: &str) -> Option<String> {
     (out != text).then_some(out)
 }
 
-/// Visits every position of `needle`, overlapping ones too, until `visit` breaks off.
+/// Visits every position of `needle`, overlapping ones included, until `visit` breaks off.
 fn each_occurrence(hay: &[u8], needle: &[u8], visit: &mut impl FnMut(usize) -> ControlFlow<()>) {
     if let [byte] = needle {
         let _ = memchr::memchr_iter(*byte, hay).try_for_each(visit);
@@ -166,11 +167,11 @@ fn each_occurrence(hay: &[u8], needle: &[u8], visit: &mut impl FnMut(usize) -> C
     }
 }
 
-/// The ends at which old and new text agree, so that nothing changes there.
+/// Common ends of old and new text, which are not replaced.
 struct Kept {
-    /// Bytes of the new text, and of the normal form of the old one, at the beginning …
+    /// Bytes of the common beginning, in the new text and in the old one's normal form.
     head: (usize, usize),
-    /// … and at the end.
+    /// Bytes of the common end.
     tail: (usize, usize),
 }
 
@@ -200,7 +201,7 @@ impl Kept {
 
     fn place(&self, hay: &Normal, at: usize, len: usize, new: &str) -> Option<Place> {
         let matched = hay.start(at)?..hay.end(at + len - 1)?;
-        // If the file has one character for what agrees and what does not, all of it is replaced.
+        // If one character of the file covers both common and changed text, all of it is replaced.
         let head = if hay.is_boundary(at + self.head.1) { self.head } else { (0, 0) };
         let tail = if hay.is_boundary(at + len - self.tail.1) { self.tail } else { (0, 0) };
         let start = match head.1 {

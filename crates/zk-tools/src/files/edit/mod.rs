@@ -30,21 +30,21 @@ use crate::{ReadState, ToolsOptions, args};
 use change::{Lines, Planned, Replacement};
 use matching::How;
 
-/// Contents above this size are hashed on another thread while they are written.
+/// Size in bytes above which a content is hashed on another thread while it is written.
 const HASHED_BESIDE: usize = 1 << 20;
 
-/// Replaces one piece of text in a file, and no other byte of it.
+/// Tool `edit`: replaces a text in a file, and changes no other byte.
 ///
-/// The text is looked for as it is; failing that, without copied line numbers, and without regard to line
-/// ends, trailing white space, typographic quotes and dashes. It must be unique. What replaces it takes the
-/// line ends of the place.
+/// The text is searched exactly first, then without copied line numbers, and ignoring line ends, trailing
+/// white space, typographic quotes and dashes. It must be unique. The replacement gets the line ends of its
+/// surroundings.
 #[derive(Debug)]
 pub struct Edit {
     spec: Arc<ToolSpec>,
     common: Common,
 }
 
-/// Several [`Edit`]s of one file, one after the other, all or none.
+/// Tool `multi_edit`: several [`Edit`]s of one file in order, all or none.
 #[derive(Debug)]
 pub struct MultiEdit {
     spec: Arc<ToolSpec>,
@@ -68,7 +68,7 @@ struct EditArgs {
     replace_all: Option<bool>,
 }
 
-/// The lines an edit replaced, and how they were found.
+/// Lines that an edit replaced, and the way in which they were found.
 type Done = (Lines, How);
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -104,7 +104,7 @@ impl MultiEditArgs {
 }
 
 impl Edit {
-    /// The tool, noting in `state` what the model changed.
+    /// Tool that records changed contents in `state`.
     #[must_use]
     pub fn new(options: &ToolsOptions, state: Arc<ReadState>) -> Self {
         let about = "Replace text in a file. Give enough of the surrounding lines to make old_string unique.";
@@ -113,7 +113,7 @@ impl Edit {
 }
 
 impl MultiEdit {
-    /// The tool, noting in `state` what the model changed.
+    /// Tool that records changed contents in `state`.
     #[must_use]
     pub fn new(options: &ToolsOptions, state: Arc<ReadState>) -> Self {
         let about = "Make several edits of one file in order. If one fails, none is made.";
@@ -185,7 +185,7 @@ impl Tool for MultiEdit {
     }
 }
 
-/// The difference the edits would make to what is there now.
+/// Diff of the edits to the current content.
 async fn preview(path: String, edits: Vec<Replacement>, place: &CallPlace) -> Option<Display> {
     let (files, cwd, tools) = (files(&place.cx).ok()?, place.cwd.clone(), ToolNames::of(&place.cx));
     let drawn = blocking(&place.cx, move |stop| {
@@ -197,7 +197,7 @@ async fn preview(path: String, edits: Vec<Replacement>, place: &CallPlace) -> Op
     drawn.await.ok()
 }
 
-/// The bytes of a file that can be edited.
+/// Reads a file that can be edited.
 fn read(files: &dyn Files, at: &Resolved, tools: &ToolNames) -> Result<Vec<u8>, ToolError> {
     let mut file = files.open(at, None).map_err(|error| path_error(&error, tools))?;
     let stat = files.stat(at).map_err(|error| path_error(&error, tools))?;
@@ -211,16 +211,16 @@ fn read(files: &dyn Files, at: &Resolved, tools: &ToolNames) -> Result<Vec<u8>, 
     Ok(bytes)
 }
 
-/// A file after its edits.
+/// Result of the edits.
 struct Edited {
     /// Content before the edits, unless it is large.
     old: Option<Vec<u8>>,
     new: Vec<u8>,
-    /// Outcome of each edit.
+    /// Result of each edit.
     done: Vec<Done>,
 }
 
-/// Makes the edits in the content of a file.
+/// Applies the edits to the content of a file.
 fn edited(
     at: &Resolved,
     content: Vec<u8>,
@@ -228,7 +228,7 @@ fn edited(
     tools: &ToolNames,
     stop: &CancellationToken,
 ) -> Result<Edited, ToolError> {
-    // Compared with what several edits made of it, and with what is shown.
+    // Kept to detect edits that cancel each other, and for display.
     let old = (edits.len() > 1 || diff::is_shown(content.len())).then(|| content.clone());
     let (mut new, mut is_changed) = (content, false);
     let mut done = Vec::new();
@@ -260,10 +260,10 @@ fn edited(
     Ok(Edited { old, new, done })
 }
 
-/// Checks that an edit leaves a file that this tool can read again, before it is made.
+/// Checks that the edited file will not be too large for this tool.
 ///
 /// # Errors
-/// Sizes of the content before and after the edit.
+/// A message with the sizes before and after the edit.
 fn check_length(planned: &Planned<'_>, content: &[u8]) -> Result<(), String> {
     let after = planned.length_after(content).and_then(|after| u64::try_from(after).ok());
     let after = match after {
@@ -276,7 +276,8 @@ fn check_length(planned: &Planned<'_>, content: &[u8]) -> Result<(), String> {
     Err(format!("would grow from {before} to {after} by this edit, and at most {most} can be edited"))
 }
 
-/// Writes the new content and returns its fingerprint. A large file is hashed on another thread during the write.
+/// Writes the new content and returns its fingerprint. A large content is hashed on another thread during the
+/// write.
 fn write(files: &dyn Files, at: &Resolved, new: &[u8]) -> Result<Fingerprint, PathError> {
     std::thread::scope(|scope| {
         let fingerprint = || Fingerprint::of(new);
@@ -326,7 +327,7 @@ impl Common {
         Ok(ToolOutput::text(change::report(&at.shown, &done)).with_display(display))
     }
 
-    /// Refuses to change what the model does not know, and shows what is there now.
+    /// Refuses to change a file that the model does not know, and shows its current content.
     fn may_change(
         &self,
         reader: &str,
@@ -347,8 +348,8 @@ impl Common {
             }
             Known::Changed => {
                 let olds: Vec<&str> = edits.iter().map(|edit| edit.old.as_str()).collect();
-                let now = nearest::current(bytes, &olds);
-                // The model now knows this region: the same call again is a decision, not an accident.
+                let now = nearest::current_regions(bytes, &olds);
+                // The model now knows this region, so a repeated call is accepted.
                 self.state.note_part(reader, &at.path, content);
                 refuse(format!(
                     "`{}` was not changed: it is no longer as you last saw it. {now}\nIf the edit still fits, make \

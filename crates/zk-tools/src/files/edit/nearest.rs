@@ -1,20 +1,20 @@
 use super::matching::find;
 use crate::text::head;
 
-/// Lines of a file that are compared.
+/// Most lines of a file that are compared.
 const MAX_LINES: usize = 50_000;
-/// Number of places that are compared closely.
+/// Most candidates that are compared in detail.
 const MAX_COMPARED_PLACES: usize = 8;
-/// Lines shown.
+/// Most lines that are shown.
 const MAX_SHOWN_LINES: usize = 24;
-/// Bytes of each side of a close comparison.
+/// Bytes of each side in a detailed comparison.
 const CLOSE: usize = 4_000;
-/// Bytes of a line that count.
+/// Bytes of a line that are compared.
 const LINE: usize = 200;
-/// Below this likeness, nothing is alike.
+/// Lowest similarity of lines that are shown.
 const ALIKE: f64 = 0.4;
 
-/// The lines of `content` most like `wanted`, numbered, if any are.
+/// Lines of `content` most similar to `wanted`, numbered, if there are any.
 pub(super) fn nearest(content: &[u8], wanted: &str) -> Option<String> {
     let lines = lines(content);
     let needle: Vec<&str> = wanted.lines().collect();
@@ -31,11 +31,11 @@ pub(super) fn nearest(content: &[u8], wanted: &str) -> Option<String> {
     (likeness >= ALIKE).then(|| numbered(&lines, start, height))
 }
 
-/// Regions of the file that the error of one edit shows.
+/// Most regions that an edit's error shows.
 const REGIONS: usize = 5;
 
-/// Shows what stands where each of `wanted` is or was, for a model whose view of the file is out of date.
-pub(super) fn current(content: &[u8], wanted: &[&str]) -> String {
+/// Current lines at the positions of `wanted`, for a model whose knowledge is outdated.
+pub(super) fn current_regions(content: &[u8], wanted: &[&str]) -> String {
     let mut regions: Vec<String> = Vec::new();
     for region in wanted.iter().filter_map(|wanted| region(content, wanted)) {
         if !regions.contains(&region) {
@@ -84,7 +84,7 @@ fn numbered(lines: &[String], start: usize, height: usize) -> String {
     shown.join("\n")
 }
 
-/// Returns the lines where the needle may begin: its most telling lines, compared with every line by their
+/// Candidate lines for the beginning of the needle: its most distinctive lines are compared with all lines by
 /// trigrams.
 fn candidates(lines: &[String], needle: &[&str]) -> Vec<usize> {
     let mut telling: Vec<(usize, &str)> = needle
@@ -101,7 +101,7 @@ fn candidates(lines: &[String], needle: &[&str]) -> Vec<usize> {
         for (index, other) in lines.iter().enumerate() {
             let Some(start) = index.checked_sub(at) else { continue };
             let other = other.trim();
-            if !comparable(line, other) {
+            if !has_comparable_length(line, other) {
                 continue;
             }
             let score = dice(&wanted, other);
@@ -123,9 +123,9 @@ fn candidates(lines: &[String], needle: &[&str]) -> Vec<usize> {
     best
 }
 
-/// The trigrams of a line, in order, each once.
+/// Trigrams of a line, sorted, each once.
 fn trigrams(line: &str) -> Vec<[u8; 3]> {
-    // Padded, so that short lines have some too.
+    // Padded, so that short lines have trigrams, too.
     let padded: Vec<u8> = [b' '; 2].into_iter().chain(head(line, LINE).bytes()).chain([b' ']).collect();
     let mut all: Vec<[u8; 3]> = padded.windows(3).filter_map(|part| part.try_into().ok()).collect();
     all.sort_unstable();
@@ -133,8 +133,8 @@ fn trigrams(line: &str) -> Vec<[u8; 3]> {
     all
 }
 
-/// Twice what is common over the sum: 1 for the same, 0 for nothing in common. A trigram that stands twice
-/// in the line counts twice, which spares making a set of each line of the file.
+/// Dice coefficient: twice the common trigrams over the sum, from 0 to 1. Repeated trigrams of the line count
+/// repeatedly, which avoids building a set for each line of the file.
 fn dice(wanted: &[[u8; 3]], line: &str) -> f64 {
     let mut last = [b' '; 3];
     let (mut common, mut total) = (0_usize, 0_usize);
@@ -146,8 +146,8 @@ fn dice(wanted: &[[u8; 3]], line: &str) -> f64 {
     2.0 * common.min(wanted.len()) as f64 / (wanted.len() + total) as f64
 }
 
-/// Lines of very different length cannot be alike; most pairs end here.
-fn comparable(a: &str, b: &str) -> bool {
+/// Whether the lengths of two lines allow similarity, a cheap test that excludes most pairs.
+fn has_comparable_length(a: &str, b: &str) -> bool {
     let (a, b) = (a.len().min(LINE), b.len().min(LINE));
     a.min(b) * 6 >= a + b
 }

@@ -4,24 +4,23 @@ use unicode_normalization::{
     IsNormalized, UnicodeNormalization, char::canonical_combining_class, is_nfkc_quick,
 };
 
-/// Extent to which a text is put into one form.
+/// Degree of normalisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// White space at line ends, line ends, typographic quotes, dashes and spaces.
+    /// Normalises white space at line ends, line ends, and typographic quotes, dashes and spaces.
     Typographic,
-    /// Typographic form, and what Unicode holds for the same character (NFKC): an accent of its own, a
-    /// ligature, a full-width letter.
+    /// Normalises further to NFKC: combining accents, ligatures, full-width letters.
     Compatible,
 }
 
-/// A text as tolerant matching sees it: line ends are LF, white space before them is gone, typographic
-/// quotes, dashes and spaces are plain. Every byte knows where it comes from: bytes that come from the same characters
-/// have the same range, and are one unit.
+/// Normalised text for tolerant matching: LF line ends, no white space before them, plain quotes, dashes and
+/// spaces. For every byte its original range is known; bytes of the same original characters share a range,
+/// and form a unit.
 #[derive(Debug, Default)]
 pub(super) struct Normal {
     pub(super) bytes: Vec<u8>,
     from: Vec<Range<u32>>,
-    /// Whether white space was dropped at the very end.
+    /// Whether white space was removed at the very end.
     pub(super) trimmed: bool,
 }
 
@@ -49,7 +48,7 @@ impl Normal {
         this
     }
 
-    /// Puts each run of characters that normalise together into their NFKC form.
+    /// Adds each group of characters that normalise together, in NFKC form.
     fn push_compatible(&mut self, text: &str, at: usize) {
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
@@ -105,37 +104,36 @@ impl Normal {
         dropped
     }
 
-    /// Whether the text may be cut before the byte at `index`: what is on both sides does not come from the same
-    /// characters.
+    /// Whether the byte at `index` begins a unit, so that the text may be split before it.
     pub(super) fn is_boundary(&self, index: usize) -> bool {
         let before = index.checked_sub(1).and_then(|before| self.from.get(before));
         before.is_none() || before != self.from.get(index)
     }
 
-    /// Returns the range of the unit around the byte of the text at `at`, if the text cannot be cut there.
+    /// Range of the unit around the original byte at `at`; `None` at a boundary.
     pub(super) fn unit_around(&self, at: usize) -> Option<Range<usize>> {
         let unit = self.from.get(self.count_before(at))?;
         let unit = unit.start as usize..unit.end as usize;
         (unit.start < at && at < unit.end).then_some(unit)
     }
 
-    /// Returns the offset in the text where the byte at `index` begins.
+    /// Original offset at which the byte at `index` begins.
     pub(super) fn start(&self, index: usize) -> Option<usize> {
         self.from.get(index).map(|from| from.start as usize)
     }
 
-    /// Returns the offset in the text where the byte at `index` ends.
+    /// Original offset at which the byte at `index` ends.
     pub(super) fn end(&self, index: usize) -> Option<usize> {
         self.from.get(index).map(|from| from.end as usize)
     }
 
-    /// Counts the bytes that come from the first `len` bytes of the text.
+    /// Number of normalised bytes for the first `len` original bytes.
     pub(super) fn count_before(&self, len: usize) -> usize {
         self.from.partition_point(|from| (from.end as usize) <= len)
     }
 }
 
-/// Returns the plain character that a typographic one stands for; nothing for others.
+/// Plain equivalent of a typographic character; `None` for others.
 fn plain(char: char) -> Option<u8> {
     match char {
         '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' | '\u{2032}' => Some(b'\''),
@@ -150,7 +148,7 @@ fn is_typographic(char: char) -> bool {
     plain(char).is_some()
 }
 
-/// Whether a character never joins with those before it, in any form.
+/// Whether a character never combines with the previous ones, in any form.
 fn begins_unit(char: char) -> bool {
     if char.is_ascii() {
         return true;

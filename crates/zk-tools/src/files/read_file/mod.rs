@@ -25,18 +25,18 @@ use crate::files::read_state::{Flaw, Shown, Slice, reader};
 use crate::policy::visible_tags;
 use crate::text::{count, size};
 use crate::tool_names::ToolNames;
-use crate::tool_support::{blocking, files, io_error, path_error};
+use crate::tool_support::{blocking, files, find_readable, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args};
 use page::{Content, page};
 
-/// The most bytes of a file in UTF-16 that is decoded.
+/// Largest UTF-16 file that is decoded, in bytes.
 const UTF_16_BYTES: u64 = 16 << 20;
 
-/// The most bytes of a file that is read and shown on the thread of the run where it is in memory: going to another
-/// thread takes longer than that.
+/// Largest cached file that is read and formatted on the run's own thread, in bytes: a switch to another
+/// thread would take longer.
 const QUICK_BYTES: usize = 32 << 10;
 
-/// Pages through a text file; shows images and PDFs as they are, and notebooks by their cells.
+/// Tool `read_file`: shows pages of text files, images and PDFs as they are, and notebooks by their cells.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -57,7 +57,7 @@ pub struct ReadFile {
     options: ToolsOptions,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 struct Args {
     path: String,
     /// First line, from 1
@@ -71,7 +71,7 @@ struct Args {
 }
 
 impl ReadFile {
-    /// The tool, noting in `state` what the model saw.
+    /// Tool that records in `state` which contents the model saw.
     #[must_use]
     pub fn new(options: &ToolsOptions, state: Arc<ReadState>) -> Self {
         let about = if options.line_numbers {
@@ -90,42 +90,7 @@ impl Tool for ReadFile {
     }
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let args: Args = call.parse()?;
-        let slice = Slice {
-            offset: args.offset.unwrap_or(1).max(1),
-            limit: args.limit.unwrap_or(self.options.read_lines),
-            max_bytes: args.max_bytes.unwrap_or(self.options.read_bytes),
-            raw: args.raw == Some(true),
-        };
-        let files = files(&cx.cx)?;
-        let reading = Reading {
-            slice,
-            in_parts: args.offset.is_some() || args.limit.is_some() || args.max_bytes.is_some(),
-            tools: ToolNames::of(&cx.cx),
-            call_id: cx.call_id.clone(),
-            reader: reader(&cx.cx),
-            redactor: cx.cx.service::<Redactor>(),
-            state: self.state.clone(),
-            numbers: self.options.line_numbers,
-            dedup: self.options.dedup_reads,
-        };
-        // Many such reads in a row let others have their turn.
-        tokio::task::consume_budget().await;
-        let stop = cx.cx.stop_token();
-        if !stop.is_cancelled()
-            && let Some(CachedFile { at, stat, bytes }) = files.read_cached(&cx.cwd, &args.path, QUICK_BYTES)
-            && !is_slow(&at, &bytes)
-        {
-            return reading.show(&at, &stat, Box::new(Cursor::new(bytes)), stop);
-        }
-        let cwd = cx.cwd.clone();
-        blocking(&cx.cx, move |stop| {
-            let at = files.resolve(&cwd, &args.path).map_err(|error| path_error(&error, &reading.tools))?;
-            let file = files.open(&at, None).map_err(|error| path_error(&error, &reading.tools))?;
-            let stat = files.stat(&at).map_err(|error| path_error(&error, &reading.tools))?;
-            reading.show(&at, &stat, file, stop)
-        })
-        .await
+        self.read(call.parse()?, cx).await
     }
 
     fn concurrency(&self, _: &Value) -> Concurrency {
@@ -150,7 +115,59 @@ impl Tool for ReadFile {
     }
 }
 
-/// One call, and what its result depends on beside the file.
+impl ReadFile {
+    /// Reads a file, or `part` of it: the first line, and how many.
+    pub(crate) async fn lines(
+        &self,
+        path: String,
+        part: Option<(u64, u64)>,
+        cx: &ToolCx,
+    ) -> Result<ToolOutput, ToolError> {
+        let (offset, limit) = part.unzip();
+        self.read(Args { path, offset, limit, ..Args::default() }, cx).await
+    }
+
+    async fn read(&self, args: Args, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let slice = Slice {
+            offset: args.offset.unwrap_or(1).max(1),
+            limit: args.limit.unwrap_or(self.options.read_lines),
+            max_bytes: args.max_bytes.unwrap_or(self.options.read_bytes),
+            raw: args.raw == Some(true),
+        };
+        let files = files(&cx.cx)?;
+        let reading = Reading {
+            slice,
+            in_parts: args.offset.is_some() || args.limit.is_some() || args.max_bytes.is_some(),
+            tools: ToolNames::of(&cx.cx),
+            call_id: cx.call_id.clone(),
+            reader: reader(&cx.cx),
+            redactor: cx.cx.service::<Redactor>(),
+            state: self.state.clone(),
+            numbers: self.options.line_numbers,
+            dedup: self.options.dedup_reads,
+        };
+        // Yields, so that many such reads in a row do not starve other tasks.
+        tokio::task::consume_budget().await;
+        let stop = cx.cx.stop_token();
+        if !stop.is_cancelled()
+            && let Some(CachedFile { at, stat, bytes }) = files.read_cached(&cx.cwd, &args.path, QUICK_BYTES)
+            && !is_slow(&at, &bytes)
+        {
+            return reading.show(&at, &stat, Box::new(Cursor::new(bytes)), stop);
+        }
+        let (cwd, own) = (cx.cwd.clone(), cx.cx.clone());
+        blocking(&cx.cx, move |stop| {
+            let found = find_readable(&own, files, &cwd, &args.path);
+            let (files, at) = found.map_err(|error| path_error(&error, &reading.tools))?;
+            let file = files.open(&at, None).map_err(|error| path_error(&error, &reading.tools))?;
+            let stat = files.stat(&at).map_err(|error| path_error(&error, &reading.tools))?;
+            reading.show(&at, &stat, file, stop)
+        })
+        .await
+    }
+}
+
+/// Call with the parameters that affect its result besides the file.
 struct Reading {
     slice: Slice,
     in_parts: bool,
@@ -164,7 +181,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Shows what the call asks for of an opened file, and notes that the model saw it.
+    /// Formats the requested part of an opened file, and records that the model saw it.
     fn show(
         self,
         at: &Resolved,
@@ -196,7 +213,7 @@ impl Reading {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes).map_err(|error| io_error("read", &at.shown, &error))?;
             if let Some((text, images)) = notebook::render(&bytes) {
-                // Before it is noted: a page that fails was not shown.
+                // Before it is recorded, since a failed page was not shown.
                 let (text, output) = cells(text, images, stat, &at.shown, slice, &tools, stop)?;
                 let note = state.note_read(&reader, &at.path, Fingerprint::of(&bytes), slice, UNSEEN);
                 if note.repeats && dedup {
@@ -239,7 +256,7 @@ impl Reading {
         page.check(&at.shown, slice)?;
         let text = page.render(numbers, &tools);
         let mut shown = page.shown();
-        // Text that is taken out of the result, or made visible in it, the model does not know as it is.
+        // Text that is redacted, or made visible, is not known to the model exactly.
         let clean = redactor.as_ref().map_or(Cow::Borrowed(&*text), |redactor| redactor.redact(&text));
         let seen = visible_tags(&clean);
         let is_hidden = matches!(clean, Cow::Owned(_)) || matches!(seen, Cow::Owned(_));
@@ -257,18 +274,18 @@ impl Reading {
     }
 }
 
-/// Whether a small file takes more than a moment to show: images are measured, documents and notebooks taken apart.
+/// Whether a small file is slow to show, as images, documents and notebooks are.
 fn is_slow(at: &Resolved, bytes: &[u8]) -> bool {
     Media::of(bytes).is_some() || at.shown.ends_with(".ipynb")
 }
 
-/// Extent of a read that shows no lines of the file as they are.
+/// Extent of a read that shows no exact lines of the file.
 const UNSEEN: Shown = Shown { lines: None, to_the_end: false, flaw: Some(Flaw::Form) };
 
-/// The encoding of a text in UTF-16 that says so at its beginning.
+/// UTF-16 encoding of a text, from its byte order mark.
 fn utf_16(start: &[u8]) -> Option<&'static Encoding> {
     match start {
-        // Followed by zeros it is UTF-32.
+        // With zeros after the mark, the encoding is UTF-32.
         [0xff, 0xfe, 0, 0, ..] => None,
         [0xff, 0xfe, ..] => Some(UTF_16LE),
         [0xfe, 0xff, ..] => Some(UTF_16BE),
@@ -276,7 +293,7 @@ fn utf_16(start: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// A page of a notebook's cells as text, and with the images that stand in it.
+/// Page of a notebook's cells as text, with the images in it.
 fn cells(
     text: String,
     images: Vec<Block>,

@@ -1,4 +1,4 @@
-//! The lines of a file that one read shows.
+//! Lines of a file that one read shows.
 
 use std::io::Read;
 
@@ -15,7 +15,7 @@ use crate::text::{head, is_binary, size};
 use crate::tool_names::ToolNames;
 use crate::tool_support::{go_on, io_error};
 
-/// Files above this size are read in parts only, which the call has to name.
+/// Size in bytes above which a call has to name the part of a file that it reads.
 const WHOLE_UP_TO: u64 = 2 << 20;
 
 pub(super) enum Content {
@@ -23,26 +23,26 @@ pub(super) enum Content {
     Binary,
 }
 
-/// The lines one read shows.
+/// Lines of one read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page {
     first: u64,
-    /// The lines, each with its end.
+    /// Text of the lines, with their line ends.
     text: String,
     pub(super) lines: u64,
-    /// Number of lines in the file, unless the end was not looked for.
+    /// Number of lines in the file; `None` if it was not read to its end.
     total: Option<u64>,
     /// Whether the last line is cut.
     cut: bool,
-    /// Whether it ends where it does because no result may have more.
+    /// Whether the page ends because of the limit of a result.
     capped: bool,
     crlf: bool,
-    /// Reason why it is not exactly what is in the file.
+    /// Reason why the page is not exactly the file's text.
     flaw: Option<Flaw>,
     pub(super) fingerprint: Fingerprint,
 }
 
-/// Reads the file once, piece by piece, keeping only what is asked for.
+/// Reads the file once, in pieces, and keeps only the requested lines.
 pub(super) fn page(
     mut file: Box<dyn Read + Send>,
     stat: &FileStat,
@@ -54,7 +54,8 @@ pub(super) fn page(
     let hashed = stat.len <= HASHED_UP_TO;
     let mut hasher = ContentHasher::default();
     let mut keep = Keep::new(slice);
-    // As large as a small file and its end; what says it is empty may still grow or be made up as it is read.
+    // Large enough for a small file and its end; a file of size zero may still have content, such as one of
+    // `/proc`.
     let mut buffer = vec![0_u8; (stat.len as usize).saturating_add(1).clamp(4 * 1024, 64 * 1024)];
     let mut begun = false;
     let mut at_end = false;
@@ -86,17 +87,17 @@ pub(super) fn page(
     Ok(Content::Text(keep.finish(at_end, fingerprint)))
 }
 
-/// Collects the lines of a slice from a stream of bytes.
+/// Collector of the requested lines from a stream of bytes.
 struct Keep {
     slice: Slice,
     /// Bytes of the file that may still be kept.
     budget: u64,
-    /// Bytes that the result may still have, with the numbers of its lines.
+    /// Bytes that the result may still take, line numbers included.
     room: u64,
     line: u64,
     current: Vec<u8>,
     current_len: u64,
-    /// The lines kept, each with its end.
+    /// Kept lines, with their line ends.
     kept: Vec<u8>,
     lines: u64,
     cut: bool,
@@ -130,8 +131,8 @@ impl Keep {
             && let Some(end) = memchr(b'\n', piece)
         {
             let (line, rest) = piece.split_at(end);
-            // Most lines come in one piece, and fit.
-            if self.current_len == 0 && self.wanted() && (line.len() as u64) < self.most() {
+            // Fast path for a complete line that fits.
+            if self.current_len == 0 && self.wanted() && (line.len() as u64) < self.line_limit() {
                 self.keep(line, line.len() as u64);
                 self.line += 1;
             } else {
@@ -143,7 +144,7 @@ impl Keep {
         if self.full
             && let Some(last) = memrchr(b'\n', piece)
         {
-            // No more is kept; the lines are counted.
+            // Nothing more is kept; further lines are only counted.
             self.line += memchr_iter(b'\n', piece).count() as u64;
             self.current.clear();
             self.current_len = 0;
@@ -152,17 +153,17 @@ impl Keep {
         self.extend(piece);
     }
 
-    /// Returns the most bytes that the present line may have.
-    fn most(&self) -> u64 {
-        self.budget.min(self.room.saturating_sub(self.frame()))
+    /// Most bytes of the current line.
+    fn line_limit(&self) -> u64 {
+        self.budget.min(self.room.saturating_sub(self.line_overhead()))
     }
 
     fn wanted(&self) -> bool {
         !self.full && self.line >= self.slice.offset
     }
 
-    /// Bytes of a line's number, the tab after it and the end of the line.
-    fn frame(&self) -> u64 {
+    /// Bytes of a line's number, tab and line end.
+    fn line_overhead(&self) -> u64 {
         u64::from(self.line.ilog10()) + 3
     }
 
@@ -171,14 +172,14 @@ impl Keep {
         if !self.wanted() {
             return;
         }
-        let most = self.most();
+        let most = self.line_limit();
         let room = most.saturating_sub(self.current.len() as u64);
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
         self.current.extend_from_slice(bytes.get(..room).unwrap_or_default());
         if self.current_len >= most {
             self.full = true;
             self.capped = most < self.budget || self.slice.max_bytes == 0;
-            // A line that does not fit is left for the next read, unless it fits into none.
+            // A line that does not fit is left for the next read, unless it is too long for any.
             if self.lines == 0 {
                 self.cut = true;
                 self.keep_current();
@@ -206,7 +207,7 @@ impl Keep {
     /// Keeps a line of this length that fits.
     fn keep(&mut self, line: &[u8], len: u64) {
         self.budget -= len + 1;
-        self.room -= len + self.frame();
+        self.room -= len + self.line_overhead();
         let without_cr = line.strip_suffix(b"\r");
         self.crlf |= without_cr.is_some();
         let line = without_cr.unwrap_or(line);
@@ -214,7 +215,7 @@ impl Keep {
         self.kept.push(b'\n');
         self.lines += 1;
         let enough = self.slice.limit > 0 && self.lines >= self.slice.limit;
-        self.capped = !enough && self.room <= self.frame() + 1;
+        self.capped = !enough && self.room <= self.line_overhead() + 1;
         self.full = enough || self.budget == 0 || self.capped;
     }
 
@@ -222,7 +223,7 @@ impl Keep {
         if self.current_len > 0 {
             self.end_line();
         }
-        // A line cut inside a character loses that character.
+        // A line that is cut inside of a character loses that character.
         if self.cut {
             self.kept.pop();
             self.kept = whole_characters(std::mem::take(&mut self.kept));
@@ -246,8 +247,8 @@ impl Keep {
     }
 }
 
-/// Makes the decimal digits of a number those of the next one: far faster than to format each.
-fn count_up(number: &mut Vec<u8>) {
+/// Increments the decimal digits of a number, which is far faster than formatting each.
+fn increment_digits(number: &mut Vec<u8>) {
     for digit in number.iter_mut().rev() {
         if *digit < b'9' {
             *digit += 1;
@@ -272,7 +273,7 @@ impl Page {
         (self.first + self.lines).saturating_sub(1)
     }
 
-    /// The page of a file whose bytes, with this fingerprint, were decoded.
+    /// Page with the fingerprint of a file whose bytes were decoded.
     pub(super) fn decoded(self, fingerprint: Fingerprint) -> Self {
         Self { fingerprint, flaw: Some(Flaw::Encoding), ..self }
     }
@@ -280,7 +281,7 @@ impl Page {
     pub(super) fn shown(&self) -> Shown {
         Shown {
             lines: (self.lines > 0).then(|| (self.first, self.last())),
-            // A page behind the end shows nothing of the file.
+            // A page after the end shows nothing of the file.
             to_the_end: self
                 .total
                 .is_some_and(|total| self.last() >= total && (self.lines > 0 || total == 0))
@@ -318,7 +319,7 @@ impl Page {
                 text.push('\t');
                 text.push_str(self.text.get(from..=end).unwrap_or_default());
                 from = end + 1;
-                count_up(&mut number);
+                increment_digits(&mut number);
             }
         } else {
             text.push_str(&self.text);

@@ -110,6 +110,20 @@ impl Job {
         )
     }
 
+    /// A job of a command that began before, all of whose output the model was given.
+    pub(super) fn going_on(
+        id: String,
+        command: String,
+        output: Output,
+        began: Instant,
+    ) -> (Self, mpsc::UnboundedReceiver<()>) {
+        let read = output.total();
+        let (mut job, killed) = Self::new(id, command, output, None);
+        job.began = began;
+        job.state().read = read;
+        (job, killed)
+    }
+
     pub(crate) fn phase(&self) -> JobPhase {
         self.phase.borrow().clone()
     }

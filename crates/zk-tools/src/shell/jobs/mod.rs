@@ -1,19 +1,23 @@
 //! Commands that run in the background of a conversation.
 
+mod foreground;
 mod handover;
 mod job;
 mod running;
 mod tool;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
 use zk_core::model::{Message, ToolError};
-use zk_core::service::{Exec, ExecError, ExecRequest, RunControl};
+use zk_core::service::{Exec, ExecError, ExecRequest, Process, RunControl};
 
+pub(crate) use foreground::Leaving;
 pub use handover::JobHandover;
 use job::Detached;
 pub(crate) use job::Job;
@@ -44,6 +48,8 @@ pub struct Jobs {
     next: AtomicU32,
     /// Ends of jobs that the model is told of with the next prompt: no run was there to be told.
     ends: Arc<Mutex<Vec<String>>>,
+    /// Commands in the foreground that can be put in the background, by their numbers.
+    foreground: Arc<Mutex<BTreeMap<u64, CancellationToken>>>,
 }
 
 /// Information about a job.
@@ -175,8 +181,23 @@ impl Jobs {
             (exec.spawn(request).await, None)
         };
         let process = process.map_err(|error: ExecError| ToolError::failed(error.to_string()))?;
-        let id = format!("job-{}", self.next.fetch_add(1, Ordering::Relaxed) + 1);
-        let (job, killed) = Job::new(id, command, Output::new(memory, place), detached);
+        let (job, killed) = Job::new(self.next_id(), command, Output::new(memory, place), detached);
+        Ok(self.watch(job, process, killed, deadline, run))
+    }
+
+    fn next_id(&self) -> String {
+        format!("job-{}", self.next.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Has a job watched to its end, and the model told of that.
+    fn watch(
+        &self,
+        job: Job,
+        process: Box<dyn Process>,
+        killed: mpsc::UnboundedReceiver<()>,
+        deadline: Option<Instant>,
+        run: Option<Arc<dyn RunControl>>,
+    ) -> Arc<Job> {
         let job = Arc::new(job);
         self.add(job.clone());
         let (followed, ends) = (job.clone(), self.ends.clone());
@@ -204,7 +225,7 @@ impl Jobs {
                 }
             }
         });
-        Ok(job)
+        job
     }
 
     /// Starts a command of the person's own in the background, and gives the id of its job. The model is told of its

@@ -1,9 +1,9 @@
 use std::borrow::Cow;
 
-/// Length limit of the name of an entity, in bytes.
+/// Longest name of an entity, in bytes.
 const MAX_ENTITY_BYTES: usize = 10;
 
-/// Entities that pages use; others stay as they are written.
+/// Common entities; others are left unchanged.
 const NAMED: [(&str, char); 70] = [
     ("amp", '&'),
     ("lt", '<'),
@@ -77,7 +77,7 @@ const NAMED: [(&str, char); 70] = [
     ("thinsp", ' '),
 ];
 
-/// The text that HTML writes as `text`.
+/// Decodes the entities in a text.
 pub(super) fn decode(text: &str) -> Cow<'_, str> {
     if !text.contains('&') {
         return Cow::Borrowed(text);

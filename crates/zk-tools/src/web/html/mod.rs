@@ -1,5 +1,5 @@
-//! HTML as Markdown: the text of a page, its structure and its links. It is read once, from front to back; whatever is
-//! no HTML is text.
+//! Conversion of HTML to Markdown: text, structure and links, in a single pass. Invalid HTML is treated as
+//! text.
 
 mod entities;
 mod tokens;
@@ -10,19 +10,19 @@ use reqwest::Url;
 use tokens::{Tag, Token, Tokens};
 use writer::Writer;
 
-/// A page as Markdown.
+/// Converted page.
 pub(super) struct Markdown {
     pub(super) title: Option<String>,
     pub(super) text: String,
 }
 
-/// Elements whose content is nothing to be read.
+/// Elements whose content is skipped.
 const UNREAD: [&str; 12] = [
     "audio", "button", "canvas", "datalist", "dialog", "iframe", "noscript", "object", "select", "svg",
     "template", "video",
 ];
 
-/// Elements that stand by themselves.
+/// Block elements.
 const BLOCKS: [&str; 27] = [
     "address",
     "article",
@@ -53,11 +53,11 @@ const BLOCKS: [&str; 27] = [
     "thead",
 ];
 
-/// The page as Markdown. Links are resolved against `base`.
+/// Converts a page to Markdown. Links are resolved against `base`.
 pub(super) fn to_markdown(html: &str, base: &Url) -> Markdown {
     let mut writer = Writer::new(base);
     let mut title: Option<String> = None;
-    // The element that is not read, and how deep its like is nested in it.
+    // Name of the skipped element, and its nesting depth.
     let mut unread: Option<(String, usize)> = None;
     for token in Tokens::new(html) {
         if let Some((name, depth)) = &mut unread {

@@ -1,39 +1,39 @@
 use super::entities;
 
-/// Elements whose content is no HTML.
+/// Elements whose content is not parsed as HTML.
 const RAW: [&str; 5] = ["script", "style", "textarea", "title", "xmp"];
 
-/// The most attributes of a tag that are looked at.
+/// Most attributes of a tag that are read.
 const ATTRIBUTES: usize = 64;
 
-/// A piece of HTML.
+/// Token of HTML.
 pub(super) enum Token<'a> {
     Text(&'a str),
     Start(Tag),
-    /// The name of the element that ends.
+    /// End tag with this name.
     End(String),
-    /// An element with its content, which is no HTML.
+    /// Element with raw content.
     Raw {
         name: String,
         text: &'a str,
     },
 }
 
-/// The beginning of an element.
+/// Start tag.
 pub(super) struct Tag {
     pub(super) name: String,
-    /// Whether it ends with its tag.
+    /// Whether the tag closes itself.
     pub(super) is_closed: bool,
     attributes: Vec<(String, String)>,
 }
 
 impl Tag {
-    /// The value of an attribute; empty where there is none.
+    /// Value of an attribute; empty if it is missing.
     pub(super) fn value(&self, name: &str) -> &str {
         self.attributes.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
-    /// The programming language that a class names.
+    /// Programming language in the element's class.
     pub(super) fn language(&self) -> &str {
         let classes = self.value("class").split_ascii_whitespace();
         let mut named = classes
@@ -46,7 +46,7 @@ impl Tag {
     }
 }
 
-/// The pieces of HTML, in order.
+/// Tokenizer.
 pub(super) struct Tokens<'a> {
     rest: &'a str,
 }
@@ -62,13 +62,13 @@ impl<'a> Tokens<'a> {
         taken
     }
 
-    /// Skips to behind `end`, or to the end of the page.
+    /// Skips past `end`, or to the end of the page.
     fn skip_past(&mut self, end: &str) {
         let at = self.rest.find(end).map_or(self.rest.len(), |at| at + end.len());
         self.take(at);
     }
 
-    /// The content of a raw element, without its end.
+    /// Content of a raw element, without its end tag.
     fn raw(&mut self, name: &str) -> &'a str {
         let mut from = 0;
         while let Some(at) = self.rest.get(from..).and_then(|rest| rest.find("</")).map(|at| from + at) {
@@ -111,7 +111,7 @@ impl<'a> Iterator for Tokens<'a> {
                 .get(name_at..)
                 .is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()));
             if !begins {
-                // A bracket in text.
+                // A literal `<` in text.
                 let end = after.find('<').map_or(self.rest.len(), |at| at + 1);
                 return Some(Token::Text(self.take(end)));
             }
@@ -129,7 +129,7 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-/// The tag whose name `text` begins with, and how long it is with its bracket.
+/// Parses the tag whose name `text` begins with; returns its length up to the bracket.
 fn tag(text: &str) -> (Tag, usize) {
     let end_of_name =
         text.find(|c: char| c.is_ascii_whitespace() || c == '>' || c == '/').unwrap_or(text.len());
@@ -156,10 +156,10 @@ fn tag(text: &str) -> (Tag, usize) {
     }
 }
 
-/// Reads one attribute; how long it is, at least one byte.
+/// Parses one attribute; returns its length, at least one byte.
 fn attribute(text: &str, tag: &mut Tag) -> usize {
     let ends = |c: char| c.is_ascii_whitespace() || matches!(c, '>' | '/' | '=');
-    // A `=` that nothing stands before is a name.
+    // A leading `=` belongs to the name.
     let first = text.chars().next().map_or(1, char::len_utf8);
     let end = text.get(first..).and_then(|rest| rest.find(ends)).map_or(text.len(), |at| at + first);
     let name = text.get(..end).unwrap_or_default().to_ascii_lowercase();

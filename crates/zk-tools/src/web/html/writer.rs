@@ -1,12 +1,13 @@
 use reqwest::Url;
 
-/// Deepest nesting of lists and quotes that is drawn.
+/// Most levels of lists and quotes that are rendered.
 const MAX_NESTING_DEPTH: usize = 12;
 
-/// The most columns of a table that is drawn as one; a wider one is for layout.
+/// Most columns of a table that is rendered as one; wider tables are for layout.
 const COLUMNS: usize = 20;
 
-/// A fence longer than every run of backticks in `text`, found in one pass: pages of strangers have long runs.
+/// Fence longer than every run of backticks in `text`, found in one pass, since untrusted pages may have long
+/// runs.
 fn fence_around(text: &str) -> String {
     let (mut run, mut longest) = (0, 0);
     for byte in text.bytes() {
@@ -16,26 +17,26 @@ fn fence_around(text: &str) -> String {
     "`".repeat(3.max(longest + 1))
 }
 
-/// Writes Markdown, block by block.
+/// Writer of Markdown, block by block.
 pub(super) struct Writer<'a> {
     base: &'a Url,
     out: String,
-    /// The text of the block that is being written.
+    /// Text of the current block.
     line: String,
-    /// Text before the first line of the block.
+    /// Prefix of the block's first line.
     before: String,
-    /// The lists around it: the number of the item, of an ordered one.
+    /// Enclosing lists, with the number of the current item in ordered ones.
     lists: Vec<Option<u32>>,
     quotes: usize,
-    /// The bullet or number of an item that has no text yet.
+    /// Bullet or number of an item without text yet.
     bullet: Option<String>,
-    /// Whether the last block was in a list, so that the next item follows without an empty line.
+    /// Whether the last block was in a list, so that the next item follows without a blank line.
     in_list: bool,
-    /// Marks that are open, with their place in the line.
+    /// Open marks with their position in the line.
     marks: Vec<(&'static str, usize)>,
-    /// The link that is open, with its place in the line.
+    /// Open link with its position in the line.
     link: Option<(String, usize)>,
-    /// Text as it is written, with the name of its language.
+    /// Preformatted text with the name of its language.
     pre: Option<(String, String)>,
     in_code: bool,
     tables: Vec<Vec<Vec<String>>>,
@@ -85,7 +86,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Ends the block that is being written.
+    /// Ends the current block.
     pub(super) fn block(&mut self) {
         if let Some((pre, _)) = &mut self.pre {
             if !pre.is_empty() && !pre.ends_with('\n') {
@@ -118,7 +119,7 @@ impl<'a> Writer<'a> {
         self.put(&before, &lines);
     }
 
-    /// Writes a block with its quotes, its bullet and its indent.
+    /// Writes a block with its quote markers, bullet and indent.
     fn put(&mut self, before: &str, lines: &[&str]) {
         let is_item = self.bullet.is_some();
         let quote = "> ".repeat(self.quotes.min(MAX_NESTING_DEPTH));
@@ -171,7 +172,7 @@ impl<'a> Writer<'a> {
 
     pub(super) fn list(&mut self, is_ordered: bool) {
         self.block();
-        // A list in an item that has no text of its own.
+        // A list in an item without text of its own.
         self.lists.push(is_ordered.then_some(0));
     }
 
@@ -256,7 +257,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Ends a mark, and those that began in it.
+    /// Ends a mark and those nested in it.
     pub(super) fn end_mark(&mut self, mark: &str) {
         if self.pre.is_some() || self.marks.iter().all(|(open, _)| *open != mark) {
             return;
@@ -294,7 +295,7 @@ impl<'a> Writer<'a> {
     pub(super) fn end_link(&mut self) {
         let Some((target, from)) = self.link.take() else { return };
         let text = self.line.get(from..).unwrap_or_default().trim();
-        // A mark that began outside of the link ends there.
+        // A mark that began before the link ends inside of it.
         if text.is_empty() || self.marks.iter().any(|(_, at)| *at > from) {
             return;
         }
@@ -356,7 +357,7 @@ impl<'a> Writer<'a> {
         rows.retain(|row| row.iter().any(|cell| !cell.is_empty()));
         let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
         if rows.len() < 2 || !(2..=COLUMNS).contains(&columns) || !self.tables.is_empty() {
-            // Made for its looks, or inside another one: its texts, one after the other.
+            // A layout table, or a nested one: its texts in order.
             for cell in rows.into_iter().flatten().filter(|cell| !cell.is_empty()) {
                 self.line = cell;
                 self.block();

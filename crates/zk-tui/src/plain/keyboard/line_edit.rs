@@ -25,6 +25,7 @@ pub(super) fn edit(text: &mut String, key: &Key) {
         | Key::Size { .. }
         | Key::Version(_)
         | Key::Answered
+        | Key::Wheel { .. }
         | Key::Focus(_) => {}
     }
 }

@@ -132,6 +132,7 @@ impl Inner {
                 | Key::Size { .. }
                 | Key::Version(_)
                 | Key::Answered
+                | Key::Wheel { .. }
                 | Key::Focus(_) => {}
             }
         }

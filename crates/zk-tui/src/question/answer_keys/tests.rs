@@ -1,8 +1,21 @@
-use zk_core::service::WiderKind;
-
 use super::*;
 
-const ALL: Offer = Offer { session: true, always: true, wider: None, words: true, more: false };
+fn all() -> Offer {
+    let rows = [('y', Choice::Once), ('w', Choice::NoWithWords), ('n', Choice::No)];
+    let beside = [('s', Choice::Session), ('a', Choice::Always)];
+    let key = |is_row| move |(key, choice)| OfferedKey { key, choice, is_row };
+    let keys = rows.into_iter().map(key(true)).chain(beside.into_iter().map(key(false)));
+    Offer { keys: keys.collect(), why: true, more: false }
+}
+
+/// All choices, with calls like this one behind a letter of their own.
+fn wider(letter: char) -> Offer {
+    let mut offer = all();
+    offer.keys.insert(1, OfferedKey { key: letter, choice: Choice::WiderSession, is_row: true });
+    let key = letter.to_ascii_uppercase();
+    offer.keys.push(OfferedKey { key, choice: Choice::WiderAlways, is_row: false });
+    offer
+}
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -27,7 +40,8 @@ fn typed(offer: Offer, has_draft: bool, keys: &[(u64, &[Key])]) -> (Option<(Choi
                 KeyMeaning::Draft(_)
                 | KeyMeaning::Chosen(_)
                 | KeyMeaning::Unchosen
-                | KeyMeaning::NextPage => {}
+                | KeyMeaning::NextPage
+                | KeyMeaning::Why => {}
                 KeyMeaning::Answer(choice) => return (Some((choice, now)), draft),
             }
         }
@@ -42,7 +56,7 @@ fn one(at: u64, key: char) -> (u64, Vec<Key>) {
 fn answer(keys: &[(u64, char)]) -> (Option<(Choice, u64)>, String) {
     let keys: Vec<(u64, Vec<Key>)> = keys.iter().map(|(at, key)| one(*at, *key)).collect();
     let keys: Vec<(u64, &[Key])> = keys.iter().map(|(at, keys)| (*at, keys.as_slice())).collect();
-    typed(ALL, false, &keys)
+    typed(all(), false, &keys)
 }
 
 #[test]
@@ -69,26 +83,26 @@ fn always_needs_a_second_key_that_did_not_come_with_the_first() {
     assert_eq!(answer(&[(600, 'a'), (700, 'a')]), (None, "aa".to_owned()));
     assert_eq!(answer(&[(600, 'a'), (700, '⏎')]), (None, "a⏎".to_owned()));
     assert_eq!(answer(&[(600, 'a'), (1200, 'y')]), (None, "ay".to_owned()));
-    let nothing = Offer { session: false, always: false, wider: None, words: false, more: false };
+    let nothing = Offer::of_confirmation();
     for letter in [Key::Char('a'), Key::Char('s'), Key::Char('w')] {
-        assert_eq!(typed(nothing, false, &[(600, &[letter]), (1200, &[Key::Enter])]).0, None);
+        assert_eq!(typed(nothing.clone(), false, &[(600, &[letter]), (1200, &[Key::Enter])]).0, None);
     }
 }
 
 #[test]
 fn this_prefix_and_this_directory_have_keys_only_where_they_are_offered_and_for_good_needs_a_second_one() {
-    for (kind, letter) in [(WiderKind::Prefix, 'p'), (WiderKind::Directory, 'd')] {
-        let offer = Offer { wider: Some(kind), ..ALL };
+    for letter in ['p', 'd', 't', 'm'] {
+        let offer = wider(letter);
         let (small, large) = ([Key::Char(letter)], [Key::Char(letter.to_ascii_uppercase())]);
         let for_session = [(600, &small[..]), (1200, &[Key::Enter])];
-        assert_eq!(typed(offer, false, &for_session).0, Some((Choice::WiderSession, 1000)));
-        assert_eq!(typed(offer, false, &[(600, &large[..])]).0, None);
+        assert_eq!(typed(offer.clone(), false, &for_session).0, Some((Choice::WiderSession, 1000)));
+        assert_eq!(typed(offer.clone(), false, &[(600, &large[..])]).0, None);
         assert_eq!(
-            typed(offer, false, &[(600, &large[..]), (1200, &large[..])]).0,
+            typed(offer.clone(), false, &[(600, &large[..]), (1200, &large[..])]).0,
             Some((Choice::WiderAlways, 1200))
         );
-        assert_eq!(typed(offer, false, &[(600, &large[..]), (1200, &small[..])]).0, None);
-        assert_eq!(typed(ALL, false, &[(600, &small[..]), (1200, &[Key::Enter])]).0, None);
+        assert_eq!(typed(offer.clone(), false, &[(600, &large[..]), (1200, &small[..])]).0, None);
+        assert_eq!(typed(all(), false, &[(600, &small[..]), (1200, &[Key::Enter])]).0, None);
     }
 }
 
@@ -111,16 +125,16 @@ fn a_word_answers_nothing_and_goes_to_the_draft_whole() {
 #[test]
 fn with_a_draft_a_letter_and_enter_answer_nothing_however_long_nothing_was_typed() {
     let y: &[Key] = &[Key::Char('y')];
-    assert_eq!(typed(ALL, true, &[(600, y)]), (None, "y".to_owned()));
-    assert_eq!(typed(ALL, true, &[(9000, y), (12_000, &[Key::Enter])]), (None, "y⏎".to_owned()));
-    assert_eq!(typed(ALL, false, &[(600, &[Key::Char('x')]), (2000, y)]), (None, "xy".to_owned()));
+    assert_eq!(typed(all(), true, &[(600, y)]), (None, "y".to_owned()));
+    assert_eq!(typed(all(), true, &[(9000, y), (12_000, &[Key::Enter])]), (None, "y⏎".to_owned()));
+    assert_eq!(typed(all(), false, &[(600, &[Key::Char('x')]), (2000, y)]), (None, "xy".to_owned()));
     let blank: &[Key] = &[Key::Char(' ')];
-    assert_eq!(typed(Offer { more: true, ..ALL }, true, &[(600, blank)]), (None, " ".to_owned()));
+    assert_eq!(typed(Offer { more: true, ..all() }, true, &[(600, blank)]), (None, " ".to_owned()));
 }
 
 #[test]
 fn who_turned_to_the_question_answers_it_and_keeps_the_draft() {
-    let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO);
+    let mut keys = AnswerKeys::new(all(), true, Duration::ZERO);
     keys.focus(ms(1000));
     assert_eq!(keys.press(&[Key::Char('y')], ms(1400)), [KeyMeaning::Chosen(Choice::Once)]);
     assert_eq!(keys.tick(ms(1800)), Some(KeyMeaning::Answer(Choice::Once)));
@@ -128,7 +142,7 @@ fn who_turned_to_the_question_answers_it_and_keeps_the_draft() {
 
 #[test]
 fn a_draft_that_was_emptied_keeps_no_more_keys() {
-    let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO);
+    let mut keys = AnswerKeys::new(all(), true, Duration::ZERO);
     keys.press(&[Key::Back], ms(1000));
     keys.set_typing(false);
     assert_eq!(keys.press(&[Key::Char('y')], ms(1499)), [KeyMeaning::Draft(Key::Char('y'))]);
@@ -138,10 +152,10 @@ fn a_draft_that_was_emptied_keeps_no_more_keys() {
 
 #[test]
 fn scrolling_leaves_a_draft_its_keys() {
-    let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO);
+    let mut keys = AnswerKeys::new(all(), true, Duration::ZERO);
     keys.scrolled(ms(1000));
     assert_eq!(keys.press(&[Key::Char('y')], ms(2000)), [KeyMeaning::Draft(Key::Char('y'))]);
-    let mut keys = AnswerKeys::new(ALL, false, Duration::ZERO);
+    let mut keys = AnswerKeys::new(all(), false, Duration::ZERO);
     keys.scrolled(ms(400));
     assert_eq!(keys.press(&[Key::Char('y')], ms(699)), [KeyMeaning::Draft(Key::Char('y'))]);
 }
@@ -168,18 +182,18 @@ fn a_line_that_answers_leaves_a_draft_its_keys_until_the_person_turns_to_it() {
 #[test]
 fn keys_that_come_together_answer_nothing() {
     let together: &[Key] = &[Key::Char('y'), Key::Enter];
-    assert_eq!(typed(ALL, false, &[(900, together)]), (None, "y⏎".to_owned()));
-    assert_eq!(typed(ALL, false, &[(900, &[Key::Char('y')]), (950, together)]), (None, "yy⏎".to_owned()));
+    assert_eq!(typed(all(), false, &[(900, together)]), (None, "y⏎".to_owned()));
+    assert_eq!(typed(all(), false, &[(900, &[Key::Char('y')]), (950, together)]), (None, "yy⏎".to_owned()));
 }
 
 #[test]
 fn the_blank_turns_pages_only_where_there_are_some() {
-    let more = Offer { more: true, ..ALL };
-    let mut state = AnswerKeys::new(more, false, Duration::ZERO);
+    let more = Offer { more: true, ..all() };
+    let mut state = AnswerKeys::new(more.clone(), false, Duration::ZERO);
     assert_eq!(state.press(&[Key::Char(' ')], ms(400)), [KeyMeaning::Draft(Key::Char(' '))]);
     let mut state = AnswerKeys::new(more, false, Duration::ZERO);
     assert_eq!(state.press(&[Key::Char(' ')], ms(600)), [KeyMeaning::NextPage]);
-    let mut state = AnswerKeys::new(ALL, false, Duration::ZERO);
+    let mut state = AnswerKeys::new(all(), false, Duration::ZERO);
     assert_eq!(state.press(&[Key::Char(' ')], ms(600)), [KeyMeaning::Draft(Key::Char(' '))]);
 }
 
@@ -232,7 +246,7 @@ fn no_pause_of_up_to_two_seconds_makes_an_answer_of_a_text_that_was_begun_before
         }
         let pressed: Vec<(u64, Vec<Key>)> = keys.iter().map(|(at, key)| one(*at, *key)).collect();
         let pressed: Vec<(u64, &[Key])> = pressed.iter().map(|(at, keys)| (*at, keys.as_slice())).collect();
-        let offer = Offer { wider: Some(WiderKind::Prefix), more: true, ..ALL };
+        let offer = Offer { more: true, ..wider('p') };
         let typed_text: String = keys.iter().map(|(_, key)| *key).collect();
         assert_eq!(typed(offer, true, &pressed), (None, typed_text), "text {text}: {keys:?}");
     }
@@ -240,10 +254,10 @@ fn no_pause_of_up_to_two_seconds_makes_an_answer_of_a_text_that_was_begun_before
 
 #[test]
 fn a_question_that_the_person_turned_to_hears_sooner() {
-    let offer = Offer { more: false, ..ALL };
+    let offer = all();
     let at = Duration::from_millis;
     let keys = || {
-        let mut keys = AnswerKeys::new(offer, false, Duration::ZERO);
+        let mut keys = AnswerKeys::new(offer.clone(), false, Duration::ZERO);
         keys.focus(Duration::ZERO);
         keys
     };
@@ -255,9 +269,61 @@ fn a_question_that_the_person_turned_to_hears_sooner() {
 
 #[test]
 fn turning_to_the_next_part_is_turning_to_the_question() {
-    let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO).turned(Duration::ZERO);
+    let mut keys = AnswerKeys::new(all(), true, Duration::ZERO).turned(Duration::ZERO);
     assert_eq!(keys.press(&[Key::Char('y')], ms(299)), [KeyMeaning::Draft(Key::Char('y'))]);
-    let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO).turned(Duration::ZERO);
+    let mut keys = AnswerKeys::new(all(), true, Duration::ZERO).turned(Duration::ZERO);
     assert_eq!(keys.press(&[Key::Char('y')], ms(300)), [KeyMeaning::Chosen(Choice::Once)]);
     assert_eq!(keys.press(&[Key::Enter], ms(310)), [KeyMeaning::Answer(Choice::Once)]);
+}
+
+const UP: Key = Key::Move { to: Direction::Up, word: false };
+const DOWN: Key = Key::Move { to: Direction::Down, word: false };
+
+#[test]
+fn enter_approves_only_a_choice_that_an_arrow_moved_to_a_moment_before() {
+    let (down, up, enter): (&[Key], &[Key], &[Key]) = (&[DOWN], &[UP], &[Key::Enter]);
+    assert_eq!(typed(all(), false, &[(600, down), (1000, enter)]).0, Some((Choice::Once, 1000)));
+    assert_eq!(
+        typed(all(), false, &[(600, down), (700, down), (1000, enter)]).0,
+        Some((Choice::NoWithWords, 1000))
+    );
+    assert_eq!(
+        typed(all(), false, &[(600, up), (1000, enter)]).0,
+        Some((Choice::No, 1000)),
+        "up marks the last"
+    );
+    // One that came with the arrow, or before the question hears, answers nothing and is no text.
+    assert_eq!(typed(all(), false, &[(600, down), (899, enter)]), (None, String::new()));
+    assert_eq!(
+        typed(all(), false, &[(600, down), (899, enter), (1200, enter)]).0,
+        Some((Choice::Once, 1200))
+    );
+    assert_eq!(typed(all(), false, &[(499, down), (1200, enter)]).0, None, "it was drawn a moment ago");
+    assert_eq!(
+        typed(all(), true, &[(900, down), (1500, enter)]).0,
+        None,
+        "arrows are for the draft that is there"
+    );
+    assert_eq!(typed(all(), false, &[(600, &[DOWN, Key::Enter])]).0, None, "they came together");
+    assert_eq!(typed(all(), false, &[(600, &[DOWN, DOWN, DOWN]), (1000, enter)]).0, Some((Choice::No, 1000)));
+    // A letter that is none of the choices takes the mark back.
+    let x: &[Key] = &[Key::Char('x')];
+    assert_eq!(typed(all(), false, &[(600, down), (1000, x), (2000, enter)]).0, None);
+}
+
+#[test]
+fn a_digit_chooses_the_row_of_its_number_and_a_question_mark_asks_why() {
+    let digit = |digit| [Key::Char(digit)];
+    assert_eq!(typed(all(), false, &[(600, &digit('1'))]).0, Some((Choice::Once, 1000)));
+    assert_eq!(typed(all(), false, &[(600, &digit('3'))]).0, Some((Choice::No, 1000)));
+    for none in ['0', '4', '9'] {
+        assert_eq!(typed(all(), false, &[(600, &digit(none))]), (None, none.to_string()), "{none}");
+    }
+    let mut keys: AnswerKeys = AnswerKeys::new(all(), false, Duration::ZERO);
+    assert_eq!(keys.press(&[Key::Char('?')], ms(400)), [KeyMeaning::Draft(Key::Char('?'))]);
+    let mut keys: AnswerKeys = AnswerKeys::new(all(), false, Duration::ZERO);
+    assert_eq!(keys.press(&[Key::Char('?')], ms(600)), [KeyMeaning::Why]);
+    assert_eq!(keys.press(&[Key::Char('y')], ms(601)), [KeyMeaning::Chosen(Choice::Once)], "it is no text");
+    let mut keys: AnswerKeys = AnswerKeys::new(all(), true, Duration::ZERO);
+    assert_eq!(keys.press(&[Key::Char('?')], ms(600)), [KeyMeaning::Draft(Key::Char('?'))]);
 }

@@ -160,7 +160,15 @@ impl Reduce for ToolSkipped {
             Some(_) => CallState::OutcomeUnknown,
             None => CallState::Skipped,
         };
-        engine.call_is_not_run(origin, &self.call.call_id, state, Some(&self.reason));
+        // Words for the model say what it may do next; the person knows.
+        let is_stopped = self.reason.starts_with("Aborted: the run was stopped");
+        let is_by_person = engine.run.as_ref().is_some_and(|run| run.is_stopping());
+        let reason = match (is_stopped, is_by_person) {
+            (true, true) => "you stopped",
+            (true, false) => "the run was stopped",
+            (false, _) => self.reason.as_str(),
+        };
+        engine.call_is_not_run(origin, &self.call.call_id, state, Some(reason));
     }
 }
 
@@ -203,6 +211,9 @@ impl Reduce for ToolAfter {
         {
             let ended = run.calls.iter().position(|(call_id, _)| *call_id == self.call.call_id);
             ended.map(|at| run.calls.remove(at));
+        }
+        if origin.depth > 0 {
+            engine.count_agent_call(&origin.agent);
         }
         engine.set_calls();
     }

@@ -147,9 +147,11 @@ impl Reduce for UsageUpdate {
             return engine.usage(self);
         }
         let (context, cost) = (self.turn.usage.context() + self.turn.usage.output, self.cost);
+        let tokens = self.total.read() + self.total.output;
         engine.change_agents(|agents| {
             if let Some(row) = row_of(agents, &origin.agent) {
                 (row.context_tokens, row.cost) = (Some(context), cost);
+                row.tokens = tokens;
             }
         });
     }
@@ -251,7 +253,8 @@ impl Reduce for ContextCompaction {
                 engine
                     .note(NoteLevel::Info, "everything is sent again: the window of this model has the room");
             }
-            // Whoever took it back is answered.
+            // Whoever took it back is answered. What the next request has is not known before it.
+            CompactionStage::Undone if origin.depth == 0 => engine.forget_fill(),
             CompactionStage::Undone | CompactionStage::Restored => {}
         }
     }
@@ -267,13 +270,18 @@ impl Reduce for SpawnBefore {
             context_tokens: None,
             gauge: None,
             cost: None,
+            tokens: 0,
+            calls: 0,
+            elapsed_ms: 0,
         };
+        engine.agents_began.insert(self.child.to_string(), engine.core.now);
         engine.change_agents(|agents| agents.push(row));
     }
 }
 
 impl Reduce for SpawnComplete {
     fn reduce(&self, engine: &mut Engine, _: &Origin) {
+        engine.show_agent_times();
         engine.change_agents(|agents| {
             if let Some(row) = row_of(agents, &self.child) {
                 (row.state, row.cost) = (AgentState::Done, self.stats.cost);
@@ -284,6 +292,7 @@ impl Reduce for SpawnComplete {
 
 impl Reduce for SpawnError {
     fn reduce(&self, engine: &mut Engine, _: &Origin) {
+        engine.show_agent_times();
         engine.change_agents(|agents| {
             if let Some(row) = row_of(agents, &self.child) {
                 (row.state, row.cost) = (AgentState::Failed, self.stats.cost);

@@ -9,28 +9,28 @@ use crate::model::{
     Block, Display, ToolContent, ToolError, ToolErrorKind, ToolOutput, ToolResult, output_bytes, wire,
 };
 
-/// The result of a call, after everything that transforms it.
+/// Result of a call after all transformations.
 #[derive(Debug)]
 pub struct CallEnd {
-    /// The result as the model gets it.
+    /// Result for the model.
     pub result: ToolResult,
-    /// Form of the result for a person.
+    /// Display form of the result, for a person.
     pub display: Option<Display>,
-    /// The tool's own data.
+    /// Structured data of the tool, for plugins.
     pub details: Option<Value>,
-    /// Size of the result as it weighs on the wire.
+    /// Size of the result in bytes as sent.
     pub bytes: usize,
-    /// The class of the tool's failure, if it failed and nobody gave another result.
+    /// Class of the tool's error, unless a handler gave another result.
     pub failure: Option<ToolErrorKind>,
-    /// Error that kept its end from being recorded: nothing may go on after it.
+    /// Error that prevented recording the end of the call. The run has to stop then.
     pub unrecorded: Option<EmitError>,
 }
 
 impl CallEnd {
-    /// The result as a tool gives one.
+    /// Converts to the result of a tool, for a tool that made this call itself.
     ///
     /// # Errors
-    /// An error result as a [`ToolError`], also when the end could not be recorded.
+    /// [`ToolError`] for an error result, also when the end could not be recorded.
     pub fn into_output(self) -> Result<ToolOutput, ToolError> {
         if let Some(error) = self.unrecorded {
             return Err(ToolError::failed(format!("it ran, but its end could not be recorded: {error}")));
@@ -45,7 +45,7 @@ impl CallEnd {
 }
 
 impl CallSteps {
-    /// Takes the outcome of a call that had begun through `tool:error`, `tool:transform`, `tool:end` and `tool:after`.
+    /// Announces the result of a begun call: `tool:error`, `tool:transform`, `tool:end` and `tool:after`.
     pub async fn end(&self, begun: BegunCall, outcome: Result<ToolOutput, ToolError>) -> CallEnd {
         let elapsed = begun.started.elapsed();
         match outcome {
@@ -62,7 +62,7 @@ impl CallSteps {
         }
     }
 
-    /// Runs the result that a gate gave in the call's place through `tool:transform` and `tool:after`.
+    /// Announces a gate's substitute for a call: `tool:transform` and `tool:after`.
     pub async fn substitute(&self, output: ToolOutput) -> CallEnd {
         self.finish(output, false, Duration::ZERO, None).await
     }
@@ -86,7 +86,7 @@ impl CallSteps {
         };
         let (mut content, is_error, details) = match self.cx.emit(transform).await {
             Ok(transform) => (transform.content, transform.is_error, transform.details),
-            // Output that should have been cut or masked must not get through as it is.
+            // Output that was not cut or masked must not get through.
             Err(error) => (format!("The result is withheld: {error}.").into(), true, None),
         };
         if !self.keeps_images {
@@ -130,7 +130,7 @@ impl CallSteps {
     }
 }
 
-/// The content with a line behind it.
+/// Appends a line to the content.
 fn with_note(content: ToolContent, note: &str) -> ToolContent {
     match content {
         ToolContent::Text(text) if text.is_empty() => ToolContent::Text(note.to_owned()),
@@ -151,7 +151,7 @@ fn first_line(content: &ToolContent) -> Option<Display> {
     Some(Display::Line { text: line })
 }
 
-/// The content for a reader who sees no images.
+/// Replaces images by a text, for a reader without vision.
 fn without_images(content: ToolContent) -> ToolContent {
     let ToolContent::Blocks(blocks) = content else { return content };
     let blocks = blocks

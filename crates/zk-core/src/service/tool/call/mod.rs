@@ -1,5 +1,5 @@
-//! The path of one tool call: valid and prepared arguments, gates, begin, run, end. Agents take the calls of a model
-//! through its steps; [`ToolCx::run`](super::ToolCx::run) takes any other call through the same ones.
+//! Steps of one tool call: argument validation, gates, begin, run, end. Agents take a model's calls through
+//! the steps one by one; [`ToolCx::run`](super::ToolCx::run) does the same for any other call.
 
 mod end;
 mod run;

@@ -7,14 +7,14 @@ use crate::model::{CallId, CallRef, RunId};
 use crate::service::{RunTools, Tool, ToolCx};
 
 impl ToolCx {
-    /// Runs a call whole, as one that a model makes: arguments, gates, begin, run, end, each with its events, so that
-    /// it is asked about, recorded and transformed like any other. For a tool that calls another one, and for calls
-    /// outside of any agent.
+    /// Runs a whole call like one of a model: arguments, gates, begin, run, end, each with its events, so
+    /// that it is approved, recorded and transformed like any other. For a tool that calls another tool, and
+    /// for calls outside of any agent.
     ///
-    /// The call is one of its own, with an id of its own. Its output also goes to this context's `progress`.
+    /// The call has an id of its own. Its output also goes to this context's `progress`.
     ///
     /// # Errors
-    /// [`NotRun`] when it did not run; a tool that ran and failed is a [`CallEnd`].
+    /// [`NotRun`] when the call did not run; a tool that ran and failed gives a [`CallEnd`].
     ///
     /// ```
     /// use std::sync::Arc;

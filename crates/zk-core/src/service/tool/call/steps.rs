@@ -20,32 +20,32 @@ use crate::kernel::{Cx, EmitError, Source};
 use crate::model::{Approved, CallKind, CallRef, RunId, ToolError, ToolErrorKind, ToolOutput};
 use crate::service::{CallPlace, Progress, RedactedPieces, Redactor, RunTools, Tool, ToolCx};
 
-/// Grace period of a cancelled tool, before its future is dropped.
+/// Grace period of a cancelled tool, after which its future is dropped.
 const STOP_GRACE: Duration = Duration::from_millis(2_500);
 
-/// Text for the model about a call that a stopped run did not get to.
+/// Result for the model of a call that a stopped run did not reach.
 pub const STOPPED_BEFORE_CALL: &str = "Aborted: the run was stopped before this call. It was not run.";
 
-/// The steps of one tool call, in the order of its methods: [`arguments`](Self::arguments), [`gate`](Self::gate),
+/// Steps of one tool call, in the order of its methods: [`arguments`](Self::arguments), [`gate`](Self::gate),
 /// [`begin`](Self::begin), [`run`](Self::run), [`end`](Self::end). Each announces its events.
 ///
-/// For whoever runs an agent loop. A tool that calls another one, or a host that calls one, has
-/// [`ToolCx::run`], which takes all of them.
+/// For implementations of an agent loop. A tool or host that calls a tool uses [`ToolCx::run`], which
+/// performs all steps.
 #[derive(Clone)]
 pub struct CallSteps {
-    /// The run's context.
+    /// Context of the run.
     pub cx: Cx,
-    /// The run, for the events that are stored.
+    /// Id of the run, for stored events.
     pub run_id: RunId,
-    /// The call.
+    /// Identity of the call.
     pub call: Arc<CallRef>,
-    /// The working directory.
+    /// Working directory of the call.
     pub cwd: PathBuf,
     /// Number of calls of each tool in this run before this batch, by canonical name.
     pub run_tool_counts: Arc<BTreeMap<String, u32>>,
-    /// Whether whoever reads the result can see images; else a text stands in their place.
+    /// Whether the reader of the result can see images; otherwise a text replaces each image.
     pub keeps_images: bool,
-    /// Takes the output while the tool runs, besides `tool:progress`.
+    /// Receives the output while the tool runs, besides `tool:progress`.
     pub progress: Progress,
 }
 
@@ -58,22 +58,22 @@ impl fmt::Debug for CallSteps {
     }
 }
 
-/// Reason for which a call did not run. It has been announced.
+/// Reason for which a call did not run, already announced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRun {
     /// The arguments do not fit the schema.
     #[error("Validation error: {}. Call it again with corrected arguments.", issues.join("; "))]
     Invalid {
-        /// A line for each argument that does not fit.
+        /// One line for each argument that does not fit.
         issues: Vec<String>,
     },
-    /// The call was refused, or a guard or a record failed.
+    /// The call was refused, or a gate or a recording handler failed.
     #[error("Blocked: {reason}")]
     Blocked {
         /// Reason for the refusal or the failure.
         reason: String,
     },
-    /// The call waits for somebody who is not here.
+    /// The call was parked: it waits for a person who is not present.
     #[error("Parked: {reason}. It was not run.")]
     Parked {
         /// Reason for the wait.
@@ -95,63 +95,65 @@ impl From<NotRun> for ToolError {
     }
 }
 
-/// Call or result that the gates let through.
+/// A call that the gates let through, or its substitute.
 #[derive(Clone, Debug)]
 pub enum Gated {
-    /// The call, exactly so.
+    /// The call may run with exactly these arguments.
     Approved(Approved),
-    /// A result in its place, for [`CallSteps::substitute`].
+    /// Result to give instead, for [`CallSteps::substitute`].
     Substituted(ToolOutput),
 }
 
-/// A call that `tool:begin` announced; [`CallSteps::end`] takes it.
+/// A call that `tool:begin` announced, for [`CallSteps::end`].
 #[derive(Clone, Debug)]
 pub struct BegunCall {
     pub(super) approved: Approved,
     pub(super) read_only: bool,
     pub(super) summary: String,
-    /// Note for the model on the arguments, behind the result.
+    /// Note about converted arguments, appended to the result for the model.
     pub(super) note: Option<String>,
     pub(super) started: Instant,
 }
 
-/// Returns an answer of a tool about a call; nothing if it panics, since its arguments may be anything.
+/// Calls a tool's method that describes a call; `None` if the method panics, since the arguments are
+/// unchecked.
 fn catch_panic<T>(describe: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(describe)).ok()
 }
 
 impl CallSteps {
-    /// The place of the call.
+    /// Returns the context and directory of the call.
     #[must_use]
     pub fn place(&self) -> CallPlace {
         CallPlace { cx: self.cx.clone(), cwd: self.cwd.clone() }
     }
 
-    /// Final arguments of the call: coerced, validated against the schema, prepared, and validated again if a handler rewrote
-    /// them.
+    /// Returns the final arguments: coerced, validated against the schema, rewritten by handlers of
+    /// `tool:prepare`, and then validated again.
     ///
     /// # Errors
-    /// [`NotRun`] when they do not fit, which counts as a call, or cannot be prepared, or the run was stopped.
+    /// [`NotRun`] when the arguments do not fit (which still counts as a call) or cannot be prepared, or the
+    /// run was stopped.
     pub async fn arguments(&self, tool: &dyn Tool, args: &Value) -> Result<Validated, NotRun> {
-        let valid = self.valid(tool, args).await?;
+        let valid = self.validate_args(tool, args).await?;
         if !self.cx.bus().has_handlers::<ToolPrepare>() {
             return Ok(valid);
         }
         let prepare = ToolPrepare { call: self.call.clone(), args: valid.args.clone(), rewritten_by: None };
         match self.cx.emit(prepare).await {
             Ok(prepared) if prepared.rewritten_by.is_none() => Ok(valid),
-            // The given arguments were converted for the handler that rewrote them: only the new conversions
-            // tell.
-            Ok(prepared) => self.valid(tool, &prepared.args).await,
+            // A handler rewrote arguments that were already converted, so only conversions of the rewritten
+            // ones are reported.
+            Ok(prepared) => self.validate_args(tool, &prepared.args).await,
             Err(EmitError::Cancelled { .. }) => Err(NotRun::Stopped),
             Err(EmitError::Hook(error)) => {
                 let reason = format!("its arguments could not be prepared, so it was not run: {error}");
-                Err(self.blocked(&valid.args, reason, Some(&error.source)).await)
+                Err(self.announce_blocked(&valid.args, reason, Some(&error.source)).await)
             }
         }
     }
 
-    async fn valid(&self, tool: &dyn Tool, args: &Value) -> Result<Validated, NotRun> {
+    async fn validate_args(&self, tool: &dyn Tool, args: &Value) -> Result<Validated, NotRun> {
         match validate(args, &tool.spec().schema) {
             Ok(valid) => {
                 if !valid.coercions.is_empty() {
@@ -169,10 +171,10 @@ impl CallSteps {
         }
     }
 
-    /// Asks the gates, and counts a call that they let through. `tool` is absent for a name nobody has.
+    /// Asks the gates, and counts the call if they let it through. `tool` is `None` for an unknown name.
     ///
     /// # Errors
-    /// [`NotRun`] when one refuses, parks or fails, or the run was stopped.
+    /// [`NotRun`] when a gate refuses, parks or fails, or the run was stopped.
     pub async fn gate(&self, tool: Option<Arc<dyn Tool>>, args: &Value) -> Result<Gated, NotRun> {
         let gate = ToolGate {
             run_tool_counts: self.run_tool_counts.clone(),
@@ -187,7 +189,11 @@ impl CallSteps {
                 self.count();
                 Ok(Gated::Substituted(output))
             }
-            Ok(GateDecision::Refused { reason, by }) => Err(self.blocked(args, reason, by.as_ref()).await),
+            // A stop of the run is no refusal of this call.
+            Ok(GateDecision::Refused { .. }) if self.cx.is_stopped() => Err(self.announce_skipped().await),
+            Ok(GateDecision::Refused { reason, by }) => {
+                Err(self.announce_blocked(args, reason, by.as_ref()).await)
+            }
             Ok(GateDecision::Parked { reason, by }) => {
                 let parked = ToolParked {
                     call: self.call.clone(),
@@ -201,29 +207,29 @@ impl CallSteps {
             Err(EmitError::Cancelled { .. }) => Err(NotRun::Stopped),
             Err(EmitError::Hook(error)) => {
                 let reason = format!("a guard failed, so this call was not run: {error}");
-                Err(self.blocked(args, reason, None).await)
+                Err(self.announce_blocked(args, reason, None).await)
             }
         }
     }
 
-    /// Counts the call in its run, if it is in one.
+    /// Counts the call in its run, if it belongs to one.
     fn count(&self) {
         if let Some(tools) = self.cx.service::<dyn RunTools>() {
             tools.count(&self.call.name);
         }
     }
 
-    async fn blocked(&self, args: &Value, reason: String, by: Option<&Source>) -> NotRun {
+    async fn announce_blocked(&self, args: &Value, reason: String, by: Option<&Source>) -> NotRun {
         let by = by.map(ToString::to_string);
         let blocked = ToolBlocked { call: self.call.clone(), args: args.clone(), reason: reason.clone(), by };
         let _ = self.cx.emit(blocked).await;
         NotRun::Blocked { reason }
     }
 
-    /// Announces that the call begins, and has it made durable; `coercions` are those of its arguments.
+    /// Announces `tool:begin`, at which the call is made durable; `coercions` are those of its arguments.
     ///
     /// # Errors
-    /// [`NotRun`] when it could not be recorded, or the run was stopped.
+    /// [`NotRun`] when the call could not be recorded, or the run was stopped.
     pub async fn begin(
         &self,
         approved: Approved,
@@ -251,10 +257,10 @@ impl CallSteps {
         };
         match self.cx.emit_with(begin).await {
             Ok(()) => {}
-            Err(EmitError::Cancelled { .. }) => return Err(self.skipped().await),
+            Err(EmitError::Cancelled { .. }) => return Err(self.announce_skipped().await),
             Err(EmitError::Hook(error)) => {
                 let reason = format!("it could not be recorded before it ran, so it was not run: {error}");
-                return Err(self.blocked(args, reason, Some(&error.source)).await);
+                return Err(self.announce_blocked(args, reason, Some(&error.source)).await);
             }
         }
         let note = describe_coercions(&coercions);
@@ -266,21 +272,21 @@ impl CallSteps {
             run_tool_counts: self.run_tool_counts.clone(),
         };
         if let Err(EmitError::Cancelled { .. }) = self.cx.emit(before).await {
-            return Err(self.skipped().await);
+            return Err(self.announce_skipped().await);
         }
         Ok(BegunCall { approved, read_only, summary, note, started: Instant::now() })
     }
 
-    async fn skipped(&self) -> NotRun {
+    async fn announce_skipped(&self) -> NotRun {
         let (call, reason) = (self.call.clone(), STOPPED_BEFORE_CALL.to_owned());
         let _ = self.cx.emit(ToolSkipped { call, reason }).await;
         NotRun::Stopped
     }
 
-    /// Runs the tool until it ends, or `stop` is cancelled and it had a moment to end by itself.
+    /// Runs the tool until it ends, or until `stop` is cancelled and the grace period is over.
     ///
     /// # Errors
-    /// The tool's own, one for a tool that panicked, or one of kind `Aborted`.
+    /// The tool's error, an error for a tool that panicked, or one of kind `Aborted`.
     pub async fn run(
         &self,
         begun: &BegunCall,
@@ -301,7 +307,7 @@ impl CallSteps {
             cwd: self.cwd.clone(),
             progress,
         };
-        // The call itself is made inside, so that nothing a tool does can unwind further.
+        // The call is made inside of the guarded future, so that no panic of the tool unwinds further.
         let work = async { tool.call(&begun.approved, &cx).await };
         let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
         let mut deadline = std::pin::pin!(async {
@@ -317,18 +323,20 @@ impl CallSteps {
             };
             match select(work.as_mut(), select(std::pin::pin!(more), deadline.as_mut())).await {
                 Either::Left((ended, _)) => break Some(ended),
-                Either::Right((Either::Left((Some(text), _)), _)) => self.show(&mut pieces, text).await,
-                // Not while the tool's context, which holds the sender, is alive.
+                Either::Right((Either::Left((Some(text), _)), _)) => {
+                    self.announce_progress(&mut pieces, text).await
+                }
+                // Does not happen while the tool's context, which holds the sender, is alive.
                 Either::Right((Either::Left((None, _)), _)) => {}
                 Either::Right((Either::Right(_), _)) => break None,
             }
         };
         if let Some(shown) = &mut shown {
             while let Ok(text) = shown.try_recv() {
-                self.show(&mut pieces, text).await;
+                self.announce_progress(&mut pieces, text).await;
             }
             if let Some(mut pieces) = pieces {
-                self.show(&mut None, pieces.finish()).await;
+                self.announce_progress(&mut None, pieces.finish()).await;
             }
         }
         match ended {
@@ -341,8 +349,8 @@ impl CallSteps {
         }
     }
 
-    /// Announces more of a call's output, without secrets that it comes in pieces of.
-    async fn show(&self, pieces: &mut Option<RedactedPieces>, text: String) {
+    /// Announces more of a call's output, with secrets redacted even if they span several pieces.
+    async fn announce_progress(&self, pieces: &mut Option<RedactedPieces>, text: String) {
         let text = match pieces {
             Some(pieces) => pieces.push(text),
             None => text,
@@ -354,12 +362,12 @@ impl CallSteps {
     }
 }
 
-/// Conversions of arguments that a note for the model tells.
+/// Most conversions that the note for the model lists.
 const MAX_COERCIONS_SHOWN: usize = 4;
-/// Characters of a converted value that a note shows.
+/// Most characters of a converted value in the note.
 const MAX_VALUE_CHARS: usize = 60;
 
-/// Returns the note for a model on arguments that came as another type than the tool asks for.
+/// Returns the note for the model on arguments whose types had to be converted.
 fn describe_coercions(coercions: &[Coercion]) -> Option<String> {
     let shown = |value: &Value| {
         let text = value.to_string();

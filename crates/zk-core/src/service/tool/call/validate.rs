@@ -1,23 +1,23 @@
 use crate::events::Coercion;
 use serde_json::{Map, Number, Value};
 
-/// Number of nested references and unions that are followed.
+/// Limit of nested references and unions.
 const MAX_DEPTH: usize = 8;
 
-/// Arguments that fit a tool's schema.
+/// Valid arguments of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Validated {
-    /// The arguments, coerced.
+    /// Coerced arguments.
     pub args: Value,
-    /// Conversions of arguments; empty when nothing had to be converted.
+    /// Conversions that were made.
     pub coercions: Vec<Coercion>,
 }
 
-/// Checks arguments against the top level of a JSON Schema, converting what a model commonly gets wrong:
-/// words and digits for booleans, digits for numbers, JSON text for arrays and objects, numbers and booleans
-/// for strings. A required field that is missing or null fails outright.
+/// Checks arguments against the top level of a JSON Schema, and coerces common mistakes of models: words and
+/// digits for booleans, digits for numbers, JSON text for arrays and objects, numbers and booleans for
+/// strings. A required field that is missing or null is an error.
 ///
-/// Deeper levels are the tool's own to check.
+/// Deeper levels are left to the tool.
 ///
 /// # Errors
 /// One readable line for each argument that does not fit.
@@ -45,7 +45,7 @@ pub fn validate(args: &Value, schema: &Value) -> Result<Validated, Vec<String>> 
     let mut coercions = Vec::new();
     for (key, value) in given {
         let Some(property) = properties.get(key) else { continue };
-        // An optional argument given as null was left out.
+        // A null optional argument counts as absent.
         if value.is_null() || fits(value, property, schema) {
             continue;
         }
@@ -54,9 +54,11 @@ pub fn validate(args: &Value, schema: &Value) -> Result<Validated, Vec<String>> 
                 fitting.insert(key.clone(), to.clone());
                 coercions.push(Coercion { key: key.clone(), from: value.clone(), to });
             }
-            None => {
-                issues.push(format!("`{key}` must be {}, not {}", expected(property, schema), shown(value)))
-            }
+            None => issues.push(format!(
+                "`{key}` must be {}, not {}",
+                describe_types(property, schema),
+                describe_value(value)
+            )),
         }
     }
     if issues.is_empty() { Ok(Validated { args: Value::Object(fitting), coercions }) } else { Err(issues) }
@@ -66,12 +68,12 @@ fn required(schema: &Value) -> impl Iterator<Item = &str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// The alternatives of a property: itself, what it refers to, or the branches of a union.
+/// Returns the alternatives of a property: itself, its reference target, or the branches of its union.
 fn branches<'a>(property: &'a Value, root: &'a Value) -> Vec<&'a Value> {
     branches_within(property, root, MAX_DEPTH)
 }
 
-/// A schema may come from anywhere and refer to itself: past the depth nothing is known, so anything fits.
+/// A schema may come from anywhere and refer to itself: beyond the depth limit any value fits.
 fn branches_within<'a>(property: &'a Value, root: &'a Value, depth: usize) -> Vec<&'a Value> {
     let Some(depth) = depth.checked_sub(1) else { return Vec::new() };
     if let Some(target) = property.get("$ref").and_then(Value::as_str) {
@@ -86,7 +88,7 @@ fn branches_within<'a>(property: &'a Value, root: &'a Value, depth: usize) -> Ve
     }
 }
 
-/// The types a branch allows; none means any.
+/// Returns the types that a branch allows; empty if it allows all.
 fn types(branch: &Value) -> Vec<&str> {
     match branch.get("type") {
         Some(Value::String(one)) => vec![one],
@@ -108,10 +110,10 @@ fn fits_branch(value: &Value, branch: &Value) -> bool {
         return only == value;
     }
     let types = types(branch);
-    types.is_empty() || types.iter().any(|kind| is_of(value, kind))
+    types.is_empty() || types.iter().any(|kind| has_type(value, kind))
 }
 
-fn is_of(value: &Value, kind: &str) -> bool {
+fn has_type(value: &Value, kind: &str) -> bool {
     match kind {
         "string" => value.is_string(),
         "boolean" => value.is_boolean(),
@@ -152,7 +154,7 @@ fn convert(value: &Value, kind: &str) -> Option<Value> {
         }
         ("array", Value::String(text)) => serde_json::from_str(text).ok().filter(Value::is_array),
         ("object", Value::String(text)) => serde_json::from_str(text).ok().filter(Value::is_object),
-        // 3.0 is an integer to JSON Schema, and none to the tool's own types.
+        // JSON Schema takes 3.0 as an integer; the tool's Rust types do not.
         ("integer", Value::Number(number)) => {
             number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9e15).map(|n| Value::from(n as i64))
         }
@@ -162,7 +164,7 @@ fn convert(value: &Value, kind: &str) -> Option<Value> {
     }
 }
 
-fn expected(property: &Value, root: &Value) -> String {
+fn describe_types(property: &Value, root: &Value) -> String {
     let words: Vec<String> = branches(property, root)
         .into_iter()
         .flat_map(|branch| match branch.get("enum").and_then(Value::as_array) {
@@ -184,7 +186,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-fn shown(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= 60 {
         text

@@ -1,5 +1,7 @@
 //! Questions to the person, and the only way to answer them.
 
+mod card;
+mod diff_text;
 mod question;
 mod visible;
 
@@ -13,16 +15,19 @@ use futures_util::future::{Either, select};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
-pub use question::{Answer, Approval, Question, Section, SectionKind, Wider, WiderKind};
+pub use card::{ApprovalCard, AskedKind, CardChoice, CardPart, PartKind, WORDS_KEY};
+pub use question::{
+    Answer, Approval, Question, Section, SectionKind, Selection, TrustRequest, Wider, WiderKind,
+};
 pub use visible::{MAX_MARKS, is_combining_mark, text_of_visible_lines, visible_line, visible_lines};
 
 use crate::kernel::{Cx, Origin};
 
-/// The questions of a tree of agents to the person in front of it: `cx.service::<Questions>()`.
+/// Questions of a tree of agents to the person: `cx.service::<Questions>()`.
 ///
-/// This service owns the questions' ids, deadlines and digests. A front-end [attaches](Questions::attach),
-/// draws what is pending and gives answers; an answer counts only with the digest of what was drawn. Without
-/// a front-end nothing is asked, and the answer is [`Answer::Absent`].
+/// This service manages the questions' ids, deadlines and digests. A front-end [attaches](Questions::attach),
+/// shows pending questions and passes on answers; an answer counts only with the digest of the question as it
+/// was shown. Without a front-end no question is asked, and the answer is [`Answer::Absent`].
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
@@ -47,44 +52,44 @@ pub struct Questions {
     shared: Arc<Shared>,
 }
 
-/// The id of a question, unique in its process.
+/// Id of a question, unique within its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct QuestionId(u64);
 
-/// The digest of a question as it was handed to front-ends.
+/// Digest of a question's content, which proves what a front-end showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct QuestionDigest(u64);
 
-/// A question that waits for its answer.
+/// A question that waits for an answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PendingQuestion {
     /// Unique id of the question in its process.
     pub id: QuestionId,
-    /// The digest of everything in it.
+    /// Digest of the question's content.
     pub digest: QuestionDigest,
-    /// The agent that asks.
+    /// Agent that asks.
     pub origin: Origin,
-    /// The question.
+    /// The question itself.
     pub question: Question,
-    /// Time at which the question is given up.
+    /// Time at which the question expires.
     #[serde(skip)]
     pub deadline: Option<Instant>,
 }
 
-/// Reason for which an answer does not count.
+/// Reason for which an answer is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// The question was answered, withdrawn or given up.
+    /// The question was answered, withdrawn or has expired.
     #[error("this question is not pending any more")]
     NotPending,
-    /// The answer is to something else than what is asked.
+    /// The answer is for a different content of the question.
     #[error("this answer is to another question than the one that is pending; draw it again")]
     WrongDigest,
-    /// The question has no such answer.
+    /// The answer is not among the choices of the question.
     #[error("this is none of the answers the question offers")]
     NotOffered,
 }
@@ -92,7 +97,7 @@ pub enum AnswerError {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Counts changes of what is pending, and of who is attached.
+    /// Version counter of the pending questions and the attached front-ends.
     changes: watch::Sender<u64>,
     digests: RandomState,
 }
@@ -112,7 +117,7 @@ impl Default for Questions {
 }
 
 impl Questions {
-    /// No questions yet, and nobody to answer any.
+    /// Creates the service without questions and front-ends.
     #[must_use]
     pub fn new() -> Self {
         let (changes, _) = watch::channel(0);
@@ -120,13 +125,13 @@ impl Questions {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Whether a front-end is there.
+    /// Whether a front-end is attached.
     #[must_use]
     pub fn is_attended(&self) -> bool {
         self.shared.state().front_ends > 0
     }
 
-    /// A front-end that draws questions and answers them, for as long as it is kept.
+    /// Attaches a front-end that shows questions and answers them, until it is dropped.
     #[must_use]
     pub fn attach(&self) -> FrontEnd {
         self.shared.state().front_ends += 1;
@@ -134,8 +139,8 @@ impl Questions {
         FrontEnd { shared: self.shared.clone(), changes: self.shared.changes.subscribe() }
     }
 
-    /// Asks, and waits for the answer: at most `patience`, and no longer than the run of `cx`. A caller that
-    /// stops waiting withdraws the question.
+    /// Asks a question and waits for the answer, for at most `patience` and no longer than the run of `cx`.
+    /// Dropping the future withdraws the question.
     pub async fn ask(&self, question: Question, cx: &Cx, patience: Duration) -> Answer {
         let Some((id, answer)) = self.shared.put(question, cx.origin().clone(), patience) else {
             return Answer::Absent;
@@ -149,7 +154,7 @@ impl Questions {
     }
 }
 
-/// Takes a question back that nobody waits for any more.
+/// Withdraws a question whose caller stopped waiting.
 struct Withdraw<'a> {
     shared: &'a Shared,
     id: QuestionId,
@@ -186,7 +191,7 @@ impl Shared {
             }
             state.last_id += 1;
             let id = QuestionId(state.last_id);
-            // A question that cannot be written down could not be shown either.
+            // A question that cannot be serialised could not be shown either.
             let text = serde_json::to_string(&(id, &origin, &question)).ok()?;
             let digest = QuestionDigest(self.digests.hash_one(text));
             let deadline = Instant::now().checked_add(patience);
@@ -205,7 +210,8 @@ impl Shared {
     }
 }
 
-/// Somebody who draws questions and gives a person's answers. Dropping the last one gives up all questions.
+/// A front-end that shows questions and passes on a person's answers. When the last one is dropped, all
+/// questions expire.
 #[derive(Debug)]
 pub struct FrontEnd {
     shared: Arc<Shared>,
@@ -219,7 +225,7 @@ impl FrontEnd {
         self.shared.state().pending.clone()
     }
 
-    /// The oldest pending question, waiting for one if there is none.
+    /// Returns the oldest pending question; waits for one if there is none.
     pub async fn next(&self) -> Arc<PendingQuestion> {
         let mut changes = self.changes.clone();
         loop {
@@ -232,17 +238,17 @@ impl FrontEnd {
         }
     }
 
-    /// Waits until something else is pending than at the last call.
+    /// Waits until the pending questions change after the last call.
     pub async fn changed(&mut self) {
         if self.changes.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Gives the person's answer to what was drawn.
+    /// Passes on the person's answer to a question as it was shown.
     ///
     /// # Errors
-    /// [`AnswerError`] when it does not count; the question stays as it is.
+    /// [`AnswerError`] when the answer is rejected; the question stays pending.
     pub fn answer(&self, id: QuestionId, digest: QuestionDigest, answer: Answer) -> Result<(), AnswerError> {
         let sender = {
             let mut state = self.shared.state();
@@ -271,7 +277,7 @@ impl Drop for FrontEnd {
             state.front_ends = state.front_ends.saturating_sub(1);
             if state.front_ends == 0 {
                 state.pending.clear();
-                // Whoever waits finds its answer gone, which means nobody is there.
+                // Callers whose sender is dropped return [`Answer::Absent`].
                 state.answers.clear();
             }
         }

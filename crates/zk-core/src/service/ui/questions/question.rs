@@ -1,70 +1,162 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::visible::{visible_line, visible_lines};
+use super::visible::{visible_diff, visible_line, visible_lines};
 use crate::model::{Display, Effects};
+use crate::service::Connections;
 
 /// Question to a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Question {
-    /// Whether a tool call may run.
+    /// Asks whether a tool call may run.
     Approve(Box<Approval>),
-    /// A question for yes or no.
+    /// Asks for yes or no.
     Confirm {
-        /// The question.
+        /// Text of the question.
         text: String,
     },
-    /// One of several.
-    Select {
-        /// The question.
-        text: String,
-        /// The choices.
-        options: Vec<String>,
-    },
-    /// A line of text.
+    /// Asks whether something of a project is trusted as it is.
+    Trust(Box<TrustRequest>),
+    /// Asks for one of several options.
+    Select(Box<Selection>),
+    /// Asks for a line of text.
     Input {
-        /// The question.
+        /// Text of the question.
         text: String,
     },
 }
 
-/// A tool call that wants to run.
+/// A choice of one among several.
+///
+/// ```
+/// use zk_core::service::{Question, Selection};
+///
+/// let options = vec!["Half up".to_owned(), "Truncate".to_owned()];
+/// let question: Question = Selection::new("Which rounding?", options).described(vec!["like a till".to_owned()]).into();
+/// assert_eq!(serde_json::to_value(question)?["options"], serde_json::json!(["Half up", "Truncate"]));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Approval {
-    /// The tool's canonical name.
-    pub tool: String,
-    /// The arguments, as they will run.
-    pub args: Value,
-    /// Effects of the call, as its tool declares them.
-    pub effects: Effects,
-    /// Preview of the call that the tool draws: a diff, a body.
+pub struct Selection {
+    /// The question.
+    pub text: String,
+    /// The choices.
+    pub options: Vec<String>,
+    /// Descriptions of the choices, in their order; those of the last ones may be missing, and any be empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub descriptions: Vec<String>,
+    /// Whether words that are none of the choices are an answer too: [`Answer::Text`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accepts_words: bool,
+    /// Content that the question is about, to be read before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Display>,
-    /// Description of what *this session* would allow; that choice is not offered without it.
+}
+
+impl Selection {
+    /// A choice among these, each of which says all of itself.
+    pub fn new(text: impl Into<String>, options: Vec<String>) -> Self {
+        Self { text: text.into(), options, descriptions: Vec::new(), accepts_words: false, preview: None }
+    }
+
+    /// Adds descriptions of the choices.
+    #[must_use]
+    pub fn described(mut self, descriptions: Vec<String>) -> Self {
+        self.descriptions = descriptions;
+        self
+    }
+
+    /// Lets words that are none of the choices be an answer.
+    #[must_use]
+    pub fn accepting_words(mut self) -> Self {
+        self.accepts_words = true;
+        self
+    }
+
+    /// Adds what the question is about.
+    #[must_use]
+    pub fn about(mut self, preview: Display) -> Self {
+        self.preview = Some(preview);
+        self
+    }
+}
+
+impl From<Selection> for Question {
+    fn from(selection: Selection) -> Self {
+        Self::Select(Box::new(selection))
+    }
+}
+
+/// Something of a project that a person can trust, exactly as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TrustRequest {
+    /// The question, in a sentence.
+    pub text: String,
+    /// Things that count once they are trusted, in a line each.
+    pub items: Vec<String>,
+    /// Lines for who wants to know exactly what is trusted, such as hashes; a front-end shows them on demand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
+}
+
+/// A tool call that needs approval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Approval {
+    /// Canonical name of the tool.
+    pub tool: String,
+    /// Final arguments of the call.
+    pub args: Value,
+    /// Effects of the call, as declared by its tool.
+    pub effects: Effects,
+    /// Preview that the tool rendered: a diff, the body of a file.
+    pub preview: Option<Display>,
+    /// Description of the calls that the choice *this session* would allow; without it the choice is not
+    /// offered.
     pub session: Option<String>,
-    /// Description of what *always* would allow from then on; that choice is not offered without it.
+    /// Description of the calls that the choice *always* would allow; without it the choice is not offered.
     pub always: Option<String>,
-    /// Calls that *this prefix* or *this directory* would allow; those choices are not offered without it.
+    /// Similar calls that *this prefix* or *this directory* would allow; without them these choices are not
+    /// offered.
     pub wider: Option<Wider>,
-    /// Reasons for the question, in a line each: such as the part of the call and the rule or default of the
+    /// Reasons for the question, one line each, such as the part of the call and the rule or default of the
     /// mode.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
+    /// Further choices like [`Approval::wider`], such as all calls of a server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more: Vec<Wider>,
+    /// Connections that the call gets in its sandbox if it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Connections>,
+    /// Connections with which a call that leaves its sandbox could run inside of it instead; that choice is not offered
+    /// without them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contained: Option<Connections>,
 }
 
-/// Calls like one that wants to run, which a person can allow with it.
+/// Similar calls that a person can allow together with a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Wider {
-    /// Property by which further calls are allowed.
+    /// Property that the similar calls share with the call.
     pub kind: WiderKind,
-    /// Calls that the choice allows, in words, such as "commands that begin with `cargo test`".
+    /// Description of the similar calls, with one that the choice allows and one that it does not, such as "commands that
+    /// begin with `cargo test`, so also …, but not …".
     pub allows: String,
+    /// The calls in a few words, such as "every `git push …`".
+    #[serde(default)]
+    pub label: String,
+    /// Warning about what the choice allows, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
-/// Property by which a [`Wider`] choice allows further calls.
+/// Property that the calls of a [`Wider`] choice have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -73,33 +165,52 @@ pub enum WiderKind {
     Prefix,
     /// The files are in the same directory.
     Directory,
+    /// The command runs the code of the project in the same way.
+    ProjectCode,
+    /// The tool is the same, whatever its arguments are.
+    Tool,
+    /// The tool is one of the same MCP server.
+    Server,
 }
 
 impl WiderKind {
-    /// Returns its name: `prefix` or `directory`.
+    /// Returns the property's name, such as `prefix` or `directory`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Prefix => "prefix",
             Self::Directory => "directory",
+            Self::ProjectCode => "project_code",
+            Self::Tool => "tool",
+            Self::Server => "server",
+        }
+    }
+
+    /// The key that chooses it for the session; the same in upper case chooses it for good.
+    #[must_use]
+    pub fn key(self) -> char {
+        match self {
+            Self::Prefix | Self::ProjectCode => 'p',
+            Self::Directory => 'd',
+            Self::Tool => 't',
+            Self::Server => 'm',
         }
     }
 }
 
-/// A part of what a question shows, under a heading.
+/// A part of an approval question with a heading.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Section {
-    /// The argument's name, or what the lines are. It is text from a model too: see [`visible_line`].
+    /// Name of the argument, or a title of the lines. May be text from a model too: see [`visible_line`].
     pub heading: String,
-    /// Form of the lines, for reading them. A front-end shows it outside of the heading, which could imitate
-    /// it.
+    /// Format of the lines. A front-end shows it apart from the heading, which could imitate it.
     pub kind: SectionKind,
-    /// The lines, everything in them visible.
+    /// The lines, with invisible characters made visible.
     pub lines: Vec<String>,
 }
 
-/// Form of the lines of a [`Section`].
+/// Format of the lines of a [`Section`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -108,27 +219,29 @@ pub enum SectionKind {
     Text,
     /// An argument as JSON.
     Json,
-    /// The tool's drawing of the call.
+    /// A preview that the tool rendered.
     Preview,
 }
 
 impl Approval {
-    /// The whole of what will run, for any front-end to draw: every argument with every line, then the
-    /// preview. A text argument is shown as its own lines, anything else as JSON.
+    /// Returns all of the call for display: every argument with every line, then the preview. A text argument
+    /// is shown as lines, anything else as JSON.
     #[must_use]
     pub fn sections(&self) -> Vec<Section> {
         let mut sections = match &self.args {
-            Value::Object(args) => args.iter().map(|(name, value)| section(name, value)).collect::<Vec<_>>(),
-            other => vec![section("arguments", other)],
+            Value::Object(args) => {
+                args.iter().map(|(name, value)| argument_section(name, value)).collect::<Vec<_>>()
+            }
+            other => vec![argument_section("arguments", other)],
         };
         if let Some(preview) = &self.preview {
-            sections.push(drawn(preview));
+            sections.push(preview_section(preview));
         }
         sections
     }
 }
 
-fn section(name: &str, value: &Value) -> Section {
+fn argument_section(name: &str, value: &Value) -> Section {
     let heading = visible_line(name);
     match value {
         Value::String(text) => Section { heading, kind: SectionKind::Text, lines: visible_lines(text) },
@@ -136,15 +249,20 @@ fn section(name: &str, value: &Value) -> Section {
     }
 }
 
-fn drawn(preview: &Display) -> Section {
+fn preview_section(preview: &Display) -> Section {
     let (heading, lines) = match preview {
         Display::Line { text } => ("preview".to_owned(), visible_lines(text)),
-        Display::Diff { path, diff } => (format!("diff of {path}"), visible_lines(diff)),
+        Display::Diff { path, diff } => (format!("diff of {path}"), visible_diff(diff)),
         Display::Lines { lines } => {
             ("preview".to_owned(), lines.iter().flat_map(|line| visible_lines(line)).collect())
         }
         Display::Command { lines, exit, .. } => {
             let lines = lines.iter().flat_map(|line| visible_lines(line)).chain([exit.to_string()]);
+            ("preview".to_owned(), lines.collect())
+        }
+        Display::Markdown { text, .. } => ("preview".to_owned(), visible_lines(text)),
+        Display::Checklist { items, .. } => {
+            let lines = items.iter().flat_map(|item| visible_lines(&item.to_string()));
             ("preview".to_owned(), lines.collect())
         }
         Display::Table { head, rows } => {
@@ -155,42 +273,54 @@ fn drawn(preview: &Display) -> Section {
     Section { heading: visible_line(&heading), kind: SectionKind::Preview, lines }
 }
 
-/// Answer of a person.
+/// A person's answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
-    /// Yes, this once. Also the *yes* of a confirmation.
+    /// Yes, this once. Also the *yes* to a [`Question::Confirm`].
     Once,
-    /// Yes, and what [`Approval::session`] says for the rest of the session.
+    /// Yes, and [`Approval::session`] for the rest of the session.
     Session,
-    /// Yes, and what [`Approval::always`] says from now on.
+    /// Yes, and [`Approval::always`] from now on.
     Always,
-    /// Yes, and what [`Approval::wider`] says for the rest of the session.
+    /// Yes, and [`Approval::wider`] for the rest of the session.
     WiderSession,
-    /// Yes, and what [`Approval::wider`] says from now on, in this project.
+    /// Yes, and [`Approval::wider`] from now on, in this project.
     WiderAlways,
-    /// No, with words to the model if the person gave some.
-    No {
-        /// The words.
-        message: Option<String>,
-    },
-    /// The choice, from 0.
-    Choice {
-        /// Index of the chosen option.
+    /// Yes, and what one of [`Approval::more`] says for the rest of the session.
+    MoreSession {
+        /// Index of the choice.
         index: usize,
     },
-    /// The line.
+    /// Yes, and what one of [`Approval::more`] says from now on, in this project.
+    MoreAlways {
+        /// Index of the choice.
+        index: usize,
+    },
+    /// Yes, this once, in the sandbox that the call wants to leave, with the connections of [`Approval::contained`].
+    Contained,
+    /// No, optionally with a message to the model.
+    No {
+        /// Message to the model.
+        message: Option<String>,
+    },
+    /// A choice among the options.
+    Choice {
+        /// Index of the chosen option, from 0.
+        index: usize,
+    },
+    /// A line of text.
     Text {
-        /// The text.
+        /// The text that the person typed.
         text: String,
     },
-    /// Nobody answered: no front-end, no answer in time, or the run was stopped.
+    /// No answer: there is no front-end, the question expired, or the run was stopped.
     Absent,
 }
 
 impl Question {
-    /// Whether `answer` is one of the answers to this question. Nobody being there always is.
+    /// Whether `answer` is a possible answer to this question. [`Answer::Absent`] always is.
     #[must_use]
     pub fn allows(&self, answer: &Answer) -> bool {
         match (self, answer) {
@@ -198,18 +328,30 @@ impl Question {
             (Self::Approve(approval), Answer::Always) => approval.always.is_some(),
             (Self::Approve(approval), Answer::Session) => approval.session.is_some(),
             (Self::Approve(approval), Answer::WiderSession | Answer::WiderAlways) => approval.wider.is_some(),
+            (Self::Approve(approval), Answer::MoreSession { index } | Answer::MoreAlways { index }) => {
+                *index < approval.more.len()
+            }
+            (Self::Approve(approval), Answer::Contained) => approval.contained.is_some(),
             (Self::Approve(_), Answer::Once | Answer::No { .. })
-            | (Self::Confirm { .. }, Answer::Once | Answer::No { .. })
+            | (Self::Confirm { .. } | Self::Trust(_), Answer::Once | Answer::No { .. })
             | (Self::Input { .. }, Answer::Text { .. } | Answer::No { .. })
-            | (Self::Select { .. }, Answer::No { .. }) => true,
-            (Self::Select { options, .. }, Answer::Choice { index }) => *index < options.len(),
+            | (Self::Select(_), Answer::No { .. }) => true,
+            (Self::Select(select), Answer::Choice { index }) => *index < select.options.len(),
+            (Self::Select(select), Answer::Text { text }) => select.accepts_words && !text.trim().is_empty(),
             (
-                Self::Approve(_) | Self::Confirm { .. } | Self::Input { .. } | Self::Select { .. },
+                Self::Approve(_)
+                | Self::Confirm { .. }
+                | Self::Trust(_)
+                | Self::Input { .. }
+                | Self::Select(_),
                 Answer::Once
                 | Answer::Session
                 | Answer::Always
                 | Answer::WiderSession
                 | Answer::WiderAlways
+                | Answer::MoreSession { .. }
+                | Answer::MoreAlways { .. }
+                | Answer::Contained
                 | Answer::Choice { .. }
                 | Answer::Text { .. },
             ) => false,

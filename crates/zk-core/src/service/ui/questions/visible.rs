@@ -1,12 +1,13 @@
-/// Begins the escape of one character.
+/// Opening mark of an escaped character.
 const OPEN: char = '⟨';
-/// Ends it.
+/// Closing mark of an escaped character.
 const CLOSE: char = '⟩';
 
-/// Text as lines that show everything in it: each character that a terminal would act on, hide or reorder is
-/// written as `⟨U+001B⟩`, and so is `⟨` itself. Only `\n` separates lines.
+/// Splits text into lines that show every character: each one that a terminal would interpret, hide or
+/// reorder is written as `⟨U+001B⟩`, and so is `⟨` itself. Only `\n` separates lines.
 ///
-/// No two texts have the same lines, so what a person reads is exactly what runs.
+/// The mapping is injective: different texts give different lines, so that the person reads exactly what
+/// runs.
 ///
 /// ```
 /// use zk_core::service::visible_lines;
@@ -19,7 +20,7 @@ pub fn visible_lines(text: &str) -> Vec<String> {
     text.split('\n').map(escape_line).collect()
 }
 
-/// Makes text visible as [`visible_lines`] does, in one line: line ends are shown as well.
+/// Makes text visible like [`visible_lines`], in one line: line ends are escaped too.
 ///
 /// ```
 /// assert_eq!(zk_core::service::visible_line("a\nb"), "a⟨U+000A⟩b");
@@ -29,10 +30,21 @@ pub fn visible_line(text: &str) -> String {
     visible_lines(text).join("⟨U+000A⟩")
 }
 
-/// Most combining marks that may stand on one character: more of them would cover the rows around.
+/// The lines of a unified diff, visible as those of [`visible_lines`], but for the blank that stands before a line which
+/// stays: an empty one is shown as nothing.
+pub(super) fn visible_diff(diff: &str) -> Vec<String> {
+    let line = |line: &str| match line.strip_prefix(' ') {
+        Some(kept) => format!(" {}", escape_line(kept)),
+        None => escape_line(line),
+    };
+    diff.strip_suffix('\n').unwrap_or(diff).split('\n').map(line).collect()
+}
+
+/// Most combining marks on one character; more would cover neighbouring rows.
 pub const MAX_MARKS: usize = 8;
 
-/// Whether `c` is drawn on the character before it, by the blocks of Unicode that marks are piled up from.
+/// Whether `c` is drawn on top of the character before it: a combining mark of the Unicode blocks whose marks
+/// can be stacked.
 #[must_use]
 pub fn is_combining_mark(c: char) -> bool {
     matches!(u32::from(c),
@@ -59,7 +71,7 @@ fn escape_line(line: &str) -> String {
         }
         before_is_emoji = is_emoji(c) || (presents && before_is_emoji);
     }
-    // A blank at the end of a line is part of what runs and could not be seen.
+    // Trailing blanks are part of what runs and would be invisible.
     let blanks = out.chars().rev().take_while(|c| *c == ' ').count();
     if blanks > 0 {
         out.truncate(out.len() - blanks);
@@ -68,7 +80,7 @@ fn escape_line(line: &str) -> String {
     out
 }
 
-/// The text that [`visible_lines`] made these lines of; nothing if it did not.
+/// Reconstructs the text from its [`visible_lines`]; `None` if no text has these lines.
 #[must_use]
 pub fn text_of_visible_lines<S: AsRef<str>>(lines: &[S]) -> Option<String> {
     let mut out = String::new();
@@ -89,10 +101,10 @@ pub fn text_of_visible_lines<S: AsRef<str>>(lines: &[S]) -> Option<String> {
     Some(out)
 }
 
-/// Whether a character is acted on, hidden or reorders others, or is the mark of an escape.
+/// Whether a character is interpreted by terminals, invisible, reorders others, or is an escape mark.
 ///
-/// Controls and separators; Unicode's `Default_Ignorable_Code_Point`; bidirectional controls; spaces that are
-/// not `U+0020`; private use; what stands for nothing.
+/// Covers control characters and separators; Unicode's `Default_Ignorable_Code_Point`; bidirectional
+/// controls; spaces other than `U+0020`; private use; unassigned code points.
 fn is_hidden(c: char) -> bool {
     if c == OPEN || c.is_control() {
         return true;

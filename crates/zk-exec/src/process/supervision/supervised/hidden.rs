@@ -8,7 +8,7 @@ use crate::process::supervision::supervisor::{HIDE, SANDBOX};
 use crate::sandbox::{SandboxReport, read_answer, write_frame};
 use crate::wire::put_all;
 
-/// Paths that a sandbox hides beside those of its plan.
+/// Paths that the sandbox hides in addition to those of its plan.
 #[derive(Debug, Default)]
 pub(super) struct Hidden(Mutex<Vec<PathBuf>>);
 
@@ -17,7 +17,7 @@ impl Hidden {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(paths);
     }
 
-    /// Tells a supervisor that has just been set up of all of them.
+    /// Sends all paths to a supervisor that has just been set up.
     pub(super) fn tell(&self, socket: &UnixStream) -> io::Result<()> {
         let paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if paths.is_empty() { Ok(()) } else { hide(socket, &paths) }

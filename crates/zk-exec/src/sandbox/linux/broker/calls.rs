@@ -1,4 +1,4 @@
-//! Acts of the calls, done for their callers.
+//! System calls that create names, carried out by the broker on behalf of commands.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,22 +20,23 @@ use super::resolve::{MAX_LINKS, Place, Proc, Status};
 const MAX_PATH_BYTES: usize = 4096;
 const PAGE_BYTES: usize = 4096;
 const MAX_ADDRESS_BYTES: usize = 128;
-/// The answer to the making of a guarded name, which programs explain to people.
+/// Error for the creation of a guarded name: "read-only file system", which programs report in plain words.
 const GUARDED: Errno = Errno::ROFS;
-/// Time between two looks at a pipe that nobody reads yet.
+/// Interval at which a pipe without a reader is tried again.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A thread that waits for the answer to its call.
+/// Blocked thread of a command, whose system call is being carried out.
 pub(super) struct Caller<'a> {
     pub(super) notice: Notice,
     pub(super) listener: &'a Listener,
     pub(super) guard: &'a Guard,
     pub(super) reports: &'a Reports,
-    /// Callback before a wait; the wait is over when its value is dropped.
+    /// Called before a blocking wait, which ends when the returned value is dropped.
     pub(super) waiting: &'a dyn Fn() -> Waiting<'a>,
 }
 
-/// A name that a call gives: where the number of its directory and the text of its path are.
+/// Path argument of a system call: the directory's descriptor number, and the address of the path in the
+/// caller's memory.
 #[derive(Clone, Copy)]
 struct Named {
     directory: i32,
@@ -43,7 +44,7 @@ struct Named {
 }
 
 impl Caller<'_> {
-    /// System call of the caller, carried out by the broker and answered with its result.
+    /// Carries out the caller's system call and answers with its result.
     pub(super) fn answer(&self) {
         let [first, second, third, fourth, fifth, _] = self.notice.args;
         let here = |path| Named { directory: libc::AT_FDCWD, path };
@@ -93,7 +94,7 @@ impl Caller<'_> {
     fn open(&self, named: Named, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let mut place = self.place(named)?;
         self.take_mask()?;
-        // Never the terminal of this process, and no wait for the other end of a pipe.
+        // Never takes a controlling terminal, and never blocks on the other end of a pipe.
         let plain = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let follows = !flags.intersects(OFlags::NOFOLLOW | OFlags::EXCL);
         for _ in 0..=MAX_LINKS {
@@ -115,7 +116,7 @@ impl Caller<'_> {
                 Ok(_) if is_guarded && flags.contains(OFlags::EXCL) => return Err(Errno::EXIST),
                 Ok(file) => {
                     self.reports.made(&place);
-                    return as_asked(file, flags);
+                    return restore_blocking(file, flags);
                 }
                 Err(Errno::LOOP) if follows => {
                     place = place.followed(self.notice.thread)?.ok_or(Errno::LOOP)?;
@@ -129,7 +130,8 @@ impl Caller<'_> {
         Err(Errno::LOOP)
     }
 
-    /// Opens a pipe that nobody reads yet, or the terminal of the caller, which this process does not have.
+    /// Opens a pipe without a reader, or the caller's controlling terminal, which this process does not
+    /// share.
     fn open_special(&self, place: &Place, flags: OFlags, wanted: OFlags) -> Result<OwnedFd, Errno> {
         let found = statat(&place.parent, &place.name, AtFlags::SYMLINK_NOFOLLOW)?;
         match FileType::from_raw_mode(found.st_mode) {
@@ -137,10 +139,10 @@ impl Caller<'_> {
             FileType::Fifo if !flags.contains(OFlags::NONBLOCK) => {
                 let wanted = wanted - OFlags::CREATE;
                 let _waiting = (self.waiting)();
-                while self.listener.waits(self.notice.id) {
+                while self.listener.is_waiting(self.notice.id) {
                     match openat(&place.parent, &place.name, wanted, Mode::empty()) {
                         Err(Errno::NXIO) => std::thread::sleep(LOOK),
-                        Ok(file) => return as_asked(file, flags),
+                        Ok(file) => return restore_blocking(file, flags),
                         Err(error) => return Err(error),
                     }
                 }
@@ -150,11 +152,11 @@ impl Caller<'_> {
         }
     }
 
-    /// The terminal that controls the caller, by a file that the caller has open.
+    /// Controlling terminal of the caller, found among the caller's open files.
     fn terminal(&self) -> Result<OwnedFd, Errno> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.notice.thread));
         let stat = stat.map_err(|_| Errno::NXIO)?;
-        // After the name in parentheses: state, parent, group, session, terminal.
+        // Fields after the name in parentheses: state, parent, group, session, terminal.
         let device = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(4));
         let device = device.and_then(|device| device.parse::<u32>().ok()).filter(|device| *device != 0);
         let device = device.ok_or(Errno::NXIO)?;
@@ -194,7 +196,7 @@ impl Caller<'_> {
     }
 
     fn make_symlink(&self, target: u64, named: Named) -> Result<(), Errno> {
-        let target = self.text(target)?;
+        let target = self.read_path(target)?;
         let place = self.new_name(named)?;
         let target = CString::new(target).map_err(|_| Errno::INVAL)?;
         symlinkat(&target, &place.parent, &place.name)?;
@@ -256,18 +258,19 @@ impl Caller<'_> {
         };
         let path: Vec<u8> = path.iter().copied().take_while(|byte| *byte != 0).collect();
         if family != u16::try_from(libc::AF_UNIX).unwrap_or_default().to_ne_bytes() || path.is_empty() {
-            self.is_there()?;
+            self.check_waiting()?;
             return bind(&socket, bytes);
         }
         let base = self.directory(libc::AT_FDCWD)?;
-        self.is_there()?;
+        self.check_waiting()?;
         let place = Place::of(base.as_fd(), &path, self.notice.thread)?;
         if self.is_guarded(&place)? {
             let is_taken = statat(&place.parent, place.bare_name(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
             return Err(if is_taken { Errno::ADDRINUSE } else { GUARDED });
         }
         self.take_mask()?;
-        // The address that others see stays the one of the caller where a second look at it makes no difference.
+        // The socket keeps the relative address that the caller gave, if a second look-up of the path cannot
+        // lead elsewhere.
         let done = if place.is_direct && place.proc.is_none() && !self.guard.guards_name(place.bare_name()) {
             fchdir(&base)?;
             bind(&socket, bytes)
@@ -280,7 +283,8 @@ impl Caller<'_> {
         done
     }
 
-    /// The place of a name that is about to be made; an error where that is guarded, and where the name is taken there.
+    /// Resolves the path of a name to be created; fails if the name is guarded, or a guarded name exists
+    /// already.
     fn new_name(&self, named: Named) -> Result<Place, Errno> {
         let place = self.place(named)?;
         if self.is_guarded(&place)? {
@@ -291,30 +295,31 @@ impl Caller<'_> {
     }
 
     fn is_guarded(&self, place: &Place) -> Result<bool, Errno> {
-        self.guard.covers(&place.parent, place.bare_name())
+        self.guard.guards_in(&place.parent, place.bare_name())
     }
 
-    /// The place that a path of the caller means. Its text is read once.
+    /// Resolves a path of the caller. The path is read from memory once, so that it cannot change between
+    /// check and use.
     fn place(&self, named: Named) -> Result<Place, Errno> {
-        let path = self.text(named.path)?;
+        let path = self.read_path(named.path)?;
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
         if path.starts_with(b"/") {
-            self.is_there()?;
+            self.check_waiting()?;
             return Place::of(CWD, &path, self.notice.thread);
         }
         let base = self.directory(named.directory)?;
-        self.is_there()?;
+        self.check_waiting()?;
         Place::of(base.as_fd(), &path, self.notice.thread)
     }
 
-    /// Fails once the number of the caller may be that of another thread.
-    fn is_there(&self) -> Result<(), Errno> {
-        if self.listener.waits(self.notice.id) { Ok(()) } else { Err(Errno::SRCH) }
+    /// Fails if the caller has ended, since its thread id may be reused then.
+    fn check_waiting(&self) -> Result<(), Errno> {
+        if self.listener.is_waiting(self.notice.id) { Ok(()) } else { Err(Errno::SRCH) }
     }
 
-    fn text(&self, address: u64) -> Result<Vec<u8>, Errno> {
+    fn read_path(&self, address: u64) -> Result<Vec<u8>, Errno> {
         let mut text = Vec::new();
         while text.len() < MAX_PATH_BYTES {
             let from = address.wrapping_add(text.len() as u64);
@@ -345,7 +350,7 @@ impl Caller<'_> {
         found.map_err(|error| if error == Errno::NOENT { Errno::BADF } else { error })
     }
 
-    /// A copy of an open file of the caller.
+    /// Duplicates an open file of the caller.
     fn file(&self, number: i32) -> Result<OwnedFd, Errno> {
         let process = self.status()?.process;
         let process = Pid::from_raw(process.cast_signed()).ok_or(Errno::SRCH)?;
@@ -357,14 +362,14 @@ impl Caller<'_> {
         Status::of(self.notice.thread).ok_or(Errno::SRCH)
     }
 
-    /// Makes the mask of this thread that of the caller.
+    /// Sets this thread's umask to the caller's.
     fn take_mask(&self) -> Result<(), Errno> {
         umask(Mode::from_raw_mode(self.status()?.umask));
         Ok(())
     }
 }
 
-/// Opens what is there: a file of a process, or what its link leads to.
+/// Opens a file in `/proc`, or the target of a link there.
 fn open_in_proc(place: &Place, flags: OFlags, plain: OFlags) -> Result<OwnedFd, Errno> {
     if flags.contains(OFlags::EXCL) {
         statat(&place.parent, &place.name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -374,11 +379,11 @@ fn open_in_proc(place: &Place, flags: OFlags, plain: OFlags) -> Result<OwnedFd, 
     if FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::Directory {
         return Err(Errno::ISDIR);
     }
-    as_asked(file, flags)
+    restore_blocking(file, flags)
 }
 
-/// Clears the flag that kept this process from waiting, unless the caller set it.
-fn as_asked(file: OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+/// Clears `O_NONBLOCK`, which the broker added, unless the caller set it.
+fn restore_blocking(file: OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     if !flags.contains(OFlags::NONBLOCK) {
         fcntl_setfl(&file, flags)?;
     }
@@ -390,7 +395,7 @@ fn is_pipe(place: &Place) -> bool {
     found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Fifo)
 }
 
-/// An argument that the kernel takes as an `int`.
+/// Argument as the kernel truncates it to an `int`.
 fn int(value: u64) -> i32 {
     u32::try_from(value & 0xffff_ffff).unwrap_or_default().cast_signed()
 }

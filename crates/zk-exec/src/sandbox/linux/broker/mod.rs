@@ -1,4 +1,5 @@
-//! A thread beside each command that makes the names which the command asks the kernel for, but for the guarded ones.
+//! Broker: a thread beside each command that carries out the command's system calls which create names, and
+//! refuses guarded names.
 
 mod calls;
 mod guard;
@@ -21,19 +22,19 @@ use notice::{Listener, install};
 pub(crate) use reports::ReportReader;
 pub(super) use reports::{Reported, Reports, channel};
 
-/// The step in which a filter of this is laid on a thread, in messages.
+/// Name of the set-up step in error messages.
 const INSTALL: &str =
     "have a filter ask before a name is made (seccomp user notification, Linux 5.14 or later)";
-/// Calls that are done at a time. Those that wait for the other end of a pipe are not counted.
+/// Most calls that are carried out at a time. Calls that wait for the other end of a pipe do not count.
 const MAX_WORKERS: usize = 64;
-/// Threads that stay for the next calls.
+/// Idle threads that are kept for further calls.
 const MAX_IDLE_WORKERS: usize = 4;
 const STACK_BYTES: usize = 256 << 10;
 
-/// Whether this machine can have a broker: fails with the reason, in a thread that is of no other use afterwards.
+/// Checks that this machine supports a broker. Uses up its thread, which is filtered afterwards.
 pub(super) fn check() -> io::Result<()> {
     const ALLOW: sock_filter = sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x7fff_0000 };
-    // A machine without this setting has nothing against it.
+    // A kernel without Yama has no such restriction.
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     if scope.trim() == "3" {
         return Err(io::Error::other("the setting kernel.yama.ptrace_scope is 3, which allows it to nobody"))
@@ -42,7 +43,7 @@ pub(super) fn check() -> io::Result<()> {
     install(&[ALLOW]).and_then(|listener| listener.check()).step(INSTALL)
 }
 
-/// A broker that waits for the filter whose calls it answers.
+/// Broker that waits for the filter of its command.
 pub(super) struct Broker {
     listener: mpsc::Sender<Listener>,
 }
@@ -51,19 +52,19 @@ struct Shared {
     guard: Guard,
     reports: Reports,
     listener: Listener,
-    /// Threads there are, and those of them that wait for a call.
+    /// Number of worker threads, and of the idle workers among them.
     workers: AtomicUsize,
     idle: AtomicUsize,
 }
 
 impl Broker {
-    /// Starts a thread with the rights of this one, which keep to it whatever this thread gives up later.
+    /// Starts a thread that keeps this thread's rights, even if this thread drops them later.
     pub(super) fn start(guarded: &[PathBuf], reports: Reports) -> io::Result<Self> {
         let guard = Guard::of(guarded);
         let (listener, comes) = mpsc::channel();
         let (ready, is_ready) = mpsc::channel();
         spawn(move || {
-            let separated = separate();
+            let separated = unshare_fs();
             let failed = separated.is_err();
             let told = ready.send(separated);
             if failed || told.is_err() {
@@ -77,8 +78,8 @@ impl Broker {
         Ok(Self { listener })
     }
 
-    /// Installs the filter on this thread: from now on the broker answers those of its system calls that
-    /// create names in directories.
+    /// Installs the filter on this thread: from now on the broker answers its system calls that create names
+    /// in directories.
     pub(super) fn answer(self, filter: &[sock_filter]) -> io::Result<()> {
         let listener = install(filter).step(INSTALL)?;
         self.listener.send(listener).map_err(|_| io::Error::other("the thread that makes names is gone"))
@@ -89,8 +90,8 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new().name("names".into()).stack_size(STACK_BYTES).spawn(work).map(drop)
 }
 
-/// Gives this thread a directory and a mask of its own, which it changes to those of a caller.
-fn separate() -> io::Result<()> {
+/// Gives this thread its own working directory and umask, which it sets to those of a caller.
+fn unshare_fs() -> io::Result<()> {
     unshare(UnshareFlags::FS)
 }
 
@@ -112,7 +113,7 @@ fn serve(shared: &Arc<Shared>) {
     shared.workers.fetch_sub(1, Ordering::AcqRel);
 }
 
-/// A thread that waits for the other end of a pipe, and another one that does its work meanwhile.
+/// Blocked worker: another worker takes the calls that arrive meanwhile.
 pub(super) struct Waiting<'a>(&'a Shared);
 
 impl<'a> Waiting<'a> {
@@ -131,13 +132,13 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Adds a thread that takes the next call. Without one, it waits until this thread has answered.
+/// Adds a worker for the next call. If that fails, the next call waits until this thread is done.
 fn add_worker(shared: &Arc<Shared>) {
     shared.workers.fetch_add(1, Ordering::AcqRel);
     shared.idle.fetch_add(1, Ordering::AcqRel);
     let worker = shared.clone();
     let added = spawn(move || {
-        if separate().is_ok() {
+        if unshare_fs().is_ok() {
             return serve(&worker);
         }
         worker.workers.fetch_sub(1, Ordering::AcqRel);

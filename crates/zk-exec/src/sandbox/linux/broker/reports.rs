@@ -1,4 +1,4 @@
-//! Names that git looks for, as the broker tells zk of them.
+//! Reports of the broker to zk about created names that git looks for.
 
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -12,33 +12,33 @@ use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 
 use super::resolve::Place;
 
-/// Bytes that a pipe takes at once or not at all.
+/// Largest record: a pipe writes so many bytes atomically.
 const MAX_RECORD_BYTES: usize = 4096;
-/// Bytes that are read at a time, since commands may go on to write.
+/// Bytes that one reading accepts, since commands may go on to write.
 const MAX_READ_BYTES: usize = 1 << 20;
-/// Names by which git finds a repository, in a work tree and in a directory that is one itself, and those of what it starts
-/// programs by.
+/// Names by which git recognises a repository or git directory, and names of the files by which it starts
+/// programs.
 const NAMES: [&[u8]; 6] = [b".git", b"head", b"config", b"config.worktree", b"commondir", HOOKS];
-/// Directory of programs that git starts.
+/// Directory of git hooks.
 const HOOKS: &[u8] = b"hooks";
 
 const NAMED: u8 = b'N';
 const MOVED: u8 = b'M';
 const LOST: u8 = b'L';
 
-/// End of the pipe to zk that the brokers of all commands write to.
+/// Write end of the pipe to zk, shared by the brokers of all commands.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Reports(OwnedFd);
 
-/// A pipe for reports: the end to write to, and the one that zk reads.
+/// Opens the pipe for reports; returns the write end and the read end.
 pub(in crate::sandbox) fn channel() -> io::Result<(Reports, OwnedFd)> {
-    // A broker never waits for zk.
+    // Non-blocking, so that a broker never waits for zk.
     let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     Ok((Reports(write), read))
 }
 
 impl Reports {
-    /// Tells of a name that a command has made.
+    /// Reports a name that a command has created, if git looks for it.
     pub(super) fn made(&self, place: &Place) {
         let name = place.bare_name().to_ascii_lowercase();
         if NAMES.contains(&&*name) || is_in_hooks(place) {
@@ -46,7 +46,7 @@ impl Reports {
         }
     }
 
-    /// Tells of a name that a command has moved something to; a directory may have repositories in it.
+    /// Reports the new name of a moved file or directory; a moved directory may contain repositories.
     pub(super) fn moved_to(&self, place: &Place) {
         self.made(place);
         let found = statat(&place.parent, place.bare_name(), AtFlags::SYMLINK_NOFOLLOW);
@@ -62,7 +62,7 @@ impl Reports {
         };
         let fits = (1..=MAX_RECORD_BYTES).contains(&record.len());
         let record = if fits { record.as_slice() } else { &[LOST, 0] };
-        // In a full pipe zk sees that records may be missing.
+        // If the pipe is full, the reader notices that records may be missing.
         let _ = rustix::io::write(&self.0, record);
     }
 }
@@ -76,18 +76,18 @@ fn is_in_hooks(place: &Place) -> bool {
     above.is_ok_and(|above| above.as_bytes().rsplit(|byte| *byte == b'/').next() == Some(HOOKS))
 }
 
-/// Names that commands of a sandbox have made since zk looked last.
+/// Reports since the last reading.
 #[derive(Debug, Default)]
 pub(crate) struct Reported {
-    /// Paths whose last name is one that git looks for.
+    /// Paths whose last component git looks for.
     pub(crate) named: Vec<PathBuf>,
-    /// Directories that were moved, by their new paths.
+    /// New paths of moved directories.
     pub(crate) moved: Vec<PathBuf>,
     /// Whether some reports may be missing.
     pub(crate) is_cut: bool,
 }
 
-/// Ends that zk reads of the pipes of a sandbox, which is set up anew when its process was killed.
+/// Read ends of a sandbox's pipes: several if the sandbox was set up again after its process was killed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReportReader(Arc<Mutex<Vec<OwnedFd>>>);
 
@@ -96,7 +96,7 @@ impl ReportReader {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(end);
     }
 
-    /// All reports that wait. Does not block.
+    /// Takes all waiting reports. Does not block.
     pub(crate) fn take(&self) -> Reported {
         let mut reported = Reported::default();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|end| drain(end, &mut reported));
@@ -108,14 +108,14 @@ impl ReportReader {
     }
 }
 
-/// Bytes in a pipe above which a record may have found no room in it. Two pages that follow each other hold more than one
-/// page of records, and the system gives a pipe fewer pages once its user has many.
+/// Fill level of a pipe above which a record may have been refused. Any two adjacent pages hold more than one
+/// page of records, and the kernel gives a pipe fewer pages once its user has many pipes.
 fn max_waiting_bytes(end: &OwnedFd) -> usize {
     let pages = fcntl_getpipe_size(end).unwrap_or_default() / MAX_RECORD_BYTES;
     (pages / 2).saturating_sub(1) * MAX_RECORD_BYTES
 }
 
-/// Reads a pipe empty; whether it has still a writer.
+/// Reads all of a pipe's content; returns whether the pipe still has a writer.
 fn drain(end: &OwnedFd, into: &mut Reported) -> bool {
     let (mut bytes, mut chunk) = (Vec::new(), [0; MAX_RECORD_BYTES]);
     let is_open = loop {

@@ -1,4 +1,5 @@
-//! The directory and the last name that a path of a command means, found without a second look at the path.
+//! Resolution of a command's path to a parent directory and a name, without a second look-up that could lead
+//! elsewhere.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,24 +9,25 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Number of links that are followed, as many as the kernel does.
+/// Most symbolic links in one path, as in the kernel.
 pub(super) const MAX_LINKS: usize = 40;
 const PROC_ROOT_INODE: u64 = 1;
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const ANY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A name in a directory.
+/// Resolved path: an open parent directory and a name in it.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) parent: OwnedFd,
-    /// Name in the directory, with a slash at its end if the path has one.
+    /// Name in the directory, with a trailing slash if the path has one.
     pub(super) name: CString,
-    /// Whether the path led there without a link.
+    /// Whether the path to the parent has no symbolic link.
     pub(super) is_direct: bool,
     pub(super) proc: Option<Proc>,
 }
 
-/// A directory of `/proc`, where nothing can be made and links lead to the process that looks.
+/// Directory of `/proc`: no name can be created there, and some links depend on the process that follows
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Proc {
     Root,
@@ -33,14 +35,14 @@ pub(super) enum Proc {
 }
 
 impl Place {
-    /// The place that `path`, seen from `base`, means to a thread.
+    /// Resolves `path`, relative to `base`, as `thread` would.
     pub(super) fn of(base: BorrowedFd<'_>, path: &[u8], thread: u32) -> Result<Self, Errno> {
         let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
         let (bare, slashes) = path.split_at_checked(end).ok_or(Errno::INVAL)?;
         let begin = bare.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
         let (above, name) = bare.split_at_checked(begin).ok_or(Errno::INVAL)?;
         let mut name = name.to_owned();
-        // The root has no name in a directory.
+        // The root has no name in a parent directory.
         let above = if name.is_empty() { slashes } else { above };
         if name.is_empty() {
             name.push(b'.');
@@ -62,12 +64,12 @@ impl Place {
         Ok(Self { parent, name, is_direct, proc })
     }
 
-    /// The last name without a slash.
+    /// Name without the trailing slash.
     pub(super) fn bare_name(&self) -> &[u8] {
         self.name.as_bytes().strip_suffix(b"/").unwrap_or(self.name.as_bytes())
     }
 
-    /// The place that the link of this name means; nothing if it is no link that can be read.
+    /// Resolves the link of this name; `None` if it is no link with a target path.
     pub(super) fn followed(&self, thread: u32) -> Result<Option<Self>, Errno> {
         if self.proc == Some(Proc::Root) && matches!(self.bare_name(), b"self" | b"thread-self") {
             return Self::of(self.parent.as_fd(), thread.to_string().as_bytes(), thread).map(Some);
@@ -83,7 +85,7 @@ impl Place {
     }
 }
 
-/// Goes through a path name by name, following links as the thread would.
+/// Walks a path component by component, following links as the thread would.
 fn walk(base: BorrowedFd<'_>, path: &[u8], thread: u32) -> Result<OwnedFd, Errno> {
     let mut at = openat(if path.starts_with(b"/") { CWD } else { base }, start(path), ANY, Mode::empty())?;
     let mut todo: Vec<Vec<u8>> = Vec::new();
@@ -105,7 +107,7 @@ fn walk(base: BorrowedFd<'_>, path: &[u8], thread: u32) -> Result<OwnedFd, Errno
         }
         left = left.checked_sub(1).ok_or(Errno::LOOP)?;
         if proc == Some(Proc::Below) {
-            // No text leads there: the link is a file of the process itself.
+            // A link of `/proc` to an open file has no target path.
             belongs_to_command(&at)?;
             at = openat(&at, &*name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
             continue;
@@ -131,8 +133,8 @@ fn proc_of(directory: &OwnedFd) -> Result<Option<Proc>, Errno> {
     Ok(Some(if is_root { Proc::Root } else { Proc::Below }))
 }
 
-/// Refuses a directory of `/proc` that is of a process without a command's filters, as the one of this thread: its files are
-/// not the command's.
+/// Refuses the `/proc` directory of a process that is not a command, recognised by its lack of the command's
+/// filters: a broker's own files, for example.
 fn belongs_to_command(directory: &OwnedFd) -> Result<(), Errno> {
     use std::os::fd::AsRawFd;
     let own = rustix::fs::stat(c"/proc").map_err(|_| Errno::ACCESS)?;
@@ -144,17 +146,17 @@ fn belongs_to_command(directory: &OwnedFd) -> Result<(), Errno> {
     let first = path.strip_prefix("/proc/").and_then(|path| path.split('/').next()).ok_or(Errno::ACCESS)?;
     let Ok(number) = first.parse::<u32>() else { return Ok(()) };
     let leader = Status::of(number).ok_or(Errno::NOENT)?.process;
-    // Filters that zk itself runs under, in a container, are laid on all of these.
+    // Filters that zk itself runs under, as in a container, count for both processes.
     let filters = |process| Status::of(process).map(|status| status.filters);
     if filters(leader) > filters(std::process::id()) { Ok(()) } else { Err(Errno::ACCESS) }
 }
 
-/// Some of what `/proc` says of a thread.
+/// Fields of `/proc/THREAD/status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) umask: u32,
     pub(super) process: u32,
-    /// Filters of system calls that are laid on it.
+    /// Number of seccomp filters of the thread.
     filters: u32,
 }
 

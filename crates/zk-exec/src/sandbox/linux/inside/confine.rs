@@ -1,4 +1,4 @@
-//! Restrictions that are laid on a command just before it starts, on top of the namespaces it is in.
+//! Restrictions of a command, applied just before it starts, on top of its namespaces.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,31 +20,31 @@ use super::plan::{FRESH, Plan, RUNTIME};
 use super::policy::Network;
 use super::seccomp;
 
-/// The newest version whose rules are used; an older kernel enforces what it knows.
+/// Newest Landlock version whose rules are used; an older kernel enforces the rules that it knows.
 const NEWEST_ABI: ABI = ABI::V7;
 
-/// Rules for the thread that starts a command, prepared once.
+/// Restrictions for the thread that starts a command, prepared once per sandbox.
 pub(crate) struct Confinement {
-    /// Nothing where the kernel has no Landlock.
+    /// `None` if the kernel has no Landlock.
     landlock: Option<RulesetCreated>,
     filters: Vec<BpfProgram>,
-    /// Filters of a command that may connect to the proxy.
+    /// Filters for a command that may connect to the proxy.
     connecting: Vec<BpfProgram>,
-    /// Nothing where no name is guarded.
+    /// `None` if no names are guarded.
     names: Option<Names>,
     processes: u32,
 }
 
-/// Rules about the names that a command makes.
+/// Restrictions on the names that a command creates.
 struct Names {
-    /// The filter that asks before one is made.
+    /// Filter that notifies the broker before a name is created.
     filter: BpfProgram,
     guarded: Vec<PathBuf>,
     reports: Reports,
 }
 
 impl Confinement {
-    /// Prepares the rules, in the view of the files that commands have.
+    /// Prepares the restrictions; runs after the mounts, so paths are those that commands see.
     pub(super) fn prepare(plan: &Plan, reports: Option<Reports>) -> io::Result<Self> {
         let landlock = ruleset(plan).map_err(io::Error::other)?;
         let guards = !plan.guarded.is_empty();
@@ -63,29 +63,29 @@ impl Confinement {
         Ok(Self { landlock, filters, connecting, names, processes: plan.processes })
     }
 
-    /// Guards other names from the next command on.
+    /// Replaces the guarded names, from the next command on.
     pub(super) fn guard(&mut self, guarded: &[PathBuf]) {
         if let Some(names) = &mut self.names {
             names.guarded = guarded.to_vec();
         }
     }
 
-    /// Restricts this thread and what it starts from now on. The rest of the process stays as it is.
+    /// Restricts this thread and its future children. Other threads of the process are not affected.
     pub(crate) fn apply(self, connects: bool, makes_repository: bool) -> io::Result<()> {
-        // No core of a command is written where its files are.
+        // No core dump is written to the command's directories.
         setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
         let most = Some(u64::from(self.processes));
         setrlimit(Resource::Nproc, Rlimit { current: most, maximum: most })?;
         set_no_new_privs(true)?;
         let has_broker = self.names.is_some();
-        // The broker reads paths in the memory of commands, which may have closed it to others.
+        // The broker reads paths in the memory of commands that are not dumpable.
         drop_capabilities(if has_broker { CapabilitySet::SYS_PTRACE } else { CapabilitySet::empty() })?;
         if let Some(ruleset) = self.landlock {
             ruleset.restrict_self().map_err(io::Error::other)?;
         }
         let broker = match self.names {
             Some(Names { filter, mut guarded, reports }) => {
-                // One of those is about to be made, and looked at afterwards.
+                // The command is going to make this repository, which is checked afterwards.
                 guarded.retain(|path| !(makes_repository && path.ends_with(".git")));
                 Some((filter, Broker::start(&guarded, reports)?))
             }
@@ -102,11 +102,11 @@ impl Confinement {
     }
 }
 
-/// Drops all but `kept`, which nothing that is started gets.
+/// Drops all capabilities but `kept`, which children do not inherit either.
 fn drop_capabilities(kept: CapabilitySet) -> io::Result<()> {
     clear_ambient_capability_set()?;
     for capability in CapabilitySet::all().iter() {
-        // One that this kernel does not know is not there either.
+        // An error means that the kernel does not know the capability.
         let _ = remove_capability_from_bounding_set(capability);
     }
     keep_capabilities(kept)
@@ -117,10 +117,11 @@ fn keep_capabilities(kept: CapabilitySet) -> io::Result<()> {
     Ok(set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?)
 }
 
-/// The version that the kernel enforces; nothing if it has none.
+/// Landlock version of the kernel, as text; `None` without Landlock.
 pub(super) fn landlock_version() -> Option<String> {
     let thread = std::thread::Builder::new().spawn(|| {
-        // The only way to ask is to be restricted, by nothing here, in a thread that ends at once.
+        // Landlock reports its version only when a ruleset is applied; an empty one in a short-lived thread
+        // does no harm.
         let status = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
             .scope(Scope::Signal)
@@ -160,7 +161,7 @@ fn ruleset(plan: &Plan) -> Result<Option<RulesetCreated>, landlock::RulesetError
     Ok(Some(ruleset))
 }
 
-/// Rules alone: what is hidden is left out of what may be read, since a rule takes nothing back.
+/// Ruleset for a sandbox without mounts: rules only allow, so hidden paths are left out of the readable ones.
 fn without_mounts(
     mut ruleset: RulesetCreated,
     plan: &Plan,
@@ -185,7 +186,7 @@ fn without_mounts(
     Ok(ruleset)
 }
 
-/// The files and directories that have nothing hidden in them, each as far up as possible.
+/// Fewest files and directories that cover all paths but the hidden ones.
 fn all_but(hidden: &[PathBuf]) -> Vec<PathBuf> {
     let (mut found, mut todo) = (Vec::new(), vec![PathBuf::from("/")]);
     while let Some(path) = todo.pop() {
@@ -197,7 +198,7 @@ fn all_but(hidden: &[PathBuf]) -> Vec<PathBuf> {
             continue;
         }
         let inside = std::fs::read_dir(&path).into_iter().flatten().flatten();
-        // A link is followed to a place that has a rule of its own, or none.
+        // The target of a link has a rule of its own, or none.
         todo.extend(
             inside
                 .filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()))
@@ -217,7 +218,7 @@ fn allow(
             let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST_ABI) };
             ruleset.add_rule(PathBeneath::new(fd, access))
         }
-        // A path that is not there needs no rule.
+        // A missing path needs no rule.
         Err(_) => Ok(ruleset),
     }
 }

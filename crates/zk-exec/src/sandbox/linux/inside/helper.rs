@@ -1,4 +1,4 @@
-//! The first process inside a sandbox: it makes the view and prepares the rules for commands.
+//! First process inside a sandbox: it makes the mounts and prepares the restrictions of commands.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -22,25 +22,26 @@ use super::report::{Layer, SandboxReport};
 use super::seccomp;
 use crate::wire::{put, put_len, take, take_len, take_paths};
 
-/// Longest frame: more than any plan needs.
+/// Largest accepted frame, in bytes.
 const MAX_FRAME_BYTES: usize = 64 << 20;
 
-/// A sandbox from the inside.
+/// State of the sandbox's first process.
 pub(crate) struct Inside {
     plan: Plan,
-    /// Nothing where no mount can cover them.
+    /// `None` if no mount can cover the sockets.
     sockets: Option<Sockets>,
     confinement: Option<Confinement>,
 }
 
 impl Inside {
-    /// Reads a plan from zk, carries it out, and tells zk how that went. Returns in another process, inside.
+    /// Reads a plan from zk, carries it out, and sends a report to zk. Returns in a new process inside the
+    /// namespaces.
     pub(crate) fn enter(zk: &OwnedFd) -> io::Result<Self> {
         let mut zk = UnixStream::from(zk.try_clone()?);
         zk.read_exact(&mut [0_u8])?;
         let mut plan = read_frame(&mut zk)
             .and_then(|bytes| Plan::decode(&bytes).ok_or(io::ErrorKind::InvalidData.into()))?;
-        // Commands of an earlier process for this plan may have made some.
+        // Commands of an earlier process with this plan may have made some.
         plan.protect_new_repositories();
         let made = Sockets::of_machine().and_then(|sockets| {
             if plan.landlock_only {
@@ -48,13 +49,13 @@ impl Inside {
                 return Ok((None, confinement, Vec::new(), report));
             }
             namespaces::enter(&plan)?;
-            // Made here, it belongs to the network of the sandbox, wherever it is answered at. The address that a command
-            // connects to tells which command it is.
+            // A listener made here belongs to the sandbox's network namespace, even when another process
+            // accepts its connections. The address to which a command connects identifies the command.
             let listener = match plan.connects {
                 true => Some(TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT))?),
                 false => None,
             };
-            // Whoever answers for the names of a command writes to it; zk reads.
+            // Brokers write to the pipe, and zk reads it.
             let (reports, reported) = match plan.guarded.is_empty() {
                 false => broker::channel().map(|(reports, end)| (Some(reports), Some(end)))?,
                 true => (None, None),
@@ -83,7 +84,7 @@ impl Inside {
         Ok(Self { plan, sockets, confinement: Some(confinement) })
     }
 
-    /// Reads paths that are hidden from the next command on, as far as they are there by then.
+    /// Reads paths from zk and hides them from the next command on, if they exist by then.
     pub(crate) fn hide_more(&mut self, zk: &OwnedFd) -> io::Result<()> {
         let bytes = read_frame(&mut UnixStream::from(zk.try_clone()?))?;
         let paths = take_paths(&mut bytes.as_slice());
@@ -91,7 +92,7 @@ impl Inside {
         Ok(())
     }
 
-    /// Makes sure that everything is still protected; before each command.
+    /// Restores missing protection; called before each command.
     pub(crate) fn refresh(&mut self) -> io::Result<()> {
         self.protect_new_repositories();
         let Some(sockets) = &self.sockets else { return Ok(()) };
@@ -99,7 +100,7 @@ impl Inside {
         sockets.hide()
     }
 
-    /// Protects repositories that were made where none was, in the view and in the names of the next command.
+    /// Protects repositories that commands have made, by mounts and in the guarded names of the next command.
     fn protect_new_repositories(&mut self) {
         if self.plan.protect_new_repositories()
             && let Some(confinement) = &mut self.confinement
@@ -108,7 +109,7 @@ impl Inside {
         }
     }
 
-    /// Takes the restrictions of one command; each copy of this process has them once.
+    /// Takes the restrictions for one command; each fork of this process has them once.
     pub(crate) fn take_confinement(&mut self) -> Option<Confinement> {
         self.confinement.take()
     }
@@ -145,12 +146,12 @@ fn make(plan: &Plan, reports: Option<Reports>) -> io::Result<(Confinement, Sandb
     Ok((confinement, report))
 }
 
-/// Sets up what is possible where namespaces are refused.
+/// Sets up the layers that need no namespaces.
 fn without_namespaces(plan: &Plan) -> io::Result<(Confinement, SandboxReport)> {
     let version = landlock_version();
     let can_enforce =
         version.as_deref().and_then(|version| version.strip_prefix("version ")?.parse::<u32>().ok());
-    // Before the third a file could be emptied that could not be written.
+    // Before Landlock version 3, a read-only file could be truncated.
     if can_enforce.is_none_or(|version| version < 3) {
         return Err(io::Error::other(
             "namespaces are refused, and the kernel has no Landlock of version 3 or later",
@@ -176,7 +177,7 @@ fn encode(report: &SandboxReport, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the answer of [`Inside::enter`].
+/// Reads the report that [`Inside::enter`] sends.
 pub(crate) fn read_answer(from: &mut impl Read) -> io::Result<SandboxReport> {
     let bytes = read_frame(from)?;
     let from = &mut bytes.as_slice();
@@ -193,7 +194,7 @@ pub(crate) fn read_answer(from: &mut impl Read) -> io::Result<SandboxReport> {
     Ok(report)
 }
 
-/// Sends an open file to zk: a listener of this network, or the end of a pipe.
+/// Sends an open file to zk: the proxy's listener, or the read end of a pipe.
 fn hand_out(zk: &UnixStream, file: &OwnedFd) -> io::Result<()> {
     let fds = [file.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -203,7 +204,7 @@ fn hand_out(zk: &UnixStream, file: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives what [`hand_out`] sent.
+/// Receives the file that [`hand_out`] sent.
 pub(crate) fn receive_file(from: &UnixStream) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

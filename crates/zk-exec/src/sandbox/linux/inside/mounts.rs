@@ -1,4 +1,4 @@
-//! The view of the files that commands get.
+//! Mounts of a sandbox: the view of the file system that commands see.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
@@ -16,13 +16,13 @@ use super::connector;
 use super::plan::{FRESH, Plan, RUNTIME};
 use super::sys::{NO_DEVICES, NO_SET_USER, READ_ONLY, Step, set_mount_attributes};
 
-/// Devices that hold nothing.
+/// Devices that are safe to use.
 pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
-/// Needed from `/run` where programs are found there.
+/// Paths in `/run` where some distributions keep their programs.
 const KEPT: [&str; 1] = ["/run/current-system"];
-/// Parts of `/proc` in which a superuser could change the machine …
+/// Parts of `/proc` through which a superuser could change the machine.
 const PROC_READ_ONLY: [&str; 5] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
-/// … or see something of it.
+/// Parts of `/proc` that reveal data of the machine.
 const PROC_HIDDEN: [&str; 7] = [
     "/proc/kcore",
     "/proc/keys",
@@ -33,28 +33,28 @@ const PROC_HIDDEN: [&str; 7] = [
     "/proc/kallsyms",
 ];
 
-/// Stand-ins for hidden files and directories.
+/// Empty file and directory that are mounted over hidden paths.
 const NOTHING: &str = "/run/.nothing";
 const NOTHING_DIR: &str = "/run/.nothing.d";
 
-/// Builds the view. The process must be the first of a new process namespace, in a new mount namespace.
+/// Makes all mounts. The process must be the first of a new process namespace, in a new mount namespace.
 pub(super) fn build(plan: &Plan) -> io::Result<()> {
     let root = Path::new("/");
     mount_change(root, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .step("detach the mounts")?;
-    // Taken before everything becomes read-only, so that they stay what they are.
+    // Cloned before the whole tree becomes read-only, so that these stay writable.
     let writable = take_all(&plan.writable)?;
-    let kept: Vec<PathBuf> = KEPT.iter().map(PathBuf::from).chain(resolver(plan)).collect();
+    let kept: Vec<PathBuf> = KEPT.iter().map(PathBuf::from).chain(hidden_resolv_conf(plan)).collect();
     let readable = take_all(plan.readable.iter().chain(kept.iter().filter(|path| path.exists())))?;
     let devices = take_all(DEVICES.map(|name| Path::new("/dev").join(name)))?;
     set_mount_attributes(root, true, READ_ONLY | NO_SET_USER | NO_DEVICES, 0)
         .step("make the files read-only")?;
 
     for dir in RUNTIME {
-        fresh(dir, "mode=0755")?;
+        mount_empty(dir, "mode=0755")?;
     }
     for dir in FRESH {
-        fresh(dir, "mode=1777")?;
+        mount_empty(dir, "mode=1777")?;
     }
     put_devices(devices)?;
     fs::write(NOTHING, "").step("make an empty file")?;
@@ -76,7 +76,7 @@ pub(super) fn build(plan: &Plan) -> io::Result<()> {
         put_tree(&path, &tree)?;
         set_mount_attributes(&path, true, NO_SET_USER | NO_DEVICES, 0).step("restrict the workspace")?;
     }
-    // The directories stay read-only where the kernel has no such mount.
+    // Without overlay support these directories stay read-only.
     for (at, dir) in plan.overlaid.iter().enumerate() {
         let _ = overlay(at, dir);
     }
@@ -88,10 +88,10 @@ pub(super) fn build(plan: &Plan) -> io::Result<()> {
     Ok(())
 }
 
-/// Covers a directory with a view of it that takes changes.
+/// Mounts a private writable overlay over a directory.
 fn overlay(at: usize, dir: &Path) -> io::Result<()> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
-    // Signs with a meaning in the options of the mount.
+    // Characters with a meaning in mount options.
     let lower = dir.to_str().filter(|dir| !dir.contains([',', ':', '\\'])).ok_or_else(invalid)?;
     let own = PathBuf::from(format!("/run/.overlay-{at}"));
     let (upper, work) = (own.join("upper"), own.join("work"));
@@ -104,17 +104,17 @@ fn overlay(at: usize, dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Mounts what the plan protects, as far as it is there and not mounted already.
+/// Mounts all missing protection over existing paths of the plan.
 ///
-/// A mount goes away when somebody on the host replaces the file, as `git config` does, so that this is looked at before
-/// each command.
+/// When the host replaces a file, as `git config` does, the mount over it is gone, so this runs before each
+/// command.
 pub(super) fn protect(plan: &Plan) -> io::Result<()> {
     for path in &plan.pins {
         if let Some(false) = mount_state(path) {
             bind(path, path)?;
         }
     }
-    // A command of its own makes a repository of one that is none yet, which a mount would keep from it.
+    // A repository that a permitted command makes must not be covered by a mount.
     let is_open = |path: &&PathBuf| path.ends_with(".git") && plan.guarded.contains(path);
     for path in plan.read_only.iter().filter(|path| !is_open(path)) {
         if let Some(false) = mount_state(path) {
@@ -131,7 +131,7 @@ pub(super) fn protect(plan: &Plan) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether something is mounted at a path; nothing if there is no such file, or it is a link.
+/// Whether a path is a mount point; `None` if it is missing or a symbolic link.
 fn mount_state(path: &Path) -> Option<bool> {
     let found = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE).ok()?;
     let kind = rustix::fs::FileType::from_raw_mode(found.stx_mode.into());
@@ -152,11 +152,12 @@ fn hide(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The sockets of the machine's programs, also those made after the sandbox.
+/// Unix sockets of the machine's programs, those made after the sandbox included.
 ///
-/// To connect to one takes no right to write to where it is, so that each that would be seen is covered.
+/// Connecting to a socket needs no right to write to its directory, so each visible socket is covered by a
+/// mount.
 pub(super) struct Sockets {
-    /// The machine's table, opened before the network namespace was left.
+    /// `/proc/net/unix`, opened before the process left the machine's network namespace.
     table: File,
 }
 
@@ -165,7 +166,7 @@ impl Sockets {
         Ok(Self { table: File::open("/proc/self/net/unix").step("list the sockets of the machine")? })
     }
 
-    /// Covers those that are there now.
+    /// Covers the sockets that exist now.
     pub(super) fn hide(&self) -> io::Result<()> {
         let mut text = String::new();
         (&self.table).rewind()?;
@@ -204,7 +205,7 @@ fn put(path: &Path, tree: &OwnedFd) -> io::Result<()> {
         .step(&format!("mount {}", path.display()))
 }
 
-/// Mounts a tree at its path, which may have to be made in one of the fresh directories.
+/// Mounts a tree at its path, which may first have to be created in one of the empty directories.
 fn put_tree(path: &Path, tree: &OwnedFd) -> io::Result<()> {
     if fs::symlink_metadata(path).is_err() {
         if let Some(above) = path.parent() {
@@ -222,14 +223,14 @@ fn put_tree(path: &Path, tree: &OwnedFd) -> io::Result<()> {
 fn bind(from: &Path, to: &Path) -> io::Result<()> {
     match take(from) {
         Ok(tree) => put(to, &tree),
-        // Gone since it was looked at.
+        // The file was removed since it was checked.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// An empty directory in memory over one of the machine's. One that is missing there, or a link, is left out.
-fn fresh(dir: &str, options: &str) -> io::Result<()> {
+/// Mounts an empty in-memory directory. A missing directory, or a link, is skipped.
+fn mount_empty(dir: &str, options: &str) -> io::Result<()> {
     if fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir()) {
         mount_memory(dir, options)
     } else {
@@ -243,7 +244,7 @@ fn mount_memory(dir: &str, options: &str) -> io::Result<()> {
         .step(&format!("mount an empty {dir}"))
 }
 
-/// A `/dev` with what programs expect, and terminals of its own.
+/// Mounts a `/dev` with the usual devices and private terminals.
 fn put_devices(devices: Vec<(PathBuf, OwnedFd)>) -> io::Result<()> {
     use std::os::unix::fs::symlink;
     let fail = "fill /dev";
@@ -270,11 +271,11 @@ fn put_devices(devices: Vec<(PathBuf, OwnedFd)>) -> io::Result<()> {
     set_mount_attributes(Path::new("/dev"), false, READ_ONLY, 0).step(fail)
 }
 
-/// A `/proc` of the processes in here, without the doors to the machine.
+/// Mounts a `/proc` of the sandbox's processes, with the parts that affect the machine read-only or hidden.
 fn put_proc(plan: &Plan) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", flags, None).step("mount a fresh /proc")?;
-    // Older kernels have one bound for the whole machine, which this process may not change.
+    // Older kernels have one machine-wide limit, which this process may not change.
     let _ = fs::write("/proc/sys/kernel/pid_max", plan.processes.to_string());
     for path in PROC_READ_ONLY.iter().map(Path::new).filter(|path| path.exists()) {
         bind(path, path)?;
@@ -286,8 +287,8 @@ fn put_proc(plan: &Plan) -> io::Result<()> {
     Ok(())
 }
 
-/// The file that says which name servers to ask, where names can be asked for.
-fn resolver(plan: &Plan) -> Option<PathBuf> {
+/// Target of `/etc/resolv.conf` that would be hidden, if commands have the machine's network and so need it.
+fn hidden_resolv_conf(plan: &Plan) -> Option<PathBuf> {
     let target = fs::canonicalize("/etc/resolv.conf").ok()?;
     let is_covered = RUNTIME.iter().any(|dir| target.starts_with(dir));
     (plan.network == super::policy::Network::All && is_covered).then_some(target)

@@ -1,4 +1,4 @@
-//! From a process of the machine to the first process of a world of its own.
+//! Namespaces: from a process of the machine to the first process of a sandbox.
 
 use std::fs;
 use std::io;
@@ -15,12 +15,13 @@ use super::policy::Network;
 use super::sys::{Step, unshare};
 use crate::process::{Side, fork, leave};
 
-/// Moves to new namespaces; returns in the first process of the new process namespace.
+/// Enters new namespaces; returns in the first process of the new process namespace.
 ///
-/// The process that called waits for that one and ends with it; when it is killed, the kernel kills everything inside.
+/// The calling process waits for it and ends with it; if the caller is killed, the kernel kills all processes
+/// inside.
 pub(super) fn enter(plan: &Plan) -> io::Result<()> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
-    // The files below belong to root otherwise. There is nothing in this process yet that others must not see.
+    // Otherwise the files of `/proc/self` belong to root. This process does not hold any secret yet.
     set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     unshare(UnshareFlags::NEWUSER).step("make a user namespace")?;
     fs::write("/proc/self/setgroups", "deny").step("fix the groups")?;
@@ -53,14 +54,15 @@ pub(super) fn enter(plan: &Plan) -> io::Result<()> {
     leave(status)
 }
 
-/// Sets the flag "up" of the first interface, which a new network namespace has and which is the loopback.
+/// Brings the loopback interface up, which is the first interface of a new network namespace.
 fn bring_up_loopback() -> io::Result<()> {
     const NEW_LINK: u16 = 16;
     const REQUEST_AND_ACKNOWLEDGE: u16 = 5;
     const UP: u32 = 1;
-    // The protocol of number 0 is that of routes and interfaces.
+    // Protocol 0 of netlink is `NETLINK_ROUTE`, for routes and interfaces.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    // A header of 16 bytes: length, type, flags, number, port. Then family, type, index, flags, mask of the interface.
+    // Header of 16 bytes: length, type, flags, number, port. Then family, type, index, flags and flag mask of
+    // the interface.
     let mut request = Vec::with_capacity(32);
     request.extend_from_slice(&32_u32.to_ne_bytes());
     request.extend_from_slice(&NEW_LINK.to_ne_bytes());
@@ -74,7 +76,7 @@ fn bring_up_loopback() -> io::Result<()> {
     rustix::net::send(&socket, &request, rustix::net::SendFlags::empty())?;
     let mut answer = [0_u8; 64];
     rustix::net::recv(&socket, &mut answer, rustix::net::RecvFlags::empty())?;
-    // After the header of the answer: 0, or the number of an error below it.
+    // After the answer's header: 0, or a negative error number.
     let code = answer.get(16..20).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
     if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) }
 }

@@ -1,4 +1,4 @@
-//! System calls that a command in a sandbox is refused.
+//! Seccomp filters: system calls that commands in a sandbox must not make.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,9 +15,9 @@ use super::sys::Step;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Refused whatever their arguments are.
+/// System calls that are refused with any arguments.
 const REFUSED: &[c_long] = &[
-    // Other processes.
+    // Access to other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -38,13 +38,13 @@ const REFUSED: &[c_long] = &[
     libc::SYS_mount_setattr,
     libc::SYS_setns,
     libc::SYS_unshare,
-    // Files by other ways than their names.
+    // Access to files other than by path, and disk administration.
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
     libc::SYS_quotactl,
     libc::SYS_swapon,
     libc::SYS_swapoff,
-    // The kernel.
+    // Kernel facilities and machine settings.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
@@ -75,15 +75,15 @@ const REFUSED: &[c_long] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// System calls that are refused as if the kernel had never heard of them, so that programs take the older
-/// way, whose arguments can be checked.
+/// System calls that fail with "not implemented", so that programs fall back to older ones whose arguments a
+/// filter can check.
 const UNKNOWN: &[c_long] =
     &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
-/// Requests of file systems that make a name: subvolumes and snapshots of btrfs, copies of OCFS2.
+/// `ioctl` requests that create names: subvolumes and snapshots of Btrfs, reflinks of OCFS2.
 const NAME_MAKING_REQUESTS: [u32; 5] = [0x5000_9401, 0x5000_940e, 0x5000_9417, 0x5000_9418, 0x4018_6f04];
 
-/// Calls that make a name, whatever their arguments are.
+/// System calls that create names with any arguments.
 const NAME_MAKING: &[c_long] = &[
     libc::SYS_mkdirat,
     libc::SYS_mknodat,
@@ -106,13 +106,13 @@ const NAME_MAKING: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_rename,
 ];
-/// Stands in for the action of a notification, which seccompiler does not know.
+/// Placeholder for the notify action, which seccompiler does not have.
 const TRACED: u32 = 0x7ff0_0000;
 const NOTIFIED: u32 = 0x7fc0_0000;
 
-/// The filters, in the order they are laid on a thread.
+/// Builds the filters, in the order in which they are installed.
 ///
-/// Without mounts the sockets of other programs cannot be covered, so that commands have none at all.
+/// Without mounts, sockets of other programs cannot be covered, so commands get no Unix sockets at all.
 pub(super) fn filters(
     network: Network,
     landlock_only: bool,
@@ -143,15 +143,15 @@ pub(super) fn filters(
     let other =
         families.into_iter().map(|family| condition(0, SeccompCmpOp::Ne, u64::from(family.unsigned_abs())));
     let other: Vec<SeccompCondition> = other.collect::<Result<_, _>>()?;
-    // Without a condition it is any.
+    // A rule without conditions matches any call.
     let mut socket = if other.is_empty() { Vec::new() } else { vec![SeccompRule::new(other)?] };
     if network != Network::None {
-        // Raw ones read what others send; the low bits are the kind, the others flags.
+        // Raw sockets read traffic of others; the low bits are the socket's type, the rest flags.
         let raw = u64::from(libc::SOCK_RAW.unsigned_abs());
         socket.push(rule([(1, SeccompCmpOp::MaskedEq(0xf), raw)])?);
     }
     refused.insert(libc::SYS_socket, socket);
-    // Flags of `openat2` are in memory, where no filter sees them.
+    // The flags of `openat2` lie in memory, where filters cannot read them.
     let opening = asks_for_names.then_some(&libc::SYS_openat2);
     let unknown: Rules = UNKNOWN.iter().chain(opening).map(|call| (*call, Vec::new())).collect();
     let denied = |rules, errno: i32| {
@@ -165,12 +165,12 @@ pub(super) fn filters(
     Ok(all)
 }
 
-/// The filter that asks before a name is made.
+/// Filter that notifies the broker of calls that create names.
 pub(super) fn asking() -> Result<BpfProgram, BackendError> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let mut asked: Rules = NAME_MAKING.iter().map(|call| (*call, Vec::new())).collect();
     let creates = u64::from(libc::O_CREAT.unsigned_abs());
-    // With the second flag the first has no effect.
+    // `O_PATH` makes `O_CREAT` ineffective.
     let either = creates | u64::from(libc::O_PATH.unsigned_abs());
     let opens = |flags| rule([(flags, SeccompCmpOp::MaskedEq(either), creates)]);
     asked.insert(libc::SYS_openat, vec![opens(2)?]);
@@ -185,7 +185,7 @@ pub(super) fn asking() -> Result<BpfProgram, BackendError> {
     Ok(program)
 }
 
-/// Whether the kernel takes a filter: found out in a thread that ends with its own, which allows everything.
+/// Checks that the kernel accepts a filter, by installing one that allows everything on a short-lived thread.
 pub(super) fn check(asks_for_names: bool) -> io::Result<()> {
     const ALLOW: sock_filter = sock_filter { code: 0x06, jt: 0, jf: 0, k: 0x7fff_0000 };
     let thread = std::thread::Builder::new().spawn(move || {
@@ -195,7 +195,7 @@ pub(super) fn check(asks_for_names: bool) -> io::Result<()> {
                 other => io::Error::other(other),
             })
             .step("filter system calls (seccomp)")?;
-        // Not possible either in a container that notifies of the calls in it, or whose filter refuses this.
+        // Notifications fail in a container that uses them itself, or whose filter refuses them.
         if asks_for_names { broker::check() } else { Ok(()) }
     });
     let applied = thread.step("filter system calls (seccomp)")?.join();
@@ -203,7 +203,7 @@ pub(super) fn check(asks_for_names: bool) -> io::Result<()> {
 }
 
 fn condition(arg: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
-    // The kernel looks at the low half of these arguments only, whatever the other one holds.
+    // The kernel reads only the low half of these arguments.
     SeccompCondition::new(arg, SeccompCmpArgLen::Dword, op, value)
 }
 
@@ -212,7 +212,7 @@ fn rule<const N: usize>(conditions: [(u8, SeccompCmpOp, u64); N]) -> Result<Secc
     SeccompRule::new(conditions.collect::<Result<_, _>>()?)
 }
 
-/// Refuses the second set of numbers that this processor's calls have, which no rule above names.
+/// Refuses the x32 system calls, a second numbering on this processor that the rules above do not name.
 fn without_x32() -> BpfProgram {
     const LOAD_NUMBER: sock_filter = sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 };
     const X32: u32 = 0x4000_0000;

@@ -9,13 +9,14 @@ use zk_core::service::Connections;
 
 use crate::sandbox::hosts::{Host, HostRules, is_localhost};
 
-/// Random loopback addresses tried per grant; 16 million are there.
+/// Most random loopback addresses that are tried for a grant; there are 16 million.
 const MAX_ATTEMPTS: usize = 64;
 
-/// Hosts that commands may reach, by the address of the loopback network at which they ask for them.
+/// Hosts that commands may reach, keyed by the loopback address through which a command uses the proxy.
 ///
-/// All commands are in one network, where every address that begins with 127 leads to the proxy. One that was drawn for a
-/// command tells its connections apart from those of others, in every protocol and without a word of its client.
+/// All commands share one network, in which every address of 127.0.0.0/8 leads to the proxy. A command with a
+/// grant uses a random address, which identifies its connections in every protocol without help from the
+/// client.
 #[derive(Debug)]
 pub(super) struct Grants {
     of_policy: Arc<Reach>,
@@ -23,23 +24,24 @@ pub(super) struct Grants {
     random: RandomState,
 }
 
-/// Hosts that can be reached.
+/// Hosts that a command can reach.
 #[derive(Debug, Default)]
 pub(super) struct Reach {
     of_policy: HostRules,
-    /// Named by the command itself, in the words that a person saw.
+    /// Hosts that the command itself names, as a person approved them.
     of_command: HostRules,
     any_public: bool,
     is_of_command: bool,
 }
 
-/// Grant of one command, which ends when this is dropped.
+/// Grant of one command; the drop ends it.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Granted {
     grants: Arc<Grants>,
-    /// Address of the proxy for this command.
+    /// Proxy address of this command.
     pub(in crate::sandbox) address: Ipv4Addr,
-    /// Whether a host of the command is this machine, which programs reach without a proxy unless they are told.
+    /// Whether the grant includes this machine, to which programs connect without a proxy unless told
+    /// otherwise.
     pub(in crate::sandbox) names_this_machine: bool,
 }
 
@@ -51,7 +53,7 @@ impl Grants {
 
     pub(super) fn add(this: &Arc<Self>, connections: &Connections) -> io::Result<Granted> {
         let of_command = HostRules::of_command(&connections.hosts);
-        let names_this_machine = of_command.name_this_machine();
+        let names_this_machine = of_command.names_this_machine();
         let of_policy = this.of_policy.of_policy.clone();
         let reach = Reach { of_policy, of_command, any_public: connections.any_public, is_of_command: true };
         let mut all = this.lock();
@@ -62,7 +64,7 @@ impl Grants {
             drawn.write_u128(std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos()));
             let [a, b, c, ..] = drawn.finish().to_ne_bytes();
             let address = Ipv4Addr::new(127, a, b, c);
-            // Addresses that programs and files name by habit are no command's.
+            // Commonly used loopback addresses are left out.
             let is_usual = (a, b) == (0, 0) || address == Ipv4Addr::new(127, 255, 255, 255);
             if !is_usual && !all.contains_key(&address) {
                 all.insert(address, Arc::new(reach));
@@ -72,7 +74,7 @@ impl Grants {
         Err(io::Error::other("no address of the proxy is left for this command"))
     }
 
-    /// Hosts for whoever connected to this address.
+    /// Hosts that the command with this proxy address can reach.
     pub(super) fn of(&self, address: IpAddr) -> Arc<Reach> {
         match address {
             IpAddr::V4(Ipv4Addr::LOCALHOST) => self.of_policy.clone(),
@@ -97,15 +99,16 @@ impl Reach {
         self.any_public || self.of_policy.allow(host, port) || self.of_command.allow(host, port)
     }
 
-    /// Whether a host may be reached at this address.
-    pub(super) fn leads_to(&self, host: &Host, address: IpAddr, port: u16) -> bool {
+    /// Whether a connection to this host at this resolved address is allowed.
+    pub(super) fn allows_address(&self, host: &Host, address: IpAddr, port: u16) -> bool {
         if is_public_address(address)
-            || self.of_policy.name_address(address, port)
-            || self.of_command.name_address(address, port)
+            || self.of_policy.names_address(address, port)
+            || self.of_command.names_address(address, port)
         {
             return true;
         }
-        // A person who agreed to a name of their network knows it. One that leads to this machine has to say so.
+        // A person who approved a host of a private network knows it. A host name for this machine must say
+        // so.
         match host {
             Host::Name(name) if self.of_command.allow(host, port) => {
                 if is_localhost(name) {
@@ -118,7 +121,7 @@ impl Reach {
         }
     }
 
-    /// Reason why a host is refused, with what to do.
+    /// Reason of a refusal, with advice for the model.
     pub(super) fn refusal(&self) -> &'static str {
         if self.is_of_command {
             "it is not among the hosts that this command names; name it in the command, so that the user is asked about it"
@@ -128,8 +131,8 @@ impl Reach {
     }
 }
 
-/// Whether an address belongs to a network of the person's own: neither to this machine, nor to a link, where machines in
-/// clouds keep their credentials.
+/// Whether an address is in a private network. Loopback does not count, nor do link-local addresses, which
+/// cloud machines use to serve their credentials.
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {
@@ -157,7 +160,7 @@ mod tests {
         let reach = grants.of(granted.address.into());
         let leads = |host: &str, address: &str, port| {
             let host = Host::parse(host).unwrap();
-            reach.allows(&host, port) && reach.leads_to(&host, address.parse().unwrap(), port)
+            reach.allows(&host, port) && reach.allows_address(&host, address.parse().unwrap(), port)
         };
         for (host, address, port) in [
             ("git.corp", "10.1.2.3", 443),

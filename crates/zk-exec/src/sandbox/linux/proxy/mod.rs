@@ -1,8 +1,7 @@
-//! The way out of a sandbox whose commands may reach named hosts.
+//! Proxy for a sandbox whose commands may reach named hosts.
 //!
-//! The listener belongs to the network namespace of the sandbox and was made there; it was handed out, so
-//! that this process accepts what commands connect to it, and connects to the hosts itself. Nothing has to be
-//! bridged.
+//! The listener was made in the sandbox's network namespace and handed to this process, which accepts the
+//! commands' connections and connects to the hosts itself. No network bridge is needed.
 
 mod grants;
 mod request;
@@ -23,19 +22,19 @@ use grants::{Grants, Reach};
 use request::{Protocol, Request, read_request};
 use socks::Reply;
 
-/// Port of the proxy, in the network of the sandbox, where nobody else is.
+/// Port of the proxy, in the sandbox's own network.
 pub(super) const PORT: u16 = 3128;
 /// Most connections at a time.
 const CONNECTIONS: usize = 256;
-/// Time limit for a host to accept a connection, and for a command to say what it wants.
+/// Time limit for a host to accept a connection, and for a command to send its request.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Most refusals that are remembered.
+/// Most refusals that are kept.
 const REMEMBERED: usize = 64;
 
-/// Looks names up.
+/// Resolver of host names.
 type Resolve = Arc<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
 
-/// Lets commands reach hosts; clones are the same.
+/// Proxy that connects commands to allowed hosts; clones share their state.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     grants: Arc<Grants>,
@@ -44,7 +43,7 @@ pub(crate) struct Proxy {
     open: Arc<AtomicUsize>,
 }
 
-/// A host that was not reached.
+/// Host to which a connection was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) at: Instant,
@@ -61,7 +60,7 @@ impl std::fmt::Debug for Proxy {
 impl Proxy {
     pub(super) fn new(rules: HostRules) -> Self {
         let resolve = |name: &str| {
-            // Resolvers that do not know it ask the network, against RFC 6761.
+            // Resolvers that do not know `localhost` ask the network, against RFC 6761.
             let name = if is_localhost(name) { "localhost" } else { name };
             Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
         };
@@ -73,12 +72,12 @@ impl Proxy {
         }
     }
 
-    /// Lets one command reach more than all others, for as long as what this gives lives.
+    /// Grants one command more hosts, until the returned value is dropped.
     pub(super) fn grant(&self, connections: &Connections) -> io::Result<Granted> {
         Grants::add(&self.grants, connections)
     }
 
-    /// Answers at a listener until that is shut down.
+    /// Serves a listener until it is shut down.
     pub(crate) fn serve(&self, listener: TcpListener) -> io::Result<()> {
         let this = self.clone();
         std::thread::Builder::new().name("sandbox-proxy".into()).stack_size(128 << 10).spawn(move || {
@@ -86,7 +85,7 @@ impl Proxy {
                 match listener.accept() {
                     Ok((stream, _)) => this.begin(stream),
                     Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return,
-                    // Too many descriptors for a moment, or a connection that was given up.
+                    // Out of descriptors for the moment, or the client gave up.
                     Err(_) => std::thread::sleep(Duration::from_millis(20)),
                 }
             }
@@ -97,10 +96,10 @@ impl Proxy {
     fn begin(&self, stream: TcpStream) {
         if self.open.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS {
             self.open.fetch_sub(1, Ordering::SeqCst);
-            return turn_away(stream, "there are too many connections at a time");
+            return send_refusal(stream, "there are too many connections at a time");
         }
         let stream = Arc::new(stream);
-        // The machine may have no thread to give for a moment: somebody else starts many of them.
+        // Thread creation may fail for a moment on a busy machine.
         for pause in [0, 20, 80, 300] {
             std::thread::sleep(Duration::from_millis(pause));
             let (this, own) = (self.clone(), stream.clone());
@@ -108,7 +107,7 @@ impl Proxy {
                 .name("sandbox-proxy".into())
                 .stack_size(256 << 10)
                 .spawn(move || {
-                    // A failure is seen by the command on its own side.
+                    // The command sees the failure as a closed connection.
                     let _ = own.try_clone().and_then(|stream| this.answer(stream));
                     this.open.fetch_sub(1, Ordering::SeqCst);
                 });
@@ -118,7 +117,7 @@ impl Proxy {
         }
         self.open.fetch_sub(1, Ordering::SeqCst);
         if let Ok(stream) = stream.try_clone() {
-            turn_away(stream, "the machine has no thread to give");
+            send_refusal(stream, "the machine has no thread to give");
         }
     }
 
@@ -127,7 +126,7 @@ impl Proxy {
         let mut first = [0];
         let speaks_socks = stream.peek(&mut first)? > 0 && first == [socks::VERSION];
         let request = if speaks_socks {
-            // An error was answered in the way of the protocol.
+            // On an error the client was answered in its protocol.
             let (target, port) = socks::read_target(&mut stream)?;
             Request { target, port, forward: Vec::new(), protocol: Protocol::Socks }
         } else {
@@ -137,7 +136,7 @@ impl Proxy {
             }
         };
         let Request { target, port, forward, protocol } = request;
-        // The loopback address identifies the command: each grant has a proxy address of its own.
+        // The loopback address identifies the command: each grant has its own proxy address.
         let reach = self.grants.of(stream.local_addr()?.ip());
         let addresses = match self.addresses(&reach, &target, port) {
             Ok(addresses) => addresses,
@@ -168,7 +167,7 @@ impl Proxy {
         relay(stream, host)
     }
 
-    /// The addresses that may be connected to, looked up once: what is judged is what is used.
+    /// Resolves a host once and checks all its addresses, which are then the ones to connect to.
     fn addresses(&self, reach: &Reach, target: &str, port: u16) -> Result<Vec<IpAddr>, Denied> {
         let refused = |why: String| Denied::Refused(why);
         let host = Host::parse(target).map_err(|why| refused(why.to_owned()))?;
@@ -182,8 +181,8 @@ impl Proxy {
         if found.is_empty() {
             return Err(Denied::Unknown(io::ErrorKind::NotFound.into()));
         }
-        // One address that is closed closes all: an answer that mixes them is made for that.
-        match found.iter().find(|address| !reach.leads_to(&host, **address, port)) {
+        // One forbidden address refuses the host: mixed answers are typical of DNS rebinding.
+        match found.iter().find(|address| !reach.allows_address(&host, **address, port)) {
             Some(address) => Err(refused(format!("it leads to {address}, which is not a public address"))),
             None => Ok(found),
         }
@@ -197,14 +196,14 @@ impl Proxy {
         }
     }
 
-    /// Returns the refusals since then.
+    /// Refusals since this time.
     pub(super) fn refused_since(&self, since: Instant) -> Vec<Refusal> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.iter().filter(|refusal| refusal.at >= since).cloned().collect()
     }
 }
 
-/// Reason why there is no address.
+/// Reason why a host gave no usable address.
 enum Denied {
     Refused(String),
     Unknown(io::Error),
@@ -221,7 +220,7 @@ fn connect(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Tells a command why there is no connection, in its protocol.
+/// Tells a client in its protocol why there is no connection.
 fn refuse(stream: &mut TcpStream, protocol: Protocol, reply: Reply, why: &str) -> io::Result<()> {
     match (protocol, reply) {
         (Protocol::Socks, _) => socks::say(stream, reply),
@@ -239,35 +238,35 @@ fn say(stream: &mut TcpStream, status: &str, why: &str) -> io::Result<()> {
     stream.write_all((head + &body).as_bytes())
 }
 
-/// Says why there is no answer, and reads what was sent: a connection that ends with something unread is reset, and the
-/// reason is lost.
-fn turn_away(mut stream: TcpStream, why: &str) {
+/// Sends the reason for a refusal, and reads the rest of the request: closing with unread data would reset
+/// the connection, and the client would not see the reason.
+fn send_refusal(mut stream: TcpStream, why: &str) {
     let _ = stream.set_read_timeout(Some(Duration::from_millis(50)));
     if say(&mut stream, "503 Service Unavailable", why).is_ok() && stream.shutdown(Shutdown::Write).is_ok() {
         let _ = stream.read(&mut [0; 4096]);
     }
 }
 
-/// Hands on what comes from either side, until both are at their end.
+/// Copies bytes in both directions until both have ended.
 fn relay(command: TcpStream, host: TcpStream) -> io::Result<()> {
     let (up_from, up_to) = (command.try_clone()?, host.try_clone()?);
     let up = std::thread::Builder::new()
         .name("sandbox-proxy".into())
         .stack_size(128 << 10)
-        .spawn(move || pass(up_from, up_to))?;
-    pass(host, command);
+        .spawn(move || copy_until_end(up_from, up_to))?;
+    copy_until_end(host, command);
     let _ = up.join();
     Ok(())
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream) {
+fn copy_until_end(mut from: TcpStream, mut to: TcpStream) {
     let mut buffer = vec![0; 32 << 10];
     loop {
         match from.read(&mut buffer) {
             Ok(0) | Err(_) => break,
             Ok(read) => {
                 if to.write_all(buffer.get(..read).unwrap_or_default()).is_err() {
-                    // The other direction ends too: nobody takes what it brings.
+                    // Ends the other direction too, since its reader is gone.
                     let _ = from.shutdown(Shutdown::Both);
                     break;
                 }

@@ -2,31 +2,31 @@ use std::io::{self, Read};
 
 use crate::sandbox::hosts::split_port;
 
-/// Longest request: more than any client sends before it has an answer.
+/// Longest accepted request head, in bytes.
 const MAX_REQUEST_BYTES: usize = 64 << 10;
 
-/// Request of a command to the proxy.
+/// HTTP request of a command to the proxy.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
-    /// The host as written.
+    /// Host as it was written.
     pub(super) target: String,
     pub(super) port: u16,
-    /// Bytes that the host gets first.
+    /// Bytes that are forwarded to the host first.
     pub(super) forward: Vec<u8>,
     pub(super) protocol: Protocol,
 }
 
-/// Protocol in which a command asks, and is answered.
+/// Protocol between a command and the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// `CONNECT`: the command waits for an answer before it goes on.
+    /// `CONNECT`: the command waits for a response before it sends more.
     Tunnel,
-    /// A request of HTTP that the host itself answers.
+    /// Plain HTTP request, which the host answers.
     Forward,
     Socks,
 }
 
-/// Reads the head of a request: `CONNECT host:port`, or a method with a whole `http://` address.
+/// Reads the head of a request: `CONNECT host:port`, or a method with an absolute `http://` address.
 pub(super) fn read_request(from: &mut impl Read) -> io::Result<Request> {
     let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
     let mut bytes = Vec::new();

@@ -1,15 +1,15 @@
-//! Requests in version 5 of SOCKS (RFC 1928), without authentication.
+//! SOCKS requests, version 5 (RFC 1928), without authentication.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// First byte of every message.
+/// Version number, the first byte of every message.
 pub(super) const VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;
 const NO_METHOD: u8 = 0xff;
 const CONNECT: u8 = 1;
 
-/// Answers to a request, by their numbers.
+/// Reply codes of SOCKS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     Connected = 0,
@@ -20,10 +20,10 @@ pub(super) enum Reply {
     UnknownAddress = 8,
 }
 
-/// Agrees on a method and reads the host and port of a request to connect. A request for something else is answered.
+/// Agrees on a method and reads the host and port of a `CONNECT` request. Other requests get an error reply.
 ///
 /// # Errors
-/// The stream's, and what is wrong with the request.
+/// The stream's error, or the reason why the request is invalid.
 pub(super) fn read_target(stream: &mut (impl Read + Write)) -> io::Result<(String, u16)> {
     let [_, methods] = read(stream)?;
     let mut offered = vec![0; usize::from(methods)];
@@ -43,7 +43,7 @@ pub(super) fn read_target(stream: &mut (impl Read + Write)) -> io::Result<(Strin
             let [length] = read(stream)?;
             let mut name = vec![0; usize::from(length)];
             stream.read_exact(&mut name)?;
-            // Bytes that are no text stay signs that no name has.
+            // Invalid UTF-8 becomes characters that no host name contains.
             String::from_utf8_lossy(&name).into_owned()
         }
         4 => format!("[{}]", Ipv6Addr::from(read::<16>(stream)?)),
@@ -60,9 +60,9 @@ pub(super) fn read_target(stream: &mut (impl Read + Write)) -> io::Result<(Strin
     Ok((host, port))
 }
 
-/// Answers a request.
+/// Sends a reply.
 pub(super) fn say(stream: &mut impl Write, reply: Reply) -> io::Result<()> {
-    // The address that was connected from is nobody's concern.
+    // The bound address is left empty, since clients do not need it.
     stream.write_all(&[VERSION, reply as u8, 0, 1, 0, 0, 0, 0, 0, 0])
 }
 

@@ -1,4 +1,4 @@
-//! Parts of a directory of git from which it starts programs, set aside under other names.
+//! Cleaning of a git directory: settings and hooks that start programs are renamed, "set aside".
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,28 +15,28 @@ use rustix::io::Errno;
 
 use super::settings;
 
-/// The largest file of git that is read; larger ones are set aside unread.
+/// Largest file of git that is read, in bytes; larger ones are set aside unread.
 const MAX_BYTES: u64 = 64 << 10;
-/// Names that are tried for one thing that is set aside.
+/// Most new names that are tried for a file that is set aside.
 const MAX_NAMES: u32 = 1000;
 const ENDING: &str = "set-aside";
 
-/// A directory, opened without following a link on the way from a directory that commands write to.
+/// Opened git directory, reached from a writable root without following a link.
 pub(super) struct Directory {
     fd: OwnedFd,
     path: PathBuf,
 }
 
-/// Directory of the settings and hooks of a repository.
+/// Common directory of a repository, which has its settings and hooks.
 pub(super) enum Common {
     Own,
-    /// Text that names another one.
+    /// Content of `commondir`, which names another directory.
     Other(Vec<u8>),
-    /// Nobody can tell, so that git does not find the text any more.
+    /// The file `commondir` is unreadable, and was set aside so that git ignores it.
     Unreadable(SetAside),
 }
 
-/// A part of a repository that was set aside, or could not be.
+/// Part of a repository that was set aside, or the failure to do so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SetAside {
     pub(super) path: PathBuf,
@@ -44,7 +44,7 @@ pub(super) struct SetAside {
 }
 
 impl Directory {
-    /// The directory `path` below `root`; an error also where a link is on the way.
+    /// Opens the directory `path` below `root`; fails if a symbolic link is on the way.
     pub(super) fn open(root: &Path, path: &Path) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let base = openat(CWD, root, flags, Mode::empty())?;
@@ -55,13 +55,13 @@ impl Directory {
         Ok(Self { fd, path: path.to_owned() })
     }
 
-    /// Kind of an entry, itself and not where it leads; nothing where there is none.
+    /// Kind of an entry, without following a link; `None` if there is no such entry.
     pub(super) fn kind(&self, name: &OsStr) -> Option<FileType> {
         let found = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(FileType::from_raw_mode(found.st_mode))
     }
 
-    /// Text of an entry that is a small file. Never waits.
+    /// Content of a small regular file. Never blocks.
     pub(super) fn read(&self, name: &OsStr) -> Option<Vec<u8>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(&self.fd, name, flags, Mode::empty()).ok()?);
@@ -71,20 +71,20 @@ impl Directory {
         (bytes.len() as u64 <= MAX_BYTES).then_some(bytes)
     }
 
-    /// Whether there is what makes git take this for a repository.
+    /// Whether git takes this directory for a repository.
     pub(super) fn is_repository(&self) -> bool {
         let has = |name: &str| self.kind(OsStr::new(name)).is_some();
         has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
     }
 
-    /// Sets aside all of it from which git starts programs.
+    /// Sets aside all settings and hooks from which git starts programs.
     pub(super) fn clean(&self, found: &mut Vec<SetAside>) {
         let settings = ["config", "config.worktree"];
         found.extend(settings.into_iter().filter_map(|name| self.clean_settings(name)));
         found.extend(self.clean_hooks());
     }
 
-    /// Whether git reads settings and hooks in another directory. Only a plain file may say so.
+    /// Finds the common directory, which a regular file `commondir` may move elsewhere.
     pub(super) fn common(&self) -> Common {
         const COMMON: &str = "commondir";
         if self.kind(OsStr::new(COMMON)).is_none() {
@@ -101,7 +101,8 @@ impl Directory {
         }
     }
 
-    /// Sets aside a file of settings that start programs. The others stay, in a new file.
+    /// Sets aside a settings file with settings that start programs, and keeps the harmless ones in a new
+    /// file.
     fn clean_settings(&self, name: &str) -> Option<SetAside> {
         let entry = OsStr::new(name);
         self.kind(entry)?;
@@ -125,7 +126,7 @@ impl Directory {
         Some(told)
     }
 
-    /// Sets aside the directory of hooks if git would start one of them.
+    /// Sets aside the hooks directory if git would start an entry of it.
     fn clean_hooks(&self) -> Option<SetAside> {
         const HOOKS: &str = "hooks";
         let why = "git starts the programs in it";
@@ -152,7 +153,7 @@ impl Directory {
         }
     }
 
-    /// Gives an entry another name, which git does not know.
+    /// Renames an entry to a name that git ignores.
     fn set_aside(&self, name: &str, why: &str) -> SetAside {
         let path = self.path.join(name);
         let moved = self.make_writable().and_then(|()| {
@@ -176,7 +177,7 @@ impl Directory {
         SetAside { path, why }
     }
 
-    /// Lets the owner change the entries, which a command may have forbidden.
+    /// Makes the directory writable for its owner, in case a command has changed its mode.
     fn make_writable(&self) -> Result<(), Errno> {
         let mode = Mode::from_raw_mode(fstat(&self.fd)?.st_mode & 0o7777);
         if mode.contains(Mode::RWXU) {
@@ -192,7 +193,7 @@ impl Directory {
     }
 }
 
-/// Whether git would start an entry of a directory of hooks. Where a link leads can change.
+/// Whether git would start this entry of a hooks directory. Links count, since their target can change.
 fn is_started(hooks: &OwnedFd, name: &OsStr) -> bool {
     statat(hooks, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|found| {
         match FileType::from_raw_mode(found.st_mode) {

@@ -1,20 +1,20 @@
-//! Commands that may still write, each until nothing of it is left.
+//! Register of running commands, each kept until its last process ends.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Commands by the numbers they were started with.
+/// Running commands, by number in order of their start.
 #[derive(Debug, Default)]
 pub(super) struct Commands {
     pub(super) last: u64,
-    /// Connections that are closed with the last process of a command; none while it is being started.
+    /// Connection that closes with the last process of a command; `None` while the command is being started.
     living: BTreeMap<u64, Option<OwnedFd>>,
 }
 
 impl Commands {
-    /// Number of a command that is about to be started.
+    /// Registers a command that is about to be started, and returns its number.
     pub(super) fn begin(&mut self) -> u64 {
         self.forget_ended();
         self.last += 1;
@@ -22,7 +22,7 @@ impl Commands {
         self.last
     }
 
-    /// Takes note of a command that was started. Without a connection it lives for ever.
+    /// Records that a command was started. Without a connection it counts as running for ever.
     pub(super) fn started(&mut self, number: u64, life: Option<OwnedFd>) {
         self.living.insert(number, life);
     }
@@ -31,7 +31,7 @@ impl Commands {
         self.living.remove(&number);
     }
 
-    /// Whether one that was begun until then lives.
+    /// Whether a command with this number or a lower one is running.
     pub(super) fn live_until(&mut self, number: u64) -> bool {
         self.forget_ended();
         self.living.keys().next().is_some_and(|first| *first <= number)

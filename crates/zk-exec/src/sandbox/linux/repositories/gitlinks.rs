@@ -1,4 +1,4 @@
-//! Gitlinks of an index: directories that git looks into as submodules, by settings of their own.
+//! Gitlinks of an index: directories that git treats as submodules, and in which it obeys their own settings.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,24 +11,24 @@ use zk_core::service::{HostFiles, HostRead};
 
 use crate::LocalHostFiles;
 
-/// The largest index that is read.
+/// Largest index that is read, in bytes.
 const MAX_BYTES: usize = 256 << 20;
 const GITLINK: u32 = 0o160_000;
-/// Bytes of an entry before its object name, of which the mode begins at byte 24.
+/// Bytes of an index entry before its object name; the mode is at byte 24.
 const STAT_BYTES: usize = 40;
 const MODE_AT: usize = 24;
-/// Bytes of an object name, by its hash.
+/// Lengths of object names in bytes, for SHA-1 and SHA-256.
 const HASH_BYTES: [usize; 2] = [20, 32];
 
-/// Gitlinks of the index of one work tree, as they were seen last.
+/// Gitlinks of one work tree's index at the last check.
 #[derive(Debug)]
 pub(super) struct Gitlinks {
     tree: PathBuf,
-    /// Nothing before the first look.
+    /// `None` before the first check.
     seen: Option<(Option<Stamp>, BTreeSet<PathBuf>)>,
 }
 
-/// State of the file of an index.
+/// Identity and dates of an index file, by which a change is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -49,12 +49,13 @@ impl Gitlinks {
         Self { tree, seen: None }
     }
 
-    /// The directory of git that has the index.
+    /// Git directory that contains the index.
     pub(super) fn directory(&self) -> PathBuf {
         self.tree.join(".git")
     }
 
-    /// Directories that became gitlinks since the last look: none at the first one. An error where the index cannot be read.
+    /// Gitlinks that were added since the last check; none at the first one. Fails with the index path if the
+    /// index cannot be read.
     pub(super) fn added(&mut self) -> Result<Vec<PathBuf>, PathBuf> {
         let index = self.directory().join("index");
         let stamp = Stamp::of(&index);
@@ -83,7 +84,7 @@ fn read(index: &Path) -> Option<BTreeSet<PathBuf>> {
     HASH_BYTES.iter().find_map(|hash| parse(&bytes, *hash))
 }
 
-/// Paths of the gitlinks; nothing if it is no index with object names of this length.
+/// Parses the paths of the gitlinks; `None` if the bytes are no index with object names of this length.
 fn parse(bytes: &[u8], hash: usize) -> Option<BTreeSet<PathBuf>> {
     let mut rest = bytes.strip_prefix(b"DIRC")?;
     let version = take_u32(&mut rest)?;
@@ -117,10 +118,11 @@ fn parse(bytes: &[u8], hash: usize) -> Option<BTreeSet<PathBuf>> {
     (rest.len() >= hash && !is_split(rest)).then_some(found)
 }
 
-/// Whether an index names another one that holds the rest of its entries, by what comes after them.
+/// Whether the index is split, which an extension behind the entries says: another file has the rest of the
+/// entries.
 fn is_split(mut extensions: &[u8]) -> bool {
     while let Some((name, rest)) = extensions.split_first_chunk::<4>() {
-        // The hash at the end.
+        // Only the final hash is left.
         let Some((length, rest)) = rest.split_first_chunk::<4>() else { return false };
         if name == b"link" {
             return true;
@@ -138,7 +140,7 @@ fn take_u32(from: &mut &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(*number))
 }
 
-/// A number as git writes offsets: seven bits a byte, one more for each byte that goes on.
+/// Decodes a variable-length number as git writes offsets: seven bits a byte, plus one for each continuation.
 fn take_varint(from: &mut &[u8]) -> Option<usize> {
     let mut value = 0_usize;
     loop {

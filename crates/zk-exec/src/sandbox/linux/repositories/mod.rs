@@ -1,4 +1,5 @@
-//! Repositories that commands make, and from which a person's next git command would start programs of theirs.
+//! Repositories that commands make, checked so that a person's next git command starts none of their
+//! programs.
 
 mod aside;
 mod commands;
@@ -24,12 +25,12 @@ use aside::{Common, Directory, SetAside};
 use commands::Commands;
 use gitlinks::Gitlinks;
 
-/// Entries of directories that are looked through where a name may have been made unseen.
+/// Most directory entries that one search visits.
 const MAX_ENTRIES: usize = 300_000;
-/// Directories of git that one names, one after the other.
+/// Most git directories that refer to each other in a row.
 const MAX_HOPS: usize = 4;
 
-/// Looks at the repositories that commands of a sandbox make.
+/// Checks the repositories that commands of a sandbox make.
 #[derive(Clone, Debug)]
 pub(super) struct Repositories {
     shared: Arc<Shared>,
@@ -37,39 +38,40 @@ pub(super) struct Repositories {
 
 #[derive(Debug)]
 struct Shared {
-    /// Directories that commands write to.
+    /// Directories that commands can write to.
     roots: Vec<PathBuf>,
-    /// Files and directories there that commands do not write to.
+    /// Read-only files and directories inside of these.
     read_only: Vec<PathBuf>,
     reports: ReportReader,
-    /// Entries of directories that are looked through at a time.
+    /// Most directory entries that one search visits.
     most_entries: usize,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Directories of git from which commands cannot have programs started.
+    /// Git directories whose settings and hooks commands cannot change.
     protected: HashSet<PathBuf>,
-    /// Paths of a name `.git`, or of a directory that may be a repository itself, made by commands.
+    /// Paths that commands made and that may be repositories: named `.git`, or git directories themselves.
     made: BTreeSet<PathBuf>,
-    /// Repositories that the sandbox protects from the next command on, with how far that is.
+    /// New repositories at writable roots, which the sandbox protects from the next command on, with their
+    /// stage.
     roots: BTreeMap<PathBuf, Stage>,
     commands: Commands,
-    /// Gitlinks of the repositories that were there when the sandbox was set up.
+    /// Gitlinks of the repositories that existed when the sandbox was set up.
     gitlinks: Vec<Gitlinks>,
-    /// Directories that are left to look through, the next one at the end.
+    /// Directories that are still to be searched, the next one last.
     unfinished: Vec<PathBuf>,
     found: Vec<Denial>,
 }
 
-/// State of a repository at the root of a writable directory that had none.
+/// Stage of a repository at a writable root that had none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Absent,
-    /// Looked at, and still open to the command that made it.
+    /// Checked, and still writable for the command that made it.
     Made,
-    /// Read-only for commands that are started later than the one with this number.
+    /// Read-only for commands with a higher number.
     Closed {
         until: u64,
     },
@@ -86,20 +88,21 @@ impl Repositories {
         let absent = plan.guarded.iter().filter(|path| path.ends_with(".git"));
         let roots = absent.map(|path| (path.clone(), Stage::Absent)).collect();
         let state = Mutex::new(State { protected, roots, gitlinks, ..State::default() });
-        // A repository that is made at the root has that name from then on.
+        // A repository that a command makes at the root takes this name later.
         let read_only = plan.read_only.iter().filter(|path| !path.ends_with(".git")).cloned().collect();
         let (roots, most_entries) = (plan.writable.clone(), MAX_ENTRIES);
         Self { shared: Arc::new(Shared { roots, read_only, reports, most_entries, state }) }
     }
 
-    /// Looks at all repositories that commands have made, and sets aside what starts programs. What was found is told with
-    /// [`Repositories::take_found`].
+    /// Checks all repositories that commands have made, and sets aside settings and hooks that start
+    /// programs. [`Repositories::take_found`] returns the findings.
     pub(super) fn check(&self) {
         let shared = &*self.shared;
         let mut state = self.state();
         let mut found = Vec::new();
         let State { made, roots, commands, .. } = &mut *state;
-        // Before the look: a command that ends during it may have written behind it.
+        // Asked before the check: a command that ends during it may have written to a part that is already
+        // checked.
         let mut is_over = Vec::new();
         for (path, stage) in &mut *roots {
             *stage = match *stage {
@@ -107,7 +110,7 @@ impl Repositories {
                     is_over.extend((!commands.live_until(until)).then(|| path.clone()));
                     Stage::Closed { until }
                 }
-                Stage::Absent | Stage::Made if git::is_made(path) => Stage::Made,
+                Stage::Absent | Stage::Made if git::is_initialised(path) => Stage::Made,
                 Stage::Absent | Stage::Made => Stage::Absent,
             };
             made.extend((*stage != Stage::Absent).then(|| path.clone()));
@@ -131,19 +134,20 @@ impl Repositories {
         state.found.extend(found.into_iter().map(denial));
     }
 
-    /// Parts that were set aside and that nobody was told of.
+    /// Takes the findings that were not reported yet.
     pub(super) fn take_found(&self) -> Vec<Denial> {
         std::mem::take(&mut self.state().found)
     }
 
-    /// Keeps what was taken and could not be told.
+    /// Puts back findings that could not be reported.
     pub(super) fn keep_found(&self, found: Vec<Denial>) {
         let mut state = self.state();
         let later = std::mem::replace(&mut state.found, found);
         state.found.extend(later);
     }
 
-    /// Takes note of a command that is about to be started: the sandbox protects before it what is there.
+    /// Registers a command that is about to be started; the sandbox protects the existing repositories before
+    /// it starts.
     pub(super) fn begin(&self) -> Starting {
         let mut state = self.state();
         let made = state.roots.iter().filter(|(_, stage)| **stage == Stage::Made);
@@ -156,16 +160,16 @@ impl Repositories {
     }
 }
 
-/// A command that is being started. Dropping it says that it was not.
+/// Command that is being started. Dropping this records that the start failed.
 pub(super) struct Starting {
     repositories: Repositories,
     number: u64,
-    /// Repositories that the sandbox protects before it starts.
+    /// Repositories that the sandbox protects before the start.
     closes: Vec<PathBuf>,
 }
 
 impl Starting {
-    /// Takes note of a command that was started, and of the connection that is closed once nothing of it is left.
+    /// Records that the command was started, with the connection that closes when its last process ends.
     pub(super) fn started(mut self, life: Option<OwnedFd>) {
         let repositories = self.repositories.clone();
         let mut state = repositories.state();
@@ -187,12 +191,12 @@ impl Drop for Starting {
     }
 }
 
-/// Directories of git that a look leaves as they are.
+/// Git directories that a check skips.
 #[derive(Clone, Copy)]
 enum Closed<'a> {
-    /// All of these: commands have changed none.
+    /// Skips all protected directories, since commands cannot have changed them.
     All(&'a HashSet<PathBuf>),
-    /// These as the common directory of another one, and the repository of the index itself.
+    /// Skips protected directories when they are common directories, and the repository of the index.
     Common { protected: &'a HashSet<PathBuf>, own: &'a Path },
 }
 
@@ -216,7 +220,7 @@ impl Shared {
         let Reported { named, moved, is_cut } = reported;
         for path in named {
             let is_dot_git = path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"));
-            // A hook lies one directory deeper than the others.
+            // A hook lies one directory deeper than the other files.
             let has_head = |dir: &&Path| dir.join("HEAD").symlink_metadata().is_ok();
             let around = || path.ancestors().skip(1).take(2).find(has_head);
             let path = if is_dot_git { Some(path) } else { around().map(Path::to_owned) };
@@ -224,7 +228,7 @@ impl Shared {
             state.made.extend(path);
         }
         let moved = if is_cut { self.roots.clone() } else { moved };
-        // Of those that are looked through already, what has been seen of them may have changed.
+        // Directories in a search that has already begun are searched again, since they may have changed.
         let is_new = |dir: &PathBuf| self.root_of(dir).is_some() && !state.unfinished.contains(dir);
         let mut todo: Vec<PathBuf> = moved.into_iter().filter(is_new).collect();
         todo.append(&mut state.unfinished);
@@ -240,8 +244,8 @@ impl Shared {
         }
     }
 
-    /// Looks at directories that commands made gitlinks of, whoever made the repositories there: git starts programs by their
-    /// settings where it did not before.
+    /// Checks the targets of new gitlinks, whoever made the repositories there: git now obeys settings in
+    /// them that it ignored before.
     fn look_at_gitlinks(&self, state: &mut State, found: &mut Vec<SetAside>) {
         let mut added = Vec::new();
         for gitlinks in &mut state.gitlinks {
@@ -271,7 +275,7 @@ impl Shared {
         roots.max_by_key(|root| root.components().count())
     }
 
-    /// Looks at what a name leads git to: a directory of git, or a file or link that names one.
+    /// Checks the target of a name: a git directory, or a file or link that names one.
     fn look(&self, path: &Path, closed: Closed<'_>, hops: usize, found: &mut Vec<SetAside>) {
         let Some(hops) = hops.checked_sub(1) else { return };
         let (Some(root), Some(above), Some(name)) = (self.root_of(path), path.parent(), path.file_name())
@@ -282,7 +286,7 @@ impl Shared {
             return;
         }
         let go_on = |target: PathBuf, found: &mut Vec<SetAside>| {
-            // Commands write nothing of what lies elsewhere.
+            // A target outside of the writable roots cannot have been changed by commands.
             if let Ok(target) = target.canonicalize()
                 && self.root_of(&target).is_some()
             {
@@ -325,11 +329,11 @@ impl Shared {
         }
     }
 
-    /// Cleans a common directory, which git takes without a `HEAD` in it.
+    /// Cleans a common directory, which needs no `HEAD` to be used by git.
     fn clean_common(&self, path: &Path, protected: &HashSet<PathBuf>, found: &mut Vec<SetAside>) {
         let Ok(path) = path.canonicalize() else { return };
         let Some(root) = self.root_of(&path) else { return };
-        // Commands write nothing of these.
+        // Commands cannot write to these directories.
         if protected.contains(&path) || self.read_only.iter().any(|dir| path.starts_with(dir)) {
             return;
         }
@@ -340,8 +344,8 @@ impl Shared {
     }
 }
 
-/// Finds names that git looks for in the last of the directories and all below it, then in the others, without following
-/// links. After some directories with `most` entries together the rest is left.
+/// Searches the last of the directories, with its subdirectories, for names that git looks for, then the
+/// others. Links are not followed. Stops after `most` directory entries and leaves the rest for later.
 fn find_below(
     todo: &mut Vec<PathBuf>,
     most: usize,
@@ -370,7 +374,7 @@ fn find_below(
     }
 }
 
-/// The path in a file of git, as git reads it: a blank at its end is a part of it.
+/// Path in a file of git, parsed as git does: trailing blanks belong to it.
 fn named_path(text: &[u8]) -> &Path {
     let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
     let text = text.get(..end).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Settings of a repository that start no program.
+//! Harmless settings of a repository: those that start no program.
 
-/// Sections with the keys that start nothing, in lower case. More than the judge knows of: with these git may also write, or
-/// look elsewhere.
+/// Harmless keys of each section, in lower case. The judge's list is shorter, since git may also write or
+/// read elsewhere with some of these.
 const HARMLESS: [(&str, &str); 18] = [
     (
         "core",
@@ -27,16 +27,17 @@ const HARMLESS: [(&str, &str); 18] = [
     ("maintenance", "auto"),
 ];
 
-/// Settings of a file, sorted by whether they start nothing.
+/// Settings of a file, split into harmless and other ones.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Sorted {
-    /// Text of the harmless ones.
+    /// Text of a file with the harmless settings.
     pub(super) kept: String,
-    /// Names of the others, as `section.key`; a line that is not understood as itself.
+    /// Names of the other settings, as `section.key`, or lines that cannot be parsed.
     pub(super) others: Vec<String>,
 }
 
-/// Sorts the settings of a configuration file of git. Whatever is not written as git itself writes it is not harmless.
+/// Splits the settings of a git configuration file. A line in a form that git itself would not write is not
+/// harmless.
 pub(super) fn sort(text: &str) -> Sorted {
     let mut sorted = Sorted::default();
     let mut section: Option<Section<'_>> = None;
@@ -54,7 +55,7 @@ pub(super) fn sort(text: &str) -> Sorted {
         if bare.starts_with('[') {
             section = Section::of(bare);
             match &section {
-                // Named again with its first harmless key.
+                // The section header is written with its first harmless key.
                 Some(_) => {}
                 None => sorted.others.push(shorten(bare)),
             }
@@ -68,7 +69,7 @@ pub(super) fn sort(text: &str) -> Sorted {
     sorted
 }
 
-/// A section whose header is in the plain form.
+/// Section whose header has the plain form.
 struct Section<'a> {
     header: &'a str,
     name: String,
@@ -94,7 +95,7 @@ impl<'a> Section<'a> {
         let key = key.trim().to_ascii_lowercase();
         let known = HARMLESS.iter().find(|(name, _)| *name == self.name);
         let is_known = known.is_some_and(|(_, keys)| keys.split_whitespace().any(|known| known == key));
-        // `ext::` and its like name a program as an address, in `ext":":` as well.
+        // `ext::` and similar addresses name a program, also in the quoted form `ext":":`.
         let is_plain = !value.contains("::") && !value.contains(['"', '\\']);
         if !is_known || !is_plain || value.chars().any(|char| char.is_control() && char != '\t') {
             into.others.push(shorten(&format!("{}.{key}", self.name)));
@@ -111,7 +112,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A name as it is shown to a person.
+/// Shortens a name for a message to a person.
 fn shorten(text: &str) -> String {
     const MAX_CHARS: usize = 60;
     text.chars().filter(|char| !char.is_control()).take(MAX_CHARS).collect()

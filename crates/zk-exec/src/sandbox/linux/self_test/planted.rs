@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::probe::Canaries;
 
-/// Things outside for a command inside to reach for, gone when dropped.
+/// Targets outside the sandbox that the probe tries to reach; removed on drop.
 pub(in super::super) struct Planted {
     dir: PathBuf,
     pub(in super::super) canaries: Canaries,
@@ -17,10 +17,11 @@ pub(in super::super) struct Planted {
 }
 
 impl Planted {
-    /// Plants them beside the host's state, where a command sees files but must not write.
+    /// Plants the targets beside the host's state directory, in a directory that commands can read but must
+    /// not write.
     ///
     /// # Errors
-    /// The place where something could not be planted, and why.
+    /// The path that could not be planted, with the system's error.
     pub(in super::super) fn new(state: &Path) -> Result<Self, (PathBuf, io::Error)> {
         let beside = state.parent().unwrap_or(state);
         Self::plant(state, beside).map_err(|error| (beside.to_path_buf(), error))
@@ -29,7 +30,7 @@ impl Planted {
     fn plant(state: &Path, beside: &Path) -> io::Result<Self> {
         let name = format!(".zk-canary-{:016x}", RandomState::new().build_hasher().finish());
         let dir = beside.join(&name);
-        // In a new home nothing is there yet.
+        // The state directory may not exist yet.
         DirBuilder::new().recursive(true).mode(0o700).create(state)?;
         DirBuilder::new().mode(0o700).create(&dir)?;
         let file = dir.join("file");
@@ -64,8 +65,7 @@ impl Drop for Planted {
     }
 }
 
-/// Path where a passed test of this sandbox is remembered: a name that another plan, program, user or start
-/// of the machine does not have.
+/// Path of the record of a passed test; it depends on the plan, the program, the user and the machine's boot.
 pub(in super::super) fn record(state: &Path, plan: &[u8], program: &Path) -> Option<PathBuf> {
     let mut hasher = DefaultHasher::new();
     fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.hash(&mut hasher);

@@ -1,5 +1,5 @@
-//! Acts that the self-test tries: once outside, where they have to work, and once inside, where they must
-//! not.
+//! Probe: acts that the self-test tries, outside, where they have to succeed, and inside, where they must
+//! fail.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -13,29 +13,29 @@ use rustix::process::{Pid, Resource, getrlimit, prlimit};
 
 use crate::wire::{put, put_len, take, take_len};
 
-/// Time limit of an answer.
+/// Time limit of a network answer.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Begins each line of a result.
+/// Prefix of each line of the result.
 const RESULT: &str = "zk-probe ";
 
 /// Targets outside of the sandbox that the probe tries to reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Canaries {
-    /// A file that the person can write.
+    /// File that the person can write.
     pub(in super::super) file: PathBuf,
-    /// A directory whose content and name are protected.
+    /// Directory whose content and name are protected.
     pub(in super::super) protected: PathBuf,
-    /// A file that is hidden.
+    /// Hidden file.
     pub(in super::super) secret: PathBuf,
     pub(in super::super) socket: PathBuf,
     pub(in super::super) abstract_name: String,
     pub(in super::super) tcp: u16,
     pub(in super::super) udp: u16,
-    /// The process that runs the self-test.
+    /// Id of the process that runs the self-test.
     pub(in super::super) process: u32,
 }
 
-/// An act, by its name in a message.
+/// Act with its description.
 type Act = (&'static str, fn(&Canaries) -> io::Result<()>);
 
 const FILES_AND_PROCESSES: [Act; 5] = [
@@ -53,11 +53,11 @@ const NETWORK: [Act; 3] = [
     ("connect to an abstract socket", connect_abstract),
 ];
 
-/// Acts that have to be proven, whatever else could be tried.
+/// Acts that must be denied for the sandbox to count as proven.
 const FILES_AND_PROCESSES_AT_LEAST: [&str; 2] = ["write a file outside", "read the environment of zk"];
 const NETWORK_AT_LEAST: [&str; 1] = ["connect to a port"];
 
-/// An act without which those that are denied prove no sandbox, if `proven` does not have all of them.
+/// Required act that `proven` does not contain; `None` if all are proven.
 pub(in super::super) fn missing<'a>(
     proven: impl Iterator<Item = &'a str>,
     tried: Tried,
@@ -67,17 +67,17 @@ pub(in super::super) fn missing<'a>(
     FILES_AND_PROCESSES_AT_LEAST.iter().chain(network).find(|act| !proven.contains(act)).copied()
 }
 
-/// Acts that are tried beside those that are never possible.
+/// Optional groups of acts to try, in addition to the acts that every sandbox denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Tried {
-    /// Acts that are possible where the network is the machine's.
+    /// Network acts, which are allowed if the sandbox has the machine's network.
     pub(in super::super) network: bool,
-    /// Acts that are possible where nothing is mounted.
+    /// Acts on protected names, which are allowed if the sandbox has no mounts.
     pub(in super::super) protected: bool,
 }
 
 impl Canaries {
-    /// Tries every act and returns which worked.
+    /// Tries every act and returns which succeeded.
     pub(in super::super) fn try_all(&self, tried: Tried) -> Vec<(&'static str, bool)> {
         let network = if tried.network { NETWORK.as_slice() } else { &[] };
         let protected = if tried.protected { PROTECTED.as_slice() } else { &[] };
@@ -112,7 +112,7 @@ impl Canaries {
     }
 }
 
-/// Tries what standard input describes and prints a line for each act.
+/// Reads the acts to try from standard input, and prints a result line for each act.
 pub(crate) fn run(input: impl Into<File>) -> io::Result<()> {
     let mut bytes = Vec::new();
     input.into().read_to_end(&mut bytes)?;
@@ -126,7 +126,7 @@ pub(crate) fn run(input: impl Into<File>) -> io::Result<()> {
         .write_all(format!("\n{lines}{RESULT}done\n").as_bytes())
 }
 
-/// The acts that a printed result calls possible; nothing if it is not complete.
+/// Acts that succeeded according to a printed result; `None` if the result is incomplete.
 pub(in super::super) fn read_results(printed: &str) -> Option<Vec<String>> {
     let lines = || printed.lines().filter_map(|line| line.strip_prefix(RESULT));
     lines()
@@ -181,7 +181,7 @@ fn send_datagram(canaries: &Canaries) -> io::Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.connect((Ipv4Addr::LOCALHOST, canaries.udp))?;
     socket.send(b"x").map(drop)?;
-    // Nobody answers; a port that nobody has is told of by the next call.
+    // There is no answer; an unused port is reported by the next call.
     std::thread::sleep(Duration::from_millis(1));
     socket.send(b"x").map(drop)
 }

@@ -1,8 +1,8 @@
 use std::fs;
 use std::path::Path;
 
-/// Remedy for a machine that refuses what a sandbox is made of, as far as its settings tell why it does.
-/// Nothing for another problem.
+/// Advice for a machine whose settings refuse a layer of the sandbox; `None` if no known setting is the
+/// cause.
 pub(in super::super) fn of_machine(problem: &str) -> Option<&'static str> {
     of(problem, Path::new("/"))
 }

@@ -1,5 +1,4 @@
-//! Framing of a response, which cuts its bytes into events: server-sent events, or one JSON value on each
-//! line.
+//! Splits the bytes of a response into events: server-sent events, or one JSON value per line.
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +8,7 @@ use memchr::memchr;
 use crate::wire::response::decode::Framing;
 use crate::wire::response::sse::{EVENT_LIMIT, SseDecoder, SseError, SseEvent};
 
-/// The cutting a dialect needs.
+/// Splitter for one response.
 #[derive(Debug)]
 pub(crate) enum Frames {
     Sse(SseDecoder),
@@ -17,7 +16,7 @@ pub(crate) enum Frames {
 }
 
 impl Frames {
-    /// The cutting that `framing` names.
+    /// Creates the splitter for a framing.
     pub(crate) fn of(framing: Framing) -> Self {
         match framing {
             Framing::Sse => Self::Sse(SseDecoder::new()),
@@ -25,7 +24,7 @@ impl Frames {
         }
     }
 
-    /// Returns the media type that a request says it takes.
+    /// Returns the media type for the `Accept` header.
     pub(crate) fn media_type(&self) -> &'static str {
         match self {
             Self::Sse(_) => "text/event-stream",
@@ -33,7 +32,7 @@ impl Frames {
         }
     }
 
-    /// Whether a response of status 200 with this `content-type` cannot be the stream that was asked for.
+    /// Whether a response of status 200 with this `content-type` cannot be the requested stream.
     pub(crate) fn rejects_content_type(&self, content_type: &str) -> bool {
         let is_json = content_type.contains("json") && matches!(self, Self::Sse(_));
         is_json || content_type.contains("text/html")
@@ -61,13 +60,13 @@ impl Frames {
     }
 }
 
-/// An incremental reader of lines; blank ones are left out.
+/// Incremental reader of lines; blank ones are left out.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     buffer: Vec<u8>,
-    /// Beginning of the line being read; everything before it has been handed out.
+    /// Offset of the current line; everything before it was returned.
     line: usize,
-    /// Position up to which the line has been searched for its end.
+    /// Offset up to which the end of the line was searched.
     searched: usize,
     ended: bool,
 }

@@ -1,4 +1,4 @@
-//! Server-sent events: bytes in, events out, with no I/O of its own.
+//! Decoder of server-sent events without I/O of its own.
 
 #[cfg(test)]
 mod tests;
@@ -7,17 +7,16 @@ use std::ops::Range;
 
 use memchr::memchr2;
 
-/// The most bytes one event may take unless [`SseDecoder::with_limit`] says otherwise: 16 MiB.
+/// Default size limit of one event in bytes, 16 MiB; see [`SseDecoder::with_limit`].
 pub const EVENT_LIMIT: usize = super::limits::EVENT;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// An incremental decoder of `text/event-stream`.
 ///
-/// Lines may end in CR, LF or CRLF, a byte order mark may stand first, several `data` lines are joined with a
-/// line feed, comments and unknown fields are ignored, and characters may be split anywhere between two
-/// calls of [`feed`](Self::feed). An event of one `data` line, which is every event a model sends, is handed
-/// out without a copy.
+/// Lines may end in CR, LF or CRLF, a byte order mark may come first, several `data` lines are joined with a
+/// line feed, and comments and unknown fields are ignored. Characters may be split anywhere between two calls
+/// of [`feed`](Self::feed). An event with a single `data` line, the usual case, is returned without a copy.
 ///
 /// ```
 /// use zk_providers::sse::SseDecoder;
@@ -33,11 +32,11 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 #[derive(Debug)]
 pub struct SseDecoder {
     buffer: Vec<u8>,
-    /// Beginning of the event being read; everything before it has been handed out.
+    /// Offset of the current event; everything before it was returned.
     event: usize,
-    /// Beginning of the line being read.
+    /// Offset of the current line.
     line: usize,
-    /// Position up to which the line has been searched for its end.
+    /// Offset up to which the end of the line was searched.
     searched: usize,
     name: Range<usize>,
     data: Data,
@@ -45,7 +44,7 @@ pub struct SseDecoder {
     limit: usize,
     /// Whether a byte order mark may still come.
     at_start: bool,
-    /// The last line ended in CR at the end of the buffer: a LF that comes next belongs to it.
+    /// Whether the last line ended in CR at the end of the buffer, so that a following LF belongs to it.
     after_cr: bool,
     ended: bool,
 }
@@ -60,22 +59,22 @@ enum Data {
     Joined,
 }
 
-/// One event.
+/// One server-sent event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseEvent<'a> {
-    /// The `event` field; empty when there is none, or when it is not UTF-8.
+    /// Value of the `event` field; empty if it is missing or no valid UTF-8.
     pub name: &'a str,
-    /// The data as sent. Whether it is UTF-8 is for the reader of the data to say.
+    /// Data as sent; not checked for UTF-8.
     pub data: &'a [u8],
 }
 
 /// A stream that cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
-    /// One event is larger than allowed.
+    /// An event exceeds the size limit.
     #[error("one event of the stream is larger than {limit} bytes")]
     TooLarge {
-        /// The limit in bytes.
+        /// Size limit in bytes.
         limit: usize,
     },
 }
@@ -87,13 +86,13 @@ impl Default for SseDecoder {
 }
 
 impl SseDecoder {
-    /// A decoder with the usual limit, [`EVENT_LIMIT`].
+    /// Creates a decoder with the default limit, [`EVENT_LIMIT`].
     #[must_use]
     pub fn new() -> Self {
         Self::with_limit(EVENT_LIMIT)
     }
 
-    /// A decoder for events of at most `limit` bytes, field names included.
+    /// Creates a decoder for events of at most `limit` bytes, field names included.
     #[must_use]
     pub fn with_limit(limit: usize) -> Self {
         Self {
@@ -111,7 +110,7 @@ impl SseDecoder {
         }
     }
 
-    /// Takes the next bytes of the stream. Bytes after [`finish`](Self::finish) are ignored.
+    /// Adds bytes of the stream. Bytes after [`finish`](Self::finish) are ignored.
     pub fn feed(&mut self, bytes: &[u8]) {
         if !self.ended {
             self.discard_read();
@@ -119,15 +118,15 @@ impl SseDecoder {
         }
     }
 
-    /// Says that the stream has ended, so that a last event without its blank line is handed out too.
+    /// Announces the end of the stream, so that a last event without a blank line is returned too.
     pub fn finish(&mut self) {
         self.ended = true;
     }
 
-    /// The next event, or nothing before more bytes are fed.
+    /// Returns the next event; `None` until more bytes are fed.
     ///
     /// # Errors
-    /// [`SseError::TooLarge`] when an event outgrows the limit; the decoder then stays at that event.
+    /// [`SseError::TooLarge`] when an event exceeds the limit; the decoder stays at that event.
     #[expect(clippy::should_implement_trait, reason = "an event borrows from the decoder")]
     pub fn next(&mut self) -> Result<Option<SseEvent<'_>>, SseError> {
         if !self.skip_bom() {
@@ -135,7 +134,7 @@ impl SseDecoder {
         }
         loop {
             let Some(line) = self.next_line() else {
-                // The end of a line is not counted: whether it is one byte or two cannot always be told yet.
+                // The end of a line does not count, since its length is not always known yet.
                 let is_partial = self.line < self.buffer.len();
                 if is_partial && self.buffer.len().saturating_sub(self.event) > self.limit {
                     return Err(SseError::TooLarge { limit: self.limit });
@@ -161,7 +160,7 @@ impl SseDecoder {
         }
     }
 
-    /// Forgets what has been handed out, so the buffer never holds more than one event and one chunk.
+    /// Drops returned bytes, so that the buffer never holds more than one event and one chunk.
     fn discard_read(&mut self) {
         let read = self.event;
         if read == 0 {
@@ -177,7 +176,7 @@ impl SseDecoder {
         }
     }
 
-    /// Skips a byte order mark; false while it cannot be told yet.
+    /// Skips a byte order mark; returns false if more bytes are needed to decide.
     fn skip_bom(&mut self) -> bool {
         if !self.at_start {
             return true;
@@ -194,7 +193,8 @@ impl SseDecoder {
         true
     }
 
-    /// The next whole line without its end. At the end of the stream an unfinished line counts as whole.
+    /// Returns the next complete line without its end. At the end of the stream an unfinished line counts
+    /// too.
     fn next_line(&mut self) -> Option<Range<usize>> {
         if self.after_cr
             && let Some(&byte) = self.buffer.get(self.line)
@@ -203,7 +203,7 @@ impl SseDecoder {
             if byte == b'\n' {
                 self.line += 1;
                 self.searched = self.line;
-                // An event that ended in CR is gone already: its LF does not begin the next one.
+                // The event before may have ended in CR, and its LF does not begin the next one.
                 if matches!(self.data, Data::None) && self.name.is_empty() {
                     self.event = self.line;
                 }
@@ -235,7 +235,7 @@ impl SseDecoder {
         Some(line)
     }
 
-    /// Takes the field of a line that is not empty.
+    /// Processes the field of a non-empty line.
     fn field(&mut self, line: Range<usize>) {
         let bytes = self.buffer.get(line.clone()).unwrap_or_default();
         let colon = bytes.iter().take(6).position(|&byte| byte == b':').unwrap_or(bytes.len());
@@ -256,7 +256,7 @@ impl SseDecoder {
             b"event" => self.name = value,
             _ => {}
         }
-        // Nothing of a comment has to be kept, however many come before the first field.
+        // Comments before the first field are dropped, so that any number of them needs no memory.
         if matches!(self.data, Data::None) && self.name.is_empty() {
             self.event = self.line;
         }

@@ -11,8 +11,8 @@ use zk_core::model::{ErrorKind, Phase};
 
 use crate::wire::error::WireError;
 
-/// Limits to how long a response may keep its reader waiting. No clock runs over the whole response: a long
-/// answer is not a stuck one.
+/// Time limits for parts of a response. There is no limit on the whole response, because a long answer is not
+/// a stuck one.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,20 +23,20 @@ use crate::wire::error::WireError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clocks {
-    /// Time from sending the request to the first event that says something. It has to cover a long prompt
-    /// and thinking that is not shown.
+    /// Limit from sending the request to the first event with content. Has to cover a long prompt and hidden
+    /// thinking.
     pub first_event: Duration,
-    /// Time between two pieces of data, of whatever kind: keep-alives count.
+    /// Limit between two pieces of data of any kind, keep-alives included.
     pub liveness: Duration,
-    /// Time between two events that say something: keep-alives do not count.
+    /// Limit between two events with content; keep-alives do not count.
     pub progress: Duration,
-    /// Time after an answer that is complete but for its end mark; then it counts as ended.
+    /// Wait for the end mark of a complete answer, after which the answer counts as ended.
     pub ending: Duration,
 }
 
 impl Clocks {
-    /// For a service on the network: 15 minutes to the first event, 2 minutes of silence, 10 minutes without
-    /// progress.
+    /// Limits for a service on the network: 15 minutes to the first event, 2 minutes without data, 10 minutes
+    /// without progress.
     #[must_use]
     pub const fn remote() -> Self {
         Self {
@@ -47,8 +47,8 @@ impl Clocks {
         }
     }
 
-    /// For a server on this machine, which may read a long prompt on a slow processor without a sign of life:
-    /// 1 hour to the first event, 20 minutes of silence, 30 minutes without progress.
+    /// Limits for a server on this machine, which may process a long prompt on a slow CPU without a sign of
+    /// life: 1 hour to the first event, 20 minutes without data, 30 minutes without progress.
     #[must_use]
     pub const fn local() -> Self {
         Self {
@@ -61,7 +61,7 @@ impl Clocks {
 }
 
 impl Clocks {
-    /// The usual ones for a base URL: those of a server on this machine or of a service on the network.
+    /// Returns the default limits for a base URL, on this machine or on the network.
     #[must_use]
     pub fn at(base_url: &str) -> Self {
         let is_here = Url::parse(base_url).is_ok_and(|url| is_loopback(&url));
@@ -69,34 +69,34 @@ impl Clocks {
     }
 }
 
-/// The clocks of one response, running.
+/// Running clocks of one response.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     clocks: Clocks,
     started: Instant,
     last_byte: Option<Instant>,
     last_event: Option<Instant>,
-    /// Time at which the answer was found to be complete but for its end mark.
+    /// Time at which the answer became complete except for its end mark.
     completed: Option<Instant>,
-    /// Time at which the reader last had what it waited for.
+    /// Time at which the reader last got an event.
     answered: Option<Instant>,
-    /// Time at which the silence was last announced.
+    /// Time of the last announcement of an idle stream.
     announced: Option<Instant>,
 }
 
-/// Silence before its first announcement; then there is one every second.
-const QUIET: Duration = Duration::from_secs(3);
+/// Idle time before the first announcement; further ones follow every second.
+const FIRST_NOTICE_AFTER: Duration = Duration::from_secs(3);
 
-/// Time for which nothing has come.
+/// Idle times of a response with their limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IdleReport {
-    /// Time without an event that says something, and how long that may be.
+    /// Time since the last event with content, and its limit.
     pub(crate) silent: (Duration, Duration),
-    /// Time without any data; once some has come, there is a limit to that, too.
+    /// Time since the last data, and its limit once some has come.
     pub(crate) no_data: (Duration, Option<Duration>),
 }
 
-/// Clock that ran out.
+/// Kind of clock that expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
     FirstEvent,
@@ -129,13 +129,13 @@ impl Watchdog {
         }
     }
 
-    /// Something arrived.
+    /// Records that data arrived.
     pub(crate) fn byte(&mut self) {
         self.last_byte = Some(Instant::now());
         self.answered = self.last_byte;
     }
 
-    /// The reader waits again. What it did in between is not the provider's time: the clocks stood still.
+    /// Records that the reader waits again. The clocks did not run while it was busy.
     pub(crate) fn wait(&mut self) {
         let Some(idle) = self.answered.take().map(|answered| answered.elapsed()) else { return };
         self.started += idle;
@@ -144,12 +144,12 @@ impl Watchdog {
         }
     }
 
-    /// Notes that what arrived last says something.
+    /// Records that the last data was an event with content.
     pub(crate) fn event(&mut self) {
         self.last_event = self.last_byte;
     }
 
-    /// Whether an event has said something yet.
+    /// Returns the phase of the response: whether an event with content has come.
     pub(crate) fn phase(&self) -> Phase {
         match (self.last_byte, self.last_event) {
             (_, Some(_)) => Phase::Stream,
@@ -157,8 +157,8 @@ impl Watchdog {
         }
     }
 
-    /// Returns when the next clock runs out, and which. A keep-alive behind a complete answer is not its end
-    /// mark, and puts nothing off.
+    /// Returns the time at which the next clock expires, and which. Keep-alives after a complete answer do
+    /// not delay the deadline.
     pub(crate) fn deadline(&mut self, complete: bool) -> (Instant, Clock) {
         if complete && let Some(last) = self.last_byte {
             let completed = *self.completed.get_or_insert(last);
@@ -175,14 +175,17 @@ impl Watchdog {
         }
     }
 
-    /// Returns when it is time to tell how long nothing has come.
+    /// Returns the time of the next announcement of an idle stream.
     pub(crate) fn next_notice(&self) -> Instant {
         let begun = self.last_event.unwrap_or(self.started);
         let announced = self.announced.map(|at| at.saturating_duration_since(begun));
-        begun + announced.map_or(QUIET, |after| QUIET.max(Duration::from_secs(after.as_secs() + 1)))
+        begun
+            + announced.map_or(FIRST_NOTICE_AFTER, |after| {
+                FIRST_NOTICE_AFTER.max(Duration::from_secs(after.as_secs() + 1))
+            })
     }
 
-    /// Length of the silence, which is announced now.
+    /// Returns the idle times, for an announcement now.
     pub(crate) fn report_idle(&mut self) -> IdleReport {
         let now = Instant::now();
         self.announced = Some(now);
@@ -195,20 +198,20 @@ impl Watchdog {
         IdleReport { silent: (silent, limit), no_data }
     }
 
-    /// The failure of a response whose `clock` ran out.
+    /// Creates the error for a response whose `clock` expired.
     pub(crate) fn stalled(&self, clock: Clock) -> WireError {
         let message = match clock {
-            Clock::FirstEvent => format!("no event within {}", words(self.clocks.first_event)),
-            Clock::Liveness => format!("no data for {}", words(self.clocks.liveness)),
-            Clock::Progress => format!("data but no progress for {}", words(self.clocks.progress)),
-            Clock::Ending => format!("no end for {}", words(self.clocks.ending)),
+            Clock::FirstEvent => format!("no event within {}", format_duration(self.clocks.first_event)),
+            Clock::Liveness => format!("no data for {}", format_duration(self.clocks.liveness)),
+            Clock::Progress => format!("data but no progress for {}", format_duration(self.clocks.progress)),
+            Clock::Ending => format!("no end for {}", format_duration(self.clocks.ending)),
         };
         WireError::new(ErrorKind::Stalled, format!("{message} (the {clock} clock)"))
             .hint("Try again; if the model is only slow, give its provider's `clocks` more time")
     }
 }
 
-fn words(duration: Duration) -> String {
+fn format_duration(duration: Duration) -> String {
     if duration < Duration::from_secs(1) {
         format!("{} ms", duration.as_millis())
     } else {

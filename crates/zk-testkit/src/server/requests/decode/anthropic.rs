@@ -3,7 +3,7 @@ use zk_core::model::{Block, Image, Message, Thinking, ToolCall, ToolContent};
 
 use super::{joined, list, string};
 
-/// The system prompt and the messages.
+/// System prompt and messages.
 pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
     (joined(body.get("system")), messages(body))
 }

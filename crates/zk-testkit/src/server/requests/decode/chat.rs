@@ -4,7 +4,7 @@ use zk_core::model::{Block, Message, Role, ToolCall};
 use super::{add, data_url, joined, list, string};
 use crate::script::parse_args;
 
-/// The system prompt and the messages, results joined with the user message after them.
+/// System prompt and messages; results are joined with the user message after them.
 pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
     let mut system = Vec::new();
     let mut messages: Vec<Message> = Vec::new();

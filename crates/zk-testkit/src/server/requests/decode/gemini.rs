@@ -3,7 +3,7 @@ use zk_core::model::{Block, CallId, Image, Message, Role, Thinking, ToolCall, To
 
 use super::{add, list, text};
 
-/// The system prompt and the messages.
+/// System prompt and messages.
 pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
     let system: Vec<&str> = body.get("systemInstruction").map(|system| texts(system)).unwrap_or_default();
     let mut messages: Vec<Message> = Vec::new();
@@ -28,7 +28,7 @@ fn texts(content: &Value) -> Vec<&str> {
     list(content, "parts").iter().filter_map(|part| part.get("text")?.as_str()).collect()
 }
 
-/// `name` is the id of a call that has none; `open` are the calls that wait for a result.
+/// Parses a part. `name` is the id for a call without one; `open` are calls without a result yet.
 fn block(part: &Value, name: &str, open: &mut Vec<(CallId, String)>) -> Option<Block> {
     let signature = part.get("thoughtSignature").and_then(Value::as_str).map(str::to_owned);
     if let Some(call) = part.get("functionCall") {

@@ -1,4 +1,4 @@
-//! A request body as what is asked, for scripts that answer to it.
+//! Decoding of request bodies, for scripts that compute their turns.
 
 mod anthropic;
 mod chat;
@@ -48,7 +48,7 @@ fn string(value: &Value, key: &str) -> String {
     text(value, key).to_owned()
 }
 
-/// The text of a string or of a list of text parts.
+/// Text of a string or of a list of text parts.
 fn joined(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),
@@ -59,7 +59,7 @@ fn joined(value: Option<&Value>) -> String {
     }
 }
 
-/// Adds blocks to the last message if it is of the same role, else as a new one.
+/// Appends blocks to the last message if it has the same role, otherwise as a new message.
 fn add(messages: &mut Vec<Message>, message: Message) {
     match messages.last_mut() {
         Some(last) if last.role == message.role => last.content.extend(message.content),
@@ -67,7 +67,7 @@ fn add(messages: &mut Vec<Message>, message: Message) {
     }
 }
 
-/// The image in a `data:` URL.
+/// Image of a `data:` URL.
 fn data_url(url: &str) -> Option<Block> {
     let (media_type, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
     let (media_type, data) = (media_type.to_owned(), data.to_owned());

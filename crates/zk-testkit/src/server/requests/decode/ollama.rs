@@ -3,7 +3,7 @@ use zk_core::model::{Block, CallId, Image, Message, Thinking, ToolCall};
 
 use super::{add, list, string, text};
 
-/// The system prompt and the messages.
+/// System prompt and messages.
 pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
     let mut system: Vec<&str> = Vec::new();
     let mut messages: Vec<Message> = Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
             _ => {
                 let said = Some(text(message, "content")).filter(|said| !said.is_empty()).map(Block::text);
                 let images = list(message, "images").iter().filter_map(Value::as_str).map(|data| {
-                    // The request does not say of which kind it is.
+                    // The request does not contain the media type.
                     Block::Image(Image::new("image/*", data))
                 });
                 add(&mut messages, Message::user(said.into_iter().chain(images).collect()));

@@ -4,7 +4,7 @@ use zk_core::model::{Block, Message, Thinking, ToolCall, ToolContent};
 use super::{add, data_url, joined, list, string, text};
 use crate::script::parse_args;
 
-/// The system prompt and the messages.
+/// System prompt and messages.
 pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
     let mut system = vec![string(body, "instructions")];
     let mut messages: Vec<Message> = Vec::new();

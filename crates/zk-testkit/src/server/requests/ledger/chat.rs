@@ -12,7 +12,7 @@ pub(super) fn brought(body: &Value) -> Vec<Token<'_>> {
     messages.flat_map(|(at, message)| tokens(message, &format!("messages[{at}]"))).collect()
 }
 
-/// The proofs in the structured reasoning of gateways: plain Chat Completions has none.
+/// Signatures in the structured reasoning of gateways; plain Chat Completions has none.
 fn tokens<'a>(message: &'a Value, place: &str) -> Vec<Token<'a>> {
     let token = |item: &'a Value| {
         let field = |name: &str| item.get(name).and_then(Value::as_str);

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{Kind, Token, list};
 
-/// Text in the place of the signature of a call that another model made.
+/// Placeholder for the signature of another model's call.
 const DUMMY: &str = "skip_thought_signature_validator";
 
 pub(super) fn given(answer: &Value) -> Vec<Token<'_>> {

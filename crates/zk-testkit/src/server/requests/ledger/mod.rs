@@ -1,5 +1,5 @@
-//! Ledger of the tokens that a server has given out, that only it can make, and that it takes back only as
-//! they were.
+//! Ledger of the tokens (signatures and item ids) that a server has issued, and that clients must return
+//! unchanged.
 
 mod anthropic;
 mod chat;
@@ -12,23 +12,23 @@ use serde_json::Value;
 
 use crate::rules::{Dialect, Rule, Violation};
 
-/// A proof of thinking or the id of an item, in an answer or in a request.
+/// Thinking signature or item id, in a response or a request.
 #[derive(Debug)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: Kind,
     pub(crate) text: &'a str,
-    /// Content that it was given for.
+    /// Content for which it was issued.
     pub(crate) of: Value,
-    /// The token without which it is not taken back.
+    /// Token that a request must contain together with this one.
     pub(crate) needs: Option<&'a str>,
-    /// Place of the token in a request.
+    /// Position of the token in a request.
     pub(crate) place: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Proof,
-    /// The id of an item of this type.
+    /// Id of an item of this type.
     Id(&'static str),
 }
 
@@ -39,12 +39,12 @@ struct Given {
     needs: Option<String>,
 }
 
-/// All that was given out.
+/// All issued tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger(HashMap<(Dialect, String), Given>);
 
 impl Ledger {
-    /// Enters what `answer`, a whole one, gives out.
+    /// Records the tokens in `answer`, a whole response.
     pub(crate) fn enter(&mut self, dialect: Dialect, model: &str, answer: &Value) {
         for token in given(dialect, answer) {
             let needs = token.needs.map(str::to_owned);
@@ -53,7 +53,7 @@ impl Ledger {
         }
     }
 
-    /// Whether everything that `body` brings back was given out to `model`, for the same content.
+    /// Checks that all tokens in `body` were issued to `model`, for the same content.
     pub(crate) fn check(&self, dialect: Dialect, model: &str, body: &Value) -> Result<(), Violation> {
         let mut seen: HashSet<&str> = HashSet::new();
         for token in brought(dialect, body) {
@@ -79,7 +79,7 @@ fn given(dialect: Dialect, answer: &Value) -> Vec<Token<'_>> {
     match dialect {
         Dialect::Anthropic => anthropic::given(answer),
         Dialect::Chat => chat::given(answer),
-        // Nothing in it is proven.
+        // Ollama has no such tokens.
         Dialect::Ollama => Vec::new(),
         Dialect::Responses | Dialect::Codex => responses::given(answer),
         Dialect::Gemini => gemini::given(answer),

@@ -12,7 +12,7 @@ pub(super) fn given(answer: &Value) -> Vec<Token<'_>> {
                 tokens.extend(found);
                 reasoning = Some(id);
             }
-            // All that reasoning led to goes back with it or without its id.
+            // Items that follow reasoning must be returned together with it, or without their ids.
             _ => tokens.extend(found.into_iter().map(|token| Token { needs: reasoning, ..token })),
         }
     }
@@ -29,7 +29,7 @@ fn tokens<'a>(item: &'a Value, place: &str) -> Vec<Token<'a>> {
     let (kind, of) = match (field("type"), field("role")) {
         (Some("reasoning"), _) => ("reasoning", item.get("summary").cloned().unwrap_or_default()),
         (Some("function_call"), _) => {
-            // The text of the arguments may be written anew, what it says may not change.
+            // The text of the arguments may be reformatted, but not change its meaning.
             let args: Value =
                 field("arguments").and_then(|args| serde_json::from_str(args).ok()).unwrap_or_default();
             ("function_call", json!([field("name"), args]))

@@ -1,10 +1,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustix::process::{Pid, test_kill_process};
 use zk_core::service::{HostFiles, HostRead};
 use zk_exec::LocalStateFiles;
-use zk_tui::DraftFiles;
+use zk_tui::{DraftFiles, LostDraft};
 
 use super::editor::{MAX_DRAFT_BYTES, write_private};
 use crate::opening::setup::ChatSetup;
@@ -38,20 +39,24 @@ pub(crate) fn draft_files(setup: &ChatSetup) -> Option<Box<dyn DraftFiles>> {
 }
 
 impl DraftFiles for LocalDraftFiles {
-    fn take_lost(&self) -> Option<String> {
-        let mut found: Vec<String> = Vec::new();
+    fn take_lost(&self) -> Option<LostDraft> {
+        let mut found: Vec<LostDraft> = Vec::new();
         for entry in std::fs::read_dir(&self.dir).ok()?.filter_map(Result::ok) {
             let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
             let Some(pid) = pid.filter(|pid| test_kill_process(*pid).is_err()) else { continue };
             let read = self.host_files.read(&entry.path(), &HostRead::whole(MAX_DRAFT_BYTES));
             let text = read.ok().and_then(|file| String::from_utf8(file.bytes).ok()).unwrap_or_default();
             if let Some(("", draft)) = text.strip_prefix(&self.cwd).and_then(|rest| rest.split_once('\n')) {
-                found.push(draft.to_owned());
+                let changed = entry.metadata().and_then(|about| about.modified()).ok();
+                let age = changed.and_then(|changed| SystemTime::now().duration_since(changed).ok());
+                found.push(LostDraft { text: draft.to_owned(), age });
                 forget(&self.dir.join(pid.as_raw_nonzero().to_string()));
             }
         }
-        found.retain(|draft| !draft.trim().is_empty());
-        (!found.is_empty()).then(|| found.join("\n"))
+        found.retain(|draft| !draft.text.trim().is_empty());
+        let age = found.iter().filter_map(|draft| draft.age).min();
+        let texts: Vec<String> = found.into_iter().map(|draft| draft.text).collect();
+        (!texts.is_empty()).then(|| LostDraft { text: texts.join("\n"), age })
     }
 
     fn store(&self, text: &str) {

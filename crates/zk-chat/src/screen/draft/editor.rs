@@ -13,20 +13,21 @@ use zk_core::service::{
 use zk_exec::LocalStateFiles;
 use zk_tui::{Input, Modes, Typed};
 
-use super::host_messages::OpenConversation;
 use crate::opening::setup::ChatSetup;
+use crate::screen::host_messages::OpenConversation;
 
 /// Interval of looks whether the terminal is given back, while another program has it.
 const AWAY: Duration = Duration::from_millis(250);
 
 /// Variables that an editor sees beside those of every command: how to draw, and where its settings are.
-const GRANTED: [&str; 12] = [
+const GRANTED: [&str; 13] = [
     "TERM",
     "COLORTERM",
     "TERMINFO",
     "DISPLAY",
     "WAYLAND_DISPLAY",
     "XDG_RUNTIME_DIR",
+    "XAUTHORITY",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
     "VIMINIT",
@@ -34,6 +35,9 @@ const GRANTED: [&str; 12] = [
     "EMACS_SERVER_FILE",
     "TMUX",
 ];
+
+/// Variables of [`GRANTED`] that say where the display is.
+const DISPLAY: [&str; 4] = ["DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "XAUTHORITY"];
 
 /// Size limit of drafts and edited prompts, in bytes.
 pub(crate) const MAX_DRAFT_BYTES: usize = 64 << 20;
@@ -53,6 +57,12 @@ impl EditorEnv {
         let granted = GRANTED.iter().filter_map(|name| Some((*name, found(name)?)));
         Self { command: command.unwrap_or_else(|| "vi".to_owned()), granted: granted.collect() }
     }
+
+    /// Variables that programs of the person's display need.
+    pub(crate) fn display(&self) -> Vec<(&'static str, OsString)> {
+        let is_of_display = |name: &str| DISPLAY.contains(&name);
+        self.granted.iter().filter(|(name, _)| is_of_display(name)).cloned().collect()
+    }
 }
 
 /// A text in the person's own editor, on this terminal.
@@ -60,6 +70,8 @@ pub(crate) struct Editing {
     process: Box<dyn Process>,
     input: Input,
     file: PathBuf,
+    /// Whether the file is the person's own, and stays.
+    is_kept: bool,
     host_files: Arc<dyn HostFiles>,
 }
 
@@ -70,12 +82,34 @@ impl Editing {
         opened: &OpenConversation,
         text: &str,
     ) -> Result<Self, String> {
-        let editor = &setup.editor.command;
         let state = setup.state_dir.as_ref().ok_or("there is no home directory to keep the draft in")?;
         let file = state.join(format!("draft-{}.md", std::process::id()));
         let cannot = |error: io::Error| format!("cannot write {}: {error}", file.display());
         LocalStateFiles::make_private_dir(state).map_err(cannot)?;
         write_private(&file, text).map_err(cannot)?;
+        Self::open(setup, opened, file, false).await
+    }
+
+    /// Opens a file of the person's. Its directory is made where it is absent.
+    pub(crate) async fn of_file(
+        setup: &ChatSetup,
+        opened: &OpenConversation,
+        file: PathBuf,
+    ) -> Result<Self, String> {
+        if let Some(dir) = file.parent() {
+            LocalStateFiles::make_private_dir(dir)
+                .map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
+        }
+        Self::open(setup, opened, file, true).await
+    }
+
+    async fn open(
+        setup: &ChatSetup,
+        opened: &OpenConversation,
+        file: PathBuf,
+        is_kept: bool,
+    ) -> Result<Self, String> {
+        let editor = &setup.editor.command;
         let bus = opened.agent.bus();
         let outside = bus.service::<OutsideExec>().map(|outside| outside.0.clone());
         let exec = outside.or_else(|| bus.service::<dyn Exec>()).ok_or("nothing here can run an editor")?;
@@ -90,7 +124,7 @@ impl Editing {
         };
         let process = exec.spawn(request).await.map_err(|error| format!("cannot run {editor}: {error}"))?;
         let input = Input::read_bytes().map_err(|error| format!("cannot read the terminal: {error}"))?;
-        Ok(Self { process, input, file, host_files: setup.host_files.clone() })
+        Ok(Self { process, input, file, is_kept, host_files: setup.host_files.clone() })
     }
 
     /// Hands on what the editor shows and what is typed at it, until it ends. Gives the text as it is then; nothing if the
@@ -126,6 +160,10 @@ impl Editing {
             }
         }
         let text = match exit {
+            Some(Exit::Code(0)) if self.is_kept => return Ok(String::new()),
+            _ if self.is_kept => {
+                return Err("the editor failed; look whether the file is as you want it".to_owned());
+            }
             // The only copy of what was edited stays where the message says.
             Some(Exit::Code(0)) => Ok(read(&*self.host_files, &self.file)?),
             Some(Exit::Code(code)) => Err(format!("the editor ended with {code}; the draft is as it was")),

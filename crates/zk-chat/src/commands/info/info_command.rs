@@ -1,0 +1,146 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_core::kernel::{BoxError, Cx};
+use zk_core::service::{ArgumentChoice, Command, CommandOutcome, visible_line};
+use zk_skills::Skills;
+use zk_tui::Theme;
+
+use super::info_context::InfoContext;
+use super::{cost, export, settings, side_question, status};
+
+/// A command as a list shows it.
+struct About {
+    kind: Kind,
+    name: &'static str,
+    help: &'static str,
+    hint: Option<&'static str>,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Agents,
+    Btw,
+    Config,
+    Cost,
+    Export,
+    Logout,
+    Skills,
+    Status,
+    Theme,
+}
+
+const fn about(kind: Kind, name: &'static str, hint: Option<&'static str>, help: &'static str) -> About {
+    About { kind, name, help, hint }
+}
+
+const COMMANDS: [About; 9] = [
+    about(Kind::Agents, "agents", None, "sub-agents of this conversation, and their work"),
+    about(Kind::Btw, "btw", Some("QUESTION"), "ask beside the run; the conversation does not know of it"),
+    about(Kind::Config, "config", Some("[edit]"), "where settings come from; /config edit opens your file"),
+    about(Kind::Cost, "cost", None, "what this session has cost so far, by model"),
+    about(Kind::Export, "export", Some("[FILE]"), "write the conversation to a file, as Markdown"),
+    about(Kind::Logout, "logout", Some("PROVIDER"), "forget the key or sign-in of a provider"),
+    about(Kind::Skills, "skills", None, "skills there are, and who has them"),
+    about(Kind::Status, "status", None, "model, mode, directory, session, servers, context and cost"),
+    about(Kind::Theme, "theme", None, "other colours, at once"),
+];
+
+struct InfoCommand {
+    about: &'static About,
+    context: Arc<InfoContext>,
+}
+
+/// The commands.
+pub(crate) fn info_commands(context: InfoContext) -> Vec<Arc<dyn Command>> {
+    let context = Arc::new(context);
+    COMMANDS.iter().map(|about| Arc::new(InfoCommand { about, context: context.clone() }) as _).collect()
+}
+
+#[async_trait]
+impl Command for InfoCommand {
+    fn name(&self) -> &str {
+        self.about.name
+    }
+
+    fn help(&self) -> &str {
+        self.about.help
+    }
+
+    fn argument_hint(&self) -> Option<&str> {
+        self.about.hint
+    }
+
+    async fn complete(&self, before: &str, _: &Cx) -> Vec<ArgumentChoice> {
+        match self.about.kind {
+            Kind::Config if before.is_empty() => {
+                vec![ArgumentChoice::new("edit", "open your settings in your editor")]
+            }
+            Kind::Theme if before.is_empty() => {
+                let choice = |(name, about): &(&str, &str)| ArgumentChoice::new(*name, *about);
+                Theme::NAMES.iter().map(choice).collect()
+            }
+            Kind::Agents
+            | Kind::Btw
+            | Kind::Config
+            | Kind::Cost
+            | Kind::Export
+            | Kind::Logout
+            | Kind::Skills
+            | Kind::Status
+            | Kind::Theme => Vec::new(),
+        }
+    }
+
+    async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
+        let context = &*self.context;
+        let text = match self.about.kind {
+            Kind::Agents => agents(context),
+            Kind::Btw => side_question::ask(&context.agent, args, cx).await?,
+            Kind::Config => settings::config(context, args)?,
+            Kind::Cost => cost::cost(&*context.sessions, &context.agent).await?,
+            Kind::Export => export::export(context, args, cx)?,
+            Kind::Logout if args.is_empty() => {
+                return Err("/logout takes the name of a provider, such as `/logout anthropic`".into());
+            }
+            Kind::Logout => context.factory.sign_out(args).await?,
+            Kind::Skills => skills(cx).await?,
+            Kind::Status => status::status(context, cx).await,
+            Kind::Theme => settings::theme(context, args)?,
+        };
+        Ok(CommandOutcome::Show(text))
+    }
+}
+
+/// The sub-agents of this conversation in a line each.
+fn agents(context: &InfoContext) -> String {
+    let view = context.view.view();
+    let mut lines: Vec<String> = Vec::new();
+    for agent in &view.agents {
+        lines.push(format!("{:<16} {}", agent.name, agent.task));
+    }
+    for agent in view.blocks.iter().filter_map(|block| block.agent.as_ref()) {
+        if !lines.iter().any(|line| line.split_whitespace().next() == Some(agent.name.as_str())) {
+            lines.push(format!("{:<16} of an earlier run", agent.name));
+        }
+    }
+    if lines.is_empty() { "no sub-agent has worked yet".to_owned() } else { lines.join("\n") }
+}
+
+/// The skills in a line each.
+async fn skills(cx: &Cx) -> Result<String, BoxError> {
+    let Some(skills) = cx.service::<Skills>() else {
+        return Ok("this conversation has no skills".to_owned());
+    };
+    let set = skills.refresh(cx).await?;
+    let line = |skill: &Arc<zk_skills::Skill>| {
+        let about = visible_line(&skill.manifest.description);
+        format!("/skill:{:<20} {:<9} {about}", skill.name(), skill.source.as_str())
+    };
+    let lines: Vec<String> = set.skills.iter().map(line).collect();
+    Ok(match lines.is_empty() {
+        true => "no skills here: `.zk/skills/NAME/SKILL.md` is one of the project, and `zk skills` says more"
+            .to_owned(),
+        false => lines.join("\n"),
+    })
+}

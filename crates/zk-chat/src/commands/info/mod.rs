@@ -1,0 +1,12 @@
+//! Commands that tell of the conversation, and of what it is made of.
+
+mod cost;
+mod export;
+mod info_command;
+mod info_context;
+mod settings;
+mod side_question;
+mod status;
+
+pub(crate) use info_command::info_commands;
+pub(crate) use info_context::InfoContext;

@@ -1,0 +1,58 @@
+//! `/config` and `/theme`.
+
+use zk_core::kernel::BoxError;
+use zk_tui::Theme;
+
+use super::info_context::InfoContext;
+
+/// Shows the settings with their origins, or has the person's own file opened.
+pub(super) fn config(context: &InfoContext, args: &str) -> Result<String, BoxError> {
+    let report = context.factory.settings_report();
+    match (args, report.file) {
+        ("", file) => {
+            let mut lines = report.lines;
+            if lines.is_empty() {
+                lines.push("every setting is the default".to_owned());
+            }
+            if let Some(file) = file {
+                lines.push(format!("your file: {} (/config edit opens it)", file.display()));
+            }
+            Ok(lines.join("\n"))
+        }
+        ("edit", Some(file)) if context.wanted.is_drawn() => {
+            context.wanted.edit(file);
+            Ok(String::new())
+        }
+        ("edit", Some(file)) => {
+            Ok(format!("plain lines open no editor: change {}, then /reload takes it in", file.display()))
+        }
+        ("edit", None) => Err("there is no place for settings of your own: set HOME or ZK_HOME".into()),
+        (other, _) => Err(format!(
+            "/config knows no `{other}`: alone it shows settings, `/config edit` opens your file"
+        )
+        .into()),
+    }
+}
+
+/// Changes the colours, or lists the themes.
+pub(super) fn theme(context: &InfoContext, args: &str) -> Result<String, BoxError> {
+    let now = context.wanted.theme().or(context.factory.setup().theme).unwrap_or("auto");
+    if args.is_empty() {
+        let line = |(name, about): &(&str, &str)| {
+            let mark = if *name == now { "●" } else { " " };
+            format!("{mark} {name:<14} {about}")
+        };
+        return Ok(Theme::NAMES.iter().map(line).collect::<Vec<_>>().join("\n"));
+    }
+    let Some((name, _)) = Theme::NAMES.iter().find(|(name, _)| *name == args) else {
+        let names: Vec<&str> = Theme::NAMES.iter().map(|(name, _)| *name).collect();
+        return Err(format!("there is no theme `{args}`; there are {}", names.join(", ")).into());
+    };
+    context.wanted.set_theme(name);
+    if !context.wanted.is_drawn() {
+        return Ok(format!(
+            "theme {name} for the drawn screens of this conversation; plain lines keep theirs"
+        ));
+    }
+    Ok(format!("theme {name} for this conversation; `theme = \"{name}\"` in your settings keeps it"))
+}

@@ -1,0 +1,104 @@
+//! `/btw`: a question beside the run, about the conversation so far.
+
+use std::time::Duration;
+
+use zk_agent::Agent;
+use zk_core::kernel::{BoxError, Cx, Source};
+use zk_core::model::{Block, Message, Role};
+use zk_core::service::SideCall;
+
+/// Longest wait for an answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(120);
+
+/// Longest answer, in tokens.
+const MAX_ANSWER_TOKENS: u32 = 4_096;
+
+/// Characters of the conversation that are sent, its end first; of a window that is known, a part of that.
+const MAX_CONVERSATION_CHARS: usize = 400_000;
+
+/// Characters of one result of a tool that are sent.
+const MAX_RESULT_CHARS: usize = 2_000;
+
+/// System prompt of such a question.
+const SYSTEM: &str = "You answer a side question of the user about a conversation between the user and a coding agent. \
+    The conversation so far follows; it may be in the middle of its work. You have no tools, and nothing you say changes \
+    the work. Answer briefly, from what is there; say so where it does not tell.";
+
+/// Asks the model, and gives its answer. Nothing of it becomes part of the conversation.
+pub(super) async fn ask(agent: &Agent, question: &str, cx: &Cx) -> Result<String, BoxError> {
+    if question.is_empty() {
+        return Err("/btw takes a question: `/btw why was this file changed?`".into());
+    }
+    let window = agent.model().window.and_then(|tokens| usize::try_from(tokens).ok());
+    // Two characters a token are few in any language but those with a sign for each word.
+    let room = window.map_or(MAX_CONVERSATION_CHARS, |tokens| MAX_CONVERSATION_CHARS.min(tokens * 2));
+    let history = agent.history();
+    let so_far = transcript(history.iter().map(|message| &**message), room);
+    let prompt = format!("<conversation>\n{so_far}</conversation>\n\nThe side question: {question}");
+    let call = SideCall {
+        system: SYSTEM.to_owned(),
+        max_tokens: Some(MAX_ANSWER_TOKENS),
+        limit: ANSWER_LIMIT,
+        ..SideCall::new(&Source::new("btw"), "side question", prompt)
+    };
+    let answer = agent.side_call(call, cx.stop_token().clone()).await?;
+    let text = answer.text.trim();
+    let text = if text.is_empty() { "the model said nothing to that" } else { text };
+    let cost = answer.usage.cost.map_or(String::new(), |cost| format!(" · ${cost:.4}"));
+    Ok(format!("{text}\n(beside the conversation, which does not know of it{cost})"))
+}
+
+/// A conversation as text: its end, where all of it is longer than `room` characters.
+fn transcript<'a>(messages: impl DoubleEndedIterator<Item = &'a Message>, room: usize) -> String {
+    let (mut parts, mut left) = (Vec::new(), room);
+    for message in messages.rev() {
+        let text = spoken(message);
+        let count = text.chars().count();
+        if count > left {
+            parts.push("[what was said before is left out]\n".to_owned());
+            break;
+        }
+        left -= count;
+        parts.push(text);
+    }
+    parts.reverse();
+    parts.concat()
+}
+
+/// One message as text.
+fn spoken(message: &Message) -> String {
+    let who = match message.role {
+        Role::User => "User",
+        Role::Assistant => "Agent",
+    };
+    let mut text = String::new();
+    for block in &message.content {
+        match block {
+            Block::Text(said) => text.push_str(&format!("{who}: {}\n", said.text)),
+            Block::ToolCall(call) => text.push_str(&format!("Agent calls {}: {}\n", call.name, call.args)),
+            Block::ToolResult(result) => {
+                let all = result.content.to_text();
+                let shown: String = all.chars().take(MAX_RESULT_CHARS).collect();
+                let cut = if shown.len() < all.len() { " …" } else { "" };
+                text.push_str(&format!("Result: {shown}{cut}\n"));
+            }
+            Block::Image(_) | Block::Document(_) => text.push_str(&format!("{who}: [an attachment]\n")),
+            Block::Thinking(_) | Block::Compaction(_) | Block::Provider(_) => {}
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_long_conversation_is_sent_and_says_that_more_was_said() {
+        let messages =
+            [Message::user_text("first"), Message::user_text("second"), Message::user_text("third")];
+        assert_eq!(transcript(messages.iter(), 1000), "User: first\nUser: second\nUser: third\n");
+        let cut = transcript(messages.iter(), 26);
+        assert_eq!(cut, "[what was said before is left out]\nUser: second\nUser: third\n");
+    }
+}

@@ -1,0 +1,3 @@
+pub(crate) mod draft_files;
+pub(crate) mod edited;
+pub(crate) mod editor;

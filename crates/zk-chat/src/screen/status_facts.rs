@@ -1,0 +1,46 @@
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zk_permission::ModeSwitch;
+use zk_tui::ModelFacts;
+
+use super::host_messages::OpenConversation;
+use super::inline::InlineScreen;
+use crate::opening::person_exec::PersonExec;
+use crate::opening::setup::ExecutionPlace;
+use crate::opening::workplace::{Workplace, short_model_title};
+
+/// Time after which the place of the conversation is looked at again, if anything happens.
+const LOOKED_AT_PLACE: Duration = Duration::from_secs(1);
+
+impl InlineScreen {
+    /// Facts about the conversation itself, for its status row.
+    pub(super) fn model(&mut self) -> ModelFacts {
+        let Some(OpenConversation { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
+        let bus = agent.bus();
+        let cwd = self.setup.cwd_now(&bus.cx());
+        let now = Instant::now();
+        // A branch may change with any command: it is looked at now and then, as long as something happens.
+        if self.place.as_ref().is_none_or(|(seen, at, _)| *seen != cwd || now - *at >= LOOKED_AT_PLACE) {
+            let place = Workplace::of(&cwd, self.setup.home.as_deref(), &*self.setup.host_files);
+            self.place = Some((cwd, now, place));
+        }
+        let place = self.place.as_ref().map(|(_, _, place)| place.clone()).unwrap_or_default();
+        let model = agent.model();
+        let mode = bus.service::<ModeSwitch>().map(|modes| modes.name().to_owned());
+        let walls = match self.setup.execution_place {
+            ExecutionPlace::ThisMachine if bus.service::<PersonExec>().is_some() => "sandbox",
+            ExecutionPlace::ThisMachine => "",
+            ExecutionPlace::Container => "container",
+            ExecutionPlace::OtherMachine => "other machine",
+        };
+        ModelFacts {
+            name: short_model_title(&model.id),
+            window: model.window,
+            mode: mode.unwrap_or_default(),
+            walls: walls.to_owned(),
+            directory: place.directory,
+            branch: place.branch,
+        }
+    }
+}

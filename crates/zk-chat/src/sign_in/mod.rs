@@ -1,0 +1,43 @@
+//! The way to a provider: one is chosen, and a key or a sign-in makes it usable.
+
+mod dialog;
+mod flow;
+mod messages;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use zk_tui::plain::Screen;
+use zk_tui::term::{self, Restored, TerminalGuard, Tty};
+use zk_tui::{ScreenKind, TerminalEnv};
+
+use crate::opening::error::ChatError;
+use crate::opening::provider_access::ProviderAccess;
+use crate::screen::runtime::Runtime;
+
+pub(crate) use dialog::TerminalDialog;
+pub(crate) use flow::{Choice, Purpose, choose};
+
+/// Lets the person choose a provider on the terminal, and store a key or sign in: outside of a conversation. Returns the
+/// name of the provider; nothing where none was chosen.
+///
+/// # Errors
+/// [`ChatError`] when the terminal cannot be used.
+pub fn sign_in(access: &Arc<dyn ProviderAccess>, env: &TerminalEnv) -> Result<Option<String>, ChatError> {
+    let tty = Tty::of_stdin(Screen::stdout(env).is_capable()).map_err(ChatError::Terminal)?;
+    let guard = TerminalGuard::of_stdin(tty).map_err(ChatError::Terminal)?;
+    let _restored = Restored(guard.clone());
+    let is_drawn = ScreenKind::chosen(None, env) != ScreenKind::Plain;
+    let abilities = term::abilities(env, None, None);
+    let chosen = Runtime::new()?.block_on(async {
+        let mut dialog = TerminalDialog::begin(&guard, is_drawn, abilities, Screen::stdout(env))?;
+        let chosen = choose(&mut dialog, &**access, Purpose::LogIn(None)).await;
+        dialog.end().await;
+        chosen
+    })?;
+    Ok(match chosen {
+        Choice::Provider { name, .. } => Some(name),
+        Choice::Demo | Choice::Left => None,
+    })
+}

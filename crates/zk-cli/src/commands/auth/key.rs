@@ -1,0 +1,44 @@
+//! A key that is checked and stored.
+
+use zk_auth::{Credential, CredentialStore};
+use zk_providers::select::{KeyCheck, SelectedEndpoint, check_key};
+
+use super::messages;
+use crate::app::AppContext;
+use crate::exit::{Failure, Outcome};
+use crate::{compose, credentials};
+
+/// Checks a key at its provider and stores it, unless it is refused. Gives a remark on a key that could not be checked.
+pub(super) async fn store_key(app: &AppContext, name: &str, key: &str) -> Outcome<Option<String>> {
+    if key.starts_with('!') || key.starts_with("env:") {
+        return Err(Failure::usage(messages::no_key(name)));
+    }
+    let remark = match check(app, name, key).await? {
+        KeyCheck::Accepted => None,
+        KeyCheck::Refused(why) => return Err(Failure::auth(messages::refused(name, &why))),
+        KeyCheck::Unknown => Some(messages::unknown(name)),
+        KeyCheck::Unreachable(why) => Some(messages::unreachable(name, &why)),
+    };
+    store(app, name, &Credential::ApiKey(key.into())).await?;
+    Ok(remark)
+}
+
+async fn check(app: &AppContext, name: &str, key: &str) -> Outcome<KeyCheck> {
+    // A provider without an address may get one later.
+    let Ok(endpoint) = app.endpoint_with_key(name, key).await else { return Ok(KeyCheck::Unknown) };
+    let open = SelectedEndpoint { credential: None, ..endpoint.clone() };
+    let (machine, settings) = (&app.work.machine, &app.settings);
+    let with_key = compose::provider(machine, settings, &app.shared, &endpoint).await?;
+    let without_key = compose::provider(machine, settings, &app.shared, &open).await.ok();
+    Ok(check_key(&*with_key, without_key.as_deref()).await)
+}
+
+/// Stores a credential. Of a store that was damaged a warning tells where it is now.
+pub(super) async fn store(app: &AppContext, name: &str, credential: &Credential) -> Outcome<()> {
+    let store = credentials::store(&app.work.machine)?;
+    if let Some(aside) = store.put(name, credential).await.map_err(Failure::failed)? {
+        let warning = messages::set_aside(&aside.reason, &aside.path);
+        app.work.machine.notices.show(&warning);
+    }
+    Ok(())
+}

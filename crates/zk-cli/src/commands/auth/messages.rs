@@ -1,0 +1,45 @@
+//! Messages of `zk auth`.
+
+use std::fmt::Display;
+use std::path::Path;
+
+/// Message for a text that settings would read as a variable or a command.
+pub(super) fn no_key(name: &str) -> String {
+    format!(
+        "a key does not begin with `!` or `env:`: a command or a variable belongs in your settings, as `api_key` under \
+         [providers.{name}]"
+    )
+}
+
+/// Message for a key that its provider refuses.
+pub(super) fn refused(name: &str, why: &str) -> String {
+    format!("{name} does not take this key, so it is not stored: {}", why.trim_end_matches('.'))
+}
+
+/// Remark on a key at a provider that answers everybody.
+pub(super) fn unknown(name: &str) -> String {
+    format!("{name} says only with the first request whether it is right")
+}
+
+/// Remark on a key at a provider that does not answer.
+pub(super) fn unreachable(name: &str, why: &str) -> String {
+    format!("{name} could not be asked ({})", why.trim_end_matches('.'))
+}
+
+/// Warning of a store that was damaged.
+pub(super) fn set_aside(reason: &impl Display, path: &Path) -> String {
+    format!("warning: the old file was damaged ({reason}) and is now {}", path.display())
+}
+
+/// Message for a provider that is not named where no list can be shown.
+pub(super) fn which(names: &str) -> String {
+    format!("say for which provider, as in `zk auth login anthropic`: {names}")
+}
+
+/// Message on a stored key.
+pub(super) fn not_checked(remark: &str) -> String {
+    format!("zk: warning: the key is stored, but not checked: {remark}")
+}
+
+/// Message where nothing was chosen.
+pub(super) const NOTHING_STORED: &str = "nothing was stored";

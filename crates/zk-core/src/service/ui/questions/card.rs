@@ -1,0 +1,397 @@
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::diff_text::{DiffText, is_said};
+use super::question::{Answer, Approval, WiderKind};
+use super::visible::{visible_line, visible_lines};
+use crate::model::{Display, Effect, Effects};
+
+/// A question about a call as a person reads it: the same words on every screen and for every front-end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ApprovalCard {
+    /// Kind of the question.
+    pub kind: AskedKind,
+    /// The question, in a sentence.
+    pub title: String,
+    /// Everything that will run, the most telling part first.
+    pub parts: Vec<CardPart>,
+    /// Remarks on what a choice allows, in a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+    /// Reasons for the question, whole, in a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// All choices, those with a row of their own first.
+    pub choices: Vec<CardChoice>,
+}
+
+/// Kind of a question about a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum AskedKind {
+    /// A command leaves the sandbox or container.
+    Outside,
+    /// A command needs connections, which its sandbox has not.
+    Network,
+    /// A command runs.
+    Command,
+    /// A file is changed.
+    Edit,
+    /// A file is made.
+    Create,
+    /// A file is read.
+    Read,
+    /// A host is connected to.
+    Fetch,
+    /// A tool is called, of which nothing else is known.
+    Tool,
+}
+
+/// A part of what will run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CardPart {
+    /// Form of the lines.
+    pub kind: PartKind,
+    /// The argument's name, the path of a difference, or nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub heading: String,
+    /// The lines, everything in them visible.
+    pub lines: Vec<String>,
+}
+
+/// Form of the lines of a [`CardPart`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum PartKind {
+    /// A command, as the shell gets it.
+    Command,
+    /// A unified difference.
+    Diff,
+    /// The purpose of a call, in the words of whoever calls. It is no evidence.
+    ModelSays,
+    /// A fact of the program's own.
+    Fact,
+    /// The text of an argument.
+    Text,
+    /// An argument as JSON.
+    Json,
+    /// The tool's drawing of the call.
+    Preview,
+}
+
+/// An answer that a question offers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CardChoice {
+    /// The key that chooses it.
+    pub key: char,
+    /// The answer. A refusal with words carries none yet.
+    pub answer: Answer,
+    /// The choice in words.
+    pub text: String,
+    /// Calls that it lets run from then on, in words; nothing for this one alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allows: Option<String>,
+    /// Words for after it was chosen.
+    pub done: String,
+    /// Whether it has a row of its own; others stand beside those.
+    pub is_row: bool,
+}
+
+/// The key of a refusal with words to the model.
+pub const WORDS_KEY: char = 'w';
+
+const OUTSIDE_TITLE: &str = "Run OUTSIDE the sandbox? It gets the network and all your files.";
+const NETWORK_TITLE: &str = "Needs the network, which the sandbox has not: allow it for this command?";
+const COMMAND_TITLE: &str = "Run this command?";
+const JOB_TITLE: &str = "Run this command in the background?";
+const DETACHED_TITLE: &str = "Run this command in the background, where it goes on after zk ends?";
+const OUTSIDE_PROJECT: &str = " It is outside this project.";
+const WORDS_TEXT: &str = "No, and tell it what to do instead";
+
+impl Approval {
+    /// The question as a person reads it.
+    #[must_use]
+    pub fn card(&self) -> ApprovalCard {
+        let kind = self.kind();
+        let warnings = self.wider.iter().chain(&self.more).filter_map(|wider| wider.warning.clone());
+        ApprovalCard {
+            kind,
+            title: self.title(kind),
+            parts: self.parts(kind),
+            remarks: warnings.collect(),
+            reasons: self.reasons.iter().map(|reason| plain_reason(reason)).collect(),
+            choices: self.choices(kind),
+        }
+    }
+
+    /// The kind of the question.
+    #[must_use]
+    pub fn kind(&self) -> AskedKind {
+        if self.effects.leaves_context() {
+            return AskedKind::Outside;
+        }
+        let Effects::Known { list } = &self.effects else { return AskedKind::Tool };
+        let has = |is: fn(&Effect) -> bool| list.iter().any(is);
+        if has(|effect| matches!(effect, Effect::Executes { command: Some(_), .. })) {
+            return if self.connections.is_some() { AskedKind::Network } else { AskedKind::Command };
+        }
+        if has(|effect| matches!(effect, Effect::Executes { .. })) {
+            return AskedKind::Tool;
+        }
+        if has(|effect| matches!(effect, Effect::Writes { .. })) {
+            let makes = self.diff().is_some_and(|diff| diff.made_lines().is_some());
+            return if makes { AskedKind::Create } else { AskedKind::Edit };
+        }
+        if has(|effect| matches!(effect, Effect::Network { .. })) {
+            return AskedKind::Fetch;
+        }
+        if list.is_empty() { AskedKind::Tool } else { AskedKind::Read }
+    }
+
+    fn diff(&self) -> Option<DiffText<'_>> {
+        match &self.preview {
+            Some(Display::Diff { path, diff }) => Some(DiffText::new(path, diff)),
+            _ => None,
+        }
+    }
+
+    fn is_set(&self, flag: &str) -> bool {
+        self.args.get(flag).and_then(Value::as_bool) == Some(true)
+    }
+
+    fn title(&self, kind: AskedKind) -> String {
+        let tool = visible_line(&self.tool);
+        match kind {
+            AskedKind::Outside => OUTSIDE_TITLE.to_owned(),
+            AskedKind::Network => NETWORK_TITLE.to_owned(),
+            AskedKind::Command if self.is_set("detach") => DETACHED_TITLE.to_owned(),
+            AskedKind::Command if self.is_set("background") => JOB_TITLE.to_owned(),
+            AskedKind::Command => COMMAND_TITLE.to_owned(),
+            AskedKind::Create => {
+                let diff = self.diff();
+                let lines = diff.as_ref().and_then(DiffText::made_lines).unwrap_or_default();
+                let lines = if lines == 1 { "1 line".to_owned() } else { format!("{lines} lines") };
+                format!("Create {} ({lines})?", self.place(diff.as_ref()))
+            }
+            AskedKind::Edit => {
+                let diff = self.diff();
+                let counts = diff.as_ref().map(DiffText::counts);
+                let counts = counts.map_or(String::new(), |(added, gone)| format!("   +{added} −{gone}"));
+                format!("Edit {}?{counts}", self.place(diff.as_ref()))
+            }
+            AskedKind::Read => {
+                let is_outside = self.reasons.iter().any(|reason| reason.contains("outside"));
+                let outside = if is_outside { OUTSIDE_PROJECT } else { "" };
+                format!("Read {}?{outside}", self.place(None))
+            }
+            AskedKind::Fetch => match self.hosts().as_slice() {
+                [] => format!("Let `{tool}` connect to the network?"),
+                hosts => format!("Connect to {}?", visible_line(&hosts.join(", "))),
+            },
+            AskedKind::Tool => match tool.strip_prefix(crate::service::SERVER_TOOL_PREFIX) {
+                Some(name) => format!("Call the MCP tool {name}?"),
+                None => format!("Call the tool {tool}?"),
+            },
+        }
+    }
+
+    fn hosts(&self) -> Vec<&str> {
+        let Effects::Known { list } = &self.effects else { return Vec::new() };
+        let hosts = list.iter().filter_map(|effect| match effect {
+            Effect::Network { hosts } => Some(hosts),
+            _ => None,
+        });
+        hosts.flatten().map(String::as_str).collect()
+    }
+
+    /// The files that the call is about, in a few words.
+    fn place(&self, diff: Option<&DiffText<'_>>) -> String {
+        if let Some(diff) = diff {
+            return visible_line(diff.path());
+        }
+        let paths = self.effects.locations();
+        match paths.as_slice() {
+            [] => "files".to_owned(),
+            [only] => visible_line(&only.path.display().to_string()),
+            several => format!("{} files", several.len()),
+        }
+    }
+
+    /// Everything that will run, each thing once: no argument stands beside a difference that says the same.
+    fn parts(&self, kind: AskedKind) -> Vec<CardPart> {
+        let part = |kind, heading: &str, lines| CardPart { kind, heading: visible_line(heading), lines };
+        let fact = |text: String| part(PartKind::Fact, "", vec![text]);
+        let diff = self.diff();
+        let mut parts = Vec::new();
+        let command = match kind {
+            AskedKind::Outside | AskedKind::Network | AskedKind::Command => {
+                self.args.get("command").and_then(Value::as_str)
+            }
+            _ => None,
+        };
+        if let Some(command) = command {
+            parts.push(part(PartKind::Command, "", visible_lines(command)));
+        }
+        let asked = self.args.pointer("/outside/reason").and_then(Value::as_str);
+        let is_only_reason =
+            self.args.get("outside").and_then(Value::as_object).is_some_and(|all| all.len() == 1);
+        match (kind, asked) {
+            (AskedKind::Outside, Some(reason)) => {
+                parts.push(part(PartKind::ModelSays, "", vec![visible_line(reason)]));
+            }
+            (AskedKind::Outside, None) => {
+                parts.extend(self.own_reason().map(|reason| fact(visible_line(reason))))
+            }
+            _ => {}
+        }
+        if let Some(connections) = &self.connections {
+            parts.push(fact(format!(
+                "it stays in the sandbox, connected to {}",
+                visible_line(&connections.to_string())
+            )));
+        }
+        if let Some(connections) = self.contained.as_ref().filter(|_| kind == AskedKind::Outside) {
+            parts.push(fact(format!(
+                "with the network only: connected to {}",
+                visible_line(&connections.to_string())
+            )));
+        }
+        let drawn = self.sections().into_iter().next_back().filter(|_| self.preview.is_some());
+        match drawn {
+            Some(drawn) if diff.is_some() => {
+                let path = diff.as_ref().map(|diff| diff.path()).unwrap_or_default();
+                parts.insert(0, part(PartKind::Diff, path, drawn.lines));
+            }
+            // A reason that stands there already.
+            Some(drawn) if self.own_reason().is_some_and(|own| drawn.lines == visible_lines(own)) => {}
+            Some(drawn) => parts.push(part(PartKind::Preview, "", drawn.lines)),
+            None => {}
+        }
+        let is_drawn = |name: &str, value: &Value| {
+            let is_command = name == "command" && command.is_some();
+            let is_reason =
+                name == "outside" && kind == AskedKind::Outside && asked.is_some() && is_only_reason;
+            let is_changing = matches!(kind, AskedKind::Edit | AskedKind::Create);
+            is_command || is_reason || diff.as_ref().is_some_and(|diff| is_changing && is_said(value, diff))
+        };
+        match &self.args {
+            Value::Object(args) => {
+                parts.extend(args.iter().filter(|(name, value)| !is_drawn(name, value)).map(argument));
+            }
+            other => parts.push(argument((&"arguments".to_owned(), other))),
+        }
+        parts
+    }
+
+    /// The program's own reason for which a call can only run outside.
+    fn own_reason(&self) -> Option<&str> {
+        let Effects::Known { list } = &self.effects else { return None };
+        let asked = self.args.pointer("/outside/reason").and_then(Value::as_str);
+        list.iter().find_map(|effect| match effect {
+            Effect::LeavesContext { reason } if asked.is_none() => Some(reason.as_str()),
+            _ => None,
+        })
+    }
+
+    fn choices(&self, kind: AskedKind) -> Vec<CardChoice> {
+        let once = |key, answer, text: &str, done: &str| CardChoice {
+            key,
+            answer,
+            text: text.to_owned(),
+            allows: None,
+            done: done.to_owned(),
+            is_row: true,
+        };
+        let mut choices = match (kind, &self.contained) {
+            (AskedKind::Outside, Some(_)) => vec![
+                once(
+                    'y',
+                    Answer::Contained,
+                    "Yes, once, with the network only (still in the sandbox)",
+                    "allowed once, with the network only",
+                ),
+                once('o', Answer::Once, "Yes, once, outside", "allowed once, outside the sandbox"),
+            ],
+            (AskedKind::Outside, None) => {
+                vec![once('y', Answer::Once, "Yes, once, outside", "allowed once, outside the sandbox")]
+            }
+            (AskedKind::Network, _) => {
+                vec![once('y', Answer::Once, "Yes, for this command", "allowed once, with the network")]
+            }
+            _ => vec![once('y', Answer::Once, "Yes", "allowed once")],
+        };
+        let mut beside = Vec::new();
+        let more = self
+            .more
+            .iter()
+            .enumerate()
+            .map(|(index, wider)| (wider, Answer::MoreSession { index }, Answer::MoreAlways { index }));
+        let wider = self.wider.iter().map(|wider| (wider, Answer::WiderSession, Answer::WiderAlways));
+        for (wider, session, always) in wider.chain(more) {
+            let label = visible_line(if wider.label.is_empty() { &wider.allows } else { &wider.label });
+            let yes = match wider.kind {
+                WiderKind::ProjectCode => "Yes, and don't ask again for",
+                WiderKind::Prefix | WiderKind::Directory | WiderKind::Tool | WiderKind::Server => "Yes, and",
+            };
+            choices.push(CardChoice {
+                key: wider.kind.key(),
+                answer: session,
+                text: format!("{yes} {label} this session"),
+                allows: Some(wider.allows.clone()),
+                done: format!("allowed: {label}, this session"),
+                is_row: true,
+            });
+            beside.push(CardChoice {
+                key: wider.kind.key().to_ascii_uppercase(),
+                answer: always,
+                text: format!("{yes} {label} always"),
+                allows: Some(wider.allows.clone()),
+                done: format!("allowed: {label}, always"),
+                is_row: false,
+            });
+        }
+        choices.push(once(WORDS_KEY, Answer::No { message: None }, WORDS_TEXT, "no"));
+        choices.push(once('n', Answer::No { message: None }, "No", "not allowed"));
+        choices.append(&mut beside);
+        if let Some(allows) = &self.session {
+            choices.push(CardChoice {
+                key: 's',
+                answer: Answer::Session,
+                text: "exactly this, this session".to_owned(),
+                allows: Some(allows.clone()),
+                done: "allowed: exactly this, this session".to_owned(),
+                is_row: false,
+            });
+        }
+        if let Some(allows) = &self.always {
+            choices.push(CardChoice {
+                key: 'a',
+                answer: Answer::Always,
+                text: "exactly this, always".to_owned(),
+                allows: Some(allows.clone()),
+                done: "allowed: exactly this, always".to_owned(),
+                is_row: false,
+            });
+        }
+        choices
+    }
+}
+
+fn argument((name, value): (&String, &Value)) -> CardPart {
+    let (kind, lines) = match value {
+        Value::String(text) => (PartKind::Text, visible_lines(text)),
+        other => (PartKind::Json, visible_lines(&format!("{other:#}"))),
+    };
+    CardPart { kind, heading: visible_line(name), lines }
+}
+
+/// A reason without the word of the verdict, which the question itself is, in one line.
+fn plain_reason(reason: &str) -> String {
+    let reason = reason.strip_prefix("ask: ").unwrap_or(reason);
+    visible_line(&reason.split_whitespace().collect::<Vec<_>>().join(" "))
+}

@@ -1,0 +1,118 @@
+/// Draws the blocks of one kind, or the fences of one language, better than a front-end that does not know them. A registry
+/// item: its name is `block:KIND`, the [kind](crate::events::ViewBlock::kind) of blocks, or `fence:LANGUAGE`, the first word
+/// behind the backticks in an answer.
+///
+/// A renderer is pure: the same input gives the same rows, whenever it is asked. A front-end that draws in lines for a
+/// screen reader shows the text as it is. What a renderer gives up on, what it draws wider than the input says, or in more
+/// than [`RenderInput::MAX_ROWS`] rows, is drawn as if there were none.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use zk_core::kernel::{Bus, plugin_fn};
+/// use zk_core::service::{RenderInput, RenderedRow, Renderer, SpanRole};
+///
+/// /// Draws `name 3` as a bar.
+/// struct Bars;
+///
+/// impl Renderer for Bars {
+///     fn render(&self, input: &RenderInput<'_>) -> Option<Vec<RenderedRow>> {
+///         let bar = |line: &str| {
+///             let (name, length) = line.rsplit_once(' ')?;
+///             let bar = "█".repeat(length.parse().ok().filter(|length| *length <= input.width / 2)?);
+///             Some(RenderedRow::of(SpanRole::Plain, &format!("{name} ")).with(SpanRole::Work, &bar))
+///         };
+///         input.text.lines().map(bar).collect()
+///     }
+/// }
+///
+/// let bars = plugin_fn("bars", |scope| {
+///     scope.provide::<dyn Renderer>("fence:bars", Arc::new(Bars))?;
+///     Ok(())
+/// });
+/// let bus = Bus::new();
+/// bus.install(&bars).unwrap();
+///
+/// let renderer = bus.item::<dyn Renderer>("fence:bars").unwrap();
+/// let rows = renderer.render(&RenderInput { text: "apples 3", width: 40 }).unwrap();
+/// assert_eq!(rows[0].text(), "apples ███");
+/// assert_eq!(renderer.render(&RenderInput { text: "apples many", width: 40 }), None);
+/// ```
+pub trait Renderer: Send + Sync {
+    /// The rows of a text, none of which is wider than the input says; nothing where it is none that this renderer draws.
+    fn render(&self, input: &RenderInput<'_>) -> Option<Vec<RenderedRow>>;
+}
+
+/// Text that a [`Renderer`] draws, and the room for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RenderInput<'a> {
+    /// Content of the fence, or lines of the block.
+    pub text: &'a str,
+    /// Columns that a row may have.
+    pub width: usize,
+}
+
+impl RenderInput<'_> {
+    /// The most rows of one text.
+    pub const MAX_ROWS: usize = 2_000;
+    /// The most bytes of a text that is given to a renderer.
+    pub const MAX_BYTES: usize = 64 * 1024;
+}
+
+/// Row of styled text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RenderedRow {
+    /// Parts of the row, from left to right.
+    pub spans: Vec<RenderedSpan>,
+}
+
+impl RenderedRow {
+    /// A row of one text.
+    #[must_use]
+    pub fn of(role: SpanRole, text: &str) -> Self {
+        Self::default().with(role, text)
+    }
+
+    /// The row with a text behind it.
+    #[must_use]
+    pub fn with(mut self, role: SpanRole, text: &str) -> Self {
+        self.spans.push(RenderedSpan { text: text.to_owned(), role, bold: false });
+        self
+    }
+
+    /// The text of the row.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.spans.iter().map(|span| span.text.as_str()).collect()
+    }
+}
+
+/// Part of a row with one look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RenderedSpan {
+    /// The text.
+    pub text: String,
+    /// Meaning of its colour.
+    pub role: SpanRole,
+    /// Whether it is heavy.
+    pub bold: bool,
+}
+
+/// Meaning of the colour of a text, which a theme chooses. No colour says anything that a sign or a word beside it does
+/// not say too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SpanRole {
+    /// The terminal's own colour.
+    #[default]
+    Plain,
+    /// Facts that are not the matter itself.
+    Faint,
+    /// Success, and what was added.
+    Good,
+    /// Failure, and what was removed.
+    Bad,
+    /// A warning.
+    Warning,
+    /// Work of the agent, and code.
+    Work,
+}

@@ -1,0 +1,282 @@
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, open};
+
+use super::{Decision, Layer, Rule, Rules, Subject};
+use crate::shell::{Script, quote_all};
+
+/// The largest manifest that is compared, in bytes.
+const MAX_MANIFEST_BYTES: u64 = 1 << 20;
+
+/// Directories above the one of a command in which manifests are looked for, at most.
+const MAX_LEVELS: usize = 16;
+
+/// Commands that run the code of a project in one way, without a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProjectCode {
+    /// The program and its first arguments; all of them where it is bound.
+    pub words: Vec<String>,
+    /// Circumstances outside of a sandbox; in the sandbox of commands alone without them.
+    pub bound: Option<Bound>,
+}
+
+/// Circumstances that must be as they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Directory in which the command runs.
+    pub directory: PathBuf,
+    /// Files that say what the command runs.
+    pub manifests: Vec<Manifest>,
+}
+
+/// A file that says what a command runs, as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// The file, absolute.
+    pub path: PathBuf,
+    /// SHA-256 of its bytes, in hexadecimal; nothing if it was not there.
+    pub hash: Option<String>,
+}
+
+/// Kinds of programs that run the code of a project.
+struct Runner {
+    programs: &'static [&'static str],
+    /// First arguments with which they do, each a list of words of which `*` is any name.
+    forms: &'static [&'static [&'static str]],
+    manifests: &'static [&'static str],
+}
+
+const NODE: &[&str] = &["package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", "bunfig.toml"];
+const PYTHON: &[&str] =
+    &["pyproject.toml", "setup.cfg", "setup.py", "tox.ini", "pytest.ini", "conftest.py", "noxfile.py"];
+
+const RUNNERS: &[Runner] = &[
+    Runner {
+        programs: &["npm", "pnpm", "yarn", "bun"],
+        forms: &[&["run", "*"], &["run-script", "*"], &["test"], &["start"], &["build"], &["lint"]],
+        manifests: NODE,
+    },
+    Runner {
+        programs: &["cargo"],
+        forms: &[
+            &["test"],
+            &["build"],
+            &["check"],
+            &["run"],
+            &["clippy"],
+            &["bench"],
+            &["doc"],
+            &["xtask"],
+            &["nextest", "run"],
+        ],
+        manifests: &[
+            "Cargo.toml",
+            "build.rs",
+            ".cargo/config.toml",
+            ".cargo/config",
+            "rust-toolchain.toml",
+            "rust-toolchain",
+        ],
+    },
+    Runner {
+        programs: &["make", "gmake"],
+        forms: &[&["*"], &[]],
+        manifests: &["GNUmakefile", "makefile", "Makefile"],
+    },
+    Runner { programs: &["just"], forms: &[&["*"], &[]], manifests: &["justfile", "Justfile", ".justfile"] },
+    Runner {
+        programs: &["python", "python3"],
+        forms: &[&["-m", "unittest"], &["-m", "pytest"], &["-m", "tox"], &["-m", "nox"]],
+        manifests: PYTHON,
+    },
+    Runner { programs: &["pytest", "tox", "nox"], forms: &[&[]], manifests: PYTHON },
+    Runner {
+        programs: &["go"],
+        forms: &[&["test"], &["build"], &["run"], &["vet"], &["generate"]],
+        manifests: &["go.mod", "go.work"],
+    },
+    Runner {
+        programs: &["gradle"],
+        forms: &[&["*"]],
+        manifests: &[
+            "build.gradle",
+            "build.gradle.kts",
+            "settings.gradle",
+            "settings.gradle.kts",
+            "gradle.properties",
+        ],
+    },
+    Runner { programs: &["mvn"], forms: &[&["*"]], manifests: &["pom.xml"] },
+    Runner {
+        programs: &["deno"],
+        forms: &[&["task", "*"], &["test"]],
+        manifests: &["deno.json", "deno.jsonc"],
+    },
+    Runner {
+        programs: &["dotnet"],
+        forms: &[&["test"], &["build"], &["run"]],
+        manifests: &["Directory.Build.props", "Directory.Build.targets", "global.json"],
+    },
+    Runner { programs: &["rake"], forms: &[&["*"], &[]], manifests: &["Rakefile", "rakefile"] },
+    Runner { programs: &["mix"], forms: &[&["test"], &["compile"]], manifests: &["mix.exs"] },
+];
+
+/// Whether a program is one that runs the code of a project.
+pub(crate) fn is_runner(name: &str) -> bool {
+    RUNNERS.iter().any(|runner| runner.programs.contains(&name))
+}
+
+/// The way in which a command runs the code of the project in `directory`: its first words, and the names of the files that
+/// say what it runs.
+fn way(argv: &[String]) -> Option<(usize, &'static [&'static str])> {
+    let (name, args) = argv.split_first()?;
+    let runner = RUNNERS.iter().find(|runner| runner.programs.contains(&name.as_str()))?;
+    let is_name = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_:.".contains(&b))
+    };
+    let fits = |form: &&&[&str]| {
+        args.len() >= form.len()
+            && (!form.is_empty() || args.is_empty() || matches!(name.as_str(), "pytest" | "tox" | "nox"))
+            && form
+                .iter()
+                .zip(args)
+                .all(|(form, word)| if *form == "*" { is_name(word) } else { form == word })
+    };
+    let form = runner.forms.iter().find(fits)?;
+    Some((1 + form.len(), runner.manifests))
+}
+
+impl ProjectCode {
+    /// Commands like this one that run the project's code in the sandbox.
+    pub(crate) fn contained(argv: &[String]) -> Option<Self> {
+        let (count, _) = way(argv)?;
+        Some(Self { words: argv.get(..count)?.to_vec(), bound: None })
+    }
+
+    /// Exactly this command on this machine, as long as what says what it runs stays.
+    pub(crate) fn bound(argv: &[String], directory: &Path, project: &Path) -> Option<Self> {
+        let (_, names) = way(argv)?;
+        if !directory.starts_with(project) {
+            return None;
+        }
+        let places = directory.ancestors().take(MAX_LEVELS).take_while(|place| place.starts_with(project));
+        let mut manifests = Vec::new();
+        for place in places {
+            for name in names {
+                let path = place.join(name);
+                manifests.push(Manifest { hash: hash_of(&path).ok()?, path });
+            }
+        }
+        let is_any = manifests.iter().any(|manifest| manifest.hash.is_some());
+        let bound = Bound { directory: directory.to_owned(), manifests };
+        is_any.then_some(Self { words: argv.to_vec(), bound: Some(bound) })
+    }
+
+    /// Whether everything is as it was that the commands are bound to.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        let is_same = |manifest: &Manifest| hash_of(&manifest.path).is_ok_and(|hash| hash == manifest.hash);
+        self.bound.as_ref().is_none_or(|bound| bound.manifests.iter().all(is_same))
+    }
+
+    /// Whether a command that runs in `directory` is one of these.
+    pub(crate) fn matches(&self, argv: &[String], directory: &Path) -> bool {
+        match &self.bound {
+            Some(bound) => argv == self.words && directory == bound.directory,
+            None => argv.starts_with(&self.words),
+        }
+    }
+
+    /// The files that are there and say what runs, by their names.
+    #[must_use]
+    pub fn manifest_names(&self) -> Vec<String> {
+        let Some(bound) = &self.bound else { return Vec::new() };
+        let there = bound.manifests.iter().filter(|manifest| manifest.hash.is_some());
+        let name = |manifest: &Manifest| {
+            let path = manifest.path.strip_prefix(&bound.directory).unwrap_or(&manifest.path);
+            path.display().to_string()
+        };
+        there.map(name).collect()
+    }
+
+    /// The commands, as a person would type them.
+    #[must_use]
+    pub fn command(&self) -> String {
+        quote_all(&self.words)
+    }
+}
+
+impl Rule {
+    /// A rule that allows commands which run the code of the project.
+    #[must_use]
+    pub fn project_code(layer: Layer, code: &ProjectCode) -> Self {
+        let command = code.command();
+        let text = match &code.bound {
+            None => format!("{command} … (in the sandbox)"),
+            Some(bound) => format!("{command} (in {}, as its files are now)", bound.directory.display()),
+        };
+        let subject = Subject::Code(code.clone());
+        Self { layer, decision: Decision::Allow, text, subject, is_held: false }
+    }
+
+    /// A rule that allows every call of these tools, all those of `server` if it is said.
+    #[must_use]
+    pub fn tools(layer: Layer, server: Option<&str>, names: &[String]) -> Self {
+        let text = match server {
+            Some(server) => format!("tools of the MCP server {server} ({})", names.join(", ")),
+            None => format!("tool({})", names.join(", ")),
+        };
+        let subject = Subject::Tools(names.to_vec());
+        Self { layer, decision: Decision::Allow, text, subject, is_held: false }
+    }
+
+    /// The commands that run the project's code, of a rule that allows them.
+    pub(crate) fn code(&self) -> Option<&ProjectCode> {
+        if let Subject::Code(code) = &self.subject { Some(code) } else { None }
+    }
+}
+
+impl Rules {
+    /// Takes away those that are bound to files which changed since.
+    pub(crate) fn drop_outdated(&mut self) {
+        self.rules.retain(|rule| rule.code().is_none_or(ProjectCode::is_current));
+    }
+}
+
+/// Words of a text that is one program with its arguments and nothing else: no other command, no redirection, no variable.
+pub(crate) fn plain_command(text: &str) -> Option<Vec<String>> {
+    let script = Script::parse(text).ok()?;
+    let [command] = script.commands.as_slice() else { return None };
+    let is_plain = command.redirects.is_empty() && command.assignments.is_empty();
+    is_plain.then(|| command.words.clone())
+}
+
+/// SHA-256 of the bytes of a file, nothing if it is not there; an error for what cannot be compared: something else than a
+/// regular file, a large one, or one that cannot be read.
+fn hash_of(path: &Path) -> Result<Option<String>, NotCompared> {
+    match fs::symlink_metadata(path) {
+        Err(error)
+            if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(None);
+        }
+        Err(_) => return Err(NotCompared),
+        Ok(found) if !found.is_file() || found.len() > MAX_MANIFEST_BYTES => return Err(NotCompared),
+        Ok(_) => {}
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::from(open(path, flags, Mode::empty()).map_err(|_| NotCompared)?);
+    let mut bytes = Vec::new();
+    file.take(MAX_MANIFEST_BYTES + 1).read_to_end(&mut bytes).map_err(|_| NotCompared)?;
+    if bytes.len() as u64 > MAX_MANIFEST_BYTES {
+        return Err(NotCompared);
+    }
+    let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
+    Ok(Some(digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()))
+}
+
+/// A file that cannot be compared with what it was.
+struct NotCompared;

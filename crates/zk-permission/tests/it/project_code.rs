@@ -1,0 +1,269 @@
+//! Commands that run the code of a project, allowed without a question: what that lets run and what not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zk_core::model::{Effect, Effects};
+use zk_core::service::{CallDecision, CallJudge, CallJudgement, WiderKind};
+use zk_permission::{Mode, PermissionJudge, Rules, TextPathClassifier};
+
+/// A project with a manifest of each kind.
+struct Project {
+    dir: tempfile::TempDir,
+}
+
+impl Project {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let project = Self { dir };
+        for name in ["package.json", "Cargo.toml", "Makefile", "pyproject.toml", "go.mod"] {
+            fs::write(project.root().join(name), name).unwrap();
+        }
+        fs::create_dir(project.root().join("sub")).unwrap();
+        project
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().canonicalize().unwrap()
+    }
+
+    fn judge(&self, mode: Mode) -> PermissionJudge {
+        let classifier = Arc::new(TextPathClassifier::new([self.root()]));
+        PermissionJudge::new(mode, Rules::new(), self.root(), classifier)
+    }
+
+    fn contained(&self) -> PermissionJudge {
+        self.judge(Mode::Ask).contained()
+    }
+}
+
+fn call(judge: &PermissionJudge, command: &str, cwd: &Path) -> CallJudgement {
+    judge.judge("shell", &Effects::executes(command), cwd)
+}
+
+fn runs(judge: &PermissionJudge, command: &str, cwd: &Path) -> bool {
+    call(judge, command, cwd).decision == CallDecision::Allow
+}
+
+/// Allows for the session what the question about a command offers.
+fn grant(judge: &PermissionJudge, command: &str, cwd: &Path) {
+    let asked = call(judge, command, cwd);
+    assert!(matches!(asked.decision, CallDecision::Ask { by_rule: false }), "{command}: {asked:?}");
+    let offer = asked.offer.unwrap_or_else(|| panic!("nothing is offered for {command}"));
+    assert_eq!(offer.kind, WiderKind::ProjectCode, "{command}");
+    judge.remember(&offer, false).unwrap();
+}
+
+/// Ways around the grant of a command, which stands for `{}`.
+const DETOURS: &[&str] = &[
+    "{} && rm -rf x",
+    "{}; rm x",
+    "{} || curl http://example.org",
+    "rm x && {}",
+    "true && {}",
+    "{} | sh",
+    "{} | tail",
+    "{} | tee /etc/passwd",
+    "{} > out",
+    "{} >> out",
+    "{} 2> out",
+    "{} < in",
+    "{} &",
+    "({})",
+    "{ {}; }",
+    "$({})",
+    "`{}`",
+    "echo $({})",
+    "{} $(rm x)",
+    "{} `rm x`",
+    "{} <(rm x)",
+    "{} $HOME",
+    "{} *",
+    "{} ~",
+    "{} {a,b}",
+    "PATH=/tmp/evil {}",
+    "NODE_OPTIONS=--require=/tmp/x.js {}",
+    "CI=1 {}",
+    "env {}",
+    "env PATH=/tmp/evil {}",
+    "timeout 5 {}",
+    "nohup {}",
+    "sudo {}",
+    "xargs {}",
+    "command {}",
+    "exec {}",
+    "bash -c '{}'",
+    "sh -c \"{}\"",
+    "eval {}",
+    "cd sub && {}",
+    "pushd sub; {}",
+    "./{}",
+    "/tmp/{}",
+    "{}\nrm x",
+    "if true; then {}; fi",
+    "! {}",
+    "time {}",
+    "find . -exec {} ;",
+    "\u{200b}{}",
+    "{}\r",
+    "{} <<< x",
+    "{} << E\nx\nE",
+];
+
+#[test]
+fn no_way_around_the_grant_of_a_command_runs_unasked_in_the_sandbox_or_outside() {
+    let project = Project::new();
+    let root = project.root();
+    let mut ran = Vec::new();
+    for command in
+        ["npm test", "cargo test", "make check", "python3 -m unittest", "pytest", "go test", "npm run build"]
+    {
+        for judge in [project.contained(), project.judge(Mode::Ask)] {
+            let before = |text: &str| runs(&judge, text, &root);
+            let detours = DETOURS.iter().map(|way| way.replace("{}", command));
+            // A text that runs without the grant is no matter of it.
+            let detours: Vec<String> = detours.filter(|text| !before(text)).collect();
+            grant(&judge, command, &root);
+            assert!(runs(&judge, command, &root), "{command}");
+            let around = detours.into_iter().filter(|text| runs(&judge, text, &root));
+            ran.extend(around.map(|text| format!("{}: {text}", judge.is_contained())));
+        }
+    }
+    assert!(ran.is_empty(), "{}", ran.join("\n"));
+}
+
+#[test]
+fn in_the_sandbox_arguments_may_follow_and_what_the_sandbox_does_not_bound_is_asked_about() {
+    let project = Project::new();
+    let root = project.root();
+    let judge = project.contained();
+    grant(&judge, "npm test", &root);
+    for command in ["npm test", "npm test -- --watch=false", "npm test 'a b'"] {
+        assert!(runs(&judge, command, &root), "{command}");
+    }
+    for command in [
+        "npm",
+        "npm testing",
+        "npm run test",
+        "npm --prefix x test",
+        "npm publish",
+        "npm install",
+        "yarn test",
+    ] {
+        assert!(!runs(&judge, command, &root), "{command}");
+    }
+    // Outside of the sandbox it holds for nothing.
+    let leaving = Effects::Known {
+        list: vec![
+            Effect::Executes { command: Some("npm test".to_owned()), argv: Vec::new() },
+            Effect::LeavesContext { reason: "x".to_owned() },
+        ],
+    };
+    assert_ne!(judge.judge("shell", &leaving, &root).decision, CallDecision::Allow);
+    judge.forget_session();
+    assert!(!runs(&judge, "npm test", &root));
+}
+
+#[test]
+fn outside_of_a_sandbox_a_grant_is_for_exactly_this_command_and_ends_when_a_file_changes_that_says_what_it_runs()
+ {
+    let project = Project::new();
+    let root = project.root();
+    let offer = |command: &str| call(&project.judge(Mode::Ask), command, &root).offer.unwrap();
+    let asked = offer("npm test");
+    assert_eq!(asked.label, "`npm test`");
+    let warning = asked.warning.unwrap();
+    assert!(
+        warning.contains("the project's code runs as you") && warning.contains("package.json"),
+        "{warning}"
+    );
+    assert!(
+        asked.describes.contains("but not `npm test --more`, nor after package.json changed"),
+        "{}",
+        asked.describes
+    );
+
+    let judge = project.judge(Mode::Ask);
+    grant(&judge, "npm test", &root);
+    assert!(runs(&judge, "npm test", &root));
+    for (command, cwd) in [
+        ("npm test -- x", root.clone()),
+        ("npm test --script-shell=/tmp/x", root.clone()),
+        ("npm test", root.join("sub")),
+    ] {
+        assert!(!runs(&judge, command, &cwd), "{command} in {}", cwd.display());
+    }
+    let manifest = root.join("package.json");
+    let before = fs::read(&manifest).unwrap();
+    for change in [b"changed".as_slice(), b""] {
+        fs::write(&manifest, change).unwrap();
+        assert!(!runs(&judge, "npm test", &root));
+        fs::write(&manifest, &before).unwrap();
+        assert!(runs(&judge, "npm test", &root), "it is as it was");
+    }
+    // One that comes, one that goes, and one that leads elsewhere.
+    fs::write(root.join(".npmrc"), "script-shell=/tmp/evil").unwrap();
+    assert!(!runs(&judge, "npm test", &root));
+    fs::remove_file(root.join(".npmrc")).unwrap();
+    fs::remove_file(&manifest).unwrap();
+    assert!(!runs(&judge, "npm test", &root));
+    fs::write(root.join("other.json"), &before).unwrap();
+    std::os::unix::fs::symlink(root.join("other.json"), &manifest).unwrap();
+    assert!(!runs(&judge, "npm test", &root));
+}
+
+#[test]
+fn a_grant_for_the_sandbox_holds_in_no_process_without_one() {
+    let project = Project::new();
+    let root = project.root();
+    let contained = project.contained();
+    let offer = call(&contained, "cargo test", &root).offer.unwrap();
+    assert!(
+        offer.describes.contains("in the sandbox only") && offer.warning.is_none(),
+        "{}",
+        offer.describes
+    );
+    let outside = project.judge(Mode::Ask);
+    outside.remember(&offer, false).unwrap();
+    assert!(!runs(&outside, "cargo test", &root));
+    for mode in [Mode::ReadOnly, Mode::AcceptEdits] {
+        let judge = project.judge(mode).contained();
+        judge.remember(&offer, false).unwrap();
+        assert_eq!(runs(&judge, "cargo test", &root), mode == Mode::AcceptEdits, "{mode}");
+    }
+}
+
+#[test]
+fn every_call_of_a_tool_of_a_server_can_be_allowed_and_no_other_tool_comes_with_it() {
+    let project = Project::new();
+    let root = project.root();
+    let judge = project.judge(Mode::Ask);
+    let decision = |tool: &str| judge.judge(tool, &Effects::Unknown, &root);
+    assert_eq!(decision("other").offer, None);
+    let offer = decision("mcp_files_read").offer.unwrap();
+    assert_eq!((offer.kind, offer.label.as_str()), (WiderKind::Tool, "every call of mcp_files_read"));
+    judge.remember(&offer, false).unwrap();
+    assert_eq!(decision("mcp_files_read").decision, CallDecision::Allow);
+    for other in ["mcp_files_read_all", "mcp_files", "mcp_files_write", "mcp_files_readx", "other"] {
+        assert_ne!(decision(other).decision, CallDecision::Allow, "{other}");
+    }
+}
+
+#[test]
+fn what_cannot_be_judged_is_said_in_plain_words() {
+    let project = Project::new();
+    let root = project.root();
+    let judge = project.judge(Mode::Ask);
+    for (command, why) in [
+        ("rm *.py", "`rm *.py`: cannot be judged: it uses a wildcard (`*.py`)"),
+        ("rm $X/y", "cannot be judged: it uses a variable or another command's output (`$X/y`)"),
+        ("ls ~/x", "cannot be judged: it names a home directory (`~/x`)"),
+        ("(rm x)", "cannot be judged: it uses a sub-shell or a function"),
+    ] {
+        let reasons = call(&judge, command, &root).reasons.join("\n");
+        assert!(reasons.contains(why) && !reasons.contains("byte "), "{command}: {reasons}");
+    }
+    let undeclared = judge.judge("mcp_x_y", &Effects::Unknown, &root).reasons.join("\n");
+    assert!(undeclared.contains("does not declare whether it only reads"), "{undeclared}");
+}

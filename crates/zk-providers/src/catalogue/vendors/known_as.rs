@@ -1,0 +1,84 @@
+//! Names of vendors as people know them, and the pages where they make keys.
+
+use super::Vendor;
+
+/// Vendor, its name as people know it, and its page of keys.
+const KNOWN_AS: &[(&str, &str, &str)] = &[
+    ("anthropic", "Anthropic", "https://console.anthropic.com/settings/keys"),
+    ("openai", "OpenAI", "https://platform.openai.com/api-keys"),
+    ("openai_chat", "OpenAI (Chat Completions)", "https://platform.openai.com/api-keys"),
+    ("openai_codex", "ChatGPT", ""),
+    ("openrouter", "OpenRouter", "https://openrouter.ai/keys"),
+    ("gemini", "Gemini", "https://aistudio.google.com/apikey"),
+    ("cerebras", "Cerebras", "https://cloud.cerebras.ai"),
+    ("groq", "Groq", "https://console.groq.com/keys"),
+    ("deepseek", "DeepSeek", "https://platform.deepseek.com/api_keys"),
+    ("mistral", "Mistral", "https://console.mistral.ai/api-keys"),
+    ("xai", "xAI", "https://console.x.ai"),
+    ("zai", "Z.ai", "https://z.ai/manage-apikey/apikey-list"),
+    ("moonshot", "Moonshot", "https://platform.moonshot.ai/console/api-keys"),
+    ("fireworks", "Fireworks", "https://app.fireworks.ai/settings/users/api-keys"),
+    ("baseten", "Baseten", "https://app.baseten.co/settings/api_keys"),
+    ("together", "Together", "https://api.together.ai/settings/api-keys"),
+    ("huggingface", "Hugging Face", "https://huggingface.co/settings/tokens"),
+    ("nvidia", "NVIDIA", "https://build.nvidia.com"),
+    ("opencode", "OpenCode Zen", "https://opencode.ai/auth"),
+    ("minimax", "MiniMax", "https://platform.minimax.io"),
+    ("ollama", "Ollama", ""),
+    ("llama.cpp", "llama.cpp", ""),
+    ("lmstudio", "LM Studio", ""),
+    ("vllm", "vLLM", ""),
+];
+
+/// Vendors that are offered first, and whether each has a row of its own in a short list.
+pub(crate) const FIRST_OFFERED: [(&str, bool); 4] =
+    [("anthropic", true), ("openai", true), ("openrouter", false), ("gemini", false)];
+/// Vendors that are another one by another dialect.
+const DOUBLE_VENDORS: [&str; 1] = ["openai_chat"];
+/// Vendor, the vendor that its subscription is used with, and the sign-in in a few words.
+pub(crate) const SUBSCRIPTION_SIGN_INS: [(&str, &str, &str); 1] =
+    [("openai", "openai_codex", "sign in with ChatGPT")];
+
+impl Vendor {
+    /// Whether it is another vendor by another dialect, so that a person is offered only one of them.
+    pub(crate) fn is_double(&self) -> bool {
+        DOUBLE_VENDORS.contains(&self.name)
+    }
+
+    /// The vendor's name as people know it.
+    ///
+    /// ```
+    /// assert_eq!(zk_providers::Vendor::named("xai").unwrap().title(), "xAI");
+    /// ```
+    #[must_use]
+    pub fn title(&self) -> &'static str {
+        row(self.name).map_or(self.name, |(_, title, _)| title)
+    }
+
+    /// The page on which people make keys for it, where one is known.
+    #[must_use]
+    pub fn key_page(&self) -> Option<&'static str> {
+        row(self.name).map(|(_, _, page)| *page).filter(|page| !page.is_empty())
+    }
+}
+
+fn row(name: &str) -> Option<&'static (&'static str, &'static str, &'static str)> {
+    KNOWN_AS.iter().find(|(vendor, ..)| *vendor == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::vendors::VENDORS;
+
+    #[test]
+    fn every_known_name_is_of_a_vendor_and_every_service_has_one() {
+        for (name, title, page) in KNOWN_AS {
+            assert!(Vendor::named(name).is_some() && !title.is_empty(), "{name}");
+            assert!(page.is_empty() || page.starts_with("https://"), "{name}: {page}");
+        }
+        for vendor in VENDORS.iter().filter(|vendor| vendor.base_url.is_some()) {
+            assert!(row(vendor.name).is_some(), "{} has no name that people know", vendor.name);
+        }
+    }
+}

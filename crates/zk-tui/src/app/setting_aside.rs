@@ -1,0 +1,116 @@
+use std::time::Duration;
+
+use zk_view::Content;
+
+use super::{AGAIN, App};
+use crate::keys::Key;
+use crate::pick::PickerKind;
+
+/// Drafts that wait while something else is typed.
+impl App {
+    /// Shows the draft that another window left, and `note` about it, until the person takes it up, clears it, or types
+    /// something else.
+    pub fn offer_draft(&mut self, text: &str, note: &str) {
+        if !self.composer.is_empty() {
+            // Text that was typed meanwhile is never mixed with it.
+            let typed = std::mem::take(&mut self.composer);
+            self.composer.set(text);
+            self.stash();
+            self.composer = typed;
+            return;
+        }
+        self.composer.set(text);
+        self.keyboard.offered = Some(note.to_owned());
+        self.output.is_dirty = true;
+    }
+
+    /// Takes up the draft of another window with this key, or puts it aside where the key begins another text.
+    pub(super) fn settle_offer(&mut self, key: &Key) {
+        if matches!(key, Key::Char(_) | Key::Paste(_) | Key::Ctrl('v' | 'y')) {
+            self.set_offer_aside();
+        } else {
+            self.keyboard.offered = None;
+        }
+    }
+
+    /// Puts the draft of another window aside, if nobody took it up.
+    pub(super) fn set_offer_aside(&mut self) {
+        if self.keyboard.offered.take().is_some() && !self.composer.is_empty() {
+            self.stash();
+        }
+    }
+
+    /// Puts the draft aside; where there is none, brings back the one that was put aside last.
+    pub(super) fn stash_or_bring_back(&mut self) {
+        if !self.composer.is_empty() {
+            return self.stash();
+        }
+        match self.keyboard.stash.pop() {
+            Some(draft) => {
+                self.composer = draft;
+                self.draft_changed();
+            }
+            None => self.set_hint("no text was put aside: Ctrl-S does that with what is typed"),
+        }
+    }
+
+    fn stash(&mut self) {
+        self.keyboard.stash.push(std::mem::take(&mut self.composer));
+        self.keyboard.vim.insert();
+        self.history.leave();
+        self.focus.take_list();
+        self.set_hint("the text is put aside: Ctrl-S on an empty line brings it back");
+        self.draft_changed();
+    }
+
+    /// Escape with nothing to end: another one clears the text, or opens the prompts to go back to.
+    pub(super) fn escape_twice(&mut self, now: Duration) {
+        let is_again = self.timing.escaped.take().is_some_and(|at| now < at + AGAIN);
+        let has_draft = !self.composer.is_empty();
+        let hint = match (is_again, has_draft) {
+            (true, true) => {
+                self.clear_draft();
+                None
+            }
+            (true, false) if self.has_prompts() => {
+                self.open_picker(PickerKind::Tree);
+                None
+            }
+            (false, true) => Some("Esc again clears the text; ↑ brings it back"),
+            (false, false) if self.has_prompts() => Some("Esc again goes back to an earlier prompt"),
+            (_, false) => None,
+        };
+        self.hint = hint.map(Into::into);
+        if !is_again {
+            self.timing.escaped = Some(now);
+        }
+    }
+
+    /// Clears the draft, which the history keeps.
+    pub(super) fn clear_draft(&mut self) {
+        self.keyboard.offered = None;
+        let text = self.composer.take();
+        self.history.push(&text);
+        self.draft_changed();
+    }
+
+    fn has_prompts(&self) -> bool {
+        self.transcript.view().blocks.iter().any(|block| matches!(block.content, Content::User { .. }))
+    }
+
+    /// Breaks the line in the place of a backslash that Enter came behind; false if there is none. A command of the
+    /// person's own keeps it, as a shell does.
+    pub(super) fn break_line_at_backslash(&mut self) -> bool {
+        let before = self.composer.before_caret();
+        let slashes = before.len() - before.trim_end_matches('\\').len();
+        if slashes.is_multiple_of(2) {
+            return false;
+        }
+        if !self.composer.text().starts_with('!') {
+            self.composer.back();
+        }
+        self.composer.insert("\n");
+        self.draft_changed();
+        true
+    }
+}

@@ -1,0 +1,97 @@
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::inline::Caret;
+use crate::row::{Span, Style};
+use crate::text::graphemes;
+
+/// Rows of a text that is being typed: words stay whole, and one that is longer than a row is cut.
+pub(super) struct Layout {
+    /// Columns of a row.
+    room: usize,
+    rows: Vec<Vec<Piece>>,
+    /// Columns that the last row has.
+    column: usize,
+}
+
+/// A grapheme in its row.
+struct Piece {
+    /// Byte of the text that it begins at.
+    at: usize,
+    span: Span,
+    columns: usize,
+    /// Whether a row may end behind it.
+    is_break: bool,
+}
+
+impl Layout {
+    pub(super) fn new(room: usize) -> Self {
+        Self { room: room.max(1), rows: vec![Vec::new()], column: 0 }
+    }
+
+    /// The rows of a text, and the place of the caret, which stands before the byte `caret` of it.
+    pub(super) fn lay_out(mut self, text: &str, caret: usize) -> (Vec<Vec<Span>>, Caret) {
+        let mut at = 0;
+        for grapheme in text.graphemes(true) {
+            let span = Span::new(Style::PLAIN, grapheme);
+            let columns: usize = graphemes(span.text()).map(|(_, columns)| columns).sum();
+            let is_blank = grapheme == " ";
+            // Scripts without blanks break between any two characters.
+            let is_break = is_blank || columns == 2;
+            match grapheme {
+                "\n" => {
+                    self.push(Piece { at, span: Span::new(Style::PLAIN, ""), columns: 0, is_break: false })
+                }
+                " " if self.column >= self.room => {
+                    self.next_row();
+                    self.push(Piece { at, span: Span::new(Style::PLAIN, ""), columns: 0, is_break: false });
+                }
+                _ => {
+                    self.make_room(columns);
+                    self.push(Piece { at, span, columns, is_break });
+                }
+            }
+            if grapheme == "\n" {
+                self.next_row();
+            }
+            at += grapheme.len();
+        }
+        if caret == text.len() && self.column >= self.room {
+            self.next_row();
+        }
+        let end = Caret { row: self.rows.len() - 1, column: self.column };
+        let caret = if caret == text.len() { end } else { self.place_of(caret).unwrap_or(end) };
+        let spans = |row: Vec<Piece>| row.into_iter().map(|piece| piece.span).collect();
+        (self.rows.into_iter().map(spans).collect(), caret)
+    }
+
+    /// Goes on in another row, with the word that has begun, where `columns` more do not fit.
+    fn make_room(&mut self, columns: usize) {
+        while self.column > 0 && self.column + columns > self.room {
+            let row = self.rows.last_mut().filter(|_| columns < 2);
+            let begins = row.as_ref().and_then(|row| row.iter().rposition(|piece| piece.is_break));
+            let word = row.zip(begins).map(|(row, at)| row.split_off(at + 1)).unwrap_or_default();
+            self.column = word.iter().map(|piece| piece.columns).sum();
+            self.rows.push(word);
+        }
+    }
+
+    fn next_row(&mut self) {
+        self.rows.push(Vec::new());
+        self.column = 0;
+    }
+
+    fn push(&mut self, piece: Piece) {
+        self.column += piece.columns;
+        if let Some(row) = self.rows.last_mut() {
+            row.push(piece);
+        }
+    }
+
+    fn place_of(&self, caret: usize) -> Option<Caret> {
+        self.rows.iter().enumerate().find_map(|(row, pieces)| {
+            let index = pieces.iter().position(|piece| piece.at == caret)?;
+            let before = pieces.get(..index).unwrap_or_default();
+            Some(Caret { row, column: before.iter().map(|piece| piece.columns).sum() })
+        })
+    }
+}

@@ -1,0 +1,49 @@
+//! Entries that the view itself has.
+
+use std::sync::Arc;
+
+use zk_view::{AgentRow, Block, Content, JobRow, JobState, SubAgent, View};
+
+use super::Offered;
+use crate::view::agent_facts;
+
+/// The sub-agents of this conversation, by their tasks.
+pub(super) fn agents(view: &View) -> Offered {
+    let texts = |of: fn(&AgentRow) -> String| view.agents.iter().map(of).collect::<Vec<String>>();
+    let mut names = texts(|agent| agent.name.as_str().to_owned());
+    let mut labels = texts(|agent| agent.title().to_owned());
+    let mut notes = texts(agent_facts);
+    // Sub-agents of earlier runs have blocks only.
+    for agent in view.blocks.iter().filter_map(|block| block.agent.as_ref()) {
+        if !names.iter().any(|name| name == agent.name.as_str()) {
+            names.push(agent.name.as_str().to_owned());
+            labels.push(first_words(view, agent).unwrap_or(agent.name.as_str()).to_owned());
+            notes.push("of an earlier run".to_owned());
+        }
+    }
+    Offered { names: names.into(), labels: labels.into(), notes: notes.into(), ..Offered::default() }
+}
+
+/// The first line that a sub-agent was told.
+fn first_words<'a>(view: &'a View, agent: &SubAgent) -> Option<&'a str> {
+    let is_its = |block: &&Arc<Block>| block.agent.as_deref().is_some_and(|of| of == agent);
+    view.blocks.iter().filter(is_its).find_map(|block| match &block.content {
+        Content::User { text, .. } => text.as_str().lines().next(),
+        _ => None,
+    })
+}
+
+/// The commands in the background, the newest first.
+pub(super) fn jobs(jobs: &[JobRow]) -> Offered {
+    let note = |job: &JobRow| {
+        let state = match &job.state {
+            JobState::Running => "runs".to_owned(),
+            JobState::Ending => "is asked to end".to_owned(),
+            JobState::Ended { how, failed: false } => format!("ended: {how}"),
+            JobState::Ended { how, failed: true } => format!("failed: {how}"),
+        };
+        format!("{state} · {}", job.command)
+    };
+    let names = jobs.iter().rev().map(|job| job.id.as_str().to_owned()).collect();
+    Offered { names, notes: jobs.iter().rev().map(note).collect(), ..Offered::default() }
+}

@@ -1,0 +1,17 @@
+//! Questions outside of a conversation: one of a few rows, and a line that is typed.
+
+mod entry;
+mod list;
+
+pub use entry::{Entry, EntryKey};
+pub use list::{Menu, MenuKey, MenuRow};
+
+use crate::row::{Row, Style};
+use crate::text::wrap;
+
+/// The rows of a message that stays: it is wrapped at words, below a margin of two columns.
+#[must_use]
+pub fn message_rows(style: Style, text: &str, width: usize) -> Vec<Row> {
+    let margin = Row::of(Style::PLAIN, "  ");
+    text.lines().flat_map(|line| wrap(&Row::of(style, line), &margin, &margin, width)).collect()
+}

@@ -1,0 +1,149 @@
+use super::Asked;
+
+/// Entries that a picker chooses among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PickerKind {
+    Commands,
+    Models,
+    Sessions,
+    /// The prompts of this session, to go on from an earlier one.
+    Tree,
+    Files,
+    Agents,
+    Jobs,
+    Themes,
+}
+
+/// Keys of every picker, and what each does.
+pub(super) const KEYS: [(&str, &str); 7] = [
+    ("letters", "find what has them, in this order"),
+    ("↑ ↓ Ctrl-P Ctrl-N", "another one"),
+    ("PgUp PgDn", "a page of them"),
+    ("Tab Shift-Tab", "another list"),
+    ("Ctrl-U Ctrl-W", "clear the letters"),
+    ("Esc Ctrl-C Ctrl-D Ctrl-O", "close it"),
+    ("Ctrl-Z", "stop zk itself; `fg` goes on"),
+];
+
+impl PickerKind {
+    pub(super) const ALL: [Self; 8] = [
+        Self::Commands,
+        Self::Models,
+        Self::Sessions,
+        Self::Tree,
+        Self::Files,
+        Self::Agents,
+        Self::Jobs,
+        Self::Themes,
+    ];
+
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Commands => "commands",
+            Self::Models => "models",
+            Self::Sessions => "sessions",
+            Self::Tree => "prompts",
+            Self::Files => "files",
+            Self::Agents => "sub-agents",
+            Self::Jobs => "jobs",
+            Self::Themes => "themes",
+        }
+    }
+
+    /// Says what Enter does.
+    pub(super) fn hint(self) -> &'static str {
+        match self {
+            Self::Commands => "Enter runs",
+            Self::Files => "Enter takes it",
+            Self::Models | Self::Themes => "Enter changes to it",
+            Self::Sessions => "Enter resumes",
+            Self::Tree => "Enter branches from here (files stay as they are)",
+            Self::Agents => "Enter opens it",
+            Self::Jobs => "Enter shows its output",
+        }
+    }
+
+    /// Says the same in the table of keys.
+    pub(super) fn enter_key(self) -> &'static str {
+        match self {
+            Self::Commands => "run it, or put it in where it takes more",
+            Self::Files => "take it",
+            Self::Models | Self::Themes => "change to it",
+            Self::Sessions => "resume it",
+            Self::Tree => "branch from here (files stay as they are)",
+            Self::Agents => "open it",
+            Self::Jobs => "show its output",
+        }
+    }
+
+    /// Keys of this list alone, for its last row.
+    pub(super) fn more_keys(self) -> &'static str {
+        match self {
+            Self::Sessions => " · Ctrl-R renames · Ctrl-K removes",
+            Self::Jobs => " · Ctrl-K ends it",
+            Self::Commands | Self::Models | Self::Tree | Self::Files | Self::Agents | Self::Themes => "",
+        }
+    }
+
+    /// Keys of this list alone, and what each does.
+    pub(super) fn keys(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Models => &[("← →", "less or more thinking, where the model has levels")],
+            Self::Sessions => &[("Ctrl-R", "give it another title"), ("Ctrl-K twice", "remove it for good")],
+            Self::Jobs => &[("Ctrl-K", "end it")],
+            Self::Commands | Self::Tree | Self::Files | Self::Agents | Self::Themes => &[],
+        }
+    }
+
+    /// Says why there is nothing to choose.
+    pub(super) fn empty(self) -> &'static str {
+        match self {
+            Self::Commands => "no command yet: the conversation is being opened",
+            Self::Models => "loading models… a name can be typed",
+            Self::Sessions => "no session of this directory is stored yet",
+            Self::Tree => "no earlier prompt of this session is stored",
+            Self::Files => "no file found so far",
+            Self::Agents => "no sub-agent has worked yet",
+            Self::Jobs => "no command runs in the background: `/jobs start COMMAND` starts one",
+            Self::Themes => "no theme yet: the conversation is being opened",
+        }
+    }
+
+    pub(super) fn asked(self) -> Option<Asked> {
+        let argument = |command: &str| Some(Asked::Argument(command.to_owned()));
+        match self {
+            Self::Commands => Some(Asked::Command),
+            Self::Files => Some(Asked::File),
+            Self::Models => argument("model"),
+            Self::Sessions => argument("resume"),
+            Self::Tree => argument("tree"),
+            Self::Themes => argument("theme"),
+            Self::Agents | Self::Jobs => None,
+        }
+    }
+
+    /// Whether a text may be meant that no list has.
+    pub(super) fn takes_typed(self) -> bool {
+        matches!(self, Self::Models | Self::Files)
+    }
+
+    /// The kind of list that a line without arguments opens.
+    pub(crate) fn of_line(line: &str) -> Option<Self> {
+        match line {
+            "/" => Some(Self::Commands),
+            "/model" => Some(Self::Models),
+            "/resume" | "/sessions" => Some(Self::Sessions),
+            "/tree" => Some(Self::Tree),
+            "/agents" => Some(Self::Agents),
+            "/jobs" => Some(Self::Jobs),
+            "/theme" => Some(Self::Themes),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a line of a drawn screen opens a list to choose from instead of running a command.
+#[must_use]
+pub fn opens_picker(line: &str) -> bool {
+    PickerKind::of_line(line.trim()).is_some()
+}

@@ -1,0 +1,150 @@
+use crate::text::{columns, graphemes};
+
+/// Columns at the end of a line in which a word is held back until its end is known. A longer word is broken by the terminal.
+const HELD_COLUMNS: usize = 24;
+/// Marks of list items, whose text goes on below itself.
+const ITEM_MARKS: [&str; 2] = ["- ", "* "];
+
+/// Answer as it streams, broken at words. What is written is never taken back: only a word near the end of a line waits for
+/// its end. Code and tables stay as they are.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    /// Columns taken of the terminal's line.
+    column: usize,
+    /// Beginning of the answer's line, as far as it says what the line is.
+    start: String,
+    is_code: bool,
+    /// A word that waits for its end.
+    held: Option<String>,
+}
+
+impl Flow {
+    /// The text to write for a piece of the answer on a terminal of `width` columns.
+    pub(super) fn push(&mut self, piece: &str, width: usize) -> String {
+        let mut out = String::with_capacity(piece.len());
+        for (grapheme, wide) in graphemes(piece) {
+            match grapheme {
+                "\n" | "\r\n" => {
+                    self.release(&mut out, width);
+                    if self.start.trim_start().starts_with("```") {
+                        self.is_code = !self.is_code;
+                    }
+                    (self.column, self.start) = (0, String::new());
+                    out.push('\n');
+                }
+                " " => {
+                    self.release(&mut out, width);
+                    self.note(grapheme);
+                    // A blank at the end of a line would begin the next one.
+                    if self.column < width || !self.is_prose() {
+                        out.push(' ');
+                        self.column += 1;
+                    }
+                    let is_near = self.column + HELD_COLUMNS > width;
+                    self.held = (is_near && self.is_prose()).then(String::new);
+                }
+                other => {
+                    self.note(other);
+                    match &mut self.held {
+                        Some(word) => word.push_str(other),
+                        None => {
+                            out.push_str(other);
+                            self.column += wide;
+                        }
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// The text that still waits, at the end of the answer.
+    pub(super) fn end(&mut self, width: usize) -> String {
+        let mut out = String::new();
+        self.release(&mut out, width);
+        *self = Self::default();
+        out
+    }
+
+    fn release(&mut self, out: &mut String, width: usize) {
+        let Some(word) = self.held.take().filter(|word| !word.is_empty()) else { return };
+        let wide = columns(&word);
+        if self.column + wide > width {
+            let hang = self.hang().min(width / 2);
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', hang));
+            self.column = hang;
+        }
+        out.push_str(&word);
+        self.column += wide;
+    }
+
+    fn note(&mut self, grapheme: &str) {
+        if self.start.len() < 16 {
+            self.start.push_str(grapheme);
+        }
+    }
+
+    fn is_prose(&self) -> bool {
+        !self.is_code && !self.start.starts_with("    ") && !self.start.trim_start().starts_with(['|', '`'])
+    }
+
+    fn hang(&self) -> usize {
+        let text = self.start.trim_start();
+        let indent = self.start.len() - text.len();
+        let digits = text.chars().take_while(char::is_ascii_digit).count();
+        if ITEM_MARKS.iter().any(|mark| text.starts_with(mark)) {
+            indent + 2
+        } else if digits > 0 && text.get(digits..).is_some_and(|rest| rest.starts_with(". ")) {
+            indent + digits + 2
+        } else {
+            indent
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(pieces: &[&str], width: usize) -> String {
+        let mut flow = Flow::default();
+        let mut out: String = pieces.iter().map(|piece| flow.push(piece, width)).collect();
+        out.push_str(&flow.end(width));
+        out
+    }
+
+    #[test]
+    fn an_answer_is_broken_at_words_however_it_arrives() {
+        let text = "The discount is applied twice, once in the cart and once more in the total.\n- an item that is longer than \
+                    the line it stands on";
+        let expected = "The discount is applied twice,\nonce in the cart and once more\nin the total.\n- an item that is longer \
+                        than\n  the line it stands on";
+        let lines = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+        let letters: Vec<String> = text.chars().map(String::from).collect();
+        let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
+        for pieces in [vec![text], letters] {
+            let shown = flow(&pieces, 30);
+            assert_eq!(lines(&shown), expected);
+        }
+    }
+
+    #[test]
+    fn code_tables_and_long_words_stay_whole() {
+        for text in [
+            "```\nlet total = cart.iter().map(|item| item.price).sum::<u64>();\n```\n",
+            "| a column | another column | and one more |\n",
+            "    let total = cart.iter().map(|item| item.price).sum();\n",
+        ] {
+            assert_eq!(flow(&[text], 30), text);
+        }
+        let address = "see https://example.com/a/path/that/is/longer/than/a/line here";
+        assert!(flow(&[address], 30).contains("https://example.com/a/path/that/is/longer/than/a/line"));
+    }
+
+    #[test]
+    fn a_word_far_from_the_end_of_the_line_is_written_as_it_comes() {
+        let mut flow = Flow::default();
+        assert_eq!(flow.push("Half a wo", 80), "Half a wo");
+    }
+}

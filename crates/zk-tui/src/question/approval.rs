@@ -1,0 +1,254 @@
+use zk_core::service::{Approval, ApprovalCard, AskedKind, CardChoice, CardPart, PartKind, visible_lines};
+
+use super::frame::{CONTINUED, Frame, GUTTER, KIND, indented, key_rows, wrap, wrap_row, wrap_words};
+use crate::row::{Row, Style};
+use crate::view::whole_diff;
+
+/// Blanks of a row of the body behind its edge: the letter of a choice stands there, and nothing else does.
+const INDENT: &str = " ";
+/// Blanks of the lines of an argument behind those.
+const DEEPER: &str = "   ";
+/// Rows of the body that are in sight before choices are drawn in less room.
+const MIN_BODY_ROWS: usize = 3;
+/// Row between two parts of a difference.
+const LEFT_OUT: &str = "  ⋮";
+
+/// Room and state of a question that is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CardLook<'a> {
+    /// Sub-agent that asks, if one does.
+    pub who: Option<&'a str>,
+    /// Columns of the screen.
+    pub width: usize,
+    /// Rows for the question.
+    pub room: usize,
+    /// Whether it says why it is asked.
+    pub shows_why: bool,
+}
+
+impl Frame {
+    /// The frame of a call that wants to run.
+    #[must_use]
+    pub fn of_approval(approval: &Approval, look: CardLook<'_>) -> Self {
+        let card = approval.card();
+        let width = look.width;
+        let who = look.who.map_or(String::new(), |who| format!("{}: ", visible_lines(who).join("⟨U+000A⟩")));
+        let is_dangerous = card.kind == AskedKind::Outside;
+        let style = if is_dangerous { Style { bold: true, ..Style::YELLOW } } else { Style::BOLD };
+        let mut head = Vec::new();
+        wrap_words("┌ ", style, &format!("{who}{}", card.title), width, &mut head);
+        let mut body = Vec::new();
+        card.parts.iter().for_each(|part| draw_part(part, width, &mut body));
+        let why_at = look.shows_why.then_some(body.len());
+        if look.shows_why {
+            draw_why(&card, width, &mut body);
+        }
+        let mut remarks = Vec::new();
+        for remark in &card.remarks {
+            wrap_words(&format!("{KIND}{INDENT}"), Style::YELLOW, remark, width, &mut remarks);
+        }
+        let mut head = head.into_iter();
+        let mut frame = Self {
+            head: head.next().unwrap_or_default(),
+            lead: head.collect(),
+            body,
+            rules: Vec::new(),
+            keys: Vec::new(),
+            why_at,
+            is_heavy: is_dangerous,
+        };
+        let fits = |rows: usize, frame: &Self| {
+            let wanted = frame.body.len().min(MIN_BODY_ROWS) + 1;
+            1 + frame.lead.len() + wanted + rows <= look.room
+        };
+        let mut choices = choice_rows(&card, width);
+        let mut hints = Vec::new();
+        wrap_words(GUTTER, Style::DIM, &format!(" {}", beside(&card, true)), width, &mut hints);
+        let foot = key_rows("└ ↑↓ and Enter, or a letter · Esc stops the run", width);
+        let spacious = remarks.len() + choices.len() + hints.len() + foot.len();
+        if fits(spacious, &frame) {
+            frame.rules = remarks.into_iter().chain(choices).chain(hints).collect();
+            frame.keys = foot;
+            return frame;
+        }
+        frame.keys = key_rows(&format!("└ {}", beside(&card, false)), width);
+        if fits(choices.len() + frame.keys.len(), &frame) {
+            frame.rules = choices;
+            return frame;
+        }
+        // All of them stay, one behind the other.
+        choices.clear();
+        let packed: Vec<String> = card
+            .choices
+            .iter()
+            .filter(|choice| choice.is_row)
+            .map(|choice| format!("{} {}", choice.key, choice.text))
+            .collect();
+        wrap_words(KIND, Style::BOLD, &packed.join(" · "), width, &mut choices);
+        frame.rules = choices;
+        frame
+    }
+
+    /// The rows with the mark at the choice of this row, from 0.
+    pub(super) fn marked(&self, row: usize) -> Vec<Row> {
+        let mut at = None;
+        let mark = |rule: &Row| {
+            let text = rule.text();
+            let is_choice = text.starts_with(KIND) || text.starts_with(GUTTER);
+            let begins = is_choice && text.chars().nth(2).is_some_and(|key| !key.is_whitespace());
+            if begins && !text.starts_with(CONTINUED) {
+                at = Some(at.map_or(0, |at: usize| at + 1));
+            }
+            let is_its = at == Some(row) && begins;
+            if !is_its {
+                return rule.clone();
+            }
+            let edge: String = text.chars().take(1).collect();
+            let rest: String = text.chars().skip(2).collect();
+            Row::of(Style::BOLD, &format!("{edge}›{rest}"))
+        };
+        self.rules.iter().map(mark).collect()
+    }
+
+    /// The rows as they are drawn: with a heavy frame for what is dangerous.
+    pub(super) fn edged(&self, rows: Vec<Row>) -> Vec<Row> {
+        if !self.is_heavy {
+            return rows;
+        }
+        let edge = |row: &Row| {
+            let text = row.text();
+            let heavy = match text.chars().next() {
+                Some('┌') => "┏",
+                Some('│') => "┃",
+                Some('├') => "┣",
+                Some('└') => "┗",
+                Some(_) | None => return row.clone(),
+            };
+            let first = text.chars().next().map_or(0, char::len_utf8);
+            let mut heavy = Row::of(Style::YELLOW, heavy);
+            heavy.append(&row.cut(first, text.len()));
+            heavy
+        };
+        rows.iter().map(edge).collect()
+    }
+}
+
+/// The rows of the choices that have some.
+fn choice_rows(card: &ApprovalCard, width: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for choice in card.choices.iter().filter(|choice| choice.is_row) {
+        let lasting = card.choices.iter().find(|other| {
+            !other.is_row && other.key.is_uppercase() && other.key.to_ascii_lowercase() == choice.key
+        });
+        let always = lasting.map_or(String::new(), |other| format!(" · {} always", other.key));
+        let edge = if rows.is_empty() { KIND } else { GUTTER };
+        wrap_words(edge, Style::PLAIN, &format!("{}  {}{always}", choice.key, choice.text), width, &mut rows);
+    }
+    rows
+}
+
+/// The choices without a row of their own, and how to know more.
+fn beside(card: &ApprovalCard, is_spacious: bool) -> String {
+    let is_beside = |choice: &&CardChoice| !choice.is_row && (!choice.key.is_uppercase() || !is_spacious);
+    let short = |choice: &CardChoice| match choice.key {
+        's' => "s  this session".to_owned(),
+        'a' => "a  always …".to_owned(),
+        key => format!("{key}  always"),
+    };
+    let mut all: Vec<String> = card
+        .choices
+        .iter()
+        .filter(is_beside)
+        .filter(|choice| is_spacious || matches!(choice.key, 's' | 'a'))
+        .map(short)
+        .collect();
+    all.push("?  why it asks".to_owned());
+    all.join(" · ")
+}
+
+fn draw_part(part: &CardPart, width: usize, body: &mut Vec<Row>) {
+    let deeper = format!("{INDENT}{DEEPER}");
+    match part.kind {
+        PartKind::Command => {
+            for (at, line) in part.lines.iter().enumerate() {
+                let sign = if at == 0 { "$ " } else { "  " };
+                let row = Row::of(Style::BOLD, sign).with(Style::BOLD, line);
+                wrap_row(GUTTER, INDENT, &row, width, body);
+            }
+        }
+        PartKind::Diff => {
+            let mut hunks: Vec<Vec<&str>> = vec![Vec::new()];
+            for line in &part.lines {
+                if line.starts_with("@@ ") {
+                    hunks.push(Vec::new());
+                }
+                hunks.last_mut().into_iter().for_each(|hunk| hunk.push(line));
+            }
+            // The names of the files, which the question says.
+            let is_name = |line: &&str| line.starts_with("--- ") || line.starts_with("+++ ");
+            if hunks.len() > 1 && hunks.first().is_some_and(|before| before.iter().all(is_name)) {
+                hunks.remove(0);
+            }
+            for (at, hunk) in hunks.iter().enumerate() {
+                if at > 0 {
+                    wrap(GUTTER, INDENT, Style::DIM, LEFT_OUT, width, body);
+                }
+                let rows = whole_diff(hunk.iter().copied());
+                let is_header = |row: &&Row| row.text().starts_with("@@ ");
+                let skipped = usize::from(rows.first().as_ref().is_some_and(is_header));
+                rows.iter().skip(skipped).for_each(|row| wrap_row(GUTTER, "", row, width, body));
+            }
+        }
+        PartKind::ModelSays => {
+            let said = part.lines.join(" ");
+            indented(GUTTER, INDENT, Style::PLAIN, &format!("the model says: {said}"), width, body);
+        }
+        PartKind::Fact => {
+            part.lines.iter().for_each(|line| indented(GUTTER, INDENT, Style::DIM, line, width, body));
+        }
+        PartKind::Text => match part.lines.as_slice() {
+            [line] => {
+                let row = Row::of(Style::DIM, &format!("{}: ", part.heading)).with(Style::PLAIN, line);
+                wrap_row(GUTTER, INDENT, &row, width, body);
+            }
+            lines => {
+                wrap(GUTTER, INDENT, Style::DIM, &format!("{}:", part.heading), width, body);
+                lines.iter().for_each(|line| wrap(GUTTER, &deeper, Style::PLAIN, line, width, body));
+            }
+        },
+        // No text of an argument has this edge.
+        PartKind::Json => match part.lines.as_slice() {
+            [line] => {
+                let row = Row::of(Style::DIM, &format!("{} = ", part.heading)).with(Style::PLAIN, line);
+                wrap_row(KIND, INDENT, &row, width, body);
+            }
+            lines => {
+                wrap(KIND, INDENT, Style::DIM, &format!("{} =", part.heading), width, body);
+                lines.iter().for_each(|line| wrap(GUTTER, &deeper, Style::PLAIN, line, width, body));
+            }
+        },
+        PartKind::Preview => {
+            wrap(KIND, INDENT, Style::DIM, "preview", width, body);
+            part.lines.iter().for_each(|line| wrap(GUTTER, &deeper, Style::PLAIN, line, width, body));
+        }
+    }
+}
+
+/// Reasons for the question, and calls that its choices would let run.
+fn draw_why(card: &ApprovalCard, width: usize, body: &mut Vec<Row>) {
+    for reason in &card.reasons {
+        indented(KIND, INDENT, Style::YELLOW, &format!("why: {reason}"), width, body);
+    }
+    for (at, choice) in card.choices.iter().enumerate() {
+        let is_said = card.choices.iter().take(at).any(|before| before.allows == choice.allows);
+        if let Some(allows) = choice.allows.as_ref().filter(|_| !is_said) {
+            let same = card.choices.iter().filter(|other| other.allows.as_ref() == Some(allows));
+            let keys: Vec<String> = same.map(|other| other.key.to_string()).collect();
+            let allows = visible_lines(allows).join(" ");
+            indented(KIND, INDENT, Style::DIM, &format!("{}: {allows}", keys.join(", ")), width, body);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+use std::time::Duration;
+
+use zk_core::service::{Selection, UiAnswer, visible_lines};
+use zk_view::sanitise;
+
+use super::answer_keys::{LineFocus, QUIET};
+use super::card::{Outcome, press_buffer};
+use super::line_choice::LineChoice;
+use super::select_rows::{SelectRows, preview_rows};
+use crate::edit::Buffer;
+use crate::keys::{Direction, Key};
+use crate::row::Row;
+
+/// Choice of one among several, as far as it is answered.
+///
+/// Arrows move a mark, and Enter takes the option that one moved to. A digit chooses its option, unless more follows.
+/// Anything else that is typed is the answer in the person's own words, where the question has such.
+#[derive(Debug)]
+pub(super) struct Select {
+    asked: Selection,
+    /// The sub-agent that asks.
+    who: Option<String>,
+    typed: Buffer,
+    focus: LineFocus,
+    /// The option that an arrow moved to.
+    mark: Option<usize>,
+    /// Time at which a digit was typed alone.
+    digit_at: Option<Duration>,
+    /// Whether the last line was no answer.
+    is_mistyped: bool,
+    /// The first row of what the question is about that is drawn.
+    from: usize,
+    preview: Vec<Row>,
+}
+
+/// Answer to a choice, and what to say of it.
+type Answered = (UiAnswer, String);
+
+impl Select {
+    pub(super) fn new(
+        asked: &Selection,
+        who: Option<&str>,
+        has_draft: bool,
+        width: usize,
+        now: Duration,
+    ) -> Self {
+        Self {
+            asked: asked.clone(),
+            typed: Buffer::default(),
+            focus: LineFocus::new(has_draft, now),
+            mark: None,
+            digit_at: None,
+            is_mistyped: false,
+            from: 0,
+            preview: preview_rows(asked, who, width),
+            who: who.map(str::to_owned),
+        }
+    }
+
+    pub(super) fn set_width(&mut self, width: usize) {
+        (self.preview, self.from) = (preview_rows(&self.asked, self.who.as_deref(), width), 0);
+    }
+
+    pub(super) fn focus_mut(&mut self) -> &mut LineFocus {
+        &mut self.focus
+    }
+
+    pub(super) fn is_typing(&self) -> bool {
+        self.focus.is_typing()
+    }
+
+    /// The answer in words that is being typed, if the person types one.
+    pub(super) fn typed(&self) -> Option<&Buffer> {
+        Some(&self.typed).filter(|typed| self.focus.is_focused() && !typed.is_empty())
+    }
+
+    pub(super) fn rows(&self, width: usize, room: usize) -> Vec<Row> {
+        self.drawn().draw(width, room)
+    }
+
+    fn drawn(&self) -> SelectRows<'_> {
+        SelectRows {
+            asked: &self.asked,
+            who: self.who.as_deref(),
+            preview: &self.preview,
+            from: self.from,
+            mark: self.mark.or_else(|| self.digit()),
+            is_typing: self.is_typing(),
+            is_mistyped: self.is_mistyped,
+        }
+    }
+
+    /// Shows the rows before or behind those of what the question is about that are in sight.
+    pub(super) fn turn_page(&mut self, is_up: bool, width: usize, room: usize) {
+        let page = self.drawn().page(width, room);
+        let last = self.preview.len().saturating_sub(page);
+        self.from = if is_up { self.from.saturating_sub(page) } else { (self.from + page).min(last) };
+    }
+
+    /// The keys that answered, or those that belong to the draft.
+    pub(super) fn press(
+        &mut self,
+        keys: &[Key],
+        is_burst: bool,
+        now: Duration,
+    ) -> Result<Vec<Outcome>, Answered> {
+        if let [Key::Move { to, .. }] = keys
+            && self.turn(*to, now)
+        {
+            return Ok(Vec::new());
+        }
+        if let [Key::Escape] = keys {
+            return self.escape();
+        }
+        let is_line = self.typed.is_empty() && self.mark.is_none();
+        if let ([Key::Enter], true, false) = (keys, is_line && self.focus.is_free(now), is_burst) {
+            // Enter takes the option that an arrow moved to, and nothing else.
+            self.is_mistyped = true;
+            return Ok(Vec::new());
+        }
+        if !self.focus.hears_part(keys, is_burst, now) {
+            return Ok(keys.iter().cloned().map(Outcome::Draft).collect());
+        }
+        for key in keys {
+            self.is_mistyped = false;
+            self.digit_at = None;
+            if *key == Key::Enter {
+                let text = self.typed.expanded().trim().to_owned();
+                if let Some(answer) = self.answer(&text) {
+                    return Err(answer);
+                }
+                self.is_mistyped = true;
+                if !self.asked.accepts_words {
+                    self.typed.take();
+                }
+                continue;
+            }
+            self.mark = None;
+            press_buffer(&mut self.typed, key);
+        }
+        self.digit_at = self.digit().map(|_| now);
+        Ok(Vec::new())
+    }
+
+    /// Moves the mark; false if the key is for something else.
+    fn turn(&mut self, to: Direction, now: Duration) -> bool {
+        let last = self.asked.options.len().checked_sub(1);
+        match (to, last) {
+            (Direction::Up | Direction::Down, Some(last)) if self.typed.is_empty() => {
+                if !self.focus.hears_arrow(now) {
+                    return false;
+                }
+                self.is_mistyped = false;
+                self.mark = Some(match (to, self.mark) {
+                    (Direction::Down, None) => 0,
+                    (Direction::Down, Some(mark)) => {
+                        if mark == last {
+                            0
+                        } else {
+                            mark + 1
+                        }
+                    }
+                    (_, Some(mark @ 1..)) => mark - 1,
+                    (_, _) => last,
+                });
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Escape declines; words that were typed go to the draft, so that nothing is lost.
+    fn escape(&mut self) -> Result<Vec<Outcome>, Answered> {
+        self.digit_at = None;
+        if self.typed.is_empty() {
+            return Err((UiAnswer::No { message: None }, NO.to_owned()));
+        }
+        Ok(vec![Outcome::Draft(Key::Paste(self.typed.take()))])
+    }
+
+    /// The answer of a line, or of the mark; nothing if it is none.
+    fn answer(&self, text: &str) -> Option<Answered> {
+        let option = |index: usize| {
+            let shown = visible_lines(self.asked.options.get(index)?).join(" ");
+            Some((UiAnswer::Choice { index }, shown))
+        };
+        if text.is_empty() {
+            return option(self.mark?);
+        }
+        match LineChoice::of(text, self.asked.options.len()) {
+            LineChoice::Option(index) => option(index),
+            LineChoice::None => Some((UiAnswer::No { message: None }, NO.to_owned())),
+            LineChoice::Mistyped if self.asked.accepts_words => {
+                let shown = visible_lines(&sanitise(text)).join(" ");
+                Some((UiAnswer::Text { text: text.to_owned() }, shown))
+            }
+            LineChoice::Mistyped => None,
+        }
+    }
+
+    /// The option whose digit is all that is typed.
+    fn digit(&self) -> Option<usize> {
+        match LineChoice::of(self.typed.text(), self.asked.options.len()) {
+            LineChoice::Option(index) => Some(index),
+            LineChoice::None | LineChoice::Mistyped => None,
+        }
+    }
+
+    /// Time at which a digit behind which nothing came answers.
+    pub(super) fn next_tick(&self) -> Option<Duration> {
+        self.digit_at.map(|at| at + QUIET)
+    }
+
+    pub(super) fn tick(&mut self, now: Duration) -> Option<Answered> {
+        self.next_tick().filter(|due| *due <= now)?;
+        self.digit_at = None;
+        self.answer(&self.typed.expanded())
+    }
+}
+
+/// Row that says that a question was declined.
+const NO: &str = "no answer";

@@ -1,0 +1,188 @@
+use zk_core::model::Display;
+use zk_core::service::{Selection, visible_lines};
+use zk_view::sanitise;
+
+use super::frame::{GUTTER, clip, key_rows, wrap, wrap_words};
+use crate::markdown::Markdown;
+use crate::row::{Row, Style};
+use crate::text::columns;
+
+/// Columns of the widest option beside which descriptions stand.
+const MAX_OPTION_COLUMNS: usize = 32;
+
+/// Rows of the first line of a question; what it has beyond them is turned to.
+const HEAD_ROWS: usize = 3;
+
+/// Rows of what a question is about that are always kept in sight.
+const MIN_PREVIEW_ROWS: usize = 2;
+
+/// A choice as it is drawn.
+pub(super) struct SelectRows<'a> {
+    pub(super) asked: &'a Selection,
+    pub(super) who: Option<&'a str>,
+    pub(super) preview: &'a [Row],
+    pub(super) from: usize,
+    pub(super) mark: Option<usize>,
+    pub(super) is_typing: bool,
+    pub(super) is_mistyped: bool,
+}
+
+/// The rows of the first line of a question.
+fn head_rows(asked: &Selection, who: Option<&str>, width: usize) -> Vec<Row> {
+    let who = who.map_or(String::new(), |who| format!("{}: ", visible_lines(who).join(" ")));
+    let question = visible_lines(&asked.text).into_iter().next().unwrap_or_default();
+    let mut rows = Vec::new();
+    wrap_words("┌ ", Style::BOLD, &format!("{who}{question}"), width, &mut rows);
+    rows
+}
+
+/// The rows of what a question is about, and of its text what does not stand above.
+pub(super) fn preview_rows(asked: &Selection, who: Option<&str>, width: usize) -> Vec<Row> {
+    let inner = width.saturating_sub(3).max(8);
+    let framed = |row: Row| {
+        let mut whole = Row::of(Style::DIM, GUTTER);
+        whole.append(&row);
+        whole
+    };
+    let mut rows: Vec<Row> = match &asked.preview {
+        Some(Display::Markdown { text, .. }) => {
+            let mut markdown = Markdown::new(inner);
+            markdown.push(&sanitise(text));
+            markdown.finish();
+            let split = |row: Row| crate::text::soft_split(&row, inner);
+            markdown.take_ready().into_iter().flat_map(split).map(framed).collect()
+        }
+        _ => Vec::new(),
+    };
+    let more = head_rows(asked, who, width).into_iter().skip(HEAD_ROWS);
+    rows.splice(..0, more);
+    let lines = visible_lines(&asked.text);
+    lines.iter().skip(1).for_each(|line| wrap(GUTTER, "", Style::PLAIN, line, width, &mut rows));
+    rows
+}
+
+impl SelectRows<'_> {
+    /// The rows for a screen that has `room` for them.
+    pub(super) fn draw(&self, width: usize, room: usize) -> Vec<Row> {
+        let (mut rows, options, left) = self.layout(width, room);
+        rows.extend(self.preview(left));
+        rows.extend(options);
+        rows.extend(self.keys(width));
+        rows
+    }
+
+    /// Rows of what the question is about that are in sight at once.
+    pub(super) fn page(&self, width: usize, room: usize) -> usize {
+        self.layout(width, room).2.saturating_sub(1).max(1)
+    }
+
+    /// The rows above, the options, and how many rows there are between them.
+    fn layout(&self, width: usize, room: usize) -> (Vec<Row>, Vec<Row>, usize) {
+        let mut rows = head_rows(self.asked, self.who, width);
+        rows.truncate(HEAD_ROWS);
+        let wanted = self.preview.len().min(MIN_PREVIEW_ROWS);
+        let left = room.saturating_sub(rows.len() + self.keys(width).len());
+        let options = self.options(width, left.saturating_sub(wanted).max(1));
+        let between = left.saturating_sub(options.len());
+        (rows, options, between)
+    }
+
+    /// The rows of what the question is about, from the one that was turned to.
+    fn preview(&self, room: usize) -> Vec<Row> {
+        if self.preview.len() <= room || room == 0 {
+            return self.preview.iter().take(room).cloned().collect();
+        }
+        let shown = room.saturating_sub(1);
+        let from = self.from.min(self.preview.len().saturating_sub(shown));
+        let mut rows: Vec<Row> = self.preview.iter().skip(from).take(shown).cloned().collect();
+        let (above, below) = (from, self.preview.len() - from - shown.min(self.preview.len() - from));
+        let text = match (above, below) {
+            (0, below) => format!("├ {below} more rows: Page Down"),
+            (above, 0) => format!("├ {above} rows are above: Page Up"),
+            (above, below) => format!("├ {above} rows are above, {below} below: Page Up, Page Down"),
+        };
+        rows.push(Row::of(Style::YELLOW, &text));
+        rows
+    }
+
+    /// The options: with their descriptions where there is room, and those around the mark where there is not.
+    fn options(&self, width: usize, room: usize) -> Vec<Row> {
+        let options: Vec<String> =
+            self.asked.options.iter().map(|option| visible_lines(option).join(" ")).collect();
+        let wide =
+            options.iter().map(|option| columns(option)).max().unwrap_or_default().min(MAX_OPTION_COLUMNS);
+        let head = |at: usize, option: &str| {
+            let is_marked = self.mark == Some(at);
+            let (sign, style) = if is_marked { ("› ", Style::BOLD) } else { ("  ", Style::PLAIN) };
+            Row::of(Style::DIM, GUTTER).with(style, &format!("{sign}{}  {option}", at + 1))
+        };
+        let description = |at: usize| {
+            let text = self.asked.descriptions.get(at).map(|text| visible_lines(text).join(" "));
+            text.filter(|text| !text.trim().is_empty())
+        };
+        let mut rows = Vec::new();
+        for (at, option) in options.iter().enumerate() {
+            let row = head(at, option);
+            let style = if self.mark == Some(at) { Style::BOLD } else { Style::PLAIN };
+            let Some(text) = description(at) else {
+                rows.extend(wrapped(row, style, at, width));
+                continue;
+            };
+            let pad = " ".repeat(2 + wide.saturating_sub(columns(option)));
+            let beside = row.clone().with(Style::DIM, &format!("{pad}{text}"));
+            if beside.columns() < width {
+                rows.push(beside);
+            } else {
+                rows.extend(wrapped(row, style, at, width));
+                wrap_words(GUTTER, Style::DIM, &format!("     {text}"), width, &mut rows);
+            }
+        }
+        if rows.len() <= room {
+            return rows;
+        }
+        let short = |(at, option): (usize, &String)| head(at, &clip(option, width.saturating_sub(7)));
+        let rows: Vec<Row> = options.iter().enumerate().map(short).collect();
+        if rows.len() <= room {
+            return rows;
+        }
+        let shown = room.saturating_sub(1).max(1);
+        let from = self.mark.unwrap_or(0).saturating_sub(shown / 2).min(rows.len().saturating_sub(shown));
+        let hidden = rows.len() - shown;
+        let mut part: Vec<Row> = rows.into_iter().skip(from).take(shown).collect();
+        if room > 1 {
+            part.push(Row::of(Style::DIM, &format!("{GUTTER}  … {hidden} more: ↑↓")));
+        }
+        part
+    }
+
+    fn keys(&self, width: usize) -> Vec<Row> {
+        let count = self.asked.options.len();
+        let keys = match (count, self.asked.accepts_words) {
+            (0, _) => "type your answer · Enter sends it · Esc declines",
+            (_, true) => "↑↓ and Enter, a digit, or type your own answer · Esc declines",
+            (_, false) => "↑↓ and Enter, or a digit · n or Esc: none of them",
+        };
+        let text = match (self.is_typing, self.is_mistyped) {
+            (true, _) => format!("└ Alt-Q answers: {keys}"),
+            (false, true) if count > 0 && self.asked.accepts_words => {
+                "└ ↑↓ first, then Enter · a digit · or type your own answer".to_owned()
+            }
+            (false, true) if count > 0 => format!("└ Type a number from 1 to {count}, or n for none of them"),
+            (false, _) => format!("└ {keys}"),
+        };
+        key_rows(&text, width)
+    }
+}
+
+/// An option in rows that fit, the later ones below its text.
+fn wrapped(row: Row, style: Style, at: usize, width: usize) -> Vec<Row> {
+    let text = row.text();
+    let indent = columns(GUTTER) + 4 + (at + 1).to_string().len();
+    if row.columns() < width {
+        return vec![row];
+    }
+    let rest = Row::of(Style::DIM, &format!("{GUTTER}{}", " ".repeat(indent.saturating_sub(2))));
+    let first = Row::of(Style::DIM, GUTTER);
+    let line = text.strip_prefix(GUTTER).unwrap_or(&text).to_owned();
+    crate::text::wrap(&Row::of(style, &line), &first, &rest, width.saturating_sub(1))
+}

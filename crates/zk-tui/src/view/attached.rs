@@ -1,0 +1,46 @@
+use zk_core::model::MENTIONED_BY;
+use zk_core::service::has_skill_text;
+use zk_view::Text;
+
+use super::counted;
+
+/// The row in the place of a text that was put into the conversation and is not news to the person: a file that they named, or
+/// the text of a skill. Nothing for any other text.
+pub(crate) fn folded(by: &Text, text: &Text) -> Option<String> {
+    let by = by.as_str();
+    if by.starts_with(MENTIONED_BY) {
+        return Some(format!("  {by}"));
+    }
+    let name = by.strip_prefix("skill:").filter(|_| has_skill_text(text.as_str()))?;
+    Some(format!("  skill {name} · {}", counted(text.as_str().lines().count() as u64, "line")))
+}
+
+/// The row about what came with a text of a person; nothing where the text itself has a mark for each.
+pub(crate) fn attachments(text: &Text, count: u32) -> Option<String> {
+    let marks = u32::try_from(text.as_str().matches("[image ").count()).unwrap_or(u32::MAX);
+    let unnamed = count.saturating_sub(marks);
+    (unnamed > 0).then(|| format!("  ({})", counted(u64::from(unnamed), "attachment")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_named_and_a_skill_are_a_row_each_and_other_texts_stand_whole() {
+        let folded = |by: &str, text: &str| folded(&Text::line(by), &Text::from(text.to_owned()));
+        assert_eq!(folded("@cart.py · 2 lines", "1\ta\n2\tb").as_deref(), Some("  @cart.py · 2 lines"));
+        let skill = "<skill_content name=\"release\">\nDo it.\n</skill_content>";
+        assert_eq!(folded("skill:release", skill).as_deref(), Some("  skill release · 3 lines"));
+        assert_eq!(folded("skill:release", "The user asked for the skill, which cannot be used"), None);
+        assert_eq!(folded("budget", "two turns are left"), None);
+    }
+
+    #[test]
+    fn an_image_with_a_mark_in_the_text_is_not_said_twice() {
+        let said = |text: &str, count| attachments(&Text::from(text.to_owned()), count);
+        assert_eq!(said("see [image 1: shot.png]", 1), None);
+        assert_eq!(said("see", 1).as_deref(), Some("  (1 attachment)"));
+        assert_eq!(said("see [image 1: 640×480]", 3).as_deref(), Some("  (2 attachments)"));
+    }
+}

@@ -1,0 +1,272 @@
+use zk_core::model::CommandExit;
+use zk_view::{Body, Call, CallState, Form, Text};
+
+use super::counted;
+use super::detail::{Detail, MARGIN};
+use super::diff::short_diff;
+use crate::row::{Row, Style};
+use crate::text::{clip, wrap};
+
+/// Rows of a diff that are shown in short, of an output that ended well, and of one that failed.
+const MAX_DIFF_ROWS: usize = 20;
+const MAX_OUTPUT_ROWS: usize = 5;
+const MAX_FAILED_OUTPUT_ROWS: usize = 15;
+
+/// Characters of a line of a log, which may be of any length; what is left out can be asked for.
+pub(super) const MAX_LINE_CHARS: usize = 300;
+
+/// Shortest time of a command that is worth a word, in milliseconds.
+const MIN_TOLD_MS: u64 = 100;
+
+/// Columns that stay free between a row and the facts at its end.
+const FACTS_GAP: usize = 2;
+
+/// Edge of what stands under the head of a call, and of its output.
+const UNDER_HEAD: &str = "    ";
+const UNDER_CALL: &str = "      ";
+
+/// The rows of a call that is over: its outcome first, on its own row, then the end of its output or what it changed.
+pub(super) fn call_rows(call: &Call, width: usize, detail: Detail) -> Vec<Row> {
+    let (style, sign) = sign_of(call.state);
+    let mut rows = head_rows(style, sign, call, &facts(call), width);
+    if detail == Detail::All {
+        rows.extend(argument(call));
+        rows.extend(about(call));
+    }
+    rows.extend(body_rows(call, width, detail));
+    rows.extend(call.remarks.iter().map(remark));
+    rows
+}
+
+/// The rows of a call that is not over: what it does, for how long, and the end of what it printed.
+pub(super) fn running_rows(call: &Call, width: usize, seconds: Option<u64>) -> Vec<Row> {
+    let (style, sign) = sign_of(call.state);
+    let is_running = call.state == CallState::Running;
+    let seconds = seconds.filter(|seconds| is_running && *seconds > 0);
+    let facts = seconds.map_or_else(Row::default, |seconds| Row::of(Style::DIM, &format!("{seconds} s")));
+    let mut rows = head_rows(style, sign, call, &facts, width);
+    rows.extend(call.progress.as_str().lines().map(output_row));
+    rows
+}
+
+/// The sign before a call, and its colour.
+fn sign_of(state: CallState) -> (Style, &'static str) {
+    match state {
+        CallState::Writing | CallState::Waiting => (Style::DIM, "○"),
+        CallState::Running => (Style::BLUE, "●"),
+        CallState::Done => (Style::GREEN, "✓"),
+        CallState::Parked => (Style::YELLOW, "○"),
+        CallState::Skipped | CallState::NotRun => (Style::DIM, "✗"),
+        CallState::Failed
+        | CallState::Refused
+        | CallState::Invalid
+        | CallState::Unknown
+        | CallState::OutcomeUnknown => (Style::RED, "✗"),
+    }
+}
+
+fn head_rows(style: Style, sign: &str, call: &Call, facts: &Row, width: usize) -> Vec<Row> {
+    let headline = call.headline();
+    // A command is whole.
+    let text = if call.argument.is_some() { headline.into_owned() } else { clip(&headline, MAX_LINE_CHARS) };
+    head(style, sign, &Row::of(Style::PLAIN, &text), facts, width)
+}
+
+/// A head of one row: a sign, what is done, and facts at the end of the row where they fit. A longer one hangs under its
+/// start, with the facts below.
+pub(super) fn head(style: Style, sign: &str, text: &Row, facts: &Row, width: usize) -> Vec<Row> {
+    let mark = Row::of(Style::PLAIN, MARGIN).with(style, sign).with(Style::PLAIN, " ");
+    // The rest of a command hangs under what follows the prompt of a shell.
+    let is_command = text.text().starts_with("$ ");
+    let hang = Row::of(Style::PLAIN, if is_command { UNDER_CALL } else { UNDER_HEAD });
+    let mut rows = wrap(text, &mark, &hang, width);
+    if facts.columns() == 0 {
+        return rows;
+    }
+    match rows.as_slice() {
+        [only] if fits(only, facts, width) => vec![with_facts(only.clone(), facts, width)],
+        [_, ..] | [] => {
+            rows.extend(wrap(
+                facts,
+                &Row::of(Style::PLAIN, UNDER_HEAD),
+                &Row::of(Style::PLAIN, UNDER_HEAD),
+                width,
+            ));
+            rows
+        }
+    }
+}
+
+fn fits(row: &Row, facts: &Row, width: usize) -> bool {
+    row.columns() + FACTS_GAP + facts.columns() <= width
+}
+
+/// The row with facts at the right end of the screen.
+pub(crate) fn with_facts(row: Row, facts: &Row, width: usize) -> Row {
+    let gap = width.saturating_sub(row.columns() + facts.columns());
+    let mut row = row.with(Style::PLAIN, &" ".repeat(gap));
+    row.append(facts);
+    row
+}
+
+/// Facts about the outcome of a call, in a few words.
+fn facts(call: &Call) -> Row {
+    let why = |what: &str| {
+        let why = call.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+        Row::of(Style::DIM, &clip(&format!("{what}{why}"), MAX_LINE_CHARS))
+    };
+    match (call.state, &call.body) {
+        (CallState::Refused, _) => why("refused"),
+        (CallState::Parked, _) => why("waits for approval"),
+        (CallState::Skipped | CallState::NotRun, _) => why("not run"),
+        // The reason is told to the model, in the same words.
+        (CallState::OutcomeUnknown, _) => Row::of(Style::DIM, "cut off: its effects are unknown"),
+        (CallState::Invalid, _) => why("called with invalid arguments"),
+        (CallState::Unknown, _) => why("there is no such tool"),
+        (CallState::Writing | CallState::Waiting | CallState::Running, _) | (_, None) => Row::default(),
+        (CallState::Done, Some(body)) => result_facts(body, call.elapsed_ms, false),
+        (CallState::Failed, Some(body)) => result_facts(body, call.elapsed_ms, true),
+    }
+}
+
+fn result_facts(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Row {
+    let took = |least: u64| elapsed_ms.filter(|ms| *ms >= least).map(duration);
+    let dim = |facts: Vec<String>| Row::of(Style::DIM, &facts.join(" · "));
+    match (&body.form, &body.lines[..]) {
+        (Form::Command { exit }, _) => {
+            let ended = failed.then(|| exit_words(exit));
+            let silent = (body.total_lines == 0).then(|| "no output".to_owned());
+            dim(ended.into_iter().chain(silent).chain(took(MIN_TOLD_MS)).collect())
+        }
+        // An error is told in words below.
+        (
+            Form::Diff { .. }
+            | Form::Line
+            | Form::Lines
+            | Form::Table
+            | Form::Markdown { .. }
+            | Form::Checklist { .. },
+            _,
+        ) if failed => dim(took(1000).into_iter().collect()),
+        (Form::Line | Form::Lines, [line]) => Row::of(Style::DIM, &clip(line.as_str(), MAX_LINE_CHARS)),
+        (Form::Diff { added, removed, .. }, _) => Row::of(Style::GREEN, &format!("+{added}"))
+            .with(Style::PLAIN, " ")
+            .with(Style::RED, &format!("−{removed}")),
+        (Form::Table, _) => dim([counted(body.total_lines, "row")].into_iter().chain(took(1000)).collect()),
+        (Form::Line | Form::Lines | Form::Markdown { .. } | Form::Checklist { .. }, _) => {
+            dim([counted(body.total_lines, "line")].into_iter().chain(took(1000)).collect())
+        }
+    }
+}
+
+/// The exit of a command in short.
+pub(crate) fn exit_words(exit: &CommandExit) -> String {
+    match exit {
+        CommandExit::Code { code } => format!("exit {code}"),
+        other => other.to_string(),
+    }
+}
+
+/// A duration, of which tenths of a second count while it is short.
+pub(crate) fn duration(ms: u64) -> String {
+    if ms < 10_000 { format!("{:.1} s", ms as f64 / 1e3) } else { super::rounded(ms) }
+}
+
+/// All of what a call was given, where there is more than its head shows.
+fn argument(call: &Call) -> Vec<Row> {
+    let lines = call.argument.iter().flat_map(|argument| argument.as_str().lines());
+    lines.map(|line| Row::of(Style::PLAIN, &format!("{UNDER_HEAD}│ {line}"))).collect()
+}
+
+/// Draws the kind of work of a call, and its places.
+fn about(call: &Call) -> Option<Row> {
+    let line = call.line.map(|line| format!(":{line}")).unwrap_or_default();
+    let mut places = call.locations.iter().map(Text::to_string);
+    let first = places.next().map(|first| format!("{first}{line}"));
+    let places: Vec<String> = first.into_iter().chain(places).collect();
+    let places = if places.is_empty() { String::new() } else { format!(" · {}", places.join(", ")) };
+    (!call.kind.is_other()).then(|| {
+        Row::of(Style::DIM, &format!("{UNDER_HEAD}{}{}", call.kind.name(), clip(&places, MAX_LINE_CHARS)))
+    })
+}
+
+pub(super) fn remark(text: &Text) -> Row {
+    Row::of(Style::DIM, &format!("{UNDER_HEAD}↳ {}", clip(text.as_str(), MAX_LINE_CHARS)))
+}
+
+/// The rows under the head of a call that ran.
+fn body_rows(call: &Call, width: usize, detail: Detail) -> Vec<Row> {
+    let failed = call.state == CallState::Failed;
+    let (CallState::Done | CallState::Failed, Some(body)) = (call.state, &call.body) else {
+        return Vec::new();
+    };
+    let shown = detail.at_most(if failed { MAX_FAILED_OUTPUT_ROWS } else { MAX_OUTPUT_ROWS });
+    match &body.form {
+        Form::Diff { added, removed, .. } if !failed => {
+            let most = detail.at_most(MAX_DIFF_ROWS);
+            let (mut rows, changes) =
+                short_diff(body.lines.iter().map(Text::as_str), UNDER_HEAD, most, width);
+            tell_hidden(&mut rows, (added + removed).saturating_sub(changes), width, detail);
+            rows
+        }
+        Form::Command { .. } => end_of(body, shown, width, detail),
+        Form::Table | Form::Lines if detail == Detail::All && body.total_lines > 1 => {
+            end_of(body, shown, width, detail)
+        }
+        // An error is text for the model: its beginning says what failed.
+        Form::Lines
+        | Form::Line
+        | Form::Diff { .. }
+        | Form::Table
+        | Form::Markdown { .. }
+        | Form::Checklist { .. }
+            if failed =>
+        {
+            let kept = body.lines.len().min(shown);
+            let mut rows: Vec<Row> =
+                body.lines.iter().take(kept).map(|line| output_row(line.as_str())).collect();
+            tell_hidden(&mut rows, body.total_lines.saturating_sub(kept as u64), width, detail);
+            rows
+        }
+        Form::Lines
+        | Form::Line
+        | Form::Diff { .. }
+        | Form::Table
+        | Form::Markdown { .. }
+        | Form::Checklist { .. } => Vec::new(),
+    }
+}
+
+fn output_row(line: &str) -> Row {
+    Row::of(Style::DIM, &format!("{UNDER_CALL}{}", clip(line, MAX_LINE_CHARS)))
+}
+
+/// Says behind the last row how many lines are not shown, and how to see them; in a row of its own where there is no
+/// room.
+fn tell_hidden(rows: &mut Vec<Row>, hidden: u64, width: usize, detail: Detail) {
+    if hidden == 0 {
+        return;
+    }
+    let lines = counted(hidden, "line");
+    let key = if detail == Detail::Short { "Ctrl-T" } else { "/show" };
+    let text = Row::of(Style::DIM, &format!("{lines} more · {key}"));
+    match rows.last_mut() {
+        Some(last) if fits(last, &text, width) && !last.fills() => {
+            *last = with_facts(last.clone(), &text, width)
+        }
+        Some(_) | None => {
+            let mut row = Row::of(Style::DIM, UNDER_CALL);
+            row.append(&text);
+            rows.push(row);
+        }
+    }
+}
+
+/// The last lines of an output, and how many there are before them.
+fn end_of(body: &Body, shown: usize, width: usize, detail: Detail) -> Vec<Row> {
+    let hidden = body.lines.len().saturating_sub(shown);
+    let before = body.total_lines.saturating_sub((body.lines.len() - hidden) as u64);
+    let mut rows: Vec<Row> = body.lines.iter().skip(hidden).map(|line| output_row(line.as_str())).collect();
+    tell_hidden(&mut rows, before, width, detail);
+    rows
+}

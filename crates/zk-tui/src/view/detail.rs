@@ -1,0 +1,20 @@
+/// Margin of what the agent does. What can be copied has none.
+pub(crate) const MARGIN: &str = "  ";
+
+/// Extent to which a block is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// Parts that matter in passing.
+    Short,
+    /// All that the block holds.
+    All,
+}
+
+impl Detail {
+    pub(super) fn at_most(self, short: usize) -> usize {
+        match self {
+            Self::Short => short,
+            Self::All => usize::MAX,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Rows of what the agent is doing: they stand above the place to type.
+
+use std::sync::Arc;
+
+use zk_core::model::{CallKind, CheckState};
+use zk_view::{Activity, AgentRow, AgentState, Block, CallState, CheckRow, Content, Queued, View};
+
+use super::{counted, dollars, thousands, with_facts};
+use crate::row::{Row, Style};
+
+/// Texts of the queue that are shown.
+const MAX_QUEUE_ROWS: usize = 3;
+
+/// Sub-agents that are shown.
+const MAX_AGENT_ROWS: usize = 4;
+
+/// Rows of a to-do list that does not fit in one.
+const MAX_CHECK_ROWS: usize = 5;
+
+/// The to-do list as it is now: in one row if it fits, or the items around the one in progress. Nothing of a list that is
+/// done, unless a run goes on.
+pub(crate) fn checklist_rows(items: &[CheckRow], is_running: bool, width: usize) -> Vec<Row> {
+    let is_done = items.iter().all(|item| item.state == CheckState::Done);
+    if items.is_empty() || (is_done && !is_running) {
+        return Vec::new();
+    }
+    let style = |item: &CheckRow| match item.state {
+        CheckState::Open => Style::PLAIN,
+        CheckState::Current => Style::BOLD,
+        CheckState::Done => Style::DIM,
+    };
+    let text = |item: &CheckRow| format!("{} {}", item.state.mark(), item.text);
+    let one = items.iter().fold(Row::default(), |row, item| {
+        let gap = if row.is_blank() { "  " } else { "   " };
+        row.with(Style::PLAIN, gap).with(style(item), &text(item))
+    });
+    if one.columns() <= width {
+        return vec![one];
+    }
+    let row = |item: &CheckRow| Row::of(Style::PLAIN, "  ").with(style(item), &text(item));
+    if items.len() <= MAX_CHECK_ROWS {
+        return items.iter().map(row).collect();
+    }
+    let shown = MAX_CHECK_ROWS - 1;
+    let is_state = |state| move |item: &CheckRow| item.state == state;
+    let current = items.iter().position(is_state(CheckState::Current));
+    let current = current.or_else(|| items.iter().position(is_state(CheckState::Open))).unwrap_or(0);
+    let from = current.saturating_sub(1).min(items.len() - shown);
+    let mut rows: Vec<Row> = items.iter().skip(from).take(shown).map(row).collect();
+    rows.push(Row::of(Style::DIM, &format!("  +{} more", items.len() - shown)));
+    rows
+}
+
+/// Describes a sub-agent in a few words: for how long it works, or that it is done, and what it took.
+pub(crate) fn agent_facts(agent: &AgentRow) -> String {
+    let mut facts = vec!["sub-agent".to_owned()];
+    match agent.state {
+        AgentState::Running => {}
+        AgentState::Done => facts.push("done".to_owned()),
+        AgentState::Failed => facts.push("failed".to_owned()),
+    }
+    if agent.calls > 0 && agent.state != AgentState::Running {
+        facts.push(counted(u64::from(agent.calls), "call"));
+    }
+    if agent.elapsed_ms >= 1000 {
+        facts.push(format!("{} s", agent.elapsed_ms / 1000));
+    }
+    if agent.tokens > 0 {
+        facts.push(format!("{} tokens", thousands(agent.tokens)));
+    }
+    facts.extend(agent.gauge.map(|gauge| format!("context {} %", gauge.percent)));
+    facts.extend(agent.cost.filter(|cost| *cost > 0.0).map(dollars));
+    facts.join(" · ")
+}
+
+/// The sub-agents that work, by their tasks, and what they took.
+pub(crate) fn agent_rows(agents: &[AgentRow], width: usize) -> Vec<Row> {
+    const HINT: &str = "Ctrl-O opens";
+    let running = || agents.iter().filter(|agent| agent.state == AgentState::Running);
+    let row = |(at, agent): (usize, &AgentRow)| {
+        let depth = "  ".repeat(agent.depth.clamp(1, 8) as usize - 1);
+        let facts = agent_facts(agent);
+        // The facts are in sight however long the task is.
+        let room = width.saturating_sub(depth.len() + facts.chars().count() + 7).max(12);
+        let title = crate::text::clip(agent.title(), room);
+        let row = Row::of(Style::BLUE, &format!("  {depth}◐ ")).with(Style::PLAIN, &title);
+        let row = row.with(Style::DIM, &format!(" · {facts}"));
+        match width.checked_sub(row.columns() + HINT.len()).filter(|gap| at == 0 && *gap >= 2) {
+            Some(gap) => row.with(Style::DIM, &" ".repeat(gap)).with(Style::DIM, HINT),
+            None => row,
+        }
+    };
+    let mut rows: Vec<Row> = running().enumerate().take(MAX_AGENT_ROWS).map(row).collect();
+    let hidden = running().count().saturating_sub(MAX_AGENT_ROWS) as u64;
+    if hidden > 0 {
+        rows.push(Row::of(Style::DIM, &format!("  +{}", counted(hidden, "more sub-agent"))));
+    }
+    rows
+}
+
+/// The texts that wait: those that go to the model at its next step, those that go behind the run, and while nothing runs
+/// those that the run did not come to.
+pub(crate) fn queue_rows(queue: &[Queued], is_running: bool, width: usize) -> Vec<Row> {
+    let edit = Row::of(Style::DIM, "Alt-↑ edits it");
+    let mut rows: Vec<Row> = queue
+        .iter()
+        .enumerate()
+        .take(MAX_QUEUE_ROWS)
+        .map(|(at, queued)| {
+            let mark = match (queued.steers, is_running, at) {
+                (true, true, _) => "  ↳ at the next step: ",
+                (false, true, _) => "  ↳ then: ",
+                (true | false, false, 0) => "  held: Enter sends it, Alt-↑ edits it: ",
+                (true | false, false, _) => "  held: ",
+            };
+            let row = Row::of(Style::PLAIN, mark).with(Style::DIM, queued.text.as_str());
+            // The last text is the one that the key takes back.
+            let is_last = at + 1 == queue.len() && is_running;
+            if is_last && row.columns() + 2 + edit.columns() <= width {
+                with_facts(row, &edit, width)
+            } else {
+                row
+            }
+        })
+        .collect();
+    if queue.len() > MAX_QUEUE_ROWS {
+        let hidden = queue.len() - MAX_QUEUE_ROWS;
+        rows.push(Row::of(Style::DIM, &format!("  +{hidden} more · Alt-↑ edits the last one")));
+    }
+    rows
+}
+
+/// Time after which a command is worth a hint at how to go on without waiting for it, in milliseconds.
+const LONG_COMMAND_MS: u64 = 3_000;
+
+/// Whether a command of the conversation's own agent has been running for some time.
+pub(crate) fn runs_long_command(view: &View) -> bool {
+    let is_command = |block: &Arc<Block>| match &block.content {
+        Content::Call(call) => {
+            call.state == CallState::Running && call.kind == CallKind::Execute && block.agent.is_none()
+        }
+        _ => false,
+    };
+    let runs = matches!(view.status.activity, Activity::Running { .. });
+    runs && view.status.activity_ms >= LONG_COMMAND_MS && view.blocks.iter().rev().take(64).any(is_command)
+}

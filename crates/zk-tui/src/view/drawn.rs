@@ -1,0 +1,62 @@
+use zk_core::model::CallKind;
+use zk_view::{Body, Call, CallState, Form, Text};
+
+use super::call::{MAX_LINE_CHARS, head, remark};
+use super::detail::{Detail, MARGIN};
+use crate::markdown::Markdown;
+use crate::row::{Row, Style};
+use crate::text::{clip, soft_split};
+
+/// Edge of content under the row it belongs to.
+const UNDER_HEAD: &str = "    ";
+
+/// The rows of a call that is over and has content to be read as it is, in the place of its summary and its outcome;
+/// nothing of other calls.
+pub(super) fn content_rows(call: &Call, width: usize, detail: Detail) -> Option<Vec<Row>> {
+    let body = call.body.as_ref().filter(|_| call.state == CallState::Done)?;
+    let mut rows = match &body.form {
+        // Above the place to type stands the list as it is.
+        Form::Checklist { reshaped } if !*reshaped && detail != Detail::All => Vec::new(),
+        Form::Checklist { .. } => checklist(body),
+        Form::Markdown { outcome } => markdown(call, body, outcome, width),
+        Form::Line if call.kind == CallKind::Delegate => delegated(call, body, width),
+        Form::Line | Form::Lines | Form::Command { .. } | Form::Diff { .. } | Form::Table => return None,
+    };
+    rows.extend(call.remarks.iter().map(remark));
+    Some(rows)
+}
+
+fn checklist(body: &Body) -> Vec<Row> {
+    if body.lines.is_empty() {
+        return vec![Row::of(Style::DIM, &format!("{MARGIN}the to-do list is empty"))];
+    }
+    let item =
+        |line: &Text| Row::of(Style::PLAIN, &format!("{MARGIN}{}", clip(line.as_str(), MAX_LINE_CHARS)));
+    body.lines.iter().map(item).collect()
+}
+
+fn markdown(call: &Call, body: &Body, outcome: &Text, width: usize) -> Vec<Row> {
+    let inner = width.saturating_sub(UNDER_HEAD.len()).max(1);
+    let mut markdown = Markdown::new(inner);
+    body.lines.iter().for_each(|line| markdown.push(&format!("{line}\n")));
+    markdown.finish();
+    let text = Row::of(Style::PLAIN, &clip(&call.headline(), MAX_LINE_CHARS));
+    let mut rows = head(Style::GREEN, "✓", &text, &Row::default(), width);
+    for row in markdown.take_ready().into_iter().flat_map(|row| soft_split(&row, inner)) {
+        let mut whole = Row::of(Style::PLAIN, UNDER_HEAD);
+        whole.append(&row);
+        rows.push(whole);
+    }
+    if !outcome.is_empty() {
+        rows.push(Row::of(Style::DIM, &format!("{UNDER_HEAD}→ {}", clip(outcome.as_str(), MAX_LINE_CHARS))));
+    }
+    rows
+}
+
+/// The row of work that somebody else did.
+fn delegated(call: &Call, body: &Body, width: usize) -> Vec<Row> {
+    let took = call.elapsed_ms.filter(|ms| *ms >= 1000).map(|ms| format!("{} s", ms / 1000));
+    let facts: Vec<String> = body.lines.iter().map(Text::to_string).chain(took).collect();
+    let text = Row::of(Style::PLAIN, &clip(&call.headline(), MAX_LINE_CHARS));
+    head(Style::GREEN, "✓", &text, &Row::of(Style::DIM, &facts.join(" · ")), width)
+}

@@ -1,0 +1,128 @@
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use zk_core::service::{RenderInput, RenderedRow, RenderedSpan, Renderer, SpanRole};
+use zk_view::{Block, Content};
+
+use crate::row::{Row, Span, Style};
+
+/// Finds a renderer by the name of its registry item.
+type FindRenderer = dyn Fn(&str) -> Option<Arc<dyn Renderer>> + Send + Sync;
+
+/// Renderers of blocks and fences that others drew better. Without one, or where it fails, they are drawn as always.
+#[derive(Clone, Default)]
+pub struct Renderers(Option<Arc<FindRenderer>>);
+
+impl fmt::Debug for Renderers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Renderers").finish_non_exhaustive()
+    }
+}
+
+impl Renderers {
+    /// Renderers that `find` knows by their names: `block:KIND` and `fence:LANGUAGE`.
+    pub fn new(find: impl Fn(&str) -> Option<Arc<dyn Renderer>> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(find)))
+    }
+
+    /// Whether somebody draws the fences that begin so.
+    pub(crate) fn has_fence(&self, info: &str) -> bool {
+        self.of_fence(info).is_some()
+    }
+
+    /// The rows of a fence; nothing where it is drawn as code.
+    pub(crate) fn fence(&self, info: &str, text: &str, width: usize) -> Option<Vec<Row>> {
+        drawn(&*self.of_fence(info)?, text, width)
+    }
+
+    /// The rows of a closed block of a plugin; nothing where it is drawn as text.
+    pub(crate) fn block(&self, block: &Block, width: usize) -> Option<Vec<Row>> {
+        let (Content::Plugin(plugin), Some(find)) = (&block.content, &self.0) else { return None };
+        let renderer = find(&format!("block:{}", plugin.kind.as_str()))?;
+        let lines: Vec<&str> = plugin.body.lines.iter().map(|line| line.as_str()).collect();
+        let body = drawn(&*renderer, &lines.join("\n"), width)?;
+        let title = Some(plugin.title.as_str()).filter(|title| !title.is_empty());
+        Some(title.map(|title| Row::of(Style::BOLD, title)).into_iter().chain(body).collect())
+    }
+
+    fn of_fence(&self, info: &str) -> Option<Arc<dyn Renderer>> {
+        let language = info.split([' ', ',', '{', '\t']).next().filter(|language| !language.is_empty())?;
+        self.0.as_ref()?(&format!("fence:{}", language.to_ascii_lowercase()))
+    }
+}
+
+/// The rows that a renderer makes of a text, as far as they are within their bounds.
+fn drawn(renderer: &dyn Renderer, text: &str, width: usize) -> Option<Vec<Row>> {
+    if text.len() > RenderInput::MAX_BYTES {
+        return None;
+    }
+    // A renderer of somebody else is not to end the screen.
+    let rendered =
+        catch_unwind(AssertUnwindSafe(|| renderer.render(&RenderInput { text, width }))).ok()??;
+    if rendered.len() > RenderInput::MAX_ROWS {
+        return None;
+    }
+    let rows: Vec<Row> = rendered.iter().map(row).collect();
+    rows.iter().all(|row| row.columns() <= width).then_some(rows)
+}
+
+fn row(rendered: &RenderedRow) -> Row {
+    let mut row = Row::default();
+    for RenderedSpan { text, role, bold } in &rendered.spans {
+        let style = match role {
+            SpanRole::Plain => Style::PLAIN,
+            SpanRole::Faint => Style::DIM,
+            SpanRole::Good => Style::GREEN,
+            SpanRole::Bad => Style::RED,
+            SpanRole::Warning => Style::YELLOW,
+            SpanRole::Work => Style::CYAN,
+        };
+        row.push(Span::new(Style { bold: *bold, ..style }, text));
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Of(fn(&RenderInput<'_>) -> Option<Vec<RenderedRow>>);
+
+    impl Renderer for Of {
+        fn render(&self, input: &RenderInput<'_>) -> Option<Vec<RenderedRow>> {
+            (self.0)(input)
+        }
+    }
+
+    fn fence(render: fn(&RenderInput<'_>) -> Option<Vec<RenderedRow>>, text: &str) -> Option<Vec<String>> {
+        let renderers =
+            Renderers::new(move |name| (name == "fence:bars").then(|| Arc::new(Of(render)) as Arc<_>));
+        let rows = renderers.fence("Bars title=x", text, 20)?;
+        Some(rows.iter().map(Row::text).collect())
+    }
+
+    #[test]
+    fn a_renderer_draws_its_fence_and_nothing_that_a_terminal_would_act_on() {
+        let draw: fn(&RenderInput<'_>) -> Option<Vec<RenderedRow>> =
+            |input| Some(vec![RenderedRow::of(SpanRole::Work, &format!("{}\u{1b}[2J\n!", input.text))]);
+        assert_eq!(fence(draw, "two"), Some(vec!["two !".to_owned()]));
+    }
+
+    #[test]
+    fn what_a_renderer_gives_up_on_breaks_at_or_draws_without_bounds_is_drawn_as_always() {
+        assert_eq!(fence(|_| None, "x"), None);
+        assert_eq!(fence(|_| Some(vec![RenderedRow::default(); RenderInput::MAX_ROWS + 1]), "x"), None);
+        assert_eq!(fence(|_| Some(vec![RenderedRow::of(SpanRole::Plain, &"x".repeat(21))]), "x"), None);
+        assert_eq!(fence(|_| Some(Vec::new()), &"x".repeat(RenderInput::MAX_BYTES + 1)), None);
+        assert_eq!(
+            fence(|input| Some(vec![RenderedRow::of(SpanRole::Plain, input.text.get(9..)?)]), "x"),
+            None
+        );
+    }
+
+    #[test]
+    fn a_renderer_that_panics_costs_its_own_rows_only() {
+        assert_eq!(fence(|_| panic!("of somebody else"), "x"), None);
+    }
+}
