@@ -176,7 +176,7 @@ impl PathClassifier for HostPathClassifier {
         // By its name: a link of the workspace that leads out of it is refused by the service of files.
         let path = super::normalise(path);
         self.read_unasked.as_ref().is_some_and(|known| !known.iter().any(|place| path.starts_with(place)))
-            && self.path(&path) == PathPlace::Outside
+            && (super::has_password_name(&path) || self.path(&path) == PathPlace::Outside)
     }
 
     fn protects_repository(&self, root: &Path) -> bool {

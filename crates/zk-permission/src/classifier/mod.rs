@@ -1,6 +1,6 @@
 mod host;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
 use zk_core::service::{GuardedPath, PathGuard};
@@ -198,3 +198,9 @@ pub(crate) fn normalise(path: &Path) -> PathBuf {
 
 /// Password files of the system; copies of them need a question as well.
 const PASSWORDS: [&str; 2] = ["shadow", "gshadow"];
+
+/// Whether a part of a path is named like a file of passwords, which the file service refuses in `/etc` alone.
+fn has_password_name(path: &Path) -> bool {
+    let is_known = |part: &OsStr| PASSWORDS.iter().any(|known| part.eq_ignore_ascii_case(known));
+    path.iter().any(is_known)
+}

@@ -334,7 +334,8 @@ impl<'a> Evaluation<'a> {
     fn judge_file_read(&mut self, full: &Path, subject: &str) {
         let why = match self.here.classifier.path(full) {
             PathPlace::Private => private::private_use(Path::new(subject)),
-            PathPlace::Outside if self.here.classifier.asks_read(full) => OUTSIDE_READ.to_owned(),
+            // By its name as well: what is swapped for a link meanwhile is not read unasked.
+            _ if self.here.classifier.asks_read(full) => OUTSIDE_READ.to_owned(),
             // The file service itself refuses secrets.
             PathPlace::Inside | PathPlace::Protected | PathPlace::Secret | PathPlace::Outside => {
                 self.add_reason(Decision::Allow, subject, "it only reads", None);

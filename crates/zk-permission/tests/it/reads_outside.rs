@@ -19,7 +19,13 @@ impl Place {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        for path in ["project/src/main.rs", "other/notes/today.md", "outputs/1.txt", "home/.ssh/id_rsa"] {
+        for path in [
+            "project/src/main.rs",
+            "other/notes/today.md",
+            "other/shadow/x",
+            "outputs/1.txt",
+            "home/.ssh/id_rsa",
+        ] {
             fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
             fs::write(root.join(path), "x").unwrap();
         }
@@ -52,6 +58,8 @@ fn a_file_tool_asks_before_it_reads_outside_in_each_mode_but_the_one_that_allows
         if mode != Mode::All {
             assert!(judged.reasons[0].contains("it is outside of this project"), "{judged:?}");
         }
+        // Nobody refuses that outside of `/etc`.
+        assert_eq!(place.read(&judge, "other/shadow/x").decision, expected, "{mode}");
         // A link of the project, and credentials, are refused by the service of files.
         for path in
             ["project/src/main.rs", "outputs/1.txt", "project/link/notes/today.md", "home/.ssh/id_rsa"]
