@@ -49,7 +49,7 @@ pub(crate) fn offered(
     };
     match list.as_slice() {
         [Effect::Executes { command: Some(command), .. }] => {
-            project_code(command, at).or_else(|| prefix(command, verdict))
+            project_code(command, at).or_else(|| prefix(command, verdict, at.is_contained))
         }
         effects => directory(effects, at.cwd, at.classifier),
     }
@@ -111,15 +111,15 @@ fn directory(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier) ->
 }
 
 /// Prefix of the only command that needs approval.
-fn prefix(text: &str, verdict: &Verdict) -> Option<ApprovalKind> {
+fn prefix(text: &str, verdict: &Verdict, is_contained: bool) -> Option<ApprovalKind> {
     let script = Script::parse(text).ok()?;
     let mut asked = verdict.reasons.iter().filter(|reason| reason.decision == Decision::Ask);
     let (subject, None) = (asked.next()?.subject.as_str(), asked.next()) else { return None };
     let command =
         script.commands.iter().find(|command| crate::shell::quote_all(&command.words) == subject)?;
     let name = command.words.first()?;
-    // Outside of the sandbox that would allow whatever the project's files say.
-    if is_runner(name) && ProjectCode::contained(&command.words).is_some() {
+    // Outside of the sandbox that would allow whatever the project's files say, by an alias too.
+    if is_runner(name) && (!is_contained || ProjectCode::contained(&command.words).is_some()) {
         return None;
     }
     let (_, count) = SUBCOMMANDS.iter().find(|(known, _)| known == name)?;

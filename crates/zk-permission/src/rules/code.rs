@@ -13,6 +13,12 @@ const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 /// Directories above the one of a command in which manifests are looked for, at most.
 const MAX_LEVELS: usize = 16;
 
+/// Options by which a command says more or less, and does nothing else.
+const LOUDNESS: [&str; 4] = ["-q", "-v", "--quiet", "--verbose"];
+
+/// Programs that run tests whatever their arguments are.
+const TEST_RUNNERS: [&str; 3] = ["pytest", "tox", "nox"];
+
 /// Commands that run the code of a project in one way, without a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectCode {
@@ -139,7 +145,7 @@ fn way(argv: &[String]) -> Option<(usize, &'static [&'static str])> {
     };
     let fits = |form: &&&[&str]| {
         args.len() >= form.len()
-            && (!form.is_empty() || args.is_empty() || matches!(name.as_str(), "pytest" | "tox" | "nox"))
+            && (!form.is_empty() || args.is_empty() || TEST_RUNNERS.contains(&name.as_str()))
             && form
                 .iter()
                 .zip(args)
@@ -158,7 +164,12 @@ impl ProjectCode {
 
     /// Exactly this command on this machine, as long as what says what it runs stays.
     pub(crate) fn bound(argv: &[String], directory: &Path, project: &Path) -> Option<Self> {
-        let (_, names) = way(argv)?;
+        let (count, names) = way(argv)?;
+        // Another option may lead to files that nothing here is bound to, such as `--prefix` and `-C`.
+        let is_known = |word: &String| !word.starts_with('-') || LOUDNESS.contains(&word.as_str());
+        if !argv.get(count..)?.iter().take_while(|word| *word != "--").all(is_known) {
+            return None;
+        }
         if !directory.starts_with(project) {
             return None;
         }
@@ -186,6 +197,10 @@ impl ProjectCode {
     pub(crate) fn matches(&self, argv: &[String], directory: &Path) -> bool {
         match &self.bound {
             Some(bound) => argv == self.words && directory == bound.directory,
+            // A program alone, such as `make`, is not the beginning of what else it does.
+            None if self.words.len() == 1 && !TEST_RUNNERS.contains(&self.command().as_str()) => {
+                argv == self.words
+            }
             None => argv.starts_with(&self.words),
         }
     }

@@ -267,3 +267,34 @@ fn what_cannot_be_judged_is_said_in_plain_words() {
     let undeclared = judge.judge("mcp_x_y", &Effects::Unknown, &root).reasons.join("\n");
     assert!(undeclared.contains("does not declare whether it only reads"), "{undeclared}");
 }
+
+#[test]
+fn a_command_that_an_option_leads_elsewhere_is_bound_to_nothing_and_an_alias_is_no_beginning() {
+    let project = Project::new();
+    let root = project.root();
+    let offered = |command: &str| call(&project.judge(Mode::Ask), command, &root).offer;
+    for command in [
+        "npm test --prefix sub",
+        "make -C sub",
+        "make check -C sub",
+        "cargo test --manifest-path sub/Cargo.toml",
+    ] {
+        assert_eq!(offered(command), None, "{command}");
+    }
+    assert!(offered("python3 -m unittest -q").is_some() && offered("npm test -- --prefix sub").is_some());
+    for command in ["cargo t", "yarn dev", "npm t"] {
+        assert_eq!(offered(command), None, "{command}");
+    }
+}
+
+#[test]
+fn a_program_alone_is_allowed_alone() {
+    let project = Project::new();
+    let root = project.root();
+    let judge = project.contained();
+    grant(&judge, "make", &root);
+    assert!(runs(&judge, "make", &root));
+    for command in ["make SHELL=/tmp/x", "make -f other", "make check"] {
+        assert!(!runs(&judge, command, &root), "{command}");
+    }
+}
