@@ -83,6 +83,7 @@ impl CallJudge for Rules {
         let decision = match about.contains("denied") {
             true => CallDecision::Deny,
             false if about.contains("asked") => CallDecision::Ask { by_rule: true },
+            false if about.contains("private") => CallDecision::Ask { by_rule: false },
             false => CallDecision::Allow,
         };
         CallJudgement { decision, reasons: Vec::new(), offer: None, allowed_by: None }
@@ -99,16 +100,18 @@ impl CallJudge for Rules {
 async fn what_rules_or_the_files_refuse_is_not_sent_and_that_is_said() {
     let desk = desk();
     desk.bus.scope("judge").provide_service::<dyn CallJudge>(Arc::new(Rules));
-    for name in ["denied.txt", "asked.txt", ".ssh/id_rsa"] {
+    for name in ["denied.txt", "asked.txt", ".ssh/id_rsa", "private.txt"] {
         desk.put(name, "not for the model");
     }
-    let found = attached(&desk, "@denied.txt @asked.txt @.ssh/id_rsa @/etc/hostname @cart.py").await;
+    let found =
+        attached(&desk, "@denied.txt @asked.txt @.ssh/id_rsa @/etc/hostname @cart.py @private.txt").await;
     let by: Vec<&str> = found.iter().map(|(by, _)| by.as_str()).collect();
     assert_eq!(by[0], "@denied.txt · not attached: a rule denies reading it");
     assert!(by[1].starts_with("@asked.txt · not attached: a rule asks"), "{by:?}");
     assert!(by[2].starts_with("@.ssh/id_rsa · not attached: "), "{by:?}");
     assert!(by[3].starts_with("@/etc/hostname · not attached: it is outside"), "{by:?}");
     assert_eq!(by[4], "@cart.py · 2 lines");
+    assert!(by[5].starts_with("@private.txt · not attached: it may hold credentials"), "{by:?}");
     assert!(found.iter().all(|(_, text)| !text.contains("not for the model")), "{found:?}");
 }
 

@@ -154,9 +154,10 @@ fn look(mention: &Mention, files: &dyn Files, judge: Option<&dyn CallJudge>, cwd
         Some(CallDecision::Ask { by_rule: true }) => {
             refused("a rule asks before it is read: say in words that it is to be read".to_owned())
         }
-        Some(CallDecision::Allow | CallDecision::Ask { by_rule: false }) | None => {
-            Some(Found::Place(mention.clone(), at, kind))
+        Some(CallDecision::Ask { by_rule: false }) => {
+            refused("it may hold credentials: say in words that it is to be read".to_owned())
         }
+        Some(CallDecision::Allow) | None => Some(Found::Place(mention.clone(), at, kind)),
     }
 }
 
