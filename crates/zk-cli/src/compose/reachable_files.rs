@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use zk_exec::WorkspaceFiles;
 
 use crate::app::Workplace;
@@ -23,9 +25,11 @@ pub(crate) fn files(work: &Workplace, settings: &Settings) -> Outcome<WorkspaceF
     Ok(files)
 }
 
-/// Files of this machine that a conversation reads once a person agreed, but for what holds credentials and what the system
-/// makes up.
+/// Files of this machine that a conversation reads once a person agreed, but for what holds credentials, what the system makes
+/// up, and results of other conversations.
 pub(super) fn outside_files(work: &Workplace, settings: &Settings) -> Outcome<WorkspaceFiles> {
-    let files = ["/proc", "/sys", "/dev"].iter().fold(files(work, settings)?, WorkspaceFiles::hidden);
+    let made_up = ["/proc", "/sys", "/dev"].map(PathBuf::from);
+    let closed = made_up.into_iter().chain(work.machine.dirs.outputs());
+    let files = closed.fold(files(work, settings)?, WorkspaceFiles::hidden);
     files.read_only("/").map_err(Failure::failed)
 }

@@ -97,6 +97,28 @@ fn reading_outside_is_asked_about_and_without_a_person_refused() {
 }
 
 #[test]
+fn results_of_another_conversation_are_read_in_none() {
+    let server = server(Script::answering(|asked| match asked.results().len() {
+        0 => {
+            let path = asked.last_user_text();
+            Turn::new().call("read_file", json!({ "path": path }))
+        }
+        _ => Turn::new().text("Ended."),
+    }));
+    let person = drawn(&server);
+    let other = person.home().join("outputs/s_other/1.txt");
+    std::fs::create_dir_all(other.parent().unwrap()).unwrap();
+    std::fs::write(&other, "of another conversation\n").unwrap();
+    let Some(mut terminal) = Terminal::open(&person, &format!("'{}'", other.display())) else { return };
+    terminal.expect("Ended.");
+    terminal.expect("2 turns ·");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    let sent = server.bodies().last().unwrap().to_string();
+    assert!(!sent.contains("of another conversation"), "{sent}");
+}
+
+#[test]
 fn a_directory_that_is_added_can_be_read_and_written_from_then_on() {
     let beside = tempfile::tempdir().unwrap();
     let place = beside.path().canonicalize().unwrap();
