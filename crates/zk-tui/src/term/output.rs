@@ -23,7 +23,7 @@ const MIN_WRITE_INTERVAL: Duration = Duration::from_micros(500);
 /// Standard output behind a thread of its own: adding to it is a copy into a buffer, and whatever gathers
 /// while one buffer is written goes out with the next.
 ///
-/// A reader that is slow makes the run slow, at [`MAX_PENDING_BYTES`] bytes; one that went away breaks the output, which
+/// A reader that is slow makes the run slow, at `MAX_PENDING_BYTES` bytes; one that went away breaks the output, which
 /// then swallows everything.
 #[derive(Clone)]
 pub struct Output(Arc<Shared>);

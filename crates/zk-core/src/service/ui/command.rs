@@ -4,7 +4,7 @@ use crate::kernel::{BoxError, Cx};
 
 /// A command that a person calls by name, `/name arguments`: a registry item under its name.
 ///
-/// In a conversation, the command's context provides that [`Conversation`](super::Conversation) as a service.
+/// In a conversation, the command's context provides that [`Conversation`](crate::service::Conversation) as a service.
 /// Handlers of events do not get it: they would wait for the end of a run that waits for them.
 ///
 /// ```
