@@ -35,7 +35,7 @@ pub enum HookFailure {
         /// Time limit.
         limit: Duration,
     },
-    /// The command ended with an exit code that is no answer, or by a signal.
+    /// The command ended with an exit code that no hook answers with, or by a signal.
     #[error("the hook `{command}` {how}{said}")]
     Ended {
         /// The command.
