@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use zk_core::service::{
-    Exec, ExecRequest, Exit, Input, KillSignal, OutputStream, ProcessEvent, TerminalSize,
+    Exec, ExecRequest, Exit, Input, KillSignal, OutputStream, Process, ProcessEvent, TerminalSize,
 };
 use zk_exec::ProcessExec;
 
@@ -235,10 +235,7 @@ impl State {
         self.commands.lock().unwrap().get_mut(id).unwrap().runs_as = 7;
         let (mut typed, mut reads) = ([0; 4096], made_of["AttachStdin"] == true);
         loop {
-            let size = self.commands.lock().unwrap().get_mut(id).unwrap().size.take();
-            if let Some(size) = size {
-                process.resize(size).await.unwrap();
-            }
+            self.resize(id, &mut *process).await;
             tokio::select! {
                 event = process.next() => match event.unwrap() {
                     Some(ProcessEvent::Output(stream, bytes)) => {
@@ -258,7 +255,11 @@ impl State {
                     None => break,
                 },
                 read = from.read(&mut typed), if reads => match read {
-                    Ok(length @ 1..) => { let _ = process.write(&typed[..length]).await; }
+                    Ok(length @ 1..) => {
+                        // A size that was asked for before holds before what was typed after.
+                        self.resize(id, &mut *process).await;
+                        let _ = process.write(&typed[..length]).await;
+                    }
                     _ => {
                         reads = false;
                         let _ = process.close_input().await;
@@ -269,6 +270,13 @@ impl State {
         // Processes that the command left running stay, as in a container.
         process.release();
         let _ = to.shutdown().await;
+    }
+
+    async fn resize(&self, id: &str, process: &mut dyn Process) {
+        let size = self.commands.lock().unwrap().get_mut(id).unwrap().size.take();
+        if let Some(size) = size {
+            process.resize(size).await.unwrap();
+        }
     }
 
     fn end(&self, id: &str, code: i64) {
