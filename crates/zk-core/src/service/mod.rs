@@ -19,8 +19,9 @@ mod ui;
 
 pub use clock::{Clock, SystemClock};
 pub use conversation::{
-    Conversation, ConversationError, ConversationState, CurrentCwd, Delivery, OpenedSession, RunControl,
-    RunEnded, RunState, SessionOpener, SideAnswer, SideCall, Submitted, SwitchTarget, TurnCwd, TurnEnv,
+    Conversation, ConversationError, ConversationState, CurrentCwd, Delivery, MessageDelivery, OpenedSession,
+    RunControl, RunEnded, RunState, SessionOpener, SideAnswer, SideCall, Submitted, SwitchTarget, TurnCwd,
+    TurnEnv,
 };
 pub use exec::{
     Attendance, Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit,
