@@ -33,9 +33,12 @@ mod config;
 mod error;
 mod extension;
 mod link;
+mod logs;
 pub mod protocol;
 mod scaffold;
 
+#[cfg(all(test, feature = "schema"))]
+mod docs_table;
 #[cfg(feature = "schema")]
 mod schema;
 
@@ -47,7 +50,8 @@ pub use config::{
 };
 pub use error::ExtensionError;
 pub use extension::{Extension, ExtensionHandle, ExtensionState, Introduction, Registration};
+pub use logs::ExtensionLogs;
 pub use protocol::EXTENSION_PROTOCOL;
-pub use scaffold::{Scaffold, ScaffoldLanguage};
+pub use scaffold::{Scaffold, ScaffoldLanguage, UnknownLanguage};
 #[cfg(feature = "schema")]
 pub use schema::protocol_schema;

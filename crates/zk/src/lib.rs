@@ -9,7 +9,8 @@
 //! | `chat` | `chat` | a conversation with a person at a terminal |
 //! | `compaction` | `compaction`, `tokenizer` | the context window |
 //! | `exec` | `exec` (default) | commands and files |
-//! | `hooks` | `hooks` | plugins in other processes |
+//! | `extensions` | `extensions` | programs in any language that extend zk |
+//! | `hooks` | `hooks` | commands as hooks |
 //! | `mcp` | `mcp` | the Model Context Protocol |
 //! | `permission` | `permission` (default) | the judge of calls, and the gate that asks about them |
 //! | `providers` | `providers` (default) | models of many vendors |
@@ -48,6 +49,8 @@ pub use zk_core as core;
 pub use zk_core::kernel;
 #[cfg(feature = "exec")]
 pub use zk_exec as exec;
+#[cfg(feature = "extensions")]
+pub use zk_extensions as extensions;
 #[cfg(feature = "hooks")]
 pub use zk_hooks as hooks;
 #[cfg(feature = "mcp")]

@@ -284,6 +284,8 @@ impl Chat {
         } else {
             RunOptions::prompt(std::iter::once(Block::text(prompt)).chain(images).collect())
         };
+        // A plugin may have begun a run by itself.
+        self.agent.wait_for_idle().await;
         let run = match self.conversation.run(options).await {
             Ok(run) => run,
             Err(error) => {

@@ -10,6 +10,7 @@ use super::actions::{
     AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PolicyAction,
     PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
+use super::ext::ExtAction;
 
 /// A key, hidden from whatever prints the command line.
 fn secret(text: &str) -> Result<Secret, Infallible> {
@@ -278,6 +279,11 @@ pub(crate) enum CliCommand {
     Mcp {
         #[command(subcommand)]
         action: Option<McpAction>,
+    },
+    /// Set up, try and write extensions: programs in any language that add tools, commands, gates and more
+    Ext {
+        #[command(subcommand)]
+        action: Option<ExtAction>,
     },
     /// Say what may run and why, and take back what was approved
     Policy {

@@ -8,6 +8,7 @@ use super::actions::{
     PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
+use super::ext::ExtAction;
 use crate::exit::{Failure, Outcome};
 use crate::launch::Launch;
 use crate::settings::LayerValues;
@@ -53,6 +54,7 @@ pub(crate) enum Job {
     Hooks,
     Registry,
     Mcp(McpAction),
+    Ext(ExtAction),
     ExecServer {
         /// Nothing for the pipes that the program was started with.
         listen: Option<String>,
@@ -214,6 +216,7 @@ impl Cli {
                     CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,
                     CliCommand::Debug { action: DebugAction::Registry } => Job::Registry,
                     CliCommand::Mcp { action } => Job::Mcp(action.unwrap_or(McpAction::List)),
+                    CliCommand::Ext { action } => Job::Ext(action.unwrap_or(ExtAction::List)),
                     CliCommand::Policy { action } => Job::Policy(action.unwrap_or(PolicyAction::List)),
                     CliCommand::Prompt { action } => {
                         Job::PromptShow(action.unwrap_or(PromptAction::Show { sizes: false }))

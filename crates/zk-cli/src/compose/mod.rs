@@ -1,6 +1,7 @@
 pub(crate) mod agents;
 pub(crate) mod behavior;
 pub(crate) mod compaction;
+pub(crate) mod extensions;
 pub(crate) mod hooks;
 pub(crate) mod mcp;
 pub(crate) mod prompt;
@@ -140,6 +141,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let mut plugins: Vec<Arc<dyn Plugin>> =
         vec![Arc::new(local(&app.work, &app.settings, children, sandbox)?)];
     plugins.extend(mcp::plugin(&app.work, &app.settings, own.clone(), host.questions.is_some()));
+    let extensions = extensions::plugins(&app.work, &app.settings, &own);
     plugins.push(Arc::new(ToolsPlugin::new(tools)));
     // Behind the tools: a hook at the end of the conversation still finds its jobs.
     plugins.extend(hooks::plugin(&app.work, &app.settings, own, modes));
@@ -176,7 +178,9 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         skills::watch_own(&app.work, &app.settings, bus);
     }
     let added = app.settings.additions.plugins.iter().map(|plugin| &**plugin);
-    for plugin in plugins.iter().map(|plugin| &**plugin).chain(added) {
+    // Last: a name that zk has is not theirs.
+    let extensions = extensions.iter().map(|plugin| &**plugin);
+    for plugin in plugins.iter().map(|plugin| &**plugin).chain(added).chain(extensions) {
         bus.install(plugin).map_err(Failure::failed)?;
     }
     // In place of the one that the local plugin has.

@@ -18,9 +18,10 @@ const IN_CONFIG: [&str; 12] = [
     "APPEND_SYSTEM.md",
 ];
 /// Entries of the directory of state, but for large results of sessions.
-const IN_STATE: [&str; 10] = [
+const IN_STATE: [&str; 11] = [
     "trust.json",
     "auth",
+    "extensions",
     "mcp",
     "sandbox",
     "sessions",
@@ -96,6 +97,11 @@ impl Dirs {
     /// Returns the directory of what is known of MCP servers: their accepted tools, their logs, their states.
     pub(crate) fn mcp(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("mcp"))
+    }
+
+    /// Returns the directory of what extensions printed to standard error.
+    pub(crate) fn extensions(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("extensions"))
     }
 
     /// Returns the file of what was approved for good, of all projects.

@@ -137,6 +137,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Models { filter, json } => commands::models(&app, &filter, json),
         Job::Trust(action) => commands::trust(&app, &action),
         Job::Mcp(action) => commands::mcp(&app, action),
+        Job::Ext(action) => commands::ext(&app, action),
         Job::Hooks => commands::command_hooks(&app.work.machine, &app.settings),
         Job::Registry => commands::registry(&app),
         Job::PromptShow(action) => commands::prompt_command(&app, &action),

@@ -63,7 +63,7 @@ impl Settings {
         let file = File::new(name, KIND, Layer::Project, scripts.approval(definition)).with_rows(values);
         let file = file.checked(sources.trust, sources.project);
         let (server, hooks) = (Some(server), zk_hooks::HookSet::default());
-        self.project_files.push(ProjectFile { file, hooks, server, scripts });
+        self.project_files.push(ProjectFile { hooks, server, scripts, ..ProjectFile::new(file) });
     }
 
     /// Adds the servers of a file that the person named: nothing of it needs approval, and all of it has to be right.

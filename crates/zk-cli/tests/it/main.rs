@@ -36,6 +36,7 @@ mod emulator;
 mod endings;
 #[cfg(test)]
 mod exec_server;
+mod extensions;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod runner;
 mod settings_schema;
 
 pub use definition::{ExtensionConfig, ExtensionConfigError, ExtensionLimits, ExtensionOrigin};
+pub(crate) use digest::sha256_hex;
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use runner::RunnerError;
 #[cfg(feature = "schema")]

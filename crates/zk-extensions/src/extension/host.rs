@@ -21,6 +21,26 @@ const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 const MAX_DELIVERED: usize = 30;
 const DELIVERED_WITHIN: Duration = Duration::from_secs(3600);
 
+/// Methods that an extension can call.
+pub(crate) const METHODS: [&str; 16] = [
+    "register",
+    "unregister",
+    "ask",
+    "notify",
+    "show",
+    "tool/progress",
+    "session/append",
+    "session/entries",
+    "side_call",
+    "run/steer",
+    "run/follow_up",
+    "run/next_prompt",
+    "run/abort",
+    "deliver",
+    "ping",
+    "cancel",
+];
+
 /// Services of zk, for one running program of an extension.
 pub(crate) struct Host {
     pub(super) shared: Arc<Shared>,
@@ -31,26 +51,6 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Methods that an extension can call.
-    pub(crate) const METHODS: [&'static str; 16] = [
-        "register",
-        "unregister",
-        "ask",
-        "notify",
-        "show",
-        "tool/progress",
-        "session/append",
-        "session/entries",
-        "side_call",
-        "run/steer",
-        "run/follow_up",
-        "run/next_prompt",
-        "run/abort",
-        "deliver",
-        "ping",
-        "cancel",
-    ];
-
     pub(crate) fn new(shared: Arc<Shared>, bus: Bus, link: Arc<Link>) -> Self {
         let shown = Rate::new(MAX_SHOWN, SHOWN_WITHIN);
         Self { shared, bus, link, shown, delivered: Rate::new(MAX_DELIVERED, DELIVERED_WITHIN) }

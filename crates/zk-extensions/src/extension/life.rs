@@ -10,7 +10,7 @@ use zk_core::kernel::{Bus, Scope};
 use zk_core::model::SessionId;
 use zk_core::service::{Exec, ExecRequest, Input};
 
-use super::host::Host;
+use super::host::{Host, METHODS};
 use super::shared::{ExtensionState, Introduction, Shared};
 use crate::abilities::{askable, askable_names};
 use crate::config::ExtensionConfig;
@@ -168,7 +168,7 @@ impl Life {
             cwd: self.shared.cwd().to_owned(),
             session: bus.service::<SessionId>().map(|id| id.to_string()),
             asks: askable_names(config.origin.is_project),
-            methods: Host::METHODS.iter().map(|method| (*method).to_owned()).collect(),
+            methods: METHODS.iter().map(|method| (*method).to_owned()).collect(),
             limits: HostLimits {
                 line_bytes: MAX_LINE_BYTES,
                 requests: MAX_REQUESTS,

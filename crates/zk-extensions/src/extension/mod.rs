@@ -12,4 +12,6 @@ pub use plugin::Extension;
 pub use registry::Registration;
 pub use shared::{ExtensionHandle, ExtensionState, Introduction};
 
+#[cfg(all(test, feature = "schema"))]
+pub(crate) use host::METHODS;
 pub(crate) use shared::Shared;

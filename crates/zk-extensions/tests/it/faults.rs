@@ -3,6 +3,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use zk_core::events::PartLeftOut;
 use zk_core::kernel::Cx;
 use zk_core::service::{Command, ContextProducer, Questions};
@@ -21,6 +23,9 @@ const REGISTRATIONS: [(&str, &str, &str); 9] = [
     ("context", r#""contexts":[{"name":"mine"}]"#, "context/text"),
     ("tell", r#""tells":["tool:after"]"#, "event/tell"),
 ];
+
+/// Cases that are played at a time.
+const CASES_AT_A_TIME: usize = 12;
 
 /// Faults, as the bash that is run when zk asks.
 const FAULTS: [(&str, &str); 7] = [
@@ -88,20 +93,31 @@ async fn play(what: &str, registration: &str, asked: &str, fault: (&str, &str)) 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_an_extension_does_guards_refuse_others_are_left_out_and_nothing_hangs_or_stays() {
+    let mut playing = JoinSet::new();
+    let turns = Arc::new(Semaphore::new(CASES_AT_A_TIME));
     for (what, registration, asked) in REGISTRATIONS {
         for fault in FAULTS {
-            let case = format!("{what} × {}", fault.0);
-            let playing = play(what, registration, asked, fault);
-            let (called, own) = tokio::time::timeout(Duration::from_secs(120), playing)
-                .await
-                .unwrap_or_else(|_| panic!("{case}: it hangs"));
-            let is_guard = matches!(what, "gate" | "prepare");
-            assert_eq!(called.executions, usize::from(!is_guard), "{case}: {:?}", called.blocked);
-            if is_guard {
-                let told = called.blocked.clone().unwrap_or_else(|| called.result.clone());
-                assert!(told.contains("extension `x`"), "{case}: {told}");
-            }
-            assert!(own.contains("extension `x`") || own.contains("mine"), "{case}: {own}");
+            let turns = turns.clone();
+            playing.spawn(async move {
+                let _turn = turns.acquire_owned().await.unwrap();
+                judge(what, registration, asked, fault).await;
+            });
         }
     }
+    while let Some(played) = playing.join_next().await {
+        played.unwrap();
+    }
+}
+
+async fn judge(what: &str, registration: &str, asked: &str, fault: (&str, &str)) {
+    let case = format!("{what} × {}", fault.0);
+    let playing = tokio::time::timeout(Duration::from_secs(300), play(what, registration, asked, fault));
+    let (called, own) = playing.await.unwrap_or_else(|_| panic!("{case}: it hangs"));
+    let is_guard = matches!(what, "gate" | "prepare");
+    assert_eq!(called.executions, usize::from(!is_guard), "{case}: {:?}", called.blocked);
+    if is_guard {
+        let told = called.blocked.unwrap_or(called.result);
+        assert!(told.contains("extension `x`"), "{case}: {told}");
+    }
+    assert!(own.contains("extension `x`") || own.contains("mine"), "{case}: {own}");
 }

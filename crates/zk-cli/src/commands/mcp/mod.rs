@@ -6,7 +6,7 @@ mod serve;
 mod served_run;
 mod served_tools;
 mod session;
-mod settings_text;
+pub(super) mod settings_text;
 mod sign_in;
 pub(super) mod tools;
 

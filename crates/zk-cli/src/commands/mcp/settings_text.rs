@@ -6,7 +6,7 @@ use zk_exec::LocalStateFiles;
 use crate::exit::{Failure, Outcome};
 use crate::own_files;
 
-pub(super) fn text(path: &Path) -> Outcome<String> {
+pub(in crate::commands) fn text(path: &Path) -> Outcome<String> {
     match own_files::read_text(path, own_files::RECORD) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
@@ -14,7 +14,7 @@ pub(super) fn text(path: &Path) -> Outcome<String> {
     }
 }
 
-pub(super) fn parse(path: &Path, text: &str) -> Outcome<toml::Table> {
+pub(in crate::commands) fn parse(path: &Path, text: &str) -> Outcome<toml::Table> {
     text.parse()
         .map_err(|error| Failure::usage(format!("cannot read {}: invalid TOML: {error}", path.display())))
 }

@@ -110,7 +110,7 @@ pub(super) async fn called(
     })
 }
 
-pub(super) fn content_lines(content: &ToolContent) -> Vec<String> {
+pub(in crate::commands) fn content_lines(content: &ToolContent) -> Vec<String> {
     match content {
         ToolContent::Text(text) => visible_lines(text),
         ToolContent::Blocks(blocks) => blocks
