@@ -9,6 +9,7 @@ use zk_core::kernel::Bus;
 use zk_core::service::{Ui, visible_line};
 
 use super::rate::Rate;
+use super::registry::Registry;
 use super::requests;
 use super::shared::Shared;
 use crate::link::{Link, Served};
@@ -44,6 +45,7 @@ pub(crate) const METHODS: [&str; 16] = [
 /// Services of zk, for one running program of an extension.
 pub(crate) struct Host {
     pub(super) shared: Arc<Shared>,
+    pub(super) registry: Arc<Registry>,
     pub(super) bus: Bus,
     pub(super) link: Arc<Link>,
     shown: Rate,
@@ -51,9 +53,9 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(shared: Arc<Shared>, bus: Bus, link: Arc<Link>) -> Self {
+    pub(crate) fn new((shared, registry): (Arc<Shared>, Arc<Registry>), bus: Bus, link: Arc<Link>) -> Self {
         let shown = Rate::new(MAX_SHOWN, SHOWN_WITHIN);
-        Self { shared, bus, link, shown, delivered: Rate::new(MAX_DELIVERED, DELIVERED_WITHIN) }
+        Self { shared, registry, bus, link, shown, delivered: Rate::new(MAX_DELIVERED, DELIVERED_WITHIN) }
     }
 
     fn notify(&self, notice: &Notice) {

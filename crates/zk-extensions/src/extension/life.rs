@@ -11,6 +11,7 @@ use zk_core::model::SessionId;
 use zk_core::service::{Exec, ExecRequest, Input};
 
 use super::host::{Host, METHODS};
+use super::registry::Registry;
 use super::shared::{ExtensionState, Introduction, Shared};
 use crate::abilities::{askable, askable_names};
 use crate::config::ExtensionConfig;
@@ -40,6 +41,7 @@ pub(crate) struct HostProgram {
 /// Life of an extension's program: it is started, served, and started again after it failed.
 pub(crate) struct Life {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) registry: Arc<Registry>,
     pub(crate) scope: Scope,
     pub(crate) exec: Option<Arc<dyn Exec>>,
     pub(crate) log: Option<LogSink>,
@@ -119,7 +121,8 @@ impl Life {
         };
         let (link, mut queue) = Link::new(self.shared.name());
         let limit = self.shared.config.limits.answer;
-        let served = Arc::new(Host::new(self.shared.clone(), bus.clone(), link.clone()));
+        let served =
+            Arc::new(Host::new((self.shared.clone(), self.registry.clone()), bus.clone(), link.clone()));
         let mut pump = Pump::new(process, link.clone(), served, self.log.clone(), limit);
         let closing = self.closing.clone();
         let ended = {
@@ -194,7 +197,7 @@ impl Life {
         }
         let asked = answer.register.asks.iter().filter_map(|ask| askable(&ask.event)).map(|event| event.name);
         self.shared.set_asked(asked.collect::<BTreeSet<_>>());
-        let left_out = self.shared.registry.apply(&self.shared, bus, answer.register, true).await;
+        let left_out = self.registry.apply(&self.shared, bus, answer.register, true).await;
         for left in left_out {
             let (kind, name) = (left.kind, quoted(left.name.as_bytes()));
             self.shared.notice(&format!("{kind} `{name}` is left out: {}", left.reason));

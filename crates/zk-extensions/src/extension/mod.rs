@@ -1,5 +1,6 @@
 //! One extension for as long as its plugin is installed.
 
+mod handle;
 mod host;
 mod life;
 mod plugin;
@@ -8,9 +9,10 @@ mod registry;
 mod requests;
 mod shared;
 
+pub use handle::ExtensionHandle;
 pub use plugin::Extension;
 pub use registry::Registration;
-pub use shared::{ExtensionHandle, ExtensionState, Introduction};
+pub use shared::{ExtensionState, Introduction};
 
 #[cfg(all(test, feature = "schema"))]
 pub(crate) use host::METHODS;

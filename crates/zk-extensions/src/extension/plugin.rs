@@ -8,8 +8,10 @@ use zk_core::events::AgentWarmUp;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::service::Exec;
 
+use super::handle::ExtensionHandle;
 use super::life::{HostProgram, Life, StartCheck};
-use super::shared::{ExtensionHandle, Shared};
+use super::registry::Registry;
+use super::shared::Shared;
 use crate::abilities::guard_start;
 use crate::config::ExtensionConfig;
 use crate::link::LogSink;
@@ -30,6 +32,7 @@ const CLOSE_WAIT: Duration = Duration::from_secs(2);
 pub struct Extension {
     name: String,
     shared: Arc<Shared>,
+    registry: Arc<Registry>,
     exec: Option<Arc<dyn Exec>>,
     log: Option<LogSink>,
     check: Option<StartCheck>,
@@ -48,6 +51,7 @@ impl Extension {
         Self {
             name: config.source(),
             shared: Shared::new(config, project.into()),
+            registry: Arc::default(),
             exec: None,
             log: None,
             check: None,
@@ -97,7 +101,7 @@ impl Extension {
     /// Returns a handle for whoever installs it.
     #[must_use]
     pub fn handle(&self) -> ExtensionHandle {
-        ExtensionHandle { shared: self.shared.clone() }
+        ExtensionHandle { shared: self.shared.clone(), registry: self.registry.clone() }
     }
 }
 
@@ -107,7 +111,7 @@ impl Plugin for Extension {
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
-        let shared = self.shared.clone();
+        let (shared, registry) = (self.shared.clone(), self.registry.clone());
         let start_guard = match (shared.config.guards, scope.bus()) {
             (true, Some(bus)) => {
                 let guard = bus.scope(shared.config.source());
@@ -119,6 +123,7 @@ impl Plugin for Extension {
         let (closing, closed) = (CancellationToken::new(), CancellationToken::new());
         let life = Life {
             shared: shared.clone(),
+            registry: self.registry.clone(),
             scope: scope.clone(),
             exec: self.exec.clone(),
             log: self.log.clone(),
@@ -136,7 +141,7 @@ impl Plugin for Extension {
         scope.on_close(async move || {
             closing.cancel();
             let _ = tokio::time::timeout(CLOSE_WAIT, closed.cancelled()).await;
-            shared.registry.clear().await;
+            registry.clear().await;
             if let Some(guard) = start_guard {
                 guard.close().await;
             }

@@ -41,12 +41,12 @@ fn give(value: impl Serialize) -> Served {
 }
 
 pub(super) async fn register(host: &Host, registrations: Registrations) -> Served {
-    let left_out = host.shared.registry.apply(&host.shared, &host.bus, registrations, false).await;
+    let left_out = host.registry.apply(&host.shared, &host.bus, registrations, false).await;
     give(Registered { left_out })
 }
 
 pub(super) async fn unregister(host: &Host, removed: RemovedRegistrations) -> Served {
-    host.shared.registry.unregister(removed).await;
+    host.registry.unregister(removed).await;
     Ok(Value::Null)
 }
 

@@ -9,11 +9,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
-use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Cx;
 use zk_core::service::Progress;
 
-use super::registry::{Registration, Registry};
 use crate::config::ExtensionConfig;
 use crate::error::ExtensionError;
 use crate::link::Link;
@@ -79,7 +77,6 @@ pub(crate) struct Shared {
     was_ready: AtomicBool,
     /// Events that the running program asked to be asked about.
     asked: Mutex<BTreeSet<&'static str>>,
-    pub(crate) registry: Registry,
     /// Contexts of runs that the extension is working for, with the number of its requests of each.
     runs: Mutex<HashMap<String, (usize, Cx)>>,
     /// Receivers of the output of calls.
@@ -100,7 +97,6 @@ impl Shared {
             state,
             was_ready: AtomicBool::new(false),
             asked: Mutex::default(),
-            registry: Registry::default(),
             runs: Mutex::default(),
             calls: Mutex::default(),
             on_notice: OnceLock::new(),
@@ -242,11 +238,6 @@ impl Shared {
     pub(crate) fn progress(&self, call: &str) -> Option<Progress> {
         lock(&self.calls).get(call).cloned()
     }
-
-    /// Sends a request outside of any run, such as one of a test.
-    pub(crate) fn states(&self) -> watch::Receiver<ExtensionState> {
-        self.state.subscribe()
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -281,62 +272,5 @@ pub(crate) struct WatchedCall<'a> {
 impl Drop for WatchedCall<'_> {
     fn drop(&mut self) {
         lock(&self.shared.calls).remove(&self.call);
-    }
-}
-
-/// Handle of an extension, for the program that installed it.
-#[derive(Clone)]
-pub struct ExtensionHandle {
-    pub(super) shared: Arc<Shared>,
-}
-
-impl fmt::Debug for ExtensionHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExtensionHandle").field("name", &self.shared.name()).finish_non_exhaustive()
-    }
-}
-
-impl ExtensionHandle {
-    /// Returns the state of its program.
-    #[must_use]
-    pub fn state(&self) -> ExtensionState {
-        self.shared.state()
-    }
-
-    /// Waits until it is ready.
-    ///
-    /// # Errors
-    /// [`ExtensionError`], if it does not run or is not ready within its time.
-    pub async fn ready(&self) -> Result<Introduction, ExtensionError> {
-        self.shared.ready().await
-    }
-
-    /// Waits until its program does not run, and returns the reason.
-    pub async fn ended(&self) -> String {
-        let mut states = self.shared.states();
-        loop {
-            if let ExtensionState::Down { reason, .. } = &*states.borrow_and_update() {
-                return reason.clone();
-            }
-            if states.changed().await.is_err() {
-                return "it is being ended".to_owned();
-            }
-        }
-    }
-
-    /// Returns everything that is registered now.
-    #[must_use]
-    pub fn registered(&self) -> Vec<Registration> {
-        self.shared.registry.list()
-    }
-
-    /// Sends a request of the protocol, for programs that try an extension out.
-    ///
-    /// # Errors
-    /// [`ExtensionError`], if there is no result.
-    pub async fn request(&self, method: &str, params: &Value) -> Result<Value, ExtensionError> {
-        let introduction = self.shared.ready().await?;
-        let limit = self.shared.config.limits.call;
-        introduction.link.request(method, params, limit, &CancellationToken::new()).await
     }
 }
