@@ -193,9 +193,10 @@ fn an_extension_ends_with_zk_however_zk_ends() {
 fn standard_error_of_an_extension_is_kept_without_keys() {
     let server = server(Script::new().turn(|turn| turn.text("Hi.")));
     let person = Person::asking(&server);
-    let command = "echo key $KEY >&2; env > ../env; cat > /dev/null";
+    let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"protocol":"1.0"}}"#;
+    let command = format!("echo key $KEY >&2; env > ../env; read line; echo '{answer}'; cat > /dev/null");
     person.settings(&format!(
-        "[[extensions]]\nname = \"loud\"\nguards = false\nstart_timeout = 500\ncommand = [\"sh\", \"-c\", '''{command}''']\nenv = {{ KEY = \"sk-very-secret-value-1234\" }}\n"
+        "[[extensions]]\nname = \"loud\"\ncommand = [\"sh\", \"-c\", '''{command}''']\nenv = {{ KEY = \"sk-very-secret-value-1234\" }}\n"
     ));
     let ended = person.run(&["-p", "Hi.", "--allow-all"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
