@@ -51,8 +51,8 @@ fn a_first_extension_is_written_tried_added_used_and_removed() {
     }
     let server = server(
         Script::new()
-            .turn(|turn| turn.call("word_count", json!({"text": "one two three"})))
             .turn(|turn| turn.call("shell", json!({"command": "git push --force"})))
+            .turn(|turn| turn.call("word_count", json!({"text": "one two three"})))
             .turn(|turn| turn.text("Done.")),
     );
     let person = Person::asking(&server);
@@ -222,8 +222,9 @@ fn a_background_task_of_an_extension_begins_a_run() {
          while not os.path.exists('green'):\n        time.sleep(0.01)\n    ext.deliver('CI is green.')\n\n\next.run()\n",
     );
     assert_eq!(person.run(&["ext", "add", "ci", "--", "python3", "ci.py"]).code, 0);
+    let person = person.with("ZK_SCREEN", "inline");
     let Some(mut terminal) = Terminal::open(&person, "--allow-all") else { return };
-    terminal.expect("› ");
+    terminal.expect("›");
     person.write("green", "");
     terminal.expect("The build is green again.");
     assert!(server.bodies()[0]["messages"].to_string().contains("CI is green."));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zk_core::events::AgentWarmUp;
-use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
+use zk_core::events::SessionStart;
+use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Scope, Stage};
 use zk_core::service::Exec;
 
 use super::handle::ExtensionHandle;
@@ -18,6 +18,9 @@ use crate::link::LogSink;
 
 /// Longest wait for the program's end when the plugin is closed.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
+
+/// Time that a run waits for an extension beyond the limit of its start, which is told before.
+const START_MARGIN: Duration = Duration::from_secs(5);
 
 /// Plugin that runs one extension: a program that registers tools, commands, gates and more over JSON-RPC.
 ///
@@ -135,7 +138,9 @@ impl Plugin for Extension {
         };
         scope.spawn(life.run());
         // Registrations are to be there before the first prompt is sent; a failure is told elsewhere.
-        scope.on_async_with(shared.clone(), async |shared: &Arc<Shared>, _: &AgentWarmUp, _: &Cx| {
+        let limit = shared.config.limits.start + START_MARGIN;
+        let at = HookOptions { stage: Stage::Early, reach: None, time_limit: Some(limit) };
+        scope.on_async_with_at(at, shared, async |shared: &Arc<Shared>, _: &SessionStart, _: &Cx| {
             let _ = shared.ready().await;
         });
         scope.on_close(async move || {

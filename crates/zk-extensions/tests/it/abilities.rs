@@ -134,7 +134,7 @@ async fn an_extension_that_asks_for_no_event_puts_no_handler_on_the_path_of_a_ca
         .filter(|one| matches!(one.kind, RegistrationKind::Handler | RegistrationKind::Observer))
         .map(|one| one.name.as_ref())
         .collect();
-    assert_eq!(handlers, ["agent:warm-up"]);
+    assert_eq!(handlers, ["session:start"]);
     stage.close().await;
 }
 
