@@ -23,7 +23,7 @@ impl ExtensionRenderer {
         if rules.len() > MAX_RULES {
             return Err(format!("a renderer has at most {MAX_RULES} rules"));
         }
-        let rules = rules.into_iter().map(compiled).collect::<Result<Vec<_>, _>>()?;
+        let rules = rules.iter().map(compiled).collect::<Result<Vec<_>, _>>()?;
         scope.provide::<dyn Renderer>(&name, Arc::new(Self { rules })).map_err(|error| error.to_string())
     }
 
@@ -37,7 +37,7 @@ impl ExtensionRenderer {
     }
 }
 
-fn compiled(rule: RowRule) -> Result<(Regex, SpanRole, bool), String> {
+fn compiled(rule: &RowRule) -> Result<(Regex, SpanRole, bool), String> {
     let pattern = Regex::new(&rule.matches).map_err(|error| format!("`{}`: {error}", rule.matches))?;
     let role = match rule.role {
         RuleRole::Plain => SpanRole::Plain,

@@ -254,9 +254,9 @@ impl ExtensionConfig {
 mod tests {
     use super::*;
 
-    fn read(list: Value) -> Result<Vec<ExtensionConfig>, String> {
+    fn read(list: &Value) -> Result<Vec<ExtensionConfig>, String> {
         let origin = ExtensionOrigin::person("settings.toml");
-        ExtensionConfig::read_all(&list, &origin).map_err(|error| error.to_string())
+        ExtensionConfig::read_all(list, &origin).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -272,7 +272,7 @@ mod tests {
             (json!([{"name": "a", "command": ["x"], "timeout": 0}]), "`timeout` is 1 to"),
             (json!([{"name": "a", "command": ["npx", "some-extension"]}]), "pinned"),
         ] {
-            let error = read(wrong.clone()).unwrap_err();
+            let error = read(&wrong).unwrap_err();
             assert!(error.contains(word), "{wrong}: {error}");
         }
     }
@@ -281,7 +281,7 @@ mod tests {
     fn limits_are_read_in_milliseconds() {
         let list =
             json!([{"name": "a", "command": ["x"], "timeout": 20, "call_timeout": 30, "start_timeout": 40}]);
-        let limits = read(list).unwrap()[0].limits;
+        let limits = read(&list).unwrap()[0].limits;
         assert_eq!([limits.answer, limits.call, limits.start].map(|limit| limit.as_millis()), [20, 30, 40]);
     }
 
@@ -289,6 +289,6 @@ mod tests {
     fn values_of_variables_are_in_no_debug_text() {
         let list =
             json!([{"name": "a", "command": ["x"], "env": {"KEY": "geheim"}, "settings": {"k": "geheim"}}]);
-        assert!(!format!("{:?}", read(list).unwrap()).contains("geheim"));
+        assert!(!format!("{:?}", read(&list).unwrap()).contains("geheim"));
     }
 }

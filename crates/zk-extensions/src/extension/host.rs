@@ -97,7 +97,7 @@ impl Served for Host {
             "run/steer" | "run/follow_up" | "run/next_prompt" => {
                 requests::message(self, method, read(params)?)
             }
-            "run/abort" => requests::abort(self, read(params)?),
+            "run/abort" => requests::abort(self, &read(params)?),
             "deliver" => requests::deliver(self, read(params)?).await,
             "ping" => Ok(Value::Null),
             "notify" => {

@@ -36,11 +36,14 @@ struct Entry {
     definition: String,
 }
 
+/// Action that makes a registration in a scope; the error says why it is refused.
+type Register<'a> = Box<dyn FnOnce(&Scope) -> Result<(), String> + Send + 'a>;
+
 /// Registration that is about to be made.
 struct Wanted<'a> {
     of: Registration,
     definition: String,
-    register: Box<dyn FnOnce(&Scope) -> Result<(), String> + Send + 'a>,
+    register: Register<'a>,
 }
 
 impl Registry {

@@ -162,7 +162,7 @@ pub(super) fn message(host: &Host, method: &str, message: RunMessage) -> Served 
     Ok(Value::Null)
 }
 
-pub(super) fn abort(host: &Host, order: RunOrder) -> Served {
+pub(super) fn abort(host: &Host, order: &RunOrder) -> Served {
     let (_, control) = run_control(host, order.run.as_deref())?;
     control.abort(&visible_line(&format!("extension `{}`: {}", host.shared.name(), order.reason)));
     Ok(Value::Null)

@@ -151,19 +151,19 @@ impl Link {
 
     /// Answers a request of the extension, once the queue has room.
     pub(crate) async fn answer(&self, id: &Value, result: Result<Value, ErrorObject>) {
-        let Some(line) = self.answer_line(id, result) else { return };
+        let Some(line) = self.answer_line(id, &result) else { return };
         if let Ok(room) = self.room.clone().acquire_many_owned(room_of(&line)).await {
             let _ = self.outbox.send(QueuedLine { line, _room: room });
         }
     }
 
     /// Answers a request at once; false if the queue is full.
-    pub(crate) fn try_answer(&self, id: &Value, result: Result<Value, ErrorObject>) -> bool {
+    pub(crate) fn try_answer(&self, id: &Value, result: &Result<Value, ErrorObject>) -> bool {
         self.answer_line(id, result).is_some_and(|line| self.try_queue(line))
     }
 
-    fn answer_line(&self, id: &Value, result: Result<Value, ErrorObject>) -> Option<Vec<u8>> {
-        let line = self.checked("answer", response(id, &result));
+    fn answer_line(&self, id: &Value, result: &Result<Value, ErrorObject>) -> Option<Vec<u8>> {
+        let line = self.checked("answer", response(id, result));
         let failed = |error: ExtensionError| {
             let error = ErrorObject { code: -32000, message: error.to_string() };
             response(id, &Err(error)).ok()

@@ -200,7 +200,7 @@ impl Pump {
         if self.serving.len() >= MAX_REQUESTS {
             let message = format!("{MAX_REQUESTS} requests are being served; wait for one of their answers");
             let error = ErrorObject { code: -32000, message };
-            return match self.link.try_answer(&id, Err(error)) {
+            return match self.link.try_answer(&id, &Err(error)) {
                 true => Ok(()),
                 false => Err("sends without reading".to_owned()),
             };

@@ -279,7 +279,7 @@ mod tests {
 
         #[test]
         fn an_answer_is_read_back(id in any::<u64>(), text in ".*") {
-            let line = response(&json!(id), &Ok(json!(text.clone()))).unwrap();
+            let line = response(&json!(id), &Ok(json!(&text))).unwrap();
             let read = Incoming::parse(&line).unwrap();
             prop_assert_eq!(read, Incoming::Response { id, result: Ok(json!(text)) });
         }
