@@ -16,15 +16,15 @@ use crate::exit::{Exit, Failure, Outcome};
 
 pub(super) fn add(work: &Workplace, add: ExtAdd) -> Outcome<Exit> {
     let ExtAdd { name, env, command } = add;
-    let mut definition = json!({ "name": name, "command": absolute(&work.cwd, command) });
+    let mut definition = json!({ "name": name, "command": absolute(&work.cwd, &command) });
     let pairs = env.iter().map(|pair| {
         let (name, value) = pair.split_once('=').filter(|(name, _)| !name.is_empty())?;
         Some((name.to_owned(), Value::String(value.to_owned())))
     });
     let pairs: Option<serde_json::Map<String, Value>> = pairs.collect();
     let pairs = pairs.ok_or_else(|| Failure::usage("a variable is like --env NAME=VALUE"))?;
-    if !pairs.is_empty() {
-        definition["env"] = Value::Object(pairs);
+    if let Some(definition) = definition.as_object_mut().filter(|_| !pairs.is_empty()) {
+        definition.insert("env".to_owned(), Value::Object(pairs));
     }
     let path = settings_path(&work.machine)?;
     let origin = ExtensionOrigin::person(path.display().to_string());
@@ -56,7 +56,7 @@ pub(super) fn remove(machine: &Machine, name: &str) -> Outcome<Exit> {
 }
 
 /// The command with files of this directory by their whole paths, since it is started in any project.
-fn absolute(cwd: &Path, command: Vec<String>) -> Vec<String> {
+fn absolute(cwd: &Path, command: &[String]) -> Vec<String> {
     let is_file = |(at, word): (usize, &String)| {
         let is_path = word.contains('/') || (at > 0 && !word.starts_with('-'));
         is_path && cwd.join(word).is_file()

@@ -25,7 +25,7 @@ pub(crate) fn ext(app: &AppContext, action: ExtAction) -> Outcome<Exit> {
         ExtAction::Add(add) => edit::add(&app.work, add),
         ExtAction::Remove { name } => edit::remove(&app.work.machine, &name),
         ExtAction::Test { name, call, args, command } => {
-            let extension = try_out::chosen(&app.settings, name.as_deref(), command)?;
+            let extension = try_out::chosen(&app.settings, name.as_deref(), &command)?;
             runtime()?.block_on(try_out::try_out(&app.work, &app.settings, extension, call, args))
         }
         ExtAction::Logs { name } => print_log(&app.work, &app.settings, &name),

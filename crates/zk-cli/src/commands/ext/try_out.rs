@@ -20,7 +20,7 @@ use crate::settings::Settings;
 pub(super) fn chosen(
     settings: &Settings,
     name: Option<&str>,
-    command: Vec<String>,
+    command: &[String],
 ) -> Outcome<ExtensionConfig> {
     match (name, command.is_empty()) {
         (Some(name), true) => named(settings, name),
