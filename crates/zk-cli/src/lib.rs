@@ -30,7 +30,7 @@ mod walls;
 
 pub use program::builder::{Zk, ZkBuilder};
 
-use compose::{agents, mcp, prompt, session_switch, sessions, skills};
+use compose::{agents, bundles, mcp, prompt, session_switch, sessions, skills};
 use context::{app, configure, launch};
 use endpoint::{credentials, select};
 use host::{dirs, env, exit, hardening, own_files, signals, stdin};

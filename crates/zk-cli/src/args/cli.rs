@@ -7,8 +7,8 @@ use zk_core::model::ThinkingLevel;
 use zk_permission::Mode;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PolicyAction,
-    PromptAction, SessionsAction, SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PluginAction,
+    PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 
 /// A key, hidden from whatever prints the command line.
@@ -165,6 +165,10 @@ pub(crate) struct Cli {
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) mcp_config: Vec<PathBuf>,
 
+    /// A plugin's directory to use for this once, without adding it; may be repeated
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
+    pub(crate) plugin_dir: Vec<PathBuf>,
+
     /// Write requests, compactions and what had to be repaired to files in this directory, without secrets
     #[arg(long, value_name = "DIR")]
     pub(crate) debug_dump: Option<String>,
@@ -278,6 +282,11 @@ pub(crate) enum CliCommand {
     Mcp {
         #[command(subcommand)]
         action: Option<McpAction>,
+    },
+    /// Add, show, update and remove plugins: directories with commands, agents, skills, hooks and MCP servers
+    Plugin {
+        #[command(subcommand)]
+        action: Option<PluginAction>,
     },
     /// Say what may run and why, and take back what was approved
     Policy {

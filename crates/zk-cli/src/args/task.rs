@@ -4,8 +4,8 @@ use clap::CommandFactory;
 use zk_providers::select::GivenValues;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PolicyAction,
-    PromptAction, SessionsAction, SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PluginAction,
+    PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
 use crate::exit::{Failure, Outcome};
@@ -66,6 +66,7 @@ pub(crate) enum Job {
         all: bool,
         json: bool,
     },
+    Plugin(PluginAction),
     Policy(PolicyAction),
 }
 
@@ -214,6 +215,9 @@ impl Cli {
                     CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,
                     CliCommand::Debug { action: DebugAction::Registry } => Job::Registry,
                     CliCommand::Mcp { action } => Job::Mcp(action.unwrap_or(McpAction::List)),
+                    CliCommand::Plugin { action } => {
+                        Job::Plugin(action.unwrap_or(PluginAction::List { json: false }))
+                    }
                     CliCommand::Policy { action } => Job::Policy(action.unwrap_or(PolicyAction::List)),
                     CliCommand::Prompt { action } => {
                         Job::PromptShow(action.unwrap_or(PromptAction::Show { sizes: false }))
@@ -232,6 +236,7 @@ impl Cli {
             config: self.config,
             trust_mcp: self.trust_mcp,
             mcp_configs: self.mcp_config,
+            plugin_dirs: self.plugin_dir,
             agents: self.agents,
             add_dirs: self.add_dir,
             ..Launch::default()

@@ -40,7 +40,7 @@ pub(crate) fn registry(app: &AppContext) -> Outcome<Exit> {
 /// Prints the commands that are hooks: those that run, then those of project files that nobody trusted yet.
 pub(crate) fn command_hooks(machine: &Machine, settings: &Settings) -> Outcome<Exit> {
     let row = |hook: &Arc<CommandHook>, state: &str| {
-        let CommandHook { event, matcher, command, timeout, source, unusable } = &**hook;
+        let CommandHook { event, matcher, command, timeout, source, unusable, .. } = &**hook;
         let what = visible_line(command);
         let about =
             format!("{event:<17} {:<16} {:>4} s", visible_line(&matcher.to_string()), timeout.as_secs());

@@ -1,5 +1,6 @@
 pub(crate) mod agents;
 pub(crate) mod behavior;
+pub(crate) mod bundles;
 pub(crate) mod compaction;
 pub(crate) mod hooks;
 pub(crate) mod mcp;
@@ -423,7 +424,7 @@ pub(crate) fn install_sections(work: &Workplace, settings: &Settings, bus: &Bus)
     prompt::install_own(settings, bus)?;
     bus.install(&prompt::Appended::new(settings)).map_err(Failure::failed)?;
     bus.install(&prompt::instructions(work)).map_err(Failure::failed)?;
-    prompt::install_context(work, bus)?;
+    prompt::install_context(work, settings, bus)?;
     prompt::tell(&work.machine, bus);
     Ok(())
 }

@@ -18,10 +18,11 @@ const IN_CONFIG: [&str; 12] = [
     "APPEND_SYSTEM.md",
 ];
 /// Entries of the directory of state, but for large results of sessions.
-const IN_STATE: [&str; 10] = [
+const IN_STATE: [&str; 11] = [
     "trust.json",
     "auth",
     "mcp",
+    "plugins",
     "sandbox",
     "sessions",
     "audit",
@@ -96,6 +97,11 @@ impl Dirs {
     /// Returns the directory of what is known of MCP servers: their accepted tools, their logs, their states.
     pub(crate) fn mcp(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("mcp"))
+    }
+
+    /// Returns the directory of the plugins that the person added, with all of their files.
+    pub(crate) fn plugins(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("plugins"))
     }
 
     /// Returns the file of what was approved for good, of all projects.

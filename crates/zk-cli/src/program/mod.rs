@@ -142,6 +142,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::PromptShow(action) => commands::prompt_command(&app, &action),
         Job::Cost { action, by, all, json } => commands::cost(&app.work, action, by, all, json),
         Job::Skills(action) => commands::skills(&app, &action),
+        Job::Plugin(action) => commands::plugin(&app, &action),
         Job::Policy(action) => commands::policy(&app, &action),
         Job::ExecServer { listen } => commands::exec_server(&app, listen.as_deref()),
     }

@@ -1,5 +1,6 @@
 //! The settings of the program: its sections ([`sections`]), the files and variables they come from, and what of a project counts.
 
+mod bundles;
 mod checks;
 mod hooks;
 mod json_schema;
@@ -18,6 +19,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
+use zk_bundles::Loaded;
 use zk_core::model::ThinkingLevel;
 use zk_core::service::{HostFiles, Trust, TrustRequest, visible_line};
 use zk_exec::ContextName;
@@ -51,8 +53,10 @@ pub(crate) struct Settings {
     hooks: HookSet,
     /// Whether no MCP server is to be started.
     has_no_mcp: bool,
-    /// MCP servers of files that the command line named.
+    /// MCP servers of files that the command line named, and of bundles.
     given_servers: Vec<ServerConfig>,
+    /// Bundles that the person added.
+    bundles: Arc<Loaded>,
 }
 
 impl Deref for Settings {

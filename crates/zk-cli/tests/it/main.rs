@@ -84,6 +84,8 @@ mod permission_modes;
 #[cfg(test)]
 mod picker;
 #[cfg(test)]
+mod plugins;
+#[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod prefix;

@@ -40,6 +40,7 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
     )));
     tell(settings(&app.work.machine));
     tell(hooks(&app.settings));
+    tell(plugins(&app.settings));
     let runtime = runtime()?;
     for finding in runtime.block_on(endpoint(app)) {
         tell(finding);
@@ -117,6 +118,19 @@ fn hooks(settings: &Settings) -> Finding {
         (_, _, _) => warning(format!(
             "hooks: {counted} commands, and {untrusted} of the project that are not trusted and do not run; {list}"
         )),
+    }
+}
+
+fn plugins(settings: &Settings) -> Finding {
+    let loaded = settings.bundles();
+    let list = "`zk plugin list` shows them";
+    match (loaded.bundles.len(), loaded.problems.len()) {
+        (0, 0) => fine("plugins: none"),
+        (used, 0) => fine(format!("plugins: {used} in use; {list}")),
+        (_, broken) => {
+            let why = visible_line(&loaded.problems.join("; "));
+            warning(format!("plugins: {broken} not used; {list}: {why}"))
+        }
     }
 }
 
