@@ -11,6 +11,14 @@
 //!
 //! For people a bundle is called a *plugin*, as in other programs; in Rust that word is taken.
 //!
+//! # Example
+//!
+//! `cargo run -p zk-bundles --example read -- PATH`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/read.rs")]
+#![doc = "```"]
+//!
 //! # What this crate must never know
 //!
 //! What commands, skills, hooks and servers mean: it depends on `zk-core` and no sibling, and hands parts out as paths

@@ -11,6 +11,9 @@ const HOOKS_FILE: &str = "hooks/hooks.json";
 /// Fields of a hook that zk has a meaning for; others are left out with a note.
 const HOOK_FIELDS: [&str; 5] = ["type", "command", "timeout", "async", "statusMessage"];
 
+/// Longest time limit of a hook, in seconds.
+const MAX_HOOK_SECONDS: f64 = 3600.0;
+
 /// Reads `hooks/hooks.json` and the hooks of the manifest.
 pub(super) fn find(bundle: &mut Bundle, tree: &Tree) -> Result<(), BundleError> {
     let mut files = Vec::new();
@@ -83,9 +86,13 @@ fn known_fields(group: &Value, event: &str, notes: &mut Vec<String>) -> Value {
         // Hooks of other types have fields of their own, and are not run.
         let is_command = hook.get("type").is_none_or(|kind| kind == "command");
         let Some(fields) = hook.as_object().filter(|_| is_command) else { return hook.clone() };
-        let (known, unknown): (Map<_, _>, Map<_, _>) =
+        let (mut known, unknown): (Map<_, _>, Map<_, _>) =
             fields.clone().into_iter().partition(|(key, _)| HOOK_FIELDS.contains(&key.as_str()));
         unknown.keys().for_each(|key| note(key));
+        // Some say milliseconds where seconds are meant.
+        if known.get("timeout").and_then(Value::as_f64).is_some_and(|seconds| seconds > MAX_HOOK_SECONDS) {
+            known.insert("timeout".to_owned(), MAX_HOOK_SECONDS.into());
+        }
         Value::Object(known)
     });
     kept.insert("hooks".to_owned(), hooks.collect());

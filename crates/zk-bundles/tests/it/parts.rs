@@ -131,10 +131,10 @@ fn what_a_manifest_may_not_have_is_refused_in_words() {
 #[test]
 fn fields_of_hooks_without_effect_are_noted_and_left_out() {
     let hooks = r#"{"hooks":{"Stop":[{"matcher":"*","about":1,"hooks":[
-        {"type":"command","command":"x","once":true},{"type":"prompt","prompt":"p"}]}]}}"#;
+        {"type":"command","command":"x","once":true,"timeout":60000},{"type":"prompt","prompt":"p"}]}]}}"#;
     let bundle = read(&[("hooks/hooks.json", hooks)]).unwrap();
     let kept = &bundle.hooks[0].events["Stop"][0];
-    assert_eq!(kept["hooks"][0], json!({"type": "command", "command": "x"}));
+    assert_eq!(kept["hooks"][0], json!({"type": "command", "command": "x", "timeout": 3600.0}));
     assert_eq!(kept["hooks"][1], json!({"type": "prompt", "prompt": "p"}));
     assert!(kept.get("about").is_none());
     assert_eq!(bundle.notes.len(), 2, "{:?}", bundle.notes);
