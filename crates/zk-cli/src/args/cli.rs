@@ -1,19 +1,33 @@
 use std::convert::Infallible;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use zk_auth::Secret;
 use zk_core::model::ThinkingLevel;
 use zk_permission::Mode;
 
+use crate::commands::PluginAction;
+
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PluginAction,
-    PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PolicyAction,
+    PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 
 /// A key, hidden from whatever prints the command line.
 fn secret(text: &str) -> Result<Secret, Infallible> {
     Ok(text.into())
+}
+
+/// Servers and plugins that the person names for one start.
+#[derive(Args, Debug, Default)]
+pub(crate) struct NamedSources {
+    /// MCP servers for this once, over those of the settings: a file like .mcp.json; may be repeated
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
+    pub(crate) mcp_config: Vec<PathBuf>,
+
+    /// A plugin's directory to use for this once, without adding it; may be repeated
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
+    pub(crate) plugin_dir: Vec<PathBuf>,
 }
 
 /// Heading of the options that every command has.
@@ -161,13 +175,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "NAME")]
     pub(crate) trust_mcp: Vec<String>,
 
-    /// MCP servers for this once, over those of the settings: a file like .mcp.json; may be repeated
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
-    pub(crate) mcp_config: Vec<PathBuf>,
-
-    /// A plugin's directory to use for this once, without adding it; may be repeated
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
-    pub(crate) plugin_dir: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) named: NamedSources,
 
     /// Write requests, compactions and what had to be repaired to files in this directory, without secrets
     #[arg(long, value_name = "DIR")]

@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory};
 use super::cli::{Cli, GLOBAL};
 
 /// Options of every command that only these commands use; the help of the others leaves them out.
-const USERS: [(&str, &[&str]); 8] = [
+const USERS: [(&str, &[&str]); 9] = [
     ("provider", &["models", "doctor", "context", "prompt", "auth"]),
     ("model", &["doctor", "context", "prompt"]),
     ("base_url", &["models", "doctor"]),
@@ -13,6 +13,7 @@ const USERS: [(&str, &[&str]); 8] = [
     ("preset", &["context", "prompt"]),
     ("permission_mode", &["policy", "doctor"]),
     ("mcp_config", &["mcp"]),
+    ("plugin_dir", &["plugin", "skills", "hooks", "mcp", "doctor", "context", "prompt"]),
     ("verbose", &[]),
 ];
 

@@ -4,10 +4,11 @@ use clap::CommandFactory;
 use zk_providers::select::GivenValues;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PluginAction,
-    PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PolicyAction,
+    PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
+use crate::commands::PluginAction;
 use crate::exit::{Failure, Outcome};
 use crate::launch::Launch;
 use crate::settings::LayerValues;
@@ -235,8 +236,8 @@ impl Cli {
             given,
             config: self.config,
             trust_mcp: self.trust_mcp,
-            mcp_configs: self.mcp_config,
-            plugin_dirs: self.plugin_dir,
+            mcp_configs: self.named.mcp_config,
+            plugin_dirs: self.named.plugin_dir,
             agents: self.agents,
             add_dirs: self.add_dir,
             ..Launch::default()

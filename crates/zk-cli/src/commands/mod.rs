@@ -26,6 +26,7 @@ pub(crate) use exec_server::exec_server;
 pub(crate) use hooks::{command_hooks, registry};
 pub(crate) use mcp::mcp;
 pub(crate) use models::models;
+pub(crate) use plugin::args::PluginAction;
 pub(crate) use plugin::plugin;
 pub(crate) use policy::policy;
 pub(crate) use prompt::prompt_command;

@@ -4,9 +4,9 @@ use std::io::IsTerminal;
 use zk_bundles::{BundleStore, Difference, Fetched, Source};
 use zk_core::service::visible_line;
 
+use super::args::Consent;
 use super::{fetch, print, shown, source};
 use crate::app::Workplace;
-use crate::args::actions::Consent;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::stdin;
 
@@ -93,7 +93,7 @@ fn update_one(work: &Workplace, store: &BundleStore, name: &str, consent: &Conse
     told(format!("updated {name}"))
 }
 
-/// What a person reads before they decide.
+/// Describes a bundle to a person who decides about it.
 fn described(fetched: &Fetched, from: &Source) -> Outcome<Vec<String>> {
     let shown = shown::describe(fetched).map_err(|why| {
         Failure::failed(format!("the plugin from {from} cannot be used: {}", visible_line(&why)))

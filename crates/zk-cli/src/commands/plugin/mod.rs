@@ -1,6 +1,7 @@
 //! `zk plugin`: what a person adds of others.
 
 mod add;
+pub(crate) mod args;
 mod list;
 mod marketplaces;
 mod shown;
@@ -13,9 +14,9 @@ use zk_exec::{Environment, Limits, ProcessExec, Supervision};
 
 use super::print_words as print;
 use crate::app::{AppContext, Workplace, runtime};
-use crate::args::actions::PluginAction;
 use crate::bundles;
 use crate::exit::{Exit, Failure, Outcome};
+use args::PluginAction;
 
 /// Adds, shows, updates or removes plugins.
 pub(crate) fn plugin(app: &AppContext, action: &PluginAction) -> Outcome<Exit> {
@@ -46,7 +47,7 @@ pub(crate) fn plugin(app: &AppContext, action: &PluginAction) -> Outcome<Exit> {
     }
 }
 
-/// What a person typed as a source.
+/// Reads a source as a person typed it.
 fn source(work: &Workplace, text: &str) -> Outcome<Source> {
     Source::parse(text, &work.cwd).map_err(|error| Failure::usage(error.to_string()))
 }

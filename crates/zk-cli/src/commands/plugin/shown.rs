@@ -1,4 +1,4 @@
-//! What a person reads of a bundle before they trust it.
+//! Description of a bundle for a person who decides about trust.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
