@@ -163,7 +163,7 @@ fn allowed(after: &str) -> Option<&str> {
     }
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != ';')?;
     let rest = rest.get(end..)?;
-    rest.strip_prefix(['A', 'B', 'C', 'J', 'K', 'm'])
+    rest.strip_prefix(['A', 'B', 'C', 'J', 'K', 'L', 'M', 'm'])
 }
 
 #[test]
