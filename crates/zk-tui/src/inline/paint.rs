@@ -225,9 +225,15 @@ impl InlineScreen {
     /// Erases from the first live row down, and leaves the cursor there. The first row is erased by itself: tmux would
     /// keep a copy of everything below if a screen were erased from its first cell.
     fn erase(&mut self, out: &mut String) {
+        let has_more = self.live.len() > 1 || self.caret.row > 0;
+        self.erase_rows(out, has_more);
+    }
+
+    /// Erases the first live row, and those below it if there are more.
+    fn erase_rows(&mut self, out: &mut String, has_more: bool) {
         up(out, self.caret.row);
         out.push_str("\r\u{1b}[K");
-        if self.live.len() > 1 || self.caret.row > 0 {
+        if has_more {
             // After a resize there may be no row below: the cursor is put back where it was, not one row up.
             out.push_str("\u{1b}7\u{1b}[B\r\u{1b}[J\u{1b}8");
         }

@@ -323,6 +323,16 @@ fn what_is_typed_on_a_terminal_that_is_narrower_than_was_told_takes_no_closed_ro
 }
 
 #[test]
+fn one_live_row_that_became_several_is_taken_away_whole() {
+    let size = Size::new(20, 6);
+    let mut session = Session::new(size, Terminal::Reflowing(Box::new(Reflowing::new(size, Reflows::Away))));
+    let narrow = Step::ResizeLate(vec![(1, 1), (4, 5)], 1);
+    session.run(&[narrow, Step::Resize(20, 3), Step::Prompt]).unwrap();
+    let text = session.terminal.text();
+    session.check(&text).unwrap();
+}
+
+#[test]
 fn wide_characters_on_a_terminal_of_one_row_take_no_closed_row_away() {
     let size = Size::new(20, 3);
     let mut terminal = Foreign::new(size);
