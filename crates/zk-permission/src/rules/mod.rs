@@ -2,6 +2,7 @@
 
 mod code;
 mod explain;
+mod filters;
 mod held;
 mod host;
 mod pattern;
@@ -15,13 +16,14 @@ use globset::{GlobBuilder, GlobMatcher};
 pub use code::{Bound, Manifest, ProjectCode};
 pub(crate) use code::{is_runner, plain_command};
 pub use explain::Explanation;
+pub(crate) use filters::filtered_command;
 pub use held::{DeniedFiles, HeldPaths, HideFiles};
 pub use pattern::CommandPattern;
 pub(crate) use pattern::Likeness;
 
 use zk_core::service::foreign_server_names;
 
-use crate::classifier::normalise;
+use crate::classifier::{normalise, sounds_like_credentials};
 use host::HostPattern;
 
 /// Decision on a call.
@@ -258,7 +260,13 @@ impl Rule {
                 let path = normalise(path);
                 *access == wanted && (glob.is_match(&path) || and_itself.as_ref() == Some(&path))
             }
-            Subject::Below(access, directory) => *access == wanted && normalise(path).starts_with(directory),
+            Subject::Below(access, directory) => {
+                let path = normalise(path);
+                let below = path.strip_prefix(directory).ok().filter(|_| *access == wanted);
+                // Who allowed all reads in a directory did not mean the credentials in it.
+                let is_held_back = self.decision == Decision::Allow && *access == Access::Read;
+                below.is_some_and(|below| !is_held_back || !sounds_like_credentials(below))
+            }
             _ => false,
         }
     }
@@ -431,6 +439,15 @@ impl Rules {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Tells of the files that a rule denies reading, or asks about; nothing where no rule is about some.
+    #[must_use]
+    pub fn restricted_reads(&self) -> Option<impl Fn(&Path) -> bool + Send + Sync + 'static> {
+        let restricts = |rule: &&Rule| rule.decision != Decision::Allow && rule.is_about(Access::Read);
+        let rules: Vec<Rule> = self.rules.iter().filter(restricts).cloned().collect();
+        let is_restricted = move |path: &Path| rules.iter().any(|rule| rule.matches_path(Access::Read, path));
+        self.rules.iter().any(|rule| restricts(&rule)).then_some(is_restricted)
     }
 
     /// Adds a rule.
