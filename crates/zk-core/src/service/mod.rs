@@ -59,8 +59,8 @@ pub use tool::{
 };
 pub use ui::{
     AnswerError, Approval, ApprovalCard, ArgumentChoice, AskedKind, CardChoice, CardPart, Command,
-    CommandOutcome, FrontEnd, MAX_MARKS, PartKind, PendingQuestion, Question, QuestionDigest, QuestionId,
-    Questions, RenderInput, RenderedRow, RenderedSpan, Renderer, Section, SectionKind, Selection, SpanRole,
-    TrustRequest, Ui, UiAnswer, WORDS_KEY, Wider, WiderKind, is_combining_mark, match_command,
+    CommandOutcome, FrontEnd, HunkHead, MAX_MARKS, PartKind, PendingQuestion, Question, QuestionDigest,
+    QuestionId, Questions, RenderInput, RenderedRow, RenderedSpan, Renderer, Section, SectionKind, Selection,
+    SpanRole, TrustRequest, Ui, UiAnswer, WORDS_KEY, Wider, WiderKind, is_combining_mark, match_command,
     text_of_visible_lines, visible_line, visible_lines,
 };

@@ -2,6 +2,7 @@
 
 mod card;
 mod diff_text;
+mod hunk;
 mod question;
 mod visible;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
 pub use card::{ApprovalCard, AskedKind, CardChoice, CardPart, PartKind, WORDS_KEY};
+pub use hunk::HunkHead;
 pub use question::{
     Answer, Approval, Question, Section, SectionKind, Selection, TrustRequest, Wider, WiderKind,
 };
