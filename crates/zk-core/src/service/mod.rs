@@ -43,7 +43,7 @@ pub use prompt::{
     WindowStrategy, WindowView, drop_section, is_dynamic_context, section_order,
 };
 pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice};
-pub use redact::{REDACTED, RedactedPieces, Redactor};
+pub use redact::{REDACTED, RedactedPieces, Redactor, looks_like_key};
 pub use session::{
     Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, DebugDump,
     Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LiveEntries, Lock, MessageVisitor,

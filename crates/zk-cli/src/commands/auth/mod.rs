@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use zk_auth::{Credential, CredentialStore};
 use zk_chat::ProviderAccess;
+use zk_core::service::looks_like_key;
 use zk_settings::suggest;
 use zk_tui::TerminalError;
 use zk_tui::term::{print_stderr, secret};
@@ -38,6 +39,13 @@ pub(crate) fn auth(app: &AppContext, action: AuthAction) -> Outcome<Exit> {
 
 fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -> Outcome<Exit> {
     let (machine, settings) = (&app.work.machine, &app.settings);
+    if provider.as_deref().is_some_and(looks_like_key) {
+        return Err(Failure::usage(
+            "this takes the name of a provider, and looks like a key, which a shell keeps in its history: `zk auth login` \
+             asks for the key, unseen"
+                .to_owned(),
+        ));
+    }
     let name = match provider.or_else(|| settings.program.provider.clone()) {
         Some(name) => settings.known_providers().find(&name)?.name,
         None if stdin::is_terminal() && std::io::stdout().is_terminal() => {
