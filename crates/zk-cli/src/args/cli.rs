@@ -60,7 +60,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "LEVEL")]
     pub(crate) thinking: Option<ThinkingLevel>,
 
-    /// A named set of settings: build (default), plan, explore (both read-only), or .zk/presets/NAME.toml
+    /// A named set of settings: build (default), plan and explore (only what reads runs), or .zk/presets/NAME.toml
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
     pub(crate) preset: Option<String>,
 
