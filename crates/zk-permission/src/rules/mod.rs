@@ -263,7 +263,7 @@ impl Rule {
             Subject::Below(access, directory) => {
                 let path = normalise(path);
                 let below = path.strip_prefix(directory).ok().filter(|_| *access == wanted);
-                // Who allowed all reads in a directory did not mean the credentials in it.
+                // A person who allowed all reads in a directory did not mean the credentials in it.
                 let is_held_back = self.decision == Decision::Allow && *access == Access::Read;
                 below.is_some_and(|below| !is_held_back || !sounds_like_credentials(below))
             }

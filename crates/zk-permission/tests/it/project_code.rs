@@ -132,7 +132,7 @@ fn no_way_around_the_grant_of_a_command_runs_unasked_in_the_sandbox_or_outside()
     assert!(ran.is_empty(), "{}", ran.join("\n"));
 }
 
-/// What may stand behind a granted command in the sandbox: a part of its output is shown.
+/// Texts that may stand behind a granted command in the sandbox: a part of its output is shown.
 const FILTERED: &[&str] = &[
     "{} 2>&1 | tail",
     "{} | tail -n 20",
