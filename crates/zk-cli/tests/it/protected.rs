@@ -54,10 +54,10 @@ fn protected_files_are_refused_although_everything_is_allowed() {
 #[test]
 fn what_a_rule_denies_or_asks_about_is_not_found_from_a_directory_above() {
     let script = Script::new()
+        .turn(|t| t.call("grep", json!({ "pattern": "canary", "path": "plans/inner", "mode": "content" })))
         .turn(|t| t.call("grep", json!({ "pattern": "canary", "mode": "content" })))
         .turn(|t| t.call("grep", json!({ "pattern": "canary", "path": "plans", "mode": "content" })))
         .turn(|t| t.call("glob", json!({ "pattern": "**/*.txt" })))
-        .turn(|t| t.call("grep", json!({ "pattern": "canary", "path": "plans/inner", "mode": "content" })))
         .turn(|t| t.text("Done."));
     let server = server(script);
     let person = Person::asking(&server);
