@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`run`] | a conversation from its first prompt to its end, on any of the screens |
 //! | [`ConversationFactory`] | opens conversations: from the start, and from the one before; finds models and providers |
+//! | [`HostedConversation`], [`ConversationLauncher`] | a conversation that other programs drive; opens those |
 //! | [`AgentFactory`] | the simplest one: an agent on a bus of its own, which nothing is kept of |
 //! | [`ChatSetup`], [`EditorEnv`] | place, settings and environment, as plain values |
 //! | [`ConversationSessions`] | the present session, those that were left, and those to go on with; [`NoSessions`] keeps none |
@@ -33,6 +34,7 @@
 
 mod commands;
 mod conversation;
+mod hosted;
 mod opening;
 mod screen;
 mod sign_in;
@@ -51,6 +53,9 @@ pub use commands::own_commands::OWN_COMMANDS;
 pub use commands::session_lines::{parent_remark, session_lines};
 pub use conversation::job_rows::JobRows;
 pub use conversation::summary::{choices, incomplete, is_empty, totals};
+pub use hosted::command::{HostedOutcome, ListedCommand};
+pub use hosted::conversation::{HostedConversation, HostedEvent, HostedOptions};
+pub use hosted::launcher::{ConversationLauncher, LaunchRequest, LaunchSession};
 pub use opening::agent_factory::AgentFactory;
 pub use opening::carried::{Carried, CarriedSession};
 pub use opening::error::ChatError;

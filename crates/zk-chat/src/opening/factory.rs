@@ -33,8 +33,8 @@ pub type OnShown<'a> = Box<dyn FnOnce(Option<String>) + Send + 'a>;
 pub struct ConversationHost<'a> {
     /// Asks the person.
     pub ui: Arc<dyn Ui>,
-    /// Questions that wait for answers.
-    pub questions: Arc<Questions>,
+    /// Questions that wait for answers; nothing where nobody answers.
+    pub questions: Option<Arc<Questions>>,
     /// View of the conversation.
     pub view: ViewDriver,
     /// Ends the opening; without it nothing does.

@@ -1,3 +1,4 @@
 //! Conversations as an embedder opens them.
 
 mod factory;
+mod hosted;

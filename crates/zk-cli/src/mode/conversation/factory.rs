@@ -166,7 +166,7 @@ impl ConversationFactory for ChatFactory {
         }
         on_shown(not_shown);
         let allow_all = app.settings.permissions.allow_all;
-        let options = HostOptions { ui: Some(ui), questions: Some(questions), allow_all, view };
+        let options = HostOptions { ui: Some(ui), questions, allow_all, view };
         // Plugins of the session alone go with it when another one takes its place.
         let bus = match compose::bus(app, &Session::default(), options).await {
             Ok(bus) => bus,
