@@ -2,6 +2,7 @@
 
 mod factory;
 mod key_file;
+mod launcher;
 mod models;
 mod sessions;
 mod theme_file;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use self::factory::ChatFactory;
+pub(crate) use self::launcher::Launcher;
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
 use crate::commands;
