@@ -79,6 +79,8 @@ struct State {
     readers: Vec<Backlog>,
     last_reader: u64,
     effects: VecDeque<Effect>,
+    /// Whether the host has taken an effect, and did not ask for the next one since.
+    in_hand: bool,
     ticking: bool,
     closed: bool,
     /// Count of registrations on a bus; the clean-up of the newest one closes the view.
@@ -222,7 +224,18 @@ impl ViewDriver {
     /// The next thing the host has to do, if there is one now.
     #[must_use]
     pub fn take_effect(&self) -> Option<Effect> {
-        self.shared.state().effects.pop_front()
+        let mut state = self.shared.state();
+        let effect = state.effects.pop_front();
+        state.in_hand = effect.is_some();
+        effect
+    }
+
+    /// Whether the host has something to do yet, or does it: until it asks for the next effect, it is not done with the last
+    /// one.
+    #[must_use]
+    pub fn owes_effects(&self) -> bool {
+        let state = self.shared.state();
+        state.in_hand || !state.effects.is_empty()
     }
 
     /// The next thing of those that are `wanted`; what else the host has to do stays in its order.
