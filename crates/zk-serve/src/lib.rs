@@ -3,6 +3,7 @@
 //! | item | what it is |
 //! |---|---|
 //! | [`LineReader`], [`LineWriter`] | messages as lines, bounded in both directions |
+//! | [`rpc`] | `zk rpc`: JSON-RPC for programs of any language, whose clients share conversations |
 //!
 //! # What this crate must never know
 //!
@@ -10,5 +11,6 @@
 //! streams or sockets to listen on.
 
 mod lines;
+pub mod rpc;
 
 pub use lines::{LineError, LineReader, LineWriter, MAX_LINE_BYTES};

@@ -135,6 +135,7 @@ pub struct LineWriter {
 struct Shared {
     state: Mutex<State>,
     more: Notify,
+    written: Notify,
     gone: Notify,
 }
 
@@ -163,7 +164,7 @@ impl LineWriter {
             state.is_gone = true;
             drop(state);
             self.shared.more.notify_one();
-            self.shared.gone.notify_waiters();
+            self.shared.tell_gone();
             return false;
         }
         state.waiting.extend_from_slice(line.as_bytes());
@@ -171,6 +172,20 @@ impl LineWriter {
         drop(state);
         self.shared.more.notify_one();
         true
+    }
+
+    /// Waits until fewer than `most` bytes wait to be written, or the reader is gone.
+    pub async fn room(&self, most: usize) {
+        loop {
+            let written = self.shared.written.notified();
+            {
+                let state = self.shared.state();
+                if state.waiting.len() < most || state.is_gone || state.is_closed {
+                    return;
+                }
+            }
+            written.await;
+        }
     }
 
     /// Waits until the reader is gone.
@@ -187,6 +202,7 @@ impl LineWriter {
     /// Writes what waits, as long as the reader takes it, and ends.
     pub async fn close(&self) {
         self.shared.state().is_closed = true;
+        self.shared.written.notify_waiters();
         self.shared.more.notify_one();
         let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut writing) = writing
@@ -200,6 +216,11 @@ impl LineWriter {
 impl Shared {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell_gone(&self) {
+        self.gone.notify_waiters();
+        self.written.notify_waiters();
     }
 }
 
@@ -227,9 +248,10 @@ async fn write(shared: Arc<Shared>, mut to: impl AsyncWrite + Unpin) {
         };
         if written.await.is_err() {
             shared.state().is_gone = true;
-            shared.gone.notify_waiters();
+            shared.tell_gone();
             return;
         }
+        shared.written.notify_waiters();
     }
 }
 

@@ -3,11 +3,12 @@ use crate::workspace::Package;
 use toml::Value;
 
 /// Crates that may use a certain outside crate, because it is large, or because its use belongs in one place.
-const HOMES: [(&str, &[&str]); 13] = [
+const HOMES: [(&str, &[&str]); 14] = [
     ("reqwest", &["zk-auth", "zk-providers", "zk-mcp", "zk-tools"]),
     ("rustls", &["zk-auth"]),
     ("rusqlite", &["zk-session"]),
     ("rmcp", &["zk-mcp"]),
+    ("tokio-tungstenite", &["zk-serve"]),
     ("notify", &["zk-exec"]),
     ("tiktoken", &["zk-compaction"]),
     ("clap", &["zk-cli"]),
@@ -16,7 +17,7 @@ const HOMES: [(&str, &[&str]); 13] = [
     ("pulldown-cmark", &["zk-tui"]),
     ("etcetera", &["zk-cli"]),
     ("anyhow", &["zk-cli", "xtask"]),
-    ("hyper", &["zk-exec", "zk-mcp", "zk-testkit"]),
+    ("hyper", &["zk-exec", "zk-mcp", "zk-serve", "zk-testkit"]),
 ];
 
 /// Crates that may depend on a sibling: sign-in is below the crates that need a token, and the chat engine

@@ -1,4 +1,5 @@
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
@@ -292,6 +293,18 @@ pub(crate) enum CliCommand {
         /// Serve the program at the other end of standard input and output, which ends this with them
         #[arg(long)]
         stdio: bool,
+    },
+    /// Serve programs of any language that drive zk: JSON-RPC on standard input and output, or at a socket
+    Rpc {
+        /// Listen at this unix socket, in a directory that is yours alone
+        #[arg(long, value_name = "PATH")]
+        socket: Option<PathBuf>,
+        /// Listen for WebSockets at this address of this machine
+        #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+        websocket: Option<SocketAddr>,
+        /// Print the JSON Schema of the messages
+        #[arg(long, conflicts_with_all = ["socket", "websocket"])]
+        schema: bool,
     },
     /// List the commands that are hooks, and whether they count
     Hooks {

@@ -1,3 +1,4 @@
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::CommandFactory;
@@ -57,6 +58,11 @@ pub(crate) enum Job {
         /// Nothing for the pipes that the program was started with.
         listen: Option<String>,
     },
+    Rpc {
+        socket: Option<PathBuf>,
+        websocket: Option<SocketAddr>,
+    },
+    RpcSchema,
     Trust(TrustAction),
     Skills(SkillsAction),
     PromptShow(PromptAction),
@@ -223,6 +229,8 @@ impl Cli {
                         Job::Skills(action.unwrap_or(SkillsAction::List { json: false }))
                     }
                     CliCommand::ExecServer { listen, stdio: _ } => Job::ExecServer { listen },
+                    CliCommand::Rpc { schema: true, .. } => Job::RpcSchema,
+                    CliCommand::Rpc { socket, websocket, schema: _ } => Job::Rpc { socket, websocket },
                     CliCommand::Trust { action } => Job::Trust(action.unwrap_or(TrustAction::Status)),
                 }
             }

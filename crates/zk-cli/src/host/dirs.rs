@@ -83,6 +83,11 @@ impl Dirs {
         Some(self.state.as_ref()?.join("auth").join("credentials.json"))
     }
 
+    /// Returns the directory of the tokens by which programs connect to this one: nothing that a model runs reads it.
+    pub(crate) fn access(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("auth"))
+    }
+
     /// Returns the file of what was approved of projects.
     pub(crate) fn trust(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("trust.json"))

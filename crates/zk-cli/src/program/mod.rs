@@ -143,6 +143,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Cost { action, by, all, json } => commands::cost(&app.work, action, by, all, json),
         Job::Skills(action) => commands::skills(&app, &action),
         Job::Policy(action) => commands::policy(&app, &action),
+        Job::Rpc { socket, websocket } => commands::rpc(&app, socket.as_deref(), websocket),
+        Job::RpcSchema => commands::rpc_schema(&app.work.machine),
         Job::ExecServer { listen } => commands::exec_server(&app, listen.as_deref()),
     }
 }
