@@ -22,9 +22,11 @@ pub(super) fn pages(workspace: &Workspace, programs: &Path) -> Result<Vec<(Strin
             serde_json::from_slice::<Map<String, Value>>(&printed).context("the schemas are no JSON")?,
         );
     }
-    for (surface, args) in
-        [("settings", &["config", "schema"][..]), ("result", &["config", "schema", "--result"])]
-    {
+    for (surface, args) in [
+        ("settings", &["config", "schema"][..]),
+        ("result", &["config", "schema", "--result"]),
+        ("rpc", &["rpc", "--schema"]),
+    ] {
         let schema = output(workspace, &programs.join("zk"), args)?;
         surfaces.insert(surface.into(), serde_json::from_slice(&schema).context("the schema is no JSON")?);
     }
