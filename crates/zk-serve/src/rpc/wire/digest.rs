@@ -1,11 +1,9 @@
-//! Digests of questions as texts: numbers of 64 bits are not kept by programs whose numbers are floating.
-
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use zk_core::service::QuestionDigest;
 use zk_view::Patch;
 
-/// Digest of a question, as a text.
+/// Digest of a question, as a text: a number of 64 bits is not kept by programs whose numbers are floating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DigestText(pub QuestionDigest);
 
