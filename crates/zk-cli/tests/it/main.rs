@@ -97,6 +97,8 @@ mod reload;
 #[cfg(test)]
 mod reopening;
 #[cfg(test)]
+mod rpc;
+#[cfg(test)]
 mod screen;
 #[cfg(test)]
 mod secrets;
