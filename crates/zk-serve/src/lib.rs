@@ -5,6 +5,14 @@
 //! | [`LineReader`], [`LineWriter`] | messages as lines, bounded in both directions |
 //! | [`rpc`] | `zk rpc`: JSON-RPC for programs of any language, whose clients share conversations |
 //!
+//! # Example
+//!
+//! `cargo run -p zk-serve --example rpc_pipe`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/rpc_pipe.rs")]
+#![doc = "```"]
+//!
 //! # What this crate must never know
 //!
 //! No argument, no environment variable and no settings file: the program hands in a launcher of conversations, and the

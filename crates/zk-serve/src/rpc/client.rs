@@ -144,7 +144,7 @@ impl Client {
             Err((id, error)) => return self.reply(Some(&id), Err(error)),
         };
         if method == "initialize" {
-            let outcome = self.initialize(params);
+            let outcome = self.initialize(&params);
             let is_new = outcome.is_ok();
             self.reply(id.as_ref(), outcome);
             if is_new {
@@ -200,7 +200,7 @@ impl Client {
         }
     }
 
-    fn initialize(&self, params: Value) -> Result<Value, RpcError> {
+    fn initialize(&self, params: &Value) -> Result<Value, RpcError> {
         if self.attached.get().is_some() {
             return Err(RpcError::new(Refusal::NotInitialized, "`initialize` comes once"));
         }

@@ -65,7 +65,7 @@ impl Shared {
     /// Takes the conversation in once it is open.
     pub(super) fn opened(self: &Arc<Self>, hosted: Arc<HostedConversation>, server: &Arc<RpcServer>) {
         let (front_end, events) = (hosted.questions().attach(), hosted.events());
-        // It is opened once.
+        // A conversation is opened once.
         let _ = self.opened.set(Opened { hosted, front_end });
         self.spawn(follow_events(Arc::downgrade(self), Arc::downgrade(server), events));
         self.spawn(settle(Arc::downgrade(self)));

@@ -22,6 +22,7 @@ impl RpcError {
     }
 
     /// Error of something that was tried and could not be done.
+    #[expect(clippy::needless_pass_by_value, reason = "errors are handed over with `map_err`")]
     pub(super) fn failed(why: impl ToString) -> Self {
         Self::new(Refusal::Failed, why.to_string())
     }

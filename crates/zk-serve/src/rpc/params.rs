@@ -5,12 +5,12 @@ use super::message::RpcError;
 use super::wire::refusal::Refusal;
 
 /// Reads params. An error names the field.
-pub(super) fn parse<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
-    let error = match serde_json::from_value(params.clone()) {
+pub(super) fn parse<T: DeserializeOwned>(params: &Value) -> Result<T, RpcError> {
+    let error = match T::deserialize(params) {
         Ok(parsed) => return Ok(parsed),
         Err(error) => error.to_string(),
     };
-    let field = wrong_field::<T>(&params, &error).or_else(|| quoted(&error));
+    let field = wrong_field::<T>(params, &error).or_else(|| quoted(&error));
     let refused = RpcError::new(
         Refusal::InvalidParams,
         match &field {
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use crate::rpc::wire::conversation::{AnswerParams, SubmitParams};
 
-    fn field<T: DeserializeOwned + std::fmt::Debug>(params: Value) -> Value {
+    fn field<T: DeserializeOwned + std::fmt::Debug>(params: &Value) -> Value {
         let error = parse::<T>(params).unwrap_err();
         assert_eq!(error.code, -32602, "{error:?}");
         error.data.unwrap_or_default()["field"].clone()
@@ -58,14 +58,14 @@ mod tests {
 
     #[test]
     fn params_that_cannot_be_used_are_refused_with_their_field() {
-        assert_eq!(field::<SubmitParams>(json!({ "conversation": "c" })), "text");
-        assert_eq!(field::<SubmitParams>(json!({ "conversation": 5, "text": "a" })), "conversation");
+        assert_eq!(field::<SubmitParams>(&json!({ "conversation": "c" })), "text");
+        assert_eq!(field::<SubmitParams>(&json!({ "conversation": 5, "text": "a" })), "conversation");
         assert_eq!(
-            field::<SubmitParams>(json!({ "conversation": "c", "text": "a", "images": [1] })),
+            field::<SubmitParams>(&json!({ "conversation": "c", "text": "a", "images": [1] })),
             "images"
         );
-        assert_eq!(field::<SubmitParams>(json!({ "conversation": "c", "text": "a", "x": 1 })), "x");
+        assert_eq!(field::<SubmitParams>(&json!({ "conversation": "c", "text": "a", "x": 1 })), "x");
         let answer = json!({ "conversation": "c", "id": 1, "digest": 1, "answer": { "answer": "perhaps" } });
-        assert_eq!(field::<AnswerParams>(answer), "answer");
+        assert_eq!(field::<AnswerParams>(&answer), "answer");
     }
 }

@@ -80,7 +80,10 @@ mod tests {
         assert_eq!(role_of(Role::Approver), Some(Role::Approver));
         assert_eq!(tokens.role_of(others.reveal(Role::Approver)), None);
         let approver = tokens.reveal(Role::Approver);
-        assert_eq!((tokens.role_of(""), tokens.role_of(&approver[1..])), (None, None));
+        assert_eq!(
+            (tokens.role_of(""), tokens.role_of(approver.strip_suffix(|_: char| true).unwrap())),
+            (None, None)
+        );
         assert!(!format!("{tokens:?}").contains(approver));
     }
 }

@@ -57,7 +57,7 @@ impl RpcAccessFile {
 
 impl Drop for RpcAccessFile {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The file may be gone already.
         let _ = std::fs::remove_file(&self.0);
     }
 }

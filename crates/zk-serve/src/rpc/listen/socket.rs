@@ -57,7 +57,7 @@ impl RpcSocket {
 
 impl Drop for RpcSocket {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The socket may be gone already.
         let _ = std::fs::remove_file(&self.path);
     }
 }

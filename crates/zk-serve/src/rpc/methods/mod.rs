@@ -56,7 +56,7 @@ macro_rules! methods {
             pub(super) async fn call(self, client: &Arc<Client>, params: Value) -> Result<Value, RpcError> {
                 match self {
                     $(Self::$variant => {
-                        let params: $params = parse(params)?;
+                        let params: $params = parse(&params)?;
                         let result: $result = $call(client, params).await?;
                         serde_json::to_value(result).map_err(RpcError::failed)
                     })+

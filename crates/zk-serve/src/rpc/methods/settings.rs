@@ -27,7 +27,7 @@ pub(super) async fn models(client: &Arc<Client>, params: ModelsParams) -> Result
         ModelRow {
             name: model.reference().to_string(),
             is_current: model.reference() == current,
-            window: model.window.map(Into::into),
+            window: model.window,
             input_price: rates.map(|rates| rates.input),
             output_price: rates.map(|rates| rates.output),
             thinking: factory.thinking_levels(&model).iter().map(|level| level.as_str().to_owned()).collect(),

@@ -83,7 +83,7 @@ pub struct SessionRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sessions {
-    /// Those that were asked for, the newest first.
+    /// Sessions that were asked for, the newest first.
     pub sessions: Vec<SessionRow>,
 }
 
