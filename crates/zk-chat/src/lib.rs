@@ -55,7 +55,7 @@ pub use conversation::job_rows::JobRows;
 pub use conversation::summary::{choices, incomplete, is_empty, totals};
 pub use hosted::command::{HostedOutcome, ListedCommand};
 pub use hosted::conversation::{HostedConversation, HostedEvent, HostedOptions};
-pub use hosted::launcher::{ConversationLauncher, LaunchRequest, LaunchSession};
+pub use hosted::launcher::{ConversationLauncher, LaunchRequest, LaunchSession, ProviderLayer};
 pub use opening::agent_factory::AgentFactory;
 pub use opening::carried::{Carried, CarriedSession};
 pub use opening::error::ChatError;

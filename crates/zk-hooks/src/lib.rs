@@ -59,5 +59,5 @@ mod command;
 pub use bridge::{BRIDGE_VERSION, Bridge, BridgeError, EventLine, Hello, LineStamp, Lost, ReplyLine};
 pub use command::{
     CommandHook, CommandHooks, HookConfigError, HookEvent, HookFailure, HookSet, HookSource, Matcher,
-    Vocabulary, settings_schema,
+    Vocabulary, claude_arguments, claude_name, settings_schema, zk_name,
 };

@@ -39,7 +39,7 @@ const IN_CHAT: [&str; 10] = [
 ];
 
 /// Crates that `zk-serve` may depend on.
-const IN_SERVE: [&str; 5] = ["zk-agent", "zk-chat", "zk-core", "zk-permission", "zk-view"];
+const IN_SERVE: [&str; 6] = ["zk-agent", "zk-chat", "zk-core", "zk-hooks", "zk-permission", "zk-view"];
 
 /// Checks that dependencies point downwards only: `zk-core` depends on `zk-kernel`, and other crates on
 /// `zk-core` and no sibling except those in [`BELOW`]; `zk-chat` may use those in [`IN_CHAT`], `zk-serve`

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 use zk_core::kernel::{BoxError, Plugin};
 use zk_core::model::{EntryId, SessionId};
-use zk_core::service::SessionStore;
+use zk_core::service::{Provider, SessionStore};
 
 use crate::opening::factory::ConversationFactory;
 
@@ -16,11 +16,16 @@ pub enum LaunchSession {
     /// A new one.
     #[default]
     New,
+    /// A new one with this id.
+    Named(String),
     /// The newest of the directory.
     Latest,
     /// The stored one whose id begins so.
     Stored(String),
 }
+
+/// Decorator of the providers of a conversation.
+pub type ProviderLayer = Arc<dyn Fn(Arc<dyn Provider>) -> Arc<dyn Provider> + Send + Sync>;
 
 /// Conversation that another program asks for.
 #[derive(Clone, Default)]
@@ -35,6 +40,10 @@ pub struct LaunchRequest {
     pub settings: Map<String, Value>,
     /// Plugins of this conversation alone, installed after the program's own.
     pub plugins: Vec<Arc<dyn Plugin>>,
+    /// Sub-agents in JSON, such as `{"reviewer": {"description": "…", "prompt": "…"}}`, in place of those of the command line.
+    pub agents: Option<String>,
+    /// Decorator of each provider that the conversation opens.
+    pub provider_layer: Option<ProviderLayer>,
 }
 
 impl fmt::Debug for LaunchRequest {

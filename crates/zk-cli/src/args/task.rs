@@ -58,6 +58,8 @@ pub(crate) enum Job {
         listen: Option<String>,
     },
     Trust(TrustAction),
+    /// The protocol of the Agent SDK, with its arguments.
+    AgentSdk(Vec<String>),
     Skills(SkillsAction),
     PromptShow(PromptAction),
     Cost {
@@ -91,8 +93,18 @@ pub(crate) enum Resume {
     Latest,
     /// The one whose id begins so.
     Id(String),
+    /// A new one with this id, as another program asks for it.
+    Named(String),
     /// One that the person chooses once the conversation is open.
     Choose,
+}
+
+impl Task {
+    /// The job of an Agent SDK, whose arguments are read by those who speak its protocol.
+    pub(crate) fn agent_sdk(words: Vec<String>) -> Self {
+        let endpoint = GivenValues { base_url: None, api_key: None };
+        Self { job: Job::AgentSdk(words), launch: Launch::default(), endpoint, cwd: None }
+    }
 }
 
 /// Names that other programs have for something, and what to type for it here.

@@ -1,5 +1,6 @@
 //! The commands that show something and end.
 
+mod agent_sdk;
 mod auth;
 mod context;
 mod cost;
@@ -15,6 +16,7 @@ mod sessions;
 mod skills;
 mod trust;
 
+pub(crate) use agent_sdk::agent_sdk;
 pub(crate) use auth::{Access, auth};
 pub(crate) use context::context;
 pub(crate) use cost::cost;

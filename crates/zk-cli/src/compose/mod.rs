@@ -33,7 +33,7 @@ use zk_view::ViewDriver;
 
 pub(crate) use self::reachable_files::files;
 use self::reachable_files::outside_files;
-use crate::app::{AppContext, Machine, Shared, Workplace};
+use crate::app::{AppContext, Layer, Machine, Shared, Workplace};
 use crate::containment::Containment;
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
@@ -303,10 +303,15 @@ pub(crate) async fn provider(
         }
         error => Failure::usage(error.to_string()),
     })?;
-    if inner.is_retrying() {
-        return Ok(inner);
-    }
-    Ok(Arc::new(Retrying::sharing(&shared.limits, inner, policy(&said.retry))))
+    let inner = if inner.is_retrying() {
+        inner
+    } else {
+        Arc::new(Retrying::sharing(&shared.limits, inner, policy(&said.retry)))
+    };
+    Ok(match &shared.provider_layer {
+        Some(Layer(layer)) => layer(inner),
+        None => inner,
+    })
 }
 
 /// The connection that the settings and the credentials describe.

@@ -12,6 +12,7 @@ use secrecy::ExposeSecret;
 use zk_core::service::Redactor;
 use zk_exec::{LocalHostFiles, LocalStateFiles};
 use zk_permission::FileTrust;
+use zk_serve::SdkArgs;
 use zk_skills::Project;
 use zk_tui::plain::Notices;
 use zk_tui::term;
@@ -34,7 +35,11 @@ fn prints_help_of_subcommand(error: &clap::Error) -> bool {
 
 /// The whole program, with what a team adds to it.
 pub(crate) fn run(additions: Additions) -> Exit {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let task = match Cli::try_parse() {
+        // An Agent SDK has flags of its own.
+        _ if SdkArgs::asks_for_protocol(&words) => Ok(Task::agent_sdk(words)),
         Ok(cli) => match cli.near_command() {
             Some(advice) if !std::env::args_os().any(|arg| arg == "--") => {
                 let word = cli.prompt.as_deref().unwrap_or_default();
@@ -115,7 +120,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     if !matches!(job, Job::Trust(_)) {
         warnings.extend(app.settings.untrusted_warnings(&app.work.project));
     }
-    for warning in warnings {
+    // A host is told warnings as lines, once it asks for a conversation.
+    for warning in warnings.iter().filter(|_| !matches!(job, Job::AgentSdk(_))) {
         term::print_stderr(&format!("zk: warning: {warning}"));
     }
     if !matches!(job, Job::Trust(_)) {
@@ -143,6 +149,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Cost { action, by, all, json } => commands::cost(&app.work, action, by, all, json),
         Job::Skills(action) => commands::skills(&app, &action),
         Job::Policy(action) => commands::policy(&app, &action),
+        Job::AgentSdk(words) => commands::agent_sdk(&app, words),
         Job::ExecServer { listen } => commands::exec_server(&app, listen.as_deref()),
     }
 }

@@ -1,6 +1,8 @@
 //! The program, run from outside.
 
 #[cfg(test)]
+mod agent_sdk;
+#[cfg(test)]
 mod agents;
 #[cfg(test)]
 mod answers;

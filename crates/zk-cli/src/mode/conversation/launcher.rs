@@ -10,7 +10,7 @@ use zk_skills::Project;
 
 use super::factory::ChatFactory;
 use crate::additions::Additions;
-use crate::app::AppContext;
+use crate::app::{AppContext, Layer};
 use crate::args::Resume;
 use crate::configure::canonical;
 use crate::exit::{Failure, Outcome};
@@ -42,7 +42,7 @@ impl Launcher {
             config: before.config.clone(),
             trust_mcp: before.trust_mcp.clone(),
             mcp_configs: before.mcp_configs.clone(),
-            agents: before.agents.clone(),
+            agents: request.agents.clone().or_else(|| before.agents.clone()),
             add_dirs: before.add_dirs.iter().chain(&request.add_dirs).cloned().collect(),
             ..Launch::default()
         };
@@ -61,6 +61,7 @@ impl Launcher {
         let (mut app, mut warnings) =
             AppContext::read(place, machine, launch, self.app.given.clone(), additions)?;
         app.shared.limits = self.app.shared.limits.clone();
+        app.shared.provider_layer = request.provider_layer.clone().map(Layer);
         warnings.extend(app.settings.untrusted_warnings(&app.work.project));
         warnings.iter().for_each(|warning| app.work.machine.notices.show(&format!("warning: {warning}")));
         Ok(app)
@@ -72,6 +73,7 @@ impl ConversationLauncher for Launcher {
     fn launch(&self, request: &LaunchRequest) -> Result<Arc<dyn ConversationFactory>, BoxError> {
         let resume = match &request.session {
             LaunchSession::New => None,
+            LaunchSession::Named(id) => Some(Resume::Named(id.clone())),
             LaunchSession::Latest => Some(Resume::Latest),
             LaunchSession::Stored(id) => Some(Resume::Id(id.clone())),
         };
