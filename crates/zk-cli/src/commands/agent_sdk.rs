@@ -7,9 +7,13 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::Launcher;
 
 /// Serves the program of an Agent SDK that started zk in the place of its own, at standard input and output.
-pub(crate) fn agent_sdk(app: &AppContext, words: Vec<String>) -> Outcome<Exit> {
+pub(crate) fn agent_sdk(app: &AppContext, mut words: Vec<String>) -> Outcome<Exit> {
     let machine = &app.work.machine;
     let notices = machine.notices.clone();
+    if let Some(tokens) = machine.env.text("MAX_THINKING_TOKENS") {
+        // Flags of the host come later, and win.
+        words.insert(0, format!("--max-thinking-tokens={tokens}"));
+    }
     let args = SdkArgs::read(words);
     let to_stderr = args.has("debug-to-stderr");
     let options = SdkOptions {

@@ -10,7 +10,7 @@ use zk_testkit::Script;
 use crate::zk::{LONG, Person, program, server};
 
 /// A host: what an SDK does, line by line.
-struct Host {
+pub(crate) struct Host {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
@@ -19,10 +19,13 @@ struct Host {
 
 impl Host {
     fn start(person: &Person, args: &[&str]) -> Self {
-        let all =
-            [&["--output-format", "stream-json", "--verbose"], args, &["--input-format", "stream-json"]]
-                .concat();
-        let mut child = person.spawn(program(), &all, Stdio::piped());
+        let head: [&str; 3] = ["--output-format", "stream-json", "--verbose"];
+        Self::begin(person, &[&head, args, &["--input-format", "stream-json"]].concat())
+    }
+
+    /// Starts the program with all of its arguments.
+    pub(crate) fn begin(person: &Person, all: &[&str]) -> Self {
+        let mut child = person.spawn(program(), all, Stdio::piped());
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (send, lines) = channel();
         std::thread::spawn(move || {
@@ -33,7 +36,7 @@ impl Host {
         Self { stdin: child.stdin.take(), child, lines, seen: Vec::new() }
     }
 
-    fn send(&mut self, line: &Value) {
+    pub(crate) fn send(&mut self, line: &Value) {
         let stdin = self.stdin.as_mut().unwrap();
         writeln!(stdin, "{line}").unwrap();
         stdin.flush().unwrap();
@@ -66,6 +69,33 @@ impl Host {
                 return line;
             }
         }
+    }
+
+    /// Reads lines until those that were seen are as wanted.
+    pub(crate) fn until_seen(&mut self, is_wanted: impl Fn(&[Value]) -> bool) {
+        while !is_wanted(&self.seen) {
+            self.until(|_| true);
+        }
+    }
+
+    /// The first line that is wanted, seen already or still to come.
+    pub(crate) fn find(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        let found = self.seen.iter().find(|line| is_wanted(line)).cloned();
+        found.unwrap_or_else(|| self.until(is_wanted))
+    }
+
+    pub(crate) fn close_input(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Ends the program, and gives every line with the exit code.
+    pub(crate) fn rest(mut self) -> (Vec<Value>, i32) {
+        self.stdin = None;
+        while let Ok(line) = self.lines.recv_timeout(LONG) {
+            self.seen.push(line);
+        }
+        let code = self.child.wait().unwrap().code().unwrap_or(-1);
+        (self.seen, code)
     }
 
     fn request(&mut self, subtype: &str) -> Value {

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod agent_sdk;
 #[cfg(test)]
+mod agent_sdk_recordings;
+#[cfg(test)]
 mod agents;
 #[cfg(test)]
 mod answers;

@@ -67,6 +67,8 @@ pub(super) struct TurnState {
     pub(super) open_calls: Vec<String>,
     /// Whether an answer began to arrive and is not complete.
     pub(super) streaming: bool,
+    /// Text of that answer.
+    pub(super) begun_text: String,
 }
 
 /// Facts about the conversation.

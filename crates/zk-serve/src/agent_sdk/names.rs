@@ -12,7 +12,23 @@ use zk_hooks::{Vocabulary, claude_arguments, claude_name, zk_name};
 const OUTPUT: (&str, &str) = ("__output__", "StructuredOutput");
 
 /// Tools that have another one in their place here.
-const HIDDEN: [&str; 2] = ["ask_user", "present_plan"];
+const HIDDEN: [(&str, &str); 2] = [("ask_user", "AskUserQuestion"), ("present_plan", "ExitPlanMode")];
+
+/// Tools whose names stand in texts for the model.
+const TOLD: [&str; 12] = [
+    "shell",
+    "read_file",
+    "write_file",
+    "edit",
+    "multi_edit",
+    "list_files",
+    "glob",
+    "grep",
+    "fetch",
+    "spawn",
+    "todo_write",
+    "skills_use",
+];
 
 /// Calls of which the model's own words are kept.
 const MAX_CALLS: usize = 10_000;
@@ -101,7 +117,8 @@ impl Names {
 
     /// The tools as a model is offered them.
     pub(super) fn offered(&self, tools: &[Arc<ToolSpec>]) -> Arc<[Arc<ToolSpec>]> {
-        let shown = tools.iter().filter(|spec| !HIDDEN.contains(&spec.name.as_str()));
+        let is_hidden = |spec: &&Arc<ToolSpec>| HIDDEN.iter().any(|(name, _)| *name == spec.name);
+        let shown = tools.iter().filter(|spec| !is_hidden(spec));
         shown.map(|spec| self.spec(spec)).collect()
     }
 
@@ -122,24 +139,11 @@ impl Names {
 
     /// A text for the model with the names of tools that it knows.
     pub(super) fn told(&self, text: &str) -> String {
-        let mut told = text.to_owned();
-        for name in [
-            "shell",
-            "read_file",
-            "write_file",
-            "edit",
-            "multi_edit",
-            "list_files",
-            "glob",
-            "grep",
-            "fetch",
-            "spawn",
-            "todo_write",
-            "skills_use",
-        ] {
-            told = told.replace(&format!("`{name}`"), &format!("`{}`", self.outward(name)));
-        }
-        told
+        let renamed = TOLD.iter().map(|name| (*name, self.outward(name)));
+        let replaced = HIDDEN.iter().map(|(name, other)| (*name, (*other).to_owned()));
+        renamed.chain(replaced).fold(text.to_owned(), |told, (name, other)| {
+            told.replace(&format!("`{name}`"), &format!("`{other}`"))
+        })
     }
 
     /// A call of a model under zk's names. The model's own words are kept for the host.

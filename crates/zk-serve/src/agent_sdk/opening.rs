@@ -50,7 +50,9 @@ impl Host {
             let named = tool.spec().schema.pointer("/properties/agent/enum")?.as_array()?;
             Some(named.iter().filter_map(Value::as_str).map(str::to_owned).collect())
         });
-        let commands = hosted.commands().await.into_iter().map(|command| command.name).collect();
+        let reads_project = self.args().reads_source("project");
+        let commands = hosted.commands().await.into_iter().map(|command| command.name);
+        let commands = commands.filter(|name| reads_project || !self.is_of_project(name, &*files)).collect();
         {
             let style = self.output_style(&*files);
             let mut known = self.known();
@@ -154,6 +156,15 @@ impl Host {
             }
         }
         Ok(entry.id.clone())
+    }
+
+    /// Whether a command is a file of the project.
+    fn is_of_project(&self, command: &str, files: &dyn HostFiles) -> bool {
+        let file = format!("{}.md", command.replace(':', "/"));
+        let in_project = |folder: &str| self.options.cwd.join(folder).join(&file);
+        [".claude/commands", ".zk/commands"]
+            .iter()
+            .any(|folder| files.read(&in_project(folder), &HostRead::whole(MAX_SETTINGS_BYTES)).is_ok())
     }
 
     /// The output style that the person's files name. zk has no styles: hosts are told the name alone.

@@ -108,7 +108,9 @@ impl Speaker {
         let start = json!({"type": "message_start", "message": message(&stream, vec![], &Usage::default())});
         self.streams().insert(cx.origin().agent.to_string(), stream);
         if cx.origin().depth == 0 {
-            self.host.known().turn.streaming = true;
+            let mut known = self.host.known();
+            known.turn.streaming = true;
+            known.turn.begun_text.clear();
         }
         self.event(start, cx);
     }
@@ -144,10 +146,16 @@ impl Speaker {
             }
             self.event(json!({"type": "content_block_start", "index": index, "content_block": start}), cx);
         }
-        self.event(json!({"type": "content_block_delta", "index": index, "delta": delta}), cx);
+        let is_empty = delta.get("partial_json").is_some_and(|text| text == "");
+        if !is_empty {
+            self.event(json!({"type": "content_block_delta", "index": index, "delta": delta}), cx);
+        }
     }
 
     fn text(&self, event: &StreamText, cx: &Cx) {
+        if cx.origin().depth == 0 {
+            self.host.known().turn.begun_text.push_str(&event.delta);
+        }
         let delta = json!({"type": "text_delta", "text": event.delta});
         self.piece(Kind::Text, json!({"type": "text", "text": ""}), delta, cx);
     }

@@ -127,7 +127,7 @@ impl Host {
     }
 
     /// Takes what the host lets happen from now on: for this session at most.
-    fn update_permissions(&self, updates: &Value) {
+    pub(super) fn update_permissions(&self, updates: &Value) {
         let Some(updates) = updates.as_array() else { return };
         for update in updates {
             let text = |key: &str| update.get(key).and_then(Value::as_str).unwrap_or_default();

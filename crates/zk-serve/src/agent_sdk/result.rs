@@ -12,7 +12,8 @@ use super::output::{stop_reason, usage_line};
 /// How a turn went.
 pub(super) struct Ended {
     pub(super) subtype: &'static str,
-    pub(super) reason: &'static str,
+    /// Reason in the host's words; nothing for a turn without a model.
+    pub(super) reason: Option<&'static str>,
     pub(super) is_error: bool,
     /// The answer, or nothing for an error that has its own words.
     pub(super) text: Option<String>,
@@ -25,7 +26,7 @@ impl Ended {
     pub(super) fn said(text: impl Into<String>) -> Self {
         Self {
             subtype: "success",
-            reason: "completed",
+            reason: None,
             is_error: false,
             text: Some(text.into()),
             errors: Vec::new(),
@@ -35,10 +36,10 @@ impl Ended {
 
     /// A turn that could not be.
     pub(super) fn failed(why: impl Into<String>) -> Self {
-        Self::error("error_during_execution", "error", why.into())
+        Self::error("error_during_execution", None, why.into())
     }
 
-    fn error(subtype: &'static str, reason: &'static str, why: String) -> Self {
+    fn error(subtype: &'static str, reason: Option<&'static str>, why: String) -> Self {
         Self { subtype, reason, is_error: true, text: None, errors: vec![why], status: None }
     }
 
@@ -47,7 +48,8 @@ impl Ended {
         let error = match &outcome.result {
             Ok(()) => {
                 let output = outcome.stats.output.as_ref().map(Value::to_string);
-                return Self::said(output.unwrap_or_else(|| outcome.text.clone()));
+                let said = Self::said(output.unwrap_or_else(|| outcome.text.clone()));
+                return Self { reason: Some("completed"), ..said };
             }
             Err(error) => error,
         };
@@ -55,9 +57,9 @@ impl Ended {
             AgentError::Provider(failed) | AgentError::ContextExceeded(failed) => Self {
                 subtype: "success",
                 reason: if matches!(error, AgentError::ContextExceeded(_)) {
-                    "prompt_too_long"
+                    Some("prompt_too_long")
                 } else {
-                    "api_error"
+                    Some("api_error")
                 },
                 is_error: true,
                 text: Some(api_error(failed)),
@@ -66,20 +68,20 @@ impl Ended {
             },
             AgentError::TurnLimit { turns } => Self::error(
                 "error_max_turns",
-                "max_turns",
+                Some("max_turns"),
                 format!("Reached maximum number of turns ({turns})"),
             ),
             AgentError::Budget { .. } => {
-                Self::error("error_max_budget_usd", "budget_exhausted", error.to_string())
+                Self::error("error_max_budget_usd", Some("budget_exhausted"), error.to_string())
             }
             AgentError::Aborted
                 if outcome.abort_reason.as_deref().is_some_and(|why| why.contains("a hook stopped")) =>
             {
                 let why = outcome.abort_reason.clone().unwrap_or_default();
-                Self { reason: "hook_stopped", ..Self::said(why) }
+                Self { reason: Some("hook_stopped"), ..Self::said(why) }
             }
             AgentError::Aborted => {
-                let reason = if turn.streaming { "aborted_streaming" } else { "aborted_tools" };
+                let reason = Some(if turn.streaming { "aborted_streaming" } else { "aborted_tools" });
                 Self::error("error_during_execution", reason, "Request was aborted.".to_owned())
             }
             other => {
@@ -88,7 +90,7 @@ impl Ended {
                 } else {
                     "error_during_execution"
                 };
-                Self::error(subtype, "error", other.to_string())
+                Self::error(subtype, None, other.to_string())
             }
         }
     }

@@ -247,8 +247,11 @@ impl Tool for AskingTool {
             return Err(ToolError::failed(if words.is_empty() { "the user did not answer" } else { words }));
         }
         if name == "ExitPlanMode" {
-            // Plan mode of the host ends with the plan.
-            let _ = self.host.set_mode("default");
+            match answer.get("updatedPermissions") {
+                Some(updates) => self.host.update_permissions(updates),
+                // Plan mode of the host ends with the plan.
+                None => _ = self.host.set_mode("default"),
+            }
             return Ok(ToolOutput::text("The user has approved your plan. You can begin to carry it out."));
         }
         let answers = answer.pointer("/updatedInput/answers").and_then(Value::as_object);

@@ -147,15 +147,28 @@ impl Host {
         if let Err(AgentError::Provider(error) | AgentError::ContextExceeded(error)) = &outcome.result {
             self.synthetic(&api_error(error), Some(error.kind.as_str()));
         }
-        let (ended, open) = {
+        let (ended, open, begun) = {
             let mut known = self.known();
-            (Ended::of(outcome, &known.turn), std::mem::take(&mut known.turn.open_calls))
+            let (open, begun) =
+                (std::mem::take(&mut known.turn.open_calls), std::mem::take(&mut known.turn.begun_text));
+            (Ended::of(outcome, &known.turn), open, begun)
         };
         if matches!(outcome.result, Err(AgentError::Aborted)) && ended.is_error {
+            if ended.reason == Some("aborted_streaming") && !begun.is_empty() {
+                let content = json!([{"type": "text", "text": begun}]);
+                self.send(json!({
+                    "type": "assistant", "parent_tool_use_id": null, "timestamp": now(), "aborted": true,
+                    "message": {
+                        "id": fresh_uuid(), "type": "message", "role": "assistant", "content": content,
+                        "model": hosted.agent().model().id, "stop_reason": null, "stop_sequence": null,
+                        "usage": super::output::usage_line(&zk_core::model::Usage::default()),
+                    },
+                }));
+            }
             for call in open {
                 self.interrupted_call(&call);
             }
-            let of_tool = if ended.reason == "aborted_tools" { " for tool use" } else { "" };
+            let of_tool = if ended.reason == Some("aborted_tools") { " for tool use" } else { "" };
             let text = format!("[Request interrupted by user{of_tool}]");
             self.send(json!({
                 "type": "user", "message": {"role": "user", "content": [{"type": "text", "text": text}]},
