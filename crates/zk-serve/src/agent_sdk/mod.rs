@@ -38,7 +38,7 @@ pub enum SdkError {
     /// A line that is none of the protocol.
     #[error("cannot read a line of the SDK host: {0}")]
     Malformed(String),
-    /// Its input cannot be read.
+    /// Input that cannot be read.
     #[error("the input of the SDK host: {0}")]
     Input(#[from] LineError),
 }
@@ -101,7 +101,7 @@ pub async fn serve_agent_sdk(
     read.map(|()| went_well)
 }
 
-/// What lines of the host begin.
+/// Readers of lines, which open the conversation and pass on prompts, requests and answers.
 struct Serving {
     host: Arc<Host>,
     prompts: mpsc::UnboundedSender<Prompt>,

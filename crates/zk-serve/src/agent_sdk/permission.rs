@@ -250,7 +250,7 @@ impl Handler<ToolGate> for ChangedCalls {
             progress: Progress::default(),
         };
         let ran = place.run(tool, replacement.args.clone()).await;
-        // Where nobody was asked about it there is nothing left to answer.
+        // A call that nobody was asked about leaves nothing to answer.
         self.0.known().decided.retain(|decided| *decided != replacement);
         Ok(Some(match ran {
             Ok(end) if end.result.is_error => Ruling::Refuse(end.result.content.to_text()),

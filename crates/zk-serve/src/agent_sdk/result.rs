@@ -9,7 +9,7 @@ use zk_core::model::{AgentError, ModelStats, ProviderError, Usage};
 use super::host::{Host, TurnState};
 use super::output::{stop_reason, usage_line};
 
-/// How a turn went.
+/// Outcome of a turn.
 pub(super) struct Ended {
     pub(super) subtype: &'static str,
     /// Reason in the host's words; nothing for a turn without a model.
