@@ -13,14 +13,15 @@ use crate::zk::{Person, server};
 const RECORDINGS: &str = include_str!("recordings/agent_sdk.jsonl");
 
 /// Lines of which zk says fewer or more, by dialogue.
-const DIFFERENCES: [(&str, &str, i64); 4] = [
+const DIFFERENCES: [(&str, &str, i64); 5] = [
+    // The scripted answer here is stopped before its first word, so that none is told.
+    ("09-interrupt", "assistant:text", -1),
+    ("53-ts-controls", "assistant:text", -1),
     // A request whose highest cost the budget cannot pay is not made, so that there is no answer.
     ("16-error-max-budget", "assistant:tool_use:Bash", -1),
     // A hook that ends the run before a call refuses the call as well.
     ("27-hook-continue-false", "user:tool_result", -1),
     ("27-hook-continue-false", "user:tool_result!", 1),
-    // The script of the recording has another pace: one answer there was cut off before its text.
-    ("30-prompt-while-running", "assistant:text", 1),
 ];
 
 /// Kind of a line, with what it is about.
@@ -81,7 +82,7 @@ fn scripted() -> Script {
             .skip(since.unwrap_or_default())
             .filter(|message| message.role == Role::Assistant);
         let steps = prompt
-            .split_once("SCRIPT{")
+            .rsplit_once("SCRIPT{")
             .and_then(|(_, rest)| rest.rsplit_once("}END"))
             .map_or("", |(steps, _)| steps);
         let step = steps.split(" ;; ").nth(done.count()).unwrap_or("text done");
@@ -94,7 +95,7 @@ fn scripted() -> Script {
                     turn.call_as(id.as_str(), name, serde_json::from_str(args).unwrap())
                 }
                 // A long wait is one that an interrupt ends.
-                "slow" if rest.parse::<f64>().unwrap() > 5.0 => turn.text(".").hang(),
+                "slow" if rest.parse::<f64>().unwrap() > 5.0 => turn.hang(),
                 "slow" => turn,
                 "err" => {
                     let mut error = ProviderError::new(
@@ -161,7 +162,7 @@ fn play(recording: &Value) -> (Vec<String>, i32) {
     for step in recording["steps"].as_array().unwrap() {
         if let Some(shape) = step["see"].as_str() {
             // Lines that a host waits for before it goes on.
-            let counts = ["result", "answer", "system/init", "ask/can_use_tool", "stream/message_start"];
+            let counts = ["result", "answer", "system/init", "ask/can_use_tool", "assistant:tool_use"];
             if let Some(kind) = counts.into_iter().find(|kind| shape.starts_with(kind)) {
                 *expected.entry(kind.to_owned()).or_default() += 1;
             }
@@ -198,11 +199,15 @@ fn play(recording: &Value) -> (Vec<String>, i32) {
             needed(line).iter().filter(|key| line.get(**key).is_none()).copied().collect();
         assert!(missing.is_empty(), "{} lacks {missing:?}: {line}", recording["name"]);
     }
-    (lines.iter().map(shape).collect(), code)
+    let mut shapes: Vec<String> = lines.iter().map(shape).collect();
+    // A server may divide a block into any number of pieces.
+    shapes.dedup_by(|one, other| one == other && one == "stream/content_block_delta");
+    (shapes, code)
 }
 
 #[test]
 fn dialogues_of_the_published_sdks_have_the_lines_that_were_recorded() {
+    let mut failed = Vec::new();
     for recording in RECORDINGS.lines() {
         let recording: Value = serde_json::from_str(recording).unwrap();
         let name = recording["name"].as_str().unwrap();
@@ -218,7 +223,9 @@ fn dialogues_of_the_published_sdks_have_the_lines_that_were_recorded() {
             .filter(|(of, ..)| *of == name)
             .map(|(_, shape, count)| (*shape, *count))
             .collect();
-        assert_eq!(balance, known, "{name}: {seen:#?}");
-        assert_eq!(Some(i64::from(code)), recording["rc"].as_i64(), "{name}");
+        if balance != known || recording["rc"] != code {
+            failed.push(format!("{name}: {balance:?}, known {known:?}, exit code {code}"));
+        }
     }
+    assert!(failed.is_empty(), "{failed:#?}");
 }
