@@ -118,8 +118,8 @@ impl Host {
             let known = self.known();
             known.models.values().map(|stats| stats.usage.context()).max().unwrap_or_default()
         };
-        let free = u64::from(window).saturating_sub(used);
-        let share = if window == 0 { 0 } else { used * 100 / u64::from(window) };
+        let free = window.saturating_sub(used);
+        let share = (used * 100).checked_div(window).unwrap_or_default();
         json!({
             "categories": [
                 {"id": "messages", "name": "Messages", "tokens": used, "color": "", "kind": "used"},

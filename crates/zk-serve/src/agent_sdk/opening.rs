@@ -203,7 +203,7 @@ impl Host {
             .collect();
         let agents: Vec<Value> =
             self.agent_names().into_iter().map(|name| json!({"name": name, "description": ""})).collect();
-        let model = hosted.map(|hosted| hosted.agent().model().id.to_string()).unwrap_or_default();
+        let model = hosted.map(|hosted| hosted.agent().model().id).unwrap_or_default();
         let (style, mode) = {
             let known = self.known();
             (known.output_style.clone(), known.mode.clone())

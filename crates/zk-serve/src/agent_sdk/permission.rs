@@ -231,7 +231,6 @@ impl Plugin for ChangedCalls {
             stage: Stage::Late,
             reach: Some(Reach::Descendants),
             time_limit: Some(CHANGED_CALL_LIMIT),
-            ..HookOptions::default()
         };
         scope.handle_at::<ToolGate, _>(last, Arc::new(Self(self.0.clone())));
         Ok(())

@@ -121,17 +121,13 @@ impl Counted {
     pub(super) fn of(outcome: &RunOutcome) -> Self {
         let stats = &outcome.stats;
         let mut usage = Usage::default();
-        stats.turn_usage.iter().for_each(|turn| usage += turn.usage.clone());
+        stats.turn_usage.iter().for_each(|turn| usage += turn.usage);
         Self {
             turns: stats.turns,
             usage,
             stop: stop_reason(outcome.stop.as_ref()),
             output: stats.output.clone(),
-            models: stats
-                .by_model()
-                .into_iter()
-                .map(|(model, stats)| (model.model.to_string(), stats))
-                .collect(),
+            models: stats.by_model().into_iter().map(|(model, stats)| (model.model, stats)).collect(),
             cost: stats.known_cost().unwrap_or_default(),
             first_token_ms: stats.first_token_ms,
             origin: None,

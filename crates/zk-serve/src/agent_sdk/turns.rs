@@ -102,16 +102,16 @@ impl Host {
         let command = prompt.text().filter(|text| text.starts_with('/')).map(str::to_owned);
         let blocks = match command {
             Some(line) => match self.command(hosted, &line).await {
-                Some(Ok(None)) => return self.end(hosted, Ended::said(""), &prompt, began),
+                Some(Ok(None)) => return self.end(hosted, &Ended::said(""), &prompt, began),
                 Some(Ok(Some(HostedOutcome::Prompt(text)))) => vec![Block::text(text)],
                 Some(Ok(Some(HostedOutcome::Said(text)))) => {
                     self.synthetic(&text, None);
-                    return self.end(hosted, Ended::said(text), &prompt, began);
+                    return self.end(hosted, &Ended::said(text), &prompt, began);
                 }
-                Some(Ok(Some(_))) => return self.end(hosted, Ended::said(""), &prompt, began),
+                Some(Ok(Some(_))) => return self.end(hosted, &Ended::said(""), &prompt, began),
                 Some(Err(why)) => {
                     self.synthetic(&why, None);
-                    return self.end(hosted, Ended::said(why), &prompt, began);
+                    return self.end(hosted, &Ended::said(why), &prompt, began);
                 }
                 None => prompt.blocks(),
             },
@@ -125,7 +125,7 @@ impl Host {
         let run = hosted.conversation().run(RunOptions::prompt(blocks).behavior(behavior)).await;
         let outcome = match run {
             Ok(run) => run.wait().await,
-            Err(error) => return self.end(hosted, Ended::failed(error.to_string()), &prompt, began),
+            Err(error) => return self.end(hosted, &Ended::failed(error.to_string()), &prompt, began),
         };
         self.end_run(hosted, &outcome, &prompt, began)
     }
@@ -190,11 +190,11 @@ impl Host {
     }
 
     /// Ends a turn that asked no model.
-    fn end(&self, hosted: &HostedConversation, ended: Ended, prompt: &Prompt, began: Instant) -> bool {
+    fn end(&self, hosted: &HostedConversation, ended: &Ended, prompt: &Prompt, began: Instant) -> bool {
         self.init_late(hosted);
         self.write_transcript(&hosted.agent().history());
         let counted = Counted { origin: prompt.origin.clone(), ..Counted::default() };
-        self.send_result(&ended, counted, began);
+        self.send_result(ended, counted, began);
         !ended.is_error
     }
 

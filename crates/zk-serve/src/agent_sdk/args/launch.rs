@@ -167,8 +167,8 @@ fn configured(args: &SdkArgs, first: &Value) -> Result<Map<String, Value>, Strin
 mod tests {
     use super::*;
 
-    fn set(words: &[&str], first: Value) -> Map<String, Value> {
-        launch_settings(&SdkArgs::read(words.iter().map(ToString::to_string)), &first).unwrap()
+    fn set(words: &[&str], first: &Value) -> Map<String, Value> {
+        launch_settings(&SdkArgs::read(words.iter().map(ToString::to_string)), first).unwrap()
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
                 "--tools",
                 "",
             ],
-            Value::Null,
+            &Value::Null,
         );
         assert_eq!(set["system"], "");
         assert_eq!(set["permissions.mode"], "accept-edits");
