@@ -53,7 +53,7 @@ impl Host {
     }
 
     /// Answers a request of the program.
-    fn answer(&mut self, request: &Value, response: Value) {
+    fn answer(&mut self, request: &Value, response: &Value) {
         let id = request["request_id"].clone();
         let response = json!({"subtype": "success", "request_id": id, "response": response});
         self.send(&json!({"type": "control_response", "response": response}));
@@ -186,7 +186,7 @@ fn a_host_allows_changes_and_refuses_calls() {
         assert_eq!(asked["request"]["tool_name"], "Bash");
         assert_eq!(asked["request"]["tool_use_id"], "toolu_1");
         assert_eq!(asked["request"]["input"], json!({"command": "touch a.txt", "description": "make"}));
-        host.answer(&asked, answer);
+        host.answer(&asked, &answer);
         let result = host.result();
         assert_eq!(result["subtype"], "success");
         let denials = result["permission_denials"].as_array().unwrap().len();
@@ -213,7 +213,7 @@ fn a_rule_that_forbids_wins_over_a_host_that_changes_a_call() {
     host.initialize(json!({}));
     host.prompt("Go.");
     let asked = host.request("can_use_tool");
-    host.answer(&asked, json!({"behavior": "allow", "updatedInput": {"command": "touch b.txt"}}));
+    host.answer(&asked, &json!({"behavior": "allow", "updatedInput": {"command": "touch b.txt"}}));
     host.result();
     assert!(!person.project().join("a.txt").exists() && !person.project().join("b.txt").exists());
     assert_eq!(host.tool_result()["is_error"], true);
@@ -254,7 +254,7 @@ fn callbacks_are_hooks_with_the_names_of_the_sdk() {
     assert_eq!((&input["hook_event_name"], &input["tool_name"]), (&json!("PreToolUse"), &json!("Bash")));
     assert_eq!(input["tool_input"], json!({"command": "touch a.txt", "description": "make"}));
     let no = json!({"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "not today"});
-    host.answer(&asked, json!({"hookSpecificOutput": no}));
+    host.answer(&asked, &json!({"hookSpecificOutput": no}));
     host.result();
     assert!(host.tool_result()["content"].to_string().contains("not today"));
     assert!(!person.project().join("a.txt").exists());
@@ -279,7 +279,7 @@ fn tools_of_the_host_are_called_by_messages_within_the_protocol() {
     assert_eq!((&message["method"], &message["params"]["name"]), (&json!("tools/call"), &json!("add")));
     assert_eq!(message["params"]["arguments"], json!({"a": 1}));
     let result = json!({"content": [{"type": "text", "text": "two"}]});
-    host.answer(&asked, json!({"mcp_response": {"jsonrpc": "2.0", "id": message["id"], "result": result}}));
+    host.answer(&asked, &json!({"mcp_response": {"jsonrpc": "2.0", "id": message["id"], "result": result}}));
     assert_eq!(host.result()["subtype"], "success");
     assert_eq!(host.tool_result()["content"], "two");
     assert_eq!(host.end().0, 0);
