@@ -126,6 +126,9 @@ mod tests {
             assert_eq!(Vocabulary::Zk.args(tool, &args), args);
         }
         assert_eq!(Vocabulary::Claude.tool("edit"), "Edit");
-        assert_eq!(Vocabulary::Claude.tool("fetch"), "fetch");
+        assert_eq!(
+            (Vocabulary::Claude.tool("fetch"), Vocabulary::Claude.tool("recall")),
+            ("WebFetch", "recall")
+        );
     }
 }
