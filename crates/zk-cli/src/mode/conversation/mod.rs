@@ -62,7 +62,7 @@ impl From<ChatError> for Failure {
     fn from(error: ChatError) -> Self {
         let exit = match error {
             // An error of this program knows its exit code.
-            ChatError::Factory(error) => {
+            ChatError::Factory(error) | ChatError::NoAccess(error) => {
                 return match error.downcast::<Self>() {
                     Ok(failure) => *failure,
                     Err(error) => Self::failed(error),
@@ -81,6 +81,9 @@ impl From<ChatError> for Failure {
 
 impl From<Failure> for ChatError {
     fn from(failure: Failure) -> Self {
-        Self::Factory(failure.into())
+        match failure.exit {
+            Exit::Auth => Self::NoAccess(failure.into()),
+            _ => Self::Factory(failure.into()),
+        }
     }
 }
