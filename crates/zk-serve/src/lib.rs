@@ -2,6 +2,7 @@
 //!
 //! | item | what it is |
 //! |---|---|
+//! | [`acp`] | the Agent Client Protocol, by which editors drive zk (feature `acp`, on by default) |
 //! | [`LineReader`], [`LineWriter`] | messages as lines, bounded in both directions |
 //!
 //! # What this crate must never know
@@ -9,6 +10,8 @@
 //! No argument, no environment variable and no settings file: the program hands in a launcher of conversations, and the
 //! streams or sockets to listen on.
 
+#[cfg(feature = "acp")]
+pub mod acp;
 mod lines;
 
 pub use lines::{LineError, LineReader, LineWriter, MAX_LINE_BYTES};
