@@ -284,6 +284,13 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: Option<PolicyAction>,
     },
+    /// Serve an editor that speaks the Agent Client Protocol, at standard input and output
+    #[cfg(feature = "acp")]
+    Acp {
+        /// Sign in to a provider, or store its key, and end: what an editor runs in a terminal
+        #[arg(long)]
+        login: bool,
+    },
     /// Run commands and reach files here for a zk elsewhere, which has `--run-in remote:unix:PATH` or `remote:ssh:HOST`
     ExecServer {
         /// The socket, such as unix:/run/user/1000/zk.sock; only programs of the same user may connect

@@ -53,6 +53,9 @@ pub(crate) enum Job {
     Hooks,
     Registry,
     Mcp(McpAction),
+    /// Serves an editor.
+    #[cfg(feature = "acp")]
+    Acp,
     ExecServer {
         /// Nothing for the pipes that the program was started with.
         listen: Option<String>,
@@ -221,6 +224,12 @@ impl Cli {
                     CliCommand::Cost { action, by, all, json } => Job::Cost { action, by, all, json },
                     CliCommand::Skills { action } => {
                         Job::Skills(action.unwrap_or(SkillsAction::List { json: false }))
+                    }
+                    #[cfg(feature = "acp")]
+                    CliCommand::Acp { login: false } => Job::Acp,
+                    #[cfg(feature = "acp")]
+                    CliCommand::Acp { login: true } => {
+                        Job::Auth(AuthAction::Login { provider: None, key: false, browser: false })
                     }
                     CliCommand::ExecServer { listen, stdio: _ } => Job::ExecServer { listen },
                     CliCommand::Trust { action } => Job::Trust(action.unwrap_or(TrustAction::Status)),

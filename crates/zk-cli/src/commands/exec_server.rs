@@ -3,7 +3,7 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use tokio::signal::unix::{SignalKind, signal};
 use zk_core::service::Files;
@@ -76,6 +76,11 @@ async fn serve_pipes(machine: &Machine, exec: Arc<dyn BoundedExec>, files: Arc<d
 /// Standard input and output as one stream. Threads of their own carry them: what waits for input that never comes must not
 /// keep the program from its end.
 pub(super) fn pipes() -> io::Result<tokio::net::UnixStream> {
+    Ok(pipes_until_written()?.0)
+}
+
+/// Standard input and output as one stream, and a receiver that ends once everything is written.
+pub(super) fn pipes_until_written() -> io::Result<(tokio::net::UnixStream, mpsc::Receiver<()>)> {
     let (own, other) = UnixStream::pair()?;
     let (input, output) =
         (rustix::io::dup(rustix::stdio::stdin())?, rustix::io::dup(rustix::stdio::stdout())?);
@@ -84,9 +89,13 @@ pub(super) fn pipes() -> io::Result<tokio::net::UnixStream> {
         let _ = copy(File::from(input), &typed);
         let _ = typed.shutdown(Shutdown::Write);
     });
-    std::thread::spawn(move || copy(other, File::from(output)));
+    let (writing, written) = mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = copy(other, File::from(output));
+        drop(writing);
+    });
     own.set_nonblocking(true)?;
-    tokio::net::UnixStream::from_std(own)
+    Ok((tokio::net::UnixStream::from_std(own)?, written))
 }
 
 fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {

@@ -1,5 +1,7 @@
 //! The commands that show something and end.
 
+#[cfg(feature = "acp")]
+mod acp;
 mod auth;
 mod context;
 mod cost;
@@ -15,6 +17,8 @@ mod sessions;
 mod skills;
 mod trust;
 
+#[cfg(feature = "acp")]
+pub(crate) use acp::acp;
 pub(crate) use auth::{Access, auth};
 pub(crate) use context::context;
 pub(crate) use cost::cost;

@@ -143,6 +143,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Cost { action, by, all, json } => commands::cost(&app.work, action, by, all, json),
         Job::Skills(action) => commands::skills(&app, &action),
         Job::Policy(action) => commands::policy(&app, &action),
+        #[cfg(feature = "acp")]
+        Job::Acp => commands::acp(app),
         Job::ExecServer { listen } => commands::exec_server(&app, listen.as_deref()),
     }
 }

@@ -1,6 +1,8 @@
 //! The program, run from outside.
 
 #[cfg(test)]
+mod acp;
+#[cfg(test)]
 mod agents;
 #[cfg(test)]
 mod answers;
