@@ -74,6 +74,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         Ok(suite) => step("conformance of MCP", &mut || suite.run(workspace))?,
         Err(why) => println!("\n==> conformance of MCP: skipped, {why}"),
     }
+    match conformance::install_editor(workspace) {
+        Ok(suite) => step("scenarios of an editor", &mut || suite.run_editor(workspace))?,
+        Err(why) => println!("\n==> scenarios of an editor: skipped, {why}"),
+    }
     step("documentation", &mut || {
         cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings").wait()
     })?;

@@ -33,6 +33,7 @@ cargo xtask <task>
   docs [--check]                write docs/reference from the code, or fail if it is stale
   picture [MOMENT…|all]         draw the demo on a terminal into docs/demo.svg, or moments into docs/pictures; needs tmux
   conformance                   the conformance suite of MCP, if npm can install it
+  editor                        scenarios of an editor that drives `zk acp`, if npm can install its client
   fuzz [--seconds N]            every fuzz target for N seconds, 5 by default; needs nightly and cargo-fuzz
   models [--check] [--from FILE]  write the table of models from a catalogue, or fail if it is stale
   judge-table                   the flag tables of the judge against the programs of this machine, with their versions
@@ -67,6 +68,10 @@ fn task(args: &[&str]) -> Result<()> {
         ["vendor-guide"] => vendor_guide::follow(&workspace),
         ["conformance"] => match conformance::install(&workspace) {
             Ok(suite) => suite.run(&workspace),
+            Err(why) => bail!("{why}"),
+        },
+        ["editor"] => match conformance::install_editor(&workspace) {
+            Ok(suite) => suite.run_editor(&workspace),
             Err(why) => bail!("{why}"),
         },
         ["fuzz"] => fuzz::run(&workspace, fuzz::SECONDS),
