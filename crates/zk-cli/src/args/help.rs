@@ -6,13 +6,13 @@ use super::cli::{Cli, GLOBAL};
 
 /// Options of every command that only these commands use; the help of the others leaves them out.
 const USERS: [(&str, &[&str]); 8] = [
-    ("provider", &["models", "doctor", "context", "prompt", "auth"]),
-    ("model", &["doctor", "context", "prompt"]),
-    ("base_url", &["models", "doctor"]),
-    ("api_key", &["models", "doctor"]),
-    ("preset", &["context", "prompt"]),
-    ("permission_mode", &["policy", "doctor"]),
-    ("mcp_config", &["mcp"]),
+    ("provider", &["models", "doctor", "context", "prompt", "auth", "acp"]),
+    ("model", &["doctor", "context", "prompt", "acp"]),
+    ("base_url", &["models", "doctor", "acp"]),
+    ("api_key", &["models", "doctor", "acp"]),
+    ("preset", &["context", "prompt", "acp"]),
+    ("permission_mode", &["policy", "doctor", "acp"]),
+    ("mcp_config", &["mcp", "acp"]),
     ("verbose", &[]),
 ];
 

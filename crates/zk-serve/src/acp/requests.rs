@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use zk_chat::{ConversationLauncher, LaunchRequest};
+use zk_chat::{ConversationLauncher, HostedConversation, HostedOptions, LaunchRequest};
 
 use super::options;
 use super::prompt::{self, Prompt};
@@ -251,11 +251,11 @@ impl Agent {
             Some(other) => return Err(RpcError::params(format!("zk has no sign-in `{other}`"))),
             None => return Err(RpcError::params("`methodId` is missing")),
         }
-        let factory = self.launcher.launch(&LaunchRequest::default())?;
-        if factory.known_models().await.is_empty() {
-            let why = "no provider has a key: run `zk auth login` in a terminal, or set the variable of one";
-            return Err(RpcError::new(RpcError::SIGN_IN, why));
-        }
+        // A conversation that can be opened has what it needs; nothing of this one is kept.
+        let mut request = LaunchRequest::default();
+        request.settings.insert("sessions".into(), false.into());
+        let unattended = HostedOptions { attended: false, asks_about_project: false };
+        HostedConversation::open(self.launcher.launch(&request)?, unattended).await?.close().await;
         Ok(json!({}))
     }
 
