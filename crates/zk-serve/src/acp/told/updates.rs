@@ -110,8 +110,8 @@ impl Updates {
         let _ = self.drain(true);
     }
 
-    /// The title of the call that a question is about, and its id: the first one of that tool that waits, best one whose
-    /// argument is among those asked about.
+    /// The id of the call that a question is about: the oldest of that tool that waits, one whose argument is asked about
+    /// before all others.
     pub(in crate::acp) fn waiting_call(&self, tool: &str, args: &Value) -> Option<String> {
         let waits = |block: &&Arc<Block>| match &block.content {
             Content::Call(call) => !call.state.is_over() && call.tool.as_str() == tool,
@@ -126,7 +126,7 @@ impl Updates {
             _ => false,
         };
         let all = || self.view.blocks.iter().rev().take(64).filter(waits);
-        all().filter(says).last().or_else(|| all().last()).map(|block| block.id.as_str().to_owned())
+        all().rfind(says).or_else(|| all().next_back()).map(|block| block.id.as_str().to_owned())
     }
 
     fn tell(&mut self, block: &Block, replayed: bool, updates: &mut Vec<Value>) {

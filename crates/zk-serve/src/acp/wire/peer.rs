@@ -8,13 +8,16 @@ use tokio::sync::oneshot;
 use super::error::RpcError;
 use crate::LineWriter;
 
+/// Requests that wait for their answers, by their ids.
+type Waiting = HashMap<u64, oneshot::Sender<Result<Value, RpcError>>>;
+
 /// Side of the editor: its answers, and requests to it that wait for theirs.
 #[derive(Debug)]
 pub(in crate::acp) struct Peer {
     out: LineWriter,
     last_id: AtomicU64,
     /// Nothing once the editor is gone.
-    waiting: Mutex<Option<HashMap<u64, oneshot::Sender<Result<Value, RpcError>>>>>,
+    waiting: Mutex<Option<Waiting>>,
 }
 
 impl Peer {
@@ -79,7 +82,7 @@ impl Peer {
         self.out.send(&message.to_string());
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Option<HashMap<u64, oneshot::Sender<Result<Value, RpcError>>>>> {
+    fn waiting(&self) -> MutexGuard<'_, Option<Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
