@@ -43,6 +43,9 @@ const answer = (messages) => {
   const { text, results, before } = asked(messages);
   const [, verb, ...words] = text.split(" ");
   const rest = words.join(" ");
+  // A server takes a moment to start.
+  if (verb === "use" && results.length === 0) return call("shell", { command: "sleep 3" });
+  if (verb === "use" && results.length === 1) return call(words[0], JSON.parse(words.slice(1).join(" ")));
   if (results.length > 0) return [{ kind: "text", text: `ended: ${results.at(-1)}` }];
   switch (verb) {
     case "say": return [{ kind: "text", text: rest }];
@@ -51,7 +54,6 @@ const answer = (messages) => {
     case "read": return call("read_file", { path: rest });
     case "run": return call("shell", { command: rest });
     case "plan": return call("todo_write", { todos: [{ content: "look", status: "in_progress" }] });
-    case "use": return call(words[0], JSON.parse(words.slice(1).join(" ")));
     case "recall": return [{ kind: "text", text: before.includes(rest) ? "it was said" : "it was not said" }];
     default: return [{ kind: "text", text: `nothing to do of ${text}` }];
   }
