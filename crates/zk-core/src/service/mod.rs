@@ -4,6 +4,7 @@
 //! other traits are services ([`Scope::provide_service`](crate::kernel::Scope::provide_service)), of which a
 //! bus has one each.
 
+mod backend;
 mod clock;
 mod conversation;
 mod exec;
@@ -17,6 +18,7 @@ mod session;
 mod tool;
 mod ui;
 
+pub use backend::{BUILT_IN_BACKEND, Backend, BuiltInBackend};
 pub use clock::{Clock, SystemClock};
 pub use conversation::{
     Conversation, ConversationError, ConversationState, CurrentCwd, Delivery, OpenedSession, RunControl,
