@@ -93,6 +93,21 @@ impl BackendDefinition {
         })
     }
 
+    /// Checks all of `[backends]`; returns those that can be used, and what is wrong with the others.
+    pub fn read_all(
+        settings: &BTreeMap<String, BackendSettings>,
+        lookup: &dyn Fn(&str) -> Option<String>,
+    ) -> (Vec<Self>, Vec<BackendError>) {
+        let (mut definitions, mut wrong) = (Vec::new(), Vec::new());
+        for (name, settings) in settings {
+            match Self::read(name, settings, lookup) {
+                Ok(definition) => definitions.push(definition),
+                Err(error) => wrong.push(error),
+            }
+        }
+        (definitions, wrong)
+    }
+
     /// Returns the command line, for a person.
     #[must_use]
     pub fn command_line(&self) -> String {

@@ -70,7 +70,7 @@ impl Turn {
             return Err(self.error(ErrorKind::Rejected, why));
         };
         for kind in STEP_KINDS {
-            // Where a tool is not allowed, its steps are shown as calls of an unknown one.
+            // Steps of a tool that is not allowed are shown as calls of an unknown one.
             let _ = tools.unlock(&step_tool(kind));
         }
         self.agent.tell_unenforced(&self.cx);

@@ -10,7 +10,7 @@ use zk_core::service::{Connections, Exec, ExecRequest, Input, Ui};
 
 use super::incoming::AgentCalls;
 use super::protocol::{AuthMethod, InitializeAnswer, PROTOCOL_VERSION, SessionAnswer, initialize_params};
-use super::session::AcpSession;
+use super::session::{AcpSession, Delivered};
 use crate::definition::BackendDefinition;
 use crate::peer::{AUTH_REQUIRED, CallError, Peer};
 
@@ -73,8 +73,10 @@ pub(crate) struct AcpAgent {
 struct Facts {
     /// The agent's sessions by those of zk, as they were stored.
     stored: HashMap<String, String>,
-    /// Those of them that entries name.
+    /// Stored sessions that entries name.
     recorded: HashMap<String, String>,
+    /// Messages of conversations of zk that the agent has.
+    delivered: HashMap<String, Delivered>,
     models: Vec<String>,
     has_told: bool,
 }
@@ -214,7 +216,7 @@ impl AcpAgent {
         }
         let stored = self.facts().stored.get(key).cloned();
         if let Some(id) = stored.filter(|_| running.answer.agent_capabilities.load_session)
-            && let Some(session) = self.load(&running, &id, cwd).await?
+            && let Some(session) = self.load(&running, &id, self.delivered(key), cwd).await?
         {
             lock(&running.sessions).insert(key.to_owned(), session.clone());
             return Ok(OpenSession { running, session, is_new: false });
@@ -226,7 +228,9 @@ impl AcpAgent {
         if answer.session_id.is_empty() {
             return Err(AgentFault::Protocol("its answer to `session/new` names no session".to_owned()));
         }
-        let session = AcpSession::new(answer.session_id.clone(), false);
+        let delivered = self.delivered(key);
+        lock(&delivered).clear();
+        let session = AcpSession::new(answer.session_id.clone(), delivered, false);
         self.learn(&running, &session.id, &answer);
         running.calls.add(session.clone());
         lock(&running.sessions).insert(key.to_owned(), session.clone());
@@ -239,9 +243,10 @@ impl AcpAgent {
         &self,
         running: &Arc<RunningAgent>,
         id: &str,
+        delivered: Delivered,
         cwd: &Path,
     ) -> Result<Option<Arc<AcpSession>>, AgentFault> {
-        let session = AcpSession::new(id.to_owned(), true);
+        let session = AcpSession::new(id.to_owned(), delivered, true);
         running.calls.add(session.clone());
         let params = json!({ "sessionId": id, "cwd": cwd, "mcpServers": [] });
         let answer = running.peer.request_within(SESSION_LIMIT, "session/load", params).await;
@@ -363,6 +368,10 @@ impl AcpAgent {
             CallError::Late { .. } => AgentFault::Gone(with_words(&error.to_string(), peer)),
             CallError::Refused { .. } => AgentFault::Protocol(error.to_string()),
         }
+    }
+
+    fn delivered(&self, key: &str) -> Delivered {
+        self.facts().delivered.entry(key.to_owned()).or_default().clone()
     }
 
     fn facts(&self) -> MutexGuard<'_, Facts> {

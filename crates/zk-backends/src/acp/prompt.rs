@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_prompt_is_what_the_person_said_since_the_last_answer() {
         let history = history();
-        let session = AcpSession::new("s".to_owned(), false);
+        let session = AcpSession::new("s".to_owned(), Arc::default(), false);
         let new = new_messages(&history, Some(&session));
         let takes = PromptCapabilities::default();
         assert_eq!(prompt(&new, None, &takes), [text("second")]);

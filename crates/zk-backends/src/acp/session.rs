@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use zk_core::kernel::Cx;
 use zk_core::model::{CheckItem, CheckState, MessageId, StopReason};
 
+use super::agent::lock;
 use super::protocol::{PlanEntry, StepUpdate, Update, text_of};
 use super::step::Step;
 use crate::peer::{CallError, Peer};
@@ -17,10 +18,14 @@ const MAX_WAITING_BYTES: usize = 8 << 20;
 /// Steps of one prompt.
 const MAX_STEPS: usize = 10_000;
 
+/// Messages of a conversation that the agent has.
+pub(crate) type Delivered = Arc<Mutex<HashSet<MessageId>>>;
+
 /// One session of the agent.
 pub(crate) struct AcpSession {
     /// The agent's id of the session.
     pub(crate) id: String,
+    delivered: Delivered,
     state: Mutex<State>,
     changes: watch::Sender<u64>,
 }
@@ -64,8 +69,6 @@ struct State {
     waiting_bytes: usize,
     steps: BTreeMap<String, Step>,
     place: Option<Place>,
-    /// Messages of the conversation that the agent has.
-    delivered: HashSet<MessageId>,
     is_cancelled: bool,
     /// Items of the last plan.
     plan: Vec<String>,
@@ -82,9 +85,9 @@ enum Phase {
 }
 
 impl AcpSession {
-    pub(crate) fn new(id: String, is_replaying: bool) -> Arc<Self> {
+    pub(crate) fn new(id: String, delivered: Delivered, is_replaying: bool) -> Arc<Self> {
         let state = State { is_replaying, ..State::default() };
-        Arc::new(Self { id, state: Mutex::new(state), changes: watch::channel(0).0 })
+        Arc::new(Self { id, delivered, state: Mutex::new(state), changes: watch::channel(0).0 })
     }
 
     /// Ends the time in which updates repeat what happened before.
@@ -301,11 +304,11 @@ impl AcpSession {
     }
 
     pub(crate) fn note_delivered(&self, ids: impl IntoIterator<Item = MessageId>) {
-        self.state().delivered.extend(ids);
+        lock(&self.delivered).extend(ids);
     }
 
     pub(crate) fn has(&self, id: &MessageId) -> bool {
-        self.state().delivered.contains(id)
+        lock(&self.delivered).contains(id)
     }
 
     fn changed(&self) {

@@ -121,7 +121,7 @@ impl<I: Incoming> Pump<I> {
                 Err(self.exit_or("it closed its output".to_owned()).await)
             }
             Some(ProcessEvent::Exited(exit)) => {
-                // Its last words may come behind the exit.
+                // Last words may come behind the exit.
                 let (_, said) = self.process.exit_within(EXIT_WAIT).await;
                 self.hear(&said);
                 Err(Over(describe(exit)))
