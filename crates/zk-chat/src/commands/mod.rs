@@ -1,3 +1,4 @@
+pub(crate) mod backends;
 pub(crate) mod builtins;
 pub(crate) mod context_lines;
 pub(crate) mod directory;
@@ -40,6 +41,7 @@ pub(crate) fn provide_commands(
         wanted: wanted.clone(),
     }));
     commands.extend(job_commands::commands());
+    commands.push(backends::command(opened.agent.clone(), factory.clone()));
     commands.push(directory::command(setup.phrases.add_directory));
     commands.push(directory::add_command(factory.clone()));
     let warnings = provide_own(opened.agent.bus(), &commands);

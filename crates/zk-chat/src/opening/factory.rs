@@ -200,6 +200,15 @@ pub trait ConversationFactory: Send + Sync {
         Err(format!("there is no provider {name}: this program has only one").into())
     }
 
+    /// The model that the built-in agent begins with, for a conversation that began with another backend. Its provider is
+    /// opened where it is not there.
+    ///
+    /// # Errors
+    /// When its provider cannot be opened, or has no model.
+    async fn own_model(&self, _agent: &Agent) -> Result<Model, BoxError> {
+        Err("this program has no model for the built-in agent".into())
+    }
+
     /// The models of all providers that have what they need, by what is known without asking anybody.
     async fn known_models(&self) -> Vec<Model> {
         Vec::new()

@@ -31,6 +31,7 @@ const GROUPS: [Group; 4] = [
             ("model", "choose another"),
             ("effort", "how much it thinks"),
             ("provider", "another service"),
+            ("backend", "another agent"),
             ("login", "sign in, or a key"),
             ("cost", "what was spent"),
         ],
