@@ -6,6 +6,7 @@
 //! | [`kernel`], [`core`] | | typed events; messages and services |
 //! | [`agent`] | | the loop; `typed` adds typed arguments and answers |
 //! | `auth` | `auth` | keys, stored credentials, sign-ins |
+//! | `backends` | `backends` | other agents that answer in a conversation |
 //! | `chat` | `chat` | a conversation with a person at a terminal |
 //! | `compaction` | `compaction`, `tokenizer` | the context window |
 //! | `exec` | `exec` (default) | commands and files |
@@ -40,6 +41,8 @@ pub mod prelude;
 pub use zk_agent as agent;
 #[cfg(feature = "auth")]
 pub use zk_auth as auth;
+#[cfg(feature = "backends")]
+pub use zk_backends as backends;
 #[cfg(feature = "chat")]
 pub use zk_chat as chat;
 #[cfg(feature = "compaction")]

@@ -1,4 +1,5 @@
 pub(crate) mod agents;
+pub(crate) mod backends;
 pub(crate) mod behavior;
 pub(crate) mod compaction;
 pub(crate) mod hooks;
@@ -140,6 +141,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let mut plugins: Vec<Arc<dyn Plugin>> =
         vec![Arc::new(local(&app.work, &app.settings, children, sandbox)?)];
     plugins.extend(mcp::plugin(&app.work, &app.settings, own.clone(), host.questions.is_some()));
+    plugins.push(Arc::new(backends::plugin(&app.work, &app.settings, own.clone())));
     plugins.push(Arc::new(ToolsPlugin::new(tools)));
     // Behind the tools: a hook at the end of the conversation still finds its jobs.
     plugins.extend(hooks::plugin(&app.work, &app.settings, own, modes));

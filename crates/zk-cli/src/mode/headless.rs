@@ -21,6 +21,7 @@ use super::told::{self, Refused, Teller};
 use super::{prompt_command, summary};
 use crate::app::{AppContext, Workplace, runtime};
 use crate::args::{Format, Prompt};
+use crate::compose::backends::Answering;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::events::{PROTOCOL, write_line, write_patch, write_value};
@@ -52,13 +53,12 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let no_waiting = output.clone();
     signals.arm_process(stop.clone(), move || no_waiting.stop_waiting());
     runtime()?.block_on(async {
-        let endpoint = app.endpoint().await?;
         let session = sessions::begin(&app.work, &app.settings, resume.as_ref()).await?;
         // The prompt is about to be stored: its file is made while the rest gets ready.
         session.open.iter().for_each(|open| open.prepare());
-        let provider = match compose::provider(&app.work.machine, &app.settings, &app.shared, &endpoint).await
-        {
-            Ok(provider) => provider,
+        let used = session.loaded.model.as_ref().map(|model| &*model.provider);
+        let answering = match Answering::find(app, used, app.endpoint()).await {
+            Ok(answering) => answering,
             Err(failure) => {
                 // The file goes again; why there is no run is what counts.
                 let _ = session.close().await;
@@ -78,7 +78,8 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             }
         };
         let built = async {
-            let model = compose::model(&app.work.machine, &app.settings, &*provider, &session, false).await?;
+            let provider = answering.provider(&bus)?;
+            let model = answering.model(app, &*provider, &session, false).await?;
             compose::agent(app, &bus, provider.clone(), model, &session)
         };
         let agent = match built.await {

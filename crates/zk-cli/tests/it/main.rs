@@ -8,6 +8,7 @@ mod answers;
 mod attached;
 #[cfg(test)]
 mod auth;
+mod backends;
 #[cfg(test)]
 mod beside;
 mod budgets;

@@ -1,3 +1,4 @@
+mod backends;
 mod endpoint;
 mod findings;
 mod kept_sessions;
@@ -42,6 +43,9 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
     tell(hooks(&app.settings));
     let runtime = runtime()?;
     for finding in runtime.block_on(endpoint(app)) {
+        tell(finding);
+    }
+    for finding in runtime.block_on(backends::backends(app)) {
         tell(finding);
     }
     tell(runtime.block_on(sessions(&app.work, &app.settings)));
