@@ -5,6 +5,14 @@
 //! streamed, and each of its tool calls stands in the conversation as a call whose tool waits for what the agent does.
 //! Requests of the agent for permission, files and commands go through the gates of zk.
 //!
+//! # Example
+//!
+//! `cargo run -p zk-backends --example backends`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/backends.rs")]
+#![doc = "```"]
+//!
 //! # What this crate must never know
 //!
 //! The location of settings, their trust, sandboxes and terminals: the host passes all of that in.
@@ -12,6 +20,7 @@
 mod acp;
 mod backend;
 mod definition;
+mod lock;
 mod peer;
 mod pinned;
 mod plugin;

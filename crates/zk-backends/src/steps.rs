@@ -9,9 +9,10 @@ use zk_core::model::{
 };
 use zk_core::service::{CallPlace, Tool, ToolCx};
 
-use crate::acp::agent::{AcpAgent, RunningAgent, lock};
+use crate::acp::agent::{AcpAgent, RunningAgent};
 use crate::acp::session::AcpSession;
 use crate::acp::step::step_tool;
+use crate::lock::lock;
 
 /// Calls that stand for steps of agents, by their ids.
 #[derive(Default)]

@@ -12,7 +12,7 @@ use zk_core::service::{Request, RunTools, StreamEvent, TurnCwd};
 use crate::acp::agent::{
     AcpAgent, AgentFault, CANCEL_LIMIT, OpenSession, RunningAgent, absolute, sign_in_advice, with_words,
 };
-use crate::acp::prompt::{handed_over, new_messages, prompt};
+use crate::acp::prompt::{handed_over, prompt, said_since};
 use crate::acp::session::{AcpSession, Item, Place, PromptFailure};
 use crate::acp::step::{STEP_KINDS, step_tool};
 use crate::steps::{OpenStep, OpenSteps};
@@ -81,7 +81,8 @@ impl Turn {
         if let Some((running, session)) =
             self.agent.present(&key).await.filter(|(_, session)| session.is_open())
         {
-            if new_messages(history, Some(&session)).is_empty() {
+            let takes = &running.answer.agent_capabilities.prompt_capabilities;
+            if session.undelivered(said_since(history, takes)).is_empty() {
                 session.follow(place);
                 self.stage = Stage::Reading { running, session };
                 return Ok(());
@@ -95,11 +96,10 @@ impl Turn {
         let chosen = self.agent.choose_model(&open, &self.request.model.id).await;
         chosen.map_err(|fault| self.fault(&fault))?;
         let OpenSession { running, session, is_new } = open;
-        let messages = new_messages(history, Some(&session));
+        let said = said_since(history, &running.answer.agent_capabilities.prompt_capabilities);
         let earlier = if is_new { handed_over(history) } else { None };
-        let blocks = prompt(&messages, earlier, &running.answer.agent_capabilities.prompt_capabilities);
-        session.prompt(&running.peer, blocks, place);
-        session.note_delivered(messages.iter().filter_map(|message| message.id.clone()));
+        session.prompt(&running.peer, prompt(session.undelivered(said.clone()), earlier), place);
+        session.note_delivered(said);
         self.stage = Stage::Reading { running, session };
         Ok(())
     }
@@ -122,10 +122,12 @@ impl Turn {
                     self.call(item, running, session);
                     next = session.take_call();
                 }
+                session.answered();
                 self.end(StopReason::ToolUse);
             }
             Item::End(Ok(stop)) => {
                 self.close();
+                session.answered();
                 session.forget();
                 self.end(stop);
             }

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use super::incoming::AgentCalls;
 use super::protocol::{AuthMethod, InitializeAnswer, PROTOCOL_VERSION, SessionAnswer, initialize_params};
 use super::session::{AcpSession, Delivered};
 use crate::definition::BackendDefinition;
+use crate::lock::lock;
 use crate::peer::{AUTH_REQUIRED, CallError, Peer};
 
 /// Time for the first answer: a package runner may have to get its package first.
@@ -75,7 +76,7 @@ struct Facts {
     stored: HashMap<String, String>,
     /// Stored sessions that entries name.
     recorded: HashMap<String, String>,
-    /// Messages of conversations of zk that the agent has.
+    /// Content of the last prompts of conversations of zk.
     delivered: HashMap<String, Delivered>,
     models: Vec<String>,
     has_told: bool,
@@ -417,10 +418,6 @@ pub(crate) fn sign_in_advice(message: &str, methods: &[AuthMethod]) -> String {
 fn read<T: serde::de::DeserializeOwned>(answer: Value, method: &str) -> Result<T, AgentFault> {
     serde_json::from_value(answer)
         .map_err(|error| AgentFault::Protocol(format!("its answer to `{method}` cannot be read: {error}")))
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Directory in which an agent is started that is only tried.

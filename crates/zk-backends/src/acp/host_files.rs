@@ -8,7 +8,7 @@ use zk_core::model::{Display, Effects};
 use zk_core::service::{Files, PathError};
 
 use super::asking::AskedCall;
-use super::incoming::{Refusal, read as read_params};
+use super::refusal::{Refusal, read as read_params};
 use super::session::{AcpSession, Place};
 
 /// Bytes of a file that an agent gets or writes.

@@ -2,34 +2,18 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::agent::lock;
 use super::protocol::{PermissionParams, SessionUpdate};
+use super::refusal::{Refusal, read};
 use super::session::AcpSession;
 use super::terminals::Terminals;
 use super::{asking, host_files};
+use crate::lock::lock;
 use crate::peer::{INTERNAL, INVALID_PARAMS, Incoming, NO_METHOD, Reply};
 
 /// Requests of an agent that are answered at the same time.
 const MAX_REQUESTS_AT_ONCE: usize = 64;
-
-/// Error of a request of the agent, as it is told.
-pub(crate) struct Refusal {
-    pub(crate) code: i64,
-    pub(crate) message: String,
-}
-
-impl Refusal {
-    pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self { code: INTERNAL, message: message.into() }
-    }
-
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self { code: INVALID_PARAMS, message: message.into() }
-    }
-}
 
 /// Requests and notifications of an agent.
 pub(crate) struct AgentCalls {
@@ -111,8 +95,4 @@ impl Incoming for AgentCalls {
     fn ended(&self, _: &str) {
         self.terminals.end_all();
     }
-}
-
-pub(crate) fn read<T: DeserializeOwned>(params: Value) -> Result<T, Refusal> {
-    serde_json::from_value(params).map_err(|error| Refusal::invalid(error.to_string()))
 }

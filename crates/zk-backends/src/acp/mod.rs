@@ -6,6 +6,7 @@ mod host_files;
 mod incoming;
 pub(crate) mod prompt;
 pub(crate) mod protocol;
+mod refusal;
 pub(crate) mod session;
 pub(crate) mod step;
 mod terminals;

@@ -5,7 +5,6 @@ use zk_core::model::{Block, Document, Image, Message, Role};
 use zk_core::service::{QUERY_CONTEXT, is_dynamic_context};
 
 use super::protocol::PromptCapabilities;
-use super::session::AcpSession;
 
 /// Bytes of the conversation so far that a new session is told.
 const MAX_HANDED_OVER_BYTES: usize = 16 << 10;
@@ -13,26 +12,27 @@ const MAX_HANDED_OVER_BYTES: usize = 16 << 10;
 /// Words for a prompt without any of the person.
 const GO_ON: &str = "Continue.";
 
-/// Returns the messages that the agent has not got: those behind its last answer.
-pub(crate) fn new_messages<'a>(
-    history: &'a [Arc<Message>],
-    session: Option<&AcpSession>,
-) -> Vec<&'a Arc<Message>> {
+/// Content blocks of what was said since the last answer.
+pub(crate) fn said_since(history: &[Arc<Message>], takes: &PromptCapabilities) -> Vec<Value> {
     let is_answer = |message: &Arc<Message>| message.role == Role::Assistant;
     let from = history.iter().rposition(is_answer).map_or(0, |at| at + 1);
-    let is_known = |message: &Arc<Message>| {
-        session.zip(message.id.as_ref()).is_some_and(|(session, id)| session.has(id))
-    };
-    let is_context = |message: &Arc<Message>| message.injected_by.as_deref() == Some(QUERY_CONTEXT);
-    let says = |message: &Arc<Message>| message.content.iter().any(is_said);
     let behind = history.get(from..).unwrap_or_default().iter();
-    behind.filter(|message| !is_context(message) && !is_known(message) && says(message)).collect()
+    let said = behind.filter(|message| !is_context(message)).flat_map(|message| &message.content);
+    said.filter(|block| is_said(block)).filter_map(|block| content(block, takes)).collect()
+}
+
+fn is_context(message: &Message) -> bool {
+    message.injected_by.as_deref() == Some(QUERY_CONTEXT)
 }
 
 /// Whether a block is part of a prompt: results of calls, and the context that zk tells its own models, are not.
 fn is_said(block: &Block) -> bool {
     match block {
-        Block::Text(_) => !is_dynamic_context(block),
+        // A history that is ready to be sent may have joined it to a prompt.
+        Block::Text(said) => {
+            let inner = said.text.strip_prefix('<').and_then(|text| text.strip_prefix(QUERY_CONTEXT));
+            !is_dynamic_context(block) && !inner.is_some_and(|rest| rest.starts_with('>'))
+        }
         Block::Image(_) | Block::Document(_) => true,
         Block::ToolCall(_)
         | Block::ToolResult(_)
@@ -42,14 +42,8 @@ fn is_said(block: &Block) -> bool {
     }
 }
 
-/// Content blocks of a prompt; with `earlier`, the conversation before it comes first.
-pub(crate) fn prompt(
-    messages: &[&Arc<Message>],
-    earlier: Option<String>,
-    takes: &PromptCapabilities,
-) -> Vec<Value> {
-    let said = messages.iter().flat_map(|message| &message.content).filter(|block| is_said(block));
-    let mut blocks: Vec<Value> = said.filter_map(|block| content(block, takes)).collect();
+/// The blocks of a prompt; with `earlier`, the conversation before it comes first.
+pub(crate) fn prompt(mut blocks: Vec<Value>, earlier: Option<String>) -> Vec<Value> {
     if blocks.is_empty() {
         blocks.push(text(GO_ON));
     }
@@ -91,10 +85,9 @@ pub(crate) fn handed_over(history: &[Arc<Message>]) -> Option<String> {
     let mut parts = Vec::new();
     let mut left = MAX_HANDED_OVER_BYTES;
     for message in before.iter().rev() {
-        let is_context = message.injected_by.as_deref() == Some(QUERY_CONTEXT);
-        let said = message.content.iter().filter(|block| !is_dynamic_context(block));
+        let said = message.content.iter().filter(|block| is_said(block));
         let said = said.filter_map(Block::as_text).collect::<Vec<_>>().join("\n");
-        if is_context || said.trim().is_empty() {
+        if is_context(message) || said.trim().is_empty() {
             continue;
         }
         let who = match message.role {
@@ -123,6 +116,7 @@ pub(crate) fn handed_over(history: &[Arc<Message>]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::acp::session::AcpSession;
 
     fn history() -> Vec<Arc<Message>> {
         let context = Message::injected("<query_context>x</query_context>", QUERY_CONTEXT);
@@ -144,14 +138,21 @@ mod tests {
 
     #[test]
     fn a_prompt_is_what_the_person_said_since_the_last_answer() {
-        let history = history();
-        let session = AcpSession::new("s".to_owned(), Arc::default(), false);
-        let new = new_messages(&history, Some(&session));
         let takes = PromptCapabilities::default();
-        assert_eq!(prompt(&new, None, &takes), [text("second")]);
-        session.note_delivered(new.iter().filter_map(|message| message.id.clone()));
-        assert!(new_messages(&history, Some(&session)).is_empty());
-        assert_eq!(prompt(&[], None, &takes), [text(GO_ON)]);
+        assert_eq!(said_since(&history(), &takes), [text("second")]);
+        assert_eq!(prompt(Vec::new(), None), [text(GO_ON)]);
+    }
+
+    #[test]
+    fn what_a_failed_prompt_delivered_is_not_sent_again_with_the_next_one() {
+        let session = AcpSession::new("s".to_owned(), Arc::default(), false);
+        session.note_delivered(vec![text("a")]);
+        assert_eq!(session.undelivered(vec![text("a"), text("b")]), [text("b")]);
+        // The person sends the text of a prompt again that was stopped.
+        assert_eq!(session.undelivered(vec![text("a")]), [text("a")]);
+        assert_eq!(session.undelivered(vec![text("b")]), [text("b")]);
+        session.answered();
+        assert_eq!(session.undelivered(vec![text("a"), text("b")]), [text("a"), text("b")]);
     }
 
     #[test]
@@ -170,9 +171,9 @@ mod tests {
 
     #[test]
     fn images_go_to_agents_that_take_them() {
-        let image = Message::user(vec![Block::Image(Image::new("image/png", "AAAA"))]).shared();
+        let image = [Message::user(vec![Block::Image(Image::new("image/png", "AAAA"))]).shared()];
         let with = PromptCapabilities { image: true, ..PromptCapabilities::default() };
-        assert_eq!(prompt(&[&image], None, &with)[0]["mimeType"], "image/png");
-        assert!(prompt(&[&image], None, &PromptCapabilities::default())[0]["text"].is_string());
+        assert_eq!(said_since(&image, &with)[0]["mimeType"], "image/png");
+        assert!(said_since(&image, &PromptCapabilities::default())[0]["text"].is_string());
     }
 }

@@ -1,15 +1,15 @@
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use zk_core::kernel::Cx;
-use zk_core::model::{CheckItem, CheckState, MessageId, StopReason};
+use zk_core::model::{CheckItem, CheckState, StopReason};
 
-use super::agent::lock;
 use super::protocol::{PlanEntry, StepUpdate, Update, text_of};
 use super::step::Step;
+use crate::lock::lock;
 use crate::peer::{CallError, Peer};
 
 /// Bytes of text of the agent that wait to be read.
@@ -18,8 +18,8 @@ const MAX_WAITING_BYTES: usize = 8 << 20;
 /// Steps of one prompt.
 const MAX_STEPS: usize = 10_000;
 
-/// Messages of a conversation that the agent has.
-pub(crate) type Delivered = Arc<Mutex<HashSet<MessageId>>>;
+/// Content of the last prompt, as long as no answer to it is part of the conversation.
+pub(crate) type Delivered = Arc<Mutex<Vec<Value>>>;
 
 /// One session of the agent.
 pub(crate) struct AcpSession {
@@ -303,12 +303,23 @@ impl AcpSession {
         self.state().is_cancelled
     }
 
-    pub(crate) fn note_delivered(&self, ids: impl IntoIterator<Item = MessageId>) {
-        lock(&self.delivered).extend(ids);
+    pub(crate) fn note_delivered(&self, blocks: Vec<Value>) {
+        *lock(&self.delivered) = blocks;
     }
 
-    pub(crate) fn has(&self, id: &MessageId) -> bool {
-        lock(&self.delivered).contains(id)
+    /// Notes that an answer to the last prompt is part of the conversation.
+    pub(crate) fn answered(&self) {
+        lock(&self.delivered).clear();
+    }
+
+    /// What of these blocks, said since the last answer, the agent has not got. A prompt that failed without an answer
+    /// stands before the next one.
+    pub(crate) fn undelivered(&self, mut blocks: Vec<Value>) -> Vec<Value> {
+        let delivered = lock(&self.delivered);
+        if blocks.len() > delivered.len() && blocks.starts_with(&delivered) {
+            blocks.drain(..delivered.len());
+        }
+        blocks
     }
 
     fn changed(&self) {

@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 use zk_core::model::{Effect, Effects};
 use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
 
-use super::agent::lock;
 use super::asking::AskedCall;
-use super::incoming::{Refusal, read as read_params};
+use super::refusal::{Refusal, read as read_params};
 use super::session::AcpSession;
+use crate::lock::lock;
 
 /// Bytes of output that a terminal keeps at most, whatever the agent asks for.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;

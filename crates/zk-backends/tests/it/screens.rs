@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use zk_agent::Agent;
 use zk_core::kernel::{Bus, plugin_fn};
 use zk_core::model::{
-    Approved, CallKind, CheckItem, CheckState, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+    Approved, CallKind, CheckItem, CheckState, Display, Effects, ToolError, ToolErrorKind, ToolOutput,
+    ToolSpec,
 };
 use zk_core::service::{ApprovalCard, CallPlace, Questions, Tool, ToolCx, UiAnswer};
 use zk_permission::{Mode, PermissionGate};
@@ -72,7 +73,8 @@ impl Tool for Own {
             CallKind::Edit => Ok(ToolOutput::text("done").with_display(self.diff())),
             CallKind::Plan => {
                 let item = |text: &str, state| CheckItem { text: text.to_owned(), state };
-                let items = vec![item("change the cart", CheckState::Current), item("run it", CheckState::Open)];
+                let items =
+                    vec![item("change the cart", CheckState::Current), item("run it", CheckState::Open)];
                 Ok(ToolOutput::text("done").with_display(Display::Checklist { items, reshaped: true }))
             }
             _ => {
@@ -86,7 +88,8 @@ impl Tool for Own {
 /// Rows without the figures in them, which are times.
 fn without_times(rows: Vec<String>) -> Vec<String> {
     let plain = |row: String| {
-        let is_end = row.contains(" ms") || row.contains(" s ") || row.ends_with(" s") || row.ends_with(" s)");
+        let is_end =
+            row.contains(" ms") || row.contains(" s ") || row.ends_with(" s") || row.ends_with(" s)");
         if is_end { row.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect() } else { row }
     };
     rows.into_iter().map(plain).collect()

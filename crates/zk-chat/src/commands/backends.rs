@@ -47,7 +47,8 @@ impl BackendCommand {
         let width = items.iter().map(|item| item.name.chars().count()).max().unwrap_or_default();
         let line = |backend: &dyn Backend| {
             let mark = if backend.name() == present { "●" } else { " " };
-            let own = if backend.provider().is_some() { format!(" · {OWN_PERMISSIONS}") } else { String::new() };
+            let own =
+                if backend.provider().is_some() { format!(" · {OWN_PERMISSIONS}") } else { String::new() };
             let walls = match backend.walls() {
                 "" => String::new(),
                 walls => format!(" · {walls}"),
@@ -67,7 +68,8 @@ impl BackendCommand {
 
     async fn switch(&self, name: &str, cx: &Cx) -> Result<String, BoxError> {
         let Some(backend) = cx.item::<dyn Backend>(name) else {
-            let names: Vec<String> = cx.items::<dyn Backend>().iter().map(|item| item.name.to_string()).collect();
+            let names: Vec<String> =
+                cx.items::<dyn Backend>().iter().map(|item| item.name.to_string()).collect();
             return Err(format!("there is no backend `{name}`; there are: {}", names.join(", ")).into());
         };
         let before = foreign_backend(&self.agent);
@@ -128,7 +130,10 @@ impl Command for BackendCommand {
 
     async fn complete(&self, _: &str, cx: &Cx) -> Vec<ArgumentChoice> {
         let items = cx.items::<dyn Backend>();
-        items.iter().map(|item| ArgumentChoice::new(&*item.name, visible_line(&item.value.describe()))).collect()
+        items
+            .iter()
+            .map(|item| ArgumentChoice::new(&*item.name, visible_line(&item.value.describe())))
+            .collect()
     }
 
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {

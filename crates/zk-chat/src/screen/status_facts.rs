@@ -6,8 +6,8 @@ use zk_tui::ModelFacts;
 
 use super::host_messages::OpenConversation;
 use super::inline::InlineScreen;
-use crate::opening::person_exec::PersonExec;
 use crate::commands::backends::{OWN_PERMISSIONS, backend_title, foreign_backend};
+use crate::opening::person_exec::PersonExec;
 use crate::opening::setup::ExecutionPlace;
 use crate::opening::workplace::{Workplace, short_model_title};
 

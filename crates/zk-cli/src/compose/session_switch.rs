@@ -3,7 +3,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Bus, Plugin, Scope};
 use zk_core::model::{AgentError, SessionId};
-use zk_core::service::{Backend, ConversationError, OpenedSession, Provider, SessionOpener, StoreError, SwitchTarget};
+use zk_core::service::{
+    Backend, ConversationError, OpenedSession, Provider, SessionOpener, StoreError, SwitchTarget,
+};
 
 use crate::app::AppContext;
 use crate::args::Resume;
