@@ -5,7 +5,7 @@ use std::path::Path;
 use zk_testkit::{FakeServer, Script};
 
 use crate::terminal::{Terminal, counting};
-use crate::zk::Person;
+use crate::zk::{Person, program};
 
 /// Settings with the scripted agent of `zk-backends`.
 fn settings(default: &str) -> String {
@@ -83,4 +83,29 @@ fn doctor_says_which_backends_start() {
     let ended = person.run(&["doctor"]);
     assert!(ended.stdout.contains("ok    backend tester: tester 1.0 starts"), "{}", ended.stdout);
     assert!(ended.stdout.contains("warn  backend gone: cannot run `no-such-agent`"), "{}", ended.stdout);
+}
+
+#[test]
+fn zk_answers_zk_through_the_protocol() {
+    let server = counting();
+    let person = Person::asking(&server);
+    if person.run(&["acp", "--help"]).code != 0 {
+        return println!("skipped: this zk is no agent of the Agent Client Protocol");
+    }
+    let inner = person.home().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    person.settings(&format!(
+        "[backends.inner]\nacp = [\"{}\", \"acp\"]\n\
+         env = {{ ZK_HOME = \"{}\", ANTHROPIC_API_KEY = \"test-key\", ANTHROPIC_BASE_URL = \"{}\" }}\n\n\
+         [backend]\ndefault = \"inner\"\n",
+        program().display(),
+        inner.display(),
+        server.url(),
+    ));
+    let ended = person.run(&["-p", "first question"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stdout.contains("to: first question"), "{}", ended.stdout);
+    let ended = person.run(&["-p", "--continue", "second question"]);
+    assert!(ended.stdout.contains("Answer 3 to: second question"), "{} {}", ended.stdout, ended.stderr);
+    assert_eq!(server.violations(), []);
 }

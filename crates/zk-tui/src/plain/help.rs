@@ -31,7 +31,6 @@ const GROUPS: [Group; 4] = [
             ("model", "choose another"),
             ("effort", "how much it thinks"),
             ("provider", "another service"),
-            ("backend", "another agent"),
             ("login", "sign in, or a key"),
             ("cost", "what was spent"),
         ],
@@ -55,6 +54,7 @@ const GROUPS: [Group; 4] = [
         "zk",
         &[
             ("status", "all that holds now"),
+            ("backend", "another agent"),
             ("config", "settings, and edit"),
             ("theme", "other colours"),
             ("screen", "inline, full, plain"),
