@@ -59,7 +59,7 @@ fn backends_are_switched_in_a_conversation_and_back() {
     terminal.expect("› ");
     terminal.keys("/backend tester\r");
     terminal.expect("its own permissions");
-    terminal.expect("all your files and the network");
+    terminal.expect("its process ");
     terminal.expect("› ");
     terminal.keys("second\r");
     terminal.expect("This conversation began with another agent");
