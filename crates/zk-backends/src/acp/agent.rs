@@ -269,8 +269,8 @@ impl AcpAgent {
 
     /// Notes which models a session can have, and how they are chosen.
     fn learn(&self, running: &RunningAgent, id: &str, answer: &SessionAnswer) {
-        let option = answer.config_options.iter().flatten();
-        let option = option.filter(|option| option.category.as_deref() == Some("model")).next();
+        let mut options = answer.config_options.iter().flatten();
+        let option = options.find(|option| option.category.as_deref() == Some("model"));
         let (models, chosen_by) = match (option, &answer.models) {
             (Some(option), _) => (option.values(), Some(option.id.clone())),
             (None, Some(models)) => {

@@ -78,7 +78,7 @@ pub(crate) async fn answer(
         Err(_) => &["reject_once", "reject_always"],
     };
     let has_kind = |kind: &&str| params.options.iter().find(|option| option.kind == *kind);
-    match kinds.iter().find_map(|kind| has_kind(kind)) {
+    match kinds.iter().find_map(has_kind) {
         Some(PermissionOption { option_id, .. }) => {
             json!({ "outcome": { "outcome": "selected", "optionId": option_id } })
         }

@@ -116,8 +116,10 @@ pub(crate) enum Update {
     AgentThoughtChunk {
         content: Value,
     },
-    ToolCall(StepUpdate),
-    ToolCallUpdate(StepUpdate),
+    #[serde(rename = "tool_call")]
+    StepBegan(StepUpdate),
+    #[serde(rename = "tool_call_update")]
+    StepChanged(StepUpdate),
     Plan {
         #[serde(default)]
         entries: Vec<PlanEntry>,
@@ -196,7 +198,7 @@ mod tests {
         assert!(matches!(read(chunk), Update::AgentMessageChunk { content } if text_of(&content) == "a"));
         assert!(matches!(read(json!({"sessionUpdate": "notice", "x": 1})), Update::Other));
         let call = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t", "locations": [{"path": "/a"}]});
-        assert!(matches!(read(call), Update::ToolCall(step) if step.tool_call_id == "c"));
+        assert!(matches!(read(call), Update::StepBegan(step) if step.tool_call_id == "c"));
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl AcpSession {
             match update {
                 Update::AgentMessageChunk { content } => state.wait(Item::Text(text_of(&content))),
                 Update::AgentThoughtChunk { content } => state.wait(Item::Thought(text_of(&content))),
-                Update::ToolCall(step) | Update::ToolCallUpdate(step) => state.step(step),
+                Update::StepBegan(step) | Update::StepChanged(step) => state.step(step),
                 Update::Plan { entries } => state.wait(Item::Plan(plan(&entries))),
                 Update::Other => Ok(()),
             }
@@ -312,8 +312,8 @@ impl AcpSession {
         lock(&self.delivered).clear();
     }
 
-    /// What of these blocks, said since the last answer, the agent has not got. A prompt that failed without an answer
-    /// stands before the next one.
+    /// Returns those of these blocks, said since the last answer, that the agent has not got. A prompt that failed without
+    /// an answer stands before the next one.
     pub(crate) fn undelivered(&self, mut blocks: Vec<Value>) -> Vec<Value> {
         let delivered = lock(&self.delivered);
         if blocks.len() > delivered.len() && blocks.starts_with(&delivered) {

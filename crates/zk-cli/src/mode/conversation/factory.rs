@@ -153,7 +153,7 @@ impl ConversationFactory for ChatFactory {
             ConversationSource::Carried(carried) => Some(&*carried.model.provider),
             ConversationSource::Start => session.loaded.model.as_ref().map(|model| &*model.provider),
         };
-        let finding = Answering::find(app, used, self.endpoint(source));
+        let finding = Box::pin(Answering::find(app, used, self.endpoint(source)));
         let found = ConversationHost::unless_stopped(stop, async { Ok(finding.await?) }).await;
         let answering = match found {
             Ok(answering) => answering,
