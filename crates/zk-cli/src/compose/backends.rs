@@ -5,8 +5,9 @@ use std::sync::Arc;
 use zk_backends::{AcpBackend, AgentExecs, BackendDefinition, BackendsPlugin};
 use zk_core::kernel::Bus;
 use zk_core::model::Model;
-use zk_core::service::{BUILT_IN_BACKEND, Exec, Provider, visible_line};
+use zk_core::service::{BUILT_IN_BACKEND, Backend, Exec, Provider, visible_line};
 use zk_exec::Environment;
+use zk_tui::plain::Notices;
 
 use crate::app::{AppContext, Workplace};
 use crate::exit::{Failure, Outcome};
@@ -44,6 +45,13 @@ impl Answering {
                 Failure::usage(format!("the backend {name} cannot be used; `zk doctor` says why"))
             }),
         }
+    }
+
+    /// Says what zk cannot enforce of a backend, where nobody is there to be told in a conversation.
+    pub(crate) fn tell_unenforced(&self, bus: &Bus, notices: &Notices) {
+        let Self::Backend(name) = self else { return };
+        let lines = bus.item::<dyn Backend>(name).map(|backend| backend.unenforced()).unwrap_or_default();
+        notices.show(&visible_line(&format!("{name} has its own permissions: {}", lines.join("; "))));
     }
 
     /// The model that a conversation begins with.

@@ -22,6 +22,7 @@ fn a_backend_answers_a_prompt_without_a_key_and_its_session_goes_on() {
     person.settings(&settings("tester"));
     let ended = person.run(&["-p", "hello"]);
     assert_eq!((ended.code, ended.stdout.trim()), (0, "You said: hello"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("its own permissions"), "{}", ended.stderr);
     let ended = person.run(&["-p", "--continue", "again"]);
     assert_eq!((ended.code, ended.stdout.trim()), (0, "You said: again"), "{}", ended.stderr);
     let ended = person.run(&["-p", "run a command"]);
