@@ -18,6 +18,12 @@ pub trait PathClassifier: Send + Sync {
     /// Place of an absolute path, whose `.` and `..` are not resolved yet.
     fn path(&self, path: &Path) -> PathPlace;
 
+    /// Whether the names on the way to an existing path, absolute, are in the kernel's cache, so that its place is told
+    /// without waiting for a disk or a network. The default does not know.
+    fn is_cached(&self, _path: &Path) -> bool {
+        false
+    }
+
     /// Worst place that a walk through a directory reaches. The default answers [`PathPlace::Outside`] where
     /// links are followed or names are split into words, and else the place of the directory.
     fn tree(&self, root: &Path, walk: TreeWalk) -> PathPlace {

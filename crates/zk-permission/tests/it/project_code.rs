@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zk_core::model::{Effect, Effects};
 use zk_core::service::{CallDecision, CallJudge, CallJudgement, WiderKind};
-use zk_permission::{Mode, PermissionJudge, Rules, TextPathClassifier};
+use zk_permission::{HostPathClassifier, Mode, PermissionJudge, Rules, TextPathClassifier};
 
 /// A project with a manifest of each kind.
 struct Project {
@@ -297,4 +297,30 @@ fn a_program_alone_is_allowed_alone() {
     for command in ["make SHELL=/tmp/x", "make -f other", "make check"] {
         assert!(!runs(&judge, command, &root), "{command}");
     }
+}
+
+#[test]
+fn reads_of_files_are_judged_at_once_until_a_grant_has_to_be_compared_with_files() {
+    let project = Project::new();
+    let root = project.root();
+    let here = Arc::new(HostPathClassifier::new(std::slice::from_ref(&root), None, &[]));
+    let judge = PermissionJudge::new(Mode::Ask, Rules::new(), root.clone(), here).contained();
+    let read = Effects::reads(["Makefile"]);
+    if !judge.is_quick(&read, &root) {
+        return println!("skipped: this system does not tell what it has cached");
+    }
+    for waits in [
+        Effects::reads(["missing"]),
+        Effects::reads(vec!["Makefile"; 9]),
+        Effects::writes(["Makefile"]),
+        Effects::executes("cat Makefile"),
+        Effects::Unknown,
+    ] {
+        assert!(!judge.is_quick(&waits, &root), "{waits:?}");
+    }
+    let offer = call(&project.contained(), "make test", &root).offer.unwrap();
+    judge.remember(&offer, false).unwrap();
+    assert!(!judge.is_quick(&read, &root));
+    judge.forget_session();
+    assert!(judge.is_quick(&read, &root));
 }
