@@ -6,7 +6,7 @@ pub use command::{ArgumentChoice, Command, CommandOutcome, match_command};
 pub use questions::{
     Answer as UiAnswer, AnswerError, Approval, ApprovalCard, AskedKind, CardChoice, CardPart, FrontEnd,
     MAX_MARKS, PartKind, PendingQuestion, Question, QuestionDigest, QuestionId, Questions, Section,
-    SectionKind, Selection, TrustRequest, WORDS_KEY, Wider, WiderKind, is_combining_mark,
+    SectionKind, Selection, TrustRequest, WORDS_KEY, Wider, WiderKind, hunk_ranges, is_combining_mark,
     text_of_visible_lines, visible_line, visible_lines,
 };
 pub use renderer::{RenderInput, RenderedRow, RenderedSpan, Renderer, SpanRole};

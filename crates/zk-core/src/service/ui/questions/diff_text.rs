@@ -20,7 +20,7 @@ impl<'a> DiffText<'a> {
         let mut hunks = 0;
         for line in diff.split('\n') {
             if (left_old, left_new) == (0, 0) {
-                if let Some((old, new)) = hunk(line) {
+                if let Some((old, new)) = hunk_ranges(line) {
                     (left_old, left_new) = (old.1, new.1);
                     hunks += 1;
                     text.is_new = hunks == 1 && old == (0, 0);
@@ -98,8 +98,9 @@ pub(super) fn is_said(value: &Value, diff: &DiffText<'_>) -> bool {
     }
 }
 
-/// First line and count of a hunk, old and new.
-fn hunk(line: &str) -> Option<((u64, u64), (u64, u64))> {
+/// First line and count of a hunk, old and new: of `@@ -1,2 +3 @@` (1, 2) and (3, 1).
+#[must_use]
+pub fn hunk_ranges(line: &str) -> Option<((u64, u64), (u64, u64))> {
     let mut words = line.strip_prefix("@@ ")?.split_whitespace();
     let mut range = |sign| {
         let word = words.next()?.strip_prefix(sign)?;

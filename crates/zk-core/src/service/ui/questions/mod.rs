@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
 pub use card::{ApprovalCard, AskedKind, CardChoice, CardPart, PartKind, WORDS_KEY};
+pub use diff_text::hunk_ranges;
 pub use question::{
     Answer, Approval, Question, Section, SectionKind, Selection, TrustRequest, Wider, WiderKind,
 };
