@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use zk_agent::Agent;
 use zk_core::kernel::BoxError;
 use zk_core::model::{TurnUsage, Usage};
-use zk_core::service::EntryKind;
 
 use crate::opening::sessions::ConversationSessions;
 
@@ -22,19 +21,7 @@ struct Spent {
 /// Returns what the session has cost so far, in lines.
 pub(super) async fn cost(sessions: &dyn ConversationSessions, agent: &Agent) -> Result<String, BoxError> {
     let entries = sessions.shown_entries().await?;
-    let turns = entries.iter().filter_map(|entry| match &entry.kind {
-        EntryKind::Message { usage: Some(usage), .. } | EntryKind::Usage { usage, .. } => Some(&**usage),
-        EntryKind::Message { usage: None, .. }
-        | EntryKind::Model { .. }
-        | EntryKind::Thinking { .. }
-        | EntryKind::RunStart { .. }
-        | EntryKind::RunEnd { .. }
-        | EntryKind::OpenTurn { .. }
-        | EntryKind::CallBegin { .. }
-        | EntryKind::CallEnd { .. }
-        | EntryKind::CallData { .. }
-        | EntryKind::Custom(_) => None,
-    });
+    let turns = entries.iter().filter_map(|entry| entry.kind.usage());
     let mut lines = lines(turns);
     if lines.is_empty() {
         let model = agent.model().reference();
