@@ -307,18 +307,7 @@ impl CommandContext {
             "" => 0,
             number => number.parse().map_err(|_| format!("/show takes a number, not `{number}`"))?,
         };
-        let has_body = |block: &&Arc<Block>| match &block.content {
-            Content::Call(call) => call.body.is_some(),
-            Content::Plugin(_) => true,
-            Content::User { .. }
-            | Content::Injected { .. }
-            | Content::Thinking { .. }
-            | Content::Answer { .. }
-            | Content::Provider { .. }
-            | Content::Summary { .. }
-            | Content::End(_)
-            | Content::Note { .. } => false,
-        };
+        let has_body = |block: &&Arc<Block>| block.content.body().is_some();
         match self.view.view().blocks.iter().rev().filter(has_body).nth(back) {
             Some(block) => {
                 self.view.intent(&Intent::Expand { id: block.id.clone() });
