@@ -61,7 +61,7 @@ pub use opening::factory::{
 pub use opening::interrupts::{Interruption, Interrupts, NoInterrupts};
 pub use opening::person_exec::PersonExec;
 pub use opening::provider_access::{AccessWay, LocalOffer, PendingSignIn, ProviderAccess, ProviderOffer};
-pub use opening::sessions::{ConversationSessions, LeftSession, NoSessions, UnsavedSession};
+pub use opening::sessions::{ConversationSessions, NoSessions, UnsavedSession};
 pub use opening::setup::{ChatSetup, ExecutionPlace, ProgramPhrases};
 pub use opening::start::{ChatEnd, ChatStart};
 pub use screen::draft::editor::EditorEnv;

@@ -68,7 +68,7 @@ pub use memory::MemoryStore;
 pub use open_turn::{CallState, InterruptedCall, InterruptedTurn};
 #[cfg(feature = "sqlite")]
 pub use opening::{
-    ConversationSession, Kept, NoticeSink, OpeningError, SessionCopy, SessionNotice, SessionPlace,
+    ConversationSession, NoticeSink, OpeningError, SessionCopy, SessionNotice, SessionPlace,
     SessionStart, last_run,
 };
 pub use recorder::{Recorder, Saved};

@@ -8,7 +8,8 @@ use zk_agent::AgentConversation;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::Role;
 use zk_core::service::{
-    Command, CommandOutcome, Conversation, Entry, EntryKind, SessionFilter, StoreError, SwitchTarget,
+    Command, CommandOutcome, Conversation, Entry, EntryKind, LeftSession, SessionFilter, StoreError,
+    SwitchTarget,
 };
 use zk_tui::Style;
 use zk_tui::plain::lines::shorten;
@@ -18,7 +19,7 @@ use zk_view::{Block, Content, ViewDriver};
 use super::session_lines::session_lines;
 use crate::conversation::wanted_screen::WantedScreen;
 use crate::opening::factory::OpenedConversation;
-use crate::opening::sessions::{ConversationSessions, LeftSession};
+use crate::opening::sessions::ConversationSessions;
 use crate::opening::setup::ChatSetup;
 
 /// Most of the last exchange that is shown when a session is resumed, in lines beside the prompt.

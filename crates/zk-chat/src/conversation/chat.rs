@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation};
-use zk_core::service::Questions;
+use zk_core::service::{LeftSession, Questions};
 use zk_permission::ModeSwitch;
 use zk_tui::Style;
 use zk_tui::plain::{Keyboard, LineEditor, Screen, SharedScreen, TerminalUi, Waiting};
@@ -22,7 +22,7 @@ use crate::opening::factory::{
     ConversationFactory, ConversationHost, ConversationSource, OpenedConversation,
 };
 use crate::opening::interrupts::Interrupts;
-use crate::opening::sessions::{ConversationSessions, LeftSession};
+use crate::opening::sessions::ConversationSessions;
 use crate::opening::start::ChatEnd;
 use crate::screen::front_end::{AbortOnDrop, ConsoleFrontEnd, Lines, attend};
 

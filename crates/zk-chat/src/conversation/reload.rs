@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use zk_core::model::Role;
-use zk_core::service::Conversation;
+use zk_core::service::{Conversation, LeftSession};
 use zk_permission::ModeSwitch;
 use zk_tools::{JobPhase, Jobs};
 use zk_tui::plain::{Keyboard, SharedScreen};
@@ -18,7 +18,6 @@ use crate::opening::carried::{Carried, CarriedSession};
 use crate::opening::error::ChatError;
 use crate::opening::factory::{ConversationFactory, ConversationSource, Reread};
 use crate::opening::interrupts::{Interruption, Interrupts};
-use crate::opening::sessions::LeftSession;
 use crate::opening::setup::ChatSetup;
 use crate::opening::start::ChatEnd;
 use crate::screen::draft::draft_files::draft_files;

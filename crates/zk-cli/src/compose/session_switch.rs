@@ -3,14 +3,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Bus, Plugin, Scope};
 use zk_core::model::{AgentError, SessionId};
-use zk_core::service::{ConversationError, OpenedSession, Provider, SessionOpener, StoreError, SwitchTarget};
+use zk_core::service::{
+    ConversationError, LeftSession, OpenedSession, Provider, SessionOpener, StoreError, SwitchTarget,
+};
 
 use crate::app::AppContext;
 use crate::args::Resume;
 use crate::compose;
 use crate::exit::{Failure, Outcome};
 use crate::place::ExecutionTarget;
-use crate::sessions::{self, Kept, Session};
+use crate::sessions::{self, Session};
 
 /// The sessions of one conversation, one after the other: opens each, and closes it when it is left.
 pub(crate) struct SessionSwitch {
@@ -25,7 +27,7 @@ pub(crate) struct SessionSwitch {
 struct State {
     current: Arc<Session>,
     /// Outcomes of the sessions that were left.
-    left: Vec<Result<Kept, StoreError>>,
+    left: Vec<Result<LeftSession, StoreError>>,
 }
 
 impl SessionSwitch {
@@ -41,7 +43,7 @@ impl SessionSwitch {
     }
 
     /// Takes the outcomes of the sessions that were left since this was last asked.
-    pub(crate) fn take_left(&self) -> Vec<Result<Kept, StoreError>> {
+    pub(crate) fn take_left(&self) -> Vec<Result<LeftSession, StoreError>> {
         std::mem::take(&mut self.state().left)
     }
 

@@ -17,7 +17,7 @@ use crate::args::Resume;
 use crate::exit::{Exit, Explain, Failure, Outcome};
 use crate::settings::Settings;
 
-pub(crate) use zk_session::{ConversationSession as Session, Kept};
+pub(crate) use zk_session::ConversationSession as Session;
 
 /// Characters of a sub-agent's text that the model is told.
 const MAX_OUTPUT_CHARS: usize = 2000;

@@ -10,7 +10,7 @@ use zk_agent::{Agent, Behavior, RunOptions, RunOutcome};
 use zk_core::events::PermissionDecided;
 use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
 use zk_core::model::AgentError;
-use zk_core::service::{HostFiles, HostRead, Redactor, StoreError, Tool};
+use zk_core::service::{HostFiles, HostRead, LeftSession, Redactor, StoreError, Tool};
 use zk_permission::Mode;
 use zk_tui::Style;
 use zk_tui::plain::{Screen, SharedScreen};
@@ -25,7 +25,7 @@ use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::events::{PROTOCOL, write_line, write_patch, write_value};
 use crate::output::result::{PermissionDenial, RunResult};
-use crate::sessions::{self, Kept, Session};
+use crate::sessions::{self, Session};
 use crate::signals::Signals;
 use crate::stdin;
 use zk_chat::incomplete;
@@ -233,7 +233,7 @@ impl Headless {
         outcome: &RunOutcome,
         signals: &Signals,
         session: &Session,
-        closed: Result<Kept, StoreError>,
+        closed: Result<LeftSession, StoreError>,
     ) -> Exit {
         let signal = signals.seen();
         let (kept, unsaved) = match closed {
@@ -292,21 +292,21 @@ impl Headless {
         if let Some(error) = error {
             print_stderr(&format!("zk: {error}"));
             let saved = match &kept {
-                Some(Kept::All(id) | Kept::Part { id, .. }) => Some(id.as_str()),
-                Some(Kept::Nothing) | None => None,
+                Some(LeftSession::All(id) | LeftSession::Part { id, .. }) => Some(id.as_str()),
+                Some(LeftSession::Nothing) | None => None,
             };
             let failed = outcome.result.as_ref().err();
             if let Some(choices) = failed.and_then(|error| summary::choices_without_a_person(error, saved)) {
                 print_stderr(&format!("zk: {choices}"));
             }
             match kept {
-                Some(Kept::All(id)) if exit != Exit::Auth => {
+                Some(LeftSession::All(id)) if exit != Exit::Auth => {
                     print_stderr(&format!("zk: session saved: zk --resume {id}"));
                 }
-                Some(Kept::Part { id, missing }) => print_stderr(&format!(
+                Some(LeftSession::Part { id, missing }) => print_stderr(&format!(
                     "zk: session saved up to that point ({missing} later entries are lost): zk --resume {id}"
                 )),
-                Some(Kept::All(_) | Kept::Nothing) | None => {}
+                Some(LeftSession::All(_) | LeftSession::Nothing) | None => {}
             }
         }
         exit

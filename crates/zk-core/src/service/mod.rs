@@ -46,7 +46,7 @@ pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, St
 pub use redact::{REDACTED, RedactedPieces, Redactor};
 pub use session::{
     Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, DebugDump,
-    Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LiveEntries, Lock, MessageVisitor,
+    Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LeftSession, LiveEntries, Lock, MessageVisitor,
     NewEntry, NewSession, OpenSession, RunStatus, SKILL_TAG, SKILL_TOOL, SessionFilter, SessionInfo,
     SessionLog, SessionScan, SessionSnapshot, SessionStore, SideCallOf, StoreError, StoredConversation,
     Unreadable, WINDOW_OWNER, has_skill_text, is_remember_line,

@@ -13,7 +13,7 @@ use zk_core::service::{
     Entry, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError,
 };
 
-pub use self::conversation::{ConversationSession, Kept};
+pub use self::conversation::ConversationSession;
 pub use self::copy::SessionCopy;
 pub use self::error::OpeningError;
 pub use self::notice::{NoticeSink, SessionNotice};

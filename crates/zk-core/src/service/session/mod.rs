@@ -13,7 +13,7 @@ pub use log::{
     NewEntry, SKILL_TAG, SKILL_TOOL, SessionLog, WINDOW_OWNER, has_skill_text, is_remember_line,
 };
 pub use store::{
-    Durability, ENTRY_VERSION, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter,
-    SessionInfo, SessionStore, SideCallOf, StoreError, Unreadable,
+    Durability, ENTRY_VERSION, Entry, EntryKind, LeftSession, Lock, NewSession, OpenSession, RunStatus,
+    SessionFilter, SessionInfo, SessionStore, SideCallOf, StoreError, Unreadable,
 };
 pub use stored_conversation::{EntryVisitor, LiveEntries, SessionScan, SessionSnapshot, StoredConversation};

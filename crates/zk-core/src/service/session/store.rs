@@ -403,6 +403,22 @@ pub struct SideCallOf {
     pub purpose: String,
 }
 
+/// Part of a session that is stored once it was left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeftSession {
+    /// The whole conversation.
+    All(SessionId),
+    /// All but the last entries.
+    Part {
+        /// Id of the session with the stored entries.
+        id: SessionId,
+        /// Number of entries that are not stored.
+        missing: usize,
+    },
+    /// Nothing is stored: there is no session, or it had no answer.
+    Nothing,
+}
+
 /// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
