@@ -41,7 +41,6 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zk_exec::LocalStateFiles;
 use zk_tui::ScreenKind;
 use zk_tui::plain::{LineEditor, Screen};
 use zk_tui::term::{Restored, TerminalGuard, Tty};
@@ -153,6 +152,6 @@ fn reload(
 /// The file of the lines that were typed before, in a directory that is made where it is absent.
 fn line_history(setup: &ChatSetup) -> Option<PathBuf> {
     let can_keep =
-        |path: &PathBuf| path.parent().is_some_and(|dir| LocalStateFiles::make_private_dir(dir).is_ok());
+        |path: &PathBuf| path.parent().is_some_and(|dir| zk_core::service::make_private_dir(dir).is_ok());
     setup.line_history.clone().filter(can_keep)
 }

@@ -31,7 +31,7 @@ pub use files::{
     BlobError, BlobId, Blobs, CachedFile, FileIdentity, FileKind, FileOwner, FileStat, FileWatch, Files,
     GuardedPath, HostFile, HostFileError, HostFiles, HostRead, OnChange, OutsideFiles, Overflow, PathError,
     PathGuard, Resolved, RunBy, SearchFound, SearchMode, SearchQuery, StateFileError, StateFiles, StateLock,
-    WalkEntry, WalkOptions, WalkReport, WriteReceipt,
+    WalkEntry, WalkOptions, WalkReport, WriteReceipt, make_private_dir,
 };
 pub use permission::{
     CallDecision, CallGuard, CallJudge, CallJudgement, CallOffer, Trust, TrustError, TrustItem,
@@ -46,10 +46,10 @@ pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, St
 pub use redact::{REDACTED, RedactedPieces, Redactor};
 pub use session::{
     Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, DebugDump,
-    Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LeftSession, LiveEntries, Lock, MessageVisitor,
-    NewEntry, NewSession, OpenSession, RunStatus, SKILL_TAG, SKILL_TOOL, SessionFilter, SessionInfo,
-    SessionLog, SessionScan, SessionSnapshot, SessionStore, SideCallOf, StoreError, StoredConversation,
-    Unreadable, WINDOW_OWNER, has_skill_text, is_remember_line,
+    Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LeftSession, LiveEntries, Lock,
+    MessageVisitor, NewEntry, NewSession, OpenSession, RunStatus, SKILL_TAG, SKILL_TOOL, SessionFilter,
+    SessionInfo, SessionLog, SessionScan, SessionSnapshot, SessionStore, SideCallOf, StoreError,
+    StoredConversation, Unreadable, WINDOW_OWNER, has_skill_text, is_remember_line,
 };
 #[cfg(feature = "typed")]
 pub use tool::FnTool;
@@ -61,6 +61,6 @@ pub use ui::{
     AnswerError, Approval, ApprovalCard, ArgumentChoice, AskedKind, CardChoice, CardPart, Command,
     CommandOutcome, FrontEnd, MAX_MARKS, PartKind, PendingQuestion, Question, QuestionDigest, QuestionId,
     Questions, RenderInput, RenderedRow, RenderedSpan, Renderer, Section, SectionKind, Selection, SpanRole,
-    TrustRequest, Ui, UiAnswer, WORDS_KEY, Wider, WiderKind, is_combining_mark, match_command,
-    text_of_visible_lines, visible_line, visible_lines, hunk_ranges,
+    TrustRequest, Ui, UiAnswer, WORDS_KEY, Wider, WiderKind, hunk_ranges, is_combining_mark, match_command,
+    text_of_visible_lines, visible_line, visible_lines,
 };

@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::model::{EntryId, Message, SessionId};
 use zk_core::service::{
-    Entry, EntryKind, LeftSession, LiveEntries, OpenSession, StoreError,
+    Entry, EntryKind, LeftSession, LiveEntries, OpenSession, StoreError, make_private_dir,
 };
 
 use super::{NoticeSink, OpeningError, SessionNotice, SessionPlace};
-use crate::private_dir::make_private_dir;
 use crate::{Loaded, Recorder, Saved, SqliteStore, discard_unanswered};
 
 /// Session of a conversation: its storage, and the history from which the conversation continues.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Entry, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError,
+    Entry, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError, make_private_dir,
 };
 
 pub use self::conversation::ConversationSession;
@@ -18,7 +18,6 @@ pub use self::copy::SessionCopy;
 pub use self::error::OpeningError;
 pub use self::notice::{NoticeSink, SessionNotice};
 pub use self::preview::last_run;
-use crate::private_dir::make_private_dir;
 use crate::{
     Loaded, Recorder, SqliteStore, find_matching, latest, load_live, open_matching, store_interrupted,
 };
