@@ -306,7 +306,7 @@ pub(crate) async fn provider(
     if inner.is_retrying() {
         return Ok(inner);
     }
-    Ok(Arc::new(Retrying::sharing(&shared.limits, inner, policy(&said.retry))))
+    Ok(Arc::new(Retrying::sharing(&shared.limits, inner, retry_policy(&said.retry))))
 }
 
 /// The connection that the settings and the credentials describe.
@@ -348,7 +348,7 @@ async fn connection(
 }
 
 /// Returns the number of retries and the longest wait for them: as usual, but for what is said otherwise.
-fn policy(said: &RetrySettings) -> RetryPolicy {
+fn retry_policy(said: &RetrySettings) -> RetryPolicy {
     let usual = RetryPolicy::default();
     RetryPolicy {
         retries: said.retries.unwrap_or(usual.retries),

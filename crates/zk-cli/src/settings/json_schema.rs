@@ -7,7 +7,7 @@ const VERSION: &str = "1.23";
 
 /// The JSON Schema of a settings file.
 pub(crate) fn json_schema() -> Outcome<Value> {
-    let mut schema = super::known()?.json("Settings of zk", VERSION);
+    let mut schema = super::known_schema()?.json("Settings of zk", VERSION);
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         properties.insert("hooks".into(), zk_hooks::settings_schema());
     }
@@ -16,5 +16,5 @@ pub(crate) fn json_schema() -> Outcome<Value> {
 
 /// Reference of the settings in Markdown.
 pub(crate) fn reference() -> Outcome<String> {
-    Ok(super::known()?.reference())
+    Ok(super::known_schema()?.reference())
 }

@@ -369,7 +369,7 @@ impl Settings {
 }
 
 /// The settings that there are, of a program without additions.
-pub(crate) fn known() -> Outcome<Schema> {
+pub(crate) fn known_schema() -> Outcome<Schema> {
     checks::schema(&zk_providers::Vendors::default())
 }
 

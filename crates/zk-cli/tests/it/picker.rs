@@ -26,7 +26,7 @@ fn a_person_goes_back_to_an_earlier_prompt_in_a_copy_and_changes_it() {
     terminal.expect("Answer 3 to: second prompt");
     terminal.expect("1 turn ·");
     choose_second_prompt(&mut terminal);
-    // Behind what was typed.
+    // The caret stands at the end of the earlier prompt.
     terminal.keys(" changed\r");
     terminal.expect("Answer 3 to: second prompt changed");
     terminal.expect("1 turn ·");

@@ -189,13 +189,13 @@ impl Rule {
     pub fn parse(layer: Layer, decision: Decision, text: &str, base: &RuleBase) -> Result<Self, RuleError> {
         let text = text.trim();
         let wrong = |why: String| RuleError { rule: text.to_owned(), why };
-        let subject = if let Some(pattern) = inside(text, "read") {
+        let subject = if let Some(pattern) = argument_of(text, "read") {
             path_subject(Access::Read, pattern, decision, base).map_err(wrong)?
-        } else if let Some(pattern) = inside(text, "write") {
+        } else if let Some(pattern) = argument_of(text, "write") {
             path_subject(Access::Write, pattern, decision, base).map_err(wrong)?
-        } else if let Some(host) = inside(text, "fetch") {
+        } else if let Some(host) = argument_of(text, "fetch") {
             Subject::Host(HostPattern::parse(host).map_err(wrong)?)
-        } else if let Some(name) = inside(text, "tool") {
+        } else if let Some(name) = argument_of(text, "tool") {
             Subject::Tool(glob(name, false).map_err(wrong)?)
         } else {
             let pattern = CommandPattern::parse(text)?;
@@ -288,7 +288,7 @@ impl Rule {
         }
     }
 
-    /// Whether it is about reading or about writing files.
+    /// Whether the rule restricts this kind of access to files.
     pub(crate) fn is_about(&self, wanted: Access) -> bool {
         match &self.subject {
             Subject::Path { access, .. } => *access == wanted,
@@ -302,7 +302,7 @@ impl Rule {
         }
     }
 
-    /// Whether something below a directory, absolute, can be what this rule is about.
+    /// Whether the rule can match a file below a directory, given by its absolute path.
     pub(crate) fn can_be_below(&self, wanted: Access, directory: &Path) -> bool {
         let directory = normalise(directory);
         match &self.subject {
@@ -370,7 +370,8 @@ impl Rule {
     }
 }
 
-fn inside<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+/// Text between the brackets of a rule such as `read(src/**)`, if the rule has this name.
+fn argument_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')')
 }
 

@@ -57,7 +57,7 @@ fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -
             if provider.is_sign_in_only() {
                 return Err(Failure::usage(format!("{name} takes no key: run `zk auth login {name}`")));
             }
-            let key = typed(&name)?;
+            let key = read_key(&name)?;
             if let Some(remark) = runtime()?.block_on(key::store_key(app, &name, &key))? {
                 print_stderr(&messages::not_checked(&remark));
             }
@@ -73,8 +73,8 @@ fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -
     print(machine, &[format!("{name}: {}, in {}", what(&credential), store.path().display())])
 }
 
-/// A key from the person's hands, or from a pipe.
-fn typed(name: &str) -> Outcome<String> {
+/// Reads a key that is typed without an echo, or piped to standard input.
+fn read_key(name: &str) -> Outcome<String> {
     let key = if stdin::is_terminal() {
         secret::read(&format!("Key for {name} (it is not shown): ")).map_err(not_stored)?
     } else {
@@ -90,7 +90,7 @@ fn typed(name: &str) -> Outcome<String> {
     Ok(key.to_owned())
 }
 
-/// The failure of a key that was not typed to its end.
+/// Failure when the person broke off typing the key.
 fn not_stored(error: TerminalError) -> Failure {
     match error {
         TerminalError::GivenUp => Failure::new(Exit::Interrupted, NOTHING_STORED),

@@ -18,13 +18,13 @@ pub(super) struct Listed {
     /// Last day of the model, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     shutdown: Option<Shutdown>,
-    /// Whether the server named it.
+    /// Whether the server listed the model.
     live: bool,
 }
 
 impl Listed {
-    /// A model nobody was asked about.
-    pub(super) fn known(model: Model, efforts: &Efforts) -> Self {
+    /// Model of the catalogue, which no server was asked about.
+    pub(super) fn from_catalogue(model: Model, efforts: &Efforts) -> Self {
         let usual = Efforts::of(Efforts::LEVELS.map(|level| (level, None)));
         let is_usual = |level: (&str, &str)| usual.levels().any(|usual| usual == level);
         let efforts = efforts.levels().map(|(level, word)| match is_usual((level, word)) {
@@ -155,7 +155,10 @@ mod tests {
     fn known(id: &str) -> Listed {
         let rates = Rates { input: 0.1, output: 12.5, ..Rates::default() };
         let prices = Some(Prices::from(rates));
-        Listed::known(Model { window: Some(128_000), prices, ..Model::unknown("p", id) }, &Efforts::default())
+        Listed::from_catalogue(
+            Model { window: Some(128_000), prices, ..Model::unknown("p", id) },
+            &Efforts::default(),
+        )
     }
 
     #[test]
@@ -178,7 +181,10 @@ mod tests {
 
     #[test]
     fn a_model_with_a_last_day_says_it_and_a_listed_one_is_there() {
-        let o1 = |live| Listed { live, ..Listed::known(Model::unknown("openai", "o1"), &Efforts::default()) };
+        let o1 = |live| Listed {
+            live,
+            ..Listed::from_catalogue(Model::unknown("openai", "o1"), &Efforts::default())
+        };
         let later = UNIX_EPOCH + Duration::from_secs(4_000_000_000);
         assert_eq!(o1(false).source(UNIX_EPOCH), "catalogue, until 2026-10-23");
         assert_eq!(o1(true).source(UNIX_EPOCH), "server, until 2026-10-23");
