@@ -306,43 +306,6 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// The message, of an entry that is one.
-    #[must_use]
-    pub const fn message(&self) -> Option<&Arc<Message>> {
-        match self {
-            Self::Message { message, .. } => Some(message),
-            Self::Model { .. }
-            | Self::Thinking { .. }
-            | Self::RunStart { .. }
-            | Self::RunEnd { .. }
-            | Self::OpenTurn { .. }
-            | Self::CallBegin { .. }
-            | Self::CallEnd { .. }
-            | Self::CallData { .. }
-            | Self::Usage { .. }
-            | Self::Custom(_) => None,
-        }
-    }
-
-    /// The usage of a turn that is over, or of a side call. That of an open turn is stored again with its message,
-    /// which follows.
-    #[must_use]
-    pub fn usage(&self) -> Option<&TurnUsage> {
-        match self {
-            Self::Message { usage, .. } => usage.as_deref(),
-            Self::Usage { usage, .. } => Some(usage),
-            Self::Model { .. }
-            | Self::Thinking { .. }
-            | Self::RunStart { .. }
-            | Self::RunEnd { .. }
-            | Self::OpenTurn { .. }
-            | Self::CallBegin { .. }
-            | Self::CallEnd { .. }
-            | Self::CallData { .. }
-            | Self::Custom(_) => None,
-        }
-    }
-
     /// Parses an entry as serialised by serde. Faster than serde if the kind comes first, because the data of
     /// a plugin's entry is not parsed.
     ///
@@ -401,22 +364,6 @@ pub struct SideCallOf {
     pub source: String,
     /// Purpose of the call.
     pub purpose: String,
-}
-
-/// Part of a session that is stored once it was left.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LeftSession {
-    /// The whole conversation.
-    All(SessionId),
-    /// All but the last entries.
-    Part {
-        /// Id of the session with the stored entries.
-        id: SessionId,
-        /// Number of entries that are not stored.
-        missing: usize,
-    },
-    /// Nothing is stored: there is no session, or it had no answer.
-    Nothing,
 }
 
 /// Outcome of a run.
