@@ -19,9 +19,10 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 /// Most repetitions of a command whose output differs.
 const MOST_REPETITIONS: usize = 3;
 
-/// Programs that show the machine, which a sandbox hides a part of.
-const SHOWS_MACHINE: [&str; 12] =
-    ["df", "du", "groups", "hostname", "id", "logname", "lsblk", "ps", "stat", "tty", "uptime", "who"];
+/// Programs that show the machine, which a sandbox hides a part of; `vdir` shows the directory above the project.
+const SHOWS_MACHINE: [&str; 13] = [
+    "df", "du", "groups", "hostname", "id", "logname", "lsblk", "ps", "stat", "tty", "uptime", "vdir", "who",
+];
 
 /// Exit, output and messages of a command.
 type Ran = (Exit, String, String);
