@@ -2,6 +2,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::ArgValueCompleter;
+
+use super::completion;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum HooksAction {
@@ -9,10 +12,15 @@ pub(crate) enum HooksAction {
     List,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum DebugAction {
     /// List every handler, observer, tool and service, and who registered it
     Registry,
+    /// Write manual pages into a directory, for packages
+    Man {
+        /// The directory
+        dir: PathBuf,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
@@ -143,6 +151,7 @@ pub(crate) enum CostAction {
     /// Show what a session read anew although a cache could have kept it, and why
     Why {
         /// Id of the session, or the beginning of it
+        #[arg(add = ArgValueCompleter::new(completion::sessions))]
         id: String,
     },
 }
@@ -235,16 +244,19 @@ pub(crate) enum SessionsAction {
     /// Print a session's conversation
     Show {
         /// Id of the session, or the beginning of it
+        #[arg(add = ArgValueCompleter::new(completion::sessions))]
         id: String,
     },
     /// Copy a session, even one that another process has open
     Copy {
         /// Id of the session, or the beginning of it
+        #[arg(add = ArgValueCompleter::new(completion::sessions))]
         id: String,
     },
     /// Remove a session
     Rm {
         /// Id of the session, or the beginning of it
+        #[arg(add = ArgValueCompleter::new(completion::sessions))]
         id: String,
     },
 }

@@ -2,6 +2,7 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use zk_auth::Secret;
 use zk_core::model::ThinkingLevel;
 use zk_permission::Mode;
@@ -10,6 +11,7 @@ use super::actions::{
     AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PolicyAction,
     PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
+use super::completion::{self, Shell};
 
 /// A key, hidden from whatever prints the command line.
 fn secret(text: &str) -> Result<Secret, Infallible> {
@@ -41,7 +43,7 @@ pub(crate) struct Cli {
     pub(crate) print: bool,
 
     /// The provider, such as anthropic, openai, gemini, openrouter or ollama
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME", add = ArgValueCandidates::new(completion::providers))]
     pub(crate) provider: Option<String>,
 
     /// The model's id
@@ -57,7 +59,7 @@ pub(crate) struct Cli {
     pub(crate) append_system: Option<String>,
 
     /// Thinking level: off, minimal, low, medium, high, xhigh, max, or adaptive (default): the model decides
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL", add = ArgValueCandidates::new(completion::levels))]
     pub(crate) thinking: Option<ThinkingLevel>,
 
     /// A named set of settings: build (default), plan, explore (both read-only), or .zk/presets/NAME.toml
@@ -126,7 +128,7 @@ pub(crate) struct Cli {
 
     /// Calls that run without asking: read-only, ask, accept-edits, auto (in the sandbox; default where it
     /// holds) or all
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "MODE")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "MODE", add = ArgValueCandidates::new(completion::modes))]
     pub(crate) permission_mode: Option<Mode>,
 
     /// Go on with the newest session of this directory
@@ -134,7 +136,7 @@ pub(crate) struct Cli {
     pub(crate) continue_: bool,
 
     /// Go on with this session; the beginning of its id is enough. Without one, choose it in a list
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "")]
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", add = ArgValueCompleter::new(completion::sessions))]
     pub(crate) resume: Option<String>,
 
     /// Keep nothing of this conversation on disk
@@ -214,6 +216,7 @@ pub(crate) enum CliCommand {
     /// Show what fills the context: of every request, or of a session's next one
     Context {
         /// The session's id, or the beginning of it
+        #[arg(add = ArgValueCompleter::new(completion::sessions))]
         id: Option<String>,
         /// One JSON object
         #[arg(long)]
@@ -297,6 +300,11 @@ pub(crate) enum CliCommand {
     Hooks {
         #[command(subcommand)]
         action: Option<HooksAction>,
+    },
+    /// Print the script by which a shell completes command lines of zk: bash, zsh, fish, powershell or nushell
+    Completions {
+        /// The shell
+        shell: Shell,
     },
     /// Look into zk itself
     Debug {

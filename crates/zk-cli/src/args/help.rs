@@ -32,7 +32,7 @@ pub(crate) fn print(words: impl IntoIterator<Item = String>) -> bool {
 }
 
 /// The command line, whose subcommands list the options that belong to them.
-fn command() -> Command {
+pub(super) fn command() -> Command {
     let mut command = Cli::command();
     // Only then its subcommands have the options of every command.
     command.build();

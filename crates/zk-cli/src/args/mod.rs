@@ -2,6 +2,7 @@
 
 pub(crate) mod actions;
 pub(crate) mod cli;
+pub(crate) mod completion;
 pub(crate) mod help;
 pub(crate) mod task;
 

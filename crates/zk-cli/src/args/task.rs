@@ -8,6 +8,7 @@ use super::actions::{
     PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
+use super::completion::Shell;
 use crate::exit::{Failure, Outcome};
 use crate::launch::Launch;
 use crate::settings::LayerValues;
@@ -52,6 +53,8 @@ pub(crate) enum Job {
     },
     Hooks,
     Registry,
+    ManualPages(PathBuf),
+    Completions(Shell),
     Mcp(McpAction),
     ExecServer {
         /// Nothing for the pipes that the program was started with.
@@ -213,6 +216,8 @@ impl Cli {
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,
                     CliCommand::Debug { action: DebugAction::Registry } => Job::Registry,
+                    CliCommand::Debug { action: DebugAction::Man { dir } } => Job::ManualPages(dir),
+                    CliCommand::Completions { shell } => Job::Completions(shell),
                     CliCommand::Mcp { action } => Job::Mcp(action.unwrap_or(McpAction::List)),
                     CliCommand::Policy { action } => Job::Policy(action.unwrap_or(PolicyAction::List)),
                     CliCommand::Prompt { action } => {

@@ -1,6 +1,7 @@
 //! The commands that show something and end.
 
 mod auth;
+mod completions;
 mod context;
 mod cost;
 mod demo;
@@ -16,6 +17,7 @@ mod skills;
 mod trust;
 
 pub(crate) use auth::{Access, auth};
+pub(crate) use completions::{completions, manual_pages};
 pub(crate) use context::context;
 pub(crate) use cost::cost;
 pub(crate) use cost::records::{note_breaks, note_savings};

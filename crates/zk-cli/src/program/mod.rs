@@ -19,7 +19,7 @@ use zk_tui::term;
 use crate::additions::Additions;
 use crate::app::{AppContext, Machine};
 use crate::args::cli::{Cli, OutputFormat};
-use crate::args::{Job, Task, help};
+use crate::args::{Job, Task, completion, help};
 use crate::configure::canonical;
 use crate::dirs::Dirs;
 use crate::env::Env;
@@ -34,6 +34,7 @@ fn prints_help_of_subcommand(error: &clap::Error) -> bool {
 
 /// The whole program, with what a team adds to it.
 pub(crate) fn run(additions: Additions) -> Exit {
+    completion::answer_shell();
     let task = match Cli::try_parse() {
         Ok(cli) => match cli.near_command() {
             Some(advice) if !std::env::args_os().any(|arg| arg == "--") => {
@@ -139,6 +140,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Mcp(action) => commands::mcp(&app, action),
         Job::Hooks => commands::command_hooks(&app.work.machine, &app.settings),
         Job::Registry => commands::registry(&app),
+        Job::ManualPages(dir) => commands::manual_pages(&dir),
+        Job::Completions(shell) => commands::completions(&app.work.machine, shell),
         Job::PromptShow(action) => commands::prompt_command(&app, &action),
         Job::Cost { action, by, all, json } => commands::cost(&app.work, action, by, all, json),
         Job::Skills(action) => commands::skills(&app, &action),

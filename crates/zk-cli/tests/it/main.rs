@@ -16,6 +16,8 @@ mod colours;
 #[cfg(test)]
 mod command_hooks;
 #[cfg(test)]
+mod completions;
+#[cfg(test)]
 mod composer;
 #[cfg(test)]
 mod consent;
