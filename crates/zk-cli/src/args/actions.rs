@@ -294,6 +294,33 @@ pub(crate) enum ConfigAction {
         #[arg(long)]
         origin: bool,
     },
+    /// Print one setting as it counts here
+    Get {
+        /// Key with its tables, such as model or permissions.mode
+        key: String,
+        /// With the layer and the file it comes from
+        #[arg(long)]
+        origin: bool,
+    },
+    /// Change one setting in your settings file, whose comments and order stay
+    Set {
+        /// Key with its tables, such as model or permissions.mode
+        key: String,
+        /// Value: a text as it is, anything else as TOML has it, such as 5, true or ["a", "b"]
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+        /// In the project's .zk/settings.toml instead
+        #[arg(long)]
+        project: bool,
+    },
+    /// Take one setting out of your settings file
+    Unset {
+        /// Key with its tables, such as model or permissions.mode
+        key: String,
+        /// In the project's .zk/settings.toml instead
+        #[arg(long)]
+        project: bool,
+    },
     /// Print every key with its values, its default and its meaning
     Keys,
     /// Print the JSON Schema of the settings, for editors

@@ -227,7 +227,7 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: AuthAction,
     },
-    /// Show the settings
+    /// Show and change the settings
     Config {
         #[command(subcommand)]
         action: ConfigAction,

@@ -37,6 +37,16 @@ pub(crate) enum Job {
     },
     Auth(AuthAction),
     ConfigKeys,
+    ConfigGet {
+        key: String,
+        origin: bool,
+    },
+    ConfigChange {
+        key: String,
+        /// Nothing to take it out.
+        value: Option<String>,
+        project: bool,
+    },
     ConfigSchema {
         of_result: bool,
     },
@@ -205,6 +215,15 @@ impl Cli {
                     CliCommand::Context { id, json } => Job::Context { id, json },
                     CliCommand::Auth { action } => Job::Auth(action),
                     CliCommand::Config { action: ConfigAction::Keys } => Job::ConfigKeys,
+                    CliCommand::Config { action: ConfigAction::Get { key, origin } } => {
+                        Job::ConfigGet { key, origin }
+                    }
+                    CliCommand::Config { action: ConfigAction::Set { key, value, project } } => {
+                        Job::ConfigChange { key, value: Some(value), project }
+                    }
+                    CliCommand::Config { action: ConfigAction::Unset { key, project } } => {
+                        Job::ConfigChange { key, value: None, project }
+                    }
                     CliCommand::Config { action: ConfigAction::Schema { result } } => {
                         Job::ConfigSchema { of_result: result }
                     }

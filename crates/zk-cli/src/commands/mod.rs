@@ -2,6 +2,7 @@
 
 mod auth;
 mod completions;
+mod config;
 mod context;
 mod cost;
 mod demo;
@@ -18,6 +19,7 @@ mod trust;
 
 pub(crate) use auth::{Access, auth};
 pub(crate) use completions::{completions, manual_pages};
+pub(crate) use config::{config_change, config_get};
 pub(crate) use context::context;
 pub(crate) use cost::cost;
 pub(crate) use cost::records::{note_breaks, note_savings};

@@ -130,6 +130,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Sessions(action) => commands::sessions(&app, action),
         Job::Context { id, json } => commands::context(&app, id.as_deref(), json),
         Job::Auth(action) => commands::auth(&app, action),
+        Job::ConfigGet { key, origin } => commands::config_get(&app, &key, origin),
+        Job::ConfigChange { key, value, project } => commands::config_change(&app, &key, value, project),
         Job::ConfigKeys => commands::config_keys(&app.work.machine),
         Job::ConfigSchema { of_result } => commands::config_schema(&app.work.machine, of_result),
         Job::ConfigShow { origin } => commands::config_show(&app.work.machine, &app.settings, origin),

@@ -24,7 +24,9 @@ use zk_exec::ContextName;
 use zk_hooks::HookSet;
 use zk_mcp::{Scripts, ServerConfig, ServerTransport};
 use zk_permission::Decision;
-use zk_settings::{FileRead, MergedSettings, Precedence, ProjectFile as File, Schema, flatten, read_file};
+use zk_settings::{
+    Check, FileRead, MergedSettings, Precedence, ProjectFile as File, Schema, flatten, read_file,
+};
 
 pub(crate) use json_schema::{json_schema, reference};
 pub(crate) use program::{ScreenName, ThemeName};
@@ -360,6 +362,11 @@ impl Settings {
     /// Returns the origin of a key.
     pub(crate) fn origin(&self, key: &str) -> Option<&Origin> {
         self.merged.origin(key)
+    }
+
+    /// Whether a layer may set this value.
+    pub(crate) fn check(&self, key: &[String], value: &toml::Value, layer: Layer) -> Check {
+        self.merged.schema().check(key, value, layer)
     }
 
     /// Every setting as a line of TOML, secrets left out, with its origin as a comment if wanted.

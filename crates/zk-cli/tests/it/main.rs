@@ -20,6 +20,8 @@ mod completions;
 #[cfg(test)]
 mod composer;
 #[cfg(test)]
+mod config;
+#[cfg(test)]
 mod consent;
 #[cfg(test)]
 mod cut_answers;
