@@ -7,7 +7,7 @@ use crate::{AgentRow, Block, BlockId, Card, CheckRow, JobRow, Lines, Queued, Sta
 
 /// The version of the patches' shape: the second part grows with what is added, the first with what a reader of the old
 /// shape would miss.
-pub const PATCH_VERSION: &str = "1.11";
+pub const PATCH_VERSION: &str = "2.0";
 
 /// One change of a [`View`]. Patches are applied in order, by [`View::apply`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

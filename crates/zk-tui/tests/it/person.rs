@@ -172,7 +172,7 @@ pub(crate) fn card(args: Value) -> Card {
     };
     Card {
         id: serde_json::from_value(json!(7)).unwrap(),
-        digest: serde_json::from_value(json!(9)).unwrap(),
+        digest: serde_json::from_value(json!("0000000000000009")).unwrap(),
         agent: None,
         question: Question::Approve(Box::new(approval)),
         approval: None,
