@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# A guard of zk: reads one event a line, answers those that want a reply.
+# An extension of zk: a gate that refuses force pushes. One message a line; requests have an id.
 while IFS= read -r line; do
-    case $line in *'"reply":true'*) ;; *) continue ;; esac
-    id=${line#'{"id":'}
+    id=${line#*'"id":'}
     id=${id%%,*}
     case $line in
-    *'push --force'* | *'push -f'*)
-        printf '{"id":%s,"reply":{"decision":"refuse","reason":"no force push here"}}\n' "$id" ;;
-    *) printf '{"id":%s,"reply":null}\n' "$id" ;;
+    *'"method":"hello"'*) result='{"protocol":"1.0","register":{"asks":[{"event":"tool:gate"}]}}' ;;
+    *'push --force'* | *'push -f'*) result='{"decision":"refuse","reason":"no force push here"}' ;;
+    *'"method":"event/ask"'*) result=null ;;
+    *) continue ;;
     esac
+    printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
 done

@@ -32,6 +32,20 @@ pub(crate) fn judge_table(workspace: &Workspace) -> Result<()> {
     Run::cargo(&args, workspace.root()).env("ZK_JUDGE_FLAGS", "20000").wait()
 }
 
+/// Runs what takes programs that no machine has by itself, such as a browser.
+pub(crate) fn run_long(workspace: &Workspace) -> Result<()> {
+    match conformance::install_browser(workspace) {
+        Ok(suite) => {
+            println!("\n==> the page in a browser");
+            suite.run_browser(workspace)
+        }
+        Err(why) => {
+            println!("\n==> the page in a browser: skipped, {why}");
+            Ok(())
+        }
+    }
+}
+
 /// Runs all steps of the continuous integration, and stops at the first failure.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let begun = Instant::now();
@@ -73,6 +87,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     match conformance::install(workspace) {
         Ok(suite) => step("conformance of MCP", &mut || suite.run(workspace))?,
         Err(why) => println!("\n==> conformance of MCP: skipped, {why}"),
+    }
+    match conformance::install_editor(workspace) {
+        Ok(suite) => step("scenarios of an editor", &mut || suite.run_editor(workspace))?,
+        Err(why) => println!("\n==> scenarios of an editor: skipped, {why}"),
     }
     step("documentation", &mut || {
         cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings").wait()

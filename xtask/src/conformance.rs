@@ -1,5 +1,5 @@
-//! Conformance suite of the Model Context Protocol, and other MCP programs, installed with npm from a lock
-//! file.
+//! Programs of others that zk's protocols are tested with, installed with npm from lock files: the conformance suite of
+//! the Model Context Protocol and other MCP programs, and a client of the Agent Client Protocol with its schema.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,40 @@ use crate::workspace::Workspace;
 /// Time limits for the installation of the suite, and for its run.
 const INSTALL: Duration = Duration::from_secs(120);
 const RUN: Duration = Duration::from_secs(120);
+/// Names of the browser that shows the page of `zk web`.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// Oldest major version of Node that runs the suite.
 const NODE: u32 = 22;
-/// Files of the suite in the repository.
-const FILES: [&str; 5] = ["package.json", "package-lock.json", "run.mjs", "servers.mjs", "modern.mjs"];
 
-/// Installs the suite; fails with the reason why that is impossible.
+/// Installs the suite for MCP; fails with the reason why that is impossible.
 pub(crate) fn install(workspace: &Workspace) -> Result<Suite, String> {
+    install_from(workspace, "conformance")
+}
+
+/// Installs the client of the Agent Client Protocol; fails with the reason why that is impossible.
+pub(crate) fn install_editor(workspace: &Workspace) -> Result<Suite, String> {
+    install_from(workspace, "acp")
+}
+
+/// Installs what drives a browser; fails with the reason why that is impossible.
+pub(crate) fn install_browser(workspace: &Workspace) -> Result<Suite, String> {
+    if chromium().is_none() {
+        return Err(format!("none of {} is installed", BROWSERS.join(", ")));
+    }
+    install_from(workspace, "browser")
+}
+
+fn chromium() -> Option<&'static str> {
+    BROWSERS.into_iter().find(|name| exists(name))
+}
+
+/// Installs what the folder of this name below `.ci` says.
+fn install_from(workspace: &Workspace, name: &str) -> Result<Suite, String> {
     if !exists("npm") {
         return Err("npm is not installed".to_owned());
     }
-    let dir = workspace.root().join("target/conformance");
-    copy(&workspace.root().join(".ci/conformance"), &dir).map_err(|error| format!("{error:#}"))?;
+    let dir = workspace.root().join("target").join(name);
+    copy(&workspace.root().join(".ci").join(name), &dir).map_err(|error| format!("{error:#}"))?;
     let own = node_major().filter(|major| *major >= NODE);
     let mut args =
         vec!["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"];
@@ -59,12 +81,31 @@ impl Suite {
         let args = ["servers.mjs", &zk.to_string_lossy(), &results.to_string_lossy()];
         Run::new(&self.node.to_string_lossy(), &args, &self.dir).wait_at_most(RUN)
     }
+
+    /// Drives `zk acp` by another program's client, and checks every message against the published schema.
+    pub(crate) fn run_editor(&self, workspace: &Workspace) -> Result<()> {
+        let zk = programs(workspace.root())?.join("zk");
+        let results = self.dir.join("results");
+        let args = ["run.mjs", &zk.to_string_lossy(), &results.to_string_lossy()];
+        Run::new(&self.node.to_string_lossy(), &args, &self.dir).wait_at_most(RUN)
+    }
+
+    /// Drives the page of `zk web` in a headless browser, which leaves pictures of it.
+    pub(crate) fn run_browser(&self, workspace: &Workspace) -> Result<()> {
+        let zk = programs(workspace.root())?.join("zk");
+        let browser = chromium().context("there is no browser")?;
+        let pictures = self.dir.join("pictures");
+        let args = ["run.mjs", &zk.to_string_lossy(), browser, &pictures.to_string_lossy()];
+        Run::new(&self.node.to_string_lossy(), &args, &self.dir).wait_at_most(RUN)
+    }
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
-    for file in FILES {
-        fs::copy(from.join(file), to.join(file)).with_context(|| format!("cannot copy {file}"))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let file = entry?.file_name();
+        fs::copy(from.join(&file), to.join(&file))
+            .with_context(|| format!("cannot copy {}", file.display()))?;
     }
     Ok(())
 }

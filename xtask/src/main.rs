@@ -27,12 +27,14 @@ use workspace::Workspace;
 const HELP: &str = "\
 cargo xtask <task>
 
-  ci                            everything the CI runs, in its order
+  ci [--long]                   everything the CI runs, in its order; with --long also the page in a browser
   tidy                          the rules no compiler checks: arrows between crates, sizes, words, links
   house                         the shape of the crates: lines, circles of imports, folders, structs
   docs [--check]                write docs/reference from the code, or fail if it is stale
   picture [MOMENT…|all]         draw the demo on a terminal into docs/demo.svg, or moments into docs/pictures; needs tmux
   conformance                   the conformance suite of MCP, if npm can install it
+  browser                       the page of `zk web` in a headless Chromium, if there is one
+  editor                        scenarios of an editor that drives `zk acp`, if npm can install its client
   fuzz [--seconds N]            every fuzz target for N seconds, 5 by default; needs nightly and cargo-fuzz
   models [--check] [--from FILE]  write the table of models from a catalogue, or fail if it is stale
   judge-table                   the flag tables of the judge against the programs of this machine, with their versions
@@ -58,6 +60,7 @@ fn task(args: &[&str]) -> Result<()> {
     let workspace = Workspace::here()?;
     match args {
         ["ci"] => ci::run(&workspace),
+        ["ci", "--long"] => ci::run(&workspace).and_then(|()| ci::run_long(&workspace)),
         ["tidy"] => tidy::run(&workspace),
         ["house"] => house::print(&workspace),
         ["docs"] => docs::write(&workspace),
@@ -67,6 +70,14 @@ fn task(args: &[&str]) -> Result<()> {
         ["vendor-guide"] => vendor_guide::follow(&workspace),
         ["conformance"] => match conformance::install(&workspace) {
             Ok(suite) => suite.run(&workspace),
+            Err(why) => bail!("{why}"),
+        },
+        ["editor"] => match conformance::install_editor(&workspace) {
+            Ok(suite) => suite.run_editor(&workspace),
+            Err(why) => bail!("{why}"),
+        },
+        ["browser"] => match conformance::install_browser(&workspace) {
+            Ok(suite) => suite.run_browser(&workspace),
             Err(why) => bail!("{why}"),
         },
         ["fuzz"] => fuzz::run(&workspace, fuzz::SECONDS),

@@ -89,7 +89,7 @@ pub enum KeyError {
     Failed {
         /// First word of the command.
         program: String,
-        /// Description of its end.
+        /// End of the command in words, such as its exit code.
         how: String,
     },
     /// The command's output is no key.
@@ -97,7 +97,7 @@ pub enum KeyError {
     Output {
         /// First word of the command.
         program: String,
-        /// General description of the output.
+        /// Fault of the output in words, which never contain it.
         what: &'static str,
     },
 }

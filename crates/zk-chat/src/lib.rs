@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`run`] | a conversation from its first prompt to its end, on any of the screens |
 //! | [`ConversationFactory`] | opens conversations: from the start, and from the one before; finds models and providers |
+//! | [`HostedConversation`], [`ConversationLauncher`] | a conversation that other programs drive; opens those |
 //! | [`AgentFactory`] | the simplest one: an agent on a bus of its own, which nothing is kept of |
 //! | [`ChatSetup`], [`EditorEnv`] | place, settings and environment, as plain values |
 //! | [`ConversationSessions`] | the present session, those that were left, and those to go on with; [`NoSessions`] keeps none |
@@ -33,6 +34,7 @@
 
 mod commands;
 mod conversation;
+mod hosted;
 mod opening;
 mod screen;
 mod sign_in;
@@ -41,16 +43,19 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zk_exec::LocalStateFiles;
 use zk_tui::ScreenKind;
 use zk_tui::plain::{LineEditor, Screen};
 use zk_tui::term::{Restored, TerminalGuard, Tty};
 
 pub use commands::context_lines::context_lines;
+pub use commands::info::export_markdown;
 pub use commands::own_commands::OWN_COMMANDS;
 pub use commands::session_lines::{parent_remark, session_lines};
 pub use conversation::job_rows::JobRows;
 pub use conversation::summary::{choices, incomplete, is_empty, totals};
+pub use hosted::command::{HostedOutcome, ListedCommand};
+pub use hosted::conversation::{HostedConversation, HostedEvent, HostedOptions};
+pub use hosted::launcher::{ConversationLauncher, LaunchRequest, LaunchSession, ProviderLayer};
 pub use opening::agent_factory::AgentFactory;
 pub use opening::carried::{Carried, CarriedSession};
 pub use opening::error::ChatError;
@@ -61,7 +66,7 @@ pub use opening::factory::{
 pub use opening::interrupts::{Interruption, Interrupts, NoInterrupts};
 pub use opening::person_exec::PersonExec;
 pub use opening::provider_access::{AccessWay, LocalOffer, PendingSignIn, ProviderAccess, ProviderOffer};
-pub use opening::sessions::{ConversationSessions, LeftSession, NoSessions, UnsavedSession};
+pub use opening::sessions::{ConversationSessions, NoSessions, UnsavedSession};
 pub use opening::setup::{ChatSetup, ExecutionPlace, ProgramPhrases};
 pub use opening::start::{ChatEnd, ChatStart};
 pub use screen::draft::editor::EditorEnv;
@@ -153,6 +158,6 @@ fn reload(
 /// The file of the lines that were typed before, in a directory that is made where it is absent.
 fn line_history(setup: &ChatSetup) -> Option<PathBuf> {
     let can_keep =
-        |path: &PathBuf| path.parent().is_some_and(|dir| LocalStateFiles::make_private_dir(dir).is_ok());
+        |path: &PathBuf| path.parent().is_some_and(|dir| zk_core::service::make_private_dir(dir).is_ok());
     setup.line_history.clone().filter(can_keep)
 }

@@ -30,7 +30,7 @@ mod walls;
 
 pub use program::builder::{Zk, ZkBuilder};
 
-use compose::{agents, mcp, prompt, session_switch, sessions, skills};
+use compose::{agents, bundles, mcp, prompt, session_switch, sessions, skills};
 use context::{app, configure, launch};
 use endpoint::{credentials, select};
 use host::{dirs, env, exit, hardening, own_files, signals, stdin};
@@ -47,7 +47,8 @@ pub fn reference_pages() -> Result<std::collections::BTreeMap<&'static str, Stri
         "# Settings\n\n{}\n{}",
         "Keys of `~/.config/zk/settings.toml`, of a project's `.zk/settings.toml` and `.zk/settings.local.toml`, of presets, and of\n\
          the file that `--config` names. `zk config show --origin` prints what holds and from where; `zk config keys` prints this\n\
-         page. `[hooks]` has a [page of its own](hooks.md), and so have [MCP servers](mcp.md) and the [sandbox](sandbox.md).",
+         page. `[hooks]` has a [page of its own](hooks.md), and so have [MCP servers](mcp.md), `[[extensions]]` (in\n\
+         [extensions](extensions.md)) and the [sandbox](sandbox.md).",
         settings::reference().map_err(|failure| failure.message)?
     );
     Ok([("docs/settings.md", settings), ("docs/cli.md", args::help::reference())].into())

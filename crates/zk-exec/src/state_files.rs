@@ -1,11 +1,11 @@
-use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
-use zk_core::service::{HostFiles, HostRead, StateFileError, StateFiles, StateLock};
+use zk_core::service::{HostFiles, HostRead, StateFileError, StateFiles, StateLock, make_private_dir};
 
 use crate::LocalHostFiles;
 
@@ -51,15 +51,6 @@ impl LocalStateFiles {
     #[must_use]
     pub fn follow_links(self) -> Self {
         Self { follows_links: true, ..self }
-    }
-
-    /// Makes a directory that only its owner can use, with missing parents. An existing directory keeps its
-    /// mode.
-    ///
-    /// # Errors
-    /// The system's error when the directory cannot be made.
-    pub fn make_private_dir(dir: &Path) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(dir)
     }
 }
 
@@ -108,7 +99,7 @@ impl StateFiles for LocalStateFiles {
             let path = path.to_owned();
             move |source| StateFileError::Io { doing, path, source }
         };
-        Self::make_private_dir(dir).map_err(failed("make the directory", dir))?;
+        make_private_dir(dir).map_err(failed("make the directory", dir))?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".new-{}", std::process::id()));
         let new = path.with_file_name(name);
@@ -124,7 +115,7 @@ impl StateFiles for LocalStateFiles {
     fn append(&self, path: &Path, bytes: &[u8]) -> Result<u64, StateFileError> {
         let failed = |source| StateFileError::Io { doing: "append to", path: path.to_owned(), source };
         let dir = path.parent().unwrap_or(Path::new("/"));
-        Self::make_private_dir(dir).map_err(failed)?;
+        make_private_dir(dir).map_err(failed)?;
         let mut file = private().append(true).create(true).open(path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?;
         if !found.is_file() {
@@ -141,7 +132,7 @@ impl StateFiles for LocalStateFiles {
     fn lock(&self, path: &Path) -> Result<StateLock, StateFileError> {
         let failed = |source| StateFileError::Io { doing: "lock", path: path.to_owned(), source };
         let dir = path.parent().unwrap_or(Path::new("/"));
-        Self::make_private_dir(dir).map_err(failed)?;
+        make_private_dir(dir).map_err(failed)?;
         let lock = path.with_extension("lock");
         let file = private().create(true).truncate(false).open(lock).map_err(failed)?;
         match wait_for(|| file.try_lock()).map_err(failed)? {

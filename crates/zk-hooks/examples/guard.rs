@@ -1,26 +1,24 @@
-//! A handler in another process: `cargo run -p zk-hooks --example guard`.
+//! A command as a hook of compactions: `cargo run -p zk-hooks --example guard`.
 
 use std::sync::Arc;
 
-use zk_core::events::SessionBeforeSwitch;
+use serde_json::json;
+use zk_core::events::{CompactionTrigger, SessionBeforeCompact};
 use zk_core::kernel::Bus;
-use zk_core::service::{Exec, ExecRequest};
 use zk_exec::{Environment, ProcessExec};
-use zk_hooks::Bridge;
-
-/// Says no to every question. The first line is the greeting.
-const GUARD: &str = r#"read hello; while read line; do id=${line#*:}
-printf '{"id":%s,"reply":{"cancel":true,"reason":"not today"}}\n' "${id%%,*}"; done"#;
+use zk_hooks::{CommandHooks, HookSet, HookSource};
 
 #[tokio::main]
 #[expect(clippy::print_stdout, reason = "an example shows what happens")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let bus = Bus::new();
+    let hooks = json!({ "PreCompact": [{ "command": "echo 'not today' >&2; exit 2" }] });
+    let source = HookSource { place: "settings.toml".into(), is_claude: false, may_allow: true };
     let exec = ProcessExec::new(Environment::filtered([("PATH", "/usr/bin:/bin")]));
-    bus.scope("local").provide_service::<dyn Exec>(Arc::new(exec));
-    bus.install(&Bridge::new("guard", ExecRequest::shell(GUARD, "/")).ask::<SessionBeforeSwitch>())?;
-    let answer = bus.cx().emit(SessionBeforeSwitch { from: None, to: None }).await?;
-    println!("{answer:?}");
+    let bus = Bus::new();
+    bus.install(&CommandHooks::new(HookSet::read(&hooks, source)?, "/").exec(Arc::new(exec)))?;
+    let trigger = CompactionTrigger::Manual;
+    let event = SessionBeforeCompact { session_id: None, tokens: 0, instructions: None, trigger };
+    println!("{:?}", bus.cx().emit(event).await?);
     bus.close().await;
     Ok(())
 }

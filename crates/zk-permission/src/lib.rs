@@ -59,7 +59,7 @@ pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals};
 pub use audit::Audit;
 pub use classifier::{
     HostPathClassifier, PathClassifier, PathPlace, PrivateFiles, ProgramPlace, TextPathClassifier, TreeWalk,
-    by_name,
+    by_name, sounds_like_credentials,
 };
 pub use connections::{GitCredentials, GitRewrite, GitRewrites};
 #[cfg(feature = "gate")]

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use zk_core::events::TurnBefore;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
-use zk_core::model::Effects;
+use zk_core::model::{Effect, Effects};
 use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer, Connections};
 
 use crate::approvals::{Approval, ApprovalKind, Approvals, AskedPlace, call_offer, from_key, offered};
@@ -14,6 +14,9 @@ use crate::judge::{Call, Circumstances, Verdict, judge};
 use crate::mode::{Mode, ModeSwitch};
 use crate::repository::starts_nothing;
 use crate::rules::{Decision, Layer, Rule, Rules};
+
+/// Most paths of a call that is judged without a thread of its own.
+const MAX_QUICK_PATHS: usize = 8;
 
 /// Plugin that provides the judge to permission gates, as a [`CallJudge`].
 ///
@@ -207,7 +210,10 @@ impl PermissionJudge {
             classifier: &**classifier,
             is_contained: self.is_contained(),
             holds_reads,
-            trusts_repository: is_of_repository(cwd, project) && starts_nothing(project),
+            // Reads the repository, so only for commands; nothing else depends on it.
+            trusts_repository: runs_command(call.effects)
+                && is_of_repository(cwd, project)
+                && starts_nothing(project),
         };
         judge(call, mode, rules, &here)
     }
@@ -258,9 +264,11 @@ impl CallJudge for PermissionJudge {
         let State { project, classifier, .. } = &*self.state;
         let is_contained = self.is_contained() && !effects.leaves_context();
         let at = AskedPlace { cwd, project, classifier: &**classifier, is_contained };
-        let offer =
-            offered(tool, &verdict, effects, at).filter(|kind| self.would_allow(kind, tool, effects, cwd));
-        let offer = offer.and_then(|kind| call_offer(&kind, project));
+        let offer = (verdict.decision == Decision::Ask)
+            .then(|| offered(tool, &verdict, effects, at))
+            .flatten()
+            .filter(|kind| self.would_allow(kind, tool, effects, cwd))
+            .and_then(|kind| call_offer(&kind, project));
         let mode = self.mode();
         // `--permission-mode all` alone selects the process context, which has no sandbox to leave.
         let within = effects.without_leaving();
@@ -271,8 +279,18 @@ impl CallJudge for PermissionJudge {
         let wider_modes =
             Mode::ALL.iter().filter(|wider| **wider > mode && verdict.decision != Decision::Allow);
         let allowed_by = wider_modes.filter(is_allowed).map(|mode| mode.name().to_owned()).next();
-        let offer = offer.filter(|_| verdict.decision == Decision::Ask);
         CallJudgement { decision, reasons, offer, allowed_by }
+    }
+
+    fn is_quick(&self, effects: &Effects, cwd: &Path) -> bool {
+        let Effects::Known { list } = effects else { return false };
+        let [Effect::Reads { paths }] = list.as_slice() else { return false };
+        let State { rules, session, classifier, .. } = &*self.state;
+        let of_session = session.read().unwrap_or_else(PoisonError::into_inner);
+        paths.len() <= MAX_QUICK_PATHS
+            && of_session.iter().all(|rule| rule.code().is_none())
+            && !rules.read().unwrap_or_else(PoisonError::into_inner).are_bound_to_files()
+            && paths.iter().all(|path| classifier.is_cached(&cwd.join(path)))
     }
 
     fn allows_as_read(&self, tool: &str, effects: &Effects, cwd: &Path) -> bool {
@@ -324,6 +342,12 @@ impl CallJudge for PermissionJudge {
     fn forget_session(&self) {
         self.state.session.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
+}
+
+/// Whether a call runs a command.
+fn runs_command(effects: &Effects) -> bool {
+    let Effects::Known { list } = effects else { return false };
+    list.iter().any(|effect| matches!(effect, Effect::Executes { .. }))
 }
 
 /// Whether a directory belongs to the repository at `project`, with no nested repository in between.

@@ -11,9 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use serde::Serialize;
 use zk_core::events::{ContextCompaction, ContextReduced, HistoryRepaired, PrefixBreak, ProviderPayload};
 use zk_core::kernel::{BoxError, Cx, Event, HookOptions, Plugin, Reach, Scope, Stage};
-use zk_core::service::{DebugDump, Redactor};
-
-use crate::private_dir::make_private_dir;
+use zk_core::service::{DebugDump, Redactor, make_private_dir};
 
 /// Plugin that writes each event to a file `NUMBER-KIND.txt`: requests as they are sent, repairs of the
 /// history, compactions with the content that they left out, broken cache prefixes, and notes of compaction

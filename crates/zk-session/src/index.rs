@@ -72,20 +72,11 @@ struct Cut {
 
 impl Sums {
     fn of(kind: &EntryKind) -> Self {
-        let (messages, usage) = match kind {
-            EntryKind::Message { usage, .. } => (1, usage.as_deref()),
-            EntryKind::Usage { usage, .. } => (0, Some(&**usage)),
-            EntryKind::Custom(custom) => (u64::from(custom.audience == Audience::Model), None),
-            EntryKind::Model { .. }
-            | EntryKind::Thinking { .. }
-            | EntryKind::RunStart { .. }
-            | EntryKind::RunEnd { .. }
-            | EntryKind::OpenTurn { .. }
-            | EntryKind::CallBegin { .. }
-            | EntryKind::CallEnd { .. }
-            | EntryKind::CallData { .. } => (0, None),
+        let messages = match kind {
+            EntryKind::Custom(custom) => u64::from(custom.audience == Audience::Model),
+            kind => u64::from(kind.message().is_some()),
         };
-        let Some(turn) = usage else { return Self { messages, ..Self::default() } };
+        let Some(turn) = kind.usage() else { return Self { messages, ..Self::default() } };
         let (read, output) = (turn.usage.read(), turn.usage.output);
         Self { messages, read, output, usd: turn.cost.unwrap_or_default() }
     }

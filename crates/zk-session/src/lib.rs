@@ -48,7 +48,6 @@ mod memory;
 mod open_turn;
 #[cfg(feature = "sqlite")]
 mod opening;
-mod private_dir;
 mod recorder;
 mod redact;
 #[cfg(feature = "sqlite")]
@@ -68,8 +67,8 @@ pub use memory::MemoryStore;
 pub use open_turn::{CallState, InterruptedCall, InterruptedTurn};
 #[cfg(feature = "sqlite")]
 pub use opening::{
-    ConversationSession, Kept, NoticeSink, OpeningError, SessionCopy, SessionNotice, SessionPlace,
-    SessionStart, last_run,
+    ConversationSession, NoticeSink, OpeningError, SessionCopy, SessionNotice, SessionPlace, SessionStart,
+    last_run,
 };
 pub use recorder::{Recorder, Saved};
 #[cfg(feature = "sqlite")]

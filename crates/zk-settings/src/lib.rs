@@ -49,7 +49,7 @@ pub mod suggest;
 mod tests;
 mod values;
 
-pub use edit::{EditError, with_value};
+pub use edit::{EditError, with_value, without_value};
 pub use error::SettingsError;
 pub use file::{FileRead, TextRead, read_file, read_preset, read_text};
 pub use json::to_json;

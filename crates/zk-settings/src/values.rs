@@ -38,6 +38,17 @@ impl LayerValues {
         self.put(key, from, (!values.is_empty()).then_some(toml::Value::Array(values)));
     }
 
+    /// Sets a value of JSON.
+    ///
+    /// # Errors
+    /// When it holds a null, which settings do not have, or a number that they cannot have.
+    pub fn json(&mut self, key: &str, from: &str, value: &serde_json::Value) -> Result<(), String> {
+        let value = toml::Value::try_from(value)
+            .map_err(|error| format!("`{key}` cannot be set to {value}: {error}"))?;
+        self.put(key, from, Some(value));
+        Ok(())
+    }
+
     fn put(&mut self, key: &str, from: &str, value: Option<toml::Value>) {
         self.0.extend(value.map(|value| (key.to_owned(), from.to_owned(), value)));
     }

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use zk_core::model::{ThinkingLevel, ThinkingRequest};
-use zk_core::service::{HostFiles, HostRead, Trust, TrustItem, visible_line};
+use zk_core::service::{HostFileError, HostFiles, HostRead, Trust, TrustItem, visible_line};
 
+use crate::skill::BundlePlace;
 use crate::skill::markdown_fields::{MarkdownFields, tool_names};
 
 /// Kind of a project's agents in the trust store.
@@ -69,6 +70,9 @@ pub enum AgentFileError {
     /// The JSON has a wrong form.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+    /// The file cannot be read.
+    #[error("it cannot be read: {0}")]
+    Read(#[from] HostFileError),
     /// An agent in a JSON document cannot be used.
     #[error("of `{name}`, {error}")]
     Of {
@@ -225,6 +229,26 @@ pub fn agent_files(roots: &AgentRoots<'_>, files: &dyn HostFiles, trust: &dyn Tr
         file.is_trusted = !file.is_of_project || trust.is_trusted(&file.trust_item(roots.project));
     }
     found
+}
+
+/// Reads an agent of a bundle. Its name has the bundle's before it, and directories replace the variables in its prompt.
+///
+/// # Errors
+/// [`AgentFileError`] for a file that cannot be read, and for the first invalid field.
+pub fn bundle_agent(
+    path: &Path,
+    place: &BundlePlace,
+    files: &dyn HostFiles,
+) -> Result<AgentFields, AgentFileError> {
+    let how = HostRead { beneath: Some(place.root.clone()), ..HostRead::whole(MAX_AGENT_FILE_BYTES) };
+    let bytes = files.read(path, &how)?.bytes;
+    let name = path.display().to_string();
+    let mut fields = AgentFile { name, bytes, is_trusted: true, is_of_project: false }.read()?;
+    fields.name = format!("{}:{}", place.name, fields.name);
+    for (variable, value) in &place.variables {
+        fields.prompt = fields.prompt.replace(&format!("${{{variable}}}"), value);
+    }
+    Ok(fields)
 }
 
 fn look(dir: &Path, fence: Option<&Path>, project: &Path, files: &dyn HostFiles, found: &mut Vec<AgentFile>) {

@@ -42,7 +42,8 @@ pub use active::plugin::{PREFIX, SkillsPlugin};
 pub use active::skills::{Skills, SkillsOptions};
 pub use active::tools::NAMES;
 pub use agent_files::{
-    AgentFields, AgentFile, AgentFileError, AgentRoots, MAX_AGENT_FILE_BYTES, agent_files, parse_agents,
+    AgentFields, AgentFile, AgentFileError, AgentRoots, MAX_AGENT_FILE_BYTES, agent_files, bundle_agent,
+    parse_agents,
 };
 pub use commands::builtin::BUILTIN_COMMANDS;
 pub use commands::command_files::{
@@ -64,6 +65,6 @@ pub use instructions::{
 pub use skill::markdown_fields::{MarkdownFields, tool_names};
 pub use skill::scan::{Suspicion, scan};
 pub use skill::{
-    Bundle, Diagnostic, DiagnosticLevel, MAX_DESCRIPTION, Manifest, SKILL_FILE, Skill, SkillSource, body,
-    name_faults, place, validate,
+    Bundle, BundleCommand, BundlePlace, BundleSkill, Diagnostic, DiagnosticLevel, MAX_DESCRIPTION, Manifest,
+    SKILL_FILE, Skill, SkillSource, body, name_faults, place, validate,
 };

@@ -85,12 +85,12 @@ impl Transcript {
         self.spent
     }
 
-    /// All of the conversation, given or not.
+    /// The whole conversation, also the part that was not given to the screen yet.
     pub(crate) fn log(&self) -> &Log {
         &self.log
     }
 
-    /// Draws for another width from now on.
+    /// Sets the width in columns that later rows are wrapped to.
     pub fn set_width(&mut self, width: usize) {
         self.width = width;
         for item in &mut self.items {
@@ -100,7 +100,7 @@ impl Transcript {
         }
     }
 
-    /// Holds tables back while they have at most so many lines: as many as the screen can redraw.
+    /// Sets the lines that the screen can redraw. A table with at most so many stays open to changes of its columns.
     pub fn set_room(&mut self, lines: usize) {
         self.room = Some(lines);
         for item in &mut self.items {

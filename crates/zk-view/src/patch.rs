@@ -7,7 +7,7 @@ use crate::{AgentRow, Block, BlockId, Card, CheckRow, JobRow, Lines, Queued, Sta
 
 /// The version of the patches' shape: the second part grows with what is added, the first with what a reader of the old
 /// shape would miss.
-pub const PATCH_VERSION: &str = "1.11";
+pub const PATCH_VERSION: &str = "2.0";
 
 /// One change of a [`View`]. Patches are applied in order, by [`View::apply`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,12 +37,12 @@ pub enum Patch {
         /// The block.
         block: Arc<Block>,
     },
-    /// An open block as it stays.
+    /// An open block was closed and does not change any more.
     Close {
         /// The block.
         block: Arc<Block>,
     },
-    /// A block that came to nothing.
+    /// An open block without content was removed.
     Remove {
         /// The block.
         id: BlockId,
@@ -66,7 +66,7 @@ pub enum Patch {
     },
     /// The texts that wait for their turn.
     Queue {
-        /// All of them.
+        /// All texts, in their order.
         queued: Vec<Queued>,
     },
     /// Status of what is going on now.
@@ -76,23 +76,23 @@ pub enum Patch {
     },
     /// The sub-agents of the run.
     Agents {
-        /// All of them.
+        /// All sub-agents of the run.
         agents: Vec<AgentRow>,
     },
     /// The commands that run in the background, and those that ended.
     Jobs {
-        /// All of them.
+        /// All commands in the background, also those that ended.
         jobs: Vec<JobRow>,
     },
     /// The list of what is to be done.
     Checklist {
-        /// All of it.
+        /// All items of the list.
         items: Vec<CheckRow>,
     },
 }
 
 impl Patch {
-    /// Bytes it takes while a reader has not read it, about.
+    /// Estimated bytes that the patch takes in the queue of a reader.
     pub(crate) fn weight(&self) -> usize {
         const ITEM: usize = 128;
         match self {

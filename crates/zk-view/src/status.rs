@@ -175,9 +175,9 @@ impl Activity {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct BatchCounts {
-    /// Calls that are over, however they ended.
+    /// Calls that ended, with any outcome.
     pub over: u32,
-    /// All calls.
+    /// Number of calls in the answer.
     #[serde(rename = "of")]
     pub total: u32,
     /// Calls that failed: invalid ones, unknown tools and those that were cut off count, too.

@@ -6,10 +6,13 @@
 //! | [`kernel`], [`core`] | | typed events; messages and services |
 //! | [`agent`] | | the loop; `typed` adds typed arguments and answers |
 //! | `auth` | `auth` | keys, stored credentials, sign-ins |
+//! | `backends` | `backends` | other agents that answer in a conversation |
+//! | `bundles` | `bundles` | plugins in Claude Code's layout |
 //! | `chat` | `chat` | a conversation with a person at a terminal |
 //! | `compaction` | `compaction`, `tokenizer` | the context window |
 //! | `exec` | `exec` (default) | commands and files |
-//! | `hooks` | `hooks` | plugins in other processes |
+//! | `extensions` | `extensions` | programs in any language that extend zk |
+//! | `hooks` | `hooks` | commands as hooks |
 //! | `mcp` | `mcp` | the Model Context Protocol |
 //! | `permission` | `permission` (default) | the judge of calls, and the gate that asks about them |
 //! | `providers` | `providers` (default) | models of many vendors |
@@ -40,6 +43,10 @@ pub mod prelude;
 pub use zk_agent as agent;
 #[cfg(feature = "auth")]
 pub use zk_auth as auth;
+#[cfg(feature = "backends")]
+pub use zk_backends as backends;
+#[cfg(feature = "bundles")]
+pub use zk_bundles as bundles;
 #[cfg(feature = "chat")]
 pub use zk_chat as chat;
 #[cfg(feature = "compaction")]
@@ -48,6 +55,8 @@ pub use zk_core as core;
 pub use zk_core::kernel;
 #[cfg(feature = "exec")]
 pub use zk_exec as exec;
+#[cfg(feature = "extensions")]
+pub use zk_extensions as extensions;
 #[cfg(feature = "hooks")]
 pub use zk_hooks as hooks;
 #[cfg(feature = "mcp")]

@@ -1,15 +1,14 @@
-//! A plugin in another process: a shell script that sees every call before it runs and refuses force pushes.
+//! An extension: a shell script that sees every call before it runs and refuses force pushes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use serde_json::json;
 use zk_agent::Agent;
-use zk_core::events::ToolGate;
 use zk_core::model::{Approved, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{ExecRequest, Tool, ToolCx};
+use zk_core::service::{Tool, ToolCx};
 use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
-use zk_hooks::Bridge;
+use zk_extensions::{Extension, ExtensionConfig};
 use zk_testkit::{Script, ScriptedProvider};
 
 /// A shell that only writes down what it is to run.
@@ -40,8 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let provider = ScriptedProvider::new(model);
 
     let here = env!("CARGO_MANIFEST_DIR");
-    let script = ExecRequest { args: vec!["guard.sh".into()], ..ExecRequest::new("bash", here) };
-    let guard = Bridge::new("command-guard", script).ask::<ToolGate>();
+    let guard = Extension::new(ExtensionConfig::new("command-guard", ["bash", "guard.sh"]), here);
 
     let ran = Arc::new(Mutex::new(Vec::new()));
     let spec = ToolSpec::new("shell", "Runs a command.", json!({"type": "object"}));

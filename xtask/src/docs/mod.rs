@@ -1,5 +1,6 @@
 //! Generated part of `docs/reference`, and READMEs of the crates.
 
+mod clients;
 mod emitted;
 mod events;
 mod readmes;
@@ -51,6 +52,7 @@ fn pages(workspace: &Workspace) -> Result<Vec<(String, String)>> {
     let texts = workspace.texts()?;
     let events = events::page(&catalogue, &Emitters::new(&texts))?;
     let mut pages = schemas::pages(workspace, &programs)?;
+    pages.extend(clients::pages(&pages)?);
     pages.extend(readmes::pages(&workspace.packages()?, &texts)?);
     pages.push(("docs/reference/events.md".to_owned(), events));
     let references = output(workspace, &programs.join("examples/dump_reference"), &[])?;

@@ -11,7 +11,7 @@ use crate::workspace::Workspace;
 const DIR: &str = "docs/reference/schemas";
 
 /// Programs that print schemas, each keyed by the name of its surface.
-const DUMPS: [&str; 3] = ["examples/dump_schemas", "examples/dump_schema", "examples/dump_bridge_schema"];
+const DUMPS: [&str; 3] = ["examples/dump_schemas", "examples/dump_schema", "examples/dump_extension_schema"];
 
 /// Schema pages for stored and printed data: one JSON Schema for each surface.
 pub(super) fn pages(workspace: &Workspace, programs: &Path) -> Result<Vec<(String, String)>> {
@@ -22,9 +22,11 @@ pub(super) fn pages(workspace: &Workspace, programs: &Path) -> Result<Vec<(Strin
             serde_json::from_slice::<Map<String, Value>>(&printed).context("the schemas are no JSON")?,
         );
     }
-    for (surface, args) in
-        [("settings", &["config", "schema"][..]), ("result", &["config", "schema", "--result"])]
-    {
+    for (surface, args) in [
+        ("settings", &["config", "schema"][..]),
+        ("result", &["config", "schema", "--result"]),
+        ("rpc", &["rpc", "--schema"]),
+    ] {
         let schema = output(workspace, &programs.join("zk"), args)?;
         surfaces.insert(surface.into(), serde_json::from_slice(&schema).context("the schema is no JSON")?);
     }

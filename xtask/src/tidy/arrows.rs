@@ -3,11 +3,12 @@ use crate::workspace::Package;
 use toml::Value;
 
 /// Crates that may use a certain outside crate, because it is large, or because its use belongs in one place.
-const HOMES: [(&str, &[&str]); 13] = [
+const HOMES: [(&str, &[&str]); 14] = [
     ("reqwest", &["zk-auth", "zk-providers", "zk-mcp", "zk-tools"]),
     ("rustls", &["zk-auth"]),
     ("rusqlite", &["zk-session"]),
     ("rmcp", &["zk-mcp"]),
+    ("tokio-tungstenite", &["zk-serve"]),
     ("notify", &["zk-exec"]),
     ("tiktoken", &["zk-compaction"]),
     ("clap", &["zk-cli"]),
@@ -16,7 +17,7 @@ const HOMES: [(&str, &[&str]); 13] = [
     ("pulldown-cmark", &["zk-tui"]),
     ("etcetera", &["zk-cli"]),
     ("anyhow", &["zk-cli", "xtask"]),
-    ("hyper", &["zk-exec", "zk-mcp", "zk-testkit"]),
+    ("hyper", &["zk-exec", "zk-mcp", "zk-serve", "zk-testkit"]),
 ];
 
 /// Crates that may depend on a sibling: sign-in is below the crates that need a token, and the chat engine
@@ -38,9 +39,12 @@ const IN_CHAT: [&str; 10] = [
     "zk-view",
 ];
 
+/// Crates that `zk-serve` may depend on.
+const IN_SERVE: [&str; 6] = ["zk-agent", "zk-chat", "zk-core", "zk-hooks", "zk-permission", "zk-view"];
+
 /// Checks that dependencies point downwards only: `zk-core` depends on `zk-kernel`, and other crates on
-/// `zk-core` and no sibling except those in [`BELOW`]; `zk-chat` may use those in [`IN_CHAT`]. `zk-cli` may
-/// use all crates except the facade `zk`, and `zk` all except `zk-cli`; no crate uses these two. Tests may use
+/// `zk-core` and no sibling except those in [`BELOW`]; `zk-chat` may use those in [`IN_CHAT`], `zk-serve`
+/// those in [`IN_SERVE`]. `zk-cli` may use all crates except the facade `zk`, and `zk` all except `zk-cli`; no crate uses these two. Tests may use
 /// any other crate, but those of the kernel, core and `xtask` use none.
 pub(super) fn check(packages: &[Package], findings: &mut Findings) {
     for package in packages {
@@ -58,6 +62,7 @@ pub(super) fn check(packages: &[Package], findings: &mut Findings) {
                         "zk" => dependency != "zk-cli",
                         "zk-core" => dependency == "zk-kernel",
                         "zk-chat" => IN_CHAT.contains(&dependency.as_str()),
+                        "zk-serve" => IN_SERVE.contains(&dependency.as_str()),
                         "zk-kernel" | "xtask" => false,
                         _ => dependency == "zk-core" || is_below(&dependency, name),
                     },

@@ -1,6 +1,6 @@
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use tokio::sync::{Mutex, MutexGuard};
@@ -12,9 +12,9 @@ use zk_core::events::{
 use zk_core::kernel::{Cx, Plugin, Scope};
 use zk_core::model::{AgentError, Block, Message, RunId, SessionId};
 use zk_core::service::{
-    AnswerError, ContextWindow, Conversation, ConversationError, ConversationState, Delivery, OpenedSession,
-    QuestionDigest, QuestionId, Questions, Reduction, RunEnded, SessionOpener, Submitted, SwitchTarget,
-    TurnCwd, TurnEnv, UiAnswer,
+    AnswerError, ContextWindow, Conversation, ConversationError, ConversationState, Delivery,
+    MessageDelivery, OpenedSession, QuestionDigest, QuestionId, Questions, Reduction, RunEnded,
+    SessionOpener, Submitted, SwitchTarget, TurnCwd, TurnEnv, UiAnswer,
 };
 
 use crate::lock::lock;
@@ -64,6 +64,20 @@ struct Inner {
 impl fmt::Debug for AgentConversation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AgentConversation").field("agent", &self.inner.agent).finish_non_exhaustive()
+    }
+}
+
+/// Delivery to a conversation that it does not keep alive.
+struct DeliveryToConversation(Weak<Inner>);
+
+#[async_trait]
+impl MessageDelivery for DeliveryToConversation {
+    async fn deliver(&self, message: Message, delivery: Delivery) -> Result<Submitted, ConversationError> {
+        let inner = self.0.upgrade().ok_or_else(|| ConversationError::Unsupported {
+            what: "a message".into(),
+            reason: "the conversation is over".into(),
+        })?;
+        Conversation::deliver(&AgentConversation { inner }, message, delivery).await
     }
 }
 
@@ -118,15 +132,17 @@ impl AgentConversation {
     }
 
     fn with(agent: Agent, opener: Arc<dyn SessionOpener>) -> Self {
-        Self {
-            inner: Arc::new(Inner {
-                agent,
-                opener,
-                session: Mutex::default(),
-                watching: std::sync::Mutex::default(),
-                unsent: std::sync::Mutex::default(),
-            }),
-        }
+        let bus = agent.bus().clone();
+        let inner = Arc::new(Inner {
+            agent,
+            opener,
+            session: Mutex::default(),
+            watching: std::sync::Mutex::default(),
+            unsent: std::sync::Mutex::default(),
+        });
+        let delivery = Arc::new(DeliveryToConversation(Arc::downgrade(&inner)));
+        bus.scope("conversation").provide_service::<dyn MessageDelivery>(delivery);
+        Self { inner }
     }
 
     /// Returns the agent.

@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 use zk_core::model::{AgentError, Budget, Model, Spent, Usage};
-use zk_core::service::{Entry, EntryKind, Request};
+use zk_core::service::{Entry, Request};
 
 use super::Quote;
 use super::quote::request_bytes;
@@ -108,20 +108,7 @@ impl Ledger {
 
 /// Sums up the cost of a stored conversation's turns and side calls.
 pub(crate) fn stored_spent(entries: &[Entry]) -> Spent {
-    let usages = entries.iter().filter_map(|entry| match &entry.kind {
-        EntryKind::Message { usage, .. } => usage.as_deref(),
-        EntryKind::Usage { usage, .. } => Some(usage),
-        EntryKind::Model { .. }
-        | EntryKind::Thinking { .. }
-        | EntryKind::RunStart { .. }
-        | EntryKind::RunEnd { .. }
-        // The usage of an open turn is stored again with its message, which follows.
-        | EntryKind::OpenTurn { .. }
-        | EntryKind::CallBegin { .. }
-        | EntryKind::CallEnd { .. }
-        | EntryKind::CallData { .. }
-        | EntryKind::Custom(_) => None,
-    });
+    let usages = entries.iter().filter_map(|entry| entry.kind.usage());
     usages.fold(Spent::default(), |sum, turn| {
         let tokens = turn.usage.read() + turn.usage.output;
         sum + Spent { usd: turn.cost.unwrap_or_default(), tokens }

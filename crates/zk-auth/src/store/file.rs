@@ -1,11 +1,12 @@
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use zk_core::service::make_private_dir;
 
 use super::document::{Document, Flaw};
 use super::{CredentialLock, CredentialStore, SetAside, StoreError, lock};
@@ -170,7 +171,7 @@ fn writer(path: &Path) -> Result<File, StoreError> {
 
 fn make_dir(path: &Path) -> Result<(), StoreError> {
     let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) else { return Ok(()) };
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|source| StoreError::Io {
+    make_private_dir(dir).map_err(|source| StoreError::Io {
         what: "make the directory",
         path: dir.to_owned(),
         source,

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use zk_agent::Agent;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
-use zk_core::service::{Command, CommandOutcome, SessionFilter, Tool};
+use zk_core::service::{Command, CommandOutcome, SessionFilter, Tool, looks_like_key};
 use zk_permission::ModeSwitch;
 use zk_tui::plain::{folded, help};
 use zk_tui::{Modes, ScreenKind};
@@ -287,6 +287,11 @@ impl CommandContext {
         if self.factory.provider_access().is_none() {
             return Err("this program has only one provider".into());
         }
+        if looks_like_key(name) {
+            return Err("/login takes the name of a provider; what stands behind it looks like a key and was not used: \
+                        type /login alone, and give the key where it is asked for, unseen"
+                .into());
+        }
         self.wanted.sign_in(Some(name.to_owned()).filter(|name| !name.is_empty()));
         Ok(String::new())
     }
@@ -307,18 +312,7 @@ impl CommandContext {
             "" => 0,
             number => number.parse().map_err(|_| format!("/show takes a number, not `{number}`"))?,
         };
-        let has_body = |block: &&Arc<Block>| match &block.content {
-            Content::Call(call) => call.body.is_some(),
-            Content::Plugin(_) => true,
-            Content::User { .. }
-            | Content::Injected { .. }
-            | Content::Thinking { .. }
-            | Content::Answer { .. }
-            | Content::Provider { .. }
-            | Content::Summary { .. }
-            | Content::End(_)
-            | Content::Note { .. } => false,
-        };
+        let has_body = |block: &&Arc<Block>| block.content.body().is_some();
         match self.view.view().blocks.iter().rev().filter(has_body).nth(back) {
             Some(block) => {
                 self.view.intent(&Intent::Expand { id: block.id.clone() });

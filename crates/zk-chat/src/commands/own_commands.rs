@@ -6,9 +6,10 @@ use zk_core::kernel::Bus;
 use zk_core::service::Command;
 
 /// Names of zk's own commands: no file takes them, and without a person they are no prompts.
-pub const OWN_COMMANDS: [&str; 38] = [
+pub const OWN_COMMANDS: [&str; 39] = [
     "add-dir",
     "agents",
+    "backend",
     "background",
     "btw",
     "cd",
@@ -75,7 +76,7 @@ const HARMLESS: [&str; 22] = [
 ];
 
 /// Commands that show something unless they are told more.
-const HARMLESS_ALONE: [&str; 3] = ["config", "jobs", "provider"];
+const HARMLESS_ALONE: [&str; 4] = ["backend", "config", "jobs", "provider"];
 
 /// Verbs of `/jobs` that can be used beside a run, as in the list of jobs on a drawn screen.
 const HARMLESS_OF_JOBS: [&str; 3] = ["kill", "list", "tail"];

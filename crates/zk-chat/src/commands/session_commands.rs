@@ -8,17 +8,18 @@ use zk_agent::AgentConversation;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::Role;
 use zk_core::service::{
-    Command, CommandOutcome, Conversation, Entry, EntryKind, SessionFilter, StoreError, SwitchTarget,
+    Command, CommandOutcome, Conversation, Entry, EntryKind, LeftSession, SessionFilter, StoreError,
+    SwitchTarget,
 };
 use zk_tui::Style;
+use zk_tui::plain::lines;
 use zk_tui::plain::lines::shorten;
-use zk_tui::plain::{Keyboard, lines};
 use zk_view::{Block, Content, ViewDriver};
 
 use super::session_lines::session_lines;
 use crate::conversation::wanted_screen::WantedScreen;
 use crate::opening::factory::OpenedConversation;
-use crate::opening::sessions::{ConversationSessions, LeftSession};
+use crate::opening::sessions::ConversationSessions;
 use crate::opening::setup::ChatSetup;
 
 /// Most of the last exchange that is shown when a session is resumed, in lines beside the prompt.
@@ -27,18 +28,22 @@ const GREETING_LINES: usize = 12;
 /// Most sessions that `/resume` lists.
 const LISTED: usize = 20;
 
+/// Place of a text that is to be typed anew.
+pub(crate) type SetDraft = Arc<dyn Fn(String) + Send + Sync>;
+
 /// The commands.
 pub(crate) fn all(
     opened: &OpenedConversation,
     setup: &ChatSetup,
     view: &ViewDriver,
-    keyboard: &Keyboard,
+    set_draft: &SetDraft,
     wanted: &WantedScreen,
 ) -> Vec<Arc<dyn Command>> {
     let make = |kind| {
         let (conversation, sessions) = (opened.conversation.clone(), opened.sessions.clone());
-        let (setup, view, keyboard, wanted) = (setup.clone(), view.clone(), keyboard.clone(), wanted.clone());
-        Arc::new(SessionCommand { kind, conversation, sessions, setup, view, keyboard, wanted })
+        let (setup, view, set_draft, wanted) =
+            (setup.clone(), view.clone(), set_draft.clone(), wanted.clone());
+        Arc::new(SessionCommand { kind, conversation, sessions, setup, view, set_draft, wanted })
             as Arc<dyn Command>
     };
     [Kind::New, Kind::Clear, Kind::Resume, Kind::Tree].map(make).into()
@@ -50,7 +55,7 @@ struct SessionCommand {
     sessions: Arc<dyn ConversationSessions>,
     setup: ChatSetup,
     view: ViewDriver,
-    keyboard: Keyboard,
+    set_draft: SetDraft,
     wanted: WantedScreen,
 }
 
@@ -143,7 +148,7 @@ impl SessionCommand {
         let text = text.ok_or_else(|| format!("this session has no prompt `{id}`; /tree lists them"))?;
         let target = before.map_or(SwitchTarget::New, SwitchTarget::Fork);
         let mut lines = self.go_on_with(target).await?;
-        self.keyboard.set_draft(text);
+        (self.set_draft)(text);
         lines.push("the prompt is typed again below: change it, and send it".to_owned());
         Ok(lines)
     }

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation};
-use zk_core::service::Questions;
+use zk_core::service::{LeftSession, Questions};
 use zk_permission::ModeSwitch;
 use zk_tui::Style;
 use zk_tui::plain::{Keyboard, LineEditor, Screen, SharedScreen, TerminalUi, Waiting};
@@ -12,17 +12,16 @@ use zk_view::ViewDriver;
 use super::attachments::Attachments;
 use super::effects::EffectHost;
 use super::wanted_screen::WantedScreen;
-use crate::commands::info::{InfoContext, info_commands};
-use crate::commands::own_commands::{is_harmless, provide_own};
-use crate::commands::window_commands::window_commands;
-use crate::commands::{builtins, directory, job_commands, session_commands};
+use crate::commands::own_commands::is_harmless;
+use crate::commands::provide_commands;
+use crate::commands::session_commands::SetDraft;
 use crate::opening::approval;
 use crate::opening::error::ChatError;
 use crate::opening::factory::{
     ConversationFactory, ConversationHost, ConversationSource, OpenedConversation,
 };
 use crate::opening::interrupts::Interrupts;
-use crate::opening::sessions::{ConversationSessions, LeftSession};
+use crate::opening::sessions::ConversationSessions;
 use crate::opening::start::ChatEnd;
 use crate::screen::front_end::{AbortOnDrop, ConsoleFrontEnd, Lines, attend};
 
@@ -80,32 +79,6 @@ fn show_next_mode(modes: &ModeSwitch, screen: &SharedScreen) {
     screen.line(Style::YELLOW, &next_mode(modes));
 }
 
-/// Provides the commands of a conversation on a terminal.
-fn provide_commands(
-    opened: &OpenedConversation,
-    factory: &Arc<dyn ConversationFactory>,
-    view: &ViewDriver,
-    keyboard: &Keyboard,
-    wanted: &WantedScreen,
-) {
-    let setup = factory.setup();
-    let mut commands = builtins::all(opened, factory, view, wanted);
-    commands.extend(session_commands::all(opened, setup, view, keyboard, wanted));
-    commands.extend(window_commands(&opened.conversation));
-    commands.extend(info_commands(InfoContext {
-        agent: opened.agent.clone(),
-        sessions: opened.sessions.clone(),
-        factory: factory.clone(),
-        view: view.clone(),
-        wanted: wanted.clone(),
-    }));
-    commands.extend(job_commands::commands());
-    commands.push(directory::command(setup.phrases.add_directory));
-    commands.push(directory::add_command(factory.clone()));
-    let warnings = provide_own(opened.agent.bus(), &commands);
-    warnings.iter().for_each(|warning| setup.notices.show(warning));
-}
-
 impl Chat {
     /// Opens the conversation. Parts of the project that are not approved count if the person says so. `stop` ends the
     /// opening where somebody listens for it already; without it, a conversation that is carried over is opened with the
@@ -135,7 +108,7 @@ impl Chat {
         let mut lines = None;
         let host = ConversationHost {
             ui: ui.clone(),
-            questions: asking.clone(),
+            questions: Some(asking.clone()),
             view: view.clone(),
             stop,
             on_shown: Box::new(|not_shown| {
@@ -146,7 +119,9 @@ impl Chat {
         let opened = factory.open(source, host).await?;
         let wanted = WantedScreen::default();
         wanted.set_drawn(!draws_lines);
-        provide_commands(&opened, &factory, &view, &keyboard, &wanted);
+        let typed = keyboard.clone();
+        let set_draft: SetDraft = Arc::new(move |text| typed.set_draft(text));
+        provide_commands(&opened, &factory, &view, &set_draft, &wanted);
         if let Some(modes) = opened.agent.bus().service::<ModeSwitch>() {
             let screen = screen.clone();
             keyboard.on_back_tab(move || show_next_mode(&modes, &screen));

@@ -137,8 +137,7 @@ impl Chat {
         self.interruptible(work).await.unwrap_or_else(|outcome| outcome)
     }
 
-    /// Does what a text asks for that waited in the queue: a prompt, or a command of the person's own, behind which the next one
-    /// follows.
+    /// Runs a queued text: a prompt, or a command after `!`, after which the next queued text is submitted.
     pub(crate) async fn run_text(&self, text: &str) -> LineOutcome {
         let Some(command) = text.strip_prefix('!') else { return self.run_prompt(text).await };
         self.screen.line(Style::BOLD, &format!("› {text}"));
@@ -153,17 +152,17 @@ impl Chat {
         outcome
     }
 
-    /// Does what a text asks for that waited its turn, and what the view asks of its host then.
+    /// Runs a queued text, and then carries out the effects that the view has for its host.
     pub(crate) async fn run_waiting(&self, text: &str) -> LineOutcome {
         let outcome = self.run_text(text).await;
-        // Requests behind a command of the person's own are known only now.
+        // A command that the person typed with `!` may have queued requests to the host.
         match self.follow_view().await {
             LineOutcome::Done => outcome,
             next => next,
         }
     }
 
-    /// Does what the view asks of its host.
+    /// Carries out the effects that the view has for its host.
     pub(crate) async fn follow_view(&self) -> LineOutcome {
         let mut outcome = LineOutcome::Done;
         while let Some(effect) = self.view.take_effect() {
@@ -284,6 +283,8 @@ impl Chat {
         } else {
             RunOptions::prompt(std::iter::once(Block::text(prompt)).chain(images).collect())
         };
+        // A plugin may have begun a run by itself.
+        self.agent.wait_for_idle().await;
         let run = match self.conversation.run(options).await {
             Ok(run) => run,
             Err(error) => {

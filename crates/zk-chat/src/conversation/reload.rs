@@ -4,21 +4,17 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use zk_core::model::Role;
-use zk_core::service::Conversation;
-use zk_permission::ModeSwitch;
-use zk_tools::{JobPhase, Jobs};
+use zk_tools::Jobs;
 use zk_tui::plain::{Keyboard, SharedScreen};
 use zk_tui::term::Tty;
 use zk_tui::{DRAFT_PAUSE, Drafts, ScreenKind, Style};
 
 use super::chat::Chat;
-use crate::commands::session_commands;
-use crate::opening::carried::{Carried, CarriedSession};
+use crate::opening::carried::Carried;
+use crate::opening::ending::{EndingConversation, reread};
 use crate::opening::error::ChatError;
 use crate::opening::factory::{ConversationFactory, ConversationSource, Reread};
 use crate::opening::interrupts::{Interruption, Interrupts};
-use crate::opening::sessions::LeftSession;
 use crate::opening::setup::ChatSetup;
 use crate::opening::start::ChatEnd;
 use crate::screen::draft::draft_files::draft_files;
@@ -32,70 +28,25 @@ const READ: &str = "settings, hooks, keys, theme, skills, agents and MCP servers
 impl Chat {
     /// Reads the settings as they are now, unless this conversation cannot go on with them.
     pub(crate) fn reread(&self) -> Result<Arc<dyn ConversationFactory>, String> {
-        let jobs = self.agent.bus().service::<Jobs>().map(|jobs| jobs.list()).unwrap_or_default();
-        let runs = |phase: &JobPhase| matches!(phase, JobPhase::Running | JobPhase::Ending);
-        if let Some(job) = jobs.iter().find(|job| runs(&job.phase) && !job.detached) {
-            let command = job.command.lines().next().unwrap_or_default();
-            return Err(format!(
-                "{} still runs in the background and would end ({command}); wait for it, or end it with /jobs kill {0}",
-                job.id
-            ));
-        }
-        let Reread { factory, warnings } = self.factory.reread().map_err(|error| error.to_string())?;
+        let Reread { factory, warnings } = reread(&*self.factory, &self.agent)?;
         warnings.iter().for_each(|warning| self.screen.line(Style::YELLOW, &format!("warning: {warning}")));
         Ok(factory)
     }
 
     /// Ends everything of this conversation, and gives what the next one goes on with.
     async fn carry(self) -> Carried {
-        let session = self.sessions.unsaved();
-        let is_unsaved = self.sessions.open_session().is_none();
-        let messages = self.agent.history();
-        let is_answered = messages.iter().any(|message| message.role == Role::Assistant);
-        let carried = is_unsaved.then(|| CarriedSession::Unsaved(session.clone(), messages.clone()));
-        if is_unsaved {
-            self.sessions.keep_outputs();
-        }
-        let modes = self.agent.bus().service::<ModeSwitch>();
-        let (model, thinking) = (self.agent.model(), self.agent.thinking());
-        let thinking = (thinking.level != self.factory.setup().thinking).then_some(thinking);
-        let (cwd, counts) = (self.conversation.state().cwd, self.agent.counts());
-        let jobs = self.agent.bus().service::<Jobs>();
-        let jobs = jobs.map(|jobs| jobs.hand_over()).unwrap_or_default();
-        self.conversation.close().await;
-        self.agent.bus().close().await;
-        let left = self.sessions.take_left().pop();
-        let session = carried.unwrap_or_else(|| match left {
-            Some(Ok(LeftSession::All(id))) => CarriedSession::Stored(id),
-            Some(Ok(LeftSession::Nothing)) | None if !is_answered => CarriedSession::Empty,
-            // The session could not be stored from some moment on.
-            Some(Ok(LeftSession::Nothing)) | None => CarriedSession::Unsaved(session, messages.clone()),
-            Some(left @ (Ok(LeftSession::Part { .. }) | Err(_))) => {
-                let line = session_commands::describe_left(&left, self.factory.setup().phrases.resume);
-                line.iter().for_each(|line| self.screen.line(Style::YELLOW, line));
-                CarriedSession::Unsaved(session, messages.clone())
-            }
-        });
-        let injected = messages.iter().rev().take_while(|message| message.role == Role::User);
-        let mut unstored: Vec<_> = injected.cloned().collect();
-        unstored.reverse();
-        let plans = modes.as_ref().is_some_and(|modes| modes.before_plan().is_some());
-        let mode = modes.and_then(|modes| modes.changed());
-        let (attachments, asking, view) = (self.attachments, self.asking, self.view);
-        Carried {
-            session,
-            unstored,
-            model,
-            thinking,
-            mode,
-            plans,
-            cwd,
-            attachments,
-            jobs,
-            counts,
-            asking,
-            view,
-        }
+        let ending = EndingConversation {
+            factory: &*self.factory,
+            agent: &self.agent,
+            conversation: &self.conversation,
+            sessions: &*self.sessions,
+            attachments: &self.attachments,
+            asking: &self.asking,
+            view: &self.view,
+        };
+        let (carried, unsaved) = ending.carry().await;
+        unsaved.iter().for_each(|line| self.screen.line(Style::YELLOW, line));
+        carried
     }
 }
 

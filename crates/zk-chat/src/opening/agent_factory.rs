@@ -31,7 +31,9 @@ where
         bus.install(&host.view)?;
         let scope = bus.scope("terminal");
         scope.provide_service::<dyn Ui>(host.ui);
-        scope.provide_service(host.questions);
+        if let Some(questions) = host.questions {
+            scope.provide_service(questions);
+        }
         (self.build)(bus.clone())
     }
 }

@@ -9,8 +9,8 @@ use super::error::ChatError;
 use super::factory::ConversationFactory;
 use super::interrupts::{Interruption, Interrupts};
 
-/// Asks whether parts of the project may count that are not approved. `stop` ends the questions, where somebody listens for
-/// it already.
+/// Asks the person to approve parts of the project, such as its hooks, and gives the factory that uses those that were
+/// approved. With `stop`, the caller watches for an interrupt and cancels it; otherwise this function watches.
 pub(crate) async fn ask(
     factory: &Arc<dyn ConversationFactory>,
     questions: &Questions,

@@ -25,6 +25,9 @@ pub enum ChatError {
     /// Nothing can be waited for.
     #[error("cannot start the runtime: {0}")]
     Runtime(#[source] std::io::Error),
+    /// There is no key or sign-in for a provider, or it is not accepted.
+    #[error("{0}")]
+    NoAccess(BoxError),
     /// The factory cannot open the conversation: an error of the program.
     #[error("{0}")]
     Factory(BoxError),

@@ -33,8 +33,8 @@ pub type OnShown<'a> = Box<dyn FnOnce(Option<String>) + Send + 'a>;
 pub struct ConversationHost<'a> {
     /// Asks the person.
     pub ui: Arc<dyn Ui>,
-    /// Questions that wait for answers.
-    pub questions: Arc<Questions>,
+    /// Questions that wait for answers; nothing where nobody answers.
+    pub questions: Option<Arc<Questions>>,
     /// View of the conversation.
     pub view: ViewDriver,
     /// Ends the opening; without it nothing does.
@@ -198,6 +198,15 @@ pub trait ConversationFactory: Send + Sync {
         _agent: &Agent,
     ) -> Result<Model, BoxError> {
         Err(format!("there is no provider {name}: this program has only one").into())
+    }
+
+    /// The model that the built-in agent begins with, for a conversation that began with another backend. Its provider is
+    /// opened where it is not there.
+    ///
+    /// # Errors
+    /// When its provider cannot be opened, or has no model.
+    async fn own_model(&self, _agent: &Agent) -> Result<Model, BoxError> {
+        Err("this program has no model for the built-in agent".into())
     }
 
     /// The models of all providers that have what they need, by what is known without asking anybody.

@@ -1,6 +1,7 @@
 pub(crate) mod agent_factory;
 pub(crate) mod approval;
 pub(crate) mod carried;
+pub(crate) mod ending;
 pub(crate) mod error;
 pub(crate) mod factory;
 pub(crate) mod interrupts;

@@ -5,23 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use zk_core::kernel::BoxError;
 use zk_core::model::SessionId;
-use zk_core::service::{Entry, OpenSession, SessionFilter, SessionInfo, StoreError};
-
-/// Part of a session that is stored once it was left.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LeftSession {
-    /// Everything.
-    All(SessionId),
-    /// Everything but the last entries.
-    Part {
-        /// Session that lacks them.
-        id: SessionId,
-        /// Number of entries that are lost.
-        missing: usize,
-    },
-    /// Nothing: there is no session, or nothing in it that is worth one.
-    Nothing,
-}
+use zk_core::service::{Entry, LeftSession, OpenSession, SessionFilter, SessionInfo, StoreError};
 
 /// Session that is stored nowhere, as its factory goes on with it; nobody else looks into it.
 #[derive(Clone)]

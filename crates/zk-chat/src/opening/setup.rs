@@ -13,6 +13,9 @@ use zk_tui::{Abilities, Palette, ScreenKind, TerminalEnv, Theme, term};
 
 use crate::screen::draft::editor::EditorEnv;
 
+/// Theme of a file of the person's own, with a few words.
+pub(crate) const OWN_THEME: (&str, &str) = ("own", "the colours of the file that your settings name");
+
 /// Machine that runs the commands of a conversation and has its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecutionPlace {
@@ -147,6 +150,13 @@ impl ChatSetup {
             abilities.follows_ground = false;
         }
         abilities
+    }
+
+    /// The theme of a name that the person chose.
+    pub(crate) fn chosen_theme(&self, name: &'static str) -> Theme {
+        let theme = term::theme(&self.terminal, Some(name));
+        let own = self.own_colours(theme).filter(|_| name == OWN_THEME.0);
+        own.unwrap_or(theme)
     }
 
     /// The colours of the person's own in the place of a theme, unless the terminal is to have none.

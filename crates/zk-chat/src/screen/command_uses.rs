@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use zk_core::service::HostRead;
-use zk_exec::LocalStateFiles;
+use zk_core::service::{HostRead, make_private_dir};
 
 use super::draft::editor::write_private;
 use crate::opening::setup::ChatSetup;
@@ -72,8 +71,7 @@ impl CommandUses {
             return;
         };
         // A list in another order is no reason to disturb anybody.
-        let _ =
-            LocalStateFiles::make_private_dir(dir).and_then(|()| write_private(file, &print(&uses.counts)));
+        let _ = make_private_dir(dir).and_then(|()| write_private(file, &print(&uses.counts)));
     }
 
     /// Sorts names: the most used first, then those of the first day, then by name.

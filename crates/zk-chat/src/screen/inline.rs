@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use zk_tui::plain::{Backlog, Keyboard, LineEditor, Screen, SharedScreen, Sink};
-use zk_tui::term::{self, TerminalGuard, queries, redacted, stop_process};
+use zk_tui::term::{TerminalGuard, queries, redacted, stop_process};
 use zk_tui::{
     Action, App, Completer, DRAFT_PAUSE, Drafts, Input, Key, Keymap, Modes, Queries, ScreenKind, Style, Typed,
 };
@@ -465,7 +465,7 @@ impl InlineScreen {
     /// Draws in other colours from now on.
     pub(crate) fn set_theme(&mut self, theme: &'static str, app: &mut App) {
         self.setup.theme = Some(theme);
-        app.set_theme(term::theme(&self.setup.terminal, Some(theme)));
+        app.set_theme(self.setup.chosen_theme(theme));
     }
 
     fn print(&mut self, app: &mut App, style: Style, text: &str) {

@@ -144,8 +144,8 @@ fn converse(
     Ok(ScreenExit::End(end))
 }
 
-/// Reads a line while the tasks of the conversation go on. Lines that they print come behind it, and questions wait: the
-/// caller has the turn.
+/// Reads a line while another thread runs the tasks of the conversation. Their output and questions wait until the line is
+/// read.
 fn read_line(chat: &Chat, runtime: &Runtime, editor: &mut LineEditor) -> ReadLine {
     let draft = chat.keyboard.take_draft();
     let over = CancellationToken::new();
@@ -153,7 +153,7 @@ fn read_line(chat: &Chat, runtime: &Runtime, editor: &mut LineEditor) -> ReadLin
     let read = std::thread::scope(|scope| {
         let _end = over.clone().drop_guard();
         let tasks = std::thread::Builder::new().name("tasks".to_owned());
-        // Without a thread they go on once the line is read.
+        // If no thread can be started, the tasks wait until the line is read.
         let _ = tasks.spawn_scoped(scope, || runtime.block_on(over.cancelled()));
         editor.read(&draft)
     });
@@ -161,7 +161,7 @@ fn read_line(chat: &Chat, runtime: &Runtime, editor: &mut LineEditor) -> ReadLin
     read
 }
 
-/// All that was typed and not sent, which goes on elsewhere.
+/// Takes all text that was typed and not sent, for the next screen.
 fn pending(chat: &Chat, given: Option<String>) -> PendingInput {
     chat.keyboard.on_change(None);
     let work = given.into_iter().map(HostRequest::Line).collect();

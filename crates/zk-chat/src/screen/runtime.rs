@@ -16,6 +16,11 @@ impl Runtime {
         runtime.map(Self).map_err(ChatError::Runtime)
     }
 
+    /// Ends without waiting for threads that read what may never come.
+    pub fn leave(self) {
+        self.0.shutdown_background();
+    }
+
     /// Runs `future` to its end. The runtime is compiled for each type of future: by what they give, these are few.
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let future: Pin<&mut dyn Future<Output = T>> = pin!(future);

@@ -6,6 +6,7 @@ use zk_tui::ModelFacts;
 
 use super::host_messages::OpenConversation;
 use super::inline::InlineScreen;
+use crate::commands::backends::{OWN_PERMISSIONS, backend_title, foreign_backend};
 use crate::opening::person_exec::PersonExec;
 use crate::opening::setup::ExecutionPlace;
 use crate::opening::workplace::{Workplace, short_model_title};
@@ -27,15 +28,23 @@ impl InlineScreen {
         }
         let place = self.place.as_ref().map(|(_, _, place)| place.clone()).unwrap_or_default();
         let model = agent.model();
-        let mode = bus.service::<ModeSwitch>().map(|modes| modes.name().to_owned());
+        let backend = foreign_backend(agent);
+        let mode = match &backend {
+            Some(_) => Some(OWN_PERMISSIONS.to_owned()),
+            None => bus.service::<ModeSwitch>().map(|modes| modes.name().to_owned()),
+        };
         let walls = match self.setup.execution_place {
             ExecutionPlace::ThisMachine if bus.service::<PersonExec>().is_some() => "sandbox",
             ExecutionPlace::ThisMachine => "",
             ExecutionPlace::Container => "container",
             ExecutionPlace::OtherMachine => "other machine",
         };
+        let (name, walls) = match &backend {
+            Some(backend) => (backend_title(&model), backend.walls()),
+            None => (short_model_title(&model.id), walls),
+        };
         ModelFacts {
-            name: short_model_title(&model.id),
+            name,
             window: model.window,
             mode: mode.unwrap_or_default(),
             walls: walls.to_owned(),

@@ -24,7 +24,7 @@ pub(crate) struct TerminalSession {
     pub(crate) editor: LineEditor,
 }
 
-/// Beginning of a screen.
+/// Conversation that a screen begins with.
 pub(crate) enum ScreenStart {
     /// Opens a new conversation.
     Open(ChatStart),
@@ -37,10 +37,10 @@ pub(crate) enum ScreenStart {
     },
 }
 
-/// End of a screen.
+/// Reason why a screen ends, with the parts that go on.
 pub(crate) enum ScreenExit {
     End(ChatEnd),
-    /// Another one goes on.
+    /// Another kind of screen takes the conversation over.
     Screen {
         next: ScreenKind,
         chat: Box<Chat>,

@@ -147,8 +147,8 @@ impl<D: Dialog> Asking<'_, D> {
     fn named_row(&self) -> usize {
         let Some(name) = self.access.named_provider() else { return 0 };
         let majors = || self.offers.iter().filter(|offer| offer.is_major);
-        majors().position(|offer| is_of(offer, &name)).unwrap_or_else(|| {
-            if self.offers.iter().any(|offer| is_of(offer, &name)) { majors().count() } else { 0 }
+        majors().position(|offer| is_named(offer, &name)).unwrap_or_else(|| {
+            if self.offers.iter().any(|offer| is_named(offer, &name)) { majors().count() } else { 0 }
         })
     }
 
@@ -158,7 +158,7 @@ impl<D: Dialog> Asking<'_, D> {
     }
 
     async fn named(&mut self, name: &str) -> Result<Choice, ChatError> {
-        if let Some(at) = self.offers.iter().position(|offer| is_of(offer, name)) {
+        if let Some(at) = self.offers.iter().position(|offer| is_named(offer, name)) {
             let offer = self.offers.get(at).map(|offer| offer.ways.clone()).unwrap_or_default();
             let sign_in = offer.into_iter().find_map(|way| match way {
                 AccessWay::SignIn { provider, .. } if provider == name => Some(provider),
@@ -294,7 +294,7 @@ impl<D: Dialog> Asking<'_, D> {
 }
 
 /// Whether a name is that of an offer, or of the provider that one of its ways leads to.
-fn is_of(offer: &ProviderOffer, name: &str) -> bool {
+fn is_named(offer: &ProviderOffer, name: &str) -> bool {
     let leads_to = |way: &AccessWay| matches!(way, AccessWay::SignIn { provider, .. } if provider == name);
     offer.name == name || offer.ways.iter().any(leads_to)
 }

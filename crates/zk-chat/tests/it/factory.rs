@@ -24,7 +24,7 @@ fn setup() -> ChatSetup {
 fn host<'a>(view: &ViewDriver, shown: &'a AtomicUsize) -> ConversationHost<'a> {
     let on_shown = Box::new(|_| _ = shown.fetch_add(1, Ordering::Relaxed));
     let (ui, questions) = (Arc::new(Silent), Arc::new(Questions::new()));
-    ConversationHost { ui, questions, view: view.clone(), stop: None, on_shown }
+    ConversationHost { ui, questions: Some(questions), view: view.clone(), stop: None, on_shown }
 }
 
 #[tokio::test]

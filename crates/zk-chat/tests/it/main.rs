@@ -1,3 +1,5 @@
 //! Conversations as an embedder opens them.
 
 mod factory;
+#[cfg(test)]
+mod hosted;

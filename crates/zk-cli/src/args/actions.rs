@@ -2,6 +2,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::ArgValueCompleter;
+
+use super::candidates;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum HooksAction {
@@ -9,10 +12,15 @@ pub(crate) enum HooksAction {
     List,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum DebugAction {
     /// List every handler, observer, tool and service, and who registered it
     Registry,
+    /// Write manual pages into a directory, for packages
+    Man {
+        /// The directory
+        dir: PathBuf,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
@@ -143,6 +151,7 @@ pub(crate) enum CostAction {
     /// Show what a session read anew although a cache could have kept it, and why
     Why {
         /// Id of the session, or the beginning of it
+        #[arg(add = ArgValueCompleter::new(candidates::sessions))]
         id: String,
     },
 }
@@ -235,16 +244,19 @@ pub(crate) enum SessionsAction {
     /// Print a session's conversation
     Show {
         /// Id of the session, or the beginning of it
+        #[arg(add = ArgValueCompleter::new(candidates::sessions))]
         id: String,
     },
     /// Copy a session, even one that another process has open
     Copy {
         /// Id of the session, or the beginning of it
+        #[arg(add = ArgValueCompleter::new(candidates::sessions))]
         id: String,
     },
     /// Remove a session
     Rm {
         /// Id of the session, or the beginning of it
+        #[arg(add = ArgValueCompleter::new(candidates::sessions))]
         id: String,
     },
 }
@@ -281,6 +293,33 @@ pub(crate) enum ConfigAction {
         /// With the layer and the file each comes from
         #[arg(long)]
         origin: bool,
+    },
+    /// Print one setting as it counts here
+    Get {
+        /// Key with its tables, such as model or permissions.mode
+        key: String,
+        /// With the layer and the file it comes from
+        #[arg(long)]
+        origin: bool,
+    },
+    /// Change one setting in your settings file, whose comments and order stay
+    Set {
+        /// Key with its tables, such as model or permissions.mode
+        key: String,
+        /// Value: a text as it is, anything else as TOML has it, such as 5, true or ["a", "b"]
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+        /// In the project's .zk/settings.toml instead
+        #[arg(long)]
+        project: bool,
+    },
+    /// Take one setting out of your settings file
+    Unset {
+        /// Key with its tables, such as model or permissions.mode
+        key: String,
+        /// In the project's .zk/settings.toml instead
+        #[arg(long)]
+        project: bool,
     },
     /// Print every key with its values, its default and its meaning
     Keys,

@@ -1,19 +1,37 @@
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use zk_auth::Secret;
 use zk_core::model::ThinkingLevel;
 use zk_permission::Mode;
+
+use crate::commands::PluginAction;
 
 use super::actions::{
     AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PolicyAction,
     PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
+use super::candidates::{self, Shell};
+use super::ext::ExtAction;
 
 /// A key, hidden from whatever prints the command line.
 fn secret(text: &str) -> Result<Secret, Infallible> {
     Ok(text.into())
+}
+
+/// Servers and plugins that the person names for one start.
+#[derive(Args, Debug, Default)]
+pub(crate) struct NamedSources {
+    /// MCP servers for this once, over those of the settings: a file like .mcp.json; may be repeated
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
+    pub(crate) mcp_config: Vec<PathBuf>,
+
+    /// A plugin's directory to use for this once, without adding it; may be repeated
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
+    pub(crate) plugin_dir: Vec<PathBuf>,
 }
 
 /// Heading of the options that every command has.
@@ -41,7 +59,7 @@ pub(crate) struct Cli {
     pub(crate) print: bool,
 
     /// The provider, such as anthropic, openai, gemini, openrouter or ollama
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME", add = ArgValueCandidates::new(candidates::providers))]
     pub(crate) provider: Option<String>,
 
     /// The model's id
@@ -57,10 +75,10 @@ pub(crate) struct Cli {
     pub(crate) append_system: Option<String>,
 
     /// Thinking level: off, minimal, low, medium, high, xhigh, max, or adaptive (default): the model decides
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL", add = ArgValueCandidates::new(candidates::levels))]
     pub(crate) thinking: Option<ThinkingLevel>,
 
-    /// A named set of settings: build (default), plan, explore (both read-only), or .zk/presets/NAME.toml
+    /// A named set of settings: build (default), plan and explore (only what reads runs), or .zk/presets/NAME.toml
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
     pub(crate) preset: Option<String>,
 
@@ -126,7 +144,7 @@ pub(crate) struct Cli {
 
     /// Calls that run without asking: read-only, ask, accept-edits, auto (in the sandbox; default where it
     /// holds) or all
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "MODE")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "MODE", add = ArgValueCandidates::new(candidates::modes))]
     pub(crate) permission_mode: Option<Mode>,
 
     /// Go on with the newest session of this directory
@@ -134,7 +152,7 @@ pub(crate) struct Cli {
     pub(crate) continue_: bool,
 
     /// Go on with this session; the beginning of its id is enough. Without one, choose it in a list
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "")]
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", add = ArgValueCompleter::new(candidates::sessions))]
     pub(crate) resume: Option<String>,
 
     /// Keep nothing of this conversation on disk
@@ -161,9 +179,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "NAME")]
     pub(crate) trust_mcp: Vec<String>,
 
-    /// MCP servers for this once, over those of the settings: a file like .mcp.json; may be repeated
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
-    pub(crate) mcp_config: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) named: NamedSources,
 
     /// Write requests, compactions and what had to be repaired to files in this directory, without secrets
     #[arg(long, value_name = "DIR")]
@@ -214,6 +231,7 @@ pub(crate) enum CliCommand {
     /// Show what fills the context: of every request, or of a session's next one
     Context {
         /// The session's id, or the beginning of it
+        #[arg(add = ArgValueCompleter::new(candidates::sessions))]
         id: Option<String>,
         /// One JSON object
         #[arg(long)]
@@ -224,7 +242,7 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: AuthAction,
     },
-    /// Show the settings
+    /// Show and change the settings
     Config {
         #[command(subcommand)]
         action: ConfigAction,
@@ -279,10 +297,27 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: Option<McpAction>,
     },
+    /// Set up, try and write extensions: programs in any language that add tools, commands, gates and more
+    Ext {
+        #[command(subcommand)]
+        action: Option<ExtAction>,
+    },
+    /// Add, show, update and remove plugins: directories with commands, agents, skills, hooks and MCP servers
+    Plugin {
+        #[command(subcommand)]
+        action: Option<PluginAction>,
+    },
     /// Say what may run and why, and take back what was approved
     Policy {
         #[command(subcommand)]
         action: Option<PolicyAction>,
+    },
+    /// Serve an editor that speaks the Agent Client Protocol, at standard input and output
+    #[cfg(feature = "acp")]
+    Acp {
+        /// Sign in to a provider, or store its key, and end: what an editor runs in a terminal
+        #[arg(long)]
+        login: bool,
     },
     /// Run commands and reach files here for a zk elsewhere, which has `--run-in remote:unix:PATH` or `remote:ssh:HOST`
     ExecServer {
@@ -293,10 +328,33 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         stdio: bool,
     },
+    /// Serve a page for a browser on this machine, and print a link to it that works once
+    Web {
+        /// Address of this machine to listen at
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+        listen: SocketAddr,
+    },
+    /// Serve programs of any language that drive zk: JSON-RPC on standard input and output, or at a socket
+    Rpc {
+        /// Listen at this unix socket, in a directory that is yours alone
+        #[arg(long, value_name = "PATH")]
+        socket: Option<PathBuf>,
+        /// Listen for WebSockets at this address of this machine
+        #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+        websocket: Option<SocketAddr>,
+        /// Print the JSON Schema of the messages
+        #[arg(long, conflicts_with_all = ["socket", "websocket"])]
+        schema: bool,
+    },
     /// List the commands that are hooks, and whether they count
     Hooks {
         #[command(subcommand)]
         action: Option<HooksAction>,
+    },
+    /// Print the script by which a shell completes command lines of zk: bash, zsh, fish, powershell or nushell
+    Completions {
+        /// The shell
+        shell: Shell,
     },
     /// Look into zk itself
     Debug {

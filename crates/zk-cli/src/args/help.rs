@@ -5,14 +5,15 @@ use clap::{Command, CommandFactory};
 use super::cli::{Cli, GLOBAL};
 
 /// Options of every command that only these commands use; the help of the others leaves them out.
-const USERS: [(&str, &[&str]); 8] = [
-    ("provider", &["models", "doctor", "context", "prompt", "auth"]),
-    ("model", &["doctor", "context", "prompt"]),
-    ("base_url", &["models", "doctor"]),
-    ("api_key", &["models", "doctor"]),
-    ("preset", &["context", "prompt"]),
-    ("permission_mode", &["policy", "doctor"]),
-    ("mcp_config", &["mcp"]),
+const USERS: [(&str, &[&str]); 9] = [
+    ("provider", &["models", "doctor", "context", "prompt", "auth", "acp"]),
+    ("model", &["doctor", "context", "prompt", "acp"]),
+    ("base_url", &["models", "doctor", "acp"]),
+    ("api_key", &["models", "doctor", "acp"]),
+    ("preset", &["context", "prompt", "acp"]),
+    ("permission_mode", &["policy", "doctor", "acp"]),
+    ("mcp_config", &["mcp", "acp"]),
+    ("plugin_dir", &["plugin", "skills", "hooks", "mcp", "doctor", "context", "prompt"]),
     ("verbose", &[]),
 ];
 
@@ -32,7 +33,7 @@ pub(crate) fn print(words: impl IntoIterator<Item = String>) -> bool {
 }
 
 /// The command line, whose subcommands list the options that belong to them.
-fn command() -> Command {
+pub(super) fn command() -> Command {
     let mut command = Cli::command();
     // Only then its subcommands have the options of every command.
     command.build();

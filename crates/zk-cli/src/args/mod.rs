@@ -1,7 +1,10 @@
 //! The command line: what was written ([`cli`], with [`actions`] for its commands) and what it means ([`task`]).
 
 pub(crate) mod actions;
+pub(crate) mod candidates;
 pub(crate) mod cli;
+pub(crate) mod completion;
+pub(crate) mod ext;
 pub(crate) mod help;
 pub(crate) mod task;
 

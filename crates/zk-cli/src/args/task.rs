@@ -1,3 +1,4 @@
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::CommandFactory;
@@ -7,7 +8,10 @@ use super::actions::{
     AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PolicyAction,
     PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
+use super::candidates::Shell;
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
+use super::ext::ExtAction;
+use crate::commands::PluginAction;
 use crate::exit::{Failure, Outcome};
 use crate::launch::Launch;
 use crate::settings::LayerValues;
@@ -36,6 +40,16 @@ pub(crate) enum Job {
     },
     Auth(AuthAction),
     ConfigKeys,
+    ConfigGet {
+        key: String,
+        origin: bool,
+    },
+    ConfigChange {
+        key: String,
+        /// Nothing to take it out.
+        value: Option<String>,
+        project: bool,
+    },
     ConfigSchema {
         of_result: bool,
     },
@@ -52,12 +66,28 @@ pub(crate) enum Job {
     },
     Hooks,
     Registry,
+    ManualPages(PathBuf),
+    Completions(Shell),
     Mcp(McpAction),
+    Ext(ExtAction),
+    /// Serves an editor.
+    #[cfg(feature = "acp")]
+    Acp,
     ExecServer {
         /// Nothing for the pipes that the program was started with.
         listen: Option<String>,
     },
+    Rpc {
+        socket: Option<PathBuf>,
+        websocket: Option<SocketAddr>,
+    },
+    RpcSchema,
+    Web {
+        address: SocketAddr,
+    },
     Trust(TrustAction),
+    /// The protocol of the Agent SDK, with its arguments.
+    AgentSdk(Vec<String>),
     Skills(SkillsAction),
     PromptShow(PromptAction),
     Cost {
@@ -66,6 +96,7 @@ pub(crate) enum Job {
         all: bool,
         json: bool,
     },
+    Plugin(PluginAction),
     Policy(PolicyAction),
 }
 
@@ -91,8 +122,18 @@ pub(crate) enum Resume {
     Latest,
     /// The one whose id begins so.
     Id(String),
+    /// A new one with this id, as another program asks for it.
+    Named(String),
     /// One that the person chooses once the conversation is open.
     Choose,
+}
+
+impl Task {
+    /// The job of an Agent SDK, whose arguments are read by those who speak its protocol.
+    pub(crate) fn agent_sdk(words: Vec<String>) -> Self {
+        let endpoint = GivenValues { base_url: None, api_key: None };
+        Self { job: Job::AgentSdk(words), launch: Launch::default(), endpoint, cwd: None }
+    }
 }
 
 /// Names that other programs have for something, and what to type for it here.
@@ -202,6 +243,15 @@ impl Cli {
                     CliCommand::Context { id, json } => Job::Context { id, json },
                     CliCommand::Auth { action } => Job::Auth(action),
                     CliCommand::Config { action: ConfigAction::Keys } => Job::ConfigKeys,
+                    CliCommand::Config { action: ConfigAction::Get { key, origin } } => {
+                        Job::ConfigGet { key, origin }
+                    }
+                    CliCommand::Config { action: ConfigAction::Set { key, value, project } } => {
+                        Job::ConfigChange { key, value: Some(value), project }
+                    }
+                    CliCommand::Config { action: ConfigAction::Unset { key, project } } => {
+                        Job::ConfigChange { key, value: None, project }
+                    }
                     CliCommand::Config { action: ConfigAction::Schema { result } } => {
                         Job::ConfigSchema { of_result: result }
                     }
@@ -213,7 +263,13 @@ impl Cli {
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,
                     CliCommand::Debug { action: DebugAction::Registry } => Job::Registry,
+                    CliCommand::Debug { action: DebugAction::Man { dir } } => Job::ManualPages(dir),
+                    CliCommand::Completions { shell } => Job::Completions(shell),
                     CliCommand::Mcp { action } => Job::Mcp(action.unwrap_or(McpAction::List)),
+                    CliCommand::Ext { action } => Job::Ext(action.unwrap_or(ExtAction::List)),
+                    CliCommand::Plugin { action } => {
+                        Job::Plugin(action.unwrap_or(PluginAction::List { json: false }))
+                    }
                     CliCommand::Policy { action } => Job::Policy(action.unwrap_or(PolicyAction::List)),
                     CliCommand::Prompt { action } => {
                         Job::PromptShow(action.unwrap_or(PromptAction::Show { sizes: false }))
@@ -222,7 +278,16 @@ impl Cli {
                     CliCommand::Skills { action } => {
                         Job::Skills(action.unwrap_or(SkillsAction::List { json: false }))
                     }
+                    #[cfg(feature = "acp")]
+                    CliCommand::Acp { login: false } => Job::Acp,
+                    #[cfg(feature = "acp")]
+                    CliCommand::Acp { login: true } => {
+                        Job::Auth(AuthAction::Login { provider: None, key: false, browser: false })
+                    }
                     CliCommand::ExecServer { listen, stdio: _ } => Job::ExecServer { listen },
+                    CliCommand::Web { listen } => Job::Web { address: listen },
+                    CliCommand::Rpc { schema: true, .. } => Job::RpcSchema,
+                    CliCommand::Rpc { socket, websocket, schema: _ } => Job::Rpc { socket, websocket },
                     CliCommand::Trust { action } => Job::Trust(action.unwrap_or(TrustAction::Status)),
                 }
             }
@@ -231,7 +296,8 @@ impl Cli {
             given,
             config: self.config,
             trust_mcp: self.trust_mcp,
-            mcp_configs: self.mcp_config,
+            mcp_configs: self.named.mcp_config,
+            plugin_dirs: self.named.plugin_dir,
             agents: self.agents,
             add_dirs: self.add_dir,
             ..Launch::default()

@@ -7,7 +7,7 @@ use zk_core::model::Message;
 use zk_mcp::{McpServers, ServerStatus};
 use zk_session::{load_live, read_live_matching};
 
-use super::{mcp, print};
+use super::{extend, print};
 use crate::app::{AppContext, Machine, runtime};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
@@ -45,7 +45,7 @@ pub(super) async fn wait_for_servers(machine: &Machine, settings: &Settings, bus
     let Some(servers) = bus.service::<McpServers>() else { return };
     let longest = settings.mcp_servers().0.iter().map(|server| server.start_cap).max();
     servers.warm_up(longest.unwrap_or_default() + Duration::from_secs(1)).await;
-    let problem = |status: ServerStatus| mcp::tools::problem(&status.server, &status.state);
+    let problem = |status: ServerStatus| extend::mcp::tools::problem(&status.server, &status.state);
     for lines in servers.status().into_iter().filter_map(problem) {
         machine.notices.show(&format!("warning: without the tools of a server: {}", lines.join("\n")));
     }

@@ -1,34 +1,36 @@
 //! The commands that show something and end.
 
 mod auth;
+mod completions;
+mod config;
 mod context;
 mod cost;
 mod demo;
 mod doctor;
-mod exec_server;
-mod hooks;
-mod mcp;
+mod extend;
 mod models;
 mod policy;
 mod prompt;
+mod serve;
 mod sessions;
-mod skills;
 mod trust;
 
 pub(crate) use auth::{Access, auth};
+pub(crate) use completions::{completions, manual_pages};
+pub(crate) use config::{config_change, config_get};
 pub(crate) use context::context;
 pub(crate) use cost::cost;
 pub(crate) use cost::records::{note_breaks, note_savings};
 pub(crate) use demo::run as demo;
 pub(crate) use doctor::run as doctor;
-pub(crate) use exec_server::exec_server;
-pub(crate) use hooks::{command_hooks, registry};
-pub(crate) use mcp::mcp;
+pub(crate) use extend::{PluginAction, command_hooks, ext, mcp, plugin, registry, skills};
 pub(crate) use models::models;
 pub(crate) use policy::policy;
 pub(crate) use prompt::prompt_command;
+#[cfg(feature = "acp")]
+pub(crate) use serve::acp;
+pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, web};
 pub(crate) use sessions::sessions;
-pub(crate) use skills::skills;
 pub(crate) use trust::trust;
 use zk_tui::Style;
 use zk_tui::plain::Screen;

@@ -12,7 +12,7 @@ use crate::exit::{Failure, Outcome};
 /// Limit of the agents that are told to a model.
 const MAX_AGENTS: usize = 30;
 
-fn definition(fields: AgentFields) -> AgentDefinition {
+pub(super) fn definition(fields: AgentFields) -> AgentDefinition {
     let AgentFields { name, description, prompt, tools, model, thinking, max_turns } = fields;
     AgentDefinition { name, description, prompt, tools, model, thinking, max_turns, preset: None }
 }
@@ -78,7 +78,7 @@ pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
         .ok()
     });
     let known = app.settings.known_providers();
-    for mut agent in app.agents.iter().cloned().chain(read) {
+    for mut agent in app.agents.iter().cloned().chain(read).chain(crate::bundles::agents(app)) {
         if agents.iter().any(|known| known.name == agent.name) {
             continue;
         }

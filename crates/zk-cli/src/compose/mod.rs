@@ -1,7 +1,11 @@
 pub(crate) mod agents;
+pub(crate) mod backends;
 pub(crate) mod behavior;
+pub(crate) mod bundles;
 pub(crate) mod compaction;
+pub(crate) mod extensions;
 pub(crate) mod hooks;
+mod host_options;
 pub(crate) mod mcp;
 pub(crate) mod prompt;
 mod reachable_files;
@@ -16,9 +20,7 @@ use zk_agent::{Agent, ErrorFormatter, RetryPolicy, Retrying};
 use zk_auth::OAuthRefresh;
 use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
 use zk_core::model::{Model, ThinkingRequest};
-use zk_core::service::{
-    Blobs, Exec, Files, OutsideExec, OutsideFiles, PluginSettings, Provider, Questions, Trust, Ui,
-};
+use zk_core::service::{Blobs, Exec, Files, OutsideExec, OutsideFiles, PluginSettings, Provider, Trust, Ui};
 use zk_exec::{
     ContextName, Environment, LocalPlugin, LocalStateFiles, ProcessExec, SandboxExec, Supervision,
 };
@@ -29,11 +31,11 @@ use zk_providers::{Auth, Connection, Http, SetupError, VendorDialect};
 use zk_session::{DumpFiles, FileBlobs};
 use zk_tools::{OutputHandles, PlanModes, RedactResults, ToolsOptions, ToolsPlugin, VisibleTags};
 use zk_tui::TableFences;
-use zk_view::ViewDriver;
 
+pub(crate) use self::host_options::HostOptions;
 pub(crate) use self::reachable_files::files;
 use self::reachable_files::outside_files;
-use crate::app::{AppContext, Machine, Shared, Workplace};
+use crate::app::{AppContext, Layer, Machine, Shared, Workplace};
 use crate::containment::Containment;
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
@@ -46,23 +48,6 @@ use zk_chat::{JobRows, PersonExec};
 
 /// Longest wait of a run to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Host of a conversation: whom to ask, and what may run without asking.
-pub(crate) struct HostOptions {
-    pub(crate) ui: Option<Arc<dyn Ui>>,
-    pub(crate) questions: Option<Arc<Questions>>,
-    pub(crate) allow_all: bool,
-    /// View of the conversation, and what is kept of it beside its messages.
-    pub(crate) view: ViewDriver,
-}
-
-impl HostOptions {
-    /// Options of a host without a person to answer questions.
-    pub(crate) fn unattended(settings: &Settings) -> Self {
-        let allow_all = settings.permissions.allow_all;
-        Self { ui: None, questions: None, allow_all, view: ViewDriver::new() }
-    }
-}
 
 /// A bus with everything zk consists of but the model: the one list of plugins.
 pub(crate) async fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Outcome<Bus> {
@@ -140,6 +125,8 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let mut plugins: Vec<Arc<dyn Plugin>> =
         vec![Arc::new(local(&app.work, &app.settings, children, sandbox)?)];
     plugins.extend(mcp::plugin(&app.work, &app.settings, own.clone(), host.questions.is_some()));
+    plugins.push(Arc::new(backends::plugin(&app.work, &app.settings, own.clone())));
+    let extensions = extensions::plugins(&app.work, &app.settings, &own);
     plugins.push(Arc::new(ToolsPlugin::new(tools)));
     // Behind the tools: a hook at the end of the conversation still finds its jobs.
     plugins.extend(hooks::plugin(&app.work, &app.settings, own, modes));
@@ -176,7 +163,9 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         skills::watch_own(&app.work, &app.settings, bus);
     }
     let added = app.settings.additions.plugins.iter().map(|plugin| &**plugin);
-    for plugin in plugins.iter().map(|plugin| &**plugin).chain(added) {
+    // Last: a name that zk has is not theirs.
+    let extensions = extensions.iter().map(|plugin| &**plugin);
+    for plugin in plugins.iter().map(|plugin| &**plugin).chain(added).chain(extensions) {
         bus.install(plugin).map_err(Failure::failed)?;
     }
     // In place of the one that the local plugin has.
@@ -303,10 +292,15 @@ pub(crate) async fn provider(
         }
         error => Failure::usage(error.to_string()),
     })?;
-    if inner.is_retrying() {
-        return Ok(inner);
-    }
-    Ok(Arc::new(Retrying::sharing(&shared.limits, inner, policy(&said.retry))))
+    let inner = if inner.is_retrying() {
+        inner
+    } else {
+        Arc::new(Retrying::sharing(&shared.limits, inner, retry_policy(&said.retry)))
+    };
+    Ok(match &shared.provider_layer {
+        Some(Layer(layer)) => layer(inner),
+        None => inner,
+    })
 }
 
 /// The connection that the settings and the credentials describe.
@@ -348,7 +342,7 @@ async fn connection(
 }
 
 /// Returns the number of retries and the longest wait for them: as usual, but for what is said otherwise.
-fn policy(said: &RetrySettings) -> RetryPolicy {
+fn retry_policy(said: &RetrySettings) -> RetryPolicy {
     let usual = RetryPolicy::default();
     RetryPolicy {
         retries: said.retries.unwrap_or(usual.retries),
@@ -423,7 +417,7 @@ pub(crate) fn install_sections(work: &Workplace, settings: &Settings, bus: &Bus)
     prompt::install_own(settings, bus)?;
     bus.install(&prompt::Appended::new(settings)).map_err(Failure::failed)?;
     bus.install(&prompt::instructions(work)).map_err(Failure::failed)?;
-    prompt::install_context(work, bus)?;
+    prompt::install_context(work, settings, bus)?;
     prompt::tell(&work.machine, bus);
     Ok(())
 }

@@ -111,7 +111,7 @@ pub(crate) fn instructions(work: &Workplace) -> InstructionsPlugin {
 }
 
 /// Installs the context that a model is given before a prompt, and the slash commands that are files.
-pub(crate) fn install_context(work: &Workplace, bus: &Bus) -> Outcome<()> {
+pub(crate) fn install_context(work: &Workplace, settings: &Settings, bus: &Bus) -> Outcome<()> {
     bus.install(&ContextStreams::new()).map_err(Failure::failed)?;
     let scope = bus.scope("environment");
     let here = Arc::new(EnvironmentPart::new(&work.cwd));
@@ -121,7 +121,8 @@ pub(crate) fn install_context(work: &Workplace, bus: &Bus) -> Outcome<()> {
     bus.install(&BudgetPart::default()).map_err(Failure::failed)?;
     let user = crate::skills::command_dirs(&work.machine);
     let files = CommandFilesPlugin::new(&work.cwd, &work.project, user);
-    let files = files.reserving(OWN_COMMANDS).offering(&BUILTIN_COMMANDS);
+    let of_bundles = crate::bundles::commands(settings, &work.project);
+    let files = files.reserving(OWN_COMMANDS).offering(&BUILTIN_COMMANDS).with_bundles(of_bundles);
     bus.install(&files).map_err(Failure::failed)?;
     Ok(())
 }

@@ -3,14 +3,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Bus, Plugin, Scope};
 use zk_core::model::{AgentError, SessionId};
-use zk_core::service::{ConversationError, OpenedSession, Provider, SessionOpener, StoreError, SwitchTarget};
+use zk_core::service::{
+    Backend, ConversationError, LeftSession, OpenedSession, Provider, SessionOpener, StoreError, SwitchTarget,
+};
 
 use crate::app::AppContext;
 use crate::args::Resume;
 use crate::compose;
 use crate::exit::{Failure, Outcome};
 use crate::place::ExecutionTarget;
-use crate::sessions::{self, Kept, Session};
+use crate::sessions::{self, Session};
 
 /// The sessions of one conversation, one after the other: opens each, and closes it when it is left.
 pub(crate) struct SessionSwitch {
@@ -25,7 +27,7 @@ pub(crate) struct SessionSwitch {
 struct State {
     current: Arc<Session>,
     /// Outcomes of the sessions that were left.
-    left: Vec<Result<Kept, StoreError>>,
+    left: Vec<Result<LeftSession, StoreError>>,
 }
 
 impl SessionSwitch {
@@ -41,7 +43,7 @@ impl SessionSwitch {
     }
 
     /// Takes the outcomes of the sessions that were left since this was last asked.
-    pub(crate) fn take_left(&self) -> Vec<Result<Kept, StoreError>> {
+    pub(crate) fn take_left(&self) -> Vec<Result<LeftSession, StoreError>> {
         std::mem::take(&mut self.state().left)
     }
 
@@ -52,6 +54,14 @@ impl SessionSwitch {
             vec![Arc::new(Closing { session: session.clone(), switch: self.me.clone() })];
         parts.extend(compose::session_parts(&self.app, &session)?);
         Ok(parts)
+    }
+
+    /// The provider that a session used, where the conversation began with it or it is a backend's.
+    fn provider_of(&self, name: &str) -> Option<Arc<dyn Provider>> {
+        if name == self.provider.name() {
+            return Some(self.provider.clone());
+        }
+        self.bus.item::<dyn Backend>(name)?.provider()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -104,12 +114,13 @@ impl SessionOpener for SessionSwitch {
         };
         // Choices of the command line or the settings count in every session.
         let used = session.loaded.model.as_ref().filter(|_| self.app.settings.program.model.is_none());
-        let used = used.filter(|model| model.provider == self.provider.name());
+        let provider = used.and_then(|model| self.provider_of(&model.provider));
+        let used = used.zip(provider);
         Ok(OpenedSession {
             id: session.open.as_ref().map(|open| open.id().clone()),
             messages: session.loaded.messages.clone(),
             entries: session.take_restored().unwrap_or_default(),
-            model: used.map(|model| self.provider.model(&model.model)),
+            model: used.map(|(model, provider)| provider.model(&model.model)),
             thinking: session
                 .loaded
                 .thinking

@@ -17,7 +17,7 @@ use crate::args::Resume;
 use crate::exit::{Exit, Explain, Failure, Outcome};
 use crate::settings::Settings;
 
-pub(crate) use zk_session::{ConversationSession as Session, Kept};
+pub(crate) use zk_session::ConversationSession as Session;
 
 /// Characters of a sub-agent's text that the model is told.
 const MAX_OUTPUT_CHARS: usize = 2000;
@@ -51,6 +51,7 @@ pub(crate) async fn begin(
     let place = place(work, settings);
     let start = match resume {
         None | Some(Resume::Choose) => SessionStart::New,
+        Some(Resume::Named(id)) => SessionStart::Named(id.as_str().into()),
         Some(Resume::Latest) => SessionStart::Latest,
         Some(Resume::Id(id)) => {
             place.store()?;
@@ -63,7 +64,7 @@ pub(crate) async fn begin(
 /// The last run of the session that is asked for, as it is shown: its end is there before all of it is read and checked.
 pub(crate) async fn end_of(work: &Workplace, settings: &Settings, resume: &Resume) -> Vec<Arc<Block>> {
     let start = match resume {
-        Resume::Choose => SessionStart::New,
+        Resume::Choose | Resume::Named(_) => SessionStart::New,
         Resume::Latest => SessionStart::Latest,
         Resume::Id(id) => SessionStart::Matching(id.trim().to_owned()),
     };

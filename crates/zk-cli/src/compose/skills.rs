@@ -42,6 +42,7 @@ pub(crate) fn roots(work: &Workplace, settings: &Settings) -> SkillRoots {
         project: work.project.clone(),
         configured: own.paths.iter().map(path).collect(),
         user: user_dirs(&work.machine),
+        bundles: crate::bundles::skills(settings, &work.project),
         inline: Vec::new(),
         exclude: own.exclude.clone(),
         without_project: !own.project,

@@ -13,7 +13,7 @@ use crate::env::Env;
 use crate::exit::Outcome;
 use crate::launch::Launch;
 use crate::settings::Settings;
-use zk_chat::Runtime;
+use zk_chat::{ProviderLayer, Runtime};
 
 /// Directories to work in, on the machine that zk runs on.
 #[derive(Clone)]
@@ -55,7 +55,13 @@ pub(crate) struct Shared {
     pub(crate) limits: RateLimits,
     /// The tunnel to the host where commands run, once it was needed.
     pub(crate) tunnel: Arc<OnceLock<SshTunnel>>,
+    /// Decorator of each provider.
+    pub(crate) provider_layer: Option<Layer>,
 }
+
+/// Decorator of providers that another program asks for.
+#[derive(Clone)]
+pub(crate) struct Layer(pub(crate) ProviderLayer);
 
 /// Everything that was read before a job starts. A function takes the parts it needs; one that needs most of them takes
 /// the whole.

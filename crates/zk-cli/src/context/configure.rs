@@ -9,12 +9,12 @@ use zk_exec::settings::at_home;
 use zk_providers::select::GivenValues;
 
 use crate::additions::Additions;
-use crate::agents;
 use crate::app::{AppContext, Machine, Shared, Workplace};
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
 use crate::launch::Launch;
 use crate::settings::{Settings, SettingsSources};
+use crate::{agents, bundles};
 
 /// Everything that is set, as it was read.
 struct Configured {
@@ -44,6 +44,12 @@ impl Configured {
         for file in &launch.mcp_configs {
             settings.add_mcp_file(file, host_files, &mut warnings)?;
         }
+        let loaded = bundles::load(dirs, host_files, &launch.plugin_dirs);
+        settings.add_bundles(loaded, project, env);
+        for placed in &settings.bundles().bundles {
+            placed.secrets().for_each(|secret| machine.redactor.learn(secret));
+        }
+        warnings.extend(settings.bundles().problems.iter().cloned());
         let add_dirs = all_dirs(launch, &settings, env)?;
         Ok(Self { agents: given_agents(launch, host_files)?, settings, add_dirs, warnings })
     }

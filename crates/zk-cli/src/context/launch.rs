@@ -13,6 +13,8 @@ pub(crate) struct Launch {
     pub(crate) trust_mcp: Vec<String>,
     /// Files of more servers, which the person named.
     pub(crate) mcp_configs: Vec<PathBuf>,
+    /// Directories of bundles to use for this once.
+    pub(crate) plugin_dirs: Vec<PathBuf>,
     /// The sub-agents, as they were given.
     pub(crate) agents: Option<String>,
     /// Directories to work in beside the first.

@@ -9,6 +9,7 @@ use zk_providers::select::{
 };
 
 use crate::app::AppContext;
+use crate::compose::backends;
 use crate::credentials;
 use crate::exit::{Exit, Explain, Outcome};
 use crate::settings::Settings;
@@ -42,6 +43,10 @@ impl AppContext {
 
     /// Whether nothing says which provider to use, or its credential is missing.
     pub(crate) async fn lacks_provider(&self) -> bool {
+        // Another agent has its own.
+        if backends::chosen(&self.settings, None).is_ok_and(|chosen| chosen.is_some()) {
+            return false;
+        }
         let stored = match credentials::store(&self.work.machine) {
             Ok(store) => stored_credentials(&store).await.0,
             Err(_) => StoredCredentials::new(),

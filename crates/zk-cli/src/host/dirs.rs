@@ -18,10 +18,12 @@ const IN_CONFIG: [&str; 12] = [
     "APPEND_SYSTEM.md",
 ];
 /// Entries of the directory of state, but for large results of sessions.
-const IN_STATE: [&str; 10] = [
+const IN_STATE: [&str; 12] = [
     "trust.json",
     "auth",
+    "extensions",
     "mcp",
+    "plugins",
     "sandbox",
     "sessions",
     "audit",
@@ -83,6 +85,11 @@ impl Dirs {
         Some(self.state.as_ref()?.join("auth").join("credentials.json"))
     }
 
+    /// Returns the directory of the tokens by which programs connect to this one: nothing that a model runs reads it.
+    pub(crate) fn access(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("auth"))
+    }
+
     /// Returns the file of what was approved of projects.
     pub(crate) fn trust(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("trust.json"))
@@ -96,6 +103,16 @@ impl Dirs {
     /// Returns the directory of what is known of MCP servers: their accepted tools, their logs, their states.
     pub(crate) fn mcp(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("mcp"))
+    }
+
+    /// Returns the directory of what extensions printed to standard error.
+    pub(crate) fn extensions(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("extensions"))
+    }
+
+    /// Returns the directory of the plugins that the person added, with all of their files.
+    pub(crate) fn plugins(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("plugins"))
     }
 
     /// Returns the file of what was approved for good, of all projects.

@@ -10,7 +10,7 @@ use zk_agent::{Agent, Behavior, RunOptions, RunOutcome};
 use zk_core::events::PermissionDecided;
 use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
 use zk_core::model::AgentError;
-use zk_core::service::{HostFiles, HostRead, Redactor, StoreError, Tool};
+use zk_core::service::{HostFiles, HostRead, LeftSession, Redactor, StoreError, Tool};
 use zk_permission::Mode;
 use zk_tui::Style;
 use zk_tui::plain::{Screen, SharedScreen};
@@ -21,11 +21,12 @@ use super::told::{self, Refused, Teller};
 use super::{prompt_command, summary};
 use crate::app::{AppContext, Workplace, runtime};
 use crate::args::{Format, Prompt};
+use crate::compose::backends::Answering;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::events::{PROTOCOL, write_line, write_patch, write_value};
 use crate::output::result::{PermissionDenial, RunResult};
-use crate::sessions::{self, Kept, Session};
+use crate::sessions::{self, Session};
 use crate::signals::Signals;
 use crate::stdin;
 use zk_chat::incomplete;
@@ -52,13 +53,12 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let no_waiting = output.clone();
     signals.arm_process(stop.clone(), move || no_waiting.stop_waiting());
     runtime()?.block_on(async {
-        let endpoint = app.endpoint().await?;
         let session = sessions::begin(&app.work, &app.settings, resume.as_ref()).await?;
         // The prompt is about to be stored: its file is made while the rest gets ready.
         session.open.iter().for_each(|open| open.prepare());
-        let provider = match compose::provider(&app.work.machine, &app.settings, &app.shared, &endpoint).await
-        {
-            Ok(provider) => provider,
+        let used = session.loaded.model.as_ref().map(|model| &*model.provider);
+        let answering = match Answering::find(app, used, app.endpoint()).await {
+            Ok(answering) => answering,
             Err(failure) => {
                 // The file goes again; why there is no run is what counts.
                 let _ = session.close().await;
@@ -78,7 +78,9 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             }
         };
         let built = async {
-            let model = compose::model(&app.work.machine, &app.settings, &*provider, &session, false).await?;
+            let provider = answering.provider(&bus)?;
+            answering.tell_unenforced(&bus, &app.work.machine.notices);
+            let model = answering.model(app, &*provider, &session, false).await?;
             compose::agent(app, &bus, provider.clone(), model, &session)
         };
         let agent = match built.await {
@@ -233,7 +235,7 @@ impl Headless {
         outcome: &RunOutcome,
         signals: &Signals,
         session: &Session,
-        closed: Result<Kept, StoreError>,
+        closed: Result<LeftSession, StoreError>,
     ) -> Exit {
         let signal = signals.seen();
         let (kept, unsaved) = match closed {
@@ -292,21 +294,21 @@ impl Headless {
         if let Some(error) = error {
             print_stderr(&format!("zk: {error}"));
             let saved = match &kept {
-                Some(Kept::All(id) | Kept::Part { id, .. }) => Some(id.as_str()),
-                Some(Kept::Nothing) | None => None,
+                Some(LeftSession::All(id) | LeftSession::Part { id, .. }) => Some(id.as_str()),
+                Some(LeftSession::Nothing) | None => None,
             };
             let failed = outcome.result.as_ref().err();
             if let Some(choices) = failed.and_then(|error| summary::choices_without_a_person(error, saved)) {
                 print_stderr(&format!("zk: {choices}"));
             }
             match kept {
-                Some(Kept::All(id)) if exit != Exit::Auth => {
+                Some(LeftSession::All(id)) if exit != Exit::Auth => {
                     print_stderr(&format!("zk: session saved: zk --resume {id}"));
                 }
-                Some(Kept::Part { id, missing }) => print_stderr(&format!(
+                Some(LeftSession::Part { id, missing }) => print_stderr(&format!(
                     "zk: session saved up to that point ({missing} later entries are lost): zk --resume {id}"
                 )),
-                Some(Kept::All(_) | Kept::Nothing) | None => {}
+                Some(LeftSession::All(_) | LeftSession::Nothing) | None => {}
             }
         }
         exit

@@ -10,6 +10,7 @@ mod told;
 
 use std::io::IsTerminal;
 
+pub(crate) use conversation::Launcher;
 pub(crate) use plan_ways::PlanWays;
 
 use crate::app::AppContext;

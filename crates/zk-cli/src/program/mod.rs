@@ -12,6 +12,7 @@ use secrecy::ExposeSecret;
 use zk_core::service::Redactor;
 use zk_exec::{LocalHostFiles, LocalStateFiles};
 use zk_permission::FileTrust;
+use zk_serve::SdkArgs;
 use zk_skills::Project;
 use zk_tui::plain::Notices;
 use zk_tui::term;
@@ -19,7 +20,7 @@ use zk_tui::term;
 use crate::additions::Additions;
 use crate::app::{AppContext, Machine};
 use crate::args::cli::{Cli, OutputFormat};
-use crate::args::{Job, Task, help};
+use crate::args::{Job, Task, completion, help};
 use crate::configure::canonical;
 use crate::dirs::Dirs;
 use crate::env::Env;
@@ -34,7 +35,12 @@ fn prints_help_of_subcommand(error: &clap::Error) -> bool {
 
 /// The whole program, with what a team adds to it.
 pub(crate) fn run(additions: Additions) -> Exit {
+    completion::answer_shell();
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let task = match Cli::try_parse() {
+        // An Agent SDK has flags of its own.
+        _ if SdkArgs::asks_for_protocol(&words) => Ok(Task::agent_sdk(words)),
         Ok(cli) => match cli.near_command() {
             Some(advice) if !std::env::args_os().any(|arg| arg == "--") => {
                 let word = cli.prompt.as_deref().unwrap_or_default();
@@ -115,7 +121,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     if !matches!(job, Job::Trust(_)) {
         warnings.extend(app.settings.untrusted_warnings(&app.work.project));
     }
-    for warning in warnings {
+    // A host is told warnings as lines, once it asks for a conversation.
+    for warning in warnings.iter().filter(|_| !matches!(job, Job::AgentSdk(_))) {
         term::print_stderr(&format!("zk: warning: {warning}"));
     }
     if !matches!(job, Job::Trust(_)) {
@@ -129,6 +136,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Sessions(action) => commands::sessions(&app, action),
         Job::Context { id, json } => commands::context(&app, id.as_deref(), json),
         Job::Auth(action) => commands::auth(&app, action),
+        Job::ConfigGet { key, origin } => commands::config_get(&app, &key, origin),
+        Job::ConfigChange { key, value, project } => commands::config_change(&app, &key, value, project),
         Job::ConfigKeys => commands::config_keys(&app.work.machine),
         Job::ConfigSchema { of_result } => commands::config_schema(&app.work.machine, of_result),
         Job::ConfigShow { origin } => commands::config_show(&app.work.machine, &app.settings, origin),
@@ -137,12 +146,22 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Models { filter, json } => commands::models(&app, &filter, json),
         Job::Trust(action) => commands::trust(&app, &action),
         Job::Mcp(action) => commands::mcp(&app, action),
+        Job::Ext(action) => commands::ext(&app, action),
         Job::Hooks => commands::command_hooks(&app.work.machine, &app.settings),
         Job::Registry => commands::registry(&app),
+        Job::ManualPages(dir) => commands::manual_pages(&dir),
+        Job::Completions(shell) => commands::completions(&app.work.machine, shell),
         Job::PromptShow(action) => commands::prompt_command(&app, &action),
         Job::Cost { action, by, all, json } => commands::cost(&app.work, action, by, all, json),
         Job::Skills(action) => commands::skills(&app, &action),
+        Job::Plugin(action) => commands::plugin(&app, &action),
         Job::Policy(action) => commands::policy(&app, &action),
+        Job::Rpc { socket, websocket } => commands::rpc(&app, socket.as_deref(), websocket),
+        Job::Web { address } => commands::web(&app, address),
+        Job::RpcSchema => commands::rpc_schema(&app.work.machine),
+        Job::AgentSdk(words) => commands::agent_sdk(&app, words),
+        #[cfg(feature = "acp")]
+        Job::Acp => commands::acp(app),
         Job::ExecServer { listen } => commands::exec_server(&app, listen.as_deref()),
     }
 }

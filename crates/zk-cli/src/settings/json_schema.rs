@@ -3,12 +3,13 @@ use serde_json::Value;
 use crate::exit::Outcome;
 
 /// The version of the settings' shape: the second part grows with what is added, the first with what is taken away.
-const VERSION: &str = "1.23";
+const VERSION: &str = "1.25";
 
 /// The JSON Schema of a settings file.
 pub(crate) fn json_schema() -> Outcome<Value> {
-    let mut schema = super::known()?.json("Settings of zk", VERSION);
+    let mut schema = super::known_schema()?.json("Settings of zk", VERSION);
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.insert("extensions".into(), zk_extensions::settings_schema());
         properties.insert("hooks".into(), zk_hooks::settings_schema());
     }
     Ok(schema)
@@ -16,5 +17,5 @@ pub(crate) fn json_schema() -> Outcome<Value> {
 
 /// Reference of the settings in Markdown.
 pub(crate) fn reference() -> Outcome<String> {
-    Ok(super::known()?.reference())
+    Ok(super::known_schema()?.reference())
 }

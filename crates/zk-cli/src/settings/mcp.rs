@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use zk_core::service::{HostFileError, HostFiles, HostRead};
-use zk_mcp::{Scripts, ServerConfig, ServerConfigError, ServerPermission};
+use zk_mcp::{Scripts, ServerConfig, ServerConfigError};
 
 use super::{File, Layer, ProjectFile, Settings, SettingsSources};
 use crate::exit::{Failure, Outcome};
@@ -42,14 +42,7 @@ impl Settings {
     }
 
     fn mcp_server_of_project(&mut self, mut server: ServerConfig, sources: &SettingsSources<'_>) {
-        // Settings that only the person may choose.
-        server.pin = true;
-        server.read_only.clear();
-        for policy in [&mut server.sampling, &mut server.skills] {
-            if *policy == ServerPermission::Allow {
-                *policy = ServerPermission::Ask;
-            }
-        }
+        server.leave_choices_to_person();
         let definition = server.definition();
         let lookup = |name: &str| sources.env.text(name).map(str::to_owned);
         let scripts = Scripts::of(&server, sources.project, &lookup, sources.files);
@@ -63,7 +56,7 @@ impl Settings {
         let file = File::new(name, KIND, Layer::Project, scripts.approval(definition)).with_rows(values);
         let file = file.checked(sources.trust, sources.project);
         let (server, hooks) = (Some(server), zk_hooks::HookSet::default());
-        self.project_files.push(ProjectFile { file, hooks, server, scripts });
+        self.project_files.push(ProjectFile { hooks, server, scripts, ..ProjectFile::new(file) });
     }
 
     /// Adds the servers of a file that the person named: nothing of it needs approval, and all of it has to be right.

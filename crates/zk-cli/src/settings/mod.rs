@@ -1,6 +1,8 @@
 //! The settings of the program: its sections ([`sections`]), the files and variables they come from, and what of a project counts.
 
+mod bundles;
 mod checks;
+mod extensions;
 mod hooks;
 mod json_schema;
 mod mcp;
@@ -18,13 +20,17 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
+use zk_bundles::Loaded;
 use zk_core::model::ThinkingLevel;
 use zk_core::service::{HostFiles, Trust, TrustRequest, visible_line};
 use zk_exec::ContextName;
+use zk_extensions::ExtensionConfig;
 use zk_hooks::HookSet;
 use zk_mcp::{Scripts, ServerConfig, ServerTransport};
 use zk_permission::Decision;
-use zk_settings::{FileRead, MergedSettings, Precedence, ProjectFile as File, Schema, flatten, read_file};
+use zk_settings::{
+    Check, FileRead, MergedSettings, Precedence, ProjectFile as File, Schema, flatten, read_file,
+};
 
 pub(crate) use json_schema::{json_schema, reference};
 pub(crate) use program::{ScreenName, ThemeName};
@@ -49,10 +55,14 @@ pub(crate) struct Settings {
     /// The settings files of the project that set anything.
     pub(crate) project_files: Vec<ProjectFile>,
     hooks: HookSet,
+    /// Extensions of the person's files.
+    extensions: Vec<ExtensionConfig>,
     /// Whether no MCP server is to be started.
     has_no_mcp: bool,
-    /// MCP servers of files that the command line named.
+    /// MCP servers of files that the command line named, and of bundles.
     given_servers: Vec<ServerConfig>,
+    /// Bundles that the person added.
+    bundles: Arc<Loaded>,
 }
 
 impl Deref for Settings {
@@ -72,17 +82,22 @@ pub(crate) struct ProjectFile {
     server: Option<ServerConfig>,
     /// Scripts on this machine that `server` runs.
     scripts: Scripts,
+    /// The one extension it is.
+    extension: Option<ExtensionConfig>,
 }
 
 impl ProjectFile {
     fn new(file: File) -> Self {
-        Self { file, hooks: HookSet::default(), server: None, scripts: Scripts::default() }
+        Self { file, hooks: HookSet::default(), server: None, scripts: Scripts::default(), extension: None }
     }
 }
 
 impl ProjectFile {
-    /// The one MCP server it is, with how it is started or reached.
+    /// The one MCP server or extension it is, with how it is started or reached.
     fn describe_server(&self) -> Option<String> {
+        if let Some(extension) = &self.extension {
+            return Some(extensions::describe(extension));
+        }
         let server = self.server.as_ref()?;
         let how = match &server.transport {
             ServerTransport::Stdio { command, args, .. } => {
@@ -219,6 +234,7 @@ impl Settings {
             }
         };
         self.add_hooks(hooks::take(&mut table, layer, path)?, warnings);
+        self.add_extensions(extensions::take(&mut table, layer, path)?);
         let origin = Origin { layer, place: path.display().to_string() };
         Ok(self.merged.set_all(flatten(table), &origin, Precedence::Over, warnings)?)
     }
@@ -240,6 +256,12 @@ impl Settings {
             }
         };
         let hooks = hooks::take(&mut table, layer, &path)?;
+        self.extensions_of_project(
+            extensions::take(&mut table, layer, &path)?,
+            sources,
+            (layer, name),
+            warnings,
+        );
         if table.is_empty() && hooks.is_empty() {
             return Ok(());
         }
@@ -362,6 +384,11 @@ impl Settings {
         self.merged.origin(key)
     }
 
+    /// Whether a layer may set this value.
+    pub(crate) fn check(&self, key: &[String], value: &toml::Value, layer: Layer) -> Check {
+        self.merged.schema().check(key, value, layer)
+    }
+
     /// Every setting as a line of TOML, secrets left out, with its origin as a comment if wanted.
     pub(crate) fn lines(&self, with_origin: bool) -> Vec<String> {
         self.merged.lines(with_origin)
@@ -369,7 +396,7 @@ impl Settings {
 }
 
 /// The settings that there are, of a program without additions.
-pub(crate) fn known() -> Outcome<Schema> {
+pub(crate) fn known_schema() -> Outcome<Schema> {
     checks::schema(&zk_providers::Vendors::default())
 }
 

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use zk_agent::settings::{CallSettings, RunSettings, SpawnSettings};
+use zk_backends::settings::{BackendChoice, BackendSettings};
 use zk_compaction::settings::CompactionSettings;
 use zk_exec::settings::{DockerSettings, LimitSettings, SandboxSettings};
 use zk_mcp::settings::McpSettings;
@@ -62,6 +63,8 @@ sections! {
     mcp: McpSettings = "mcp",
     models: BTreeMap<String, ModelSettings> = "models",
     providers: BTreeMap<String, ProviderSettings> = "providers",
+    backend: BackendChoice = "backend",
+    backends: BTreeMap<String, BackendSettings> = "backends",
     #[cfg(feature = "fetch")]
     fetch: zk_tools::FetchOptions = "fetch",
 }

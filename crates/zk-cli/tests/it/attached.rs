@@ -165,6 +165,18 @@ fn a_theme_is_a_file_and_one_that_is_garbage_is_said_with_its_line() {
     let Some(mut terminal) = Terminal::open(&person, "'first'") else { return };
     terminal.expect("38;2;16;32;48");
     terminal.expect("1 turn ·");
+    // The list has it, marked, and it can be left and chosen again.
+    terminal.keys("/theme\r");
+    terminal.expect("the colours of the file that your settings name");
+    terminal.keys("\u{1b}");
+    terminal.expect("? keys");
+    terminal.keys("/theme dark\r");
+    terminal.expect("theme dark for this conversation");
+    terminal.keys("/theme own\r");
+    terminal.expect("theme own for this conversation");
+    terminal.keys("again\r");
+    terminal.expect("38;2;16;32;48");
+    terminal.expect("1 turn ·");
     terminal.keys("\u{4}");
     assert_eq!(terminal.code(), Some(0));
     std::fs::write(&theme, "# mine\nwarning = \"mauve\"\n").unwrap();

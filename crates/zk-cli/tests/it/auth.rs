@@ -53,6 +53,26 @@ fn a_stored_key_is_private_used_and_never_printed() {
 }
 
 #[test]
+fn a_key_in_the_place_of_a_name_is_refused_and_not_repeated() {
+    let key = "sk-canary-0123456789";
+    let server = hello();
+    let person = Person::asking(&server);
+    let ended = person.run(&["auth", "login", key]);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    assert!(ended.stderr.contains("looks like a key"), "{}", ended.stderr);
+    assert!(!ended.stdout.contains("canary") && !ended.stderr.contains("canary"), "{}", ended.stderr);
+    let Some(mut terminal) = crate::terminal::Terminal::open(&person, "--screen plain") else { return };
+    terminal.expect("› ");
+    terminal.keys(&format!("/login {key}\r"));
+    let told = terminal.until("looks like a key and was not used");
+    // The terminal itself shows what is typed.
+    assert!(told.matches("canary").count() <= 2, "{told:?}");
+    terminal.keys("/quit\r");
+    let rest = terminal.rest();
+    assert!(!rest.contains("canary"), "{rest:?}");
+}
+
+#[test]
 fn the_command_line_outranks_the_settings_they_the_store_and_it_the_environment() {
     let server = hello();
     let person =

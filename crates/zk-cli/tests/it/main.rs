@@ -1,6 +1,12 @@
 //! The program, run from outside.
 
 #[cfg(test)]
+mod acp;
+#[cfg(test)]
+mod agent_sdk;
+#[cfg(test)]
+mod agent_sdk_recordings;
+#[cfg(test)]
 mod agents;
 #[cfg(test)]
 mod answers;
@@ -8,6 +14,7 @@ mod answers;
 mod attached;
 #[cfg(test)]
 mod auth;
+mod backends;
 #[cfg(test)]
 mod beside;
 mod budgets;
@@ -16,7 +23,11 @@ mod colours;
 #[cfg(test)]
 mod command_hooks;
 #[cfg(test)]
+mod completions;
+#[cfg(test)]
 mod composer;
+#[cfg(test)]
+mod config;
 #[cfg(test)]
 mod consent;
 #[cfg(test)]
@@ -36,6 +47,7 @@ mod emulator;
 mod endings;
 #[cfg(test)]
 mod exec_server;
+mod extensions;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
@@ -84,6 +96,8 @@ mod permission_modes;
 #[cfg(test)]
 mod picker;
 #[cfg(test)]
+mod plugins;
+#[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod prefix;
@@ -96,6 +110,8 @@ mod questions;
 mod reload;
 #[cfg(test)]
 mod reopening;
+#[cfg(test)]
+mod rpc;
 #[cfg(test)]
 mod screen;
 #[cfg(test)]
@@ -126,7 +142,10 @@ mod untrusted;
 mod waits;
 mod wall;
 #[cfg(test)]
+mod web;
+#[cfg(test)]
 mod while_typing;
+#[cfg(test)]
 mod window;
 #[cfg(test)]
 mod zk;

@@ -30,7 +30,7 @@ fn without_a_key_the_catalogue_answers_and_says_so() {
     assert!(ended.stderr.contains("catalogue alone"), "{}", ended.stderr);
     let line = ended.stdout.lines().find(|line| line.starts_with("claude-opus-5 ")).unwrap();
     let cells: Vec<&str> = line.split_whitespace().collect();
-    assert_eq!(cells[1..], ["1000000", "128000", "5", "25", "adaptive", "yes", "catalogue"]);
+    assert_eq!(cells[1..], ["1M", "128k", "5/25", "adaptive", "yes", "catalogue"]);
     assert!(!ended.stdout.contains("haiku"), "{}", ended.stdout);
 }
 
@@ -107,7 +107,7 @@ fn settings_describe_models_better_and_add_new_ones() {
     let ended = person.run(&["models"]);
     let line = ended.stdout.lines().find(|line| line.starts_with("claude-opus-5 ")).unwrap();
     let cells: Vec<&str> = line.split_whitespace().collect();
-    assert_eq!((cells[1], cells[3], cells[4], cells[7]), ("123456", "0.5", "25", "server"));
+    assert_eq!((cells[1], cells[3], cells[6]), ("123k", "0.5/25", "server"));
     let ended = person.run(&["models", "--provider", "gemini", "tune"]);
     let line = ended.stdout.lines().find(|line| line.starts_with("my-tune ")).unwrap();
     assert_eq!(line.split_whitespace().nth(2), Some("512"));

@@ -26,7 +26,7 @@ fn a_person_goes_back_to_an_earlier_prompt_in_a_copy_and_changes_it() {
     terminal.expect("Answer 3 to: second prompt");
     terminal.expect("1 turn ·");
     choose_second_prompt(&mut terminal);
-    // Behind what was typed.
+    // The caret stands at the end of the earlier prompt.
     terminal.keys(" changed\r");
     terminal.expect("Answer 3 to: second prompt changed");
     terminal.expect("1 turn ·");
@@ -93,8 +93,8 @@ fn a_person_starts_sees_and_ends_a_command_in_the_background() {
     let Some(mut terminal) = Terminal::open(&person, "--screen inline 'a prompt'") else { return };
     terminal.expect("1 turn ·");
     terminal.keys("/jobs start echo from-the-job; sleep 600\r");
-    terminal.expect("job-1 started");
-    terminal.expect("job-1 · echo from-the-job; sleep 600");
+    terminal.see("job-1 started");
+    terminal.see("job-1 · echo from-the-job; sleep 600");
     terminal.keys("/jobs\r");
     terminal.expect("runs · echo from-the-job");
     terminal.keys("\r");

@@ -51,6 +51,30 @@ fn protected_files_are_refused_although_everything_is_allowed() {
     assert!(ended.stdout.contains("with credentials left out"), "{}", ended.stdout);
 }
 
+#[test]
+fn what_a_rule_denies_or_asks_about_is_not_found_from_a_directory_above() {
+    let script = Script::new()
+        .turn(|t| t.call("grep", json!({ "pattern": "canary", "path": "plans/inner", "mode": "content" })))
+        .turn(|t| t.call("grep", json!({ "pattern": "canary", "mode": "content" })))
+        .turn(|t| t.call("grep", json!({ "pattern": "canary", "path": "plans", "mode": "content" })))
+        .turn(|t| t.call("glob", json!({ "pattern": "**/*.txt" })))
+        .turn(|t| t.text("Done."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    person.write("plans/inner/next.txt", "canary of plans").write("open.txt", "canary in the open");
+    person.write("a/b.pem.txt", "canary asked about").write("plans/free.txt", "canary for free");
+    person.settings("[permissions]\ndeny = [\"read(plans/inner/**)\"]\nask = [\"read(**/*.pem.txt)\"]\n");
+    let ended = person.run(&["-p", "x", "--allow-all"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let told = server.bodies().last().unwrap()["messages"].to_string();
+    for expected in ["canary in the open", "canary for free", "that a rule restricts"] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    for hidden in ["canary of plans", "canary asked about", "next.txt", "b.pem"] {
+        assert!(!told.contains(hidden), "{hidden}: {told}");
+    }
+}
+
 /// Without a sandbox for commands it is the tools that do not see what is hidden.
 #[test]
 fn what_the_settings_hide_is_hidden_from_tools_too() {

@@ -72,7 +72,7 @@ pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
             }
             Ok(Record::Undo) => {
                 let undone = undo(&mut restored.plans);
-                let ids = entries.iter().filter_map(|entry| message_of(entry)?.id.as_ref());
+                let ids = entries.iter().filter_map(|entry| entry.kind.message()?.id.as_ref());
                 restored.taken_back = last_of(&undone, ids);
             }
             Ok(Record::Whole) => {
@@ -156,26 +156,9 @@ pub fn sent_of(entries: &[Entry], history: &[Arc<Message>]) -> Vec<Arc<Message>>
 pub(crate) fn messages(entries: &[Entry]) -> HashMap<MessageId, Arc<Message>> {
     entries
         .iter()
-        .filter_map(message_of)
+        .filter_map(|entry| entry.kind.message())
         .filter_map(|message| Some((message.id.clone()?, message.clone())))
         .collect()
-}
-
-/// Message of an entry, if it has one.
-pub(crate) fn message_of(entry: &Entry) -> Option<&Arc<Message>> {
-    match &entry.kind {
-        EntryKind::Message { message, .. } => Some(message),
-        EntryKind::Model { .. }
-        | EntryKind::Thinking { .. }
-        | EntryKind::RunStart { .. }
-        | EntryKind::RunEnd { .. }
-        | EntryKind::OpenTurn { .. }
-        | EntryKind::CallBegin { .. }
-        | EntryKind::CallEnd { .. }
-        | EntryKind::CallData { .. }
-        | EntryKind::Usage { .. }
-        | EntryKind::Custom(_) => None,
-    }
 }
 
 /// Data of an entry that the plugin `source` appended with this `kind` and `version`.

@@ -165,7 +165,8 @@ impl WindowOwner {
         let restored = record::read(&event.entries, self.scope.source().as_str());
         let context = cx.service::<ContextId>();
         let earlier = cx.service::<dyn SessionLog>().map_or(0, |log| log.earlier());
-        let looked_up = LiveEntries::looked_up(&event.entries).iter().filter_map(record::message_of).cloned();
+        let looked_up =
+            LiveEntries::looked_up(&event.entries).iter().filter_map(|entry| entry.kind.message()).cloned();
         let mut state = self.lock();
         let conversation = state.conversation(context.as_deref());
         // A compaction that was requested before the conversation was loaded stays requested.

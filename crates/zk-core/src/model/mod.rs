@@ -38,5 +38,5 @@ pub use tool::{
     Approved, CallKind, CallLocation, CallRef, CheckItem, CheckState, CommandExit, Concurrency, Disclosure,
     Display, Effect, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec, output_bytes,
 };
-pub use usage::{ModelStats, Stats, TurnUsage, Usage};
+pub use usage::{ModelStats, Spending, Stats, TurnUsage, Usage};
 pub use wire::{IdRule, MediaTypes, ThinkingReplay, WireReady, WireRules};

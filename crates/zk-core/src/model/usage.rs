@@ -136,6 +136,44 @@ pub struct ModelStats {
     pub cost: Option<f64>,
 }
 
+/// Sum over answers of models: usage and cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spending {
+    /// Number of answers.
+    pub answers: u64,
+    /// Tokens.
+    pub usage: Usage,
+    /// Cost in US dollars, as far as prices are known.
+    pub cost: Option<f64>,
+    /// Answers whose price nobody knows.
+    pub unpriced: u64,
+}
+
+impl Spending {
+    /// Adds an answer.
+    pub fn add(&mut self, turn: &TurnUsage) {
+        self.answers += 1;
+        self.usage += turn.usage;
+        self.cost = add_costs(self.cost, turn.cost);
+        self.unpriced += u64::from(turn.cost.is_none());
+    }
+
+    /// Adds another sum.
+    pub fn merge(&mut self, more: &Self) {
+        self.answers += more.answers;
+        self.usage += more.usage;
+        self.cost = add_costs(self.cost, more.cost);
+        self.unpriced += more.unpriced;
+    }
+
+    /// Sums up by model.
+    pub fn by_model<'a>(turns: impl IntoIterator<Item = &'a TurnUsage>) -> BTreeMap<ModelRef, Self> {
+        let mut models = BTreeMap::<ModelRef, Self>::new();
+        turns.into_iter().for_each(|turn| models.entry(turn.model.clone()).or_default().add(turn));
+        models
+    }
+}
+
 /// Adds two costs, each of which may be unknown.
 fn add_costs(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     match (one, other) {
@@ -190,12 +228,10 @@ impl Stats {
     /// Sums the whole tree up by model; side calls count in usage and cost, not as turns.
     #[must_use]
     pub fn by_model(&self) -> BTreeMap<ModelRef, ModelStats> {
-        let mut models = BTreeMap::<ModelRef, ModelStats>::new();
-        for turn in self.billed() {
-            let entry = models.entry(turn.model.clone()).or_default();
-            entry.usage += turn.usage;
-            entry.cost = add_costs(entry.cost, turn.cost);
-        }
+        let stats = |spent: Spending| ModelStats { turns: 0, usage: spent.usage, cost: spent.cost };
+        let models = Spending::by_model(self.billed()).into_iter();
+        let mut models: BTreeMap<ModelRef, ModelStats> =
+            models.map(|(model, spent)| (model, stats(spent))).collect();
         for turn in self.flatten() {
             models.entry(turn.model.clone()).or_default().turns += 1;
         }

@@ -4,6 +4,7 @@
 //! other traits are services ([`Scope::provide_service`](crate::kernel::Scope::provide_service)), of which a
 //! bus has one each.
 
+mod backend;
 mod clock;
 mod conversation;
 mod exec;
@@ -17,10 +18,12 @@ mod session;
 mod tool;
 mod ui;
 
+pub use backend::{BUILT_IN_BACKEND, Backend, BuiltInBackend};
 pub use clock::{Clock, SystemClock};
 pub use conversation::{
-    Conversation, ConversationError, ConversationState, CurrentCwd, Delivery, OpenedSession, RunControl,
-    RunEnded, RunState, SessionOpener, SideAnswer, SideCall, Submitted, SwitchTarget, TurnCwd, TurnEnv,
+    Conversation, ConversationError, ConversationState, CurrentCwd, Delivery, MessageDelivery, OpenedSession,
+    RunControl, RunEnded, RunState, SessionOpener, SideAnswer, SideCall, Submitted, SwitchTarget, TurnCwd,
+    TurnEnv,
 };
 pub use exec::{
     Attendance, Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit,
@@ -31,7 +34,7 @@ pub use files::{
     BlobError, BlobId, Blobs, CachedFile, FileIdentity, FileKind, FileOwner, FileStat, FileWatch, Files,
     GuardedPath, HostFile, HostFileError, HostFiles, HostRead, OnChange, OutsideFiles, Overflow, PathError,
     PathGuard, Resolved, RunBy, SearchFound, SearchMode, SearchQuery, StateFileError, StateFiles, StateLock,
-    WalkEntry, WalkOptions, WalkReport, WriteReceipt,
+    WalkEntry, WalkOptions, WalkReport, WriteReceipt, make_private_dir,
 };
 pub use permission::{
     CallDecision, CallGuard, CallJudge, CallJudgement, CallOffer, Trust, TrustError, TrustItem,
@@ -43,13 +46,13 @@ pub use prompt::{
     WindowStrategy, WindowView, drop_section, is_dynamic_context, section_order,
 };
 pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice};
-pub use redact::{REDACTED, RedactedPieces, Redactor};
+pub use redact::{REDACTED, RedactedPieces, Redactor, looks_like_key};
 pub use session::{
     Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, DebugDump,
-    Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LiveEntries, Lock, MessageVisitor,
-    NewEntry, NewSession, OpenSession, RunStatus, SKILL_TAG, SKILL_TOOL, SessionFilter, SessionInfo,
-    SessionLog, SessionScan, SessionSnapshot, SessionStore, SideCallOf, StoreError, StoredConversation,
-    Unreadable, WINDOW_OWNER, has_skill_text, is_remember_line,
+    Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LeftSession, LiveEntries, Lock,
+    MessageVisitor, NewEntry, NewSession, OpenSession, RunStatus, SKILL_TAG, SKILL_TOOL, SessionFilter,
+    SessionInfo, SessionLog, SessionScan, SessionSnapshot, SessionStore, SideCallOf, StoreError,
+    StoredConversation, Unreadable, WINDOW_OWNER, has_skill_text, is_remember_line,
 };
 #[cfg(feature = "typed")]
 pub use tool::FnTool;
@@ -59,8 +62,8 @@ pub use tool::{
 };
 pub use ui::{
     AnswerError, Approval, ApprovalCard, ArgumentChoice, AskedKind, CardChoice, CardPart, Command,
-    CommandOutcome, FrontEnd, MAX_MARKS, PartKind, PendingQuestion, Question, QuestionDigest, QuestionId,
-    Questions, RenderInput, RenderedRow, RenderedSpan, Renderer, Section, SectionKind, Selection, SpanRole,
-    TrustRequest, Ui, UiAnswer, WORDS_KEY, Wider, WiderKind, is_combining_mark, match_command,
+    CommandOutcome, FrontEnd, HunkHead, MAX_MARKS, PartKind, PendingQuestion, Question, QuestionDigest,
+    QuestionId, Questions, RenderInput, RenderedRow, RenderedSpan, Renderer, Section, SectionKind, Selection,
+    SpanRole, TrustRequest, Ui, UiAnswer, WORDS_KEY, Wider, WiderKind, is_combining_mark, match_command,
     text_of_visible_lines, visible_line, visible_lines,
 };

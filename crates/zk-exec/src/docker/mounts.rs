@@ -57,7 +57,7 @@ impl Mounts {
             read_only.iter().filter(|path| is_plain(path)).map(|path| (path, bind(path, path, true))),
         );
         let hidden = hidden.iter().filter(is_inside);
-        list.extend(hidden.clone().filter(|path| is_plain(path)).map(|path| (path, cover(path))));
+        list.extend(hidden.clone().filter(|path| is_plain(path)).map(|path| (path, covering_mount(path))));
         let watched = pins.iter().chain(&read_only).chain(hidden.clone()).chain(&directories);
         let seen = watched.map(|path| (path.clone(), state(path))).collect();
         let denials = Denials {
@@ -85,7 +85,7 @@ fn bind(from: &Path, to: &Path, read_only: bool) -> Value {
 }
 
 /// Mount that covers a hidden path with an empty file or directory.
-fn cover(path: &Path) -> Value {
+fn covering_mount(path: &Path) -> Value {
     if path.is_dir() {
         json!({ "Type": "tmpfs", "Target": path, "TmpfsOptions": { "SizeBytes": 4096, "Mode": 0 } })
     } else {

@@ -1,7 +1,11 @@
 use std::ffi::OsStr;
+use std::fmt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use zk_core::service::{GuardedPath, PathGuard, RunBy};
+
+use super::WorkspaceFiles;
 
 /// Kind of access to a file, as a tool requests it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +80,31 @@ pub(super) struct Protection {
     home: Option<Place>,
     /// Guarded places, each with its guard and the reason for it.
     places: Vec<(Place, PathGuard, &'static str)>,
+    left_out: Option<LeftOut>,
+}
+
+/// Files and directories, by their absolute paths, that no walk and no search goes to.
+#[derive(Clone)]
+struct LeftOut(Arc<dyn Fn(&Path) -> bool + Send + Sync>);
+
+impl fmt::Debug for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LeftOut")
+    }
+}
+
+impl WorkspaceFiles {
+    /// Leaves the files and directories of which `is_left_out` is true, by their absolute paths, out of walks and searches,
+    /// unless these begin at one. They can be read by their own paths.
+    #[must_use]
+    pub fn leaving_out(mut self, is_left_out: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
+        let before = self.protection.left_out.take();
+        self.protection.left_out = Some(match before {
+            Some(LeftOut(before)) => LeftOut(Arc::new(move |path| before(path) || is_left_out(path))),
+            None => LeftOut(Arc::new(is_left_out)),
+        });
+        self
+    }
 }
 
 /// Absolute guarded path with its normalised names.
@@ -92,6 +121,11 @@ impl Place {
 }
 
 impl Protection {
+    /// Whether walks and searches leave a path out.
+    pub(super) fn leaves_out(&self, path: &Path) -> bool {
+        self.left_out.as_ref().is_some_and(|LeftOut(is_left_out)| is_left_out(path))
+    }
+
     pub(super) fn home(&mut self, home: &Path) {
         self.home = Some(Place::new(home.canonicalize().unwrap_or_else(|_| home.to_owned())));
     }

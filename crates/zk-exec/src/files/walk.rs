@@ -22,6 +22,9 @@ use crate::host_files::{LocalHostFiles, other_than_regular, read_limited};
 /// Most directory levels that are held open, which bounds the descriptors of a walk through a deep tree.
 const HELD_OPEN: usize = 64;
 
+/// Remark on a walk that left something out.
+const LEFT_OUT: &str = "files that a rule restricts, or that may hold credentials, were left out";
+
 /// One walk through a tree. Every directory is opened from the root's descriptor with all links refused, so
 /// that a link that is swapped in meanwhile cannot lead outside.
 pub(super) struct Walk<'a> {
@@ -104,6 +107,7 @@ impl<'a> Walk<'a> {
             names: names.into_iter(),
             rules,
         }];
+        let mut has_left_out = false;
         while let Some(level) = levels.last_mut() {
             let Some((name, kind)) = level.names.next() else {
                 levels.pop();
@@ -115,6 +119,10 @@ impl<'a> Walk<'a> {
             let path = level.path.join(&name);
             let is_dir = kind == FileKind::Directory;
             if !self.options.ignored && level.rules.ignores(&path, is_dir) {
+                continue;
+            }
+            if self.paths.protection.leaves_out(&path) {
+                has_left_out = true;
                 continue;
             }
             if is_dir && self.paths.protection.refusal(&path, Access::Read).is_some() {
@@ -133,6 +141,9 @@ impl<'a> Walk<'a> {
                 let fd = (self.options.dates && levels.len() < HELD_OPEN).then_some(fd);
                 levels.push(Level { dir, path, fd, names: names.into_iter(), rules });
             }
+        }
+        if has_left_out {
+            self.report.notices.push(LEFT_OUT.to_owned());
         }
         Ok(self.report)
     }

@@ -42,6 +42,8 @@ pub struct CommandHook {
     pub source: Arc<HookSource>,
     /// Reason why the hook cannot run, if any; a gate then refuses.
     pub unusable: Option<String>,
+    /// Environment variables of the hook beside the usual ones.
+    pub env: Vec<(String, String)>,
 }
 
 impl CommandHook {
@@ -133,6 +135,23 @@ impl HookSet {
         self.warnings.extend(other.warnings);
     }
 
+    /// Hooks as those of a bundle: `expand` replaces variables in their commands, and `env` is added to their environment.
+    /// Hooks that cannot run are left out with a warning, as the bundle's author did not write them for this program.
+    #[must_use]
+    pub fn of_bundle(self, expand: &dyn Fn(&str) -> String, env: &[(String, String)]) -> Self {
+        let mut set = Self { hooks: Vec::new(), warnings: self.warnings };
+        for hook in self.hooks {
+            if let Some(why) = &hook.unusable {
+                set.warnings
+                    .push(format!("{}: its hook of {} is left out: {why}", hook.source.place, hook.event));
+                continue;
+            }
+            let command = expand(&hook.command);
+            set.hooks.push(Arc::new(CommandHook { command, env: env.to_vec(), ..(*hook).clone() }));
+        }
+        set
+    }
+
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -192,6 +211,7 @@ fn read_group(
             timeout,
             source: source.clone(),
             unusable,
+            env: Vec::new(),
         })
     };
     entries.into_iter().map(hook).collect()
@@ -244,6 +264,19 @@ mod tests {
             ]
         );
         assert_eq!(set.warnings.len(), 1);
+    }
+
+    #[test]
+    fn hooks_of_a_bundle_have_their_variables_and_none_that_cannot_run_is_kept() {
+        let hooks = json!({"PreToolUse": [{"hooks": [
+            {"type": "command", "command": "${ROOT}/guard '${ROOT}'"}, {"type": "prompt", "prompt": "x"}
+        ]}]});
+        let env = [("ROOT".to_owned(), "/b".to_owned())];
+        let expand = |text: &str| text.replace("${ROOT}", "/b");
+        let set = HookSet::read(&hooks, source()).unwrap().of_bundle(&expand, &env);
+        assert_eq!(set.hooks.len(), 1);
+        assert_eq!((&*set.hooks[0].command, &*set.hooks[0].env), ("/b/guard '/b'", &env[..]));
+        assert!(set.warnings[0].contains("left out"), "{:?}", set.warnings);
     }
 
     #[test]

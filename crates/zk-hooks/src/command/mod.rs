@@ -31,7 +31,7 @@ pub use config::{CommandHook, HookConfigError, HookSet, HookSource};
 pub use event::HookEvent;
 pub use failure::HookFailure;
 pub use matcher::Matcher;
-pub use names::Vocabulary;
+pub use names::{Vocabulary, claude_arguments, claude_name, zk_name};
 pub use settings_schema::settings_schema;
 
 /// Characters of a command or its output that a message quotes.

@@ -11,14 +11,22 @@ struct Alias {
 
 const PATH: &[(&str, &str)] = &[("path", "file_path")];
 
-const ALIASES: [Alias; 8] = [
-    Alias { zk: "shell", claude: "Bash", args: &[("timeout_ms", "timeout")] },
+const ALIASES: [Alias; 12] = [
+    Alias {
+        zk: "shell",
+        claude: "Bash",
+        args: &[("timeout_ms", "timeout"), ("background", "run_in_background")],
+    },
     Alias { zk: "read_file", claude: "Read", args: PATH },
     Alias { zk: "write_file", claude: "Write", args: PATH },
     Alias { zk: "edit", claude: "Edit", args: PATH },
     Alias { zk: "multi_edit", claude: "MultiEdit", args: PATH },
     Alias { zk: "list_files", claude: "LS", args: &[] },
     Alias { zk: "glob", claude: "Glob", args: &[] },
+    Alias { zk: "fetch", claude: "WebFetch", args: &[] },
+    Alias { zk: "todo_write", claude: "TodoWrite", args: &[] },
+    Alias { zk: "spawn", claude: "Agent", args: &[("task", "prompt"), ("agent", "subagent_type")] },
+    Alias { zk: "skills_use", claude: "Skill", args: &[("arguments", "args")] },
     Alias {
         zk: "grep",
         claude: "Grep",
@@ -40,13 +48,28 @@ fn alias(tool: &str) -> Option<&'static Alias> {
 }
 
 /// Claude Code's name of a zk tool, if it differs.
-pub(super) fn claude_name(tool: &str) -> Option<&'static str> {
+#[must_use]
+pub fn claude_name(tool: &str) -> Option<&'static str> {
     alias(tool).map(|alias| alias.claude)
+}
+
+/// zk's name of a tool that has another one in Claude Code, also under the older name of one.
+#[must_use]
+pub fn zk_name(claude: &str) -> Option<&'static str> {
+    let claude = if claude == "Task" { "Agent" } else { claude };
+    ALIASES.iter().find(|alias| alias.claude == claude).map(|alias| alias.zk)
+}
+
+/// Names of a zk tool's arguments that differ in Claude Code: zk's, then the other.
+#[must_use]
+pub fn claude_arguments(tool: &str) -> &'static [(&'static str, &'static str)] {
+    alias(tool).map_or(&[], |alias| alias.args)
 }
 
 impl Vocabulary {
     /// Name of a zk tool in this vocabulary.
-    pub(super) fn tool(self, tool: &str) -> &str {
+    #[must_use]
+    pub fn tool(self, tool: &str) -> &str {
         match self {
             Self::Zk => tool,
             Self::Claude => claude_name(tool).unwrap_or(tool),
@@ -54,12 +77,14 @@ impl Vocabulary {
     }
 
     /// Arguments of a zk tool in this vocabulary.
-    pub(super) fn args(self, tool: &str, args: &Value) -> Value {
+    #[must_use]
+    pub fn args(self, tool: &str, args: &Value) -> Value {
         self.rename(tool, args, |(zk, claude)| (zk, claude))
     }
 
     /// Arguments of a hook, translated to zk's names.
-    pub(super) fn to_zk(self, tool: &str, args: &Value) -> Value {
+    #[must_use]
+    pub fn to_zk(self, tool: &str, args: &Value) -> Value {
         self.rename(tool, args, |(zk, claude)| (claude, zk))
     }
 
@@ -101,6 +126,6 @@ mod tests {
             assert_eq!(Vocabulary::Zk.args(tool, &args), args);
         }
         assert_eq!(Vocabulary::Claude.tool("edit"), "Edit");
-        assert_eq!(Vocabulary::Claude.tool("fetch"), "fetch");
+        assert_eq!(Vocabulary::Claude.tool("fetch"), "WebFetch");
     }
 }

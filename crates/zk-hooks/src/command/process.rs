@@ -34,6 +34,8 @@ pub(super) struct Place<'a> {
     pub(super) exec: &'a dyn Exec,
     pub(super) cwd: &'a Path,
     pub(super) project: &'a Path,
+    /// Id of the session; empty for none.
+    pub(super) session: &'a str,
 }
 
 /// Runs a hook to its end with `input` on its standard input. Dropping the future ends all its processes.
@@ -42,6 +44,10 @@ pub(super) async fn run(hook: &CommandHook, input: &[u8], place: &Place<'_>) -> 
     let mut request = ExecRequest { input: Input::Piped, ..ExecRequest::shell(&hook.command, place.cwd) };
     for name in ["CLAUDE_PROJECT_DIR", "ZK_PROJECT_DIR"] {
         request.env.insert(name.into(), place.project.into());
+    }
+    if !hook.env.is_empty() {
+        request.env.insert("CLAUDE_CODE_SESSION_ID".into(), place.session.into());
+        request.env.extend(hook.env.iter().map(|(name, value)| (name.into(), value.into())));
     }
     let deadline = Instant::now() + hook.timeout;
     let late = |_| HookFailure::TimedOut { command: command(), limit: hook.timeout };

@@ -118,7 +118,8 @@ impl Runner {
             return Err(HookFailure::Unusable { command: command(), why: why.clone() });
         }
         let exec = exec.ok_or_else(|| HookFailure::NoExec { command: command() })?;
-        let place = Place { exec: &*exec, cwd, project: &self.project };
+        let session = input.get("session_id").and_then(Value::as_str).unwrap_or_default();
+        let place = Place { exec: &*exec, cwd, project: &self.project, session };
         let printed = process::run(hook, format!("{input}\n").as_bytes(), &place).await?;
         reply::read(hook, &printed)
     }

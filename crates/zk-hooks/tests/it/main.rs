@@ -1,7 +1,4 @@
-//! Programs that take part in events, as real processes.
+//! Commands that take part in events, as real processes.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "the helpers of tests fail by panicking")]
 
 mod command;
-mod faults;
-mod support;
-mod traffic;

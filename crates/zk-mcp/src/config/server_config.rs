@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::config::canonical::{canonical, sha256_hex};
 use crate::config::expand::expand;
 use crate::config::exposure::{ServerTrust, ToolFilter};
-use crate::config::names::is_server_name;
+use crate::config::names::{is_bundle_server_name, is_server_name};
 use crate::config::oauth_config::OAuthConfig;
 use crate::config::secret_values::SecretValues;
 use crate::config::server_transport::ServerTransport;
@@ -174,10 +174,38 @@ impl ServerConfig {
     /// [`ServerConfigError`] when the name is invalid, or the definition has neither a command nor an
     /// address.
     pub fn read(name: &str, definition: &Value) -> Result<Self, ServerConfigError> {
-        let shape = |why: String| ServerConfigError::Shape { name: name.to_owned(), why };
         if !is_server_name(name) {
             return Err(ServerConfigError::Name { name: name.to_owned() });
         }
+        Self::read_definition(name, definition)
+    }
+
+    /// Reads a server of a bundle, called `plugin:BUNDLE:SERVER`. Settings that only the person may choose do not count.
+    ///
+    /// # Errors
+    /// As [`ServerConfig::read`].
+    pub fn read_of_bundle(name: &str, definition: &Value) -> Result<Self, ServerConfigError> {
+        if !is_bundle_server_name(name) {
+            return Err(ServerConfigError::Name { name: name.to_owned() });
+        }
+        let mut server = Self::read_definition(name, definition)?;
+        server.leave_choices_to_person();
+        Ok(server)
+    }
+
+    /// Takes back what only the person may choose, for a definition that somebody else wrote.
+    pub fn leave_choices_to_person(&mut self) {
+        self.pin = true;
+        self.read_only.clear();
+        for policy in [&mut self.sampling, &mut self.skills] {
+            if *policy == ServerPermission::Allow {
+                *policy = ServerPermission::Ask;
+            }
+        }
+    }
+
+    fn read_definition(name: &str, definition: &Value) -> Result<Self, ServerConfigError> {
+        let shape = |why: String| ServerConfigError::Shape { name: name.to_owned(), why };
         if let Some(key) = key_that_is_no_table_of_texts(definition) {
             return Err(shape(format!("its `{key}` must be a table of texts")));
         }

@@ -61,7 +61,7 @@ fn count(text: &[u8]) -> usize {
     values
 }
 
-/// Fields of a message that are needed to answer in its place, without its content.
+/// Fields of a refused response that its replacement, an error with the id of the request, is made of.
 #[derive(Deserialize)]
 struct Response<'a> {
     #[serde(borrow)]

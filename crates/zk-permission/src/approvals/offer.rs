@@ -4,9 +4,9 @@ use zk_core::model::{Effect, Effects};
 use zk_core::service::SERVER_TOOL_PREFIX;
 
 use crate::approvals::ApprovalKind;
-use crate::classifier::{PathClassifier, PathPlace};
+use crate::classifier::{PathClassifier, PathPlace, sounds_like_credentials};
 use crate::judge::Verdict;
-use crate::rules::{Decision, ProjectCode, is_runner, plain_command};
+use crate::rules::{Decision, ProjectCode, filtered_command, is_runner, plain_command};
 use crate::shell::Script;
 
 /// Programs whose first words are subcommands, with the number of words that identify the action. Programs that run the code
@@ -60,7 +60,8 @@ fn read_outside(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier)
     let [Effect::Reads { paths }] = effects else { return None };
     let [path] = paths.as_slice() else { return None };
     let path = crate::classifier::normalise(&cwd.join(path));
-    if !classifier.asks_read(&path) {
+    let is_credentials = || path.file_name().is_some_and(|name| sounds_like_credentials(Path::new(name)));
+    if !classifier.asks_read(&path) || is_credentials() {
         return None;
     }
     let directory = if path.is_dir() { path } else { path.parent()?.to_owned() };
@@ -75,13 +76,13 @@ fn is_small(directory: &Path) -> bool {
     directory == Path::new("/etc")
 }
 
-/// The way in which one plain command runs the code of the project.
+/// The way in which one plain command runs the code of the project; in the sandbox with filters of its output behind it.
 fn project_code(text: &str, at: AskedPlace<'_>) -> Option<ApprovalKind> {
-    let argv = plain_command(text)?;
     let code = if at.is_contained {
+        let argv = plain_command(text).or_else(|| Some(filtered_command(text)?.0))?;
         ProjectCode::contained(&argv)
     } else {
-        ProjectCode::bound(&argv, at.cwd, at.project)
+        ProjectCode::bound(&plain_command(text)?, at.cwd, at.project)
     };
     code.map(ApprovalKind::Code)
 }

@@ -224,6 +224,13 @@ impl PathClassifier for HostPathClassifier {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    fn is_cached(&self, path: &Path) -> bool {
+        use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED).is_ok()
+    }
+
     fn hide_private(&self, is_hidden: bool) {
         self.hides_private.store(is_hidden, Ordering::Relaxed);
     }

@@ -18,6 +18,12 @@ pub trait PathClassifier: Send + Sync {
     /// Place of an absolute path, whose `.` and `..` are not resolved yet.
     fn path(&self, path: &Path) -> PathPlace;
 
+    /// Whether the names on the way to an existing path, absolute, are in the kernel's cache, so that its place is told
+    /// without waiting for a disk or a network. The default does not know.
+    fn is_cached(&self, _path: &Path) -> bool {
+        false
+    }
+
     /// Worst place that a walk through a directory reaches. The default answers [`PathPlace::Outside`] where
     /// links are followed or names are split into words, and else the place of the directory.
     fn tree(&self, root: &Path, walk: TreeWalk) -> PathPlace {
@@ -167,6 +173,66 @@ pub(crate) fn is_private_name(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     private_names().any(|private| private.eq_ignore_ascii_case(name))
 }
+
+/// Whether a part of a path is named as files with credentials often are. Files of code are not.
+#[must_use]
+pub fn sounds_like_credentials(path: &Path) -> bool {
+    path.iter().any(|name| {
+        let name = name.to_string_lossy().to_ascii_lowercase();
+        let (stem, extension) = name.rsplit_once('.').unwrap_or((&name, ""));
+        let is_example = |part: &str| ["example", "sample", "template", "dist"].contains(&part);
+        is_private_name(Path::new(&name))
+            || CREDENTIAL_NAMES.contains(&name.as_str())
+            || (name.starts_with(".env.") && !is_example(extension))
+            || KEY_EXTENSIONS.contains(&extension)
+            || (DATA_EXTENSIONS.contains(&extension)
+                && CREDENTIAL_WORDS.iter().any(|word| stem.contains(word)))
+    })
+}
+
+/// Names of files that hold passwords, keys or tokens, in lower case.
+const CREDENTIAL_NAMES: [&str; 12] = [
+    ".dockercfg",
+    ".htpasswd",
+    ".npmrc",
+    ".s3cfg",
+    ".yarnrc.yml",
+    "auth.json",
+    "kubeconfig",
+    "shadow",
+    "terraform.tfstate",
+    "token",
+    "tokens",
+    "wp-config.php",
+];
+
+/// Extensions of files with keys, in lower case.
+const KEY_EXTENSIONS: [&str; 11] =
+    ["jks", "kdbx", "key", "keystore", "ovpn", "p12", "p8", "pem", "pfx", "ppk", "tfvars"];
+
+/// Extensions of files with data and of names without one, in lower case.
+const DATA_EXTENSIONS: [&str; 16] = [
+    "",
+    "bak",
+    "cfg",
+    "conf",
+    "csv",
+    "db",
+    "env",
+    "ini",
+    "json",
+    "old",
+    "properties",
+    "sqlite",
+    "toml",
+    "txt",
+    "yaml",
+    "yml",
+];
+
+/// Words in the names of files with credentials, in lower case.
+const CREDENTIAL_WORDS: [&str; 7] =
+    ["credential", "passwd", "password", "private_key", "privatekey", "secret", "service-account"];
 
 /// Names of credentials files that projects use, in lower case.
 pub(crate) fn private_names() -> impl Iterator<Item = &'static str> {

@@ -4,6 +4,7 @@ mod grant;
 mod scripts;
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -29,6 +30,9 @@ const MARGIN: Duration = Duration::from_secs(5);
 
 /// Time limit of a judge: as long as a slow file system takes.
 const JUDGING: Duration = Duration::from_secs(20);
+
+/// Error of a judge that panicked.
+const JUDGE_PANICKED: &str = "the judge of permissions panicked, so this call does not run";
 
 /// Asks before a call that changes something, for the agent it is installed with and all of its descendants.
 ///
@@ -226,15 +230,19 @@ impl Granted {
         PermissionDecided { allowed_by, ..PermissionDecided::of(gate, allowed, by, reasons) }
     }
 
-    /// Makes a judge decide, on a thread of its own: it may wait for the file system.
+    /// Makes a judge decide, on a thread of its own where it may wait for the file system.
     async fn judge(&self, gate: &ToolGate, judge: &Arc<dyn CallJudge>) -> Result<CallJudgement, BoxError> {
         let judge = judge.clone();
         let (tool, effects, cwd) = (gate.call.name.clone(), gate.effects.clone(), gate.place.cwd.clone());
+        if judge.is_quick(&effects, &cwd) {
+            let judging = AssertUnwindSafe(|| judge.judge(&tool, &effects, &cwd));
+            return catch_unwind(judging).map_err(|_| JUDGE_PANICKED.into());
+        }
         let judging = tokio::task::spawn_blocking(move || judge.judge(&tool, &effects, &cwd));
         let limit = self.judging.unwrap_or(JUDGING);
         match tokio::time::timeout(limit, judging).await {
             Ok(Ok(judgement)) => Ok(judgement),
-            Ok(Err(_)) => Err("the judge of permissions panicked, so this call does not run".into()),
+            Ok(Err(_)) => Err(JUDGE_PANICKED.into()),
             Err(_) => {
                 let limit = limit.as_secs_f32();
                 Err(format!("the judge of permissions took longer than {limit} s, so this call does not run")

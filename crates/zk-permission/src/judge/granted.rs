@@ -3,7 +3,7 @@ use zk_core::model::Effects;
 use super::{Call, Evaluation, RuleRef, judge};
 use crate::mode::Mode;
 use crate::program::inspect;
-use crate::rules::{Decision, plain_command};
+use crate::rules::{Decision, filtered_command, plain_command};
 use crate::shell::Script;
 
 impl Evaluation<'_> {
@@ -31,7 +31,7 @@ impl Evaluation<'_> {
     }
 
     /// The rule that allows a command which runs the project's code: one plain command by the name of its program, and in
-    /// the sandbox nothing that the sandbox would not bound.
+    /// the sandbox nothing that the sandbox would not bound, with filters of its output behind it.
     fn code_allowance(&self, text: &str) -> Option<RuleRef> {
         let is_auto = self.mode == Mode::Auto && self.here.is_contained;
         if self.mode == Mode::ReadOnly || is_auto {
@@ -39,7 +39,14 @@ impl Evaluation<'_> {
         }
         let mut rules = self.rules.saying(Decision::Allow).filter(|rule| rule.code().is_some()).peekable();
         rules.peek()?;
-        let argv = plain_command(text)?;
+        let (argv, filters) = match plain_command(text) {
+            Some(argv) => (argv, Vec::new()),
+            None => filtered_command(text)?,
+        };
+        let is_plain_text = plain_command(text).is_some();
+        if filters.iter().any(|name| name.contains('/') || self.plain_name(name).is_none()) {
+            return None;
+        }
         let script = Script::parse(text).ok()?;
         let leaves = inspect(script.commands.first()?, Vec::new());
         let [leaf] = leaves.as_slice() else { return None };
@@ -55,7 +62,10 @@ impl Evaluation<'_> {
                 judge(&Call { tool: self.tool, effects: &effects }, Mode::Auto, self.rules, self.here);
             verdict.decision == Decision::Allow
         };
-        let holds = |is_bound: bool| is_bound || (self.here.is_contained && is_bounded());
+        // Behind a pipe or a redirection in the sandbox only.
+        let holds = |is_bound: bool| {
+            (is_bound && is_plain_text) || (!is_bound && self.here.is_contained && is_bounded())
+        };
         rules
             .find(|rule| {
                 let code = rule.code();

@@ -16,7 +16,7 @@ use zk_core::model::{Effect, Effects};
 
 pub use verdict::{JudgedProgram, Reason, RuleRef, Verdict};
 
-use crate::classifier::{PathClassifier, PathPlace};
+use crate::classifier::{PathClassifier, PathPlace, sounds_like_credentials};
 use crate::connections;
 use crate::mode::Mode;
 use crate::rules::{Access, Decision, Layer, Rule, Rules};
@@ -146,6 +146,9 @@ pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_
 
 /// Reason for a question about a read of a file tool outside of the workspace.
 const OUTSIDE_READ: &str = "it is outside of this project";
+
+/// Reason for a question about a read outside of the workspace of what is named like credentials.
+const OUTSIDE_CREDENTIALS: &str = "it is outside of this project and may hold credentials";
 
 /// State of one judgement.
 struct Evaluation<'a> {
@@ -335,7 +338,10 @@ impl<'a> Evaluation<'a> {
         let why = match self.here.classifier.path(full) {
             PathPlace::Private => private::private_use(Path::new(subject)),
             // By its name as well: what is swapped for a link meanwhile is not read unasked.
-            _ if self.here.classifier.asks_read(full) => OUTSIDE_READ.to_owned(),
+            _ if self.here.classifier.asks_read(full) => {
+                let is_named = full.file_name().is_some_and(|name| sounds_like_credentials(Path::new(name)));
+                if is_named { OUTSIDE_CREDENTIALS.to_owned() } else { OUTSIDE_READ.to_owned() }
+            }
             // The file service itself refuses secrets.
             PathPlace::Inside | PathPlace::Protected | PathPlace::Secret | PathPlace::Outside => {
                 self.add_reason(Decision::Allow, subject, "it only reads", None);

@@ -255,6 +255,11 @@ impl Rule {
 }
 
 impl Rules {
+    /// Whether rules are bound to files, which have to be read to tell whether they still hold.
+    pub(crate) fn are_bound_to_files(&self) -> bool {
+        self.rules.iter().any(|rule| rule.code().is_some())
+    }
+
     /// Takes away those that are bound to files which changed since.
     pub(crate) fn drop_outdated(&mut self) {
         self.rules.retain(|rule| rule.code().is_none_or(ProjectCode::is_current));

@@ -2,6 +2,7 @@
 
 mod code;
 mod explain;
+mod filters;
 mod held;
 mod host;
 mod pattern;
@@ -15,13 +16,14 @@ use globset::{GlobBuilder, GlobMatcher};
 pub use code::{Bound, Manifest, ProjectCode};
 pub(crate) use code::{is_runner, plain_command};
 pub use explain::Explanation;
+pub(crate) use filters::filtered_command;
 pub use held::{DeniedFiles, HeldPaths, HideFiles};
 pub use pattern::CommandPattern;
 pub(crate) use pattern::Likeness;
 
 use zk_core::service::foreign_server_names;
 
-use crate::classifier::normalise;
+use crate::classifier::{normalise, sounds_like_credentials};
 use host::HostPattern;
 
 /// Decision on a call.
@@ -189,13 +191,13 @@ impl Rule {
     pub fn parse(layer: Layer, decision: Decision, text: &str, base: &RuleBase) -> Result<Self, RuleError> {
         let text = text.trim();
         let wrong = |why: String| RuleError { rule: text.to_owned(), why };
-        let subject = if let Some(pattern) = inside(text, "read") {
+        let subject = if let Some(pattern) = argument_of(text, "read") {
             path_subject(Access::Read, pattern, decision, base).map_err(wrong)?
-        } else if let Some(pattern) = inside(text, "write") {
+        } else if let Some(pattern) = argument_of(text, "write") {
             path_subject(Access::Write, pattern, decision, base).map_err(wrong)?
-        } else if let Some(host) = inside(text, "fetch") {
+        } else if let Some(host) = argument_of(text, "fetch") {
             Subject::Host(HostPattern::parse(host).map_err(wrong)?)
-        } else if let Some(name) = inside(text, "tool") {
+        } else if let Some(name) = argument_of(text, "tool") {
             Subject::Tool(glob(name, false).map_err(wrong)?)
         } else {
             let pattern = CommandPattern::parse(text)?;
@@ -258,7 +260,13 @@ impl Rule {
                 let path = normalise(path);
                 *access == wanted && (glob.is_match(&path) || and_itself.as_ref() == Some(&path))
             }
-            Subject::Below(access, directory) => *access == wanted && normalise(path).starts_with(directory),
+            Subject::Below(access, directory) => {
+                let path = normalise(path);
+                let below = path.strip_prefix(directory).ok().filter(|_| *access == wanted);
+                // A person who allowed all reads in a directory did not mean the credentials in it.
+                let is_held_back = self.decision == Decision::Allow && *access == Access::Read;
+                below.is_some_and(|below| !is_held_back || !sounds_like_credentials(below))
+            }
             _ => false,
         }
     }
@@ -288,7 +296,7 @@ impl Rule {
         }
     }
 
-    /// Whether it is about reading or about writing files.
+    /// Whether the rule restricts this kind of access to files.
     pub(crate) fn is_about(&self, wanted: Access) -> bool {
         match &self.subject {
             Subject::Path { access, .. } => *access == wanted,
@@ -302,7 +310,7 @@ impl Rule {
         }
     }
 
-    /// Whether something below a directory, absolute, can be what this rule is about.
+    /// Whether the rule can match a file below a directory, given by its absolute path.
     pub(crate) fn can_be_below(&self, wanted: Access, directory: &Path) -> bool {
         let directory = normalise(directory);
         match &self.subject {
@@ -370,7 +378,8 @@ impl Rule {
     }
 }
 
-fn inside<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+/// Text between the brackets of a rule such as `read(src/**)`, if the rule has this name.
+fn argument_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')')
 }
 
@@ -431,6 +440,15 @@ impl Rules {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Tells of the files that a rule denies reading, or asks about; nothing where no rule is about some.
+    #[must_use]
+    pub fn restricted_reads(&self) -> Option<impl Fn(&Path) -> bool + Send + Sync + 'static> {
+        let restricts = |rule: &&Rule| rule.decision != Decision::Allow && rule.is_about(Access::Read);
+        let rules: Vec<Rule> = self.rules.iter().filter(restricts).cloned().collect();
+        let is_restricted = move |path: &Path| rules.iter().any(|rule| rule.matches_path(Access::Read, path));
+        self.rules.iter().any(|rule| restricts(&rule)).then_some(is_restricted)
     }
 
     /// Adds a rule.

@@ -98,7 +98,7 @@ impl CommandPattern {
         matches!(self.words.get(index), Some(PatternWord::Exact(_)))
     }
 
-    /// The program it is about.
+    /// The program that the pattern names; nothing for one of any program.
     pub(super) fn program(&self) -> Option<&str> {
         match self.words.first() {
             Some(PatternWord::Exact(word)) => Some(word),
@@ -106,7 +106,7 @@ impl CommandPattern {
         }
     }
 
-    /// Returns the likeness of this pattern of a prohibition to a command. It errs on the side of *possible*.
+    /// Compares the pattern of a deny or ask rule with a command. In doubt the answer is *possible*.
     pub(crate) fn likeness(&self, argv: &[String], has_unknown_tail: bool) -> Likeness {
         let Some(word) = argv.first() else { return Likeness::No };
         if let Some(program) = self.program() {
@@ -136,8 +136,8 @@ impl CommandPattern {
     }
 }
 
-/// Whether all literal words occur: flags anywhere, the first other word behind flags and their values only, the
-/// rest after it.
+/// Whether a command may be one that a pattern prohibits: its flags stand anywhere, and its other words in their
+/// order, with only flags and their values before the first. `has_unknown_tail` says that more words may follow.
 fn could_be(wanted: &[PatternWord], argv: &[String], has_unknown_tail: bool) -> bool {
     let literal = wanted.iter().filter_map(|word| match word {
         PatternWord::Exact(word) => Some(word.as_str()),
@@ -165,7 +165,7 @@ fn could_be(wanted: &[PatternWord], argv: &[String], has_unknown_tail: bool) -> 
     seen == others.len() && flags.iter().all(has_flag)
 }
 
-/// Whether these are flags, each with at most one value behind it.
+/// Whether the words are flags, each followed by at most one value.
 fn only_flags(words: &[String]) -> bool {
     let mut may_be_value = false;
     words.iter().all(|word| {

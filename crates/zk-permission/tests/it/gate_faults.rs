@@ -17,6 +17,8 @@ use crate::desk::Desk;
 /// Fault of a judge, or none.
 enum Fault {
     Panics,
+    /// Panics without a thread of its own.
+    PanicsAtOnce,
     /// Answers only when the test is over.
     Hangs(Mutex<mpsc::Receiver<()>>),
     Denies,
@@ -27,7 +29,7 @@ enum Fault {
 impl CallJudge for Fault {
     fn judge(&self, _: &str, _: &Effects, _: &Path) -> CallJudgement {
         let decision = match self {
-            Self::Panics => panic!("the judge is broken"),
+            Self::Panics | Self::PanicsAtOnce => panic!("the judge is broken"),
             Self::Hangs(over) => {
                 let _ = over.lock().unwrap().recv();
                 CallDecision::Allow
@@ -39,6 +41,10 @@ impl CallJudge for Fault {
         let (describes, label, key) = ("all of it".into(), "all".into(), "k".into());
         let offer = CallOffer { kind: WiderKind::Prefix, describes, label, warning: None, key };
         CallJudgement { decision, reasons: Vec::new(), offer: Some(offer), allowed_by: None }
+    }
+
+    fn is_quick(&self, _: &Effects, _: &Path) -> bool {
+        matches!(self, Self::PanicsAtOnce)
     }
 
     fn remember(&self, _: &CallOffer, _: bool) -> Result<(), String> {
@@ -61,7 +67,7 @@ fn desk(judge: Fault) -> Desk {
     let gate = PermissionGate::new(Mode::Ask);
     let gate = match &judge {
         Fault::Hangs(_) => gate.judging_within(Duration::from_millis(50)),
-        Fault::Panics | Fault::Denies | Fault::Asks | Fault::Allows => gate,
+        Fault::Panics | Fault::PanicsAtOnce | Fault::Denies | Fault::Asks | Fault::Allows => gate,
     };
     desk.bus.install(&gate).unwrap();
     desk.bus.scope("judge").provide_service::<dyn CallJudge>(Arc::new(judge));
@@ -80,6 +86,7 @@ async fn a_judge_that_fails_allows_nothing() {
     let (end, over) = mpsc::channel();
     for (judge, why) in [
         (Fault::Panics, "panicked"),
+        (Fault::PanicsAtOnce, "panicked"),
         (Fault::Hangs(Mutex::new(over)), "took longer than"),
         (Fault::Denies, "not allowed here"),
         (Fault::Asks, "nobody is here to approve it"),

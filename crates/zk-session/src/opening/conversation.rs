@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::model::{EntryId, Message, SessionId};
-use zk_core::service::{Entry, EntryKind, LiveEntries, OpenSession, StoreError};
+use zk_core::service::{
+    Entry, EntryKind, LeftSession, LiveEntries, OpenSession, StoreError, make_private_dir,
+};
 
 use super::{NoticeSink, OpeningError, SessionNotice, SessionPlace};
-use crate::private_dir::make_private_dir;
 use crate::{Loaded, Recorder, Saved, SqliteStore, discard_unanswered};
 
 /// Session of a conversation: its storage, and the history from which the conversation continues.
@@ -37,22 +38,6 @@ pub struct ConversationSession {
     notices: NoticeSink,
     /// Number of the store's notices that were shown.
     told: AtomicUsize,
-}
-
-/// Result of closing a session: the part of the conversation that is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// The whole conversation.
-    All(SessionId),
-    /// All but the last entries.
-    Part {
-        /// Id of the session with the stored entries.
-        id: SessionId,
-        /// Number of entries that are not stored.
-        missing: usize,
-    },
-    /// Nothing is stored: there is no session, or it had no answer.
-    Nothing,
 }
 
 /// Directory that is removed on drop.
@@ -191,7 +176,7 @@ impl ConversationSession {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn close(&self) -> Result<Kept, StoreError> {
+    pub async fn close(&self) -> Result<LeftSession, StoreError> {
         if self.is_continued.load(Ordering::Relaxed) {
             // The results belong to another session now.
         } else if let Some(dir) = &self.temporary {
@@ -201,7 +186,9 @@ impl ConversationSession {
             // A directory with content stays.
             let _ = std::fs::remove_dir(outputs);
         }
-        let (Some(open), Some(recorder)) = (&self.open, &self.recorder) else { return Ok(Kept::Nothing) };
+        let (Some(open), Some(recorder)) = (&self.open, &self.recorder) else {
+            return Ok(LeftSession::Nothing);
+        };
         let saved = recorder.saved().await;
         let closed = open.close().await;
         self.tell_notices();
@@ -215,13 +202,13 @@ impl ConversationSession {
                 // Most sessions have no large results.
                 let _ = std::fs::remove_dir_all(outputs);
             }
-            return Ok(Kept::Nothing);
+            return Ok(LeftSession::Nothing);
         }
         Ok(match saved {
-            Saved::All => Kept::All(id),
-            Saved::Part { missing } => Kept::Part { id, missing },
-            Saved::Nothing if self.resumed => Kept::All(id),
-            Saved::Nothing => Kept::Nothing,
+            Saved::All => LeftSession::All(id),
+            Saved::Part { missing } => LeftSession::Part { id, missing },
+            Saved::Nothing if self.resumed => LeftSession::All(id),
+            Saved::Nothing => LeftSession::Nothing,
         })
     }
 }

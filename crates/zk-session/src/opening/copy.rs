@@ -8,12 +8,11 @@ use tokio::sync::mpsc;
 use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{
     Durability, Entry, EntryKind, EntryVisitor, NewSession, OpenSession, SessionFilter, SessionStore,
-    StoreError,
+    StoreError, make_private_dir,
 };
 
 use super::{OpeningError, SessionNotice, SessionPlace};
 use crate::SqliteStore;
-use crate::private_dir::make_private_dir;
 use crate::sqlite::offload;
 
 /// Bytes of entries in one append to a copy.

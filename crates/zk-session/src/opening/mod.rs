@@ -10,15 +10,14 @@ use std::sync::Arc;
 
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Entry, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError,
+    Entry, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError, make_private_dir,
 };
 
-pub use self::conversation::{ConversationSession, Kept};
+pub use self::conversation::ConversationSession;
 pub use self::copy::SessionCopy;
 pub use self::error::OpeningError;
 pub use self::notice::{NoticeSink, SessionNotice};
 pub use self::preview::last_run;
-use crate::private_dir::make_private_dir;
 use crate::{
     Loaded, Recorder, SqliteStore, find_matching, latest, load_live, open_matching, store_interrupted,
 };
@@ -28,6 +27,8 @@ use crate::{
 pub enum SessionStart {
     /// A new session.
     New,
+    /// A new session with this id.
+    Named(SessionId),
     /// The newest session of the working directory.
     Latest,
     /// The session with this id or unique prefix.
@@ -87,13 +88,19 @@ impl SessionPlace {
     /// [`OpeningError`] for a requested session.
     pub async fn begin(&self, start: &SessionStart) -> Result<ConversationSession, OpeningError> {
         match start {
-            SessionStart::New if !self.saves => Ok(ConversationSession::unsaved(self)),
-            SessionStart::New => {
+            SessionStart::New | SessionStart::Named(_) if !self.saves => {
+                Ok(ConversationSession::unsaved(self))
+            }
+            SessionStart::New | SessionStart::Named(_) => {
                 let Ok(store) = self.store() else {
                     self.notices.tell(SessionNotice::NoPlace);
                     return Ok(ConversationSession::unsaved(self));
                 };
-                match self.create(&store).await {
+                let id = match start {
+                    SessionStart::Named(id) => Some(id.clone()),
+                    SessionStart::New | SessionStart::Latest | SessionStart::Matching(_) => None,
+                };
+                match self.create(&store, id).await {
                     Ok(open) => Ok(ConversationSession::of(self, store, open)),
                     Err(reason) => {
                         self.notices.tell(SessionNotice::NotSaved { reason });
@@ -123,7 +130,7 @@ impl SessionPlace {
     pub async fn preview(&self, start: &SessionStart) -> Vec<Entry> {
         let Ok(store) = self.store() else { return Vec::new() };
         let id = match start {
-            SessionStart::New => None,
+            SessionStart::New | SessionStart::Named(_) => None,
             SessionStart::Latest => latest(&store, &self.cwd).await.ok().flatten().map(|info| info.id),
             SessionStart::Matching(id) => find_matching(&store, id).await.ok(),
         };
@@ -143,11 +150,15 @@ impl SessionPlace {
         Ok(rustix::fs::access(root, rustix::fs::Access::WRITE_OK)?)
     }
 
-    async fn create(&self, store: &SqliteStore) -> Result<Arc<dyn OpenSession>, String> {
+    async fn create(
+        &self,
+        store: &SqliteStore,
+        id: Option<SessionId>,
+    ) -> Result<Arc<dyn OpenSession>, String> {
         // Checked here, so that a read-only home directory is reported before the first request.
         let root = self.root.clone().unwrap_or_default();
         self.check_writable().map_err(|error| format!("cannot write to {}: {error}", root.display()))?;
-        let new = NewSession { id: None, cwd: self.cwd.clone(), parent: None };
+        let new = NewSession { id, cwd: self.cwd.clone(), parent: None };
         store.create(new).await.map_err(|error| error.to_string())
     }
 

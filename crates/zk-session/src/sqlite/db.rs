@@ -21,6 +21,9 @@ pub(super) const BUSY: Duration = Duration::from_secs(5);
 const CHECKPOINT_PAGES: u32 = 1000;
 /// Size in bytes to which the log's file is truncated after that.
 const LOG_BYTES: u32 = 8 << 20;
+/// Size of the page cache in KiB. Appends touch the last pages only, and the default would keep 2 MB of what was
+/// written.
+const PAGE_CACHE_KIB: u32 = 256;
 
 /// Opens an existing file for writing. No byte is changed before [`prepare`], not even by closing it.
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
@@ -90,7 +93,7 @@ pub(super) fn prepare(conn: &Connection, fresh: bool) -> rusqlite::Result<String
     }
     conn.execute_batch(&format!(
         "PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES};
-         PRAGMA journal_size_limit={LOG_BYTES};"
+         PRAGMA journal_size_limit={LOG_BYTES}; PRAGMA cache_size=-{PAGE_CACHE_KIB};"
     ))?;
     let synchronous: i64 = conn.pragma_query_value(None, "synchronous", |row| row.get(0))?;
     if synchronous != 1 {

@@ -5,10 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use zk_core::model::SessionId;
-use zk_core::service::StoreError;
+use zk_core::service::{StoreError, make_private_dir};
 
 use super::hash::fnv1a;
-use crate::private_dir::make_private_dir;
 
 /// Files of one session: `<id>.db`, SQLite's side files, the lock, and damaged files that were kept.
 #[derive(Clone, Debug)]

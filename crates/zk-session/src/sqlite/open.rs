@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use zk_core::model::SessionId;
-use zk_core::service::{LiveEntries, StoreError};
+use zk_core::service::{LiveEntries, StoreError, make_private_dir};
 
 use super::check::{self, Checked, Log, Look, Part};
 use super::db::{Db, connect, prepare};
@@ -17,7 +17,6 @@ use super::recovery;
 use super::row::Unreadable;
 use crate::find::near_match;
 use crate::memory::exists;
-use crate::private_dir::make_private_dir;
 
 /// Session that this process has open for writing. The lock is released last.
 #[derive(Debug)]

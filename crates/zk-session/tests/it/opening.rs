@@ -2,8 +2,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use zk_core::model::Message;
-use zk_core::service::{Durability, EntryKind, StoreError};
-use zk_session::{Kept, NoticeSink, OpeningError, SessionPlace, SessionStart};
+use zk_core::service::{Durability, EntryKind, LeftSession, StoreError};
+use zk_session::{NoticeSink, OpeningError, SessionPlace, SessionStart};
 
 fn place(dir: &Path) -> (SessionPlace, Arc<Mutex<Vec<String>>>) {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -32,7 +32,7 @@ async fn a_place_that_cannot_be_written_costs_the_session_and_is_told() {
     let session = place.begin(&SessionStart::New).await.unwrap();
     assert!(session.open.is_none() && session.outputs.as_ref().is_some_and(|dir| dir.is_dir()));
     assert!(told.lock().unwrap().concat().contains("NotSaved"), "{told:?}");
-    assert_eq!(session.close().await.unwrap(), Kept::Nothing);
+    assert_eq!(session.close().await.unwrap(), LeftSession::Nothing);
     assert!(!session.outputs.unwrap().exists(), "its results go with it");
 }
 

@@ -307,7 +307,12 @@ pub(crate) fn check_approval(
     project: &std::path::Path,
 ) -> Result<(), ToolError> {
     match skill.source {
-        SkillSource::Configured | SkillSource::User | SkillSource::Inline | SkillSource::Builtin => Ok(()),
+        // A bundle was approved with all its files when it was added.
+        SkillSource::Configured
+        | SkillSource::User
+        | SkillSource::Bundle
+        | SkillSource::Inline
+        | SkillSource::Builtin => Ok(()),
         // A person was asked before its first use.
         SkillSource::Server => Ok(()),
         SkillSource::Project => {

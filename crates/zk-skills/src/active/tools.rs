@@ -252,6 +252,8 @@ impl Tool for RunScript {
             request.env.insert("ZK_SKILL_DIR".into(), dir.into());
             request.env.insert("CLAUDE_SKILL_DIR".into(), dir.into());
         }
+        let of_bundle = skill.bundle.iter().flat_map(|place| &place.variables);
+        request.env.extend(of_bundle.map(|(name, value)| (name.into(), value.into())));
         request.timeout = Some(timeout);
         let mut output = Tail::default();
         let progress = cx.progress.clone();

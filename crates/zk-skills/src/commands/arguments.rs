@@ -27,6 +27,8 @@ pub(crate) fn words(line: &str) -> Vec<String> {
 pub(crate) struct Arguments<'a> {
     line: &'a str,
     words: Vec<String>,
+    /// Whether `$0` is the first word, and a placeholder without a word stays as it is.
+    is_from_zero: bool,
 }
 
 /// Value of a placeholder.
@@ -42,7 +44,12 @@ pub(crate) struct UnclearPlace;
 
 impl<'a> Arguments<'a> {
     pub(crate) fn new(line: &'a str) -> Self {
-        Self { line: line.trim(), words: words(line) }
+        Self { line: line.trim(), words: words(line), is_from_zero: false }
+    }
+
+    /// Arguments for a text of a bundle: `$0` and `$ARGUMENTS[0]` are the first word, `$@` is no placeholder.
+    pub(crate) fn from_zero(line: &'a str) -> Self {
+        Self { is_from_zero: true, ..Self::new(line) }
     }
 
     /// Replaces the placeholders in `text`: `$ARGUMENTS` and `$@` by all arguments, `$1` to `$9` by one,
@@ -107,6 +114,9 @@ impl<'a> Arguments<'a> {
 
     /// Parses the placeholder at the beginning of `text`; returns its value and length.
     fn parse_placeholder(&self, text: &str) -> Option<(Value<'_>, usize)> {
+        if self.is_from_zero {
+            return self.parse_from_zero(text);
+        }
         if text.starts_with("$ARGUMENTS") {
             return Some((Value::Line(self.line), "$ARGUMENTS".len()));
         }
@@ -133,6 +143,26 @@ impl<'a> Arguments<'a> {
             return None;
         }
         Some((from(number as usize, 1), 2))
+    }
+}
+
+impl Arguments<'_> {
+    fn parse_from_zero(&self, text: &str) -> Option<(Value<'_>, usize)> {
+        let word = |at: usize| self.words.get(at..at.checked_add(1)?).map(Value::Words);
+        if let Some(rest) = text.strip_prefix("$ARGUMENTS") {
+            let index = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+            let index = index.and_then(|(digits, _)| Some((digits.parse::<usize>().ok()?, digits.len() + 2)));
+            return match index {
+                Some((at, length)) => Some((word(at)?, "$ARGUMENTS".len() + length)),
+                None => Some((Value::Line(self.line), "$ARGUMENTS".len())),
+            };
+        }
+        let mut digits = text.chars().skip(1);
+        let number = digits.next()?.to_digit(10)?;
+        if digits.next().is_some_and(|c| c.is_ascii_digit()) {
+            return None;
+        }
+        Some((word(number as usize)?, 2))
     }
 }
 
@@ -253,6 +283,19 @@ mod tests {
         }
         assert!(!Arguments::new("a").substitute("nothing here: $100").1);
         assert!(Arguments::new("").substitute("$1").1);
+    }
+
+    #[test]
+    fn arguments_of_a_bundles_text_are_counted_from_zero() {
+        let given = Arguments::from_zero(r#"a "b c""#);
+        for (text, wanted) in [
+            ("$0, then $1.", "a, then b c."),
+            ("all: $ARGUMENTS", r#"all: a "b c""#),
+            ("$ARGUMENTS[1]|$ARGUMENTS[0]", "b c|a"),
+            ("$2 $ARGUMENTS[7] $100 $@", "$2 $ARGUMENTS[7] $100 $@"),
+        ] {
+            assert_eq!(given.substitute(text).0, wanted);
+        }
     }
 
     #[test]

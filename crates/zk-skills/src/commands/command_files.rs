@@ -14,7 +14,7 @@ use crate::commands::arguments::Arguments;
 use crate::commands::interpolate;
 use crate::commands::prompt_command::PromptCommand;
 use crate::context::workplace::Workplace;
-use crate::skill::{Manifest, SkillSource, frontmatter, is_own};
+use crate::skill::{BundleCommand, BundlePlace, Manifest, SkillSource, frontmatter, is_own};
 
 /// Kind of a project's commands in the trust store; only approved ones may run commands in their text.
 pub const TRUST_COMMAND: &str = "command";
@@ -53,6 +53,8 @@ pub struct CommandFile {
     pub choices: Vec<String>,
     /// Text of a command that is no file.
     pub text: Option<&'static str>,
+    /// Bundle of the command, if it is of one.
+    pub bundle: Option<Arc<BundlePlace>>,
     /// Other files of the same name, which are not used.
     pub shadowed: Vec<PathBuf>,
 }
@@ -122,25 +124,40 @@ fn look(
 }
 
 impl CommandFile {
+    /// The command of a bundle; `None` if its file cannot be read.
+    fn of_bundle(command: &BundleCommand, files: &dyn HostFiles) -> Option<Self> {
+        let how = HostRead { beneath: Some(command.place.root.clone()), ..HostRead::whole(MAX_BYTES) };
+        let file = files.read(&command.path, &how).ok()?;
+        let text = String::from_utf8_lossy(&file.bytes);
+        let mut made = Self::of(command.name.clone(), command.path.clone(), SkillSource::Bundle, &text);
+        if let Some(help) = &command.help {
+            made.help = one_line(help, MAX_HELP_CHARS);
+        }
+        made.bundle = Some(command.place.clone());
+        Some(made)
+    }
+
     /// The command of a text.
     fn of(name: String, path: PathBuf, source: SkillSource, text: &str) -> Self {
         let (fields, body) = parts(text);
         let has_place = || ["$ARGUMENTS", "$@", "$1"].iter().any(|place| body.contains(place));
         let hint = fields.argument_hint.clone().or_else(|| has_place().then(|| "[WORDS]".to_owned()));
-        let line = |text: &str, most: usize| {
-            text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(most).collect::<String>()
-        };
         Self {
             name,
             path,
             source,
-            help: line(&help(&fields, body), MAX_HELP_CHARS),
-            hint: hint.map(|hint| line(&hint, MAX_HINT_CHARS)),
+            help: one_line(&help(&fields, body), MAX_HELP_CHARS),
+            hint: hint.map(|hint| one_line(&hint, MAX_HINT_CHARS)),
             choices: fields.argument_choices,
             text: None,
+            bundle: None,
             shadowed: Vec::new(),
         }
     }
+}
+
+fn one_line(text: &str, max_chars: usize) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(max_chars).collect()
 }
 
 fn list(dir: &Path, depth: usize, paths: &mut Vec<PathBuf>) {
@@ -193,6 +210,8 @@ pub struct CommandFilesPlugin {
     reserved: Arc<[String]>,
     /// Commands of the program that are prompts: names and texts.
     builtin: &'static [(&'static str, &'static str)],
+    /// Commands of bundles.
+    bundles: Arc<[BundleCommand]>,
     /// Commands that are registered for the person, with the scope that removes them.
     offered: Arc<tokio::sync::Mutex<Option<Offered>>>,
 }
@@ -212,7 +231,14 @@ impl CommandFilesPlugin {
     #[must_use]
     pub fn new(cwd: &Path, root: &Path, user: Vec<PathBuf>) -> Self {
         let (reserved, offered) = (Arc::default(), Arc::default());
-        Self { begun: Workplace::new(cwd, root), user, reserved, builtin: &[], offered }
+        Self {
+            begun: Workplace::new(cwd, root),
+            user,
+            reserved,
+            builtin: &[],
+            bundles: Arc::default(),
+            offered,
+        }
     }
 
     /// Ignores files with these names, which are the program's own commands.
@@ -227,6 +253,13 @@ impl CommandFilesPlugin {
     #[must_use]
     pub fn offering(mut self, builtin: &'static [(&'static str, &'static str)]) -> Self {
         self.builtin = builtin;
+        self
+    }
+
+    /// Offers the commands of bundles, whose names have the bundle's before them.
+    #[must_use]
+    pub fn with_bundles(mut self, commands: Vec<BundleCommand>) -> Self {
+        self.bundles = commands.into();
         self
     }
 
@@ -284,13 +317,18 @@ impl CommandFilesPlugin {
     }
 
     async fn find(&self, cx: &Cx) -> Found {
-        let Some(files) = cx.service::<dyn HostFiles>() else { return Found::default() };
+        let Some(host_files) = cx.service::<dyn HostFiles>() else { return Found::default() };
         let (plugin, cwd) = (self.clone(), TurnCwd::of(cx));
         let found = tokio::task::spawn_blocking(move || {
-            let at = plugin.begun.moved(cwd, &*files);
+            let at = plugin.begun.moved(cwd, &*host_files);
             let any = plugin.may_have_some(&at);
-            let find = || command_files(&at.cwd, &at.project, &plugin.user, &*files);
+            let find = || command_files(&at.cwd, &at.project, &plugin.user, &*host_files);
             let mut files = if any { find() } else { Vec::new() };
+            let of_bundles =
+                plugin.bundles.iter().filter(|command| files.iter().all(|file| file.name != command.name));
+            let of_bundles: Vec<CommandFile> =
+                of_bundles.filter_map(|command| CommandFile::of_bundle(command, &*host_files)).collect();
+            files.extend(of_bundles);
             for (name, text) in plugin.builtin {
                 if !files.iter().any(|file| file.name == *name) {
                     let made =
@@ -327,7 +365,10 @@ impl CommandFilesPlugin {
         };
         let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
         let (_, body) = parts(&text);
-        let arguments = Arguments::new(given);
+        let (body, arguments) = match &command.bundle {
+            Some(place) => (place.expand(body, None, cx), Arguments::from_zero(given)),
+            None => (body.to_owned(), Arguments::new(given)),
+        };
         let (mut prompt, placed) = if may_run(&command, &bytes, &found.at.project, cx) {
             let place = ToolCx::new(cx.clone(), TurnCwd::of(cx).unwrap_or(found.at.cwd));
             interpolate::interpolate(body.trim(), &arguments, &place).await

@@ -6,7 +6,8 @@ use zk_core::service::{HostFiles, Trust, TrustItem};
 
 use crate::skill::scan::hide_suspicious;
 use crate::skill::{
-    Bundle, BundleError, Diagnostic, SKILL_FILE, Skill, SkillFile, SkillSource, is_own, place, read_skill,
+    Bundle, BundleError, BundleSkill, Diagnostic, SKILL_FILE, Skill, SkillFile, SkillSource, is_own, place,
+    read_bundle_skill, read_skill,
 };
 
 /// Most levels below a directory of skills.
@@ -39,6 +40,8 @@ pub struct SkillRoots {
     pub configured: Vec<PathBuf>,
     /// The person's own directories, in order of precedence.
     pub user: Vec<PathBuf>,
+    /// Skills of bundles that the person added.
+    pub bundles: Vec<BundleSkill>,
     /// Skills that the program itself provides.
     pub inline: Vec<Skill>,
     /// Names of skills that are ignored.
@@ -119,6 +122,17 @@ pub fn discover(roots: &SkillRoots, files: &dyn HostFiles, trust: Option<&dyn Tr
             }
             Err(diagnostic) => {
                 broken.push(BrokenSkill { path: file.dir.clone(), source: file.source, diagnostic });
+            }
+        }
+    }
+    for part in &roots.bundles {
+        match read_bundle_skill(part, files) {
+            Ok(mut skill) => {
+                hide_suspicious(&mut skill);
+                found.push(skill);
+            }
+            Err(diagnostic) => {
+                broken.push(BrokenSkill { path: part.dir.clone(), source: SkillSource::Bundle, diagnostic });
             }
         }
     }

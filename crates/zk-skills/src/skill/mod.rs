@@ -2,6 +2,7 @@
 
 mod body;
 mod bundle;
+mod bundle_place;
 mod diagnostic;
 pub(crate) mod frontmatter;
 mod manifest;
@@ -24,6 +25,7 @@ use crate::discovery::served_skills::Served;
 pub use body::body;
 pub use bundle::Bundle;
 pub(crate) use bundle::BundleError;
+pub use bundle_place::{BundleCommand, BundlePlace, BundleSkill};
 pub use diagnostic::{Diagnostic, DiagnosticLevel};
 pub use manifest::{MAX_DESCRIPTION, Manifest};
 pub use strict::{name_faults, validate};
@@ -67,6 +69,8 @@ pub enum SkillSource {
     Configured,
     /// The person's own directories.
     User,
+    /// A bundle that the person added.
+    Bundle,
     /// The program that embeds zk.
     Inline,
     /// zk itself.
@@ -83,6 +87,7 @@ impl SkillSource {
             Self::Project => "project",
             Self::Configured => "configured",
             Self::User => "user",
+            Self::Bundle => "plugin",
             Self::Inline => "inline",
             Self::Builtin => "builtin",
             Self::Server => "server",
@@ -105,6 +110,8 @@ pub struct Skill {
     pub inline: Option<Arc<str>>,
     /// Host and entry of a served skill.
     pub served: Option<Arc<Served>>,
+    /// Bundle of the skill, if it is of one.
+    pub bundle: Option<Arc<BundlePlace>>,
     /// Diagnostics for its author.
     pub diagnostics: Vec<Diagnostic>,
     /// Bytes of its frontmatter, the only part that is needed until it is used.
@@ -130,8 +137,8 @@ impl Skill {
         let head = text.as_bytes().get(..parts.head).unwrap_or_default().into();
         // An inline skill has no directory whose name could differ.
         diagnostics.retain(|fault: &Diagnostic| !fault.message.contains("directory"));
-        let file = SKILL_FILE.to_owned();
-        Ok(Self { manifest, source, dir: None, file, inline: Some(text), served: None, diagnostics, head })
+        let (file, inline) = (SKILL_FILE.to_owned(), Some(text));
+        Ok(Self { manifest, source, dir: None, file, inline, served: None, bundle: None, diagnostics, head })
     }
 
     /// Skill from a server, named after its host and itself.
@@ -148,7 +155,7 @@ impl Skill {
         (manifest.model, manifest.thinking) = (None, None);
         let (source, served) = (SkillSource::Server, Some(Arc::new(served)));
         let (diagnostics, file) = (Vec::new(), SKILL_FILE.to_owned());
-        Ok(Self { manifest, source, dir: None, file, inline: None, served, diagnostics, head })
+        Ok(Self { manifest, source, dir: None, file, inline: None, served, bundle: None, diagnostics, head })
     }
 }
 
@@ -200,6 +207,7 @@ pub(crate) fn read_skill(file: &SkillFile, files: &dyn HostFiles) -> Result<Skil
                 file: file.name.clone(),
                 inline: None,
                 served: None,
+                bundle: None,
                 diagnostics,
                 head: head.into(),
             });
@@ -209,6 +217,23 @@ pub(crate) fn read_skill(file: &SkillFile, files: &dyn HostFiles) -> Result<Skil
         }
     }
     Err(Diagnostic::error(format!("its frontmatter has no end within {} bytes", HEAD_BYTES[1])))
+}
+
+/// Reads the frontmatter of a bundle's skill, whose name has the bundle's before it.
+///
+/// # Errors
+/// A diagnostic if the skill cannot be used.
+pub(crate) fn read_bundle_skill(part: &BundleSkill, files: &dyn HostFiles) -> Result<Skill, Diagnostic> {
+    let file = SkillFile {
+        dir: part.dir.clone(),
+        name: SKILL_FILE.to_owned(),
+        source: SkillSource::Bundle,
+        fence: Some(part.place.root.clone()),
+    };
+    let mut skill = read_skill(&file, files)?;
+    skill.manifest.name = format!("{}:{}", part.place.name, skill.manifest.name);
+    skill.bundle = Some(part.place.clone());
+    Ok(skill)
 }
 
 fn no_frontmatter() -> Diagnostic {

@@ -51,7 +51,7 @@ fn of_description(skill: &Skill) -> Option<&'static str> {
 pub(crate) fn is_read(source: SkillSource) -> bool {
     match source {
         SkillSource::Project | SkillSource::Inline | SkillSource::Builtin => true,
-        SkillSource::Configured | SkillSource::User | SkillSource::Server => false,
+        SkillSource::Configured | SkillSource::User | SkillSource::Bundle | SkillSource::Server => false,
     }
 }
 

@@ -167,7 +167,7 @@ fn replace(value: &mut Value, key: &str, dir: &Path) -> Result<bool, String> {
             let found = match whole(text, dir) {
                 Some(path) if PLACES.contains(&key) => Some(path.display().to_string()),
                 Some(path) => Some(content(&path)?),
-                None => inside(text, dir),
+                None => with_paths(text, dir),
             };
             let is_one = found.is_some();
             if let Some(found) = found {
@@ -189,8 +189,8 @@ fn whole(text: &str, dir: &Path) -> Option<PathBuf> {
     (name.len() == end_of_name(name)).then(|| file(name, dir)).flatten()
 }
 
-/// The text with the paths of outputs in the place of their handles, if there is any.
-fn inside(text: &str, dir: &Path) -> Option<String> {
+/// The text with each handle of an output replaced by the path of its file; nothing if it has no handle.
+fn with_paths(text: &str, dir: &Path) -> Option<String> {
     let (mut out, mut rest, mut any) = (String::with_capacity(text.len()), text, false);
     while let Some((before, after)) = rest.split_once(PREFIX) {
         let name = after.get(..end_of_name(after)).unwrap_or_default().trim_end_matches('.');

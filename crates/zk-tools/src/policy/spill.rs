@@ -1,13 +1,14 @@
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::OpenOptions;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zk_core::events::{ResultPatch, ToolTransform};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::model::{Block, ToolContent};
+use zk_core::service::make_private_dir;
 
 use crate::OutputDir;
 use crate::text::{head, size, tail};
@@ -141,7 +142,7 @@ pub(crate) fn handle_of(path: &Path) -> String {
 
 /// Writes a result under a name made of its content, readable by this user only.
 pub(super) fn save(dir: &Path, tool: &str, bytes: &[u8]) -> io::Result<PathBuf> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    make_private_dir(dir)?;
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     let tool: String =

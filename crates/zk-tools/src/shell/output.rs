@@ -1,14 +1,14 @@
 //! Output of a command: its end in memory, and all of it in a file once it is more than that.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use zk_core::kernel::Cx;
-use zk_core::service::{RedactedPieces, Redactor};
+use zk_core::service::{RedactedPieces, Redactor, make_private_dir};
 
 use crate::text::size;
 
@@ -35,7 +35,7 @@ impl OutputPlace {
     /// An empty file for an output, under a name that no other has.
     pub(crate) fn create(&self) -> io::Result<(File, PathBuf)> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+        make_private_dir(&self.dir)?;
         let dir = self.dir.canonicalize()?;
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);

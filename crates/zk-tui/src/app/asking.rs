@@ -56,10 +56,10 @@ impl App {
     }
 }
 
-/// Describes what a person is asked, in a few words that hold nothing of what is to run.
+/// Describes what a person is asked: the title of a card, which names a file and no command.
 pub(super) fn describe_card(card: &Card) -> String {
     match &card.question {
-        Question::Approve(approval) => format!("{} wants to run", sanitise(&approval.tool)),
+        Question::Approve(approval) => sanitise(&approval.card().title).into_owned(),
         Question::Confirm { .. } | Question::Trust(_) | Question::Select { .. } | Question::Input { .. } => {
             "a question waits".to_owned()
         }

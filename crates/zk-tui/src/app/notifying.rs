@@ -6,8 +6,7 @@ use super::App;
 use crate::inline::Abilities;
 use crate::term::notice_sequence;
 
-/// Time without a key after which a person counts as away whose terminal does not tell whether they look at
-/// it.
+/// Time without a key after which a person counts as away, on a terminal that does not report its focus.
 const AWAY_AFTER: Duration = Duration::from_secs(10);
 
 /// Longest title of a terminal.
@@ -15,14 +14,14 @@ const MAX_TITLE_CHARS: usize = 80;
 
 /// Notices for a person who looks elsewhere.
 impl App {
-    /// Tells the terminal a title from now on: where the conversation is, and whether something goes on.
+    /// Switches the title of the terminal on or off: the directory, and whether a run or a question is open.
     pub fn set_titles(&mut self, has_titles: bool) {
         self.output.has_titles = has_titles;
     }
 
-    /// Tells the terminal its title with the next frame, if it is another one.
+    /// Sends the title to the terminal with the next frame, if it changed.
     pub(super) fn tell_title(&mut self) {
-        // The console of Linux would print it.
+        // The Linux console prints the title as text; terminals that know links set it.
         let can_show = self.screen.abilities().looks.links;
         if !self.output.has_titles || !can_show || self.model.directory.is_empty() {
             return;
@@ -41,7 +40,7 @@ impl App {
         }
     }
 
-    /// Tells a person who looks elsewhere.
+    /// Shows a notice of the desktop or rings the bell, if the person is away.
     pub(super) fn notify(&mut self, text: String, now: Duration) {
         match self.is_focused {
             Some(true) => {}

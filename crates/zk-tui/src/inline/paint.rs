@@ -1,9 +1,11 @@
 mod resizing;
+mod shifting;
 
 use std::fmt::Write;
 use std::sync::Arc;
 
 use self::resizing::Resizing;
+use self::shifting::Shift;
 use crate::row::{Looks, Row, Theme};
 use crate::term::{KnownTerminal, NoticeForm};
 use crate::text::{columns, graphemes, soft_split};
@@ -73,7 +75,8 @@ pub struct Caret {
 }
 
 /// Draws below what a terminal already shows: closed rows are written once and scroll away with the terminal's own
-/// scrolling; the live rows below them are redrawn where they changed.
+/// scrolling; the live rows below them are redrawn where they changed, and moved as they stand where rows come above
+/// them.
 ///
 /// The screen moves only relative to the cursor, never sets a scroll region, and erases nothing above its
 /// first live row.
@@ -162,20 +165,28 @@ impl InlineScreen {
             rows.push(Drawn::default());
         }
         let mut out = self.take_resized();
-        if closed.is_empty() {
-            self.redraw(&mut out, rows);
-        } else {
+        if !closed.is_empty() {
             self.resizing.keep_hidden();
-            self.erase(&mut out);
-            for row in closed {
-                out.push_str(&self.encode(row));
-                out.push_str("\r\n");
-            }
-            self.live.clear();
-            self.redraw(&mut out, rows);
+        }
+        let in_place = self.closed_in_place(closed, rows.len());
+        let shift = in_place.and_then(|closed| Some((Shift::between(&self.live, &closed, &rows)?, closed)));
+        match shift {
+            Some((shift, closed)) => self.shift(&mut out, &closed, rows, shift),
+            None if closed.is_empty() => self.redraw(&mut out, rows),
+            None => self.draw_anew(&mut out, closed, rows),
         }
         self.place_caret(&mut out, caret);
         self.finish(out)
+    }
+
+    fn draw_anew(&mut self, out: &mut String, closed: &[Row], rows: Vec<Drawn>) {
+        self.erase(out);
+        for row in closed {
+            out.push_str(&self.encode(row));
+            out.push_str("\r\n");
+        }
+        self.live.clear();
+        self.redraw(out, rows);
     }
 
     /// The bytes that take the live rows away and leave the cursor where they began.
@@ -214,9 +225,15 @@ impl InlineScreen {
     /// Erases from the first live row down, and leaves the cursor there. The first row is erased by itself: tmux would
     /// keep a copy of everything below if a screen were erased from its first cell.
     fn erase(&mut self, out: &mut String) {
+        let has_more = self.live.len() > 1 || self.caret.row > 0;
+        self.erase_rows(out, has_more);
+    }
+
+    /// Erases the first live row, and those below it if there are more.
+    fn erase_rows(&mut self, out: &mut String, has_more: bool) {
         up(out, self.caret.row);
         out.push_str("\r\u{1b}[K");
-        if self.live.len() > 1 || self.caret.row > 0 {
+        if has_more {
             // After a resize there may be no row below: the cursor is put back where it was, not one row up.
             out.push_str("\u{1b}7\u{1b}[B\r\u{1b}[J\u{1b}8");
         }

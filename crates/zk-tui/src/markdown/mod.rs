@@ -230,7 +230,8 @@ impl Markdown {
         }
     }
 
-    /// Takes in a line, a longer one in parts; gives what is left of one that is not complete.
+    /// Parses a line, in parts if it is longer than [`MAX_OPEN`]. Returns the rest of an incomplete line, which is parsed
+    /// once more of it has come.
     fn cut(&mut self, line: &str, is_complete: bool) -> String {
         let mut rest = line;
         while rest.len() > MAX_OPEN {
@@ -253,7 +254,7 @@ impl Markdown {
         String::new()
     }
 
-    /// Takes in a complete line.
+    /// Parses a complete line.
     fn line(&mut self, line: &str) {
         if let Open::Fence(fence, highlighter) = &mut self.open {
             if fence.is_closed_by(line) {

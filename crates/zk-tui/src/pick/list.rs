@@ -121,19 +121,19 @@ impl List {
         Some(Self { asked, offered, from, query, found, chosen: 0, is_moved: false })
     }
 
-    /// Whether no name fits, so that there is only a remark.
+    /// Whether no name fits what was typed.
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Whether Enter is for the list: a person moved in it, or typed a part of a command's name.
+    /// Whether Enter chooses from the list: the person moved in it, or typed a part of a command's name.
     pub(crate) fn takes_enter(&self) -> bool {
         let is_named = || self.offered.names.contains(&self.query);
         self.is_moved || (self.asked == Asked::Command && !is_named())
     }
 
-    /// The line that runs the chosen command, if that takes no arguments. One that only has the letters which were typed is
-    /// put in first, so that a person sees what they run.
+    /// Line that runs the chosen command at once. `None` if the command takes arguments, or if the typed letters are not the
+    /// beginning of its name: Enter then completes the name, so that the person sees what they run.
     pub(crate) fn line(&self) -> Option<String> {
         let at = *self.found.get(self.chosen)?;
         let begins = |name: &String| {
@@ -147,7 +147,7 @@ impl List {
         Some(format!("/{name}"))
     }
 
-    /// Whether there is nothing to choose from.
+    /// Whether a single name fits.
     pub(crate) fn is_only(&self) -> bool {
         self.found.len() == 1
     }

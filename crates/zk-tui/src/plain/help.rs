@@ -54,6 +54,7 @@ const GROUPS: [Group; 4] = [
         "zk",
         &[
             ("status", "all that holds now"),
+            ("backend", "another agent"),
             ("config", "settings, and edit"),
             ("theme", "other colours"),
             ("screen", "inline, full, plain"),

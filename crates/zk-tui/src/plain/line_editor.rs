@@ -87,9 +87,9 @@ pub struct LineEditor {
     editor: Editor<Watched, FileHistory>,
     /// Text that was typed when Shift-Tab was pressed.
     back_tab: BackTab,
-    /// The file of the history, once its directory can be written.
+    /// File of the history; nothing before its directory can be written.
     kept: Option<PathBuf>,
-    /// Stamp of the file when it was read or written last.
+    /// Stamp of the history file when it was last read or written.
     seen: Option<Stamp>,
 }
 
@@ -108,7 +108,7 @@ impl fmt::Debug for LineEditor {
 }
 
 impl LineEditor {
-    /// An editor whose lines are kept in the file `kept`, in a directory that is there.
+    /// Creates an editor with its history in the file `kept`, whose directory exists.
     ///
     /// # Errors
     /// [`TerminalError::LineEditor`].
@@ -130,12 +130,12 @@ impl LineEditor {
         Ok(Self { editor, back_tab, kept, seen })
     }
 
-    /// Has `changed` told the line after each change from now on; nobody, where there is none.
+    /// Calls `changed` with the line after each change; `None` ends that.
     pub fn on_change(&mut self, changed: Option<OnChange>) {
         self.editor.set_helper(Some(Watched(changed)));
     }
 
-    /// Reads a line that begins with `draft`.
+    /// Reads a line; `draft` is in it already and can be edited.
     pub fn read(&mut self, draft: &str) -> ReadLine {
         self.refresh();
         let typed = match self.editor.readline_with_initial("› ", (draft, "")) {

@@ -14,7 +14,7 @@ mod tests;
 pub const DEAF: Duration = Duration::from_millis(500);
 
 /// Time for which a question hears no answer after the person turned to it on purpose.
-const FOCUSED: Duration = Duration::from_millis(300);
+pub(super) const FOCUSED: Duration = Duration::from_millis(300);
 
 /// Time for which a chosen letter stands alone before it answers: the first letter of a word has another one
 /// after it.

@@ -63,7 +63,7 @@ impl Frame {
         };
         let mut choices = choice_rows(&card, width);
         let mut hints = Vec::new();
-        wrap_words(GUTTER, Style::DIM, &format!(" {}", beside(&card, true)), width, &mut hints);
+        wrap_words(GUTTER, Style::DIM, &format!(" {}", short_choices(&card, true)), width, &mut hints);
         let foot = key_rows("└ ↑↓ and Enter, or a letter · Esc stops the run", width);
         let spacious = remarks.len() + choices.len() + hints.len() + foot.len();
         if fits(spacious, &frame) {
@@ -71,7 +71,7 @@ impl Frame {
             frame.keys = foot;
             return frame;
         }
-        frame.keys = key_rows(&format!("└ {}", beside(&card, false)), width);
+        frame.keys = key_rows(&format!("└ {}", short_choices(&card, false)), width);
         if fits(choices.len() + frame.keys.len(), &frame) {
             frame.rules = choices;
             return frame;
@@ -133,7 +133,7 @@ impl Frame {
     }
 }
 
-/// The rows of the choices that have some.
+/// Rows of the choices that are spelled out.
 fn choice_rows(card: &ApprovalCard, width: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     for choice in card.choices.iter().filter(|choice| choice.is_row) {
@@ -147,9 +147,9 @@ fn choice_rows(card: &ApprovalCard, width: usize) -> Vec<Row> {
     rows
 }
 
-/// The choices without a row of their own, and how to know more.
-fn beside(card: &ApprovalCard, is_spacious: bool) -> String {
-    let is_beside = |choice: &&CardChoice| !choice.is_row && (!choice.key.is_uppercase() || !is_spacious);
+/// Choices without a row of their own in one line, with the key that explains the question.
+fn short_choices(card: &ApprovalCard, is_spacious: bool) -> String {
+    let has_no_row = |choice: &&CardChoice| !choice.is_row && (!choice.key.is_uppercase() || !is_spacious);
     let short = |choice: &CardChoice| match choice.key {
         's' => "s  this session".to_owned(),
         'a' => "a  always …".to_owned(),
@@ -158,7 +158,7 @@ fn beside(card: &ApprovalCard, is_spacious: bool) -> String {
     let mut all: Vec<String> = card
         .choices
         .iter()
-        .filter(is_beside)
+        .filter(has_no_row)
         .filter(|choice| is_spacious || matches!(choice.key, 's' | 'a'))
         .map(short)
         .collect();

@@ -3,7 +3,7 @@ use std::time::Duration;
 use zk_core::service::{Selection, UiAnswer, visible_lines};
 use zk_view::sanitise;
 
-use super::answer_keys::{LineFocus, QUIET};
+use super::answer_keys::{FOCUSED, LineFocus, QUIET};
 use super::card::{Outcome, press_buffer};
 use super::line_choice::LineChoice;
 use super::select_rows::{SelectRows, preview_rows};
@@ -22,8 +22,8 @@ pub(super) struct Select {
     who: Option<String>,
     typed: Buffer,
     focus: LineFocus,
-    /// The option that an arrow moved to.
-    mark: Option<usize>,
+    /// The option that an arrow moved to, and when.
+    mark: Option<(usize, Duration)>,
     /// Time at which a digit was typed alone.
     digit_at: Option<Duration>,
     /// Whether the last line was no answer.
@@ -84,7 +84,7 @@ impl Select {
             who: self.who.as_deref(),
             preview: &self.preview,
             from: self.from,
-            mark: self.mark.or_else(|| self.digit()),
+            mark: self.mark.map(|(mark, _)| mark).or_else(|| self.digit()),
             is_typing: self.is_typing(),
             is_mistyped: self.is_mistyped,
         }
@@ -125,6 +125,10 @@ impl Select {
             self.is_mistyped = false;
             self.digit_at = None;
             if *key == Key::Enter {
+                // One that came right behind the arrow is neither an answer nor text.
+                if self.mark.is_some_and(|(_, at)| now < at + FOCUSED) {
+                    continue;
+                }
                 let text = self.typed.expanded().trim().to_owned();
                 if let Some(answer) = self.answer(&text) {
                     return Err(answer);
@@ -151,7 +155,7 @@ impl Select {
                     return false;
                 }
                 self.is_mistyped = false;
-                self.mark = Some(match (to, self.mark) {
+                let mark = match (to, self.mark.map(|(mark, _)| mark)) {
                     (Direction::Down, None) => 0,
                     (Direction::Down, Some(mark)) => {
                         if mark == last {
@@ -162,7 +166,8 @@ impl Select {
                     }
                     (_, Some(mark @ 1..)) => mark - 1,
                     (_, _) => last,
-                });
+                };
+                self.mark = Some((mark, now));
             }
             _ => return false,
         }
@@ -185,7 +190,7 @@ impl Select {
             Some((UiAnswer::Choice { index }, shown))
         };
         if text.is_empty() {
-            return option(self.mark?);
+            return option(self.mark?.0);
         }
         match LineChoice::of(text, self.asked.options.len()) {
             LineChoice::Option(index) => option(index),

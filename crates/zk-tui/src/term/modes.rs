@@ -12,17 +12,16 @@ use rustix::termios::{
 use crate::full::LEAVE as LEAVE_ALTERNATE;
 use crate::inline::Size;
 
-/// Marks pastes, tells whether the person looks at it, tells Shift-Enter from Enter where the terminal can, and asks whether
-/// it shows frames at once. The title of the terminal is put aside, and comes back when the modes are left.
+/// Saves the title, switches bracketed paste, focus reports and disambiguated keys (Shift-Enter) on, and asks whether the
+/// terminal knows synchronized output.
 const ENTER: &str = "\u{1b}[22;2t\u{1b}[?2004h\u{1b}[?1004h\u{1b}[>1u\u{1b}[?2026$p";
-/// Asks what colour the ground has.
+/// Query of the background colour.
 const GROUND: &str = "\u{1b}]11;?\u{1b}\\";
-/// Asks for its name and its version.
+/// Query of the terminal's name and version.
 const VERSION: &str = "\u{1b}[>0q";
-/// Question after the terminal's kind, which every terminal answers: answers to other questions come before that, or
-/// never.
+/// Query of the device attributes, which every terminal answers. Answers to earlier queries come before this one, or never.
 const DEVICE_ATTRIBUTES: &str = "\u{1b}[c";
-/// Takes all of it back, and shows the caret.
+/// Switches the modes of [`ENTER`] off, restores the title and shows the caret.
 const LEAVE: &str = "\u{1b}[23;2t\u{1b}[<u\u{1b}[?1004l\u{1b}[?2004l\u{1b}[?25h";
 
 /// The modes of the terminal on standard input. Clones are the same terminal; it is as it was found once any of them

@@ -100,6 +100,7 @@ fn a_plan_is_read_before_it_is_gone_on_with() {
     }
     assert!(desk.shown().contains("40. step 40"), "{}", desk.shown());
     desk.keys("\x1b[B");
+    desk.wait(300);
     desk.keys("\r");
     assert_eq!(desk.answers(), ["Choice { index: 0 }"]);
 }
@@ -123,6 +124,7 @@ fn a_choice_is_made_with_arrows_and_enter_a_digit_or_in_own_words() {
     desk.keys("\x1b[B");
     desk.keys("\x1b[B");
     assert!(desk.shown().contains("│ › 2  Bankers"), "{}", desk.shown());
+    desk.wait(300);
     desk.keys("\r");
     assert_eq!(desk.answers(), ["Choice { index: 1 }"]);
 
@@ -150,11 +152,31 @@ fn a_choice_is_made_with_arrows_and_enter_a_digit_or_in_own_words() {
 }
 
 #[test]
+fn enter_that_came_with_the_arrow_takes_no_option() {
+    for burst in ["\x1b[B\r", "\x1b[B\x1b[B\r"] {
+        let mut desk = desk_of(Size::new(80, 24));
+        ask(&mut desk, choice());
+        desk.wait(600);
+        desk.keys(burst);
+        desk.wait(1000);
+        assert_eq!(desk.answers(), Vec::<String>::new(), "{burst:?}");
+        assert!(desk.lines().is_empty() && desk.app.draft().is_empty(), "{burst:?}");
+        desk.keys("\x1b[A");
+        desk.keys("\r");
+        assert_eq!(desk.answers(), Vec::<String>::new(), "{burst:?}");
+        desk.wait(300);
+        desk.keys("\r");
+        assert_eq!(desk.answers().len(), 1, "{burst:?}");
+    }
+}
+
+#[test]
 fn what_is_drawn_of_a_choice_that_its_call_tells_of_does_not_stay() {
     let mut desk = desk_of(Size::new(80, 24));
     ask(&mut desk, choice());
     desk.wait(600);
     desk.keys("\x1b[B");
+    desk.wait(300);
     desk.keys("\r");
     let id = serde_json::from_value(json!(7)).unwrap();
     desk.patch(Patch::Answered { id });

@@ -53,6 +53,12 @@ impl Emulator {
         self.0.screen().contents()
     }
 
+    /// Returns the text of the row in which the cursor stands.
+    pub(crate) fn cursor_row(&self) -> String {
+        let screen = self.0.screen();
+        screen.rows(0, screen.size().1.get()).nth(self.cursor().0).unwrap_or_default()
+    }
+
     pub(crate) fn cursor(&self) -> (usize, usize) {
         let (row, column) = self.0.screen().cursor_position();
         (row.into(), column.into())

@@ -163,7 +163,7 @@ fn allowed(after: &str) -> Option<&str> {
     }
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != ';')?;
     let rest = rest.get(end..)?;
-    rest.strip_prefix(['A', 'B', 'C', 'J', 'K', 'm'])
+    rest.strip_prefix(['A', 'B', 'C', 'J', 'K', 'L', 'M', 'm'])
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn shown_everywhere(text: &str, asked: &str) -> String {
         json!({"ask": "select", "text": asked, "options": [asked, asked]}),
         json!({"ask": "confirm", "text": asked}),
     ] {
-        let card = json!({"id": 7, "digest": 9, "agent": {"name": asked, "depth": 1}, "question": question});
+        let card = json!({"id": 7, "digest": "0000000000000009", "agent": {"name": asked, "depth": 1}, "question": question});
         step(&mut app, &[json!({"patch": "ask", "card": card})], &[Key::Alt('q')]);
         step(&mut app, &[], &[Key::Move { to: Direction::PageDown, word: false }]);
         step(&mut app, &[json!({"patch": "answered", "id": 7})], &[]);
@@ -391,7 +391,7 @@ fn a_notice_says_the_harmless_text() {
         );
         app.keys(&[Key::Focus(false)], Duration::ZERO);
         let question = json!({"ask": "approve", "tool": tool, "args": {}, "effects": Effects::Unknown});
-        let card = json!({"id": 7, "digest": 9, "question": question});
+        let card = json!({"id": 7, "digest": "0000000000000009", "question": question});
         let ask: Patch = serde_json::from_value(json!({"patch": "ask", "card": card})).unwrap();
         app.patches(&[ask], Duration::from_secs(1));
         let sent = app.frame(Duration::from_secs(2));
@@ -403,7 +403,7 @@ fn a_notice_says_the_harmless_text() {
         let sent = notice(&text);
         let said = sent.strip_prefix("\u{1b}]777;notify;zk;").unwrap();
         assert!(said.chars().all(|c| !c.is_control() && c != ';'), "{sent:?}");
-        assert_eq!(sent, notice(&zk_view::sanitise(&text)), "{text:?}");
+        assert!(said.starts_with("Call the "), "{text:?}: {sent:?}");
     }
 }
 

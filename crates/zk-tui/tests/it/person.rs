@@ -172,7 +172,7 @@ pub(crate) fn card(args: Value) -> Card {
     };
     Card {
         id: serde_json::from_value(json!(7)).unwrap(),
-        digest: serde_json::from_value(json!(9)).unwrap(),
+        digest: serde_json::from_value(json!("0000000000000009")).unwrap(),
         agent: None,
         question: Question::Approve(Box::new(approval)),
         approval: None,
@@ -617,7 +617,7 @@ fn who_looks_elsewhere_is_told_of_a_question_once_and_who_looks_is_not() {
         for at in 1..10 {
             sent += &app.frame(ms(at * 100));
         }
-        assert_eq!(sent.matches("\u{1b}]9;shell wants to run\u{1b}\\").count(), expected, "{keys:?}");
+        assert_eq!(sent.matches("\u{1b}]9;Run this command?\u{1b}\\").count(), expected, "{keys:?}");
     }
 }
 

@@ -301,7 +301,7 @@ fn sent_after_a_question(name: &str, keys: &[(u64, Key)], seconds: u64) -> Strin
 
 #[test]
 fn where_nobody_knows_whether_the_person_looks_they_are_told_once_they_press_no_key() {
-    let notice = "\u{1b}]9;shell wants to run\u{1b}\\";
+    let notice = "\u{1b}]9;Run this command?\u{1b}\\";
     for (keys, seconds, expected) in [
         (vec![], 9, 0),
         (vec![], 60, 1),
@@ -317,11 +317,11 @@ fn where_nobody_knows_whether_the_person_looks_they_are_told_once_they_press_no_
 #[test]
 fn what_a_terminal_says_of_itself_chooses_how_it_is_told() {
     for (name, expected) in [
-        ("kitty(0.35.2)", "\u{1b}]99;;shell wants to run\u{1b}\\"),
-        ("VTE(7600)", "\u{1b}]777;notify;zk;shell wants to run\u{1b}\\"),
+        ("kitty(0.35.2)", "\u{1b}]99;;Run this command?\u{1b}\\"),
+        ("VTE(7600)", "\u{1b}]777;notify;zk;Run this command?\u{1b}\\"),
         ("XTerm(379)", "\u{7}"),
-        ("another 1", "\u{1b}]9;shell wants to run\u{1b}\\"),
-        ("tmux 3.4", "\u{1b}Ptmux;\u{1b}\u{1b}]9;shell wants to run\u{1b}\u{1b}\\\u{1b}\\\u{7}"),
+        ("another 1", "\u{1b}]9;Run this command?\u{1b}\\"),
+        ("tmux 3.4", "\u{1b}Ptmux;\u{1b}\u{1b}]9;Run this command?\u{1b}\u{1b}\\\u{1b}\\\u{7}"),
     ] {
         let sent = sent_after_a_question(name, &[], 20);
         assert!(sent.contains(expected), "{name}: {sent:?}");

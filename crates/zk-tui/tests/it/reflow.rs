@@ -120,16 +120,7 @@ impl Reflowing {
     fn drop_below(&mut self, count: usize) {
         let last = self.above(self.lines.len()).max(self.row() + 1) - 1;
         let below = last - self.row();
-        for _ in 0..count.min(below) {
-            let width = self.size.width;
-            let Some(line) = self.lines.last_mut() else { return };
-            if line.len() > width {
-                let kept = (line.len() - 1) / width * width;
-                line.truncate(kept);
-            } else {
-                self.lines.pop();
-            }
-        }
+        self.cut_rows(count.min(below));
     }
 
     fn put(&mut self, grapheme: &str, columns: usize) {
@@ -174,6 +165,8 @@ impl Reflowing {
                 self.lines[line].truncate(keep.max(1));
                 self.lines.truncate(line + 1);
             }
+            'L' => self.insert_rows(times),
+            'M' => self.delete_rows(times),
             'm' => {}
             't' | 'c' => assert!(matches!(parameters, "18" | ""), "{parameters}{last}"),
             'h' | 'l' => match parameters {
@@ -183,6 +176,59 @@ impl Reflowing {
             },
             'u' if parameters.starts_with(['<', '>']) => {}
             other => panic!("a sequence that the inline screen must not send: {parameters}{other}"),
+        }
+    }
+
+    /// Makes the row of the cursor the first of its line.
+    fn split_line(&mut self) {
+        let row = self.row();
+        let (line, first) = self.at(row);
+        if first > 0 {
+            let rest = self.lines[line].split_off(first);
+            self.lines.insert(line + 1, rest);
+        }
+        self.go(row, 0);
+    }
+
+    /// Inserts rows at the cursor's; those that have no room at the bottom are gone.
+    fn insert_rows(&mut self, count: usize) {
+        self.split_line();
+        let (line, bottom) = (self.line, self.top + self.size.height);
+        let count = count.min(bottom - self.row());
+        (0..count).for_each(|_| self.lines.insert(line, Line::new()));
+        let over = self.above(self.lines.len()).saturating_sub(bottom);
+        self.cut_rows(over);
+    }
+
+    /// Deletes rows from the cursor's on; those below move up.
+    fn delete_rows(&mut self, count: usize) {
+        self.split_line();
+        let (row, line) = (self.row(), self.line);
+        let end = (row + count).min(self.above(self.lines.len()));
+        if end > row {
+            let (last, first) = self.at(end);
+            if first > 0 && first < self.lines[last].len() {
+                let rest = self.lines[last].split_off(first);
+                self.lines.insert(last + 1, rest);
+                self.lines.drain(line..=last);
+            } else {
+                self.lines.drain(line..last);
+            }
+        }
+        self.go(row, 0);
+    }
+
+    /// Takes the last rows away.
+    fn cut_rows(&mut self, count: usize) {
+        let width = self.size.width;
+        for _ in 0..count {
+            let Some(line) = self.lines.last_mut() else { return };
+            if line.len() > width {
+                let kept = (line.len() - 1) / width * width;
+                line.truncate(kept);
+            } else {
+                self.lines.pop();
+            }
         }
     }
 

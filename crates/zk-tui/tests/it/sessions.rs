@@ -29,13 +29,14 @@ enum Step {
     /// A line of the program.
     Print,
     Type(String),
-    /// The pager for some steps: keys in it.
+    /// Keys that are pressed in the pager.
     Page(String),
     Full(bool),
     Resize(usize, usize),
-    /// Sizes one after the other, of which the program is told one while the terminal has the last already.
+    /// Sizes one after the other. The program is told the one at this index, while the terminal has the last already.
     ResizeLate(Vec<(usize, usize)>, usize),
-    /// Sizes so many milliseconds after each other. The terminal has the next one when it answered to the last one.
+    /// Sizes while a window is dragged, with the milliseconds between two of them. Each comes after the terminal answered
+    /// to the frame of the one before.
     Drag(Vec<(usize, usize)>, u64),
     Suspend,
     Ask,
@@ -320,6 +321,16 @@ fn what_is_typed_on_a_terminal_that_is_narrower_than_was_told_takes_no_closed_ro
         let text = session.terminal.text();
         session.check(&text).unwrap();
     }
+}
+
+#[test]
+fn one_live_row_that_became_several_is_taken_away_whole() {
+    let size = Size::new(20, 6);
+    let mut session = Session::new(size, Terminal::Reflowing(Box::new(Reflowing::new(size, Reflows::Away))));
+    let narrow = Step::ResizeLate(vec![(1, 1), (4, 5)], 1);
+    session.run(&[narrow, Step::Resize(20, 3), Step::Prompt]).unwrap();
+    let text = session.terminal.text();
+    session.check(&text).unwrap();
 }
 
 #[test]

@@ -116,6 +116,25 @@ pub enum Content {
     },
 }
 
+impl Content {
+    /// The body, of content that may have one.
+    #[must_use]
+    pub fn body(&self) -> Option<&Body> {
+        match self {
+            Self::Call(call) => call.body.as_ref(),
+            Self::Plugin(plugin) => Some(&plugin.body),
+            Self::User { .. }
+            | Self::Injected { .. }
+            | Self::Thinking { .. }
+            | Self::Answer { .. }
+            | Self::Provider { .. }
+            | Self::Summary { .. }
+            | Self::End(_)
+            | Self::Note { .. } => None,
+        }
+    }
+}
+
 /// Content that a plugin shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]

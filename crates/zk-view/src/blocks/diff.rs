@@ -1,3 +1,5 @@
+use zk_core::service::HunkHead;
+
 /// A line of a unified diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffLine<'a> {
@@ -51,7 +53,7 @@ impl DiffReader {
     pub fn line<'a>(&mut self, line: &'a str) -> DiffLine<'a> {
         let is_within = self.left != (0, 0);
         if !is_within && line.starts_with("@@") {
-            if let Some((old, new)) = hunk(line) {
+            if let Some(HunkHead { old, new }) = HunkHead::of(line) {
                 (self.next, self.left) = ((old.0, new.0), (old.1, new.1));
             }
             return DiffLine::Hunk(line);
@@ -97,17 +99,6 @@ fn step(next: &mut u64, left: &mut u64) -> u64 {
         *next = number.saturating_add(1);
     }
     number
-}
-
-/// First line and count of a hunk, old and new: of `@@ -1,2 +3 @@` (1, 2) and (3, 1).
-fn hunk(line: &str) -> Option<((u64, u64), (u64, u64))> {
-    let mut words = line.strip_prefix("@@ ")?.split_whitespace();
-    let mut range = |sign| {
-        let word = words.next()?.strip_prefix(sign)?;
-        let (first, count) = word.split_once(',').unwrap_or((word, "1"));
-        Some((first.parse().ok()?, count.parse().ok()?))
-    };
-    Some((range('-')?, range('+')?))
 }
 
 #[cfg(test)]

@@ -79,21 +79,23 @@ struct State {
     readers: Vec<Backlog>,
     last_reader: u64,
     effects: VecDeque<Effect>,
+    /// Whether the host has taken an effect, and did not ask for the next one since.
+    in_hand: bool,
     ticking: bool,
     closed: bool,
     /// Count of registrations on a bus; the clean-up of the newest one closes the view.
     registrations: u64,
-    /// The answer's text that came last, in one piece, until somebody looks or something else happens.
+    /// Streamed text that the engine has not reduced yet. It waits until a reader looks or another event comes.
     text: Option<StreamText>,
-    /// The answer's text arrives: nothing else happened since it was reduced.
+    /// Whether the last event was streamed text, so that more of it can be gathered.
     streams: bool,
 }
 
-/// Most text that is gathered before it is reduced, in bytes.
+/// Most bytes of streamed text that wait for the engine.
 const MAX_GATHERED: usize = 16 * 1024;
 
 impl State {
-    /// Gathers a piece of text that follows another; gives whether it could.
+    /// Adds a piece of streamed text to the one that waits. Returns false if the engine has to reduce it at once.
     fn gather(&mut self, event: &dyn AnyEvent, origin: &Origin) -> bool {
         let Some(piece) = event.as_any().downcast_ref::<StreamText>().filter(|_| origin.depth == 0) else {
             self.streams = false;
@@ -222,7 +224,18 @@ impl ViewDriver {
     /// The next thing the host has to do, if there is one now.
     #[must_use]
     pub fn take_effect(&self) -> Option<Effect> {
-        self.shared.state().effects.pop_front()
+        let mut state = self.shared.state();
+        let effect = state.effects.pop_front();
+        state.in_hand = effect.is_some();
+        effect
+    }
+
+    /// Whether the host has something to do yet, or does it: until it asks for the next effect, it is not done with the last
+    /// one.
+    #[must_use]
+    pub fn owes_effects(&self) -> bool {
+        let state = self.shared.state();
+        state.in_hand || !state.effects.is_empty()
     }
 
     /// The next thing of those that are `wanted`; what else the host has to do stays in its order.

@@ -94,7 +94,7 @@ impl Core {
     pub(super) fn expand(&mut self, id: &BlockId) {
         match self.body(id) {
             Some(lines) => self.patches.push(Patch::Body { id: id.clone(), lines: lines.clone() }),
-            None => match self.view.block(id).and_then(|block| body(&block.content)) {
+            None => match self.view.block(id).and_then(|block| block.content.body()) {
                 Some(body) if !body.expandable => {
                     let lines = body.lines.clone().into();
                     self.patches.push(Patch::Body { id: id.clone(), lines });
@@ -128,20 +128,5 @@ impl Bodies {
             let Some((_, oldest)) = self.kept.pop_front() else { break };
             self.bytes -= weight(&oldest);
         }
-    }
-}
-
-fn body(content: &Content) -> Option<&Body> {
-    match content {
-        Content::Call(call) => call.body.as_ref(),
-        Content::Plugin(plugin) => Some(&plugin.body),
-        Content::User { .. }
-        | Content::Injected { .. }
-        | Content::Thinking { .. }
-        | Content::Answer { .. }
-        | Content::Provider { .. }
-        | Content::Summary { .. }
-        | Content::End(_)
-        | Content::Note { .. } => None,
     }
 }

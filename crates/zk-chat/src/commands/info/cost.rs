@@ -1,40 +1,15 @@
 //! `/cost`: spending of the present session, by model.
 
-use std::collections::BTreeMap;
-
 use zk_agent::Agent;
 use zk_core::kernel::BoxError;
-use zk_core::model::{TurnUsage, Usage};
-use zk_core::service::EntryKind;
+use zk_core::model::{Spending, TurnUsage};
 
 use crate::opening::sessions::ConversationSessions;
-
-/// Spending of one model.
-#[derive(Default)]
-struct Spent {
-    turns: u64,
-    usage: Usage,
-    cost: f64,
-    /// Turns whose cost nobody knows.
-    unknown: u64,
-}
 
 /// Returns what the session has cost so far, in lines.
 pub(super) async fn cost(sessions: &dyn ConversationSessions, agent: &Agent) -> Result<String, BoxError> {
     let entries = sessions.shown_entries().await?;
-    let turns = entries.iter().filter_map(|entry| match &entry.kind {
-        EntryKind::Message { usage: Some(usage), .. } | EntryKind::Usage { usage, .. } => Some(&**usage),
-        EntryKind::Message { usage: None, .. }
-        | EntryKind::Model { .. }
-        | EntryKind::Thinking { .. }
-        | EntryKind::RunStart { .. }
-        | EntryKind::RunEnd { .. }
-        | EntryKind::OpenTurn { .. }
-        | EntryKind::CallBegin { .. }
-        | EntryKind::CallEnd { .. }
-        | EntryKind::CallData { .. }
-        | EntryKind::Custom(_) => None,
-    });
+    let turns = entries.iter().filter_map(|entry| entry.kind.usage());
     let mut lines = lines(turns);
     if lines.is_empty() {
         let model = agent.model().reference();
@@ -46,21 +21,9 @@ pub(super) async fn cost(sessions: &dyn ConversationSessions, agent: &Agent) -> 
 
 /// A sum over all models, and a line for each where there are several.
 fn lines<'a>(turns: impl Iterator<Item = &'a TurnUsage>) -> Vec<String> {
-    let mut models: BTreeMap<String, Spent> = BTreeMap::new();
-    for turn in turns {
-        let spent = models.entry(turn.model.to_string()).or_default();
-        spent.turns += 1;
-        spent.usage += turn.usage;
-        spent.cost += turn.cost.unwrap_or_default();
-        spent.unknown += u64::from(turn.cost.is_none());
-    }
-    let mut all = Spent::default();
-    for spent in models.values() {
-        all.turns += spent.turns;
-        all.usage += spent.usage;
-        all.cost += spent.cost;
-        all.unknown += spent.unknown;
-    }
+    let models = Spending::by_model(turns);
+    let mut all = Spending::default();
+    models.values().for_each(|spent| all.merge(spent));
     let mut lines = Vec::new();
     if models.len() > 1 {
         lines.push(format!("this session   {}", describe(&all)));
@@ -69,16 +32,17 @@ fn lines<'a>(turns: impl Iterator<Item = &'a TurnUsage>) -> Vec<String> {
     lines
 }
 
-fn describe(spent: &Spent) -> String {
-    let Spent { turns, usage, cost, unknown } = spent;
+fn describe(spent: &Spending) -> String {
+    let Spending { answers: turns, usage, cost, unpriced } = spent;
     let turns_text = if *turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
+    let cost = cost.unwrap_or_default();
     let cached = match usage.cache_read {
         0 => String::new(),
         cached => format!(" ({} from the cache)", tokens(cached)),
     };
-    let money = match unknown {
+    let money = match unpriced {
         0 => format!("${cost:.4}"),
-        unknown if unknown == turns => "price not known".to_owned(),
+        unpriced if unpriced == turns => "price not known".to_owned(),
         _ => format!("at least ${cost:.4}"),
     };
     format!("{money} · {turns_text} · {} in{cached}, {} out", tokens(usage.read()), tokens(usage.output))
@@ -95,7 +59,7 @@ pub(super) fn tokens(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use zk_core::model::ModelRef;
+    use zk_core::model::{ModelRef, Usage};
 
     use super::*;
 

@@ -27,7 +27,7 @@ pub(super) fn export(context: &InfoContext, args: &str, cx: &Cx) -> Result<Strin
     let cwd = context.factory.setup().cwd_now(cx);
     let path = cwd.join(&name);
     let model = context.agent.model().reference().to_string();
-    let text = markdown(&blocks, session.as_deref(), &model);
+    let text = export_markdown(&blocks, session.as_deref(), &model);
     // Others should not read everything that was said.
     let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     let mut file = opened.map_err(|error| match error.kind() {
@@ -44,8 +44,9 @@ fn now() -> String {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).to_string()
 }
 
-/// The conversation as Markdown.
-fn markdown(blocks: &[Arc<Block>], session: Option<&str>, model: &str) -> String {
+/// Blocks of a conversation as Markdown.
+#[must_use]
+pub fn export_markdown(blocks: &[Arc<Block>], session: Option<&str>, model: &str) -> String {
     let mut out = String::from("# Conversation with zk\n\n");
     let _ = writeln!(out, "Model: {model}");
     if let Some(session) = session {

@@ -8,6 +8,7 @@ use zk_tui::Theme;
 
 use super::info_context::InfoContext;
 use super::{cost, export, settings, side_question, status};
+use crate::opening::setup::OWN_THEME;
 
 /// A command as a list shows it.
 struct About {
@@ -78,7 +79,8 @@ impl Command for InfoCommand {
             }
             Kind::Theme if before.is_empty() => {
                 let choice = |(name, about): &(&str, &str)| ArgumentChoice::new(*name, *about);
-                Theme::NAMES.iter().map(choice).collect()
+                let own = self.context.factory.setup().palette.is_some().then_some(&OWN_THEME);
+                Theme::NAMES.iter().chain(own).map(choice).collect()
             }
             Kind::Agents
             | Kind::Btw

@@ -4,6 +4,7 @@ use zk_core::kernel::BoxError;
 use zk_tui::Theme;
 
 use super::info_context::InfoContext;
+use crate::opening::setup::OWN_THEME;
 
 /// Shows the settings with their origins, or has the person's own file opened.
 pub(super) fn config(context: &InfoContext, args: &str) -> Result<String, BoxError> {
@@ -36,16 +37,21 @@ pub(super) fn config(context: &InfoContext, args: &str) -> Result<String, BoxErr
 
 /// Changes the colours, or lists the themes.
 pub(super) fn theme(context: &InfoContext, args: &str) -> Result<String, BoxError> {
-    let now = context.wanted.theme().or(context.factory.setup().theme).unwrap_or("auto");
+    let setup = context.factory.setup();
+    let has_file = setup.palette.is_some();
+    let usual = setup.theme.unwrap_or(if has_file { OWN_THEME.0 } else { "auto" });
+    let now = context.wanted.theme().unwrap_or(usual);
     if args.is_empty() {
         let line = |(name, about): &(&str, &str)| {
             let mark = if *name == now { "●" } else { " " };
             format!("{mark} {name:<14} {about}")
         };
-        return Ok(Theme::NAMES.iter().map(line).collect::<Vec<_>>().join("\n"));
+        let own = has_file.then_some(&OWN_THEME);
+        return Ok(Theme::NAMES.iter().chain(own).map(line).collect::<Vec<_>>().join("\n"));
     }
-    let Some((name, _)) = Theme::NAMES.iter().find(|(name, _)| *name == args) else {
-        let names: Vec<&str> = Theme::NAMES.iter().map(|(name, _)| *name).collect();
+    let own = has_file.then_some(&OWN_THEME);
+    let Some((name, _)) = Theme::NAMES.iter().chain(own).find(|(name, _)| *name == args) else {
+        let names: Vec<&str> = Theme::NAMES.iter().chain(own).map(|(name, _)| *name).collect();
         return Err(format!("there is no theme `{args}`; there are {}", names.join(", ")).into());
     };
     context.wanted.set_theme(name);

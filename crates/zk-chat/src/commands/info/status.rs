@@ -6,6 +6,7 @@ use zk_permission::ModeSwitch;
 
 use super::cost::cost;
 use super::info_context::InfoContext;
+use crate::commands::backends::{OWN_PERMISSIONS, foreign_backend};
 use crate::conversation::summary;
 
 /// Columns before what is said of each.
@@ -21,6 +22,10 @@ pub(super) async fn status(context: &InfoContext, cx: &Cx) -> String {
         ("zk", env!("CARGO_PKG_VERSION").to_owned()),
         ("model", format!("{}{window} · thinking {}", model.reference(), level.as_str())),
     ];
+    if let Some(backend) = foreign_backend(agent) {
+        rows.push(("backend", format!("{}: {OWN_PERMISSIONS}", backend.name())));
+        rows.extend(backend.unenforced().into_iter().map(|line| ("", line)));
+    }
     if let Some(modes) = cx.service::<ModeSwitch>() {
         rows.push(("mode", format!("{}: {}", modes.name(), modes.describe())));
     }

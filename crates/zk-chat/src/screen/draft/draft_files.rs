@@ -3,8 +3,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustix::process::{Pid, test_kill_process};
-use zk_core::service::{HostFiles, HostRead};
-use zk_exec::LocalStateFiles;
+use zk_core::service::{HostFiles, HostRead, make_private_dir};
 use zk_tui::{DraftFiles, LostDraft};
 
 use super::editor::{MAX_DRAFT_BYTES, write_private};
@@ -64,7 +63,7 @@ impl DraftFiles for LocalDraftFiles {
             return forget(&self.file);
         }
         let text = format!("{}\n{text}", self.cwd);
-        let _ = LocalStateFiles::make_private_dir(&self.dir).and_then(|()| write_private(&self.file, &text));
+        let _ = make_private_dir(&self.dir).and_then(|()| write_private(&self.file, &text));
     }
 }
 

@@ -8,9 +8,8 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use zk_core::service::{
     Exec, ExecRequest, Exit, HostFiles, HostRead, Input as ExecInput, OutsideExec, Process, ProcessEvent,
-    TerminalSize,
+    TerminalSize, make_private_dir,
 };
-use zk_exec::LocalStateFiles;
 use zk_tui::{Input, Modes, Typed};
 
 use crate::opening::setup::ChatSetup;
@@ -85,7 +84,7 @@ impl Editing {
         let state = setup.state_dir.as_ref().ok_or("there is no home directory to keep the draft in")?;
         let file = state.join(format!("draft-{}.md", std::process::id()));
         let cannot = |error: io::Error| format!("cannot write {}: {error}", file.display());
-        LocalStateFiles::make_private_dir(state).map_err(cannot)?;
+        make_private_dir(state).map_err(cannot)?;
         write_private(&file, text).map_err(cannot)?;
         Self::open(setup, opened, file, false).await
     }
@@ -97,8 +96,7 @@ impl Editing {
         file: PathBuf,
     ) -> Result<Self, String> {
         if let Some(dir) = file.parent() {
-            LocalStateFiles::make_private_dir(dir)
-                .map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
+            make_private_dir(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
         }
         Self::open(setup, opened, file, true).await
     }

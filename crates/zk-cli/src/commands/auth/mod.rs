@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use zk_auth::{Credential, CredentialStore};
 use zk_chat::ProviderAccess;
+use zk_core::service::looks_like_key;
 use zk_settings::suggest;
 use zk_tui::TerminalError;
 use zk_tui::term::{print_stderr, secret};
@@ -38,6 +39,13 @@ pub(crate) fn auth(app: &AppContext, action: AuthAction) -> Outcome<Exit> {
 
 fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -> Outcome<Exit> {
     let (machine, settings) = (&app.work.machine, &app.settings);
+    if provider.as_deref().is_some_and(looks_like_key) {
+        return Err(Failure::usage(
+            "this takes the name of a provider, and looks like a key, which a shell keeps in its history: `zk auth login` \
+             asks for the key, unseen"
+                .to_owned(),
+        ));
+    }
     let name = match provider.or_else(|| settings.program.provider.clone()) {
         Some(name) => settings.known_providers().find(&name)?.name,
         None if stdin::is_terminal() && std::io::stdout().is_terminal() => {
@@ -57,7 +65,7 @@ fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -
             if provider.is_sign_in_only() {
                 return Err(Failure::usage(format!("{name} takes no key: run `zk auth login {name}`")));
             }
-            let key = typed(&name)?;
+            let key = read_key(&name)?;
             if let Some(remark) = runtime()?.block_on(key::store_key(app, &name, &key))? {
                 print_stderr(&messages::not_checked(&remark));
             }
@@ -73,8 +81,8 @@ fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -
     print(machine, &[format!("{name}: {}, in {}", what(&credential), store.path().display())])
 }
 
-/// A key from the person's hands, or from a pipe.
-fn typed(name: &str) -> Outcome<String> {
+/// Reads a key that is typed without an echo, or piped to standard input.
+fn read_key(name: &str) -> Outcome<String> {
     let key = if stdin::is_terminal() {
         secret::read(&format!("Key for {name} (it is not shown): ")).map_err(not_stored)?
     } else {
@@ -90,7 +98,7 @@ fn typed(name: &str) -> Outcome<String> {
     Ok(key.to_owned())
 }
 
-/// The failure of a key that was not typed to its end.
+/// Failure when the person broke off typing the key.
 fn not_stored(error: TerminalError) -> Failure {
     match error {
         TerminalError::GivenUp => Failure::new(Exit::Interrupted, NOTHING_STORED),

@@ -1,5 +1,5 @@
 use serde_json::{Value, json};
-use zk_core::model::{TurnUsage, Usage};
+use zk_core::model::{Spending, TurnUsage, Usage};
 use zk_core::service::{Entry, EntryKind, SideCallOf};
 
 use super::records::{SAVINGS, SOURCE};
@@ -7,11 +7,7 @@ use super::records::{SAVINGS, SOURCE};
 /// Usage and cost of several answers.
 #[derive(Default)]
 pub(super) struct Sum {
-    pub(super) answers: u64,
-    pub(super) usage: Usage,
-    pub(super) cost: Option<f64>,
-    /// Answers whose cost nobody knows.
-    pub(super) unknown: u64,
+    pub(super) spent: Spending,
     pub(super) outputs: Outputs,
 }
 
@@ -55,49 +51,39 @@ impl Outputs {
 
 impl Sum {
     pub(super) fn merge(&mut self, more: &Self) {
-        self.answers += more.answers;
-        self.usage += more.usage;
-        if let Some(cost) = more.cost {
-            *self.cost.get_or_insert(0.0) += cost;
-        }
-        self.unknown += more.unknown;
+        self.spent.merge(&more.spent);
         self.outputs.add(more.outputs);
     }
 
     pub(super) fn add(&mut self, turn: &TurnUsage) {
-        self.answers += 1;
-        self.usage += turn.usage;
-        match turn.cost {
-            Some(cost) => *self.cost.get_or_insert(0.0) += cost,
-            None => self.unknown += 1,
-        }
+        self.spent.add(turn);
     }
 
     pub(super) fn line(&self, name: &str) -> String {
-        let Usage { input, output, cache_read, cache_write, .. } = self.usage;
+        let Usage { input, output, cache_read, cache_write, .. } = self.spent.usage;
         let read = input + cache_read + cache_write;
         let hits = (cache_read * 100).checked_div(read).unwrap_or(0);
-        let cost = match (self.cost, self.unknown) {
+        let cost = match (self.spent.cost, self.spent.unpriced) {
             (Some(cost), 0) => format!("${cost:.4}"),
             (Some(cost), unknown) => format!("${cost:.4} and {unknown} without a price"),
             (None, _) => "no price known".to_owned(),
         };
         format!(
             "{name:<34} {:>5} answers {read:>10} read ({hits:>3}% from the cache) {output:>9} written  {cost}",
-            self.answers
+            self.spent.answers
         )
     }
 
     pub(super) fn json(&self, name: &str) -> Value {
         json!({
             "name": name,
-            "answers": self.answers,
-            "input": self.usage.input,
-            "cache_read": self.usage.cache_read,
-            "cache_write": self.usage.cache_write,
-            "output": self.usage.output,
-            "cost": self.cost,
-            "without_price": self.unknown,
+            "answers": self.spent.answers,
+            "input": self.spent.usage.input,
+            "cache_read": self.spent.usage.cache_read,
+            "cache_write": self.spent.usage.cache_write,
+            "output": self.spent.usage.output,
+            "cost": self.spent.cost,
+            "without_price": self.spent.unpriced,
             "output_bytes": self.outputs.before,
             "output_bytes_sent": self.outputs.after,
         })

@@ -132,8 +132,8 @@ mod tests {
         let filter = SessionFilter { unanswered: true, ..SessionFilter::default() };
         for by in [CostBy::Session, CostBy::Model, CostBy::Day, CostBy::Plugin] {
             let Summed { totals, left_out: notices, .. } = sum_up(&store, &filter, by).await.unwrap();
-            assert_eq!((totals.total.answers, totals.total.cost), (2, Some(1.0)), "{by:?}");
-            assert_eq!(totals.sums.values().map(|sum| sum.answers).collect::<Vec<_>>(), [2], "{by:?}");
+            assert_eq!((totals.total.spent.answers, totals.total.spent.cost), (2, Some(1.0)), "{by:?}");
+            assert_eq!(totals.sums.values().map(|sum| sum.spent.answers).collect::<Vec<_>>(), [2], "{by:?}");
             assert_eq!(notices.len(), 1, "{notices:?}");
             assert!(notices[0].starts_with("s_broken is left out: "), "{notices:?}");
         }

@@ -1,3 +1,4 @@
+mod backends;
 mod endpoint;
 mod findings;
 mod kept_sessions;
@@ -40,8 +41,12 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
     )));
     tell(settings(&app.work.machine));
     tell(hooks(&app.settings));
+    tell(plugins(&app.settings));
     let runtime = runtime()?;
     for finding in runtime.block_on(endpoint(app)) {
+        tell(finding);
+    }
+    for finding in runtime.block_on(backends::backends(app)) {
         tell(finding);
     }
     tell(runtime.block_on(sessions(&app.work, &app.settings)));
@@ -117,6 +122,19 @@ fn hooks(settings: &Settings) -> Finding {
         (_, _, _) => warning(format!(
             "hooks: {counted} commands, and {untrusted} of the project that are not trusted and do not run; {list}"
         )),
+    }
+}
+
+fn plugins(settings: &Settings) -> Finding {
+    let loaded = settings.bundles();
+    let list = "`zk plugin list` shows them";
+    match (loaded.bundles.len(), loaded.problems.len()) {
+        (0, 0) => fine("plugins: none"),
+        (used, 0) => fine(format!("plugins: {used} in use; {list}")),
+        (_, broken) => {
+            let why = visible_line(&loaded.problems.join("; "));
+            warning(format!("plugins: {broken} not used; {list}: {why}"))
+        }
     }
 }
 

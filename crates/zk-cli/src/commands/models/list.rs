@@ -18,13 +18,13 @@ pub(super) struct Listed {
     /// Last day of the model, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     shutdown: Option<Shutdown>,
-    /// Whether the server named it.
+    /// Whether the server listed the model.
     live: bool,
 }
 
 impl Listed {
-    /// A model nobody was asked about.
-    pub(super) fn known(model: Model, efforts: &Efforts) -> Self {
+    /// Model of the catalogue, which no server was asked about.
+    pub(super) fn from_catalogue(model: Model, efforts: &Efforts) -> Self {
         let usual = Efforts::of(Efforts::LEVELS.map(|level| (level, None)));
         let is_usual = |level: (&str, &str)| usual.levels().any(|usual| usual == level);
         let efforts = efforts.levels().map(|(level, word)| match is_usual((level, word)) {
@@ -41,11 +41,11 @@ impl Listed {
         words.iter().all(|word| name.contains(word.as_str()))
     }
 
-    fn cells(&self) -> [String; 8] {
+    fn cells(&self) -> [String; COLUMNS] {
         let model = &self.model;
-        let count = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), |count| count.to_string());
+        let count = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), short);
         let rates = model.prices.as_ref().map(|prices| prices.rates);
-        let price = |price: Option<f64>| price.map_or_else(|| "?".to_owned(), |price| price.to_string());
+        let price = rates.map_or_else(|| "?".to_owned(), |rates| format!("{}/{}", rates.input, rates.output));
         let thinking = match model.capabilities.thinking {
             ThinkingSupport::None => "-",
             ThinkingSupport::Budget => "budget",
@@ -56,22 +56,20 @@ impl Listed {
             model.id.clone(),
             count(model.window),
             count(model.max_output),
-            price(rates.map(|rates| rates.input)),
-            price(rates.map(|rates| rates.output)),
+            price,
             thinking.to_owned(),
             if model.capabilities.vision { "yes" } else { "-" }.to_owned(),
-            self.source(SystemTime::now()),
+            if self.live { "server" } else { "catalogue" }.to_owned(),
         ]
     }
 
-    /// Returns who named the model, and whether it is served for long.
-    fn source(&self, now: SystemTime) -> String {
-        let source = if self.live { "server" } else { "catalogue" };
+    /// Remark on a model that is not served for long.
+    fn end(&self, now: SystemTime) -> Option<String> {
         match self.shutdown {
-            Some(end) if !end.is_past(now) => format!("{source}, until {end}"),
+            Some(end) if !end.is_past(now) => Some(format!("until {end}")),
             // A model that a server lists is served, whatever was announced.
-            Some(end) if !self.live => format!("{source}, shut down {end}"),
-            Some(_) | None => source.to_owned(),
+            Some(end) if !self.live => Some(format!("shut down {end}")),
+            Some(_) | None => None,
         }
     }
 }
@@ -83,7 +81,23 @@ pub(super) fn merge(live: Vec<Listed>, known: Vec<Listed>) -> Vec<Listed> {
     live.into_iter().map(|live| Listed { live: true, ..live }).chain(known).collect()
 }
 
-const HEAD: [&str; 8] = ["model", "window", "output", "$/M in", "$/M out", "thinking", "vision", "from"];
+/// Columns of the table.
+const COLUMNS: usize = 7;
+
+const HEAD: [&str; COLUMNS] = ["model", "window", "output", "$/M in/out", "thinking", "vision", "from"];
+
+/// Longest id that stands in one row with what is known of its model, in columns: the table fits 80.
+const MAX_ID_COLUMNS: usize = 22;
+
+/// A number of tokens in at most five columns.
+fn short(count: u64) -> String {
+    match count {
+        0..10_000 => count.to_string(),
+        10_000..1_000_000 => format!("{}k", count / 1000),
+        _ if count % 1_000_000 < 100_000 => format!("{}M", count / 1_000_000),
+        _ => format!("{:.1}M", count as f64 / 1e6),
+    }
+}
 
 /// A table of the models of each provider, under its name if that is wanted.
 pub(super) fn lines(listed: &[(String, Vec<Listed>)], named: bool) -> Vec<String> {
@@ -95,18 +109,29 @@ pub(super) fn lines(listed: &[(String, Vec<Listed>)], named: bool) -> Vec<String
             }
             lines.push(format!("{provider}:"));
         }
-        let head = HEAD.map(str::to_owned);
-        let rows: Vec<[String; 8]> = std::iter::once(head).chain(models.iter().map(Listed::cells)).collect();
-        let widths: Vec<usize> = (0..HEAD.len())
-            .map(|column| {
-                rows.iter()
-                    .filter_map(|row| row.get(column))
-                    .map(|cell| cell.chars().count())
-                    .max()
-                    .unwrap_or(0)
-            })
-            .collect();
-        lines.extend(rows.iter().map(|row| line(row, &widths)));
+        let now = SystemTime::now();
+        let mut rows = vec![(None, HEAD.map(str::to_owned))];
+        for model in models {
+            let mut cells = model.cells();
+            let end = model.end(now);
+            let [id, ..] = &mut cells;
+            // A long name has a row for itself, and so has the last day of a model.
+            let is_long = id.chars().count() > MAX_ID_COLUMNS || end.is_some();
+            let above = is_long.then(|| {
+                let id = std::mem::take(id);
+                end.map_or_else(|| id.clone(), |end| format!("{id}  ({end})"))
+            });
+            rows.push((above, cells));
+        }
+        let width = |column: usize| {
+            let cells = rows.iter().filter_map(|(_, row)| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
+        for (above, row) in &rows {
+            lines.extend(above.clone());
+            lines.push(line(row, &widths));
+        }
     }
     lines
 }
@@ -131,11 +156,11 @@ pub(super) fn json(listed: &[(String, Vec<Listed>)]) -> Outcome<Vec<String>> {
 }
 
 /// Names to the left, numbers to the right.
-fn line(row: &[String; 8], widths: &[usize]) -> String {
+fn line(row: &[String; COLUMNS], widths: &[usize]) -> String {
     let mut line = String::new();
     for (at, (cell, width)) in row.iter().zip(widths).enumerate() {
         let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
-        let is_number = (1..=4).contains(&at);
+        let is_number = (1..=3).contains(&at);
         if at > 0 {
             line.push_str("  ");
         }
@@ -155,7 +180,10 @@ mod tests {
     fn known(id: &str) -> Listed {
         let rates = Rates { input: 0.1, output: 12.5, ..Rates::default() };
         let prices = Some(Prices::from(rates));
-        Listed::known(Model { window: Some(128_000), prices, ..Model::unknown("p", id) }, &Efforts::default())
+        Listed::from_catalogue(
+            Model { window: Some(128_000), prices, ..Model::unknown("p", id) },
+            &Efforts::default(),
+        )
     }
 
     #[test]
@@ -178,14 +206,18 @@ mod tests {
 
     #[test]
     fn a_model_with_a_last_day_says_it_and_a_listed_one_is_there() {
-        let o1 = |live| Listed { live, ..Listed::known(Model::unknown("openai", "o1"), &Efforts::default()) };
+        let o1 = |live| Listed {
+            live,
+            ..Listed::from_catalogue(Model::unknown("openai", "o1"), &Efforts::default())
+        };
         let later = UNIX_EPOCH + Duration::from_secs(4_000_000_000);
-        assert_eq!(o1(false).source(UNIX_EPOCH), "catalogue, until 2026-10-23");
-        assert_eq!(o1(true).source(UNIX_EPOCH), "server, until 2026-10-23");
-        assert_eq!(o1(false).source(later), "catalogue, shut down 2026-10-23");
-        assert_eq!(o1(true).source(later), "server");
+        let end = |live, now| o1(live).end(now);
+        assert_eq!(end(false, UNIX_EPOCH).as_deref(), Some("until 2026-10-23"));
+        assert_eq!(end(true, UNIX_EPOCH).as_deref(), Some("until 2026-10-23"));
+        assert_eq!(end(false, later).as_deref(), Some("shut down 2026-10-23"));
+        assert_eq!(end(true, later), None);
         assert!(serde_json::to_string(&o1(false)).unwrap().contains("\"shutdown\":\"2026-10-23\""));
-        assert_eq!(known("b").source(later), "catalogue");
+        assert_eq!(known("b").end(later), None);
     }
 
     #[test]
@@ -194,10 +226,20 @@ mod tests {
         assert_eq!(
             lines(&one, false),
             [
-                "model      window  output  $/M in  $/M out  thinking  vision  from",
-                "long-name  128000       ?     0.1     12.5  -         yes     catalogue",
-                "b          128000       ?     0.1     12.5  -         yes     catalogue",
+                "model      window  output  $/M in/out  thinking  vision  from",
+                "long-name    128k       ?    0.1/12.5  -         yes     catalogue",
+                "b            128k       ?    0.1/12.5  -         yes     catalogue",
             ]
+        );
+        let long = vec![(
+            "p".to_owned(),
+            vec![known("a-name-that-is-too-long-for-the-table"), known(&"b".repeat(22))],
+        )];
+        let shown = lines(&long, false);
+        assert_eq!(shown[1], "a-name-that-is-too-long-for-the-table");
+        assert!(
+            shown[2].starts_with(&" ".repeat(24)) && shown.iter().all(|line| line.chars().count() <= 80),
+            "{shown:#?}"
         );
         let two = [one[0].0.as_str(), "q"].map(|name| (name.to_owned(), vec![known("b")]));
         let lines = lines(&two, true);

@@ -122,5 +122,5 @@ fn known(settings: &Settings, provider: &str) -> Vec<Listed> {
 fn with_efforts(model: Model, said: &Overrides) -> Listed {
     let own = said.get(&model.id).and_then(|said| said.efforts.clone());
     let efforts = own.unwrap_or_else(|| known_efforts(&model.provider, &model.id));
-    Listed::known(model, &efforts)
+    Listed::from_catalogue(model, &efforts)
 }

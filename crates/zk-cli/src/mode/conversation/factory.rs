@@ -21,6 +21,7 @@ use super::{key_file, models, theme_file};
 use crate::app::AppContext;
 use crate::args::Resume;
 use crate::commands::Access;
+use crate::compose::backends::Answering;
 use crate::compose::{self, HostOptions};
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
@@ -147,17 +148,24 @@ impl ConversationFactory for ChatFactory {
         let ConversationHost { ui, questions, view, stop, on_shown } = host;
         let app = &self.app;
         let is_carried = matches!(source, ConversationSource::Carried(_));
-        let provider = ConversationHost::unless_stopped(stop, async {
-            Ok(compose::provider(
-                &app.work.machine,
-                &app.settings,
-                &app.shared,
-                &self.endpoint(source).await?,
-            )
-            .await?)
-        });
-        let provider = provider.await?;
         let session = self.session(source).await?;
+        let used = match source {
+            ConversationSource::Carried(carried) => Some(&*carried.model.provider),
+            ConversationSource::Start => session.loaded.model.as_ref().map(|model| &*model.provider),
+        };
+        let finding = Box::pin(Answering::find(app, used, self.endpoint(source)));
+        let found = ConversationHost::unless_stopped(stop, async { Ok(finding.await?) }).await;
+        let answering = match found {
+            Ok(answering) => answering,
+            Err(error) => {
+                if is_carried {
+                    session.keep_outputs();
+                }
+                // The reason why it cannot go on is what counts.
+                let _ = session.close().await;
+                return Err(error);
+            }
+        };
         let mut not_shown = None;
         // A conversation that is carried over is shown already.
         if let Some(entries) = session.restored().filter(|_| !is_carried) {
@@ -166,7 +174,7 @@ impl ConversationFactory for ChatFactory {
         }
         on_shown(not_shown);
         let allow_all = app.settings.permissions.allow_all;
-        let options = HostOptions { ui: Some(ui), questions: Some(questions), allow_all, view };
+        let options = HostOptions { ui: Some(ui), questions, allow_all, view };
         // Plugins of the session alone go with it when another one takes its place.
         let bus = match compose::bus(app, &Session::default(), options).await {
             Ok(bus) => bus,
@@ -182,13 +190,19 @@ impl ConversationFactory for ChatFactory {
         if self.plans && !is_carried {
             bus.service::<ModeSwitch>().iter().for_each(|modes| modes.plan());
         }
+        let provider = match answering.provider(&bus) {
+            Ok(provider) => provider,
+            Err(failure) => {
+                bus.close().await;
+                let _ = session.close().await;
+                return Err(failure.into());
+            }
+        };
         let switch = SessionSwitch::new(app, &bus, provider.clone(), session);
         let first = switch.current();
         let opened = ConversationHost::unless_stopped(stop, async {
             let model = match source {
-                ConversationSource::Start => {
-                    compose::model(&app.work.machine, &app.settings, &*provider, &first, true).await?
-                }
+                ConversationSource::Start => answering.model(app, &*provider, &first, true).await?,
                 ConversationSource::Carried(carried) => {
                     compose::describe_model(&*provider, &carried.model.id).await
                 }
@@ -197,9 +211,11 @@ impl ConversationFactory for ChatFactory {
             let conversation = AgentConversation::stored(agent.clone(), switch.clone(), &switch.parts()?)
                 .await
                 .map_err(Failure::failed)?;
-            bus.scope("provider")
-                .provide::<dyn Provider>(provider.name(), provider.clone())
-                .map_err(Failure::failed)?;
+            if let Answering::Provider(provider) = &answering {
+                bus.scope("provider")
+                    .provide::<dyn Provider>(provider.name(), provider.clone())
+                    .map_err(Failure::failed)?;
+            }
             Ok((agent, conversation))
         });
         match opened.await {
@@ -238,6 +254,10 @@ impl ConversationFactory for ChatFactory {
 
     async fn find_provider(&self, name: &str, model: Option<&str>, agent: &Agent) -> Result<Model, BoxError> {
         Ok(models::find_provider(&self.app, name, model, agent).await?)
+    }
+
+    async fn own_model(&self, agent: &Agent) -> Result<Model, BoxError> {
+        Ok(models::own_model(&self.app, agent).await?)
     }
 
     async fn known_models(&self) -> Vec<Model> {

@@ -2,6 +2,7 @@
 
 mod factory;
 mod key_file;
+mod launcher;
 mod models;
 mod sessions;
 mod theme_file;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use self::factory::ChatFactory;
+pub(crate) use self::launcher::Launcher;
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
 use crate::commands;
@@ -60,7 +62,7 @@ impl From<ChatError> for Failure {
     fn from(error: ChatError) -> Self {
         let exit = match error {
             // An error of this program knows its exit code.
-            ChatError::Factory(error) => {
+            ChatError::Factory(error) | ChatError::NoAccess(error) => {
                 return match error.downcast::<Self>() {
                     Ok(failure) => *failure,
                     Err(error) => Self::failed(error),
@@ -79,6 +81,9 @@ impl From<ChatError> for Failure {
 
 impl From<Failure> for ChatError {
     fn from(failure: Failure) -> Self {
-        Self::Factory(failure.into())
+        match failure.exit {
+            Exit::Auth => Self::NoAccess(failure.into()),
+            _ => Self::Factory(failure.into()),
+        }
     }
 }

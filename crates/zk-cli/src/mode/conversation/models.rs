@@ -7,7 +7,7 @@ use zk_core::model::{Model, ThinkingSupport};
 use zk_core::service::Provider;
 use zk_exec::ContextName;
 use zk_permission::ModeSwitch;
-use zk_providers::select::{lists_model, split_thinking_level};
+use zk_providers::select::{SelectedEndpoint, lists_model, split_thinking_level};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
@@ -57,6 +57,22 @@ pub(super) async fn find_provider(
         None => open(app, name, agent).await?,
     };
     match model {
+        Some(name) => {
+            let id = app.settings.known_providers().model_id(provider.name(), name);
+            Ok(compose::describe_model(&*provider, &id).await)
+        }
+        None => compose::default_model_of(&app.settings, &*provider).await,
+    }
+}
+
+/// The model of the provider that the built-in agent begins with.
+pub(super) async fn own_model(app: &AppContext, agent: &Agent) -> Outcome<Model> {
+    let endpoint = app.endpoint().await?;
+    let provider = match registered(agent, &endpoint.provider.name) {
+        Some(provider) => provider,
+        None => open_at(app, &endpoint, agent).await?,
+    };
+    match &app.settings.program.model {
         Some(name) => {
             let id = app.settings.known_providers().model_id(provider.name(), name);
             Ok(compose::describe_model(&*provider, &id).await)
@@ -134,8 +150,11 @@ pub(super) fn remark_on(settings: &Settings, model: &Model) -> Option<String> {
 }
 
 async fn open(app: &AppContext, name: &str, agent: &Agent) -> Outcome<Arc<dyn Provider>> {
-    let endpoint = app.endpoint_of(name).await?;
-    let provider = compose::provider(&app.work.machine, &app.settings, &app.shared, &endpoint).await?;
+    open_at(app, &app.endpoint_of(name).await?, agent).await
+}
+
+async fn open_at(app: &AppContext, endpoint: &SelectedEndpoint, agent: &Agent) -> Outcome<Arc<dyn Provider>> {
+    let provider = compose::provider(&app.work.machine, &app.settings, &app.shared, endpoint).await?;
     let scope = agent.bus().scope("provider");
     scope.provide::<dyn Provider>(provider.name(), provider.clone()).map_err(Failure::failed)?;
     Ok(provider)

@@ -3,13 +3,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use zk_core::kernel::BoxError;
 use zk_core::model::SessionId;
-use zk_core::service::{Entry, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError};
+use zk_core::service::{
+    Entry, LeftSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError,
+};
 use zk_session::find_matching;
 
 use crate::app::AppContext;
 use crate::session_switch::SessionSwitch;
-use crate::sessions::{Kept, not_shown, place, store};
-use zk_chat::{ConversationSessions, LeftSession, UnsavedSession};
+use crate::sessions::{not_shown, place, store};
+use zk_chat::{ConversationSessions, UnsavedSession};
 
 /// Sessions of a conversation in the store of this user.
 pub(super) struct ChatSessions {
@@ -40,12 +42,7 @@ impl ConversationSessions for ChatSessions {
     }
 
     fn take_left(&self) -> Vec<Result<LeftSession, StoreError>> {
-        let left = |kept| match kept {
-            Kept::All(id) => LeftSession::All(id),
-            Kept::Part { id, missing } => LeftSession::Part { id, missing },
-            Kept::Nothing => LeftSession::Nothing,
-        };
-        self.switch.take_left().into_iter().map(|kept| kept.map(left)).collect()
+        self.switch.take_left()
     }
 
     fn keep_outputs(&self) {

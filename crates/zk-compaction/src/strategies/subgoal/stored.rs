@@ -6,7 +6,7 @@ use zk_core::model::MessageId;
 use zk_core::service::{Audience, Entry, EntryKind, NewEntry, SessionLog};
 
 use super::registry::Registry;
-use crate::store::record::{custom_of, message_of};
+use crate::store::record::custom_of;
 
 /// Kind of the records' entries in a session.
 const KIND: &str = "subgoal";
@@ -55,7 +55,7 @@ pub(super) fn restore(entries: &[Entry], source: &str) -> Registry {
         if let EntryKind::Custom(custom) = &entry.kind {
             told += usize::from(custom.audience == Audience::Model);
         }
-        if let Some(message) = message_of(entry) {
+        if let Some(message) = entry.kind.message() {
             registry.see(message, std::mem::take(&mut told));
             positions.extend(message.id.as_ref().map(|id| (id, registry.position())));
         }

@@ -90,17 +90,17 @@ impl Pins {
         Self { sizes, ..Self::default() }
     }
 
-    /// Returns the texts that they said last.
+    /// Texts that the pins were last asked for, of those that had one.
     fn said(&self) -> Vec<String> {
         self.said.lock().unwrap().iter().flatten().cloned().collect()
     }
 
-    /// Whether what they said last is what is attached.
+    /// Whether any pin was asked since [`Pins::forget`].
     fn is_known(&self) -> bool {
         self.said.lock().unwrap().iter().any(Option::is_some)
     }
 
-    /// Something else may be attached from now on.
+    /// Forgets the texts, since the next request may attach others.
     fn forget(&self) {
         *self.said.lock().unwrap() = [None, None, None];
     }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Block, CallId, Message, ModelRef, Thinking};
+use super::{Block, CallId, Message, ModelRef, Thinking, ToolCall};
 
 pub use ids::IdRule;
 pub use media::MediaTypes;
@@ -165,6 +165,26 @@ impl WireReady {
             let mut message = Message::clone(message);
             message.content.retain(|block| !goes(block));
             message.shared()
+        };
+        Self { messages: self.messages.iter().map(message).collect(), repairs: self.repairs.clone() }
+    }
+
+    /// Returns the history with the calls that `change` gives in the place of others: for a provider that offers tools under
+    /// other names. Ids stay as they are.
+    #[must_use]
+    pub fn with_calls(&self, change: impl Fn(&ToolCall) -> Option<ToolCall>) -> Self {
+        let message = |message: &Arc<Message>| {
+            let block = |block: &Block| match block {
+                Block::ToolCall(call) => change(call).map(Block::ToolCall),
+                _ => None,
+            };
+            let changed: Vec<Option<Block>> = message.content.iter().map(block).collect();
+            if changed.iter().all(Option::is_none) {
+                return message.clone();
+            }
+            let blocks = message.content.iter().zip(changed);
+            let content = blocks.map(|(block, changed)| changed.unwrap_or_else(|| block.clone())).collect();
+            Message { content, ..Message::clone(message) }.shared()
         };
         Self { messages: self.messages.iter().map(message).collect(), repairs: self.repairs.clone() }
     }

@@ -82,6 +82,17 @@ pub trait Conversation: Send + Sync {
     fn set_env(&self, name: String, value: Option<String>);
 }
 
+/// Delivery of messages from outside of any run, which may begin one: `bus.service::<dyn MessageDelivery>()`.
+/// Absent without a conversation. Unlike [`Conversation`], plugins may use it at any time: it waits for no run.
+#[async_trait]
+pub trait MessageDelivery: Send + Sync {
+    /// Sends a message, as [`Conversation::deliver`] does.
+    ///
+    /// # Errors
+    /// [`ConversationError`] when a run cannot begin, or the conversation is over.
+    async fn deliver(&self, message: Message, delivery: Delivery) -> Result<Submitted, ConversationError>;
+}
+
 /// Environment variables that the conversation adds to those of the execution context, for the commands of a
 /// turn: `cx.service::<TurnEnv>()`. They stay fixed until the turn ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

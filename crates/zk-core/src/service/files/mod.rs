@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use guarded_paths::{GuardedPath, PathGuard, RunBy};
 pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
-pub use state_files::{StateFileError, StateFiles, StateLock};
+pub use state_files::{StateFileError, StateFiles, StateLock, make_private_dir};
 
 /// File access for all file tools, wherever the files are: on this machine, in a container, on another host,
 /// in an editor's buffers. Paths are resolved, confined to the allowed roots, and opened so that a link

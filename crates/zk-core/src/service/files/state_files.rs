@@ -1,8 +1,18 @@
 use std::any::Any;
 use std::fmt;
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Makes a directory that only its owner can use, with missing parents. An existing directory keeps its mode.
+///
+/// # Errors
+/// The system's error when the directory cannot be made.
+pub fn make_private_dir(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
 
 /// State files: trust, approvals, accepted tool lists and other decisions of a person.
 ///

@@ -13,6 +13,13 @@ pub trait CallJudge: Send + Sync {
     /// on file access.
     fn judge(&self, tool: &str, effects: &Effects, cwd: &Path) -> CallJudgement;
 
+    /// Whether [`CallJudge::judge`] answers about such a call without waiting for the file system, so that it needs no
+    /// thread of its own. The default says no.
+    fn is_quick(&self, effects: &Effects, cwd: &Path) -> bool {
+        let _ = (effects, cwd);
+        false
+    }
+
     /// Whether a call runs without a question only because it seems read-only: no rule, no mode and no person
     /// allows it. Such a call runs in [`ReadExec`](crate::service::ReadExec), if there is one. May block like
     /// [`CallJudge::judge`].

@@ -14,6 +14,7 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 use serde_json::Value;
 
 pub use pieces::RedactedPieces;
+pub use shapes::looks_like_key;
 use shapes::shapes;
 use starts::Starts;
 

@@ -37,6 +37,34 @@ pub(super) const PREFIXES: &[(&str, usize)] = &[
     ("xai-", 40),
 ];
 
+/// Characters behind the prefix of a known kind from which a word is hardly a name.
+const MIN_KEY_REST: usize = 8;
+
+/// Characters of a word from which one with letters and digits, and more than one of the latter, is hardly a name.
+const MIN_KEY_LEN: usize = 28;
+
+/// Whether a word that stands in the place of a name is rather a key: it begins like one, or is long and random.
+///
+/// ```
+/// use zk_core::service::looks_like_key;
+///
+/// assert!(looks_like_key("sk-test-12345678") && looks_like_key("0123456789abcdef0123456789abcdef"));
+/// assert!(!looks_like_key("anthropic") && !looks_like_key("my-own-provider-of-2026"));
+/// ```
+#[must_use]
+pub fn looks_like_key(word: &str) -> bool {
+    let begins = |(prefix, _): &(&str, usize)| {
+        word.strip_prefix(prefix)
+            .is_some_and(|rest| rest.len() >= MIN_KEY_REST && !rest.contains(char::is_whitespace))
+    };
+    let digits = word.bytes().filter(u8::is_ascii_digit).count();
+    let is_random =
+        word.len() >= MIN_KEY_LEN && digits > 1 && word.bytes().any(|byte| byte.is_ascii_alphabetic());
+    PREFIXES.iter().any(begins)
+        || (is_random && !word.contains(char::is_whitespace))
+        || !shapes(word).is_empty()
+}
+
 /// Prefixes of a web token and of a private key.
 pub(super) const WEB_TOKEN: &str = "eyJ";
 pub(super) const PRIVATE_KEY: &str = "-----BEGIN ";

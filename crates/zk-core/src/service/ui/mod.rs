@@ -5,7 +5,7 @@ mod renderer;
 pub use command::{ArgumentChoice, Command, CommandOutcome, match_command};
 pub use questions::{
     Answer as UiAnswer, AnswerError, Approval, ApprovalCard, AskedKind, CardChoice, CardPart, FrontEnd,
-    MAX_MARKS, PartKind, PendingQuestion, Question, QuestionDigest, QuestionId, Questions, Section,
+    HunkHead, MAX_MARKS, PartKind, PendingQuestion, Question, QuestionDigest, QuestionId, Questions, Section,
     SectionKind, Selection, TrustRequest, WORDS_KEY, Wider, WiderKind, is_combining_mark,
     text_of_visible_lines, visible_line, visible_lines,
 };

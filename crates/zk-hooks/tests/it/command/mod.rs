@@ -13,11 +13,18 @@ use zk_agent::{Agent, AgentConversation};
 use zk_core::events::ToolBlocked;
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{Approved, Effects, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{CallPlace, Tool, ToolCx};
+use zk_core::service::{CallPlace, Exec, Tool, ToolCx};
+use zk_exec::{Environment, ProcessExec};
 use zk_hooks::{CommandHooks, HookSet, HookSource};
 use zk_testkit::{Script, ScriptedProvider};
 
-use crate::support::bus;
+/// A bus that can start programs.
+pub(super) fn bus() -> Bus {
+    let bus = Bus::new();
+    let exec = ProcessExec::new(Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin")]));
+    bus.scope("local").provide_service::<dyn Exec>(Arc::new(exec));
+    bus
+}
 
 /// A tool that remembers what it was called with.
 struct Recording(Arc<Mutex<Vec<Value>>>, Arc<ToolSpec>);

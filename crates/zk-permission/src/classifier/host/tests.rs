@@ -145,3 +145,19 @@ fn links_are_followed_before_a_path_counts_as_inside() {
     let all_of_home = HostPathClassifier::new(std::slice::from_ref(&home), Some(&home), &[]);
     assert_eq!(all_of_home.path(&home.join("notes")), PathPlace::Outside);
 }
+
+#[test]
+fn only_names_that_are_there_are_cached() {
+    let scratch = scratch();
+    let (file, link) = (scratch.path().join("file"), scratch.path().join("link"));
+    fs::write(&file, "text").unwrap();
+    symlink(&file, &link).unwrap();
+    let classifier = HostPathClassifier::new(&[scratch.path().to_owned()], None, &[]);
+    assert!(!classifier.is_cached(&scratch.path().join("missing")));
+    if !classifier.is_cached(&file) {
+        return println!("skipped: this system does not tell what it has cached");
+    }
+    assert!(classifier.is_cached(&link));
+    fs::remove_file(&file).unwrap();
+    assert!(!classifier.is_cached(&link));
+}

@@ -103,7 +103,7 @@ impl DeniedFiles {
         !self.rules.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Hides what appears in this sandbox, too.
+    /// Adds a sandbox, in which denied files are hidden when they appear.
     pub fn hide_in(&self, hide: HideFiles) {
         let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +116,7 @@ impl DeniedFiles {
     /// Looks for denied files that have appeared, hides them in the sandboxes and tells the judge which
     /// rules the sandbox enforces. Reads directories.
     pub fn look(&self) {
-        // Held until the sandboxes know of it.
+        // Locked until all sandboxes hide the files, so that none is added meanwhile.
         let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let mut appeared = Vec::new();

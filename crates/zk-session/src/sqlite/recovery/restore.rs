@@ -1,10 +1,9 @@
 use std::fs;
 use std::io;
 
-use zk_core::service::StoreError;
+use zk_core::service::{StoreError, make_private_dir};
 
 use crate::index::Index;
-use crate::private_dir::make_private_dir;
 use crate::sqlite::check::Log;
 use crate::sqlite::db::Db;
 use crate::sqlite::error::store_error;

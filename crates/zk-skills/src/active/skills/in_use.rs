@@ -100,7 +100,13 @@ impl Skills {
             let used = state.contexts.entry(context(&cx.cx)).or_default();
             used.allowed_once.get_or_insert_with(|| skill.name().to_owned());
         }
-        let given = Arguments::new(arguments);
+        let (body, given) = match &skill.bundle {
+            Some(place) => {
+                let body = place.expand(&body, skill.dir.as_deref(), &cx.cx);
+                (body.into(), Arguments::from_zero(arguments))
+            }
+            None => (body, Arguments::new(arguments)),
+        };
         // Commands in the text of a served skill are not executed.
         let (body, placed) = match &skill.served {
             Some(_) => given.substitute(&body),

@@ -175,7 +175,7 @@ impl<'a> LineEnds<'a> {
         let own = content.get(region.clone()).and_then(|part| memchr::memchr(b'\n', part));
         let at =
             own.map(|at| region.start + at).or_else(|| self.next_line_feed(region.end)).or_else(|| {
-                // There is none in or after the region.
+                // No line ends in or after the region, so the line before it tells.
                 *self.last.get_or_insert_with(|| memchr::memrchr(b'\n', content))
             })?;
         let after_cr = at.checked_sub(1).and_then(|at| content.get(at)) == Some(&b'\r');

@@ -3,14 +3,14 @@ use super::Buffer;
 /// Marks in a text that stand for something else: pasted text, or something attached.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Marks {
-    /// Each mark, and what it stands for.
+    /// Each mark with the text in its place.
     known: Vec<(String, String)>,
-    /// Pastes that were folded so far: no number stands for two of them.
+    /// Number of the last mark of a paste. Numbers are not used again.
     pastes: usize,
 }
 
 impl Marks {
-    /// A new mark for a pasted text of this size.
+    /// Adds a mark for a pasted text; `size` says how long it is, such as `12 lines`.
     pub(super) fn fold(&mut self, size: &str, text: String) -> String {
         self.pastes += 1;
         let mark = format!("[paste {}: {size}]", self.pastes);
@@ -18,7 +18,7 @@ impl Marks {
         mark
     }
 
-    /// A mark that stands for itself.
+    /// Adds the mark of an attachment, which no text takes the place of.
     pub(super) fn attach(&mut self, mark: &str) {
         if self.known.iter().all(|(known, _)| known != mark) {
             self.known.push((mark.to_owned(), mark.to_owned()));

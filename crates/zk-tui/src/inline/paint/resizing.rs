@@ -164,7 +164,8 @@ impl InlineScreen {
         self.caret.row = total.min(seen);
         if !self.live.is_empty() {
             let mut out = std::mem::take(&mut self.resizing.bytes);
-            self.erase(&mut out);
+            // One row may be several by now.
+            self.erase_rows(&mut out, true);
             self.resizing.bytes = out;
         }
         (self.live, self.caret) = (Vec::new(), Caret::default());

@@ -1,5 +1,7 @@
 use serde_json::Value;
 
+use super::hunk::HunkHead;
+
 /// A unified difference, for whoever must know which text is in it.
 pub(super) struct DiffText<'a> {
     path: &'a str,
@@ -20,7 +22,7 @@ impl<'a> DiffText<'a> {
         let mut hunks = 0;
         for line in diff.split('\n') {
             if (left_old, left_new) == (0, 0) {
-                if let Some((old, new)) = hunk(line) {
+                if let Some(HunkHead { old, new }) = HunkHead::of(line) {
                     (left_old, left_new) = (old.1, new.1);
                     hunks += 1;
                     text.is_new = hunks == 1 && old == (0, 0);
@@ -96,17 +98,6 @@ pub(super) fn is_said(value: &Value, diff: &DiffText<'_>) -> bool {
         Value::Object(fields) => fields.values().all(|field| is_said(field, diff)),
         Value::Bool(_) | Value::Number(_) => false,
     }
-}
-
-/// First line and count of a hunk, old and new.
-fn hunk(line: &str) -> Option<((u64, u64), (u64, u64))> {
-    let mut words = line.strip_prefix("@@ ")?.split_whitespace();
-    let mut range = |sign| {
-        let word = words.next()?.strip_prefix(sign)?;
-        let (first, count) = word.split_once(',').unwrap_or((word, "1"));
-        Some((first.parse().ok()?, count.parse().ok()?))
-    };
-    Some((range('-')?, range('+')?))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod card;
 mod diff_text;
+mod hunk;
 mod question;
 mod visible;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
 pub use card::{ApprovalCard, AskedKind, CardChoice, CardPart, PartKind, WORDS_KEY};
+pub use hunk::HunkHead;
 pub use question::{
     Answer, Approval, Question, Section, SectionKind, Selection, TrustRequest, Wider, WiderKind,
 };
@@ -58,11 +60,29 @@ pub struct Questions {
 #[serde(transparent)]
 pub struct QuestionId(u64);
 
-/// Digest of a question's content, which proves what a front-end showed.
+/// Digest of a question's content, which proves what a front-end showed. In JSON it is a text of 16 hexadecimal digits:
+/// numbers of that size lose digits in many languages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(transparent)]
+#[serde(into = "String", try_from = "String")]
+#[cfg_attr(feature = "schema", schemars(with = "String"))]
 pub struct QuestionDigest(u64);
+
+impl From<QuestionDigest> for String {
+    fn from(digest: QuestionDigest) -> Self {
+        format!("{:016x}", digest.0)
+    }
+}
+
+impl TryFrom<String> for QuestionDigest {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let is_one = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let digest = u64::from_str_radix(&text, 16).ok().filter(|_| is_one);
+        digest.map(Self).ok_or_else(|| format!("a digest has 16 hexadecimal digits, unlike `{text}`"))
+    }
+}
 
 /// A question that waits for an answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -110,7 +110,7 @@ impl Directory {
         let Some(text) = text else {
             return Some(self.set_aside(name, "it is no readable file of settings"));
         };
-        let settings::Sorted { kept, others } = settings::sort(&text);
+        let settings::SplitSettings { kept, others } = settings::split_settings(&text);
         if others.is_empty() {
             return None;
         }

@@ -29,7 +29,7 @@ const HARMLESS: [(&str, &str); 18] = [
 
 /// Settings of a file, split into harmless and other ones.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Sorted {
+pub(super) struct SplitSettings {
     /// Text of a file with the harmless settings.
     pub(super) kept: String,
     /// Names of the other settings, as `section.key`, or lines that cannot be parsed.
@@ -38,8 +38,8 @@ pub(super) struct Sorted {
 
 /// Splits the settings of a git configuration file. A line in a form that git itself would not write is not
 /// harmless.
-pub(super) fn sort(text: &str) -> Sorted {
-    let mut sorted = Sorted::default();
+pub(super) fn split_settings(text: &str) -> SplitSettings {
+    let mut sorted = SplitSettings::default();
     let mut section: Option<Section<'_>> = None;
     let mut goes_on = false;
     for line in text.lines() {
@@ -90,7 +90,7 @@ impl<'a> Section<'a> {
         (is_name && is_sub).then_some(Self { header: line, name, is_written: false })
     }
 
-    fn sort_key(&mut self, line: &str, into: &mut Sorted) {
+    fn sort_key(&mut self, line: &str, into: &mut SplitSettings) {
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
         let key = key.trim().to_ascii_lowercase();
         let known = HARMLESS.iter().find(|(name, _)| *name == self.name);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn settings_that_start_programs_are_told_from_the_rest() {
-        assert_eq!(sort(PLAIN), Sorted { kept: PLAIN.to_owned(), others: Vec::new() });
+        assert_eq!(split_settings(PLAIN), SplitSettings { kept: PLAIN.to_owned(), others: Vec::new() });
         for (more, name) in [
             ("[core]\n\tfsmonitor = sh x\n", "core.fsmonitor"),
             ("[core]\n\thooksPath = x\n", "core.hookspath"),
@@ -153,10 +153,10 @@ mod tests {
             ("stray\n", "remote.stray"),
             ("\u{feff}[core]\n\tfilemode = x\n", "remote.\u{feff}[core]"),
         ] {
-            let sorted = sort(&format!("{PLAIN}{more}"));
+            let sorted = split_settings(&format!("{PLAIN}{more}"));
             assert!(sorted.others.iter().any(|other| other == name), "{more}: {sorted:?}");
             assert!(
-                sort(&sorted.kept).others.is_empty() && sorted.kept.starts_with(PLAIN),
+                split_settings(&sorted.kept).others.is_empty() && sorted.kept.starts_with(PLAIN),
                 "{more}: {sorted:?}"
             );
         }

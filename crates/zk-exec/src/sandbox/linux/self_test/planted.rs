@@ -8,6 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
 use super::probe::Canaries;
+use zk_core::service::make_private_dir;
 
 /// Targets outside the sandbox that the probe tries to reach; removed on drop.
 pub(in super::super) struct Planted {
@@ -31,7 +32,7 @@ impl Planted {
         let name = format!(".zk-canary-{:016x}", RandomState::new().build_hasher().finish());
         let dir = beside.join(&name);
         // The state directory may not exist yet.
-        DirBuilder::new().recursive(true).mode(0o700).create(state)?;
+        make_private_dir(state)?;
         DirBuilder::new().mode(0o700).create(&dir)?;
         let file = dir.join("file");
         let protected = dir.join("protected");

@@ -1,0 +1,426 @@
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use zk_core::kernel::Cx;
+use zk_core::service::{Connections, Exec, ExecRequest, Input, Ui};
+
+use super::incoming::AgentCalls;
+use super::protocol::{AuthMethod, InitializeAnswer, PROTOCOL_VERSION, SessionAnswer, initialize_params};
+use super::session::{AcpSession, Delivered};
+use crate::definition::BackendDefinition;
+use crate::lock::lock;
+use crate::peer::{AUTH_REQUIRED, CallError, Peer};
+
+/// Time for the first answer: a package runner may have to get its package first.
+const START_LIMIT: Duration = Duration::from_secs(120);
+
+/// Time for an answer about a session, which may be long when it is repeated.
+const SESSION_LIMIT: Duration = Duration::from_secs(60);
+
+/// Time for an answer about a setting of a session.
+const OPTION_LIMIT: Duration = Duration::from_secs(10);
+
+/// Time for an agent that was told to stop, after which it is ended.
+pub(crate) const CANCEL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Characters of an agent's last words in a message.
+const SAID_CHARS: usize = 400;
+
+/// Model of an agent that chooses its own.
+pub(crate) const DEFAULT_MODEL: &str = "default";
+
+/// Programs of the host with which agents are started.
+#[derive(Clone)]
+pub struct AgentExecs {
+    /// Runs agents outside of any sandbox.
+    pub plain: Arc<dyn Exec>,
+    /// Runs agents in the sandbox that commands of models may write in; `None` where there is none.
+    pub sandbox: Option<Arc<dyn Exec>>,
+}
+
+impl std::fmt::Debug for AgentExecs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentExecs").field("sandbox", &self.sandbox.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// Reason why an agent cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AgentFault {
+    /// The program cannot be started, or ended.
+    #[error("{0}")]
+    Gone(String),
+    /// The agent wants a sign-in.
+    #[error("{0}")]
+    SignIn(String),
+    /// The agent does not speak the protocol as zk does.
+    #[error("{0}")]
+    Protocol(String),
+}
+
+/// An agent that speaks the Agent Client Protocol: its process, which is started when it is needed, and its sessions.
+pub(crate) struct AcpAgent {
+    pub(crate) definition: BackendDefinition,
+    execs: AgentExecs,
+    running: tokio::sync::Mutex<Option<Arc<RunningAgent>>>,
+    facts: Mutex<Facts>,
+}
+
+#[derive(Default)]
+struct Facts {
+    /// The agent's sessions by those of zk, as they were stored.
+    stored: HashMap<String, String>,
+    /// Stored sessions that entries name.
+    recorded: HashMap<String, String>,
+    /// Content of the last prompts of conversations of zk.
+    delivered: HashMap<String, Delivered>,
+    models: Vec<String>,
+    has_told: bool,
+}
+
+/// A started agent.
+pub(crate) struct RunningAgent {
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) calls: Arc<AgentCalls>,
+    pub(crate) answer: InitializeAnswer,
+    /// Sessions by the conversations of zk.
+    sessions: Mutex<HashMap<String, Arc<AcpSession>>>,
+    /// Options of sessions that choose a model, by their ids: the option's id, or `None` for `session/set_model`.
+    model_options: Mutex<HashMap<String, Option<String>>>,
+}
+
+/// Session for a conversation, ready for a prompt.
+pub(crate) struct OpenSession {
+    pub(crate) running: Arc<RunningAgent>,
+    pub(crate) session: Arc<AcpSession>,
+    /// Whether the agent knows nothing of the conversation yet.
+    pub(crate) is_new: bool,
+}
+
+impl AcpAgent {
+    pub(crate) fn new(definition: BackendDefinition, execs: AgentExecs) -> Self {
+        Self { definition, execs, running: tokio::sync::Mutex::default(), facts: Mutex::default() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.definition.name
+    }
+
+    /// Whether the agent's process is held by the sandbox.
+    pub(crate) fn is_sandboxed(&self) -> bool {
+        self.definition.is_sandboxed && self.execs.sandbox.is_some()
+    }
+
+    /// Lines on what zk cannot enforce.
+    pub(crate) fn unenforced(&self) -> Vec<String> {
+        let mut lines = vec![
+            "it runs tools of its own: zk asks you only about what it asks zk about, and modes, rules and hooks hold for \
+             that alone"
+                .to_owned(),
+            "limits of zk on tools, tokens and cost do not bind it".to_owned(),
+        ];
+        lines.push(if self.is_sandboxed() {
+            let hosts = match self.definition.hosts.as_slice() {
+                [] => "no host".to_owned(),
+                hosts => hosts.join(", "),
+            };
+            format!("its process is in the sandbox: it writes to the project alone and reaches {hosts}")
+        } else if self.definition.is_sandboxed {
+            "its process runs as you, with all your files and the network: there is no sandbox here"
+                .to_owned()
+        } else {
+            "its process runs as you, with all your files and the network: `sandbox = false`".to_owned()
+        });
+        lines
+    }
+
+    /// Tells the person once what zk cannot enforce.
+    pub(crate) fn tell_unenforced(&self, cx: &Cx) {
+        if std::mem::replace(&mut self.facts().has_told, true) {
+            return;
+        }
+        if let Some(ui) = cx.service::<dyn Ui>() {
+            ui.notify(&format!("{}: its own permissions", self.name()));
+            self.unenforced().iter().for_each(|line| ui.notify(&format!("  {line}")));
+        }
+    }
+
+    /// Notes that the person knows what zk cannot enforce.
+    pub(crate) fn note_told(&self) {
+        self.facts().has_told = true;
+    }
+
+    pub(crate) fn models(&self) -> Vec<String> {
+        self.facts().models.clone()
+    }
+
+    /// Starts the agent, unless it runs.
+    pub(crate) async fn start(&self, cwd: &Path) -> Result<Arc<RunningAgent>, AgentFault> {
+        let mut running = self.running.lock().await;
+        if let Some(running) = running.as_ref().filter(|running| running.peer.is_alive()) {
+            return Ok(running.clone());
+        }
+        let begun = Arc::new(self.launch(cwd).await?);
+        *running = Some(begun.clone());
+        Ok(begun)
+    }
+
+    async fn launch(&self, cwd: &Path) -> Result<RunningAgent, AgentFault> {
+        let BackendDefinition { program, args, env, hosts, .. } = &self.definition;
+        let os = |text: &String| OsString::from(text);
+        let request = ExecRequest {
+            args: args.iter().map(os).collect(),
+            env: env.iter().map(|(name, value)| (os(name), os(value))).collect::<BTreeMap<_, _>>(),
+            input: Input::Piped,
+            connections: (!hosts.is_empty()).then(|| Connections { hosts: hosts.clone(), any_public: false }),
+            ..ExecRequest::new(program.as_str(), cwd)
+        };
+        let sandbox = self.execs.sandbox.as_ref().filter(|_| self.definition.is_sandboxed);
+        let exec = sandbox.unwrap_or(&self.execs.plain);
+        let process = exec.spawn(request).await.map_err(|error| AgentFault::Gone(error.to_string()))?;
+        let outside = !self.is_sandboxed();
+        let (peer, calls) =
+            Peer::connect(process, |_| Arc::new(AgentCalls::new(self.name().to_owned(), outside)));
+        let answer = peer.request_within(START_LIMIT, "initialize", initialize_params()).await;
+        let answer = match answer {
+            Ok(answer) => read::<InitializeAnswer>(answer, "initialize"),
+            Err(error) => Err(self.fault(&peer, &[], error)),
+        };
+        let answer = match answer {
+            Ok(answer) if answer.protocol_version == PROTOCOL_VERSION => answer,
+            Ok(answer) => {
+                peer.close().await;
+                return Err(AgentFault::Protocol(format!(
+                    "it speaks version {} of the Agent Client Protocol, and zk speaks {PROTOCOL_VERSION}; use \
+                     another version of the agent",
+                    answer.protocol_version
+                )));
+            }
+            Err(fault) => {
+                peer.close().await;
+                return Err(fault);
+            }
+        };
+        Ok(RunningAgent { peer, calls, answer, sessions: Mutex::default(), model_options: Mutex::default() })
+    }
+
+    /// The session of a conversation of zk: the one in use, the one that was stored, or a new one.
+    pub(crate) async fn session(&self, key: &str, cwd: &Path) -> Result<OpenSession, AgentFault> {
+        let running = self.start(cwd).await?;
+        let known = lock(&running.sessions).get(key).cloned();
+        if let Some(session) = known {
+            return Ok(OpenSession { running, session, is_new: false });
+        }
+        let stored = self.facts().stored.get(key).cloned();
+        if let Some(id) = stored.filter(|_| running.answer.agent_capabilities.load_session)
+            && let Some(session) = self.load(&running, &id, self.delivered(key), cwd).await?
+        {
+            lock(&running.sessions).insert(key.to_owned(), session.clone());
+            return Ok(OpenSession { running, session, is_new: false });
+        }
+        let params = json!({ "cwd": cwd, "mcpServers": [] });
+        let answer = running.peer.request_within(SESSION_LIMIT, "session/new", params).await;
+        let answer = answer.map_err(|error| self.fault_of(&running, error))?;
+        let answer: SessionAnswer = read(answer, "session/new")?;
+        if answer.session_id.is_empty() {
+            return Err(AgentFault::Protocol("its answer to `session/new` names no session".to_owned()));
+        }
+        let delivered = self.delivered(key);
+        lock(&delivered).clear();
+        let session = AcpSession::new(answer.session_id.clone(), delivered, false);
+        self.learn(&running, &session.id, &answer);
+        running.calls.add(session.clone());
+        lock(&running.sessions).insert(key.to_owned(), session.clone());
+        self.facts().stored.insert(key.to_owned(), session.id.clone());
+        Ok(OpenSession { running, session, is_new: true })
+    }
+
+    /// Loads a stored session; nothing where the agent has it no more.
+    async fn load(
+        &self,
+        running: &Arc<RunningAgent>,
+        id: &str,
+        delivered: Delivered,
+        cwd: &Path,
+    ) -> Result<Option<Arc<AcpSession>>, AgentFault> {
+        let session = AcpSession::new(id.to_owned(), delivered, true);
+        running.calls.add(session.clone());
+        let params = json!({ "sessionId": id, "cwd": cwd, "mcpServers": [] });
+        let answer = running.peer.request_within(SESSION_LIMIT, "session/load", params).await;
+        match answer {
+            Ok(answer) => {
+                session.replayed();
+                if let Ok(answer) = serde_json::from_value::<SessionAnswer>(answer) {
+                    self.learn(running, id, &answer);
+                }
+                Ok(Some(session))
+            }
+            Err(CallError::Refused { code, .. }) if code != AUTH_REQUIRED => {
+                running.calls.remove(id);
+                Ok(None)
+            }
+            Err(error) => Err(self.fault_of(running, error)),
+        }
+    }
+
+    /// Notes which models a session can have, and how they are chosen.
+    fn learn(&self, running: &RunningAgent, id: &str, answer: &SessionAnswer) {
+        let mut options = answer.config_options.iter().flatten();
+        let option = options.find(|option| option.category.as_deref() == Some("model"));
+        let (models, chosen_by) = match (option, &answer.models) {
+            (Some(option), _) => (option.values(), Some(option.id.clone())),
+            (None, Some(models)) => {
+                (models.available_models.iter().map(|model| model.model_id.clone()).collect(), None)
+            }
+            (None, None) => return,
+        };
+        lock(&running.model_options).insert(id.to_owned(), chosen_by);
+        self.facts().models = models;
+    }
+
+    /// Chooses the model of a session, where the agent lets others choose.
+    pub(crate) async fn choose_model(&self, open: &OpenSession, model: &str) -> Result<(), AgentFault> {
+        if model == DEFAULT_MODEL {
+            return Ok(());
+        }
+        let session = &open.session.id;
+        let option = lock(&open.running.model_options).get(session).cloned();
+        let (method, params) = match option {
+            Some(Some(option)) => (
+                "session/set_config_option",
+                json!({ "sessionId": session, "configId": option, "value": model }),
+            ),
+            Some(None) => ("session/set_model", json!({ "sessionId": session, "modelId": model })),
+            None => {
+                return Err(AgentFault::Protocol(format!(
+                    "it lets nobody choose its model; /model {}/{DEFAULT_MODEL} leaves that to it",
+                    self.name()
+                )));
+            }
+        };
+        let answer = open.running.peer.request_within(OPTION_LIMIT, method, params).await;
+        answer.map(|_| ()).map_err(|error| self.fault_of(&open.running, error))
+    }
+
+    /// The session of a conversation, if it is in use.
+    pub(crate) async fn present(&self, key: &str) -> Option<(Arc<RunningAgent>, Arc<AcpSession>)> {
+        let running = self.running.lock().await.clone()?;
+        let session = lock(&running.sessions).get(key).cloned()?;
+        Some((running, session))
+    }
+
+    /// Tells a session to stop, and ends an agent that does not.
+    pub(crate) fn cancel(running: &Arc<RunningAgent>, session: &Arc<AcpSession>) {
+        if !session.cancel(&running.peer) {
+            return;
+        }
+        let (running, session) = (running.clone(), session.clone());
+        tokio::spawn(async move { running.stopped(&session).await });
+    }
+
+    /// The agent's session of a conversation that no entry names yet; once.
+    pub(crate) fn unrecorded(&self, key: &str) -> Option<String> {
+        let mut facts = self.facts();
+        let id = facts.stored.get(key)?.clone();
+        (facts.recorded.insert(key.to_owned(), id.clone()).as_ref() != Some(&id)).then_some(id)
+    }
+
+    /// Takes in the agent's session that an entry of a conversation names.
+    pub(crate) fn restore(&self, key: &str, id: String) {
+        let mut facts = self.facts();
+        facts.recorded.insert(key.to_owned(), id.clone());
+        facts.stored.insert(key.to_owned(), id);
+    }
+
+    /// Stops what is left of a run that is over, such as one that met a limit.
+    pub(crate) fn run_over(&self, run: &str) {
+        let Ok(running) = self.running.try_lock() else { return };
+        let Some(running) = running.clone() else { return };
+        let of_run =
+            |session: &Arc<AcpSession>| session.place().is_some_and(|place| place.cx.run_id() == run);
+        let sessions: Vec<_> =
+            lock(&running.sessions).values().filter(|session| of_run(session)).cloned().collect();
+        sessions.iter().for_each(|session| Self::cancel(&running, session));
+    }
+
+    /// Ends the agent and everything it started.
+    pub(crate) async fn stop(&self) {
+        let running = self.running.lock().await.take();
+        if let Some(running) = running {
+            running.peer.close().await;
+        }
+    }
+
+    /// A fault of a prompt, with the agent's last words.
+    pub(crate) fn fault_of(&self, running: &RunningAgent, error: CallError) -> AgentFault {
+        self.fault(&running.peer, &running.answer.auth_methods, error)
+    }
+
+    fn fault(&self, peer: &Peer, methods: &[AuthMethod], error: CallError) -> AgentFault {
+        match error {
+            CallError::Refused { code: AUTH_REQUIRED, message } => {
+                AgentFault::SignIn(sign_in_advice(&message, methods))
+            }
+            CallError::Gone(why) => AgentFault::Gone(with_words(&why, peer)),
+            CallError::Late { .. } => AgentFault::Gone(with_words(&error.to_string(), peer)),
+            CallError::Refused { .. } => AgentFault::Protocol(error.to_string()),
+        }
+    }
+
+    fn delivered(&self, key: &str) -> Delivered {
+        self.facts().delivered.entry(key.to_owned()).or_default().clone()
+    }
+
+    fn facts(&self) -> MutexGuard<'_, Facts> {
+        lock(&self.facts)
+    }
+}
+
+impl RunningAgent {
+    /// Waits for the end of a prompt that was cancelled, and ends an agent that goes on.
+    pub(crate) async fn stopped(&self, session: &AcpSession) {
+        if tokio::time::timeout(CANCEL_LIMIT, session.settled()).await.is_err() {
+            let seconds = CANCEL_LIMIT.as_secs();
+            self.peer.fail(format!("it was told to stop, did not within {seconds} s, and was ended"));
+        }
+    }
+}
+
+/// A reason with the last words of the agent.
+pub(crate) fn with_words(why: &str, peer: &Peer) -> String {
+    match peer.said(SAID_CHARS) {
+        said if said.is_empty() => why.to_owned(),
+        said => format!("{why}; its last words: {said}"),
+    }
+}
+
+/// Words on how to sign in to the agent.
+pub(crate) fn sign_in_advice(message: &str, methods: &[AuthMethod]) -> String {
+    let named = |method: &AuthMethod| {
+        let name = if method.name.is_empty() { &method.id } else { &method.name };
+        match &method.description {
+            Some(description) => format!("{name} ({description})"),
+            None => name.clone(),
+        }
+    };
+    let methods: Vec<String> = methods.iter().map(named).collect();
+    let ways = match methods.as_slice() {
+        [] => "sign in with the agent's own program".to_owned(),
+        ways => format!("sign in with the agent's own program; its ways: {}", ways.join(", ")),
+    };
+    format!("it wants you to sign in first ({message}): {ways}, then send the prompt again")
+}
+
+fn read<T: serde::de::DeserializeOwned>(answer: Value, method: &str) -> Result<T, AgentFault> {
+    serde_json::from_value(answer)
+        .map_err(|error| AgentFault::Protocol(format!("its answer to `{method}` cannot be read: {error}")))
+}
+
+/// Directory in which an agent is started that is only tried.
+pub(crate) fn absolute(cwd: &Path) -> PathBuf {
+    if cwd.is_absolute() { cwd.to_owned() } else { Path::new("/").join(cwd) }
+}

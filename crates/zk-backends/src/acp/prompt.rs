@@ -1,0 +1,179 @@
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use zk_core::model::{Block, Document, Image, Message, Role};
+use zk_core::service::{QUERY_CONTEXT, is_dynamic_context};
+
+use super::protocol::PromptCapabilities;
+
+/// Bytes of the conversation so far that a new session is told.
+const MAX_HANDED_OVER_BYTES: usize = 16 << 10;
+
+/// Words for a prompt without any of the person.
+const GO_ON: &str = "Continue.";
+
+/// Content blocks of what was said since the last answer.
+pub(crate) fn said_since(history: &[Arc<Message>], takes: &PromptCapabilities) -> Vec<Value> {
+    let is_answer = |message: &Arc<Message>| message.role == Role::Assistant;
+    let from = history.iter().rposition(is_answer).map_or(0, |at| at + 1);
+    let behind = history.get(from..).unwrap_or_default().iter();
+    let said = behind.filter(|message| !is_context(message)).flat_map(|message| &message.content);
+    said.filter(|block| is_said(block)).filter_map(|block| content(block, takes)).collect()
+}
+
+fn is_context(message: &Message) -> bool {
+    message.injected_by.as_deref() == Some(QUERY_CONTEXT)
+}
+
+/// Whether a block is part of a prompt: results of calls, and the context that zk tells its own models, are not.
+fn is_said(block: &Block) -> bool {
+    match block {
+        // A history that is ready to be sent may have joined it to a prompt.
+        Block::Text(said) => {
+            let inner = said.text.strip_prefix('<').and_then(|text| text.strip_prefix(QUERY_CONTEXT));
+            !is_dynamic_context(block) && !inner.is_some_and(|rest| rest.starts_with('>'))
+        }
+        Block::Image(_) | Block::Document(_) => true,
+        Block::ToolCall(_)
+        | Block::ToolResult(_)
+        | Block::Thinking(_)
+        | Block::Compaction(_)
+        | Block::Provider(_) => false,
+    }
+}
+
+/// The blocks of a prompt; with `earlier`, the conversation before it comes first.
+pub(crate) fn prompt(mut blocks: Vec<Value>, earlier: Option<String>) -> Vec<Value> {
+    if blocks.is_empty() {
+        blocks.push(text(GO_ON));
+    }
+    if let Some(earlier) = earlier {
+        blocks.insert(0, text(&earlier));
+    }
+    blocks
+}
+
+fn content(block: &Block, takes: &PromptCapabilities) -> Option<Value> {
+    match block {
+        Block::Text(said) => Some(text(&said.text)),
+        Block::Image(Image { media_type, data, .. }) if takes.image => {
+            Some(json!({ "type": "image", "mimeType": media_type, "data": data }))
+        }
+        Block::Image(_) => Some(text("[an image, which this agent does not take]")),
+        Block::Document(Document { media_type, name, data }) if takes.embedded_context => {
+            let uri = format!("attachment:///{}", name.as_deref().unwrap_or("document"));
+            let resource = json!({ "uri": uri, "mimeType": media_type, "blob": data });
+            Some(json!({ "type": "resource", "resource": resource }))
+        }
+        Block::Document(_) => Some(text("[a document, which this agent does not take]")),
+        Block::ToolCall(_)
+        | Block::ToolResult(_)
+        | Block::Thinking(_)
+        | Block::Compaction(_)
+        | Block::Provider(_) => None,
+    }
+}
+
+fn text(text: &str) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
+/// The end of the conversation so far, for an agent that was not there; nothing where nobody answered yet.
+pub(crate) fn handed_over(history: &[Arc<Message>]) -> Option<String> {
+    let last = history.iter().rposition(|message| message.role == Role::Assistant)?;
+    let before = history.get(..=last)?;
+    let mut parts = Vec::new();
+    let mut left = MAX_HANDED_OVER_BYTES;
+    for message in before.iter().rev() {
+        let said = message.content.iter().filter(|block| is_said(block));
+        let said = said.filter_map(Block::as_text).collect::<Vec<_>>().join("\n");
+        if is_context(message) || said.trim().is_empty() {
+            continue;
+        }
+        let who = match message.role {
+            Role::User => "Person",
+            Role::Assistant => "Agent",
+        };
+        let part = format!("{who}: {}", said.trim());
+        if part.len() > left {
+            parts.push("[earlier parts are left out]".to_owned());
+            break;
+        }
+        left -= part.len();
+        parts.push(part);
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    parts.reverse();
+    let said = parts.join("\n\n");
+    Some(format!(
+        "This conversation began with another agent. What was said so far, for your information:\n\n{said}\n\nThe prompt \
+         follows."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::acp::session::AcpSession;
+
+    fn history() -> Vec<Arc<Message>> {
+        let context = Message::injected("<query_context>x</query_context>", QUERY_CONTEXT);
+        let results = Message::user(vec![Block::result("c", "done", false)]);
+        [
+            context.clone(),
+            Message::user_text("first"),
+            Message::assistant(vec![Block::text("answer")]),
+            results,
+            context,
+            Message::user(vec![
+                Block::text("<dynamic_context>\nnow</dynamic_context>"),
+                Block::text("second"),
+            ]),
+        ]
+        .map(|message| message.identified().shared())
+        .into()
+    }
+
+    #[test]
+    fn a_prompt_is_what_the_person_said_since_the_last_answer() {
+        let takes = PromptCapabilities::default();
+        assert_eq!(said_since(&history(), &takes), [text("second")]);
+        assert_eq!(prompt(Vec::new(), None), [text(GO_ON)]);
+    }
+
+    #[test]
+    fn what_a_failed_prompt_delivered_is_not_sent_again_with_the_next_one() {
+        let session = AcpSession::new("s".to_owned(), Arc::default(), false);
+        session.note_delivered(vec![text("a")]);
+        assert_eq!(session.undelivered(vec![text("a"), text("b")]), [text("b")]);
+        // The person sends the text of a prompt again that was stopped.
+        assert_eq!(session.undelivered(vec![text("a")]), [text("a")]);
+        assert_eq!(session.undelivered(vec![text("b")]), [text("b")]);
+        session.answered();
+        assert_eq!(session.undelivered(vec![text("a"), text("b")]), [text("a"), text("b")]);
+    }
+
+    #[test]
+    fn a_new_session_is_told_what_was_said_before() {
+        let told = handed_over(&history()).unwrap();
+        assert!(told.contains("Person: first\n\nAgent: answer") && !told.contains("second"), "{told}");
+        assert_eq!(handed_over(&history()[..2]), None);
+        let long: Vec<_> = (0..50)
+            .map(|n| Message::assistant(vec![Block::text(format!("{n} {}", "x".repeat(1000)))]).shared())
+            .collect();
+        let told = handed_over(&long).unwrap();
+        assert!(
+            told.len() < MAX_HANDED_OVER_BYTES + 500 && told.contains("left out") && told.contains("49 x")
+        );
+    }
+
+    #[test]
+    fn images_go_to_agents_that_take_them() {
+        let image = [Message::user(vec![Block::Image(Image::new("image/png", "AAAA"))]).shared()];
+        let with = PromptCapabilities { image: true, ..PromptCapabilities::default() };
+        assert_eq!(said_since(&image, &with)[0]["mimeType"], "image/png");
+        assert!(said_since(&image, &PromptCapabilities::default())[0]["text"].is_string());
+    }
+}

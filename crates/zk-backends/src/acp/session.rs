@@ -1,0 +1,398 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use zk_core::kernel::Cx;
+use zk_core::model::{CheckItem, CheckState, StopReason};
+
+use super::protocol::{PlanEntry, StepUpdate, Update, text_of};
+use super::step::Step;
+use crate::lock::lock;
+use crate::peer::{CallError, Peer};
+
+/// Bytes of text of the agent that wait to be read.
+const MAX_WAITING_BYTES: usize = 8 << 20;
+
+/// Steps of one prompt.
+const MAX_STEPS: usize = 10_000;
+
+/// Content of the last prompt, as long as no answer to it is part of the conversation.
+pub(crate) type Delivered = Arc<Mutex<Vec<Value>>>;
+
+/// One session of the agent.
+pub(crate) struct AcpSession {
+    /// The agent's id of the session.
+    pub(crate) id: String,
+    delivered: Delivered,
+    state: Mutex<State>,
+    changes: watch::Sender<u64>,
+}
+
+/// Content that waits to be shown.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Item {
+    Text(String),
+    Thought(String),
+    /// A step with this id began.
+    Step(String),
+    Plan(Vec<CheckItem>),
+    /// The prompt is answered.
+    End(Result<StopReason, PromptFailure>),
+}
+
+/// Reason why a prompt has no whole answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PromptFailure {
+    /// The agent stopped because it was told to.
+    Cancelled,
+    /// The agent wants a sign-in.
+    SignIn(String),
+    /// The agent is gone.
+    Gone(String),
+    /// The agent answered with an error.
+    Refused(String),
+}
+
+/// Context and directory of the run that the session works for.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) cx: Cx,
+    pub(crate) cwd: PathBuf,
+}
+
+#[derive(Default)]
+struct State {
+    phase: Phase,
+    waiting: VecDeque<Item>,
+    waiting_bytes: usize,
+    steps: BTreeMap<String, Step>,
+    place: Option<Place>,
+    is_cancelled: bool,
+    /// Items of the last plan.
+    plan: Vec<String>,
+    /// Whether updates repeat what happened before.
+    is_replaying: bool,
+}
+
+#[derive(Default)]
+enum Phase {
+    #[default]
+    Idle,
+    Prompted,
+    Over(Result<StopReason, PromptFailure>),
+}
+
+impl AcpSession {
+    pub(crate) fn new(id: String, delivered: Delivered, is_replaying: bool) -> Arc<Self> {
+        let state = State { is_replaying, ..State::default() };
+        Arc::new(Self { id, delivered, state: Mutex::new(state), changes: watch::channel(0).0 })
+    }
+
+    /// Ends the time in which updates repeat what happened before.
+    pub(crate) fn replayed(&self) {
+        self.state().is_replaying = false;
+    }
+
+    /// Takes in an update of the agent.
+    ///
+    /// # Errors
+    /// A message, when the agent sends more than anybody reads.
+    pub(crate) fn update(&self, update: Update) -> Result<(), String> {
+        let result = {
+            let mut state = self.state();
+            if state.is_replaying || matches!(state.phase, Phase::Idle | Phase::Over(_)) {
+                return Ok(());
+            }
+            match update {
+                Update::AgentMessageChunk { content } => state.wait(Item::Text(text_of(&content))),
+                Update::AgentThoughtChunk { content } => state.wait(Item::Thought(text_of(&content))),
+                Update::StepBegan(step) | Update::StepChanged(step) => state.step(step),
+                Update::Plan { entries } => state.wait(Item::Plan(plan(&entries))),
+                Update::Other => Ok(()),
+            }
+        };
+        self.changed();
+        result
+    }
+
+    /// Sends a prompt, whose answer comes as [`Item`]s.
+    pub(crate) fn prompt(self: &Arc<Self>, peer: &Arc<Peer>, prompt: Vec<Value>, place: Place) {
+        {
+            let mut state = self.state();
+            state.phase = Phase::Prompted;
+            state.waiting.clear();
+            state.waiting_bytes = 0;
+            state.steps.clear();
+            state.place = Some(place);
+            state.is_cancelled = false;
+        }
+        let (session, peer) = (self.clone(), peer.clone());
+        tokio::spawn(async move {
+            let params = json!({ "sessionId": session.id, "prompt": prompt });
+            let answer = peer.request("session/prompt", params).await;
+            session.finish(answer);
+        });
+    }
+
+    fn finish(&self, answer: Result<Value, CallError>) {
+        let over = match answer {
+            Ok(answer) => stop_reason(&answer),
+            Err(CallError::Refused { code: crate::peer::AUTH_REQUIRED, message }) => {
+                Err(PromptFailure::SignIn(message))
+            }
+            Err(CallError::Gone(why)) => Err(PromptFailure::Gone(why)),
+            Err(error) => Err(PromptFailure::Refused(error.to_string())),
+        };
+        {
+            let mut state = self.state();
+            let over = if state.is_cancelled { Err(PromptFailure::Cancelled) } else { over };
+            let why = match &over {
+                Ok(_) => "the agent ended its turn without saying how this went".to_owned(),
+                Err(PromptFailure::Cancelled) => "stopped".to_owned(),
+                Err(PromptFailure::Gone(why) | PromptFailure::Refused(why) | PromptFailure::SignIn(why)) => {
+                    why.clone()
+                }
+            };
+            state.steps.values_mut().for_each(|step| step.give_up(&why));
+            state.phase = Phase::Over(over);
+        }
+        self.changed();
+    }
+
+    /// Tells the agent to stop, once; returns whether there was something to stop.
+    pub(crate) fn cancel(&self, peer: &Peer) -> bool {
+        {
+            let mut state = self.state();
+            if !matches!(state.phase, Phase::Prompted) {
+                return false;
+            }
+            if std::mem::replace(&mut state.is_cancelled, true) {
+                return true;
+            }
+        }
+        peer.notify("session/cancel", &json!({ "sessionId": self.id }));
+        self.changed();
+        true
+    }
+
+    /// Waits until no prompt is open.
+    pub(crate) async fn settled(&self) {
+        let mut changes = self.changes.subscribe();
+        while matches!(self.state().phase, Phase::Prompted) {
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Waits for the next content, the end of the prompt included, which closes it. Cancel-safe.
+    pub(crate) async fn next(&self) -> Item {
+        let mut changes = self.changes.subscribe();
+        loop {
+            if let Some(item) = self.take_end() {
+                return item;
+            }
+            if changes.changed().await.is_err() {
+                return Item::End(Err(PromptFailure::Gone("it has ended".to_owned())));
+            }
+        }
+    }
+
+    fn take_end(&self) -> Option<Item> {
+        let mut state = self.state();
+        if let Some(item) = state.take() {
+            return Some(item);
+        }
+        match std::mem::take(&mut state.phase) {
+            Phase::Over(over) => {
+                state.place = None;
+                Some(Item::End(over))
+            }
+            phase => {
+                state.phase = phase;
+                None
+            }
+        }
+    }
+
+    /// Takes the next content that is there, if it is a step or a plan.
+    pub(crate) fn take_call(&self) -> Option<Item> {
+        let mut state = self.state();
+        match state.waiting.front() {
+            Some(Item::Step(_) | Item::Plan(_)) => state.take(),
+            _ => None,
+        }
+    }
+
+    /// Whether a prompt is not answered yet, or its end not taken.
+    pub(crate) fn is_open(&self) -> bool {
+        !matches!(self.state().phase, Phase::Idle)
+    }
+
+    /// Forgets the rest of a prompt that is over.
+    pub(crate) fn forget(&self) {
+        let mut state = self.state();
+        state.phase = Phase::Idle;
+        state.waiting.clear();
+        state.waiting_bytes = 0;
+        state.place = None;
+    }
+
+    /// The step as it is now.
+    pub(crate) fn step(&self, id: &str) -> Option<Step> {
+        self.state().steps.get(id).cloned()
+    }
+
+    /// Waits until a step is over, and shows `progress` its text meanwhile.
+    pub(crate) async fn step_over(&self, id: &str, progress: impl Fn(&str)) -> Option<Step> {
+        let mut changes = self.changes.subscribe();
+        let mut shown = String::new();
+        loop {
+            let step = self.step(id)?;
+            if step.is_over() {
+                return Some(step);
+            }
+            let text = step.text();
+            if let Some(more) = text.strip_prefix(shown.as_str()) {
+                progress(more);
+            }
+            shown = text;
+            changes.changed().await.ok()?;
+        }
+    }
+
+    /// Takes in what a request for permission says of its step, and returns the step.
+    pub(crate) fn asked(&self, update: StepUpdate) -> Step {
+        let mut state = self.state();
+        match state.steps.get_mut(&update.tool_call_id) {
+            Some(step) => {
+                step.update(update);
+                step.clone()
+            }
+            // A request about a step that the agent does not show.
+            None => {
+                let mut step = Step::default();
+                step.update(update);
+                step
+            }
+        }
+    }
+
+    /// Whether other items stand in a plan than in the one before.
+    pub(crate) fn is_other_plan(&self, items: &[CheckItem]) -> bool {
+        let items: Vec<String> = items.iter().map(|item| item.text.clone()).collect();
+        let mut state = self.state();
+        let before = std::mem::replace(&mut state.plan, items);
+        before != state.plan
+    }
+
+    /// The run that the session works for, unless it was stopped.
+    pub(crate) fn place(&self) -> Option<Place> {
+        let state = self.state();
+        state.place.clone().filter(|_| matches!(state.phase, Phase::Prompted) && !state.is_cancelled)
+    }
+
+    /// Passes calls of the agent on to the run's present turn.
+    pub(crate) fn follow(&self, place: Place) {
+        self.state().place = Some(place);
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.state().is_cancelled
+    }
+
+    pub(crate) fn note_delivered(&self, blocks: Vec<Value>) {
+        *lock(&self.delivered) = blocks;
+    }
+
+    /// Notes that an answer to the last prompt is part of the conversation.
+    pub(crate) fn answered(&self) {
+        lock(&self.delivered).clear();
+    }
+
+    /// Returns those of these blocks, said since the last answer, that the agent has not got. A prompt that failed without
+    /// an answer stands before the next one.
+    pub(crate) fn undelivered(&self, mut blocks: Vec<Value>) -> Vec<Value> {
+        let delivered = lock(&self.delivered);
+        if blocks.len() > delivered.len() && blocks.starts_with(&delivered) {
+            blocks.drain(..delivered.len());
+        }
+        blocks
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Queues content; text joins the text before it.
+    fn wait(&mut self, item: Item) -> Result<(), String> {
+        if let Item::Text(text) | Item::Thought(text) = &item {
+            self.waiting_bytes += text.len();
+            if self.waiting_bytes > MAX_WAITING_BYTES {
+                let megabytes = MAX_WAITING_BYTES >> 20;
+                return Err(format!("it sent more than {megabytes} MB that nobody could read in time"));
+            }
+        }
+        match (self.waiting.back_mut(), item) {
+            (Some(Item::Text(before)), Item::Text(more))
+            | (Some(Item::Thought(before)), Item::Thought(more)) => before.push_str(&more),
+            (Some(Item::Plan(before)), Item::Plan(plan)) => *before = plan,
+            (_, item) => self.waiting.push_back(item),
+        }
+        Ok(())
+    }
+
+    fn take(&mut self) -> Option<Item> {
+        let item = self.waiting.pop_front()?;
+        if let Item::Text(text) | Item::Thought(text) = &item {
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(text.len());
+        }
+        Some(item)
+    }
+
+    fn step(&mut self, update: StepUpdate) -> Result<(), String> {
+        let id = update.tool_call_id.clone();
+        if let Some(step) = self.steps.get_mut(&id) {
+            step.update(update);
+            return Ok(());
+        }
+        if self.steps.len() >= MAX_STEPS {
+            return Err(format!("it began more than {MAX_STEPS} tool calls for one prompt"));
+        }
+        let mut step = Step::default();
+        step.update(update);
+        self.steps.insert(id.clone(), step);
+        self.wait(Item::Step(id))
+    }
+}
+
+fn plan(entries: &[PlanEntry]) -> Vec<CheckItem> {
+    let state = |status: &str| match status {
+        "completed" => CheckState::Done,
+        "in_progress" => CheckState::Current,
+        _ => CheckState::Open,
+    };
+    entries
+        .iter()
+        .map(|entry| CheckItem { text: entry.content.clone(), state: state(&entry.status) })
+        .collect()
+}
+
+fn stop_reason(answer: &Value) -> Result<StopReason, PromptFailure> {
+    match answer.get("stopReason").and_then(Value::as_str) {
+        Some("end_turn") => Ok(StopReason::EndTurn),
+        Some("max_tokens") => Ok(StopReason::MaxTokens),
+        Some("refusal") => Ok(StopReason::Refusal(None)),
+        Some("cancelled") => Err(PromptFailure::Cancelled),
+        Some(other) => Ok(StopReason::Other(other.to_owned())),
+        None => Err(PromptFailure::Refused("its answer to the prompt has no `stopReason`".to_owned())),
+    }
+}

@@ -1,0 +1,256 @@
+//! JSON-RPC with a program: a message a line on its standard input and output, requests in both directions.
+
+mod frame;
+mod pump;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use zk_core::service::Process;
+
+use pump::Pump;
+
+/// Most lines that wait to be written.
+const MAX_WAITING_LINES: usize = 256;
+
+/// Size of the kept end of the program's standard error in bytes.
+const MAX_SAID_BYTES: usize = 8 << 10;
+
+/// Code of a request that needs a sign-in first.
+pub(crate) const AUTH_REQUIRED: i64 = -32000;
+
+/// Code of a method that is not there.
+pub(crate) const NO_METHOD: i64 = -32601;
+
+/// Code of parameters that do not fit.
+pub(crate) const INVALID_PARAMS: i64 = -32602;
+
+/// Code of a request that failed here.
+pub(crate) const INTERNAL: i64 = -32603;
+
+/// Receiver of what a program sends by itself. Its methods must not block.
+pub(crate) trait Incoming: Send + Sync {
+    /// Receives a notification; an error ends the connection with its text.
+    fn notification(&self, method: &str, params: Value) -> Result<(), String>;
+
+    /// Receives a request, which `reply` answers.
+    fn request(&self, method: &str, params: Value, reply: Reply);
+
+    /// Learns that the connection is over, and why.
+    fn ended(&self, why: &str);
+}
+
+/// Reason why a request has no result.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    /// The program is gone.
+    #[error("{0}")]
+    Gone(String),
+    /// The program answered with an error.
+    #[error("{message} (error {code})")]
+    Refused { code: i64, message: String },
+    /// No answer came in time.
+    #[error("it did not answer `{method}` within {seconds} s")]
+    Late { method: String, seconds: u64 },
+}
+
+/// Answer to a request of the program. Dropping it answers with an error.
+pub(crate) struct Reply {
+    id: Value,
+    peer: Arc<Peer>,
+    is_sent: bool,
+}
+
+impl Reply {
+    /// Answers with a result.
+    pub(crate) fn result(mut self, result: &Value) {
+        self.is_sent = true;
+        self.peer.write(&json!({ "jsonrpc": "2.0", "id": self.id, "result": result }));
+    }
+
+    /// Answers with an error.
+    pub(crate) fn error(mut self, code: i64, message: &str) {
+        self.refuse(code, message);
+    }
+
+    fn refuse(&mut self, code: i64, message: &str) {
+        self.is_sent = true;
+        let error = json!({ "code": code, "message": message });
+        self.peer.write(&json!({ "jsonrpc": "2.0", "id": self.id, "error": error }));
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if !self.is_sent {
+            self.refuse(INTERNAL, "the request was given up");
+        }
+    }
+}
+
+/// Connection to a program. Dropping the last one that holds it ends the program.
+pub(crate) struct Peer {
+    outbox: mpsc::Sender<Vec<u8>>,
+    state: Mutex<State>,
+    next_id: AtomicU64,
+    /// Asks the program to end.
+    ending: CancellationToken,
+    /// Told once the program and its children are gone.
+    gone: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    pending: HashMap<u64, oneshot::Sender<Result<Value, CallError>>>,
+    fault: Option<String>,
+    said: Vec<u8>,
+}
+
+impl Peer {
+    /// Connects to a started program. `incoming` gets what it sends, with a way back to the connection.
+    pub(crate) fn connect<I: Incoming + 'static>(
+        process: Box<dyn Process>,
+        incoming: impl FnOnce(&Arc<Self>) -> Arc<I>,
+    ) -> (Arc<Self>, Arc<I>) {
+        let (outbox, inbox) = mpsc::channel(MAX_WAITING_LINES);
+        let peer = Arc::new(Self {
+            outbox,
+            state: Mutex::default(),
+            next_id: AtomicU64::new(1),
+            ending: CancellationToken::new(),
+            gone: CancellationToken::new(),
+        });
+        let incoming = incoming(&peer);
+        let pump = Pump::new(process, Arc::downgrade(&peer), incoming.clone(), peer.ending.clone());
+        tokio::spawn(pump.run(inbox, peer.gone.clone()));
+        (peer, incoming)
+    }
+
+    /// Sends a request and waits for its answer.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, CallError> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (sender, answer) = oneshot::channel();
+        {
+            let mut state = self.state();
+            if let Some(fault) = &state.fault {
+                return Err(CallError::Gone(fault.clone()));
+            }
+            state.pending.insert(id, sender);
+        }
+        let line = line(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        if self.outbox.send(line).await.is_err() {
+            return Err(CallError::Gone(self.fault()));
+        }
+        answer.await.unwrap_or_else(|_| Err(CallError::Gone(self.fault())))
+    }
+
+    /// Sends a request whose answer has to come within `limit`.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub(crate) async fn request_within(
+        &self,
+        limit: Duration,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, CallError> {
+        let late = || CallError::Late { method: method.to_owned(), seconds: limit.as_secs() };
+        tokio::time::timeout(limit, self.request(method, params)).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Sends a notification.
+    pub(crate) fn notify(&self, method: &str, params: &Value) {
+        self.write(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
+    /// Writes a message without waiting. A program that reads nothing of so many lines is ended.
+    fn write(&self, message: &Value) {
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.outbox.try_send(line(message)) {
+            self.fail("it does not read what is sent to it".to_owned());
+        }
+    }
+
+    /// Whether the program is still connected.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.state().fault.is_none()
+    }
+
+    /// Reason why the connection is over.
+    pub(crate) fn fault(&self) -> String {
+        self.state().fault.clone().unwrap_or_else(|| "it has ended".to_owned())
+    }
+
+    /// Ends the connection with this reason, and then the program.
+    pub(crate) fn fail(&self, why: String) {
+        self.give_up(why);
+        self.ending.cancel();
+    }
+
+    /// Ends the program and all that it started, and waits for that.
+    pub(crate) async fn close(&self) {
+        self.fail("it was ended".to_owned());
+        self.gone.cancelled().await;
+    }
+
+    /// Last lines of standard error in one line, without control characters, of at most `limit` characters.
+    pub(crate) fn said(&self, limit: usize) -> String {
+        let state = self.state();
+        let text = String::from_utf8_lossy(&state.said);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let line: Vec<char> = words.join(" ").chars().filter(|c| !c.is_control()).collect();
+        line.iter().skip(line.len().saturating_sub(limit)).collect()
+    }
+
+    /// Notes why the connection is over, and answers all requests with it. The first reason counts.
+    fn give_up(&self, why: String) -> String {
+        let (why, pending) = {
+            let mut state = self.state();
+            let why = state.fault.get_or_insert(why).clone();
+            (why, std::mem::take(&mut state.pending))
+        };
+        for waiting in pending.into_values() {
+            // Whoever asked may be gone.
+            let _ = waiting.send(Err(CallError::Gone(why.clone())));
+        }
+        why
+    }
+
+    fn answered(&self, id: &Value, answer: Result<Value, CallError>) {
+        let waiting = id.as_u64().and_then(|id| self.state().pending.remove(&id));
+        if let Some(waiting) = waiting {
+            // Whoever asked may be gone.
+            let _ = waiting.send(answer);
+        }
+    }
+
+    fn hear(&self, bytes: &[u8]) {
+        let said = &mut self.state().said;
+        said.extend_from_slice(bytes);
+        let above = said.len().saturating_sub(MAX_SAID_BYTES);
+        said.drain(..above);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.ending.cancel();
+    }
+}
+
+fn line(message: &Value) -> Vec<u8> {
+    let mut line = message.to_string().into_bytes();
+    line.push(b'\n');
+    line
+}

@@ -1,0 +1,224 @@
+//! Task that owns the program: writes lines, reads its output, and ends it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use zk_core::service::{Exit, KillSignal, OutputStream, Process, ProcessEvent};
+
+use super::frame::{Frames, MAX_MESSAGE_BYTES};
+use super::{CallError, Incoming, Peer, Reply};
+
+/// Size of one write in bytes: small enough to be written atomically, so that a blocked one can be given up.
+const CHUNK_BYTES: usize = 4096;
+
+/// Time that a write may block before output is read, which the program may be waiting for.
+const STUCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// Longest time without the program reading its input.
+const NOT_READING_LIMIT: Duration = Duration::from_secs(30);
+
+/// Times for the program to end: after its input is closed, after it is asked to end, after it is killed.
+const END_WAITS: [Duration; 3] =
+    [Duration::from_millis(300), Duration::from_millis(700), Duration::from_millis(700)];
+
+/// Time for the exit of a program that closed its output.
+const EXIT_WAIT: Duration = Duration::from_millis(200);
+
+/// Lines that are no messages, after which the program is given up.
+const MAX_GARBAGE_LINES: u32 = 200;
+
+pub(super) struct Pump<I: Incoming> {
+    process: Box<dyn Process>,
+    peer: Weak<Peer>,
+    incoming: Arc<I>,
+    ending: CancellationToken,
+    frames: Frames,
+    garbage: u32,
+}
+
+/// Reason why the connection is over.
+struct Over(String);
+
+impl<I: Incoming> Pump<I> {
+    pub(super) fn new(
+        process: Box<dyn Process>,
+        peer: Weak<Peer>,
+        incoming: Arc<I>,
+        ending: CancellationToken,
+    ) -> Self {
+        Self { process, peer, incoming, ending, frames: Frames::default(), garbage: 0 }
+    }
+
+    /// Runs until either side ends the connection, then ends the program and its children.
+    pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Vec<u8>>, gone: CancellationToken) {
+        let Over(why) = loop {
+            if let Err(over) = self.step(&mut inbox).await {
+                break over;
+            }
+        };
+        let why = self.peer.upgrade().map_or(why.clone(), |peer| peer.give_up(why));
+        self.incoming.ended(&why);
+        end(&mut *self.process).await;
+        gone.cancel();
+    }
+
+    async fn step(&mut self, inbox: &mut mpsc::Receiver<Vec<u8>>) -> Result<(), Over> {
+        tokio::select! {
+            () = self.ending.cancelled() => Err(Over("it was ended".to_owned())),
+            line = inbox.recv() => match line {
+                Some(line) => self.write(&line).await,
+                None => Err(Over("nobody needs it any more".to_owned())),
+            },
+            event = self.process.next() => {
+                let event = event.map_err(|error| Over(error.to_string()))?;
+                self.handle(event).await
+            }
+        }
+    }
+
+    /// Writes a line. While that blocks, output is read, which the program may be blocked on.
+    async fn write(&mut self, line: &[u8]) -> Result<(), Over> {
+        for chunk in line.chunks(CHUNK_BYTES) {
+            let give_up = Instant::now() + NOT_READING_LIMIT;
+            loop {
+                match timeout(STUCK_PAUSE, self.process.write(chunk)).await {
+                    Ok(Ok(())) => break,
+                    Ok(Err(error)) => return Err(self.exit_or(error.to_string()).await),
+                    Err(_) if self.ending.is_cancelled() => return Err(Over("it was ended".to_owned())),
+                    Err(_) if Instant::now() >= give_up => {
+                        let seconds = NOT_READING_LIMIT.as_secs();
+                        return Err(Over(format!("it read nothing for {seconds} s")));
+                    }
+                    Err(_) => {}
+                }
+                if let Ok(event) = timeout(STUCK_PAUSE, self.process.next()).await {
+                    let event = event.map_err(|error| Over(error.to_string()))?;
+                    self.handle(event).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle(&mut self, event: Option<ProcessEvent>) -> Result<(), Over> {
+        match event {
+            Some(ProcessEvent::Output(OutputStream::Stdout, bytes)) => {
+                let lines = self.frames.feed(&bytes).map_err(|_| {
+                    Over(format!("it sent a message of more than {} MB", MAX_MESSAGE_BYTES >> 20))
+                })?;
+                lines.iter().try_for_each(|line| self.line(line))
+            }
+            Some(ProcessEvent::Output(OutputStream::Stderr, bytes)) => {
+                self.hear(&bytes);
+                Ok(())
+            }
+            Some(ProcessEvent::Closed(OutputStream::Stderr)) => Ok(()),
+            Some(ProcessEvent::Closed(OutputStream::Stdout)) | None => {
+                Err(self.exit_or("it closed its output".to_owned()).await)
+            }
+            Some(ProcessEvent::Exited(exit)) => {
+                // Last words may come behind the exit.
+                let (_, said) = self.process.exit_within(EXIT_WAIT).await;
+                self.hear(&said);
+                Err(Over(describe(exit)))
+            }
+        }
+    }
+
+    /// The exit of the program where it comes at once, since that says more than `why`.
+    async fn exit_or(&mut self, why: String) -> Over {
+        let (exit, said) = self.process.exit_within(EXIT_WAIT).await;
+        self.hear(&said);
+        Over(exit.map_or(why, describe))
+    }
+
+    fn hear(&self, bytes: &[u8]) {
+        if let Some(peer) = self.peer.upgrade() {
+            peer.hear(bytes);
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) -> Result<(), Over> {
+        let Some(peer) = self.peer.upgrade() else { return Err(Over("nobody needs it any more".to_owned())) };
+        let Ok(Value::Object(mut message)) = serde_json::from_slice(line) else {
+            // Package runners print their progress.
+            peer.hear(line.get(..line.len().min(1024)).unwrap_or_default());
+            peer.hear(b"\n");
+            self.garbage += 1;
+            return match self.garbage {
+                MAX_GARBAGE_LINES => {
+                    Err(Over(format!("it sent {MAX_GARBAGE_LINES} lines that are no messages")))
+                }
+                _ => Ok(()),
+            };
+        };
+        let id = message.remove("id").filter(|id| !id.is_null());
+        let params = message.remove("params").unwrap_or_default();
+        match (message.get("method").and_then(Value::as_str), id) {
+            (Some(method), Some(id)) => {
+                let reply = Reply { id, peer, is_sent: false };
+                self.incoming.request(method, params, reply);
+                Ok(())
+            }
+            (Some(method), None) => self.incoming.notification(method, params).map_err(Over),
+            (None, Some(id)) => {
+                let answer = match message.remove("error") {
+                    Some(error) => Err(refused(&error)),
+                    None => Ok(message.remove("result").unwrap_or_default()),
+                };
+                peer.answered(&id, answer);
+                Ok(())
+            }
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+fn refused(error: &Value) -> CallError {
+    let message = error.get("message").and_then(Value::as_str).unwrap_or("it gave no reason");
+    let more = error.get("data").and_then(|data| match data {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(fields) => fields.values().find_map(Value::as_str).map(ToOwned::to_owned),
+        _ => None,
+    });
+    let message = more.map_or(message.to_owned(), |more| format!("{message}: {more}"));
+    CallError::Refused { code: error.get("code").and_then(Value::as_i64).unwrap_or_default(), message }
+}
+
+/// Ends the program: closes its input, then asks it to end, then kills it and all that it started.
+async fn end(process: &mut dyn Process) {
+    // A pipe that is closed already is as good.
+    let _ = process.close_input().await;
+    for (signal, wait) in
+        [None, Some(KillSignal::Terminate), Some(KillSignal::Kill)].into_iter().zip(END_WAITS)
+    {
+        if let Some(signal) = signal {
+            // A process that is gone gets no signal.
+            let _ = process.kill(signal).await;
+        }
+        if timeout(wait, is_over(process)).await.is_ok() && is_alone(process).await {
+            return;
+        }
+    }
+}
+
+async fn is_over(process: &mut dyn Process) {
+    while let Ok(Some(_)) = process.next().await {}
+}
+
+/// Whether nothing that the program started is left.
+async fn is_alone(process: &mut dyn Process) -> bool {
+    process.members().await.is_ok_and(|members| members.is_empty())
+}
+
+fn describe(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("it ended with exit code {code}"),
+        Exit::Signal(signal) => format!("it was ended by signal {signal}"),
+        Exit::TimedOut | Exit::Stopped => "it was ended".to_owned(),
+    }
+}

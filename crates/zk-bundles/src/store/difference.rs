@@ -1,0 +1,72 @@
+//! Changes between two versions of a bundle.
+
+use similar::TextDiff;
+use zk_core::service::visible_line;
+
+use crate::tree::{Tree, TreeFile};
+
+/// Most lines of all changed files that are shown.
+const MAX_LINES: usize = 2000;
+
+/// Unchanged lines around a change.
+const CONTEXT_LINES: usize = 1;
+
+/// Lines that say what an update changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// Lines, safe to be shown.
+    pub lines: Vec<String>,
+    /// Number of files that are added, removed or changed.
+    pub files: usize,
+}
+
+impl Difference {
+    /// Difference between the files of two versions.
+    #[must_use]
+    pub fn between(old: &Tree, new: &Tree) -> Self {
+        let mut difference = Self::default();
+        for (path, file) in old.files() {
+            match new.get(path) {
+                None => difference.note("removed", path),
+                Some(other) if other != file => difference.changed(path, file, other),
+                Some(_) => {}
+            }
+        }
+        for (path, file) in new.files().filter(|(path, _)| old.get(path).is_none()) {
+            difference.note("added", path);
+            difference.text(&TreeFile::default(), file);
+        }
+        let total = difference.lines.len();
+        if total > MAX_LINES {
+            difference.lines.truncate(MAX_LINES);
+            difference.lines.push(format!("… and {} more lines", total - MAX_LINES));
+        }
+        difference
+    }
+
+    fn note(&mut self, what: &str, path: &str) {
+        self.files += 1;
+        self.lines.push(format!("{what} {}", visible_line(path)));
+    }
+
+    fn changed(&mut self, path: &str, old: &TreeFile, new: &TreeFile) {
+        let what = match (old.is_executable, new.is_executable) {
+            (false, true) => "changed, and made a program:",
+            (true, false) => "changed, and no program any more:",
+            (true, true) | (false, false) => "changed",
+        };
+        self.note(what, path);
+        self.text(old, new);
+    }
+
+    fn text(&mut self, old: &TreeFile, new: &TreeFile) {
+        let texts = (std::str::from_utf8(&old.bytes), std::str::from_utf8(&new.bytes));
+        let (Ok(old), Ok(new)) = texts else {
+            self.lines.push("  (no text)".to_owned());
+            return;
+        };
+        let diff = TextDiff::from_lines(old, new);
+        let unified = diff.unified_diff().context_radius(CONTEXT_LINES).to_string();
+        self.lines.extend(unified.lines().map(|line| format!("  {}", visible_line(line))));
+    }
+}

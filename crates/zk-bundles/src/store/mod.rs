@@ -1,0 +1,356 @@
+//! Bundles that a person added, with all of their files.
+
+pub(crate) mod difference;
+pub(crate) mod records;
+pub(crate) mod wanted;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zk_core::service::{HostFiles, StateFileError, StateFiles, make_private_dir, visible_line};
+
+use crate::bundle::placed::PlacedBundle;
+use crate::bundle::{Bundle, is_bundle_name};
+use crate::origin::Source;
+use crate::origin::fetch::Fetched;
+use crate::origin::marketplace::Marketplace;
+use crate::tree::{Tree, TreeError};
+use records::{KeptBundle, KeptMarketplace, RECORDS_VERSION, Records};
+
+/// Name of the file of records.
+const RECORDS_FILE: &str = "plugins.json";
+
+/// Largest file of records, in bytes.
+const MAX_RECORDS_BYTES: usize = 4 << 20;
+
+/// Digits of a digest in the name of a directory.
+const DIRECTORY_DIGITS: usize = 16;
+
+/// Bundles of a person in a private directory of state: `plugins.json`, `kept/NAME/DIGEST` and `data/NAME`.
+#[derive(Clone)]
+pub struct BundleStore {
+    dir: PathBuf,
+    state: Arc<dyn StateFiles>,
+    files: Arc<dyn HostFiles>,
+}
+
+impl std::fmt::Debug for BundleStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BundleStore").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+/// Error of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file of records cannot be used.
+    #[error(transparent)]
+    State(#[from] StateFileError),
+    /// The file of records has another form.
+    #[error("{} cannot be read: {why}; move it away to begin anew", path.display())]
+    Records {
+        /// The file.
+        path: PathBuf,
+        /// Description of the error.
+        why: String,
+    },
+    /// The files cannot be written.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// A directory cannot be removed.
+    #[error("cannot remove {}: {source}", path.display())]
+    Remove {
+        /// The directory.
+        path: PathBuf,
+        /// Cause of the failure.
+        source: std::io::Error,
+    },
+    /// There is nothing of that name.
+    #[error("there is no {what} `{name}`; `zk plugin list` shows what there is")]
+    Unknown {
+        /// Kind of the thing.
+        what: &'static str,
+        /// Name as given.
+        name: String,
+    },
+    /// The name is taken by a bundle from elsewhere.
+    #[error(
+        "there is a plugin `{name}` already, from {from}; remove it first: two of one name cannot be told apart"
+    )]
+    Taken {
+        /// Name of both.
+        name: String,
+        /// Origin of the first.
+        from: String,
+    },
+}
+
+/// Bundles that are used, and those that are left out.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// Bundles with exactly the files that were approved.
+    pub bundles: Vec<PlacedBundle>,
+    /// Reasons why others are left out.
+    pub problems: Vec<String>,
+    /// Names of those that are used for this once.
+    given: Vec<String>,
+}
+
+impl Loaded {
+    /// Adds bundles in directories that the person named for this once, in place of kept ones of their names. Their files
+    /// are used where they are.
+    #[must_use]
+    pub fn with_directories(mut self, dirs: &[PathBuf], store: &BundleStore, files: &dyn HostFiles) -> Self {
+        for dir in dirs {
+            match place_directory(dir, store, files) {
+                Ok(placed) => {
+                    let name = placed.bundle.name().to_owned();
+                    if self.given.contains(&name) {
+                        let why = "another one before it has that name";
+                        self.problems.push(format!("--plugin-dir {}: {why}", dir.display()));
+                        continue;
+                    }
+                    self.bundles.retain(|kept| kept.bundle.name() != name);
+                    self.bundles.push(placed);
+                    self.given.push(name);
+                }
+                Err(why) => self.problems.push(format!("--plugin-dir {}: {why}", dir.display())),
+            }
+        }
+        self
+    }
+}
+
+fn place_directory(dir: &Path, store: &BundleStore, files: &dyn HostFiles) -> Result<PlacedBundle, String> {
+    let root = dir.canonicalize().map_err(|error| error.to_string())?;
+    let tree = Tree::read_dir(&root, files).map_err(|error| error.to_string())?;
+    let name = root.file_name().unwrap_or_default().to_string_lossy();
+    let bundle = Bundle::read(&tree, &name).map_err(|error| error.to_string())?;
+    let data = store.data_dir(&format!("{}-inline", bundle.name()));
+    make_private_dir(&data).map_err(|error| error.to_string())?;
+    Ok(PlacedBundle { bundle, root, data, options: BTreeMap::new() })
+}
+
+impl BundleStore {
+    /// Store in a directory, which need not exist.
+    #[must_use]
+    pub fn new(dir: PathBuf, state: Arc<dyn StateFiles>, files: Arc<dyn HostFiles>) -> Self {
+        Self { dir, state, files }
+    }
+
+    /// Directory of the store.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Reads the records; empty ones where there are none.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn records(&self) -> Result<Records, StoreError> {
+        let path = self.dir.join(RECORDS_FILE);
+        let Some(bytes) = self.state.read(&path, MAX_RECORDS_BYTES)? else { return Ok(Records::default()) };
+        let wrong = |why: String| StoreError::Records { path: path.clone(), why };
+        let records: Records = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+        if records.version != RECORDS_VERSION {
+            return Err(wrong(format!(
+                "it has version {}, and this zk knows {RECORDS_VERSION}",
+                records.version
+            )));
+        }
+        let mut names = records.plugins.keys().chain(records.marketplaces.keys());
+        match names.find(|name| !is_bundle_name(name)) {
+            Some(name) => Err(wrong(format!("it has the name `{}`", visible_line(name)))),
+            None => Ok(records),
+        }
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Records) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let path = self.dir.join(RECORDS_FILE);
+        let _lock = self.state.lock(&path)?;
+        let mut records = self.records()?;
+        let changed = change(&mut records)?;
+        let bytes = serde_json::to_vec_pretty(&records)
+            .map_err(|error| StoreError::Records { path: path.clone(), why: error.to_string() })?;
+        self.state.replace(&path, &bytes)?;
+        Ok(changed)
+    }
+
+    fn kept_dir(&self, name: &str, digest: &str) -> PathBuf {
+        let digits: String = digest.chars().take(DIRECTORY_DIGITS).collect();
+        self.dir.join("kept").join(name).join(digits)
+    }
+
+    /// Directory for the data of a bundle.
+    #[must_use]
+    pub fn data_dir(&self, name: &str) -> PathBuf {
+        self.dir.join("data").join(name)
+    }
+
+    /// Keeps a bundle that a person approved, in place of an older one of the same origin. Files are there before the
+    /// record names them.
+    ///
+    /// # Errors
+    /// [`StoreError`], also for a name that a bundle from elsewhere has.
+    pub fn keep(
+        &self,
+        fetched: &Fetched,
+        source: &Source,
+        options: BTreeMap<String, String>,
+    ) -> Result<(), StoreError> {
+        let name = fetched.bundle.name().to_owned();
+        self.check_name(&name, source)?;
+        let dir = self.kept_dir(&name, &fetched.bundle.digest);
+        remove(&dir)?;
+        fetched.tree.write_to(&dir)?;
+        let before = self.change(|records| {
+            let before = records.plugins.get(&name).cloned();
+            let mut kept = KeptBundle {
+                source: source.clone(),
+                digest: fetched.bundle.digest.clone(),
+                commit: fetched.commit.clone(),
+                version: fetched.bundle.manifest.version.clone(),
+                enabled: before.as_ref().is_none_or(|before| before.enabled),
+                options: before.as_ref().map(|before| before.options.clone()).unwrap_or_default(),
+            };
+            kept.options.extend(options);
+            records.plugins.insert(name.clone(), kept);
+            Ok(before)
+        })?;
+        match before.filter(|before| before.digest != fetched.bundle.digest) {
+            Some(before) => remove(&self.kept_dir(&name, &before.digest)),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that no bundle from elsewhere has this name.
+    ///
+    /// # Errors
+    /// [`StoreError::Taken`].
+    pub fn check_name(&self, name: &str, source: &Source) -> Result<(), StoreError> {
+        let records = self.records()?;
+        match records.plugins.get(name).filter(|kept| kept.source != *source) {
+            Some(kept) => Err(StoreError::Taken { name: name.to_owned(), from: kept.source.to_string() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes a bundle with all of its files and its data.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn remove(&self, name: &str) -> Result<(), StoreError> {
+        self.change(|records| {
+            let removed = records.plugins.remove(name);
+            removed.map(|_| ()).ok_or_else(|| unknown("plugin", name))
+        })?;
+        remove(&self.dir.join("kept").join(name))?;
+        remove(&self.data_dir(name))
+    }
+
+    /// Lets a bundle be used, or not.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn set_enabled(&self, name: &str, enabled: bool) -> Result<(), StoreError> {
+        self.change(|records| {
+            let kept = records.plugins.get_mut(name).ok_or_else(|| unknown("plugin", name))?;
+            kept.enabled = enabled;
+            Ok(())
+        })
+    }
+
+    /// Remembers a marketplace, or its bundles anew.
+    ///
+    /// # Errors
+    /// [`StoreError`], also for a name that one from elsewhere has.
+    pub fn add_marketplace(&self, marketplace: &Marketplace, source: &Source) -> Result<(), StoreError> {
+        let plugins = marketplace.entries.iter().map(|entry| entry.name.clone()).collect();
+        let name = marketplace.name.clone();
+        self.change(|records| match records.marketplaces.get(&name) {
+            Some(known) if known.source != *source => {
+                Err(StoreError::Taken { name: name.clone(), from: known.source.to_string() })
+            }
+            Some(_) | None => {
+                records.marketplaces.insert(name, KeptMarketplace { source: source.clone(), plugins });
+                Ok(())
+            }
+        })
+    }
+
+    /// Forgets a marketplace; bundles from it stay.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn remove_marketplace(&self, name: &str) -> Result<(), StoreError> {
+        self.change(|records| {
+            let removed = records.marketplaces.remove(name);
+            removed.map(|_| ()).ok_or_else(|| unknown("marketplace", name))
+        })
+    }
+
+    /// Files of a kept bundle, if they are exactly those that were approved.
+    ///
+    /// # Errors
+    /// A text with the reason.
+    pub fn tree(&self, name: &str, kept: &KeptBundle) -> Result<Tree, String> {
+        let dir = self.kept_dir(name, &kept.digest);
+        let tree = Tree::read_dir(&dir, &*self.files).map_err(|error| error.to_string())?;
+        if tree.digest() == kept.digest {
+            return Ok(tree);
+        }
+        Err(format!("its files in {} are not those that were approved", dir.display()))
+    }
+
+    /// Loads every bundle that is enabled. A broken one is left out and keeps no other from being used.
+    #[must_use]
+    pub fn load(&self) -> Loaded {
+        let mut loaded = Loaded::default();
+        let records = match self.records() {
+            Ok(records) => records,
+            Err(error) => {
+                loaded.problems.push(format!("no plugin is used: {error}"));
+                return loaded;
+            }
+        };
+        for (name, kept) in records.plugins.iter().filter(|(_, kept)| kept.enabled) {
+            match self.load_one(name, kept) {
+                Ok(placed) => loaded.bundles.push(placed),
+                Err(why) => {
+                    let next = "`zk plugin update` fetches it anew, `zk plugin remove` removes it";
+                    loaded.problems.push(format!("the plugin `{name}` is not used: {why}; {next}"));
+                }
+            }
+        }
+        loaded
+    }
+
+    fn load_one(&self, name: &str, kept: &KeptBundle) -> Result<PlacedBundle, String> {
+        let tree = self.tree(name, kept)?;
+        let bundle = Bundle::read(&tree, name).map_err(|error| error.to_string())?;
+        if bundle.name() != name {
+            return Err(format!("it is called `{}` by now", bundle.name()));
+        }
+        let root = self.kept_dir(name, &kept.digest);
+        let root = root.canonicalize().map_err(|error| error.to_string())?;
+        let data = self.data_dir(name);
+        // A bundle's programs expect the directory.
+        make_private_dir(&data).map_err(|error| error.to_string())?;
+        let data = data.canonicalize().map_err(|error| error.to_string())?;
+        Ok(PlacedBundle { bundle, root, data, options: kept.options.clone() })
+    }
+}
+
+fn unknown(what: &'static str, name: &str) -> StoreError {
+    StoreError::Unknown { what, name: visible_line(name) }
+}
+
+fn remove(dir: &Path) -> Result<(), StoreError> {
+    match std::fs::remove_dir_all(dir) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(StoreError::Remove { path: dir.to_path_buf(), source }),
+    }
+}

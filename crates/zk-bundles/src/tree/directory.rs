@@ -1,0 +1,107 @@
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use zk_core::service::{HostFileError, HostFiles, HostRead};
+
+use super::{MAX_DEPTH, MAX_FILES, Tree, TreeError, TreeFile};
+
+/// Directory of a repository that belongs to git, not to the bundle.
+const GIT_DIR: &str = ".git";
+
+impl Tree {
+    /// Reads all files below a directory, but for git's own. A link to something inside counts as that; a link that leads
+    /// out is an error. Blocks on the file system.
+    ///
+    /// # Errors
+    /// [`TreeError`] for the first file that cannot be part of a bundle.
+    pub fn read_dir(dir: &Path, files: &dyn HostFiles) -> Result<Self, TreeError> {
+        let root = dir.canonicalize().map_err(|error| io(dir, error))?;
+        let mut tree = Self::default();
+        tree.walk((&root, &root), "", files, &mut { MAX_FILES })?;
+        Ok(tree)
+    }
+
+    fn walk(
+        &mut self,
+        (root, dir): (&Path, &Path),
+        below: &str,
+        files: &dyn HostFiles,
+        left: &mut usize,
+    ) -> Result<(), TreeError> {
+        if below.split('/').count() > MAX_DEPTH {
+            return Err(TreeError::TooDeep(below.to_owned()));
+        }
+        for entry in fs::read_dir(dir).map_err(|error| io(dir, error))? {
+            let entry = entry.map_err(|error| io(dir, error))?;
+            let (path, name) = (entry.path(), entry.file_name());
+            if name == GIT_DIR {
+                continue;
+            }
+            let Some(name) = name.to_str() else {
+                return Err(TreeError::Name(name.to_string_lossy().into_owned()));
+            };
+            let below = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
+            let kind = entry.file_type().map_err(|error| io(&path, error))?;
+            let real = if kind.is_symlink() { linked(root, dir, &path)? } else { path.clone() };
+            let meta = fs::metadata(&real).map_err(|error| io(&path, error))?;
+            if meta.is_dir() {
+                // Links make one directory come often.
+                *left = left.checked_sub(1).ok_or(TreeError::TooMany)?;
+                self.walk((root, &real), &below, files, left)?;
+                continue;
+            }
+            let how = HostRead { beneath: Some(root.to_path_buf()), ..HostRead::whole(self.room().max(1)) };
+            let bytes = match files.read(&path, &how) {
+                Ok(file) => file.bytes,
+                Err(HostFileError::TooLarge { .. }) => return Err(TreeError::TooLarge { last: below }),
+                Err(source) => return Err(TreeError::Read { path, source }),
+            };
+            let is_executable = meta.permissions().mode() & 0o111 != 0;
+            self.insert(&below, TreeFile { bytes, is_executable })?;
+        }
+        Ok(())
+    }
+
+    /// Writes all files below a new directory, which its owner alone can enter. Blocks on the file system.
+    ///
+    /// # Errors
+    /// [`TreeError::Write`], also when the directory exists.
+    pub fn write_to(&self, dir: &Path) -> Result<(), TreeError> {
+        let wrong = |path: &Path, source| TreeError::Write { path: path.to_path_buf(), source };
+        if let Some(parent) = dir.parent() {
+            private_dirs(parent, true).map_err(|source| wrong(parent, source))?;
+        }
+        private_dirs(dir, false).map_err(|source| wrong(dir, source))?;
+        for (path, file) in self.files() {
+            let to = dir.join(path);
+            let parent = to.parent().unwrap_or(dir);
+            private_dirs(parent, true).map_err(|source| wrong(parent, source))?;
+            let mode = if file.is_executable { 0o700 } else { 0o600 };
+            let made = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&to);
+            made.and_then(|mut made| made.write_all(&file.bytes)).map_err(|source| wrong(&to, source))?;
+        }
+        Ok(())
+    }
+}
+
+fn private_dirs(dir: &Path, recursive: bool) -> std::io::Result<()> {
+    fs::DirBuilder::new().recursive(recursive).mode(0o700).create(dir)
+}
+
+/// Target of a link in `dir` that leads to something in the bundle, but not to a directory that has the link itself.
+fn linked(root: &Path, dir: &Path, link: &Path) -> Result<PathBuf, TreeError> {
+    let leads_out = || TreeError::LeadsOut { path: link.to_path_buf() };
+    let real = link.canonicalize().map_err(|_| leads_out())?;
+    let is_circle = dir.starts_with(&real);
+    let is_of_git = real.strip_prefix(root).is_ok_and(|below| below.starts_with(GIT_DIR));
+    if !real.starts_with(root) || is_circle || is_of_git {
+        return Err(leads_out());
+    }
+    Ok(real)
+}
+
+fn io(path: &Path, error: std::io::Error) -> TreeError {
+    TreeError::Read { path: path.to_path_buf(), source: HostFileError::Io(error) }
+}

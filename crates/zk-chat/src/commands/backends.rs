@@ -1,0 +1,145 @@
+//! `/backend`: the agent that answers.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use zk_agent::Agent;
+use zk_core::kernel::{BoxError, Cx};
+use zk_core::model::Model;
+use zk_core::service::{ArgumentChoice, BUILT_IN_BACKEND, Backend, Command, CommandOutcome, visible_line};
+
+use crate::opening::factory::ConversationFactory;
+
+/// Words of a status for a backend whose tools zk does not hold.
+pub(crate) const OWN_PERMISSIONS: &str = "its own permissions";
+
+/// The command.
+pub(crate) fn command(agent: Agent, factory: Arc<dyn ConversationFactory>) -> Arc<dyn Command> {
+    Arc::new(BackendCommand { agent, factory, left: Mutex::default() })
+}
+
+/// The backend that answers now; nothing where the built-in agent does.
+pub(crate) fn foreign_backend(agent: &Agent) -> Option<Arc<dyn Backend>> {
+    let backend = agent.bus().item::<dyn Backend>(&agent.model().provider)?;
+    backend.provider().is_some().then_some(backend)
+}
+
+/// Title of a model of another backend, which mostly chooses its own.
+pub(crate) fn backend_title(model: &Model) -> String {
+    match model.id.as_str() {
+        "default" => model.provider.clone(),
+        id => format!("{} {id}", model.provider),
+    }
+}
+
+struct BackendCommand {
+    agent: Agent,
+    factory: Arc<dyn ConversationFactory>,
+    /// Model of the built-in agent that another backend took the place of.
+    left: Mutex<Option<Model>>,
+}
+
+impl BackendCommand {
+    fn list(&self, cx: &Cx) -> String {
+        let present = foreign_backend(&self.agent);
+        let present = present.as_ref().map_or(BUILT_IN_BACKEND, |backend| backend.name());
+        let items = cx.items::<dyn Backend>();
+        let width = items.iter().map(|item| item.name.chars().count()).max().unwrap_or_default();
+        let line = |backend: &dyn Backend| {
+            let mark = if backend.name() == present { "●" } else { " " };
+            let own =
+                if backend.provider().is_some() { format!(" · {OWN_PERMISSIONS}") } else { String::new() };
+            let walls = match backend.walls() {
+                "" => String::new(),
+                walls => format!(" · {walls}"),
+            };
+            format!("{mark} {:<width$}  {}{own}{walls}", backend.name(), visible_line(&backend.describe()))
+        };
+        let mut lines: Vec<String> = items.iter().map(|item| line(&*item.value)).collect();
+        match items.len() {
+            0 => "this program has the built-in agent alone".to_owned(),
+            1 => {
+                lines.push("[backends.NAME] in the settings adds another one".to_owned());
+                lines.join("\n")
+            }
+            _ => lines.join("\n"),
+        }
+    }
+
+    async fn switch(&self, name: &str, cx: &Cx) -> Result<String, BoxError> {
+        let Some(backend) = cx.item::<dyn Backend>(name) else {
+            let names: Vec<String> =
+                cx.items::<dyn Backend>().iter().map(|item| item.name.to_string()).collect();
+            return Err(format!("there is no backend `{name}`; there are: {}", names.join(", ")).into());
+        };
+        let before = foreign_backend(&self.agent);
+        let present = before.as_ref().map_or(BUILT_IN_BACKEND, |backend| backend.name());
+        if present == backend.name() {
+            return Ok(format!("{name} answers already"));
+        }
+        let now = self.agent.model();
+        let model = match backend.provider() {
+            Some(provider) => provider.model(&provider.default_model().unwrap_or_default()),
+            None => self.own_model().await?,
+        };
+        self.agent.set_model(model).await?;
+        if let Some(before) = before {
+            before.stop().await;
+        } else {
+            *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        }
+        Ok(told(&*backend, &self.agent.model()))
+    }
+
+    /// The model that the built-in agent had, or the one that it would begin with.
+    async fn own_model(&self) -> Result<Model, BoxError> {
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match left {
+            Some(model) => Ok(model),
+            None => self.factory.own_model(&self.agent).await,
+        }
+    }
+}
+
+/// Says which backend answers from now on, and what zk cannot enforce of it.
+fn told(backend: &dyn Backend, model: &Model) -> String {
+    if backend.provider().is_none() {
+        return format!("{} answers from the next prompt on, with {}", backend.name(), model.reference());
+    }
+    let mut text = format!("{} answers from the next prompt on: {OWN_PERMISSIONS}", backend.name());
+    for line in backend.unenforced() {
+        text.push_str("\n  ");
+        text.push_str(&visible_line(&line));
+    }
+    text
+}
+
+#[async_trait]
+impl Command for BackendCommand {
+    fn name(&self) -> &'static str {
+        "backend"
+    }
+
+    fn help(&self) -> &'static str {
+        "the agent that answers: show which there are, or go on with another one"
+    }
+
+    fn argument_hint(&self) -> Option<&str> {
+        Some("[NAME]")
+    }
+
+    async fn complete(&self, _: &str, cx: &Cx) -> Vec<ArgumentChoice> {
+        let items = cx.items::<dyn Backend>();
+        items
+            .iter()
+            .map(|item| ArgumentChoice::new(&*item.name, visible_line(&item.value.describe())))
+            .collect()
+    }
+
+    async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
+        Ok(CommandOutcome::Show(match args {
+            "" => self.list(cx),
+            name => self.switch(name, cx).await?,
+        }))
+    }
+}

@@ -1,0 +1,55 @@
+//! Completion of command lines: scripts for shells, and the words that they ask for.
+
+use clap::Command;
+use clap_complete::CompleteEnv;
+use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
+use clap_complete_nushell::Nushell;
+
+use super::candidates::Shell;
+use super::help;
+use crate::exit::{Failure, Outcome};
+
+/// Variable by which the script of a shell asks for words.
+const ASKED_BY: &str = "ZK_COMPLETE";
+
+/// Answers a shell that asks for words, and ends the process then.
+pub(crate) fn answer_shell() {
+    CompleteEnv::with_factory(help::command).var(ASKED_BY).bin("zk").complete();
+}
+
+/// The script that a shell reads at its start.
+pub(crate) fn script(shell: Shell) -> Outcome<String> {
+    let mut script = Vec::new();
+    let asking: &dyn EnvCompleter = match shell {
+        Shell::Bash => &Bash,
+        Shell::Zsh => &Zsh,
+        Shell::Fish => &Fish,
+        Shell::Powershell => &Powershell,
+        Shell::Nushell => {
+            clap_complete::generate(Nushell, &mut help::command(), "zk", &mut script);
+            return String::from_utf8(script).map_err(Failure::failed);
+        }
+    };
+    asking.write_registration(ASKED_BY, "zk", "zk", "zk", &mut script).map_err(Failure::failed)?;
+    String::from_utf8(script).map_err(Failure::failed)
+}
+
+/// Manual pages: a name and a text each, one for the program and one for each command.
+pub(crate) fn manual_pages() -> Outcome<Vec<(String, Vec<u8>)>> {
+    let mut pages = Vec::new();
+    add_page(&help::command(), "zk", &mut pages)?;
+    Ok(pages)
+}
+
+fn add_page(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) -> Outcome<()> {
+    let mut page = Vec::new();
+    // The library takes names that live as long as the program.
+    let titled = command.clone().name(name.to_owned().leak() as &'static str).display_name(name.to_owned());
+    clap_mangen::Man::new(titled).render(&mut page).map_err(Failure::failed)?;
+    pages.push((format!("{name}.1"), page));
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help")
+    {
+        add_page(inner, &format!("{name}-{}", inner.get_name()), pages)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+use std::path::PathBuf;
+
+use zk_core::service::{StateFiles as _, make_private_dir};
+use zk_exec::LocalStateFiles;
+use zk_settings::{Check, Layer, with_value, without_value};
+
+use super::print;
+use crate::app::AppContext;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::own_files;
+
+/// The project's settings file, which is shared with others.
+const PROJECT_FILE: &str = ".zk/settings.toml";
+
+/// Prints one setting as it counts, or those of a table.
+pub(crate) fn config_get(app: &AppContext, key: &str, origin: bool) -> Outcome<Exit> {
+    let is_wanted = |line: &String| {
+        let rest = line.strip_prefix(key);
+        rest.is_some_and(|rest| rest.starts_with(" =") || rest.starts_with('.'))
+    };
+    let lines: Vec<String> = app.settings.lines(origin).into_iter().filter(is_wanted).collect();
+    if lines.is_empty() {
+        return Err(Failure::usage(format!("`{key}` is not set; `zk config keys` lists what can be")));
+    }
+    print(&app.work.machine, &lines)
+}
+
+/// Changes one setting in a file, or takes it out where there is no value.
+pub(crate) fn config_change(
+    app: &AppContext,
+    key: &str,
+    value: Option<String>,
+    project: bool,
+) -> Outcome<Exit> {
+    let layer = if project { Layer::Project } else { Layer::User };
+    let path = if project {
+        app.work.project.join(PROJECT_FILE)
+    } else {
+        let path = app.work.machine.dirs.settings();
+        path.ok_or_else(|| Failure::usage("there is no place for settings: set HOME or ZK_HOME"))?
+    };
+    let value = value.map(|value| typed(app, key, &value, layer)).transpose()?;
+    if !project && let Some(dir) = path.parent() {
+        make_private_dir(dir)
+            .map_err(|error| Failure::failed(format!("cannot make {}: {error}", dir.display())))?;
+    } else if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir)
+            .map_err(|error| Failure::failed(format!("cannot make {}: {error}", dir.display())))?;
+    }
+    let files = LocalStateFiles::default();
+    let _locked = files.lock(&lock_of(&path)).map_err(Failure::failed)?;
+    let before = match own_files::read_text(&path, own_files::RECORD) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(Failure::failed(format!("{}: {error}", path.display()))),
+    };
+    let mut tables: Vec<&str> = key.split('.').collect();
+    let name = tables.pop().unwrap_or_default();
+    let place = |error| Failure::usage(format!("{}: {error}", path.display()));
+    let (after, said) = match value {
+        Some(value) => {
+            let said = format!("{key} = {value} in {}", path.display());
+            (with_value(&before, &tables, name, value).map_err(place)?, said)
+        }
+        None => match without_value(&before, &tables, name).map_err(place)? {
+            (text, true) => (text, format!("{key} is no longer in {}", path.display())),
+            (_, false) => return Err(Failure::usage(format!("`{key}` is not in {}", path.display()))),
+        },
+    };
+    files.replace(&path, after.as_bytes()).map_err(Failure::failed)?;
+    let mut lines = vec![said];
+    if project {
+        lines.push("the project's file counts once `zk trust add` approved it as it is now".to_owned());
+    }
+    print(&app.work.machine, &lines)
+}
+
+/// The file whose lock keeps two changes apart.
+fn lock_of(path: &std::path::Path) -> PathBuf {
+    path.with_extension("toml.lock")
+}
+
+/// The value as its key takes it: as TOML has it, or as a text.
+fn typed(app: &AppContext, key: &str, value: &str, layer: Layer) -> Outcome<toml::Value> {
+    let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+    if path.iter().any(String::is_empty) {
+        return Err(Failure::usage(format!(
+            "`{key}` is no key: tables and key stand with a dot between them"
+        )));
+    }
+    let of_toml = format!("v = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("v"));
+    let text = toml::Value::String(value.to_owned());
+    let mut refused = None;
+    for candidate in of_toml.into_iter().chain([text]) {
+        match app.settings.check(&path, &candidate, layer) {
+            Check::Valid => return Ok(candidate),
+            Check::Warn(why) | Check::Ignored(why) | Check::Invalid(why) => refused = refused.or(Some(why)),
+        }
+    }
+    Err(Failure::usage(refused.unwrap_or_else(|| format!("`{key}` cannot be set to {value}"))))
+}

@@ -1,0 +1,16 @@
+//! Commands on what extends zk: extensions, hooks, MCP servers, plugins in Claude Code's layout, skills.
+
+mod ext;
+mod hooks;
+pub(super) mod mcp;
+mod plugin;
+mod skills;
+
+pub(crate) use ext::ext;
+pub(crate) use hooks::{command_hooks, registry};
+pub(crate) use mcp::mcp;
+pub(crate) use plugin::args::PluginAction;
+pub(crate) use plugin::plugin;
+pub(crate) use skills::skills;
+
+use super::{print, print_words};

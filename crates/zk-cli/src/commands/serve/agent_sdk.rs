@@ -1,0 +1,44 @@
+use std::sync::Arc;
+
+use zk_serve::{SdkArgs, SdkOptions, serve_agent_sdk};
+
+use crate::app::{AppContext, runtime};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::mode::Launcher;
+
+/// Serves the program of an Agent SDK that started zk in the place of its own, at standard input and output.
+pub(crate) fn agent_sdk(app: &AppContext, mut words: Vec<String>) -> Outcome<Exit> {
+    let machine = &app.work.machine;
+    let notices = machine.notices.clone();
+    if let Some(tokens) = machine.env.text("MAX_THINKING_TOKENS") {
+        // Flags of the host come later, and win.
+        words.insert(0, format!("--max-thinking-tokens={tokens}"));
+    }
+    let args = SdkArgs::read(words);
+    let to_stderr = args.has("debug-to-stderr");
+    let options = SdkOptions {
+        cwd: app.work.cwd.clone(),
+        config_dir: machine.env.path("CLAUDE_CONFIG_DIR"),
+        home: machine.env.path("HOME"),
+        reads_session_state: machine.env.get("CLAUDE_CODE_SDK_READS_SESSION_STATE").is_some(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        redactor: machine.redactor.clone(),
+        route_notices: Arc::new(move |sink| {
+            if !to_stderr {
+                notices.route_to(move |text| sink(text));
+            }
+        }),
+        args,
+    };
+    let launcher = Arc::new(Launcher::new(app.clone()));
+    let runtime = runtime()?;
+    let served =
+        runtime.block_on(serve_agent_sdk(launcher, options, tokio::io::stdin(), tokio::io::stdout()));
+    // A thread may still wait for standard input.
+    runtime.leave();
+    match served {
+        Ok(true) => Ok(Exit::Done),
+        Ok(false) => Ok(Exit::Failed),
+        Err(error) => Err(Failure::failed(error)),
+    }
+}

@@ -1,0 +1,17 @@
+//! Commands by which other programs drive zk, or have it run commands for them.
+
+#[cfg(feature = "acp")]
+mod acp;
+mod agent_sdk;
+mod exec_server;
+mod rpc;
+mod web;
+
+#[cfg(feature = "acp")]
+pub(crate) use acp::acp;
+pub(crate) use agent_sdk::agent_sdk;
+pub(crate) use exec_server::{exec_server, pipes};
+pub(crate) use rpc::{rpc, rpc_schema};
+pub(crate) use web::web;
+
+use super::print;

@@ -1,0 +1,114 @@
+//! Backends: who answers in a conversation, the models of a provider or an agent of another program.
+
+use std::sync::Arc;
+
+use zk_backends::{AcpBackend, AgentExecs, BackendDefinition, BackendsPlugin};
+use zk_core::kernel::Bus;
+use zk_core::model::Model;
+use zk_core::service::{BUILT_IN_BACKEND, Backend, Exec, Provider, visible_line};
+use zk_exec::Environment;
+use zk_tui::plain::Notices;
+
+use crate::app::{AppContext, Workplace};
+use crate::exit::{Failure, Outcome};
+use crate::sandbox;
+use crate::sessions::Session;
+use crate::settings::{Layer, Settings};
+use zk_providers::select::SelectedEndpoint;
+
+/// Whoever answers in a conversation.
+pub(crate) enum Answering {
+    Provider(Arc<dyn Provider>),
+    /// The backend of this name, whose provider its plugin has.
+    Backend(String),
+}
+
+impl Answering {
+    /// The backend that was `used` last or is set, or else the provider at an endpoint.
+    pub(crate) async fn find(
+        app: &AppContext,
+        used: Option<&str>,
+        endpoint: impl Future<Output = Outcome<SelectedEndpoint>>,
+    ) -> Outcome<Self> {
+        if let Some(name) = chosen(&app.settings, used)? {
+            return Ok(Self::Backend(name));
+        }
+        let provider =
+            super::provider(&app.work.machine, &app.settings, &app.shared, &endpoint.await?).await?;
+        Ok(Self::Provider(provider))
+    }
+
+    pub(crate) fn provider(&self, bus: &Bus) -> Outcome<Arc<dyn Provider>> {
+        match self {
+            Self::Provider(provider) => Ok(provider.clone()),
+            Self::Backend(name) => bus.item::<dyn Provider>(name).ok_or_else(|| {
+                Failure::usage(format!("the backend {name} cannot be used; `zk doctor` says why"))
+            }),
+        }
+    }
+
+    /// Says what zk cannot enforce of a backend, where nobody is there to be told in a conversation.
+    pub(crate) fn tell_unenforced(&self, bus: &Bus, notices: &Notices) {
+        let Self::Backend(name) = self else { return };
+        let lines = bus.item::<dyn Backend>(name).map(|backend| backend.unenforced()).unwrap_or_default();
+        notices.show(&visible_line(&format!("{name} has its own permissions: {}", lines.join("; "))));
+    }
+
+    /// The model that a conversation begins with.
+    pub(crate) async fn model(
+        &self,
+        app: &AppContext,
+        provider: &dyn Provider,
+        session: &Session,
+        is_attended: bool,
+    ) -> Outcome<Model> {
+        let before = session.loaded.model.as_ref().filter(|model| *model.provider == *provider.name());
+        match self {
+            Self::Provider(_) => {
+                super::model(&app.work.machine, &app.settings, provider, session, is_attended).await
+            }
+            Self::Backend(_) => {
+                let usual = provider.default_model().unwrap_or_default();
+                Ok(provider.model(before.map_or(&usual, |model| &model.model)))
+            }
+        }
+    }
+}
+
+/// The name of the backend to begin with, unless that is the built-in agent.
+pub(crate) fn chosen(settings: &Settings, used: Option<&str>) -> Outcome<Option<String>> {
+    let is_known = |name: &str| settings.backends.contains_key(name);
+    // A model or provider that the command line names is one of the built-in agent.
+    let is_said = |key| settings.origin(key).is_some_and(|origin| matches!(origin.layer, Layer::CommandLine));
+    let usual = settings.backend.default.as_deref().filter(|_| !is_said("model") && !is_said("provider"));
+    match used.or(usual) {
+        Some(name) if is_known(name) => Ok(Some(name.to_owned())),
+        Some(name) if used.is_none() && name != BUILT_IN_BACKEND => Err(Failure::usage(format!(
+            "backend.default: there is no [backends.{name}]; `{BUILT_IN_BACKEND}` is the built-in agent"
+        ))),
+        Some(_) | None => Ok(None),
+    }
+}
+
+/// The plugin of all backends; the agents run with `plain` where no sandbox holds them.
+pub(super) fn plugin(work: &Workplace, settings: &Settings, plain: Arc<dyn Exec>) -> BackendsPlugin {
+    BackendsPlugin::new(all(work, settings, plain))
+}
+
+/// The backends of the settings, with a warning for each that cannot be used.
+pub(crate) fn all(work: &Workplace, settings: &Settings, plain: Arc<dyn Exec>) -> Vec<Arc<AcpBackend>> {
+    let lookup = |name: &str| work.machine.env.text(name).map(str::to_owned);
+    let (definitions, wrong) = BackendDefinition::read_all(&settings.backends, &lookup);
+    for error in wrong {
+        work.machine.notices.show(&visible_line(&format!("warning: {error}")));
+    }
+    for definition in &definitions {
+        definition.secrets().for_each(|secret| work.machine.redactor.learn(secret));
+    }
+    let environment = Environment::filtered(work.machine.env.without_secrets());
+    let is_held = definitions.iter().any(|definition| definition.is_sandboxed);
+    // Without one, each backend says that nothing holds it.
+    let sandbox = is_held.then(|| sandbox::start(work, settings, environment).ok()).flatten();
+    let execs = AgentExecs { plain, sandbox: sandbox.map(|exec| Arc::new(exec) as Arc<dyn Exec>) };
+    definitions.into_iter().map(|one| Arc::new(AcpBackend::new(one, execs.clone()))).collect()
+}

@@ -1,0 +1,108 @@
+//! Bundles that the person added: their parts as sources of commands, skills, agents, hooks and servers.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zk_agent::AgentDefinition;
+use zk_bundles::{BundleStore, Loaded, PlacedBundle};
+use zk_core::service::visible_line;
+use zk_exec::{LocalHostFiles, LocalStateFiles};
+use zk_hooks::{HookConfigError, HookSet, HookSource};
+use zk_mcp::{ServerConfig, ServerConfigError};
+use zk_skills::{BundleCommand, BundlePlace, BundleSkill, bundle_agent};
+
+use super::agents::definition;
+use crate::app::AppContext;
+use crate::dirs::Dirs;
+use crate::settings::Settings;
+
+/// The store of bundles; nothing where no state can be kept.
+pub(crate) fn store(dirs: &Dirs, files: &LocalHostFiles) -> Option<BundleStore> {
+    let state = LocalStateFiles::new(files.clone());
+    Some(BundleStore::new(dirs.plugins()?, Arc::new(state), Arc::new(files.clone())))
+}
+
+/// The bundles that are used: those that the person added, and directories that the command line names.
+pub(crate) fn load(dirs: &Dirs, files: &LocalHostFiles, given: &[PathBuf]) -> Loaded {
+    match store(dirs, files) {
+        Some(store) => store.load().with_directories(given, &store, files),
+        None => Loaded::default(),
+    }
+}
+
+/// The hooks of a bundle, for work in `project`. They may refuse calls, but not allow them in the person's place.
+pub(crate) fn hooks(placed: &PlacedBundle, project: &Path) -> Result<HookSet, HookConfigError> {
+    let variables = placed.variables(project);
+    let env: Vec<(String, String)> = variables.env().collect();
+    let mut all = HookSet::default();
+    for part in &placed.bundle.hooks {
+        let place = format!("plugin {}: {}", placed.bundle.name(), part.place);
+        let source = HookSource { place, is_claude: true, may_allow: false };
+        let set = HookSet::read(&part.events, source)?;
+        // The shell of a command reads them from its environment: as text, a directory's name could be a command.
+        all.extend(set.of_bundle(&str::to_owned, &env));
+    }
+    Ok(all)
+}
+
+/// The MCP servers of a bundle, and those that cannot be started.
+pub(crate) fn servers(placed: &PlacedBundle, project: &Path) -> (Vec<ServerConfig>, Vec<ServerConfigError>) {
+    let read =
+        placed.bundle.servers.iter().map(|server| {
+            ServerConfig::read_of_bundle(&server.name, &placed.server_definition(server, project))
+        });
+    let (good, bad): (Vec<_>, Vec<_>) = read.partition(Result::is_ok);
+    (good.into_iter().filter_map(Result::ok).collect(), bad.into_iter().filter_map(Result::err).collect())
+}
+
+/// The place of a bundle for its texts.
+pub(crate) fn place(placed: &PlacedBundle, project: &Path) -> Arc<BundlePlace> {
+    let variables = placed.variables(project).directories();
+    Arc::new(BundlePlace { name: placed.bundle.name().to_owned(), root: placed.root.clone(), variables })
+}
+
+/// The commands of all bundles.
+pub(crate) fn commands(settings: &Settings, project: &Path) -> Vec<BundleCommand> {
+    let mut commands = Vec::new();
+    for placed in &settings.bundles().bundles {
+        let place = place(placed, project);
+        commands.extend(placed.bundle.commands.iter().map(|command| BundleCommand {
+            name: command.name.clone(),
+            path: placed.path(&command.path),
+            help: command.description.clone(),
+            place: place.clone(),
+        }));
+    }
+    commands
+}
+
+/// The skills of all bundles.
+pub(crate) fn skills(settings: &Settings, project: &Path) -> Vec<BundleSkill> {
+    let mut skills = Vec::new();
+    for placed in &settings.bundles().bundles {
+        let place = place(placed, project);
+        let dirs = placed.bundle.skills.iter().map(|dir| placed.path(dir));
+        skills.extend(dirs.map(|dir| BundleSkill { dir, place: place.clone() }));
+    }
+    skills
+}
+
+/// The agents of all bundles; one that cannot be used is told of and left out.
+pub(super) fn agents(app: &AppContext) -> Vec<AgentDefinition> {
+    let machine = &app.work.machine;
+    let mut agents = Vec::new();
+    for placed in &app.settings.bundles().bundles {
+        let place = place(placed, &app.work.project);
+        for part in &placed.bundle.agents {
+            match bundle_agent(&placed.path(&part.path), &place, &machine.host_files) {
+                Ok(fields) => agents.push(definition(fields)),
+                Err(why) => machine.notices.show(&format!(
+                    "warning: the agent {} of the plugin {} is left out: {why}",
+                    visible_line(&part.path),
+                    place.name
+                )),
+            }
+        }
+    }
+    agents
+}

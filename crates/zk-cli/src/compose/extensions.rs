@@ -1,0 +1,75 @@
+//! Extensions of the program: which there are, where they run, and where their standard error goes.
+
+use std::sync::Arc;
+
+use zk_core::kernel::Plugin;
+use zk_core::service::{Exec, visible_line};
+use zk_exec::{Environment, LocalStateFiles};
+use zk_extensions::{Extension, ExtensionConfig, ExtensionLogs, Fingerprint};
+
+use crate::app::Workplace;
+use crate::sandbox;
+use crate::settings::Settings;
+
+/// The plugins of the extensions that are set up and trusted. Those of the person run with `own`, on this machine; those
+/// of a project in the sandbox.
+pub(crate) fn plugins(work: &Workplace, settings: &Settings, own: &Arc<dyn Exec>) -> Vec<Arc<dyn Plugin>> {
+    let all = settings.extensions().into_iter().filter(|extension| extension.enabled);
+    let mut contained = None;
+    let plugins = all.filter_map(|extension| {
+        let exec = match extension.origin.is_project {
+            false => own.clone(),
+            true => contained.get_or_insert_with(|| sandbox_of(work, settings)).clone()?,
+        };
+        Some(Arc::new(build(work, settings, extension).exec(exec)) as Arc<dyn Plugin>)
+    });
+    plugins.collect()
+}
+
+/// Sandbox of the extensions of a project; without it they do not run.
+pub(crate) fn sandbox_of(work: &Workplace, settings: &Settings) -> Option<Arc<dyn Exec>> {
+    match sandbox::start(work, settings, Environment::filtered(work.machine.env.without_secrets())) {
+        Ok(exec) => Some(Arc::new(exec)),
+        Err(failure) => {
+            let why = format!("warning: extensions of the project are not started: {}", failure.message);
+            work.machine.notices.show(&why);
+            None
+        }
+    }
+}
+
+/// One extension with the program's own files.
+pub(crate) fn build(work: &Workplace, settings: &Settings, extension: ExtensionConfig) -> Extension {
+    for secret in extension.env.values() {
+        work.machine.redactor.learn(secret);
+    }
+    let approved = settings.approved_extensions().remove(&extension.name);
+    let (project, files) = (work.project.clone(), work.machine.host_files.clone());
+    let path = work.machine.env.get("PATH").map(ToOwned::to_owned);
+    let check = move |extension: &ExtensionConfig| match &approved {
+        Some(approved) if extension.origin.is_project => {
+            let now = Fingerprint::of(extension, &project, path.as_deref(), &files);
+            let now = now.map_err(|error| error.to_string())?.approval(extension.definition());
+            let changed = "it changed since it was approved; read it, then `zk trust add` and start anew";
+            if now == *approved { Ok(()) } else { Err(changed.to_owned()) }
+        }
+        Some(_) | None => Ok(()),
+    };
+    let notices = work.machine.notices.clone();
+    let built = Extension::new(extension.clone(), &work.project)
+        .cwd(&work.cwd)
+        .host("zk", env!("CARGO_PKG_VERSION"))
+        .check_starts(check)
+        .on_notice(move |text| notices.show(&visible_line(text)));
+    match logs(work) {
+        Some(logs) => built.on_log(move |bytes| logs.append(&extension, bytes)),
+        None => built,
+    }
+}
+
+/// Logs of extensions, if there is a place for them.
+pub(crate) fn logs(work: &Workplace) -> Option<ExtensionLogs> {
+    let files = Arc::new(LocalStateFiles::new(work.machine.host_files.clone()));
+    let dir = work.machine.dirs.extensions()?;
+    Some(ExtensionLogs::new(dir, &work.project, work.machine.redactor.clone(), files))
+}

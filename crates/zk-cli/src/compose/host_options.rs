@@ -1,0 +1,23 @@
+use std::sync::Arc;
+
+use zk_core::service::{Questions, Ui};
+use zk_view::ViewDriver;
+
+use crate::settings::Settings;
+
+/// Host of a conversation: whom to ask, and what may run without asking.
+pub(crate) struct HostOptions {
+    pub(crate) ui: Option<Arc<dyn Ui>>,
+    pub(crate) questions: Option<Arc<Questions>>,
+    pub(crate) allow_all: bool,
+    /// View of the conversation, and what is kept of it beside its messages.
+    pub(crate) view: ViewDriver,
+}
+
+impl HostOptions {
+    /// Options of a host without a person to answer questions.
+    pub(crate) fn unattended(settings: &Settings) -> Self {
+        let allow_all = settings.permissions.allow_all;
+        Self { ui: None, questions: None, allow_all, view: ViewDriver::new() }
+    }
+}

@@ -1,0 +1,94 @@
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_chat::{ConversationFactory, ConversationLauncher, LaunchRequest, LaunchSession};
+use zk_core::kernel::BoxError;
+use zk_core::model::{EntryId, SessionId};
+use zk_core::service::SessionStore;
+use zk_skills::Project;
+
+use super::factory::ChatFactory;
+use crate::additions::Additions;
+use crate::app::{AppContext, Layer};
+use crate::args::Resume;
+use crate::configure::canonical;
+use crate::exit::{Failure, Outcome};
+use crate::launch::Launch;
+use crate::sessions;
+
+/// Origin of settings that another program asks for.
+const BY_PROGRAM: &str = "the program that drives zk";
+
+/// Opens conversations for other programs, each as if zk had been started in its directory with its settings.
+pub(crate) struct Launcher {
+    app: AppContext,
+}
+
+impl Launcher {
+    pub(crate) fn new(app: AppContext) -> Self {
+        Self { app }
+    }
+
+    fn app_of(&self, request: &LaunchRequest) -> Outcome<AppContext> {
+        let before = self.app.launch.as_deref();
+        let before = before.ok_or_else(|| Failure::usage("this zk reads no settings"))?;
+        let mut given = before.given.clone();
+        for (key, value) in &request.settings {
+            given.json(key, BY_PROGRAM, value).map_err(Failure::usage)?;
+        }
+        let launch = Launch {
+            given,
+            config: before.config.clone(),
+            trust_mcp: before.trust_mcp.clone(),
+            mcp_configs: before.mcp_configs.clone(),
+            agents: request.agents.clone().or_else(|| before.agents.clone()),
+            add_dirs: before.add_dirs.iter().chain(&request.add_dirs).cloned().collect(),
+            ..Launch::default()
+        };
+        let machine = self.app.work.machine.clone();
+        let place = match &request.cwd {
+            None => (self.app.work.cwd.clone(), self.app.work.project.clone()),
+            Some(dir) => {
+                let cwd = canonical(dir)?;
+                let Project { root, .. } = zk_skills::project(&cwd, &machine.host_files);
+                (cwd, root)
+            }
+        };
+        let Additions { providers, mut plugins } = self.app.settings.additions.clone();
+        plugins.extend(request.plugins.iter().cloned());
+        let additions = Additions { providers, plugins };
+        let (mut app, mut warnings) =
+            AppContext::read(place, machine, launch, self.app.given.clone(), additions)?;
+        app.shared.limits = self.app.shared.limits.clone();
+        app.shared.provider_layer = request.provider_layer.clone().map(Layer);
+        warnings.extend(app.settings.untrusted_warnings(&app.work.project));
+        warnings.iter().for_each(|warning| app.work.machine.notices.show(&format!("warning: {warning}")));
+        Ok(app)
+    }
+}
+
+#[async_trait]
+impl ConversationLauncher for Launcher {
+    fn launch(&self, request: &LaunchRequest) -> Result<Arc<dyn ConversationFactory>, BoxError> {
+        let resume = match &request.session {
+            LaunchSession::New => None,
+            LaunchSession::Named(id) => Some(Resume::Named(id.clone())),
+            LaunchSession::Latest => Some(Resume::Latest),
+            LaunchSession::Stored(id) => Some(Resume::Id(id.clone())),
+        };
+        Ok(Arc::new(ChatFactory::new(self.app_of(request)?, resume)))
+    }
+
+    fn store(&self) -> Result<Arc<dyn SessionStore>, BoxError> {
+        Ok(Arc::new(sessions::store(&self.app.work.machine)?))
+    }
+
+    async fn copy(&self, id: &SessionId, entry: Option<&EntryId>) -> Result<SessionId, BoxError> {
+        let nothing = Box::new(|_, _| ControlFlow::Break(()));
+        let cwd = self.store()?.scan(id, nothing).await?.info.cwd;
+        let copied = sessions::place(&self.app.work, &self.app.settings).copy(id, cwd, entry).await?;
+        copied.notices.iter().for_each(|notice| self.app.work.machine.notices.show(notice));
+        Ok(copied.id)
+    }
+}

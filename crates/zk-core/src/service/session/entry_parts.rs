@@ -1,0 +1,43 @@
+use std::sync::Arc;
+
+use super::EntryKind;
+use crate::model::{Message, TurnUsage};
+
+impl EntryKind {
+    /// The message, of an entry that is one.
+    #[must_use]
+    pub const fn message(&self) -> Option<&Arc<Message>> {
+        match self {
+            Self::Message { message, .. } => Some(message),
+            Self::Model { .. }
+            | Self::Thinking { .. }
+            | Self::RunStart { .. }
+            | Self::RunEnd { .. }
+            | Self::OpenTurn { .. }
+            | Self::CallBegin { .. }
+            | Self::CallEnd { .. }
+            | Self::CallData { .. }
+            | Self::Usage { .. }
+            | Self::Custom(_) => None,
+        }
+    }
+
+    /// The usage of a turn that is over, or of a side call. That of an open turn is stored again with its message,
+    /// which follows.
+    #[must_use]
+    pub fn usage(&self) -> Option<&TurnUsage> {
+        match self {
+            Self::Message { usage, .. } => usage.as_deref(),
+            Self::Usage { usage, .. } => Some(usage),
+            Self::Model { .. }
+            | Self::Thinking { .. }
+            | Self::RunStart { .. }
+            | Self::RunEnd { .. }
+            | Self::OpenTurn { .. }
+            | Self::CallBegin { .. }
+            | Self::CallEnd { .. }
+            | Self::CallData { .. }
+            | Self::Custom(_) => None,
+        }
+    }
+}

@@ -1,0 +1,26 @@
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use zk_core::kernel::{Reach, Scope};
+
+use crate::extension::Shared;
+use crate::protocol::EventTold;
+
+/// Tells the extension the events of this name. Nobody waits for it, and events that it does not read in time are lost.
+pub(crate) fn observe(scope: &Scope, shared: &Arc<Shared>, name: String) {
+    let shared = shared.clone();
+    scope.observe_stamped(Reach::Own, move |event, stamp, cx| {
+        if event.name() != name {
+            return;
+        }
+        let (Some(link), Ok(data)) = (shared.link(), event.to_json()) else { return };
+        let at = stamp.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        link.tell(EventTold {
+            event: event.name(),
+            run: cx.run_id(),
+            number: stamp.number,
+            at_ms: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
+            data,
+        });
+    });
+}

@@ -1,0 +1,32 @@
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Limit of how often something may happen within a time.
+pub(crate) struct Rate {
+    most: usize,
+    within: Duration,
+    times: Mutex<VecDeque<Instant>>,
+}
+
+impl Rate {
+    pub(crate) fn new(most: usize, within: Duration) -> Self {
+        Self { most, within, times: Mutex::default() }
+    }
+
+    /// Whether it may happen once more now; counts it if so.
+    pub(crate) fn allows(&self) -> bool {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        while times.front().is_some_and(|time| now.duration_since(*time) > self.within) {
+            times.pop_front();
+        }
+        let is_allowed = times.len() < self.most;
+        if is_allowed {
+            times.push_back(now);
+        }
+        is_allowed
+    }
+}

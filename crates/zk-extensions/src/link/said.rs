@@ -1,0 +1,35 @@
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Size of the kept end of the program's standard error, in bytes.
+const MAX_SAID_BYTES: usize = 2 << 10;
+/// Characters of a program's text that a message quotes.
+const MAX_QUOTED_CHARS: usize = 300;
+
+/// Receiver of the program's standard error, for a log.
+pub(crate) type LogSink = Arc<dyn Fn(&[u8]) + Send + Sync>;
+
+/// End of a program's standard error.
+#[derive(Clone, Default)]
+pub(crate) struct Said(Arc<Mutex<Vec<u8>>>);
+
+impl Said {
+    pub(crate) fn append(&self, bytes: &[u8]) {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        said.extend_from_slice(bytes);
+        let above = said.len().saturating_sub(MAX_SAID_BYTES);
+        said.drain(..above);
+    }
+
+    /// Last line in parentheses, to follow a reason; empty if nothing was said.
+    pub(crate) fn last_line(&self) -> String {
+        let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = said.split(|byte| *byte == b'\n').rfind(|line| !line.trim_ascii().is_empty());
+        last.map_or(String::new(), |line| format!("; it said: {}", quoted(line)))
+    }
+}
+
+/// Shortens a program's text and makes it safe to print.
+pub(crate) fn quoted(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_QUOTED_CHARS).collect()
+}

@@ -1,0 +1,37 @@
+//! Messages between zk and an extension: JSON-RPC 2.0, one message a line.
+
+mod ability;
+mod effects;
+mod frame;
+mod message;
+mod person;
+mod work;
+
+pub use ability::{
+    AskRegistration, CommandRegistration, ContextRegistration, ContextTime, RemovedRegistrations,
+    RendererRegistration, RowRule, RuleRole, SectionRegistration, StageName, ToolRegistration,
+};
+pub use effects::DeclaredEffects;
+pub use message::{
+    Cancel, ErrorObject, EventsLost, Hello, HelloAnswer, HostLimits, LeftOut, Notice, Registered,
+    Registrations,
+};
+pub use person::{
+    AppendEntry, Appended, AskPerson, AskedForm, Deliver, Delivered, EntriesQuery, OwnEntry, PersonAnswer,
+    RunMessage, RunOrder, ShowBlock, SideQuestion, SideReply,
+};
+pub use work::{
+    ArgumentNote, CommandCompletion, CommandReply, CommandRun, ContextQuery, EventQuestion, EventTold,
+    Preview, SectionQuery, ToolCall, ToolProgress, ToolReply,
+};
+
+pub(crate) use frame::{Lines, MAX_LINE_BYTES};
+pub(crate) use message::{Incoming, notification, request, response};
+
+/// Version of the protocol: the second part grows with additions, the first with incompatible changes.
+pub const EXTENSION_PROTOCOL: &str = "1.0";
+
+/// Part of a version before its first point, which both sides must share.
+pub(crate) fn major(version: &str) -> &str {
+    version.split('.').next().unwrap_or_default()
+}

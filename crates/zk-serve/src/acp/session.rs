@@ -1,0 +1,243 @@
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use zk_chat::HostedConversation;
+
+use super::files::{BufferFilesPlugin, Buffers};
+use super::options::Choices;
+use super::told::{Order, Pump};
+use super::wire::{Client, Peer, RpcError};
+
+/// Commands that are about the terminal, or about another session than the one of the editor.
+const NOT_FOR_EDITORS: [&str; 14] = [
+    "background",
+    "cd",
+    "clear",
+    "copy",
+    "exit",
+    "login",
+    "new",
+    "quit",
+    "resume",
+    "screen",
+    "sessions",
+    "show",
+    "theme",
+    "tree",
+];
+
+/// Session that an editor has open.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) id: Arc<str>,
+    pub(super) cwd: PathBuf,
+    pub(super) hosted: Arc<HostedConversation>,
+    pub(super) peer: Arc<Peer>,
+    client: Client,
+    buffers: Option<BufferFilesPlugin>,
+    orders: Mutex<Option<mpsc::UnboundedSender<Order>>>,
+    /// Held by the prompt that runs.
+    prompting: Arc<tokio::sync::Mutex<()>>,
+    /// Stops the prompt that runs.
+    stop: Mutex<CancellationToken>,
+    /// Choices as the editor knows them.
+    choices: tokio::sync::Mutex<Choices>,
+    title: Mutex<Option<String>>,
+}
+
+impl Session {
+    pub(super) fn new(
+        id: Arc<str>,
+        cwd: PathBuf,
+        hosted: Arc<HostedConversation>,
+        peer: Arc<Peer>,
+        client: Client,
+        buffers: Option<Buffers>,
+    ) -> Self {
+        Self {
+            id,
+            cwd,
+            hosted,
+            peer,
+            client,
+            buffers: buffers.map(BufferFilesPlugin),
+            orders: Mutex::default(),
+            prompting: Arc::default(),
+            stop: Mutex::default(),
+            choices: tokio::sync::Mutex::default(),
+            title: Mutex::default(),
+        }
+    }
+
+    /// Puts the editor's buffers before the files of the conversation, above whatever its session put there.
+    pub(super) fn put_buffers(&self) -> Result<(), RpcError> {
+        if let Some(buffers) = &self.buffers {
+            let installed = self.hosted.agent().bus().install(buffers);
+            installed.map_err(|error| RpcError::internal(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Gives an order to the task that tells the editor, which begins with the first one.
+    fn order(&self, order: Order) {
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let orders = orders.get_or_insert_with(|| {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            let pump =
+                Pump::new(self.id.clone(), self.cwd.clone(), &self.hosted, self.peer.clone(), self.client);
+            tokio::spawn(pump.run(self.hosted.view().reader(), receiver));
+            sender
+        });
+        // Without a view there is nothing to tell.
+        let _ = orders.send(order);
+    }
+
+    async fn carry_out(&self, order: impl FnOnce(oneshot::Sender<()>) -> Order) {
+        let (done, is_done) = oneshot::channel();
+        self.order(order(done));
+        // The task ends with its view.
+        let _ = is_done.await;
+    }
+
+    /// Tells the editor the whole history.
+    pub(super) async fn replay(&self) {
+        self.stop_telling();
+        self.carry_out(Order::Replay).await;
+    }
+
+    /// Takes the history as known to the editor.
+    pub(super) async fn skip(&self) {
+        self.carry_out(Order::Skip).await;
+    }
+
+    /// Forgets what the editor was told.
+    fn stop_telling(&self) {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    pub(super) fn begin_telling(&self) {
+        self.order(Order::Begin);
+    }
+
+    /// Tells everything that is left; nothing is told after that until something runs again.
+    pub(super) async fn settle(&self) {
+        self.carry_out(Order::Settle).await;
+    }
+
+    /// Takes the place of the one prompt that may run. `stop` will end it.
+    pub(super) fn begin_prompt(&self, stop: &CancellationToken) -> Result<OwnedMutexGuard<()>, RpcError> {
+        let prompting = self.prompting.clone().try_lock_owned().map_err(|_| RpcError::busy())?;
+        *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = stop.clone();
+        Ok(prompting)
+    }
+
+    pub(super) fn is_prompting(&self) -> bool {
+        self.prompting.try_lock().is_err()
+    }
+
+    /// Stops the prompt that runs, if one does.
+    pub(super) fn cancel(&self) {
+        if self.is_prompting() {
+            self.stop.lock().unwrap_or_else(PoisonError::into_inner).cancel();
+        }
+    }
+
+    /// Ends the session: its prompt, its processes, its files.
+    pub(super) async fn close(&self) {
+        self.cancel();
+        let _no_more = self.prompting.lock().await;
+        for unsaved in self.hosted.close().await {
+            self.hosted.factory().setup().notices.show(&format!("warning: {unsaved}"));
+        }
+        self.stop_telling();
+    }
+
+    /// The fields of an answer that say what can be chosen.
+    pub(super) async fn choices(&self) -> Value {
+        let choices = Choices::of(&self.hosted).await;
+        let told = json!({ "modes": choices.modes, "configOptions": choices.options });
+        *self.choices.lock().await = choices;
+        told
+    }
+
+    /// Tells the editor of choices that are not as it knows them. `asked` names the one that it knows from an answer.
+    pub(super) async fn tell_choices(&self, asked: Option<&str>) -> Vec<Value> {
+        let now = Choices::of(&self.hosted).await;
+        let mut before = self.choices.lock().await;
+        if now.current_mode() != before.current_mode() && asked != Some("mode") {
+            let update =
+                json!({ "sessionUpdate": "current_mode_update", "currentModeId": now.current_mode() });
+            self.peer.update(&self.id, &update);
+        }
+        if now.options != before.options && asked != Some("option") {
+            let update = json!({ "sessionUpdate": "config_option_update", "configOptions": now.options });
+            self.peer.update(&self.id, &update);
+        }
+        let options = now.options.clone();
+        *before = now;
+        options
+    }
+
+    /// Tells the editor which commands a prompt may begin with.
+    pub(super) async fn tell_commands(&self) {
+        let listed = self.hosted.commands().await;
+        let commands: Vec<Value> = listed
+            .into_iter()
+            .filter(|command| is_for_editors(&command.name))
+            .map(|command| {
+                let mut told = json!({ "name": command.name, "description": command.help });
+                if let (Some(hint), Some(told)) = (command.argument_hint, told.as_object_mut()) {
+                    told.insert("input".into(), json!({ "hint": hint }));
+                }
+                told
+            })
+            .collect();
+        let update = json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands });
+        self.peer.update(&self.id, &update);
+    }
+
+    /// Whether a prompt that begins so is a command; an error for one that makes no sense in an editor.
+    pub(super) async fn command(&self, text: &str) -> Option<Result<(), String>> {
+        let name = text.strip_prefix('/')?.split_whitespace().next()?;
+        let listed = self.hosted.commands().await;
+        let names: HashSet<&str> = listed.iter().map(|command| command.name.as_str()).collect();
+        if !names.contains(name) {
+            return None;
+        }
+        Some(if is_for_editors(name) {
+            Ok(())
+        } else {
+            Err(format!(
+                "/{name} is for a conversation on a terminal: your editor has its own way to do that."
+            ))
+        })
+    }
+
+    /// Tells the editor the title of a session that has none yet.
+    pub(super) fn tell_title(&self, prompt: &str) {
+        let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        let mut title = self.title.lock().unwrap_or_else(PoisonError::into_inner);
+        if title.is_some() || line.is_empty() {
+            return;
+        }
+        let short: String = line.chars().take(MAX_TITLE_CHARS).collect();
+        self.peer.update(&self.id, &json!({ "sessionUpdate": "session_info_update", "title": short }));
+        *title = Some(short);
+    }
+
+    /// Notes the title of a stored session.
+    pub(super) fn set_title(&self, stored: String) {
+        *self.title.lock().unwrap_or_else(PoisonError::into_inner) = Some(stored);
+    }
+}
+
+/// Most characters of the title of a session.
+const MAX_TITLE_CHARS: usize = 80;
+
+fn is_for_editors(command: &str) -> bool {
+    !NOT_FOR_EDITORS.contains(&command)
+}

@@ -1,0 +1,150 @@
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+
+use futures_util::FutureExt;
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use zk_chat::HostedConversation;
+use zk_core::service::{Question, QuestionId};
+use zk_view::{Activity, Patch, Reader};
+
+use super::updates::Updates;
+use crate::acp::options;
+use crate::acp::permission::Asked;
+use crate::acp::wire::Client;
+use crate::acp::wire::Peer;
+
+/// Order to the task that tells the editor of a view. It is carried out once every patch before it was taken in.
+#[derive(Debug)]
+pub(in crate::acp) enum Order {
+    /// Tell the whole history, with the prompts of the person.
+    Replay(oneshot::Sender<()>),
+    /// Take everything so far as known.
+    Skip(oneshot::Sender<()>),
+    /// Tell everything from now on: a prompt begins.
+    Begin,
+    /// Tell what is left, and then nothing until something runs again.
+    Settle(oneshot::Sender<()>),
+}
+
+/// Task that tells the editor of the view of a session.
+pub(in crate::acp) struct Pump {
+    session: Arc<str>,
+    hosted: Weak<HostedConversation>,
+    peer: Arc<Peer>,
+    updates: Updates,
+    asked: Asked,
+    mode: &'static str,
+    is_live: bool,
+}
+
+impl Pump {
+    pub(in crate::acp) fn new(
+        session: Arc<str>,
+        cwd: PathBuf,
+        hosted: &Arc<HostedConversation>,
+        peer: Arc<Peer>,
+        client: Client,
+    ) -> Self {
+        Self {
+            asked: Asked::new(session.clone(), cwd.clone(), hosted, peer.clone()),
+            session,
+            hosted: Arc::downgrade(hosted),
+            peer,
+            updates: Updates::new(cwd, client),
+            mode: options::mode(hosted),
+            is_live: false,
+        }
+    }
+
+    /// Tells until nobody gives orders any more.
+    pub(in crate::acp) async fn run(
+        mut self,
+        mut reader: Reader,
+        mut orders: mpsc::UnboundedReceiver<Order>,
+    ) {
+        loop {
+            tokio::select! {
+                biased;
+                patches = reader.next() => match patches {
+                    Some(patches) => self.take(&patches),
+                    // The view is closed; another opening of its conversation may open it again.
+                    None => match orders.recv().await {
+                        Some(order) => {
+                            while let Some(Some(patches)) = reader.next().now_or_never() {
+                                self.take(&patches);
+                            }
+                            self.obey(order);
+                        }
+                        None => return,
+                    },
+                },
+                order = orders.recv() => match order {
+                    Some(order) => self.obey(order),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    fn take(&mut self, patches: &[Patch]) {
+        self.updates.take(patches);
+        let runs = self.updates.view().status.activity != Activity::Idle;
+        if self.is_live || runs {
+            self.tell(false);
+        }
+        for patch in patches {
+            match patch {
+                Patch::Answered { id } => self.asked.withdraw(*id),
+                Patch::Reset { view } => {
+                    let waiting: Vec<QuestionId> = view.cards.iter().map(|card| card.id).collect();
+                    self.asked.keep(&waiting);
+                }
+                _ => {}
+            }
+        }
+        for card in &self.updates.view().cards {
+            let call = match &card.question {
+                Question::Approve(approval) => self.updates.waiting_call(&approval.tool, &approval.args),
+                _ => None,
+            };
+            self.asked.ask(card, call);
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        let done = match order {
+            Order::Replay(done) => {
+                self.tell(true);
+                done
+            }
+            Order::Skip(done) => {
+                self.updates.skip();
+                done
+            }
+            Order::Begin => {
+                self.is_live = true;
+                return;
+            }
+            Order::Settle(done) => {
+                self.tell(false);
+                self.is_live = false;
+                done
+            }
+        };
+        // Whoever gave the order may be gone.
+        let _ = done.send(());
+    }
+
+    fn tell(&mut self, replayed: bool) {
+        for update in self.updates.drain(replayed) {
+            self.peer.update(&self.session, &update);
+        }
+        let Some(hosted) = self.hosted.upgrade() else { return };
+        let mode = options::mode(&hosted);
+        if mode != std::mem::replace(&mut self.mode, mode) {
+            let update = json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode });
+            self.peer.update(&self.session, &update);
+        }
+    }
+}

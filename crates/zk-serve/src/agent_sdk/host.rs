@@ -1,0 +1,296 @@
+//! State of one served program: its conversation, its channel to the host, and what happened in the present turn.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+use zk_agent::Agent;
+use zk_chat::{ConversationLauncher, HostedConversation};
+use zk_core::model::ModelStats;
+use zk_core::service::{Conversation, Redactor};
+use zk_permission::ModeSwitch;
+
+use super::args::{HostRule, SdkArgs};
+use super::channel::Channel;
+use super::names::Names;
+use super::transcript::Transcripts;
+use super::wire::{fresh_uuid, outward};
+
+/// Version of the protocol that is spoken, as SDKs compare it.
+pub(super) const PROTOCOL_VERSION: &str = "2.1.331";
+
+/// Receiver of notices: warnings about what happens beside a run.
+pub type NoticeSink = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Choices of the program that serves an Agent SDK.
+#[derive(Clone)]
+pub struct SdkOptions {
+    /// Arguments that the SDK gave.
+    pub args: SdkArgs,
+    /// Directory to work in.
+    pub cwd: PathBuf,
+    /// Directory that the host named for its files; transcripts are written below it.
+    pub config_dir: Option<PathBuf>,
+    /// Home of the person.
+    pub home: Option<PathBuf>,
+    /// Whether the host wants to be told when a turn begins, asks and ends.
+    pub reads_session_state: bool,
+    /// Version of the program.
+    pub version: String,
+    /// Keeps secrets out of what is written.
+    pub redactor: Arc<Redactor>,
+    /// Sends notices to a sink from now on.
+    pub route_notices: Arc<dyn Fn(NoticeSink) + Send + Sync>,
+}
+
+impl std::fmt::Debug for SdkOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SdkOptions").field("args", &self.args).field("cwd", &self.cwd).finish_non_exhaustive()
+    }
+}
+
+/// A call that was answered with other arguments than the model gave.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Replacement {
+    pub(super) tool: String,
+    pub(super) args: Value,
+}
+
+/// Facts about the present turn.
+#[derive(Default)]
+pub(super) struct TurnState {
+    pub(super) init_sent: bool,
+    pub(super) denials: Vec<Value>,
+    /// Calls that have no result yet.
+    pub(super) open_calls: Vec<String>,
+    /// Whether an answer began to arrive and is not complete.
+    pub(super) streaming: bool,
+    /// Text of that answer.
+    pub(super) begun_text: String,
+}
+
+/// Facts about the conversation.
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) session: String,
+    pub(super) turn: TurnState,
+    /// The host's words to calls that it refused, by call.
+    pub(super) refusals: HashMap<String, String>,
+    /// Calls at the gates: tool, arguments and id.
+    pub(super) calls: Vec<(String, Value, String)>,
+    pub(super) replacements: HashMap<String, Replacement>,
+    /// New calls that the host decided about with its own arguments.
+    pub(super) decided: Vec<Replacement>,
+    /// Rules that the host gave for the session.
+    pub(super) rules: Vec<HostRule>,
+    /// Calls that began sub-agents: task and call.
+    pub(super) spawning: Vec<(String, String)>,
+    /// Calls by the names of the sub-agents that they began.
+    pub(super) parents: HashMap<String, String>,
+    pub(super) cost: f64,
+    pub(super) models: BTreeMap<String, ModelStats>,
+    /// The permission mode in the host's words.
+    pub(super) mode: String,
+    pub(super) notices: Vec<String>,
+    pub(super) default_model: Option<zk_core::model::Model>,
+    /// Servers that the host is, with their tools.
+    pub(super) servers: Vec<(String, Value)>,
+    pub(super) commands: Vec<String>,
+    pub(super) agents: Vec<String>,
+    pub(super) output_style: String,
+    /// Lines of sub-agents that no transcript has yet, by agent.
+    pub(super) sidechains: BTreeMap<String, Vec<Value>>,
+}
+
+/// One served program.
+pub(super) struct Host {
+    pub(super) launcher: Arc<dyn ConversationLauncher>,
+    pub(super) options: SdkOptions,
+    pub(super) channel: Channel,
+    pub(super) names: Arc<Names>,
+    pub(super) first: Mutex<Value>,
+    pub(super) transcripts: Transcripts,
+    known: Mutex<Known>,
+    conversation: watch::Sender<Option<Arc<HostedConversation>>>,
+}
+
+impl Host {
+    pub(super) fn new(
+        launcher: Arc<dyn ConversationLauncher>,
+        options: SdkOptions,
+        channel: Channel,
+    ) -> Self {
+        let (conversation, _) = watch::channel(None);
+        let mode = options.args.text("permission-mode").unwrap_or("default").to_owned();
+        Self {
+            launcher,
+            channel,
+            names: Arc::default(),
+            first: Mutex::new(Value::Null),
+            transcripts: Transcripts::new(&options),
+            known: Mutex::new(Known { mode, session: fresh_uuid(), ..Known::default() }),
+            conversation,
+            options,
+        }
+    }
+
+    pub(super) fn args(&self) -> &SdkArgs {
+        &self.options.args
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A value of the first request.
+    pub(super) fn asked(&self, key: &str) -> Option<Value> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    /// Whether somebody answers questions about calls.
+    pub(super) fn is_attended(&self) -> bool {
+        let args = self.args();
+        let asks = args.text("permission-prompt-tool") == Some("stdio")
+            || args.text("permission-prompts") == Some("host");
+        asks && args.text("permission-mode") != Some("dontAsk")
+    }
+
+    /// Takes a conversation in the place of the one before.
+    pub(super) fn set_conversation(&self, hosted: Option<Arc<HostedConversation>>) {
+        if let Some(hosted) = &hosted {
+            let session = hosted.conversation().state().session;
+            let id = session.map_or_else(fresh_uuid, |id| outward(id.as_str(), 0));
+            let mut known = self.known();
+            known.session = id;
+            known.default_model.get_or_insert_with(|| hosted.agent().model());
+        }
+        self.conversation.send_replace(hosted);
+    }
+
+    /// The conversation, once it is open.
+    pub(super) async fn conversation(&self) -> Option<Arc<HostedConversation>> {
+        let mut changes = self.conversation.subscribe();
+        changes.wait_for(Option::is_some).await.ok()?.clone()
+    }
+
+    /// The conversation, if it is open.
+    pub(super) fn present(&self) -> Option<Arc<HostedConversation>> {
+        self.conversation.borrow().clone()
+    }
+
+    /// Sends a line of the conversation, with an id of its own.
+    pub(super) fn send(&self, mut line: Value) {
+        if let Some(fields) = line.as_object_mut() {
+            fields.entry("uuid").or_insert_with(|| fresh_uuid().into());
+            fields.entry("session_id").or_insert_with(|| self.known().session.clone().into());
+        }
+        self.channel.send(line);
+    }
+
+    /// Tells a host that wants it what the turn does.
+    pub(super) fn tell_state(&self, state: &str) {
+        if self.options.reads_session_state {
+            self.send(json!({
+                "type": "system", "subtype": "session_state_changed", "state": state, "sdk_host_only": true,
+            }));
+        }
+    }
+
+    /// Tells the host a warning, behind the first line of the turn.
+    pub(super) fn tell(&self, text: &str) {
+        {
+            let mut known = self.known();
+            if !known.turn.init_sent {
+                known.notices.push(text.to_owned());
+                return;
+            }
+        }
+        self.inform(text, "warning", "zk_notice");
+    }
+
+    pub(super) fn inform(&self, text: &str, level: &str, tag: &str) {
+        self.send(json!({"type": "system", "subtype": "informational", "content": text, "level": level, "tag": tag}));
+    }
+
+    /// Sends the first line of a turn, once.
+    pub(super) fn send_init(&self, agent: Option<&Agent>, tools: &[String]) {
+        let notices = {
+            let mut known = self.known();
+            if std::mem::replace(&mut known.turn.init_sent, true) {
+                return;
+            }
+            std::mem::take(&mut known.notices)
+        };
+        self.send(self.init(agent, tools));
+        notices.iter().for_each(|text| self.inform(text, "warning", "zk_notice"));
+    }
+
+    fn init(&self, agent: Option<&Agent>, tools: &[String]) -> Value {
+        let tools: Vec<String> = tools.iter().map(|tool| self.names.outward(tool)).collect();
+        let (mode, servers, commands, style) = {
+            let known = self.known();
+            let servers: Vec<Value> = known
+                .servers
+                .iter()
+                .map(|(name, _)| json!({"name": name, "status": "connected", "source": "sdk"}))
+                .collect();
+            (known.mode.clone(), servers, known.commands.clone(), known.output_style.clone())
+        };
+        let agents = self.agent_names();
+        json!({
+            "type": "system",
+            "subtype": "init",
+            "cwd": self.options.cwd,
+            "tools": tools,
+            "mcp_servers": servers,
+            "model": agent.map(|agent| agent.model().id),
+            "permissionMode": mode,
+            "slash_commands": commands,
+            "apiKeySource": "none",
+            "claude_code_version": PROTOCOL_VERSION,
+            "zk_version": self.options.version,
+            "output_style": style,
+            "agents": agents,
+            "skills": [],
+            "plugins": [],
+            "capabilities": ["sdk_mcp_manifests"],
+        })
+    }
+
+    /// Names of the sub-agents that a model may begin.
+    pub(super) fn agent_names(&self) -> Vec<String> {
+        let asked = self.asked("agents").unwrap_or_default();
+        let mut names: Vec<String> =
+            asked.as_object().map(|agents| agents.keys().cloned().collect()).unwrap_or_default();
+        let known = self.known().agents.clone();
+        names.extend(known.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
+        names
+    }
+
+    /// The mode switch of the conversation.
+    pub(super) fn modes(&self) -> Option<Arc<ModeSwitch>> {
+        self.present()?.agent().bus().service::<ModeSwitch>()
+    }
+
+    /// The ids of the line of an agent: nothing for the conversation's own.
+    pub(super) fn parent_of(&self, agent: &str, depth: u32) -> (Value, Option<String>) {
+        if depth == 0 {
+            return (Value::Null, None);
+        }
+        let call = self.known().parents.get(agent).cloned();
+        (call.map_or(Value::Null, Value::from), Some(agent.to_owned()))
+    }
+
+    /// Adds the parent of a line.
+    pub(super) fn of_agent(&self, agent: &str, depth: u32) -> Map<String, Value> {
+        let (parent, agent) = self.parent_of(agent, depth);
+        let mut fields = Map::new();
+        fields.insert("parent_tool_use_id".to_owned(), parent);
+        if let Some(agent) = agent {
+            fields.insert("agent_id".to_owned(), agent.into());
+        }
+        fields
+    }
+}

@@ -1,0 +1,279 @@
+//! Opening of the conversation that arguments and the first request describe.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use zk_chat::{HostedConversation, HostedOptions, LaunchRequest, LaunchSession};
+use zk_core::kernel::Plugin;
+use zk_core::model::{EntryId, SessionId};
+use zk_core::service::{Conversation, HostFiles, HostRead, Provider, Tool};
+
+use super::args::launch_settings;
+use super::hooks;
+use super::host::{Host, PROTOCOL_VERSION};
+use super::output::Output;
+use super::permission::{ChangedCalls, answer_questions};
+use super::provider::SdkProvider;
+use super::tools::{AskingTools, HostTools};
+use super::wire::{inward, outward};
+
+/// Bytes of a settings file that are read.
+const MAX_SETTINGS_BYTES: usize = 1 << 20;
+
+impl Host {
+    /// Opens the conversation of this start.
+    ///
+    /// # Errors
+    /// A sentence for the host.
+    pub(super) async fn open(self: &Arc<Self>) -> Result<(), String> {
+        let session = self.session().await?;
+        let hosted = self.open_session(session).await?;
+        self.set_conversation(Some(hosted));
+        Ok(())
+    }
+
+    /// Opens a conversation on a session, and has the host asked about its calls.
+    pub(super) async fn open_session(
+        self: &Arc<Self>,
+        session: LaunchSession,
+    ) -> Result<Arc<HostedConversation>, String> {
+        let tools = HostTools::find(self).await;
+        let request = self.request(session, tools)?;
+        let factory = self.launcher.launch(&request).map_err(|error| error.to_string())?;
+        let files = factory.setup().host_files.clone();
+        let options = HostedOptions { attended: self.is_attended(), asks_about_project: false };
+        let opened = HostedConversation::open(factory, options).await;
+        let hosted = opened.map_err(|error| error.to_string())?;
+        let spawn = hosted.agent().bus().item::<dyn Tool>("spawn");
+        let agents = spawn.and_then(|tool| {
+            let named = tool.spec().schema.pointer("/properties/agent/enum")?.as_array()?;
+            Some(named.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        });
+        let reads_project = self.args().reads_source("project");
+        let commands = hosted.commands().await.into_iter().map(|command| command.name);
+        let commands = commands.filter(|name| reads_project || !self.is_of_project(name, &*files)).collect();
+        {
+            let style = self.output_style(&*files);
+            let mut known = self.known();
+            known.commands = commands;
+            known.agents = agents.unwrap_or_default();
+            known.output_style = style;
+        }
+        if self.is_attended() {
+            tokio::spawn(answer_questions(self.clone(), hosted.questions().clone()));
+        }
+        Ok(hosted)
+    }
+
+    fn request(self: &Arc<Self>, session: LaunchSession, tools: HostTools) -> Result<LaunchRequest, String> {
+        let first = self.first.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let settings = launch_settings(self.args(), &first)?;
+        let mut plugins: Vec<Arc<dyn Plugin>> =
+            vec![Arc::new(Output(self.clone())), Arc::new(ChangedCalls(self.clone())), Arc::new(tools)];
+        if let Some(hooks) = hooks::plugin(self)? {
+            plugins.push(Arc::new(hooks));
+        }
+        if self.is_attended() {
+            plugins.push(Arc::new(AskingTools(self.clone())));
+        }
+        let names = self.names.clone();
+        let agents =
+            first.get("agents").filter(|agents| agents.as_object().is_some_and(|agents| !agents.is_empty()));
+        Ok(LaunchRequest {
+            cwd: None,
+            add_dirs: self.args().all("add-dir").iter().map(PathBuf::from).collect(),
+            session,
+            settings,
+            plugins,
+            agents: agents.map(agents_of),
+            provider_layer: Some(Arc::new(move |inner| {
+                Arc::new(SdkProvider { inner, names: names.clone() }) as Arc<dyn Provider>
+            })),
+        })
+    }
+
+    /// The session to begin with.
+    async fn session(&self) -> Result<LaunchSession, String> {
+        let args = self.args();
+        let Some(wanted) = args.text("resume").filter(|id| !id.is_empty()) else {
+            return Ok(match (args.has("continue"), args.text("session-id")) {
+                (true, _) => self.latest().await?,
+                (false, Some(id)) => LaunchSession::Named(id.to_owned()),
+                (false, None) => LaunchSession::New,
+            });
+        };
+        self.known().session = wanted.to_owned();
+        let (id, _) = inward(wanted);
+        let id = SessionId::from(id);
+        let store = self.launcher.store().map_err(|error| error.to_string())?;
+        let Ok(snapshot) = store.read(&id).await else {
+            return Err(format!("No conversation found with session ID: {wanted}"));
+        };
+        let entry = match args.text("resume-session-at") {
+            Some(line) => Some(self.entry_of(line, &snapshot.entries)?),
+            None => None,
+        };
+        if !args.has("fork-session") && entry.is_none() {
+            return Ok(LaunchSession::Stored(id.to_string()));
+        }
+        let copied = self.launcher.copy(&id, entry.as_ref()).await.map_err(|error| error.to_string())?;
+        Ok(LaunchSession::Stored(copied.to_string()))
+    }
+
+    async fn latest(&self) -> Result<LaunchSession, String> {
+        let store = self.launcher.store().map_err(|error| error.to_string())?;
+        let filter = zk_core::service::SessionFilter {
+            cwd: Some(self.options.cwd.clone()),
+            limit: Some(1),
+            unanswered: false,
+        };
+        let newest = store.list(&filter).await.unwrap_or_default().into_iter().next();
+        let Some(newest) = newest else { return Ok(LaunchSession::New) };
+        if !self.args().has("fork-session") {
+            return Ok(LaunchSession::Stored(newest.id.to_string()));
+        }
+        let copied = self.launcher.copy(&newest.id, None).await.map_err(|error| error.to_string())?;
+        Ok(LaunchSession::Stored(copied.to_string()))
+    }
+
+    /// The entry of the message that a line is about. What comes behind it is dropped; the host may say which prompt that
+    /// begins with.
+    fn entry_of(&self, line: &str, entries: &[zk_core::service::Entry]) -> Result<EntryId, String> {
+        let (message, _) = inward(line);
+        let said = |entry: &zk_core::service::Entry| serde_json::to_value(&entry.kind).unwrap_or_default();
+        let at = entries.iter().position(|entry| holds(&said(entry), &message));
+        let at = at.ok_or_else(|| format!("No message found with message.uuid of: {line}"))?;
+        let entry = entries.get(at).ok_or("the session has no such entry")?;
+        if let Some(dropped) = self.args().text("resume-drops-turn") {
+            let prompt = entries.iter().skip(at + 1).find_map(|entry| prompt_of(&said(entry)));
+            let prompt = prompt.map(|id| outward(&id, 0));
+            if prompt.as_deref() != Some(dropped) {
+                let found = prompt.unwrap_or_else(|| "no turn".to_owned());
+                return Err(format!(
+                    "Resume rejected by --resume-drops-turn: {dropped} is not the turn behind {line}, which is {found}"
+                ));
+            }
+        }
+        Ok(entry.id.clone())
+    }
+
+    /// Whether a command is a file of the project.
+    fn is_of_project(&self, command: &str, files: &dyn HostFiles) -> bool {
+        let file = format!("{}.md", command.replace(':', "/"));
+        let in_project = |folder: &str| self.options.cwd.join(folder).join(&file);
+        [".claude/commands", ".zk/commands"]
+            .iter()
+            .any(|folder| files.read(&in_project(folder), &HostRead::whole(MAX_SETTINGS_BYTES)).is_ok())
+    }
+
+    /// The output style that the person's files name. zk has no styles: hosts are told the name alone.
+    fn output_style(&self, files: &dyn HostFiles) -> String {
+        let options = &self.options;
+        let user = options.config_dir.clone().or_else(|| Some(options.home.as_ref()?.join(".claude")));
+        let project = options.cwd.join(".claude");
+        let places = [
+            ("local", Some(project.join("settings.local.json"))),
+            ("project", Some(project.join("settings.json"))),
+            ("user", user.map(|dir| dir.join("settings.json"))),
+        ];
+        let named = places.into_iter().filter(|(source, _)| self.args().reads_source(source)).find_map(
+            |(_, file)| {
+                let read = files.read(&file?, &HostRead::whole(MAX_SETTINGS_BYTES)).ok()?;
+                let settings: Value = serde_json::from_slice(&read.bytes).ok()?;
+                settings.get("outputStyle")?.as_str().map(str::to_owned)
+            },
+        );
+        named.unwrap_or_else(|| "default".to_owned())
+    }
+
+    /// The answer to the first request.
+    pub(super) async fn welcome(&self) -> Value {
+        let hosted = self.present();
+        let commands = match &hosted {
+            Some(hosted) => hosted.commands().await,
+            None => Vec::new(),
+        };
+        let commands: Vec<Value> = commands
+            .into_iter()
+            .map(|command| {
+                let hint = command.argument_hint.unwrap_or_default();
+                json!({"name": command.name, "description": command.help, "argumentHint": hint})
+            })
+            .collect();
+        let agents: Vec<Value> =
+            self.agent_names().into_iter().map(|name| json!({"name": name, "description": ""})).collect();
+        let model = hosted.map(|hosted| hosted.agent().model().id).unwrap_or_default();
+        let (style, mode) = {
+            let known = self.known();
+            (known.output_style.clone(), known.mode.clone())
+        };
+        json!({
+            "commands": commands,
+            "agents": agents,
+            "output_style": style,
+            "available_output_styles": ["default"],
+            "models": [{"value": "default", "displayName": model, "description": "The model of this start", "resolvedModel": model}],
+            "account": {"tokenSource": "none", "apiKeySource": "none"},
+            "claude_code_version": PROTOCOL_VERSION,
+            "zk_version": self.options.version,
+            "current_permission_mode": mode,
+            "hook_on_failure_supported": true,
+        })
+    }
+
+    /// Closes the conversation with everything stored.
+    pub(super) async fn close(&self) {
+        if let Some(hosted) = self.present() {
+            hosted.conversation().cancel("the host ended the conversation");
+            for line in hosted.close().await {
+                self.tell(&line);
+            }
+        }
+    }
+}
+
+/// Sub-agents with what zk reads of them; a model named after a family or `inherit` is the conversation's own.
+fn agents_of(agents: &Value) -> String {
+    const KEYS: [&str; 4] = ["description", "prompt", "tools", "model"];
+    const FAMILIES: [&str; 4] = ["haiku", "inherit", "opus", "sonnet"];
+    let mut agents = agents.clone();
+    for agent in agents.as_object_mut().into_iter().flat_map(|agents| agents.values_mut()) {
+        if let Some(fields) = agent.as_object_mut() {
+            fields.retain(|key, value| KEYS.contains(&key.as_str()) && !value.is_null());
+            if fields.get("model").and_then(Value::as_str).is_some_and(|model| FAMILIES.contains(&model)) {
+                fields.remove("model");
+            }
+        }
+    }
+    agents.to_string()
+}
+
+/// Whether an entry has the message with this id.
+fn holds(entry: &Value, message: &str) -> bool {
+    match entry {
+        Value::Object(fields) => {
+            fields.get("id").is_some_and(|id| id == message)
+                || fields.values().any(|value| holds(value, message))
+        }
+        Value::Array(items) => items.iter().any(|item| holds(item, message)),
+        _ => false,
+    }
+}
+
+/// The id of a prompt among the messages of an entry.
+fn prompt_of(entry: &Value) -> Option<String> {
+    match entry {
+        Value::Object(fields) => {
+            let is_prompt = fields.get("role").is_some_and(|role| role == "user")
+                && fields.get("injected_by").is_none_or(Value::is_null)
+                && fields.get("content").is_some_and(|content| !content.to_string().contains("call_id"));
+            if is_prompt && let Some(id) = fields.get("id").and_then(Value::as_str) {
+                return Some(id.to_owned());
+            }
+            fields.values().find_map(prompt_of)
+        }
+        Value::Array(items) => items.iter().find_map(prompt_of),
+        _ => None,
+    }
+}

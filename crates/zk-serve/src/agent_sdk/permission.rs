@@ -1,0 +1,278 @@
+//! Questions about calls, answered by the host, and calls that it changed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use zk_core::events::{Ruling, ToolGate};
+use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach, Scope, Stage};
+use zk_core::model::ToolOutput;
+use zk_core::service::{
+    Approval, Conversation, PendingQuestion, Progress, Question, QuestionId, Questions, ToolCx, UiAnswer,
+};
+
+use super::args::{HostRule, zk_mode};
+use super::channel::Unanswered;
+use super::host::{Host, Replacement};
+use super::wire::fresh_uuid;
+
+/// Longest run of a call that the host changed.
+const CHANGED_CALL_LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// Text of a call that was interrupted before somebody decided about it.
+const REJECTED: &str = "The user does not want this call to be made. It was rejected and has changed nothing. Stop here, and wait \
+    for what the user says next.";
+
+/// Ends a task that is dropped.
+struct Asking(JoinHandle<()>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Has the host answer questions, for as long as the future is polled.
+pub(super) async fn answer_questions(host: Arc<Host>, questions: Arc<Questions>) {
+    let mut front_end = questions.attach();
+    let mut asked: HashMap<QuestionId, Asking> = HashMap::new();
+    loop {
+        let pending = front_end.pending();
+        // A question that is withdrawn is taken back from the host, too.
+        asked.retain(|id, _| pending.iter().any(|question| question.id == *id));
+        for question in pending {
+            let (host, questions) = (host.clone(), questions.clone());
+            asked.entry(question.id).or_insert_with(|| {
+                Asking(tokio::spawn(async move {
+                    let answer = host.decide(&question).await;
+                    // One that was withdrawn meanwhile needs no answer.
+                    let _ = questions.attach().answer(question.id, question.digest, answer);
+                }))
+            });
+        }
+        front_end.changed().await;
+    }
+}
+
+impl Host {
+    async fn decide(self: &Arc<Self>, question: &PendingQuestion) -> UiAnswer {
+        let Question::Approve(approval) = &question.question else { return UiAnswer::No { message: None } };
+        let asked = Replacement { tool: approval.tool.clone(), args: approval.args.clone() };
+        let (call, tool, input) = {
+            let mut known = self.known();
+            if let Some(at) = known.decided.iter().position(|decided| *decided == asked) {
+                // The host itself gave these arguments, and rules were asked about them.
+                known.decided.remove(at);
+                return UiAnswer::Once;
+            }
+            let at =
+                known.calls.iter().position(|(tool, args, _)| (tool, args) == (&asked.tool, &asked.args));
+            let call = at.map_or_else(fresh_uuid, |at| known.calls.remove(at).2);
+            drop(known);
+            let tool = self.names.outward(&asked.tool);
+            let made = self
+                .names
+                .made(&call)
+                .filter(|(_, made)| self.names.inward_args(&asked.tool, made) == asked.args);
+            let input =
+                made.map_or_else(|| self.names.outward_input(&asked.tool, &asked.args), |(_, made)| made);
+            (call, tool, input)
+        };
+        if is_coverable(approval, &tool, &input)
+            && self.known().rules.iter().any(|rule| rule.covers(&tool, &input))
+        {
+            return UiAnswer::Once;
+        }
+        self.tell_state("requires_action");
+        let answer = self.channel.ask(request(approval, &call, &tool, &input)).await;
+        self.tell_state("running");
+        let refused = |words: &str| {
+            self.known().refusals.insert(call.clone(), words.to_owned());
+            UiAnswer::No { message: Some(words.to_owned()) }
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(Unanswered::TakenBack) => return refused(REJECTED),
+            Err(why) => return refused(&format!("Permission request failed: {why}")),
+        };
+        match answer.get("behavior").and_then(Value::as_str) {
+            Some("allow") => {
+                if let Some(updates) = answer.get("updatedPermissions") {
+                    self.update_permissions(updates);
+                }
+                let new = answer.get("updatedInput").filter(|new| new.is_object() && **new != input);
+                if let Some(new) = new {
+                    let args = self.names.inward_args(&asked.tool, new);
+                    if args != asked.args {
+                        let replacement = Replacement { tool: asked.tool, args };
+                        let mut known = self.known();
+                        known.decided.push(replacement.clone());
+                        known.replacements.insert(call, replacement);
+                    }
+                }
+                UiAnswer::Once
+            }
+            Some("deny") => {
+                let words = answer.get("message").and_then(Value::as_str).unwrap_or_default();
+                if answer.get("interrupt") == Some(&Value::Bool(true)) {
+                    if let Some(hosted) = self.present() {
+                        hosted.conversation().cancel("the host refused a call and interrupted");
+                    }
+                    return refused(REJECTED);
+                }
+                refused(if words.is_empty() { "Denied by the host" } else { words })
+            }
+            _ => refused("Permission request failed: the host's answer has no behavior allow or deny"),
+        }
+    }
+
+    /// Takes what the host lets happen from now on: for this session at most.
+    pub(super) fn update_permissions(&self, updates: &Value) {
+        let Some(updates) = updates.as_array() else { return };
+        for update in updates {
+            let text = |key: &str| update.get(key).and_then(Value::as_str).unwrap_or_default();
+            if !matches!(text("destination"), "session" | "cliArg" | "") {
+                let place = text("destination");
+                self.inform(
+                    &format!("{place} is not written: zk takes this permission for the session"),
+                    "warning",
+                    "permission_update",
+                );
+            }
+            let rules = update.get("rules").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let rules: Option<Vec<HostRule>> = rules.iter().map(HostRule::of_answer).collect();
+            match (text("type"), rules) {
+                ("addRules" | "replaceRules", Some(rules)) if text("behavior") == "allow" => {
+                    self.known().rules.extend(rules);
+                }
+                ("removeRules", Some(rules)) => self.known().rules.retain(|rule| !rules.contains(rule)),
+                ("setMode", _) => _ = self.set_mode(text("mode")),
+                (kind, _) => {
+                    self.inform(
+                        &format!("{kind} has no effect: zk cannot do it within a session"),
+                        "warning",
+                        "permission_update",
+                    );
+                }
+            }
+        }
+    }
+
+    /// Changes the permission mode of the conversation.
+    pub(super) fn set_mode(&self, mode: &str) -> Result<(), String> {
+        let unknown = || {
+            "Cannot set permission mode: must be one of acceptEdits, auto, bypassPermissions, default, dontAsk, plan"
+                .to_owned()
+        };
+        let zk = zk_mode(mode).ok_or_else(unknown)?;
+        let args = self.args();
+        let may_skip = args.has("allow-dangerously-skip-permissions")
+            || args.has("dangerously-skip-permissions")
+            || args.text("permission-mode") == Some("bypassPermissions");
+        if mode == "bypassPermissions" && !may_skip {
+            return Err(
+                "Cannot set permission mode to bypassPermissions because the session was not launched with \
+                        --dangerously-skip-permissions"
+                    .to_owned(),
+            );
+        }
+        let modes = self.modes().ok_or("this conversation has no permission modes")?;
+        modes.choose_by_name(zk).map_err(|error| error.to_string())?;
+        self.known().mode = mode.to_owned();
+        self.send(json!({"type": "system", "subtype": "status", "status": null, "permissionMode": mode}));
+        Ok(())
+    }
+}
+
+fn request(approval: &Approval, call: &str, tool: &str, input: &Value) -> Value {
+    let mut request = json!({
+        "subtype": "can_use_tool",
+        "tool_name": tool,
+        "display_name": tool,
+        "input": input,
+        "tool_use_id": call,
+        "permission_suggestions": suggestions(tool, input),
+    });
+    let Some(fields) = request.as_object_mut() else { return request };
+    if let Some(text) = input.get("description").and_then(Value::as_str) {
+        fields.insert("description".to_owned(), text.into());
+    }
+    if let Some(place) = approval.effects.locations().first() {
+        fields.insert("blocked_path".to_owned(), place.path.display().to_string().into());
+    }
+    if !approval.reasons.is_empty() {
+        fields.insert("decision_reason".to_owned(), approval.reasons.join("\n").into());
+    }
+    request
+}
+
+/// Whether a rule of the host may stand for its answer: what leaves the sandbox, goes on behind the call or is not all in the
+/// command is asked about each time.
+fn is_coverable(approval: &Approval, tool: &str, input: &Value) -> bool {
+    let is_plain = |name: &String| matches!(name.as_str(), "command" | "timeout" | "description");
+    let is_all_said = tool != "Bash" || input.as_object().is_some_and(|fields| fields.keys().all(is_plain));
+    is_all_said && !approval.effects.leaves_context()
+}
+
+/// Answers that silence similar questions, as zk can hold them.
+fn suggestions(tool: &str, input: &Value) -> Vec<Value> {
+    let named = match tool {
+        "Bash" => input.get("command"),
+        "Read" => input.get("file_path"),
+        _ => None,
+    };
+    let rule = match named.and_then(Value::as_str) {
+        Some(named) => json!({"toolName": tool, "ruleContent": named}),
+        None => json!({"toolName": tool}),
+    };
+    let mode = json!({"type": "setMode", "mode": "acceptEdits", "destination": "session"});
+    let rule = json!({"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"});
+    if matches!(tool, "Write" | "Edit" | "MultiEdit") { vec![mode] } else { vec![rule] }
+}
+
+/// Runs calls that the host changed: each is a new call, through all the steps of one.
+pub(super) struct ChangedCalls(pub(super) Arc<Host>);
+
+impl Plugin for ChangedCalls {
+    fn name(&self) -> &'static str {
+        "agent-sdk-changed-calls"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let last = HookOptions {
+            stage: Stage::Late,
+            reach: Some(Reach::Descendants),
+            time_limit: Some(CHANGED_CALL_LIMIT),
+        };
+        scope.handle_at::<ToolGate, _>(last, Arc::new(Self(self.0.clone())));
+        Ok(())
+    }
+}
+
+impl Handler<ToolGate> for ChangedCalls {
+    async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
+        let id = gate.call.call_id.as_str();
+        let Some(replacement) = self.0.known().replacements.remove(id) else { return Ok(None) };
+        let Some(tool) = gate.tool.clone().filter(|_| !gate.is_decided()) else { return Ok(None) };
+        let place = ToolCx {
+            cx: cx.clone(),
+            call_id: gate.call.call_id.clone(),
+            cwd: gate.place.cwd.clone(),
+            progress: Progress::default(),
+        };
+        let ran = place.run(tool, replacement.args.clone()).await;
+        // A call that nobody was asked about leaves nothing to answer.
+        self.0.known().decided.retain(|decided| *decided != replacement);
+        Ok(Some(match ran {
+            Ok(end) if end.result.is_error => Ruling::Refuse(end.result.content.to_text()),
+            Ok(end) => Ruling::Substitute(ToolOutput {
+                content: end.result.content,
+                display: end.display,
+                details: end.details,
+            }),
+            Err(why) => Ruling::Refuse(why.to_string()),
+        }))
+    }
+}

@@ -1,0 +1,32 @@
+//! Protocols by which other programs drive zk. Each stands on conversations that `zk-chat` hosts.
+//!
+//! | item | what it is |
+//! |---|---|
+//! | [`acp`] | the Agent Client Protocol, by which editors drive zk (feature `acp`, on by default) |
+//! | [`LineReader`], [`LineWriter`] | messages as lines, bounded in both directions |
+//! | [`rpc`] | `zk rpc`: JSON-RPC for programs of any language, whose clients share conversations |
+//! | [`serve_agent_sdk`], [`SdkArgs`], [`SdkOptions`] | the protocol of the Claude Agent SDKs, in the place of their own program |
+//! | [`web`] | `zk web`: a page that is such a client, and links that let it in |
+//!
+//! # Example
+//!
+//! `cargo run -p zk-serve --example rpc_pipe`
+//!
+#![doc = "```ignore"]
+#![doc = include_str!("../examples/rpc_pipe.rs")]
+#![doc = "```"]
+//!
+//! # What this crate must never know
+//!
+//! No argument, no environment variable and no settings file: the program hands in a launcher of conversations, and the
+//! streams or sockets to listen on.
+
+#[cfg(feature = "acp")]
+pub mod acp;
+mod agent_sdk;
+mod lines;
+pub mod rpc;
+pub mod web;
+
+pub use agent_sdk::{NoticeSink, SdkArgs, SdkError, SdkOptions, serve_agent_sdk};
+pub use lines::{LineError, LineReader, LineWriter, MAX_LINE_BYTES};

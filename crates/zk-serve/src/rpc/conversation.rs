@@ -1,0 +1,253 @@
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use zk_chat::{HostedConversation, HostedEvent};
+use zk_core::service::{AnswerError, Conversation as _, FrontEnd, QuestionDigest, QuestionId, UiAnswer};
+use zk_view::{BlockId, Intent, Lines, Patch, Reader, ViewDriver};
+
+use super::journal::Journal;
+use super::message::RpcError;
+use super::server::RpcServer;
+use super::wire::attach::OpenConversation;
+use super::wire::refusal::Refusal;
+
+/// Longest time in which the lines of a body come.
+const BODY_LIMIT: Duration = Duration::from_secs(20);
+
+/// Longest time in which a conversation is closed.
+const CLOSING_LIMIT: Duration = Duration::from_secs(5);
+
+/// Time after which is looked again whether a run that ended is over for the agent as well.
+const SETTLING_STEP: Duration = Duration::from_millis(10);
+
+/// Conversation that clients share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) id: String,
+    pub(super) cwd: PathBuf,
+    pub(super) journal: Journal,
+    view: ViewDriver,
+    opened: OnceLock<Opened>,
+    /// Requests for lines of blocks.
+    bodies: Mutex<HashMap<BlockId, Vec<oneshot::Sender<Lines>>>>,
+    following: Mutex<Vec<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Opened {
+    hosted: Arc<HostedConversation>,
+    /// Place in which the first valid answer wins.
+    front_end: FrontEnd,
+}
+
+impl Shared {
+    pub(super) fn new(id: String, cwd: PathBuf, journal: Journal, view: &ViewDriver) -> Arc<Self> {
+        let shared = Arc::new(Self {
+            id,
+            cwd,
+            journal,
+            view: view.clone(),
+            opened: OnceLock::new(),
+            bodies: Mutex::default(),
+            following: Mutex::default(),
+        });
+        shared.spawn(follow_view(Arc::downgrade(&shared), view.reader()));
+        shared
+    }
+
+    /// Takes the conversation in once it is open.
+    pub(super) fn opened(self: &Arc<Self>, hosted: Arc<HostedConversation>, server: &Arc<RpcServer>) {
+        let (front_end, events) = (hosted.questions().attach(), hosted.events());
+        // A conversation is opened once.
+        let _ = self.opened.set(Opened { hosted, front_end });
+        self.spawn(follow_events(Arc::downgrade(self), Arc::downgrade(server), events));
+        self.spawn(settle(Arc::downgrade(self)));
+    }
+
+    /// The conversation, once it is open.
+    pub(super) fn hosted(&self) -> Result<&Arc<HostedConversation>, RpcError> {
+        let opening = || RpcError::failed(format!("the conversation {} is not open yet", self.id));
+        Ok(&self.opened.get().ok_or_else(opening)?.hosted)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.opened.get().is_some()
+    }
+
+    /// Hands in what a client wants.
+    pub(super) fn intent(&self, intent: &Intent) -> Result<(), RpcError> {
+        let hosted = self.hosted()?;
+        self.journal.unsettle();
+        hosted.intent(intent);
+        Ok(())
+    }
+
+    /// Answers a question for a client. The first valid answer wins.
+    pub(super) fn answer(
+        &self,
+        client: &str,
+        id: QuestionId,
+        digest: QuestionDigest,
+        answer: UiAnswer,
+    ) -> Result<(), RpcError> {
+        let Some(opened) = self.opened.get() else {
+            // Before the opening is done, its questions are answered by the view alone.
+            let is_shown = self
+                .journal
+                .with_view(|view| view.cards.iter().any(|card| card.id == id && card.digest == digest));
+            if !is_shown {
+                return Err(refused(&AnswerError::NotPending));
+            }
+            self.view.intent(&Intent::Answer { id, digest, answer });
+            return Ok(());
+        };
+        opened.front_end.answer(id, digest, answer).map_err(|error| refused(&error))?;
+        self.journal.note("conversation/answered", &json!({ "id": id, "client": client }));
+        Ok(())
+    }
+
+    /// All lines of a block.
+    pub(super) async fn body(&self, id: BlockId) -> Result<Lines, RpcError> {
+        self.hosted()?;
+        if self.journal.with_view(|view| view.block(&id).is_none()) {
+            return Err(RpcError::field("block", format_args!("there is no block {id}")));
+        }
+        let (send, lines) = oneshot::channel();
+        self.bodies().entry(id.clone()).or_default().push(send);
+        self.view.intent(&Intent::Expand { id: id.clone() });
+        match timeout(BODY_LIMIT, lines).await {
+            Ok(Ok(lines)) => Ok(lines),
+            Ok(Err(_)) | Err(_) => {
+                self.bodies().remove(&id);
+                Err(RpcError::failed(format!("the block {id} has no lines beside those that it holds")))
+            }
+        }
+    }
+
+    /// Id of the session, once it is stored.
+    pub(super) fn session(&self) -> Option<String> {
+        let hosted = self.hosted().ok()?;
+        hosted.conversation().state().session.map(|id| id.to_string())
+    }
+
+    pub(super) fn row(&self) -> OpenConversation {
+        let is_running = self.hosted().is_ok_and(|hosted| hosted.agent().is_running());
+        OpenConversation {
+            conversation: self.id.clone(),
+            session: self.session(),
+            cwd: self.cwd.display().to_string(),
+            is_running,
+            seq: self.journal.last(),
+        }
+    }
+
+    /// Ends the conversation with everything saved.
+    pub(super) async fn close(&self) {
+        let unsaved = match self.hosted() {
+            Ok(hosted) => timeout(CLOSING_LIMIT, hosted.close())
+                .await
+                .unwrap_or_else(|_| vec!["the conversation did not end in time".to_owned()]),
+            Err(_) => Vec::new(),
+        };
+        for task in std::mem::take(&mut *self.following.lock().unwrap_or_else(PoisonError::into_inner)) {
+            task.abort();
+        }
+        let fields = if unsaved.is_empty() { json!({}) } else { json!({ "unsaved": unsaved }) };
+        self.journal.end("conversation/closed", &fields);
+    }
+
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.following.lock().unwrap_or_else(PoisonError::into_inner).push(tokio::spawn(work));
+    }
+
+    fn bodies(&self) -> MutexGuard<'_, HashMap<BlockId, Vec<oneshot::Sender<Lines>>>> {
+        self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn apply(&self, patch: Patch) {
+        match patch {
+            Patch::Body { id, lines } => {
+                for waiting in self.bodies().remove(&id).unwrap_or_default() {
+                    // Whoever asked may be gone.
+                    let _ = waiting.send(lines.clone());
+                }
+            }
+            patch => self.journal.patch(patch),
+        }
+    }
+
+    /// Whether nothing that was asked for goes on or is still to begin.
+    fn is_idle(&self) -> bool {
+        let is_running = self.hosted().is_ok_and(|hosted| hosted.conversation().state().run.is_some());
+        !is_running && !self.view.owes_effects()
+    }
+}
+
+fn refused(error: &AnswerError) -> RpcError {
+    let reason = match error {
+        AnswerError::NotPending => "not_pending",
+        AnswerError::WrongDigest => "wrong_digest",
+        AnswerError::NotOffered => "not_offered",
+    };
+    RpcError::new(Refusal::AnswerRefused, error.to_string()).with(json!({ "reason": reason }))
+}
+
+/// Puts the patches of a view into the journal. Between one opening of the conversation and the next there are none.
+async fn follow_view(shared: Weak<Shared>, mut reader: Reader) {
+    loop {
+        let patches = reader.next().await;
+        let Some(shared) = shared.upgrade() else { return };
+        match patches {
+            Some(patches) => patches.into_iter().for_each(|patch| shared.apply(patch)),
+            None => {
+                drop(shared);
+                sleep(SETTLING_STEP).await;
+            }
+        }
+    }
+}
+
+/// Tells when nothing follows any more.
+async fn settle(shared: Weak<Shared>) {
+    let Some(mut changes) = shared.upgrade().map(|shared| shared.journal.changes()) else { return };
+    loop {
+        let Some(now) = shared.upgrade() else { return };
+        let is_over = now.journal.settle(now.is_idle());
+        drop(now);
+        if !is_over {
+            sleep(SETTLING_STEP).await;
+        } else if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Tells of what is no part of the view, and closes a conversation that ended itself.
+async fn follow_events(
+    shared: Weak<Shared>,
+    server: Weak<RpcServer>,
+    mut events: broadcast::Receiver<HostedEvent>,
+) {
+    loop {
+        let event = events.recv().await;
+        let (Some(shared), Some(server)) = (shared.upgrade(), server.upgrade()) else { return };
+        match event {
+            Ok(HostedEvent::GivenBack(text)) => {
+                shared.journal.note("conversation/given_back", &json!({ "text": text }));
+            }
+            Ok(HostedEvent::Reloaded) | Err(RecvError::Lagged(_)) => {}
+            Ok(HostedEvent::Ended) => {
+                tokio::spawn(async move { server.close_conversation(&shared.id).await });
+                return;
+            }
+            Err(RecvError::Closed) => return,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use zk_chat::{HostedOutcome, OWN_COMMANDS};
+use zk_view::Intent;
+
+use crate::rpc::client::Client;
+use crate::rpc::message::RpcError;
+use crate::rpc::wire::attach::{Nothing, Role};
+use crate::rpc::wire::conversation::{
+    AnswerParams, CommandParams, CommandResult, ConversationParams, Queue, QueuedText, SteerParams,
+    SubmitParams, UnqueueParams,
+};
+
+/// Commands of zk itself that a driver may give arguments: none widens what runs without asking or what is reached, touches
+/// keys, or writes beside the calls.
+const COMMANDS_OF_DRIVERS: [&str; 16] = [
+    "btw", "clear", "compact", "context", "cost", "effort", "help", "init", "models", "new", "review",
+    "show", "status", "thinking", "tools", "tree",
+];
+
+/// Commands that need an approver also without arguments, or that are of another crate.
+const COMMANDS_OF_APPROVERS: [&str; 5] = ["backend", "export", "login", "logout", "mcp"];
+
+pub(super) async fn submit(client: &Arc<Client>, params: SubmitParams) -> Result<Nothing, RpcError> {
+    let shared = client.server.conversation(&params.conversation)?;
+    let hosted = shared.hosted()?;
+    let mut text = params.text;
+    for image in &params.images {
+        let bytes = STANDARD.decode(image).map_err(|error| RpcError::field("images", error))?;
+        let mark = hosted.attach_image(&bytes).map_err(|why| RpcError::field("images", why))?;
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(&mark);
+    }
+    if text.trim().is_empty() {
+        return Err(RpcError::field("text", "a prompt is not empty"));
+    }
+    client.drives(&params.conversation);
+    shared.intent(&Intent::Submit { text })?;
+    Ok(Nothing {})
+}
+
+pub(super) async fn steer(client: &Arc<Client>, params: SteerParams) -> Result<Nothing, RpcError> {
+    let shared = client.server.conversation(&params.conversation)?;
+    if params.text.trim().is_empty() {
+        return Err(RpcError::field("text", "a text is not empty"));
+    }
+    client.drives(&params.conversation);
+    shared.intent(&Intent::Steer { text: params.text })?;
+    Ok(Nothing {})
+}
+
+pub(super) async fn queue(client: &Arc<Client>, params: ConversationParams) -> Result<Queue, RpcError> {
+    let hosted = client.server.conversation(&params.conversation)?.hosted()?.clone();
+    let queued = hosted.view().view().queue.into_iter();
+    let queued = queued.map(|text| QueuedText { id: text.id, steers: text.steers, text: text.text });
+    Ok(Queue { queued: queued.collect() })
+}
+
+pub(super) async fn unqueue(client: &Arc<Client>, params: UnqueueParams) -> Result<Nothing, RpcError> {
+    let shared = client.server.conversation(&params.conversation)?;
+    let queue = shared.hosted()?.view().view().queue;
+    if !queue.iter().any(|text| text.id == params.id) {
+        return Err(RpcError::field("id", "no text of that number waits"));
+    }
+    shared.intent(&Intent::Unqueue { id: params.id })?;
+    Ok(Nothing {})
+}
+
+pub(super) async fn stop(client: &Arc<Client>, params: ConversationParams) -> Result<Nothing, RpcError> {
+    client.server.conversation(&params.conversation)?.intent(&Intent::Stop)?;
+    Ok(Nothing {})
+}
+
+pub(super) async fn answer(client: &Arc<Client>, params: AnswerParams) -> Result<Nothing, RpcError> {
+    let shared = client.server.conversation(&params.conversation)?;
+    shared.answer(client.id(), params.id, params.digest, params.answer)?;
+    Ok(Nothing {})
+}
+
+pub(super) async fn command(client: &Arc<Client>, params: CommandParams) -> Result<CommandResult, RpcError> {
+    let line = &params.line;
+    let shared = client.server.conversation(&params.conversation)?;
+    let hosted = shared.hosted()?;
+    // Exactly the command that would run is judged, however the line spells it.
+    if let Some((name, args)) = hosted.find_command(line) {
+        let is_own = OWN_COMMANDS.contains(&name.as_str());
+        let is_free = args.trim().is_empty() || !is_own || COMMANDS_OF_DRIVERS.contains(&name.as_str());
+        if !is_free || COMMANDS_OF_APPROVERS.contains(&name.as_str()) {
+            client.require(Role::Approver, &format!("`/{name}`"))?;
+        }
+    }
+    let outcome = hosted.run_command(line).await.map_err(RpcError::failed)?;
+    let result = match &outcome {
+        HostedOutcome::Done => CommandResult::default(),
+        HostedOutcome::Said(text) => CommandResult { said: text.clone(), ..CommandResult::default() },
+        HostedOutcome::Prompt(_) => {
+            client.drives(&params.conversation);
+            shared.journal.unsettle();
+            CommandResult { prompted: true, ..CommandResult::default() }
+        }
+        HostedOutcome::Reloaded(warnings) => {
+            CommandResult { said: warnings.join("\n"), ..CommandResult::default() }
+        }
+        HostedOutcome::Quit => CommandResult { ended: true, ..CommandResult::default() },
+    };
+    hosted.follow(outcome, |_| ());
+    Ok(result)
+}

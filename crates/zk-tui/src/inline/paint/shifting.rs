@@ -1,0 +1,135 @@
+use std::fmt::Write;
+
+use super::{Caret, Drawn, InlineScreen, go, rewrite, up};
+use crate::row::Row;
+use crate::text::columns;
+
+/// Bytes of the movements that make room for rows, at the most.
+const MOVEMENT_BYTES: usize = 30;
+
+/// Way to a frame on which the last live rows stay as they stand, and are moved as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shift {
+    /// Rows at the end that are kept.
+    kept: usize,
+    /// First of the kept rows, from the first live row of before.
+    from: usize,
+    /// First of the kept rows, from the first row that is drawn now.
+    to: usize,
+}
+
+impl Shift {
+    /// Returns the way from the rows of before to `closed` rows and the live ones below them, if it costs fewer bytes
+    /// than drawing them anew.
+    pub(super) fn between(before: &[Drawn], closed: &[Drawn], live: &[Drawn]) -> Option<Self> {
+        let kept = kept(before, live);
+        let from = before.len() - kept;
+        let to = closed.len() + live.len() - kept;
+        if kept == 0 || (closed.is_empty() && from == to) {
+            return None;
+        }
+        let shift = Self { kept, from, to };
+        let anew = if closed.is_empty() {
+            changed_bytes(before, live)
+        } else {
+            closed.iter().chain(live).map(|row| row.encoded.len()).sum()
+        };
+        (shift.bytes(before, closed, live) < anew).then_some(shift)
+    }
+
+    fn bytes(self, before: &[Drawn], closed: &[Drawn], live: &[Drawn]) -> usize {
+        let closed_bytes: usize = closed.iter().map(|row| row.encoded.len()).sum();
+        let above = live.len() - self.kept;
+        let over = before.get(closed.len()..self.from.min(self.to)).unwrap_or_default();
+        let live_bytes = changed_bytes(over, live.get(..above).unwrap_or_default());
+        let below = before.get(self.from..).unwrap_or_default();
+        let kept_bytes = changed_bytes(below, live.get(above..).unwrap_or_default());
+        closed_bytes + live_bytes + kept_bytes + MOVEMENT_BYTES
+    }
+}
+
+/// Counts the rows at the end of both that are to stay. One row between them may have changed.
+fn kept(before: &[Drawn], live: &[Drawn]) -> usize {
+    let (mut kept, mut changed) = (0, 0);
+    for (at, (old, new)) in before.iter().rev().zip(live.iter().rev()).enumerate() {
+        changed = if old == new { 0 } else { changed + 1 };
+        match changed {
+            0 => kept = at + 1,
+            1 => {}
+            _ => break,
+        }
+    }
+    kept
+}
+
+/// Bytes of the rows that are other than those that stand in their places.
+fn changed_bytes(before: &[Drawn], rows: &[Drawn]) -> usize {
+    let is_same = |at: usize, row: &Drawn| before.get(at) == Some(row);
+    rows.iter().enumerate().filter(|(at, row)| !is_same(*at, row)).map(|(_, row)| row.encoded.len()).sum()
+}
+
+impl InlineScreen {
+    /// The closed rows, if each of them is one row of the terminal, and all that is drawn has room on it.
+    pub(super) fn closed_in_place(&self, closed: &[Row], live: usize) -> Option<Vec<Drawn>> {
+        if self.live.is_empty() || closed.len() + live > self.size.live_rows() {
+            return None;
+        }
+        // Blanks at the end are not written.
+        let is_one = |row: &&Row| columns(row.text().trim_end_matches(' ')) <= self.size.width;
+        let drawn = |row: &Row| Drawn { encoded: self.encode(row), ..Drawn::default() };
+        closed.iter().all(|row| is_one(&row)).then(|| closed.iter().map(drawn).collect())
+    }
+
+    /// Draws `closed` and `live` rows where the live ones of before stand, of which those that are kept are moved.
+    ///
+    /// A closed row is always written whole. On a terminal that has other columns by now than this process knows, a live
+    /// row may not stand as it was written, and what is moved over may be more rows: the cursor is never higher than the
+    /// first row that is not closed.
+    pub(super) fn shift(&mut self, out: &mut String, closed: &[Drawn], live: Vec<Drawn>, shift: Shift) {
+        let Shift { from, to, .. } = shift;
+        let width = self.size.width;
+        let mut at = self.caret.row;
+        let rows: Vec<&Drawn> = closed.iter().chain(&live).collect();
+        for (row, (old, new)) in self.live.iter().zip(&rows).enumerate().take(from.min(to)) {
+            if row < closed.len() {
+                go(out, at, row);
+                at = row;
+                let _ = write!(out, "\r\u{1b}[K{}", new.encoded);
+            } else if old != *new {
+                go(out, at, row);
+                at = row;
+                rewrite(out, old, new, width);
+            }
+        }
+        if to > from {
+            // Rows of the terminal for those that come: what stands above scrolls away by itself, and is not lost.
+            let last = self.live.len().saturating_sub(1);
+            go(out, at, last + to - from);
+            up(out, last + to - from - from);
+            let _ = write!(out, "\u{1b}[{}L", to - from);
+            for (row, new) in rows.iter().enumerate().take(to).skip(from) {
+                out.push_str(if row > from { "\r\n" } else { "\r" });
+                out.push_str(&new.encoded);
+            }
+            at = to - 1;
+        } else if from > to {
+            go(out, at, to);
+            at = to;
+            let _ = write!(out, "\u{1b}[{}M", from - to);
+        }
+        let before = self.live.iter().skip(from);
+        for (row, (old, new)) in before.zip(rows.iter().skip(to)).enumerate() {
+            if old != *new {
+                go(out, at, to + row);
+                at = to + row;
+                rewrite(out, old, new, width);
+            }
+        }
+        if at < closed.len() {
+            go(out, at, closed.len());
+            at = closed.len();
+        }
+        self.caret = Caret { row: at - closed.len(), column: usize::MAX };
+        self.live = live;
+    }
+}
