@@ -111,11 +111,11 @@ await page.select("#mode", "read-only");
 check("the permission mode is set", await until(page, () => document.querySelector("#mode").value === "read-only"));
 
 check("the session is listed", await until(page, () => document.querySelectorAll("#session-list li").length === 1));
-await page.click("#session-list .acts button");
+await page.$eval("#session-list .acts button", (button) => button.click());
 check("it gets another title", await until(page, () => document.querySelector("#session-list").innerText.includes("another title")));
 await page.click("#new-session");
 check("a new session is empty", await until(page, () => document.querySelectorAll(".user").length === 0));
-await page.click("#session-list .session");
+await page.$eval("#session-list .session", (button) => button.click());
 check("the one before is opened again", await until(page, () => document.querySelectorAll(".user").length === 3), String(await users(page)));
 
 zk.stdin.write("\n");

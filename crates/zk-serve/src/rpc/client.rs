@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zk_view::Intent;
@@ -24,6 +24,9 @@ use crate::{LineError, LineReader, LineWriter};
 
 /// Longest time until the first request of a client that came through a socket.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Longest time for requests to be answered whose client sends no more.
+const DRAIN_LIMIT: Duration = Duration::from_secs(3);
 
 /// Most requests of a client that wait for their answers.
 const MAX_IN_FLIGHT: usize = 64;
@@ -66,6 +69,8 @@ pub(super) struct Client {
     /// Conversations that it sent prompts to.
     drove: Mutex<BTreeSet<String>>,
     in_flight: AtomicUsize,
+    /// Signal that a request was answered that others did not wait for.
+    answered: Notify,
     /// Starts of notifications that come behind the answer to their request.
     starts: Mutex<Vec<oneshot::Sender<()>>>,
 }
@@ -94,10 +99,13 @@ pub(super) async fn serve(
         follows: Mutex::default(),
         drove: Mutex::default(),
         in_flight: AtomicUsize::new(0),
+        answered: Notify::new(),
         starts: Mutex::default(),
     });
     let number = server.add_client(&client);
     client.read(LineReader::new(from)).await;
+    // A program may send all of its requests at once, and read the answers behind.
+    let _ = timeout(DRAIN_LIMIT, client.all_answered()).await;
     client.leave();
     server.remove_client(number);
     client.writer.close().await;
@@ -129,6 +137,16 @@ impl Client {
                     return;
                 }
             }
+        }
+    }
+
+    async fn all_answered(&self) {
+        loop {
+            let answered = self.answered.notified();
+            if self.in_flight.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            answered.await;
         }
     }
 
@@ -169,8 +187,9 @@ impl Client {
         let client = self.clone();
         tokio::spawn(async move {
             let outcome = method.call(&client, params).await;
-            client.in_flight.fetch_sub(1, Ordering::Relaxed);
             client.reply(id.as_ref(), outcome);
+            client.in_flight.fetch_sub(1, Ordering::Relaxed);
+            client.answered.notify_waiters();
         });
     }
 

@@ -2,29 +2,40 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use zk_exec::LocalStateFiles;
 use zk_serve::rpc::{RpcAccessFile, RpcOptions, RpcServer, RpcSocket, RpcTokens, RpcWebSocket};
 use zk_tui::term::print_stderr;
 
-use super::exec_server::pipes;
+use super::exec_server::pipes_until_written;
 use crate::app::{AppContext, Machine, runtime};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::Launcher;
+
+/// Longest time for what was written last to reach a slow program.
+const WRITE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Serves programs that drive zk: the one at the other end of standard input and output until these end, or those that
 /// connect until a signal ends it.
 pub(crate) fn rpc(app: &AppContext, socket: Option<&Path>, websocket: Option<SocketAddr>) -> Outcome<Exit> {
     let server = server(app)?;
-    runtime()?.block_on(until_signal(&server, async {
-        if socket.is_none() && websocket.is_none() {
-            let (from, to) = pipes().map_err(Failure::failed)?.into_split();
+    if socket.is_some() || websocket.is_some() {
+        return runtime()?.block_on(until_signal(&server, listen(app, &server, socket, websocket)));
+    }
+    let (exit, written) = runtime()?.block_on(async {
+        let (pipes, written) = pipes_until_written().map_err(Failure::failed)?;
+        let serving = async {
+            let (from, to) = pipes.into_split();
             server.serve_parent(from, to).await;
-            return Ok(());
-        }
-        listen(app, &server, socket, websocket).await
-    }))
+            Ok(())
+        };
+        Ok::<_, Failure>((until_signal(&server, serving).await?, written))
+    })?;
+    // A program that reads no more misses nothing that it waits for.
+    let _ = written.recv_timeout(WRITE_LIMIT);
+    Ok(exit)
 }
 
 /// A server that opens conversations as this program does.

@@ -161,6 +161,22 @@ fn the_program_that_started_it_is_an_approver_and_ends_it_with_its_input() {
 }
 
 #[test]
+fn requests_that_are_sent_at_once_are_all_answered_before_the_end() {
+    let person = Person::new();
+    let lines = [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocol_version": "1.0", "role": "driver" } }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "session/list" }),
+        json!({ "jsonrpc": "2.0", "id": 3, "method": "no/such" }),
+    ];
+    let ended = person.run_with(&["rpc"], &lines.map(|line| line.to_string() + "\n").concat());
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let answered: Vec<Value> = ended.lines().into_iter().filter(|line| line["id"].is_u64()).collect();
+    let mut ids: Vec<u64> = answered.iter().filter_map(|line| line["id"].as_u64()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, [1, 2, 3], "{answered:?}");
+}
+
+#[test]
 fn of_two_clients_that_answer_one_question_the_first_wins_and_the_other_is_told() {
     let model = obedient();
     let person = Person::asking(&model);
