@@ -173,11 +173,11 @@ fn a_prompt_that_reached_nobody_is_back_where_it_was_typed_and_leaves_no_session
         terminal.expect("› a thought for nobody");
         terminal.expect(&free.port().to_string());
         // If the prompt is given back before it was erased, only the cursor moves to its end.
-        terminal.see_any(&["a thought for nobody", ";23H", "[23G"]);
+        terminal.see_any(&["a thought for nobody", ";23H", "[23G", "[22C"]);
         terminal.keys(" yet\r");
         terminal.expect("› a thought for nobody yet");
         terminal.expect(&free.port().to_string());
-        terminal.see_any(&["a thought for nobody yet", ";27H", "[27G"]);
+        terminal.see_any(&["a thought for nobody yet", ";27H", "[27G", "[26C"]);
         terminal.keys("\u{3}\u{4}");
         assert_eq!(terminal.code(), Some(0), "{screen}");
     }
