@@ -822,7 +822,7 @@ export type NewParams = {
   ask_about_project?: boolean;
   /** Directory to work in; the server's without one. Another than the server's needs an approver. */
   cwd?: string | null;
-  /** Settings by dotted keys, over those of files. Others than `model`, `provider`, `thinking`, `append_system` and limits need an approver. */
+  /** Settings by dotted keys, over those of files. Others than `thinking`, `append_system` and `max_tokens` need an approver. */
   settings?: Record<string, unknown>;
   /** Whether nobody will answer questions: what would be asked is refused. */
   unattended?: boolean;

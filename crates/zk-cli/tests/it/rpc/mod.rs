@@ -210,6 +210,22 @@ fn of_two_clients_that_answer_one_question_the_first_wins_and_the_other_is_told(
 }
 
 #[test]
+fn texts_that_wait_are_bounded_and_none_of_them_is_lost() {
+    let model = obedient();
+    let person = Person::asking(&model);
+    let serving = Serving::start(&person, &[&SOCKET[..], &["--permission-mode", "ask"]].concat());
+    let mut client = serving.approver();
+    let conversation = open(&mut client);
+    let text = json!({ "conversation": conversation, "text": "run touch made" });
+    client.call("submit", &text).unwrap();
+    client.card();
+    let refused = (0..1000).find_map(|_| client.call("submit", &text).err()).unwrap();
+    assert_eq!(refused["code"], -32003, "{refused}");
+    client.until("the queue", |view, _| view.queue.len() == 256);
+    assert!(client.call("steer", &text).is_err());
+}
+
+#[test]
 fn a_role_goes_as_far_as_its_token_and_no_token_widens_another_one() {
     let model = obedient();
     let person = Person::asking(&model);
@@ -247,6 +263,8 @@ fn a_role_goes_as_far_as_its_token_and_no_token_widens_another_one() {
         json!({ "settings": { "permissions.mode": "all" } }),
         json!({ "settings": { "permissions.allow_all": true } }),
         json!({ "settings": { "preset": "build" } }),
+        json!({ "settings": { "provider": "other" } }),
+        json!({ "settings": { "max_budget_usd": 1000 } }),
         json!({ "cwd": "/" }),
         json!({ "add_directories": ["/"] }),
     ] {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use zk_chat::{HostedOutcome, OWN_COMMANDS};
+use zk_chat::{HostedConversation, HostedOutcome, OWN_COMMANDS};
 use zk_view::Intent;
 
 use crate::rpc::client::Client;
@@ -12,6 +12,7 @@ use crate::rpc::wire::conversation::{
     AnswerParams, CommandParams, CommandResult, ConversationParams, Queue, QueuedText, SteerParams,
     SubmitParams, UnqueueParams,
 };
+use crate::rpc::wire::refusal::Refusal;
 
 /// Commands of zk itself that a driver may give arguments: none widens what runs without asking or what is reached, touches
 /// keys, or writes beside the calls.
@@ -22,6 +23,9 @@ const COMMANDS_OF_DRIVERS: [&str; 16] = [
 
 /// Commands that need an approver also without arguments, or that are of another crate.
 const COMMANDS_OF_APPROVERS: [&str; 5] = ["backend", "export", "login", "logout", "mcp"];
+
+/// Most texts of a conversation that wait for their turn.
+const MAX_WAITING_TEXTS: usize = 256;
 
 pub(super) async fn submit(client: &Arc<Client>, params: SubmitParams) -> Result<Nothing, RpcError> {
     let shared = client.server.conversation(&params.conversation)?;
@@ -38,6 +42,7 @@ pub(super) async fn submit(client: &Arc<Client>, params: SubmitParams) -> Result
     if text.trim().is_empty() {
         return Err(RpcError::field("text", "a prompt is not empty"));
     }
+    has_room(hosted)?;
     client.drives(&params.conversation);
     shared.intent(&Intent::Submit { text })?;
     Ok(Nothing {})
@@ -48,9 +53,19 @@ pub(super) async fn steer(client: &Arc<Client>, params: SteerParams) -> Result<N
     if params.text.trim().is_empty() {
         return Err(RpcError::field("text", "a text is not empty"));
     }
+    has_room(shared.hosted()?)?;
     client.drives(&params.conversation);
     shared.intent(&Intent::Steer { text: params.text })?;
     Ok(Nothing {})
+}
+
+/// Fails where so many texts wait that another one has no room.
+fn has_room(hosted: &HostedConversation) -> Result<(), RpcError> {
+    if hosted.view().view().queue.len() < MAX_WAITING_TEXTS {
+        return Ok(());
+    }
+    let why = format!("{MAX_WAITING_TEXTS} texts wait for their turn: send this one again later");
+    Err(RpcError::new(Refusal::TooMany, why))
 }
 
 pub(super) async fn queue(client: &Arc<Client>, params: ConversationParams) -> Result<Queue, RpcError> {

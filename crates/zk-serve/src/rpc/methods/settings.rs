@@ -38,7 +38,12 @@ pub(super) async fn models(client: &Arc<Client>, params: ModelsParams) -> Result
         Some(format!("could not list the models of {}: {}", failed.provider, kind.as_str()))
     });
     let failed = failed.collect();
-    Ok(Models { models: known.models.iter().cloned().chain(others).map(row).collect(), failed })
+    let mut models: Vec<ModelRow> = known.models.iter().cloned().chain(others).map(row).collect();
+    // One that no list has, such as one of a server with an address of its own.
+    if !models.iter().any(|model| model.is_current) {
+        models.insert(0, row(agent.model()));
+    }
+    Ok(Models { models, failed })
 }
 
 pub(super) async fn get(client: &Arc<Client>, params: ConversationParams) -> Result<Settings, RpcError> {

@@ -9,7 +9,7 @@ pub const RPC_VERSION: &str = "1.0";
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Client that reads.
+    /// Client that may only read.
     #[default]
     Viewer,
     /// Client that opens conversations, and sends prompts and commands.

@@ -12,8 +12,8 @@ pub struct NewParams {
     /// Directories to work in beside it, for which an approver is needed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub add_directories: Vec<String>,
-    /// Settings by dotted keys, over those of files. Others than `model`, `provider`, `thinking`, `append_system` and
-    /// limits need an approver.
+    /// Settings by dotted keys, over those of files. Others than `thinking`, `append_system` and `max_tokens` need an
+    /// approver.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub settings: Map<String, Value>,
     /// Whether nobody will answer questions: what would be asked is refused.
