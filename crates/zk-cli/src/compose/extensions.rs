@@ -11,6 +11,10 @@ use crate::app::Workplace;
 use crate::sandbox;
 use crate::settings::Settings;
 
+/// Reason why an extension of a project does not start.
+const NO_SANDBOX: &str =
+    "the sandbox that extensions of a project need does not work here; `zk doctor` says what is missing";
+
 /// The plugins of the extensions that are set up and trusted. Those of the person run with `own`, on this machine; those
 /// of a project in the sandbox.
 pub(crate) fn plugins(work: &Workplace, settings: &Settings, own: &Arc<dyn Exec>) -> Vec<Arc<dyn Plugin>> {
@@ -18,10 +22,18 @@ pub(crate) fn plugins(work: &Workplace, settings: &Settings, own: &Arc<dyn Exec>
     let mut contained = None;
     let plugins = all.filter_map(|extension| {
         let exec = match extension.origin.is_project {
-            false => own.clone(),
-            true => contained.get_or_insert_with(|| sandbox_of(work, settings)).clone()?,
+            false => Some(own.clone()),
+            true => contained.get_or_insert_with(|| sandbox_of(work, settings)).clone(),
         };
-        Some(Arc::new(build(work, settings, extension).exec(exec)) as Arc<dyn Plugin>)
+        let guards = extension.guards;
+        let built = build(work, settings, extension);
+        let built = match exec {
+            Some(exec) => built.exec(exec),
+            // One that guards calls never starts, and so refuses them: without it they would run unguarded.
+            None if guards => built.exec(own.clone()).check_starts(|_| Err(NO_SANDBOX.to_owned())),
+            None => return None,
+        };
+        Some(Arc::new(built) as Arc<dyn Plugin>)
     });
     plugins.collect()
 }

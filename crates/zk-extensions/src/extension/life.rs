@@ -195,6 +195,15 @@ impl Life {
                 may_recover: false,
             });
         }
+        let unknown = answer.register.asks.iter().find(|ask| askable(&ask.event).is_none());
+        // A guard of something that there is not guards nothing.
+        if let Some(ask) = unknown.filter(|_| config.guards) {
+            let event = quoted(ask.event.as_bytes());
+            return Err(Ended {
+                reason: format!("it asks for `{event}`, which is no event that it may answer"),
+                may_recover: false,
+            });
+        }
         let asked = answer.register.asks.iter().filter_map(|ask| askable(&ask.event)).map(|event| event.name);
         self.shared.set_asked(asked.collect::<BTreeSet<_>>());
         let left_out = self.registry.apply(&self.shared, bus, answer.register, true).await;

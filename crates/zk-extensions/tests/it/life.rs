@@ -130,3 +130,16 @@ async fn a_call_that_is_stopped_is_cancelled_in_the_extension() {
     until("it was told", || stage.path().join("cancelled").exists()).await;
     stage.close().await;
 }
+
+#[tokio::test]
+async fn an_extension_that_guards_something_there_is_not_refuses_calls() {
+    let stage = Stage::new();
+    stage.install(
+        stage.config(r#"hello '{"asks":[{"event":"tool:gaet"}]}'; while next; do reply null; done"#),
+    );
+    until("it is told", || stage.notices().contains("`tool:gaet`")).await;
+    let refused = call(&stage.bus, "push", json!({})).await;
+    assert_eq!(refused.executions, 0);
+    assert!(refused.blocked.unwrap().contains("no event that it may answer"));
+    stage.close().await;
+}
