@@ -233,7 +233,12 @@ class Page {
 
   async loadSettings() {
     const settings = await this.about("settings/get");
-    const { models } = await this.about("models");
+    // Models come and go with the conversation, not with its runs.
+    if (this.modelsOf !== this.conversation) {
+      this.models = (await this.about("models")).models;
+      this.modelsOf = this.conversation;
+    }
+    const models = this.models;
     const current = models.find((model) => model.name === settings.model);
     const options = (select, values, chosen) => {
       const all = values.includes(chosen) || !chosen ? values : [chosen, ...values];
@@ -259,6 +264,10 @@ class Page {
     const current = sessions.find((row) => row.session === this.session);
     at("title").textContent = current ? current.title : "New session";
     document.title = `${at("title").textContent} · zk`;
+    // A list that is drawn anew takes the focus from whoever is in it.
+    const drawn = JSON.stringify([this.session, sessions]);
+    if (drawn === this.listed) return;
+    this.listed = drawn;
     at("session-list").replaceChildren(...sessions.map((row) => this.sessionRow(row)));
   }
 
