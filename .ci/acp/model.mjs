@@ -60,6 +60,7 @@ const answer = (messages) => {
 };
 
 export const startModel = async () => {
+  let slow = 0;
   const server = createServer((request, response) => {
     let body = "";
     request.on("data", (piece) => { body += piece; });
@@ -76,6 +77,7 @@ export const startModel = async () => {
         response.end(JSON.stringify({ type: "error", error: { type: "invalid_request_error", message: "no such thing" } }));
         return;
       }
+      if (text.startsWith("do: slow")) slow += 1;
       response.writeHead(200, { "content-type": "text/event-stream" });
       const blocks = answer(messages);
       const all = events(blocks, blocks.some((block) => block.kind === "tool") ? "tool_use" : "end_turn");
@@ -84,5 +86,9 @@ export const startModel = async () => {
     });
   });
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
-  return { url: `http://127.0.0.1:${server.address().port}`, close: () => { server.closeAllConnections(); server.close(); } };
+  return {
+    url: `http://127.0.0.1:${server.address().port}`,
+    slow: () => slow,
+    close: () => { server.closeAllConnections(); server.close(); },
+  };
 };

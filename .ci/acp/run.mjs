@@ -157,7 +157,9 @@ const scenarios = {
   },
   async "a prompt is cancelled"(cwd) {
     await run(cwd, ["sessions", "new", "--name", "slow"]);
+    const before = model.slow();
     const prompting = run(cwd, ["--format", "json", "prompt", "-s", "slow", "do: slow"]);
+    await until("an answer", () => model.slow() > before);
     await until("a cancelled prompt", async () => (await run(cwd, ["cancel", "-s", "slow"])).out.includes("cancel requested"));
     const ran = kept(await prompting);
     must(ran.out.includes("cancelled"), "not cancelled", ran);

@@ -20,20 +20,21 @@ const NODE: u32 = 22;
 
 /// Installs the suite for MCP; fails with the reason why that is impossible.
 pub(crate) fn install(workspace: &Workspace) -> Result<Suite, String> {
-    install_from(workspace, "conformance")
+    install_from(workspace, "conformance", &["ci"])
 }
 
 /// Installs the client of the Agent Client Protocol; fails with the reason why that is impossible.
 pub(crate) fn install_editor(workspace: &Workspace) -> Result<Suite, String> {
-    install_from(workspace, "acp")
+    // A lock file has only those packages of other platforms that the registry has, of which `npm ci` demands all.
+    install_from(workspace, "acp", &["install", "--no-save"])
 }
 
-/// Installs what drives a browser; fails with the reason why that is impossible.
+/// Installs the scenarios of a browser; fails with the reason why that is impossible.
 pub(crate) fn install_browser(workspace: &Workspace) -> Result<Suite, String> {
     if chromium().is_none() {
         return Err(format!("none of {} is installed", BROWSERS.join(", ")));
     }
-    install_from(workspace, "browser")
+    install_from(workspace, "browser", &["ci"])
 }
 
 fn chromium() -> Option<&'static str> {
@@ -41,15 +42,15 @@ fn chromium() -> Option<&'static str> {
 }
 
 /// Installs what the folder of this name below `.ci` says.
-fn install_from(workspace: &Workspace, name: &str) -> Result<Suite, String> {
+fn install_from(workspace: &Workspace, name: &str, how: &[&str]) -> Result<Suite, String> {
     if !exists("npm") {
         return Err("npm is not installed".to_owned());
     }
     let dir = workspace.root().join("target").join(name);
     copy(&workspace.root().join(".ci").join(name), &dir).map_err(|error| format!("{error:#}"))?;
     let own = node_major().filter(|major| *major >= NODE);
-    let mut args =
-        vec!["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"];
+    let mut args = how.to_vec();
+    args.extend(["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"]);
     // The lock file's Node is only needed on machines with an older one.
     args.extend(own.map(|_| "--omit=optional"));
     let installed = Run::new("npm", &args, &dir).quiet().wait_at_most(INSTALL);
