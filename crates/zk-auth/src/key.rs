@@ -97,7 +97,7 @@ pub enum KeyError {
     Output {
         /// First word of the command.
         program: String,
-        /// Fault of the output in words, which never contain it.
+        /// Fault in words, without the output itself.
         what: &'static str,
     },
 }

@@ -68,7 +68,7 @@ pub trait ConversationLauncher: Send + Sync {
     /// The store of all sessions.
     ///
     /// # Errors
-    /// When this program keeps none.
+    /// When sessions are not stored.
     fn store(&self) -> Result<Arc<dyn SessionStore>, BoxError>;
 
     /// Copies a stored session, up to `entry` where one is named, and gives the id of the copy.

@@ -80,7 +80,7 @@ impl Extension {
         self
     }
 
-    /// Sets the receiver of the program's standard error.
+    /// Sets the handler of lines on standard error.
     pub fn on_log(mut self, log: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
         self.log = Some(Arc::new(log));
         self

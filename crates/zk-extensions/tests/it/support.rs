@@ -79,7 +79,7 @@ impl Stage {
         self.notices.lock().unwrap().join("\n")
     }
 
-    /// Processes that the extension was, in the order of their starts.
+    /// Process ids of the extension, in the order of its starts.
     pub(crate) fn pids(&self) -> Vec<u32> {
         let text = std::fs::read_to_string(self.path().join("pids")).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()

@@ -3,9 +3,9 @@ use crate::shell::{Command, Connector, Redirect, Script};
 /// Options of a filter: those that stand alone, and those behind which a number comes.
 struct Filter {
     name: &'static str,
-    /// Letters of options that may stand together.
+    /// Short options that may be combined in one word, as letters.
     letters: &'static str,
-    /// Letters of options that end with a number, in the same word or the next one.
+    /// Short options that take a number, in the same word or the next one, as letters.
     numbers: &'static str,
     /// Whether one word that is no option is a pattern.
     has_pattern: bool,
