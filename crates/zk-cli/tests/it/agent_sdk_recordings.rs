@@ -1,13 +1,15 @@
 //! Recorded dialogues of the published SDKs with their own program: the SDK's side against zk, line by line.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 use zk_core::model::{ErrorKind, Phase, ProviderError, Role};
 use zk_testkit::{Asked, Script, Turn};
 
 use crate::agent_sdk::Host;
-use crate::zk::{Person, server};
+use crate::zk::{LONG, Person, server};
 
 /// A dialogue a line: arguments, steps (`send`, `see`, `answer`, `end`) and the exit code.
 const RECORDINGS: &str = include_str!("recordings/agent_sdk.jsonl");
@@ -38,6 +40,7 @@ fn shape(line: &Value) -> String {
             format!("result/{}/{reason}/{is_error}", text("/subtype"))
         }
         "stream_event" => format!("stream/{}", text("/event/type")),
+        "control_response" if is_read(line) => "read".to_owned(),
         "control_response" => format!("answer/{}", text("/response/subtype")),
         "control_request" => {
             let about = match text("/request/subtype").as_str() {
@@ -68,9 +71,10 @@ fn shape(line: &Value) -> String {
     }
 }
 
-/// The model of the recordings: a prompt is `SCRIPT{step ;; step}END`, where ` && ` joins blocks.
-fn scripted() -> Script {
-    Script::answering(|asked: &Asked| {
+/// Model of the recordings: a prompt is `SCRIPT{step ;; step}END`, where ` && ` joins blocks. A short wait ends
+/// with a message of `waits`, or once its other end is gone.
+fn scripted(waits: Mutex<Receiver<()>>) -> Script {
+    Script::answering(move |asked: &Asked| {
         let prompt = asked.last_user_text();
         let since = asked
             .messages
@@ -96,7 +100,10 @@ fn scripted() -> Script {
                 }
                 // A long wait is one that an interrupt ends.
                 "slow" if rest.parse::<f64>().unwrap() > 5.0 => turn.hang(),
-                "slow" => turn,
+                "slow" => {
+                    let _ = waits.lock().unwrap().recv_timeout(LONG);
+                    turn
+                }
                 "err" => {
                     let mut error = ProviderError::new(
                         ErrorKind::Rejected,
@@ -112,6 +119,13 @@ fn scripted() -> Script {
             }
         })
     })
+}
+
+/// Id of the request that is this test's own.
+const READ: &str = "read";
+
+fn is_read(line: &Value) -> bool {
+    line.pointer("/response/request_id").is_some_and(|id| id == READ)
 }
 
 /// Keys that the SDKs need of a line.
@@ -152,13 +166,15 @@ fn needed(line: &Value) -> &'static [&'static str] {
 
 /// Plays the SDK's side. Gives the shapes that were seen, and the exit code.
 fn play(recording: &Value) -> (Vec<String>, i32) {
-    let server = server(scripted());
+    let (go_on, waits) = channel();
+    let server = server(scripted(Mutex::new(waits)));
     let person = Person::asking(&server).with("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1");
     let args: Vec<&str> =
         recording["argv"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
     let mut host = Host::begin(&person, &args);
     let mut expected: BTreeMap<String, usize> = BTreeMap::new();
     let mut answered: Vec<Value> = Vec::new();
+    let mut prompts = 0;
     for step in recording["steps"].as_array().unwrap() {
         if let Some(shape) = step["see"].as_str() {
             // Lines that a host waits for before it goes on.
@@ -191,9 +207,20 @@ fn play(recording: &Value) -> (Vec<String>, i32) {
             host.close_input();
         } else {
             host.send(&step["send"]);
+            let is_prompt = step["send"]["type"] == "user";
+            prompts += usize::from(is_prompt);
+            if is_prompt && prompts == 2 {
+                // An answer of a later request says that the prompt before it was read.
+                let ask = json!({"type": "control_request", "request_id": READ, "request": {"subtype": "get_binary_version"}});
+                host.send(&ask);
+                host.find(is_read);
+                let _ = go_on.send(());
+            }
         }
     }
-    let (lines, code) = host.rest();
+    drop(go_on);
+    let (mut lines, code) = host.rest();
+    lines.retain(|line| !is_read(line));
     for line in &lines {
         let missing: Vec<&str> =
             needed(line).iter().filter(|key| line.get(**key).is_none()).copied().collect();
