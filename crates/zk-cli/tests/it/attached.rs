@@ -30,7 +30,7 @@ fn a_named_file_goes_to_the_model_with_its_lines_from_a_screen_and_without_one()
     terminal.expect("@cart.py · 2 lines");
     terminal.expect("1 turn ·");
     assert!(server.bodies().last().unwrap().to_string().contains("def total(items)"));
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert_eq!(server.violations(), []);
 }
@@ -63,7 +63,7 @@ fn an_image_of_the_clipboard_is_attached_once_and_a_clipboard_without_one_says_s
     paste("sleep 600");
     terminal.keys("\u{16}");
     terminal.expect("wl-paste gave no image within 2 s");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -84,7 +84,7 @@ fn reading_outside_is_asked_about_and_without_a_person_refused() {
     terminal.answer_until("y", "I read it.");
     assert!(server1.bodies().last().unwrap().to_string().contains("beside the project"));
     terminal.expect("2 turns ·");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     let alone = server(script());
     let run = Person::asking(&alone).run(&["-p", "read it"]);
@@ -112,7 +112,7 @@ fn results_of_another_conversation_are_read_in_none() {
     let Some(mut terminal) = Terminal::open(&person, &format!("'{}'", other.display())) else { return };
     terminal.expect("Ended.");
     terminal.expect("2 turns ·");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     let sent = server.bodies().last().unwrap().to_string();
     assert!(!sent.contains("of another conversation"), "{sent}");
@@ -148,7 +148,7 @@ fn a_directory_that_is_added_can_be_read_and_written_from_then_on() {
     terminal.expect("2 turns ·");
     terminal.keys("/add-dir\r");
     terminal.expect(&place.display().to_string());
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -177,12 +177,12 @@ fn a_theme_is_a_file_and_one_that_is_garbage_is_said_with_its_line() {
     terminal.keys("again\r");
     terminal.expect("38;2;16;32;48");
     terminal.expect("1 turn ·");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     std::fs::write(&theme, "# mine\nwarning = \"mauve\"\n").unwrap();
     let Some(mut terminal) = Terminal::open(&person, "'first'") else { return };
     terminal.expect("mine.toml: line 2: `warning` cannot be `mauve`");
     terminal.expect("1 turn ·");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }

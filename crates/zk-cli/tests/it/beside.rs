@@ -31,7 +31,8 @@ fn commands_that_leave_a_run_as_it_is_are_done_beside_it_in_plain_lines() {
     // A command that does not leave the run as it is was kept, and is on the screen that follows.
     terminal.expect("\u{1b}[>1u");
     terminal.expect("/compact");
-    terminal.keys("\u{3}\u{4}");
+    terminal.keys("\u{3}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert_eq!(server.bodies().len(), 2);
 }

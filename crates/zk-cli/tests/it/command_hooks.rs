@@ -183,7 +183,7 @@ fn a_conversation_shows_the_commands_of_a_project_before_they_are_trusted() {
     terminal.expect("not here");
     terminal.expect("Done.");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert_eq!(written(&person), None);
 }
@@ -201,7 +201,7 @@ fn a_hook_has_a_person_asked_where_nobody_would_be() {
         terminal.answer(key);
         terminal.expect("Done.");
         terminal.expect("› ");
-        terminal.keys("\u{4}");
+        terminal.leave();
         assert_eq!(terminal.code(), Some(0));
         assert_eq!(written(&person).as_deref(), content);
         let audit = std::fs::read_dir(person.home().join("audit")).unwrap().next().unwrap().unwrap();
@@ -236,7 +236,7 @@ fn a_hook_that_fails_while_somebody_types_leaves_the_draft_whole() {
         terminal.keys(" and its end\r");
         terminal.expect("Heard: half a draft and its end.");
         terminal.expect("1 turn ·");
-        terminal.keys("\u{4}");
+        terminal.leave();
         assert_eq!(terminal.code(), Some(0), "{screen}");
     }
 }

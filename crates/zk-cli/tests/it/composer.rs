@@ -34,7 +34,8 @@ fn a_draft_is_edited_in_the_editor_of_the_person_and_a_failing_one_keeps_it() {
     terminal.keys("kept draft\u{18}\u{5}");
     terminal.expect("the editor ended with 1; the draft is as it was");
     terminal.expect("kept draft");
-    terminal.keys("\u{3}\u{4}");
+    terminal.keys("\u{3}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -59,7 +60,7 @@ fn files_commands_and_models_are_listed_while_they_are_typed() {
     terminal.expect("❯ off");
     terminal.keys("hig\t\r");
     terminal.expect("› /thinking high");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -100,7 +101,7 @@ pub(crate) fn leave(terminal: &mut Terminal, screen: &str) {
         terminal.expect("Ctrl-C again");
         terminal.expect("› ");
     }
-    terminal.keys("\u{4}");
+    terminal.leave();
 }
 
 fn check_draft_after_crash(screen: &str) {
@@ -150,6 +151,6 @@ fn the_last_answer_goes_to_the_clipboard_and_a_theme_chooses_the_colours() {
     terminal.expect("\u{1b}]52;c;QW5zd2VyIDEgdG86IGZpcnN0\u{1b}\\");
     let before = terminal.until("in the clipboard of the terminal");
     assert!(!before.contains("\u{1b}[3"), "{before:?}");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }

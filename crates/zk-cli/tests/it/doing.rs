@@ -33,7 +33,7 @@ fn a_command_goes_on_in_the_background_with_a_key_and_the_run_goes_on() {
     while !person.project().join("made").exists() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -68,7 +68,7 @@ fn a_plan_is_made_with_what_only_reads_and_gone_on_with_in_the_mode_before() {
         let bodies = server.bodies();
         assert!(bodies[0].to_string().contains("plan mode: calls that change something are refused"));
         assert!(!bodies.last().unwrap().to_string().contains("plan mode: calls that change something"));
-        terminal.keys("\u{4}");
+        terminal.leave();
         assert_eq!(terminal.code(), Some(0));
     }
 }
@@ -84,12 +84,12 @@ fn a_to_do_list_stands_above_the_place_to_type_and_comes_back_with_its_session()
     let Some(mut terminal) = Terminal::open(&person, "--screen inline 'go'") else { return };
     terminal.expect("☑ find the failing test");
     terminal.expect("Begun.");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     let Some(mut terminal) = Terminal::open(&person, "--screen inline --continue") else { return };
     // In one row above the place to type.
     terminal.expect("☑ find the failing test\u{1b}[m   \u{1b}[1m▸ fix the discount");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -107,7 +107,7 @@ fn the_models_question_is_answered_in_the_persons_own_words() {
     terminal.expect("Finished.");
     let told = server.bodies().last().unwrap().to_string();
     assert!(told.contains("The user answers: half up please"), "{told}");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -128,7 +128,7 @@ fn a_sub_agent_is_one_row_by_its_task() {
     terminal.expect("✓\u{1b}[m Count the functions");
     terminal.expect("1 call");
     terminal.expect("Finished.");
-    terminal.keys("\u{4}");
+    terminal.leave();
     let rest = terminal.rest();
     assert!(!rest.contains("seven-and-forty"), "{rest:?}");
 }

@@ -232,6 +232,6 @@ fn a_background_task_of_an_extension_begins_a_run() {
     person.write("green", "");
     terminal.expect("The build is green again.");
     assert!(server.bodies()[0]["messages"].to_string().contains("CI is green."));
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }

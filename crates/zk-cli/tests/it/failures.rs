@@ -178,7 +178,8 @@ fn a_prompt_that_reached_nobody_is_back_where_it_was_typed_and_leaves_no_session
         terminal.expect("› a thought for nobody yet");
         terminal.expect(&free.port().to_string());
         terminal.see_any(&["a thought for nobody yet", ";27H", "[27G", "[26C"]);
-        terminal.keys("\u{3}\u{4}");
+        terminal.keys("\u{3}");
+        terminal.leave();
         assert_eq!(terminal.code(), Some(0), "{screen}");
     }
     assert!(person.run(&["sessions"]).stdout.contains("there are no sessions"));

@@ -87,7 +87,7 @@ fn a_wrong_theme_screen_keymap_or_size_is_said_in_a_line_each_and_the_conversati
     ] {
         terminal.see(said);
     }
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     let run = person.run(&["-p", "go"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, "Answer 1 to: go\n"));
@@ -128,7 +128,7 @@ fn a_terminal_gets_the_inline_screen_and_a_dumb_one_or_who_asks_for_it_plain_lin
         let before = terminal.until("Answer 1 to: a question");
         assert_eq!(before.contains("\u{1b}[>1u"), is_inline, "{how}: {before:?}");
         terminal.expect(if is_inline { "1 turn ·" } else { "› " });
-        terminal.keys("\u{4}");
+        terminal.leave();
         assert_eq!(terminal.code(), Some(0));
     }
 }
@@ -162,7 +162,8 @@ fn who_has_the_screen_read_to_them_gets_labelled_lines_and_nothing_is_ever_redra
     assert!(!seen.replace("\r\n", "\n").contains('\r'), "{seen:?}");
     // Text that was typed meanwhile is the beginning of the next prompt.
     terminal.expect("and more");
-    terminal.keys("\u{15}\u{4}");
+    terminal.keys("\u{15}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -187,7 +188,7 @@ fn a_conversation_goes_from_one_screen_to_another_and_back() {
     terminal.expect("1 turn ·");
     terminal.keys("/screen sideways\r");
     terminal.expect("there is no screen `sideways`");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert_eq!(server.violations(), []);
 }
@@ -250,7 +251,8 @@ fn what_waits_in_the_queue_when_the_terminal_goes_is_given_back_to_the_next_conv
     let Some(mut terminal) = Terminal::open(&person, "--screen inline") else { return };
     terminal.expect("for later");
     terminal.expect("half a draft");
-    terminal.keys("\u{3}\u{4}");
+    terminal.keys("\u{3}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -274,7 +276,7 @@ fn commands_that_leave_a_run_as_it_is_are_done_beside_it() {
     terminal.keys("\u{1b}");
     terminal.expect("plain lines from now on");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert_eq!(server.violations(), []);
 }
@@ -304,7 +306,8 @@ fn escape_under_a_flood_ends_the_run_and_the_screen_answers() {
             terminal.keys("typed behind it");
             terminal.expect("typed behind it");
             assert_eq!(server.bodies().len(), 1);
-            terminal.keys("\u{3}\u{4}");
+            terminal.keys("\u{3}");
+            terminal.leave();
             assert_eq!(terminal.code(), Some(0));
         }
     }
@@ -320,7 +323,7 @@ fn a_line_without_an_end_is_shown_in_parts() {
     terminal.expect(&"x".repeat(1000));
     terminal.keys("\u{1b}");
     terminal.expect("exit code 130");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -344,7 +347,8 @@ fn in_the_background_it_wakes_up_once_a_second_and_in_front_again_it_hears_keys(
     terminal.expect("\u{1b}[>1u");
     terminal.keys("typed in front");
     terminal.expect("typed in front");
-    terminal.keys("\u{3}\u{4}");
+    terminal.keys("\u{3}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -388,7 +392,7 @@ fn a_line_of_any_length_and_bytes_that_are_no_text_are_shown_in_bounded_memory()
         let grown = peak_mb(pid) - before;
         println!("{screen}: {before} MB before, {grown} MB more");
         assert!(grown < 250, "{screen}: {grown} MB");
-        terminal.keys("\u{4}");
+        terminal.leave();
         assert_eq!(terminal.code(), Some(0));
     }
 }
@@ -412,7 +416,8 @@ fn a_stop_by_key_or_from_outside_gives_the_terminal_back_and_keeps_the_draft() {
         let modes = terminal.until("\u{1b}[>1u");
         assert!(modes.split_whitespace().any(|mode| mode == "icanon"), "{modes}");
         terminal.expect("kept draft");
-        terminal.keys("\u{3}\u{4}");
+        terminal.keys("\u{3}");
+        terminal.leave();
         assert_eq!(terminal.code(), Some(0));
     }
 }

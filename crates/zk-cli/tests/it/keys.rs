@@ -38,7 +38,7 @@ fn stops_and_goes_on(mut terminal: Terminal) {
     terminal.keys("/help\r");
     terminal.expect("Esc stops the run");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -69,7 +69,7 @@ fn escape_that_comes_too_late_takes_nothing_of_what_is_typed_next() {
     terminal.keys("/help\r");
     terminal.expect("Esc stops the run");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -84,7 +84,7 @@ fn tab_during_a_run_keeps_a_text_for_the_next_prompt_in_plain_lines_too() {
     terminal.expect("› the next one");
     terminal.expect("Answer-3");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -111,7 +111,7 @@ fn escape_stops_a_command_of_ones_own_and_the_wait_for_another_attempt() {
     terminal.keys(ESCAPE);
     terminal.expect("exit code 130");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -144,7 +144,7 @@ fn arrows_and_other_sequences_stop_nothing_and_answer_nothing() {
     terminal.keys("y");
     terminal.expect("Finished.");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert!(person.project().join("made").exists());
 }
@@ -164,7 +164,7 @@ fn what_is_typed_during_a_run_is_shown_and_is_the_beginning_of_the_next_prompt()
     terminal.keys(", whole\r");
     terminal.expect("Answer-3");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert!(server.bodies()[1].to_string().contains("half a sentence, whole"));
 }
@@ -186,7 +186,8 @@ fn texts_that_are_entered_during_a_run_are_the_next_prompts_and_a_pasted_one_sta
     terminal.expect("Answer-5");
     terminal.expect("\u{1b}[?2004h");
     terminal.expect("› rest");
-    terminal.keys("\u{15}\u{4}");
+    terminal.keys("\u{15}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert!(server.bodies().last().unwrap().to_string().contains("one\\ntwo"));
     let history = std::fs::read_to_string(person.home().join("history")).unwrap();
@@ -216,7 +217,7 @@ fn what_was_queued_comes_back_to_the_prompt_of_a_run_that_was_stopped() {
         terminal.keys("\r");
         terminal.expect("Answer.");
         terminal.expect("› ");
-        terminal.keys("\u{4}");
+        terminal.leave();
         assert_eq!(terminal.code(), Some(0));
         assert!(server.bodies()[1].to_string().contains("queued\\nbegun"));
     }
@@ -240,7 +241,7 @@ fn enter_ends_the_wait_for_another_attempt() {
     terminal.expect("trying now");
     terminal.expect("Answer-1");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert_eq!(server.bodies().len(), 2);
 }
@@ -259,7 +260,7 @@ fn enter_after_a_text_queues_it_and_the_wait_goes_on() {
     terminal.expect("› then this\r\n");
     terminal.expect("Answer-3");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -286,7 +287,8 @@ fn what_was_typed_before_a_question_does_not_answer_it_and_is_not_lost() {
     terminal.expect("Answer.");
     terminal.expect("\u{1b}[?2004h");
     terminal.expect("› yay");
-    terminal.keys("\u{15}\u{4}");
+    terminal.keys("\u{15}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert!(!person.project().join("made").exists());
 }
@@ -306,7 +308,8 @@ fn a_run_that_is_suspended_gives_the_terminal_back_and_goes_on_with_its_keys() {
     terminal.expect("Answer-1");
     terminal.expect("\u{1b}[?2004h");
     terminal.expect("› kept");
-    terminal.keys("\u{15}\u{4}");
+    terminal.keys("\u{15}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 

@@ -34,7 +34,7 @@ fn the_first_screen_says_the_branch_and_a_mode_that_changes_leaves_no_row() {
     terminal.expect("2 turns ·");
     // A row that stays ends with a line end; the hint stood below the composer.
     assert!(!ended.contains("mode ask: "), "{ended:?}");
-    terminal.keys("\u{4}");
+    terminal.leave();
     let rest = terminal.rest();
     assert!(rest.contains("\u{1b}[23;2t"), "the title is given back: {rest:?}");
 }
@@ -46,6 +46,6 @@ fn a_title_that_is_not_wanted_is_not_told() {
     person.settings("title = false\n");
     let Some(mut terminal) = Terminal::open(&person, "--screen inline") else { return };
     terminal.expect("? keys");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert!(!terminal.rest().contains("\u{1b}]2;"));
 }

@@ -104,7 +104,7 @@ fn a_sandbox_that_cannot_be_set_up_any_more_has_each_command_ask_and_nothing_run
         shown = terminal.answer_until(key, next);
     }
     terminal.expect("\u{1b}[?2004h");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert!(!made("two") && !made("three") && made("four"));
     let told = model.bodies().last().unwrap().to_string();
@@ -133,7 +133,7 @@ fn a_lost_sandbox_that_can_be_set_up_again_holds_the_next_command_and_nobody_is_
     let shown = terminal.answer_until("n", "Told: ");
     assert!(shown.contains("the sandbox is set up again: commands run in it from now on"), "{shown}");
     terminal.expect("\u{1b}[?2004h");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     let made = |name: &str| person.project().join(name).exists();
     assert!(made("in") && !made("../outside") && !made("two") && !made("three"));
@@ -153,7 +153,7 @@ fn a_sandbox_whose_helper_was_killed_is_set_up_anew_and_holds_the_next_command()
     let Some(mut terminal) = open(&person, "'go'") else { return };
     terminal.expect("Told: ");
     terminal.expect("\u{1b}[?2004h");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert!(person.project().join("in").exists());
     assert!(!Path::new(&person.project()).parent().unwrap().join("outside").exists());

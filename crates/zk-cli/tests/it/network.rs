@@ -63,7 +63,7 @@ pub(crate) fn agree(person: &Person, args: &str) -> Option<String> {
 pub(crate) fn end(mut terminal: Terminal) -> String {
     let told = terminal.until("Told: ");
     terminal.expect("\u{1b}[?2004h");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     told
 }
@@ -149,6 +149,6 @@ fn a_command_that_needs_credentials_is_asked_about_as_one_outside_of_the_sandbox
     terminal.keys("n");
     terminal.expect("Told: ");
     terminal.expect("\u{1b}[?2004h");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }

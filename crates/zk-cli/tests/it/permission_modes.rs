@@ -229,7 +229,7 @@ fn a_command_leaves_the_sandbox_only_if_a_person_says_so() {
     terminal.keys("y");
     terminal.expect("Told: ");
     terminal.expect("\u{1b}[?2004h");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert!(target.exists(), "it ran outside");
     let records = audit(&person);
@@ -277,7 +277,7 @@ fn a_sub_agent_leaves_the_sandbox_only_if_a_person_says_so_to_its_name() {
     terminal.keys("y");
     terminal.expect("Told: ");
     terminal.expect("\u{1b}[?2004h");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert!(target.exists(), "it ran outside");
     let records = audit(&person);
@@ -318,7 +318,7 @@ fn shift_tab_and_a_command_change_the_mode_and_show_it() {
     terminal.keys("go\r");
     terminal.expect("Told: ");
     terminal.expect("\u{1b}[?2004h");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert!(person.project().join("made").exists(), "nobody was asked");
 }
@@ -339,7 +339,7 @@ fn shift_tab_during_a_run_tightens_the_mode_for_the_next_call() {
     terminal.expect("mode plan: ");
     terminal.expect("Told.");
     terminal.expect("\u{1b}[?2004h");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert!(!person.project().join("made").exists());
 }

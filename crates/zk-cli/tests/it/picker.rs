@@ -30,7 +30,7 @@ fn a_person_goes_back_to_an_earlier_prompt_in_a_copy_and_changes_it() {
     terminal.keys(" changed\r");
     terminal.expect("Answer 3 to: second prompt changed");
     terminal.expect("1 turn ·");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert_eq!(server.violations(), []);
     // The session that was left is whole.
@@ -81,7 +81,7 @@ fn a_copy_reads_the_large_results_of_the_session_it_was_made_of() {
     terminal.expect("Found:");
     terminal.expect("line 399");
     terminal.expect("2 turns ·");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert_eq!(server.violations(), []);
 }
@@ -105,7 +105,7 @@ fn a_person_starts_sees_and_ends_a_command_in_the_background() {
     terminal.keys("/jobs\r");
     terminal.expect("failed: killed");
     terminal.keys("\u{3}");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -122,6 +122,6 @@ fn a_refusal_is_shown_in_the_words_of_the_person() {
     terminal.expect("refused: you said no");
     terminal.expect("Finished.");
     terminal.expect("2 turns ·");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }

@@ -25,7 +25,8 @@ fn pause(ms: u64) {
 fn end(mut terminal: Terminal) {
     terminal.expect("Told: ");
     terminal.expect("\u{1b}[?2004h");
-    terminal.keys("\u{15}\u{4}");
+    terminal.keys("\u{15}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 

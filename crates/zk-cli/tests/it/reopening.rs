@@ -117,7 +117,7 @@ fn a_draft_stays_in_its_file_until_the_conversation_goes_on() {
     terminal.expect(STAYS);
     terminal.press_until("\r", "Answer 3 to: half a thought");
     until("the file is gone", || stored().is_empty());
-    terminal.keys("\u{4}");
+    terminal.leave();
     terminal.rest();
 }
 

@@ -54,7 +54,7 @@ fn a_process_in_the_background_writes_nothing_and_takes_the_terminal_back_when_i
         terminal.expect("\u{1b}[>1u");
         terminal.expect("Afterwards.");
         terminal.expect("2 turns ·");
-        terminal.keys("\u{4}");
+        terminal.leave();
         terminal.expect("left-mark");
     }
 }
@@ -74,9 +74,10 @@ fn earlier_texts_of_another_conversation_are_found_while_both_are_open() {
     first.keys("\u{15}\u{12}in the sec");
     first.expect("typed in the second");
     first.expect("typed before · ↑↓ choose");
-    first.keys("\u{3}\u{3}\u{4}");
+    first.keys("\u{3}\u{3}");
+    first.leave();
     second.expect("1 turn ·");
-    second.keys("\u{4}");
+    second.leave();
     assert_eq!((first.code(), second.code()), (Some(0), Some(0)));
 }
 
@@ -95,7 +96,8 @@ fn an_image_that_is_pasted_goes_to_a_model_that_sees_it_and_is_a_path_to_one_tha
     terminal.expect("1 turn ·");
     terminal.keys("\u{1b}[200~absent.png\u{1b}[201~");
     terminal.expect("cannot attach ");
-    terminal.keys("\u{3}\u{4}");
+    terminal.keys("\u{3}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert_eq!(server.violations(), []);
     assert!(server.bodies().last().unwrap().to_string().contains("\"media_type\":\"image/png\""));
@@ -109,7 +111,7 @@ fn an_image_that_is_pasted_goes_to_a_model_that_sees_it_and_is_a_path_to_one_tha
     terminal.keys("\r");
     terminal.expect("Answer 3 to: look at shot.png");
     terminal.expect("1 turn ·");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -135,7 +137,7 @@ fn a_slash_alone_is_not_sent_to_the_model() {
             terminal.expect("a command begins with / and its name; /help lists them");
             terminal.expect("› ");
         }
-        terminal.keys("\u{4}");
+        terminal.leave();
         assert_eq!(terminal.code(), Some(0));
         assert_eq!(server.bodies().len(), before + 1, "{screen}");
     }
@@ -147,7 +149,7 @@ fn resume_without_an_id_lets_the_person_choose_the_session() {
     let person = drawn(&server);
     let Some(mut terminal) = Terminal::open(&person, "'the one to go on with'") else { return };
     terminal.expect("1 turn ·");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     let Some(mut terminal) = Terminal::open(&person, "--resume") else { return };
     terminal.expect("❯ the one to go on with");
@@ -156,12 +158,12 @@ fn resume_without_an_id_lets_the_person_choose_the_session() {
     terminal.keys("more\r");
     terminal.expect("Answer 3 to: more");
     terminal.expect("1 turn ·");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     let Some(mut terminal) = Terminal::open(&person, "--screen plain --resume") else { return };
     terminal.expect("/resume ID goes on with one");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     let ended = person.run(&["-p", "x", "--resume"]);
     assert!(ended.code == 2 && ended.stderr.contains("--resume needs an ID"), "{}", ended.stderr);
@@ -177,14 +179,14 @@ fn the_end_of_a_resumed_session_is_shown_once() {
     let Some(mut terminal) = Terminal::open(&person, "--continue") else { return };
     let before = terminal.until("continues");
     assert!(before.matches(answer).count() == 1 && !before.contains("the first prompt"), "{before:?}");
-    terminal.keys("\u{4}");
+    terminal.leave();
     let rest = terminal.rest();
     assert!(!rest.contains("Answer 3"), "{rest:?}");
     // All of the terminal is drawn again and again; what it leaves behind is not.
     let Some(mut terminal) = Terminal::open(&person, "--screen full --continue") else { return };
     let before = terminal.until("continues");
     assert!(before.contains(answer), "{before:?}");
-    terminal.keys("\u{4}");
+    terminal.leave();
     let rest = terminal.rest();
     let left = rest.split_once("\u{1b}[?1049l").map(|(_, left)| left.matches(answer).count());
     assert_eq!(left, Some(1), "{rest:?}");

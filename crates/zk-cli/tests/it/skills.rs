@@ -263,7 +263,7 @@ fn a_skill_and_a_command_that_are_typed_during_a_run_take_effect_in_it_and_behin
     terminal.expect("mine");
     terminal.expect("STOP");
     terminal.expect("1 turn ·");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     let bodies = server.bodies();
     let (steered, last) = (bodies[1]["messages"].to_string(), bodies[2]["messages"].to_string());

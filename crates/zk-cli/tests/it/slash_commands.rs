@@ -25,7 +25,7 @@ fn the_models_of_every_provider_with_a_key_are_there_at_once_and_any_name_is_tak
     terminal.expect("as typed");
     terminal.keys("\r");
     terminal.expect("anthropic/claude-of-tomorrow");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -48,7 +48,7 @@ fn a_question_beside_the_conversation_is_answered_and_leaves_no_trace_in_it() {
     terminal.expect("beside the conversation");
     terminal.keys("go on\r");
     terminal.expect("1 turn ·");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     let last = server.bodies().pop().unwrap().to_string();
     assert!(last.contains("look at a.txt") && !last.contains("which file?"), "{last}");
@@ -116,7 +116,7 @@ fn a_session_gets_a_title_and_another_is_removed_in_plain_lines_too() {
     terminal.keys(&format!("/sessions remove {id}\r"));
     terminal.expect("is removed");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert!(!person.run(&["sessions", "list"]).stdout.contains("A better title"));
 }
@@ -138,6 +138,6 @@ fn the_arguments_of_a_command_file_are_listed_and_tab_puts_them_in() {
     terminal.keys("pro\t\r");
     terminal.expect("Answer 3 to: Ship to production.");
     terminal.expect("1 turn ·");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }

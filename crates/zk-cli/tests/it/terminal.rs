@@ -144,6 +144,22 @@ impl Terminal {
         self.keys.flush().unwrap();
     }
 
+    /// Ends the conversation by Ctrl-D. Where a run was still ending, Ctrl-C empties the draft and Ctrl-D is pressed again.
+    pub(crate) fn leave(&mut self) {
+        let begun = Instant::now();
+        let mut keys = "\u{4}";
+        while self.child.try_wait().unwrap().is_none() {
+            // A program that ends meanwhile reads no more.
+            let _ = self.keys.write_all(keys.as_bytes()).and_then(|()| self.keys.flush());
+            keys = "\u{3}\u{4}";
+            let pressed = Instant::now();
+            while pressed.elapsed() < Duration::from_secs(2) && self.child.try_wait().unwrap().is_none() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert!(begun.elapsed() < LONG, "it does not end: {:?}", self.seen.lock().unwrap());
+        }
+    }
+
     /// Presses keys until `text` comes: those that come before the end of a command do nothing.
     pub(crate) fn press_until(&mut self, keys: &str, text: &str) {
         let begun = Instant::now();
@@ -273,7 +289,7 @@ fn a_conversation_goes_on_with_another_provider() {
     terminal.keys("three\r");
     terminal.expect("first 5");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert_eq!((first.violations(), second.violations()), (Vec::new(), Vec::new()));
 }
@@ -299,7 +315,7 @@ fn thinking_is_off_at_a_model_without_it_and_without_it_the_output_limit_is_as_b
         terminal.expect(said);
         terminal.expect("› ");
     }
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     let bodies = server.bodies();
     let thinks: Vec<bool> = bodies.iter().map(|body| body["thinking"]["type"] == "enabled").collect();
@@ -327,7 +343,7 @@ fn the_models_of_every_provider_of_the_conversation_are_listed() {
     terminal.expect("  anthropic/claude-b");
     terminal.expect("  lab/claude-a");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -346,7 +362,7 @@ fn a_call_that_changes_something_is_asked_about() {
     terminal.expect("  allowed once");
     terminal.expect("Finished.");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert!(!person.project().join("first").exists());
     assert!(person.project().join("second").exists());
@@ -383,7 +399,7 @@ fn a_question_that_is_interrupted_leaves_the_terminal_as_it_was() {
     terminal.keys("go on\r");
     terminal.expect("Second answer.");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert!(!person.project().join("made").exists());
     assert_eq!(server.violations(), []);
@@ -398,7 +414,7 @@ fn what_a_model_says_does_not_control_the_terminal() {
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
     terminal.expect("Nice and clean.");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     let seen = terminal.seen.clone();
     assert_eq!(terminal.code(), Some(0));
     let seen = seen.lock().unwrap();
@@ -442,7 +458,7 @@ fn lines_that_come_at_once_without_being_a_paste_are_all_read() {
     terminal.expect("Answer-3");
     terminal.expect("Answer-5");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     let last = server.bodies().last().unwrap().to_string();
     assert!(["first line", "second line", "third line"].iter().all(|line| last.contains(line)), "{last}");
@@ -456,7 +472,7 @@ fn a_character_that_is_split_between_reads_of_ones_own_command_is_whole() {
     terminal.keys("!printf 'a\\303'; sleep 0.3; printf '\\251z\\n'\r");
     terminal.expect("aéz");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -482,7 +498,7 @@ fn a_command_shows_its_last_lines_and_a_failed_one_its_exit_code() {
     terminal.keys("/show 2\r");
     terminal.expect("\n99998\r\n99999\r\n100000\r\n");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 
@@ -503,6 +519,6 @@ fn a_running_command_is_counted_in_a_line_that_begins_with_how_to_stop() {
     terminal.expect(", 1 s");
     terminal.expect("Finished.");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }

@@ -153,7 +153,7 @@ fn a_conversation_with_questions_does_nothing_to_the_terminal() {
     }
     assert_harmless("answer", &terminal.until("The end."));
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     // The line editor draws with sequences of its own from here on.
     terminal.rest();
 }

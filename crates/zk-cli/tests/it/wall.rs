@@ -100,7 +100,7 @@ fn a_tighter_mode_that_is_chosen_later_holds_reads_in_a_sandbox_of_its_own() {
     terminal.keys("again\r");
     terminal.expect("Told: Some(\"held");
     terminal.expect("\u{1b}[?2004h");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
 

@@ -28,7 +28,7 @@ fn servers_start_while_the_first_prompt_is_typed_in_plain_lines() {
     terminal.keys("ine\r");
     terminal.expect("Fine.");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     let sent = server.bodies()[0]["messages"].to_string();
     assert!(sent.contains("half a line"), "{sent}");
@@ -63,7 +63,8 @@ fn a_question_that_comes_while_a_line_is_typed_waits_for_its_end() {
         std::thread::sleep(Duration::from_millis(1000));
     }
     terminal.expect("› ");
-    terminal.keys("\u{15}\u{4}");
+    terminal.keys("\u{15}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     let sent = server.bodies()[0]["messages"].to_string();
     assert!(sent.contains("yes, this is for the model"), "{sent}");
@@ -95,7 +96,7 @@ fn a_command_file_steers_a_run_with_enter_and_waits_behind_it_with_tab() {
     let bodies: Vec<String> = server.bodies().iter().map(Value::to_string).collect();
     let first = |text: &str| bodies.iter().position(|body| body.contains(text)).unwrap();
     assert!(first("Greet Ada warmly.") < first("Greet Grace warmly."), "{bodies:?}");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(server.violations(), []);
 }
 
@@ -127,7 +128,8 @@ fn a_slow_command_stops_with_its_run_and_its_line_is_given_back_with_what_was_ty
     terminal.keys("\u{1b}");
     terminal.expect("/mcp_fake_review all");
     terminal.expect("and tell me");
-    terminal.keys("\u{3}\u{4}");
+    terminal.keys("\u{3}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     let sent: Vec<String> = server.bodies().iter().map(Value::to_string).collect();
     assert!(!sent.iter().any(|body| body.contains("and tell me")), "{sent:?}");
@@ -148,7 +150,7 @@ fn a_long_output_of_a_command_of_the_person_reaches_the_model_as_beginning_end_a
     terminal.expect("› ");
     terminal.keys("go on\r");
     terminal.expect("Fine.");
-    terminal.keys("\u{4}");
+    terminal.leave();
     let body = server.bodies()[0]["messages"].to_string();
     let from = body
         .find("$ seq 1 20000\\n[the output has 106.3 KB; all of it is in ")
@@ -173,7 +175,7 @@ fn a_command_that_the_model_is_not_told_of_leaves_no_output_that_its_tools_could
     terminal.keys("go on\r");
     terminal.expect("Fine.");
     terminal.expect("› ");
-    terminal.keys("\u{4}");
+    terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert!(!server.bodies()[0]["messages"].to_string().contains("seq"), "{:?}", server.bodies());
     let holds_it = |path: &PathBuf| {
@@ -195,7 +197,7 @@ fn the_file_of_an_output_of_the_person_is_bounded_by_the_settings() {
     terminal.expect("› ");
     terminal.keys("go on\r");
     terminal.expect("Fine.");
-    terminal.keys("\u{4}");
+    terminal.leave();
     let body = server.bodies()[0]["messages"].to_string();
     assert!(body.contains("[the output has 1.2 MB; its first 1.0 MB are in "), "{body}");
 }
