@@ -282,7 +282,7 @@ impl CommandContext {
         }
     }
 
-    /// Has the host ask for a provider, and for its key or sign-in.
+    /// Requests the provider dialog from the host.
     fn login(&self, name: &str) -> Result<String, BoxError> {
         if self.factory.provider_access().is_none() {
             return Err("this program has only one provider".into());
@@ -296,7 +296,7 @@ impl CommandContext {
         Ok(String::new())
     }
 
-    /// Requests the provider dialog from the host.
+    /// Requests another screen from the host.
     fn screen(&self, name: &str) -> Result<String, BoxError> {
         let kind = name.parse()?;
         if kind != ScreenKind::Plain && ScreenKind::is_plain_only(&self.factory.setup().terminal) {
@@ -306,7 +306,7 @@ impl CommandContext {
         Ok(String::new())
     }
 
-    /// Requests another screen from the host.
+    /// Sends the intent to print a whole tool result.
     fn show(&self, number: &str) -> Result<String, BoxError> {
         let back: usize = match number {
             "" => 0,
@@ -323,7 +323,7 @@ impl CommandContext {
         }
     }
 
-    /// Sends the intent to print a whole tool result.
+    /// Lists sessions; `rename ID TITLE` and `remove ID` act like the keys of the session picker.
     async fn sessions(&self, args: &str, cx: &Cx) -> Result<String, BoxError> {
         let mut words = args.splitn(3, char::is_whitespace);
         match (words.next().unwrap_or_default(), words.next(), words.next()) {

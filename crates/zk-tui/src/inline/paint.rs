@@ -78,8 +78,8 @@ pub struct Caret {
 /// terminal's own scrolling; the live rows below them are redrawn where they changed, and moved when rows are
 /// inserted above.
 ///
-/// All movement is relative to the cursor, never sets a scroll region, and erases nothing above its first
-/// live row.
+/// All movement is relative to the cursor. The screen never sets a scroll region, and erases nothing above its
+/// first live row.
 #[derive(Debug)]
 pub struct InlineScreen {
     size: Size,
