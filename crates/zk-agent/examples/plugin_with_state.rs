@@ -14,7 +14,7 @@ use zk_core::model::Message;
 use zk_core::service::{EntryKind, NewEntry, RunControl};
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
-/// Follows up until the model says that the goal is reached.
+/// Continues until the model says that the goal is reached.
 struct Goal {
     reached: Arc<Mutex<bool>>,
 }

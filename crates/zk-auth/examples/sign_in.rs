@@ -20,7 +20,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let login = Login::begin(client.clone(), Http::new()).await?;
     println!("Open {}", login.url());
-    // The browser would come back by itself: `login.callback(limit)` waits for it. Here the answer is pasted.
+    // In a real program the browser redirects: `login.callback(limit)` waits for it. Here the answer is
+    // pasted.
     let state =
         login.url().split("state=").nth(1).and_then(|rest| rest.split('&').next()).unwrap_or_default();
     let code = login.pasted(&format!("code-from-the-page#{state}"))?;

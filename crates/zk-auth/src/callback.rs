@@ -20,7 +20,7 @@ use crate::client::{IssuerRule, OAuthClient, Redirect};
 const CONNECTION: Duration = Duration::from_secs(5);
 /// Longest head of a request, in bytes.
 const HEAD: usize = 16 << 10;
-/// Most connections that are served at a time; others wait.
+/// Maximum number of concurrent connections; further ones wait.
 const AT_ONCE: usize = 32;
 
 /// Values that an answer must contain to belong to this sign-in.
@@ -168,7 +168,7 @@ async fn read_head(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Parses the parameters of an answer. Without the state of this sign-in nothing counts, not even a refusal.
+/// Parses the parameters of an answer. Without this sign-in's state it is ignored, even a refusal.
 pub(crate) fn answer_of(query: &str, expected: &Expected<'_>) -> Result<Answer, &'static str> {
     let url = Url::parse(&format!("http://answer/?{query}")).map_err(|_| "holds no parameters")?;
     let one = |name: &str| -> Result<Option<String>, &'static str> {

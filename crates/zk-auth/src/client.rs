@@ -103,7 +103,7 @@ fn callback() -> String {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenBody {
-    /// Form fields, as the standard says.
+    /// Form fields, as in the standard.
     #[default]
     Form,
     /// A JSON object.
@@ -114,7 +114,7 @@ pub enum TokenBody {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IssuerRule {
-    /// A named issuer must be the client's, apart from a trailing slash.
+    /// A given issuer must be the client's, up to a trailing slash.
     #[default]
     Lenient,
     /// A named issuer must be exactly the client's; another one ends the sign-in.

@@ -195,8 +195,8 @@ fn settings(local: bool) -> ClientBuilder {
     if local { settings.no_proxy() } else { settings }
 }
 
-/// Client for one request to `url` that connects only to `addresses`, whatever the host resolves to, without
-/// proxies and redirects: for addresses that were checked before.
+/// Client for one request to `url` that connects only to the given `addresses`, ignoring DNS, proxies and
+/// redirects: for addresses that were checked before.
 ///
 /// # Errors
 /// [`HttpError`] when no client can be built.

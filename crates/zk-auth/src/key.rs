@@ -89,7 +89,7 @@ pub enum KeyError {
     Failed {
         /// First word of the command.
         program: String,
-        /// End of the command in words, such as its exit code.
+        /// Exit of the command in words, such as its exit code.
         how: String,
     },
     /// The command's output is no key.
@@ -169,7 +169,7 @@ impl KeyRing {
         let Some((exec, cwd)) = &self.exec else { return Err(KeyError::NoExec { program: program() }) };
         let mut request = ExecRequest::shell(command, cwd.clone());
         request.timeout = Some(LIMIT);
-        // Allocated in advance: a growing buffer would leave copies of the secret behind.
+        // Allocated in advance: a growing buffer would leave copies of the secret in memory.
         let mut output = Zeroizing::new(Vec::with_capacity(4 << 10));
         let mut sink = |stream: OutputStream, bytes: &[u8]| {
             if stream == OutputStream::Stdout && output.len() <= MAX_KEY_BYTES {

@@ -138,7 +138,7 @@ impl Login {
     }
 
     /// Address at which the person signs in. Inside quotes it contains no character with a meaning for
-    /// shells; open it without a shell all the same.
+    /// shells; still, open it without a shell.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

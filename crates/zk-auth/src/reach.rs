@@ -110,7 +110,7 @@ mod tests {
         Url::parse(text).unwrap()
     }
 
-    /// A server far away or near, and what names lead to.
+    /// Remote or local server, with fake name resolution.
     fn reach(server: &str, table: &'static [(&'static str, &'static [&'static str])]) -> Reach {
         let look_up: LookUp = Arc::new(move |host| {
             let found = table.iter().find(|(name, _)| *name == host);
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(accepted.load(Ordering::SeqCst), 0);
         let http = crate::Http::new().with_reach(reach("https://corp.example/", NAMES));
         let at = url(&format!("http://to-loopback.example:{port}/"));
-        // The listener hangs up without an answer; that it was reached is what counts.
+        // The listener hangs up without an answer; only the connection counts.
         let _ = http.client(&at).unwrap().get(at).send().await;
         assert!(accepted.load(Ordering::SeqCst) > 0);
     }

@@ -16,7 +16,7 @@ use crate::http::{Http, HttpError, Received, read_some, root_cause};
 
 /// Largest response, in bytes.
 const ANSWER: usize = 256 << 10;
-/// Most characters of a server's text that are shown.
+/// Maximum length of a quote of a server's text, in characters.
 const QUOTE: usize = 200;
 
 /// Token endpoint of a client.

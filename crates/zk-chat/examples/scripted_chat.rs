@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let provider = Arc::new(ScriptedProvider::new(script));
         Ok(Agent::builder(provider).bus(bus).model_id("scripted").build()?)
     });
-    // Without a prompt it ends as soon as it is open.
+    // Without a prompt, the conversation ends once it is open.
     let prompt = std::env::args().nth(1).unwrap_or_else(|| "/quit".to_owned());
     let start = ChatStart { prompt: Some(prompt), ..ChatStart::default() };
     zk_chat::run(Arc::new(factory), start, |_| Ok(Arc::new(NoInterrupts)))?;

@@ -137,7 +137,7 @@ where
     }
 }
 
-/// Opens a conversation anew, and gives how it goes on and on which screen.
+/// Reopens a conversation; returns its start state and the kind of its screen.
 fn reload(
     session: &mut TerminalSession,
     factory: Arc<dyn ConversationFactory>,
@@ -155,7 +155,7 @@ fn reload(
     })
 }
 
-/// The file of the lines that were typed before, in a directory that is made where it is absent.
+/// File of the line editor's history. Creates its directory.
 fn line_history(setup: &ChatSetup) -> Option<PathBuf> {
     let can_keep =
         |path: &PathBuf| path.parent().is_some_and(|dir| zk_core::service::make_private_dir(dir).is_ok());

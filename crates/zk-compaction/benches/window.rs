@@ -23,7 +23,7 @@ fn main() {
 
 const TURNS: usize = 10_000;
 
-/// Tokens: more than the conversation has, so that nothing but the decision is measured.
+/// Tokens: more than the conversation has, so that only the decision is measured.
 const LARGE: u64 = 100_000_000;
 
 fn runtime() -> Runtime {
@@ -92,7 +92,7 @@ fn count_code(bencher: Bencher<'_, '_>) {
     bencher.counter(BytesCount::of_str(&text)).bench(|| counter.count(black_box(&text)));
 }
 
-/// Measures a turn that changes nothing: it adds two messages, and nobody looks through the others.
+/// Measures a turn without a compaction: it adds two messages and does not read the others.
 #[divan::bench]
 fn decide_at_10_000_turns(bencher: Bencher<'_, '_>) {
     let mut history = history();
@@ -112,7 +112,7 @@ fn decide_at_10_000_turns(bencher: Bencher<'_, '_>) {
         })
         .bench_local_values(|event| {
             let sent = rig_of_events.borrow().emit(event);
-            // Dropped with the others, outside of what is measured.
+            // Dropped with the others, outside of the measurement.
             events.borrow_mut().push(sent);
         });
 }

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Schema that accepts any event; the property `type` says which.
+/// Schema that accepts any event; the property `type` names it.
 fn events() -> Result<Value, Box<dyn Error>> {
     let (mut one_of, mut types) = (Vec::new(), Map::new());
     for event in catalogue() {

@@ -53,7 +53,7 @@ async fn measure() {
 
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..200 {
-        // In turns, so that all see the same machine.
+        // In turns, so that all run under the same load.
         let contexts: [&dyn Exec; 3] = [&bare, &supervised, &exec];
         for (exec, times) in contexts.into_iter().zip(&mut times) {
             times.push(run_true(exec, &work).await);

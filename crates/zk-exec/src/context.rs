@@ -30,7 +30,7 @@ impl ContextName {
     /// Forms of a context's name, for error messages.
     pub const CHOICES: &str =
         "\"process\", \"sandbox\", \"docker:IMAGE\", \"remote:unix:PATH\" or \"remote:ssh:HOST\"";
-    /// Regular expression that matches the same names.
+    /// Regular expression for valid context names.
     pub const PATTERN: &str = "^(process|sandbox|docker:.+|remote:unix:/.+|remote:ssh:.+)$";
 }
 

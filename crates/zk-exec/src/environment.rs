@@ -131,8 +131,8 @@ impl Environment {
     }
 }
 
-/// Keeps the absolute entries of a `PATH`; without any, gives the system's usual directories. An empty entry,
-/// `.` and other relative entries would run programs of the project in place of the system's.
+/// Keeps the absolute entries of a `PATH`; without any, returns the system's default directories. An empty
+/// entry, `.` and other relative entries would run programs of the project instead of the system's.
 fn absolute_entries(path: &OsStr) -> OsString {
     let entries = std::env::split_paths(path).filter(|entry| entry.is_absolute());
     match std::env::join_paths(entries) {

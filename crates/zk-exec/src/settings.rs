@@ -49,7 +49,7 @@ impl LimitSettings {
 #[serde(default)]
 #[schemars(extend("x-guarded" = true, "x-by-projects" = false))]
 pub struct SandboxSettings {
-    /// Directories that commands may write to, beside the project.
+    /// Directories that commands may write to, besides the project.
     #[schemars(inner(regex(pattern = "^(/|~/)")))]
     #[schemars(extend(
         "x-expected" = "a list of paths that begin with / or ~/, such as [\"~/.cache/pip\"]"

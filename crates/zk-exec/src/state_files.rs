@@ -19,7 +19,7 @@ const OTHERS_WRITE: u32 = 0o022;
 /// Mode bits that let anybody but the owner use a file.
 const FOR_OTHERS: u32 = 0o077;
 
-/// The `dyn StateFiles` of this machine. Each file is locked through a second file beside it, `NAME.lock`.
+/// The `dyn StateFiles` of this machine. Each file is locked through a second file next to it, `NAME.lock`.
 ///
 /// ```
 /// use zk_core::service::StateFiles;
@@ -103,7 +103,7 @@ impl StateFiles for LocalStateFiles {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".new-{}", std::process::id()));
         let new = path.with_file_name(name);
-        // An earlier process with the same id may have left this file behind.
+        // An earlier process with the same id may have left this file.
         let _ = std::fs::remove_file(&new);
         let written = put(&new, bytes, path, dir);
         if written.is_err() {

@@ -20,7 +20,7 @@ fn main() {
     divan::main();
 }
 
-/// The size of a stream delta, without its text: making one is not what is measured.
+/// Size of a stream delta without its text, whose creation is not measured.
 #[derive(Clone, Copy, Serialize)]
 struct Delta(u64);
 
@@ -35,7 +35,7 @@ fn keep<T>(value: T) {
     let _ = black_box(value);
 }
 
-/// One poll where the future stands, as an `.await` does it.
+/// Polls a future in place, like an `.await`.
 fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }

@@ -99,7 +99,7 @@ async fn listing() {
     );
 }
 
-/// Calls a tool, and gives how long the server takes by itself until its tools are listed.
+/// Calls a tool; returns the time from the server's start to its tool list.
 async fn calls(bus: &Bus) -> Duration {
     let tool = bus.item::<dyn Tool>("mcp_s_echo").unwrap();
     let cx = ToolCx::new(bus.cx(), std::env::temp_dir());
@@ -114,8 +114,8 @@ async fn calls(bus: &Bus) -> Duration {
     listed
 }
 
-/// Measures the list of tools and a call for a client that starts the server, writes to its pipe, reads from
-/// it, and does nothing else.
+/// Measures the tool list and a call of a minimal client: it starts the server, writes to its pipe and reads
+/// from it.
 fn bare() -> (Duration, Duration) {
     let script = FakeMcpScript { tools: Some(tools()), ..FakeMcpScript::default() };
     let script = serde_json::to_string(&script).unwrap();
@@ -148,8 +148,8 @@ fn bare() -> (Duration, Duration) {
     (listed, called)
 }
 
-/// From the installation to a prompt that could be sent, with 50 servers that never answer and with none:
-/// what the start of a run does for servers, and what they add to the system prompt.
+/// Time from installation to a ready prompt, with 50 servers that never answer and with none: the cost of
+/// servers for the start of a run and for the system prompt.
 async fn prompts() {
     let script = FakeMcpScript { fault: Some(FakeMcpFault::Silent), ..FakeMcpScript::default() };
     let by_stdio: Vec<ServerConfig> = (0..SILENT).map(|at| config(&format!("s{at}"), &script)).collect();
@@ -176,7 +176,7 @@ async fn prompts() {
     }
 }
 
-/// A server that takes connections and answers nothing.
+/// Server that accepts connections and never answers.
 async fn silent_by_http(at: usize) -> ServerConfig {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());

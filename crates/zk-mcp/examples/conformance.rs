@@ -177,7 +177,7 @@ impl SkillHost for Served {
     }
 }
 
-/// Loads each skill and reads its files; fails at the first one that is refused.
+/// Loads each skill and reads its files; fails at the first refusal.
 async fn load_skills(bus: &Bus) -> Result<(), Failure> {
     let servers = bus.service::<McpServers>().ok_or("the plugin is not there")?;
     let scope = bus.scope("skills");

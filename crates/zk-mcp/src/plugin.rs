@@ -25,7 +25,7 @@ use crate::store::eras::{EraStore, MemoryEras};
 use crate::store::pins::{MemoryPins, PinStore};
 use crate::tools::catalogue::{self, Catalogue};
 
-/// Most programs that are started concurrently.
+/// Maximum number of programs that are started concurrently.
 const MAX_STARTS_AT_ONCE: usize = 4;
 
 /// Time limit for all programs to end.
@@ -157,8 +157,8 @@ impl McpPlugin {
         self
     }
 
-    /// Sets when the model is told of the tools of servers whose settings leave it open. By default with
-    /// every request, as long as all of them together fit into [`McpPlugin::eager_tokens`].
+    /// Sets when the model learns of the tools of servers with default settings. By default with every
+    /// request, as long as all of them together fit into [`McpPlugin::eager_tokens`].
     pub fn disclosure(mut self, disclosure: ServerDisclosure) -> Self {
         self.disclosure = Some(disclosure);
         self
@@ -205,7 +205,7 @@ struct News {
     is_running: bool,
     /// Last notice of each server.
     waiting: BTreeMap<String, String>,
-    /// The servers whose failure a person was told before a run began.
+    /// Servers whose failure was reported before a run.
     told: BTreeSet<String>,
     /// Servers whose restart was already reported.
     failing: BTreeSet<String>,
@@ -324,8 +324,8 @@ impl McpPlugin {
         scope.on_async_with(servers.clone(), async |servers: &McpServers, _: &AgentWarmUp, _: &Cx| {
             servers.skills_ready(WARM_UP_LIMIT).await;
         });
-        // Before the system prompt is built, so that it includes what servers add, and before other handlers
-        // of a run's start, which may use the servers' skills.
+        // Runs before the system prompt is built, which includes the servers' sections, and before handlers
+        // that may use the servers' skills.
         scope.on_async_with_at(
             Stage::Early,
             (news, self.tell.clone(), servers.clone(), shared.clone()),

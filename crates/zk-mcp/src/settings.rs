@@ -17,9 +17,9 @@ use crate::config::server_config::{ServerDisclosure, ServerPermission};
 pub struct McpSettings {
     /// Time that the first prompt waits for servers, in milliseconds.
     pub wait: Option<u32>,
-    /// Whether the model is told of all tools at once, or of those it searches for.
+    /// Whether the model gets all tools at once, or only those it searches for.
     pub disclosure: Option<ServerDisclosure>,
-    /// Tokens of tools up to which the model is told of all of them.
+    /// Maximum size of the tools, in tokens, for giving the model all of them.
     #[schemars(range(min = 1))]
     pub eager_tokens: Option<u32>,
     /// Program with its arguments that opens pages for signing in.
@@ -44,7 +44,7 @@ impl McpSettings {
 #[derive(Clone, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ServerSettings {
-    /// Transport, where neither `command` nor `url` says it.
+    /// Transport, if neither `command` nor `url` determines it.
     #[serde(rename = "type")]
     kind: Option<TransportName>,
     /// Program of a server on this machine.
@@ -74,7 +74,7 @@ pub struct ServerSettings {
     /// Milliseconds from its start to the list of its tools.
     #[schemars(range(min = 1))]
     start_timeout: Option<u32>,
-    /// Whether the model is told of its tools at once, or of those it searches for.
+    /// Whether the model gets its tools at once, or only those it searches for.
     disclosure: Option<ServerDisclosure>,
     /// Whether another list of tools than the accepted one stops its use.
     #[schemars(extend("x-by-projects" = false))]
@@ -91,7 +91,7 @@ pub struct ServerSettings {
     /// Whether its skills may be taken into use.
     #[schemars(extend("x-by-projects" = false))]
     skills: Option<ServerPermission>,
-    /// Tools whose calls change nothing.
+    /// Tools without side effects.
     #[schemars(extend("x-by-projects" = false))]
     read_only: Vec<String>,
     /// Whether it may ask the model in the middle of a call.

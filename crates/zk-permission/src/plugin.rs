@@ -15,7 +15,7 @@ use crate::mode::{Mode, ModeSwitch};
 use crate::repository::starts_nothing;
 use crate::rules::{Decision, Layer, Rule, Rules};
 
-/// Most paths of a call that is judged without a thread of its own.
+/// Maximum number of paths for judging a call on the run's thread.
 const MAX_QUICK_PATHS: usize = 8;
 
 /// Plugin that provides the judge to permission gates, as a [`CallJudge`].
@@ -189,7 +189,7 @@ impl PermissionJudge {
         self.judge_by(&rules, holds_reads, mode, &Call { tool, effects }, cwd)
     }
 
-    /// Whether a call would run with an approval of this kind; one that changes nothing is not offered.
+    /// Whether an approval of this kind would allow the call; one without effect is not offered.
     fn would_allow(&self, kind: &ApprovalKind, tool: &str, effects: &Effects, cwd: &Path) -> bool {
         if !matches!(kind, ApprovalKind::Code(_)) {
             return true;
@@ -210,7 +210,7 @@ impl PermissionJudge {
             classifier: &**classifier,
             is_contained: self.is_contained(),
             holds_reads,
-            // Reads the repository, so only for commands; nothing else depends on it.
+            // Reads the repository, so only for commands.
             trusts_repository: runs_command(call.effects)
                 && is_of_repository(cwd, project)
                 && starts_nothing(project),

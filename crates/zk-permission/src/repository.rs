@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags, open};
 const MAX_CONFIGURATION_BYTES: u64 = 64 * 1024;
 /// Largest index that is read, in bytes.
 const MAX_INDEX_BYTES: u64 = 256 << 20;
-/// Most levels of nested repositories that are checked.
+/// Maximum number of levels of nested repositories that are checked.
 const MAX_REPOSITORY_DEPTH: usize = 4;
 
 /// Harmless sections of a repository's configuration, with their harmless keys; an empty list means all keys.

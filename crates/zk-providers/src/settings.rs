@@ -32,7 +32,7 @@ pub struct ProviderSettings {
     pub clocks: ClockSettings,
     /// Attempts after a request that failed.
     pub retry: RetrySettings,
-    /// Headers that each request has beside the usual ones.
+    /// Additional headers of each request.
     #[schemars(extend("x-secret" = true))]
     pub headers: BTreeMap<String, String>,
     /// Key, `env:NAME` of a variable that has it, or `!COMMAND` that prints it.
@@ -60,7 +60,7 @@ impl fmt::Debug for ProviderSettings {
     }
 }
 
-/// Time limits of an answer, in seconds; those of the address hold where nothing is set.
+/// Time limits of an answer, in seconds; by default those of the address.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ClockSettings {

@@ -64,8 +64,8 @@ fn append_a_turn(bencher: Bencher<'_, '_>, bytes: usize) {
     });
 }
 
-/// Cost that a call with effects pays twice: its begin and its end are on the disk. Measure it beside a bare
-/// `fdatasync` of the same disk.
+/// Cost of a call with effects, which pays twice, since its begin and end are synced to disk. Compare with a
+/// bare `fdatasync` of the same disk.
 #[divan::bench]
 fn append_to_the_disk(bencher: Bencher<'_, '_>) {
     let (runtime, dir) = (runtime(), tempfile::tempdir().unwrap());

@@ -13,7 +13,7 @@ use zk_core::service::{BlobError, BlobId, Blobs, StateFiles};
 /// Largest blob, in bytes.
 const MAX_BLOB_BYTES: u64 = 64 << 20;
 
-/// Most bytes of all blobs of a session together.
+/// Maximum number of bytes of all blobs of a session together.
 const MAX_TOTAL_BYTES: u64 = 1 << 30;
 
 /// Blobs of a session, as private files named by the SHA-256 of their content. The session's lock keeps other

@@ -1,7 +1,7 @@
 use zk_core::model::Role;
 use zk_core::service::EntryKind;
 
-/// Most characters of a title, which is the beginning of the first prompt.
+/// Maximum number of characters of a title, which is the beginning of the first prompt.
 const TITLE: usize = 80;
 
 /// Summary of a session, updated with every append so that a listing reads no entries.

@@ -9,10 +9,10 @@ use zk_core::service::{
     has_skill_text, is_remember_line,
 };
 
-/// Most entries of each kind of a plugin that are loaded from before the tail.
+/// Maximum number of entries of each kind of a plugin that are loaded from before the tail.
 const MAX_ENTRIES_OF_KIND: usize = 32;
 
-/// Most compaction plans that are kept for an undo.
+/// Maximum number of compaction plans that are kept for an undo.
 const MAX_PLANS: usize = 64;
 
 /// Index of a log, by which it can be opened without the entries that a compaction left out: the row where

@@ -78,7 +78,7 @@ pub enum Saved {
     Nothing,
 }
 
-/// Called with the error after which a run goes on without a session.
+/// Callback with the error after which a run continues without a session.
 type OnLost = Box<dyn Fn(&StoreError) + Send + Sync>;
 
 impl fmt::Debug for Recorder {
@@ -116,9 +116,9 @@ impl Recorder {
         }
     }
 
-    /// Lets a run go on without its session: if the first entries of a new session cannot be stored,
-    /// `on_lost` is called with the error and the run is not recorded. After the first success, a failed
-    /// append stops the run as usual.
+    /// Lets a run continue without its session: if the first entries of a new session cannot be stored,
+    /// `on_lost` gets the error and the run is not recorded. After the first success, a failed append stops
+    /// the run as usual.
     #[must_use]
     pub fn or_without(self, on_lost: impl Fn(&StoreError) + Send + Sync + 'static) -> Self {
         let _ = self.log.on_lost.set(Box::new(on_lost));

@@ -17,7 +17,7 @@ pub enum EditError {
         /// Reason.
         why: String,
     },
-    /// A part of the key stands for a value.
+    /// A part of the key is a value.
     #[error("`{key}` cannot be set: `{part}` is a value, no table")]
     NoTable {
         /// The key.
@@ -64,7 +64,7 @@ pub fn with_value(
     for part in table {
         let inner = at.entry(part).or_insert_with(|| {
             let mut made = toml_edit::Table::new();
-            // Nothing but a table of its own needs a head.
+            // Only a separate table needs a header.
             made.set_implicit(true);
             Item::Table(made)
         });
@@ -82,7 +82,7 @@ pub fn with_value(
     checked(document.to_string(), &wanted, name)
 }
 
-/// The text of a settings file without `key` of the table `table`, and whether it was there.
+/// Removes `key` of the table `table` from the text of a settings file; also returns whether it was present.
 ///
 /// ```
 /// use zk_settings::without_value;
@@ -92,8 +92,7 @@ pub fn with_value(
 /// # Ok::<(), zk_settings::EditError>(())
 /// ```
 ///
-/// # Errors
-/// [`EditError`] where the text cannot be read, or is written in a way that this does not change.
+/// # Errors [`EditError`] when the text cannot be parsed, or its layout is not supported.
 pub fn without_value(text: &str, table: &[&str], key: &str) -> Result<(String, bool), EditError> {
     let name = || table.iter().chain([&key]).copied().collect::<Vec<_>>().join(".");
     let mut document: DocumentMut = text.parse()?;
@@ -121,7 +120,7 @@ fn parsed(text: &str) -> Result<Table, EditError> {
     })
 }
 
-/// The text, if it says what is wanted and nothing else.
+/// Returns the text if it parses to exactly the requested table.
 fn checked(edited: String, wanted: &Table, name: impl Fn() -> String) -> Result<String, EditError> {
     match edited.parse::<Table>() {
         Ok(after) if after == *wanted => Ok(edited),

@@ -21,7 +21,7 @@ pub(crate) fn expected(key: &Key) -> String {
     key.expected.clone().unwrap_or_else(|| describe_schema(&key.schema))
 }
 
-/// Returns the words of an enumeration.
+/// Values of an enumeration.
 pub(crate) fn words(schema: &Value) -> Option<Vec<&str>> {
     schema.get("enum")?.as_array()?.iter().map(Value::as_str).collect()
 }

@@ -71,7 +71,7 @@ impl fmt::Display for Origin {
 pub struct Entry {
     /// Value of the setting; empty for a credential.
     pub value: toml::Value,
-    /// Value of a credential, kept apart so that only its consumer gets it.
+    /// Value of a credential, stored separately so that only its consumer gets it.
     pub key: Option<SecretString>,
     /// Origin of the value.
     pub origin: Origin,
@@ -98,8 +98,8 @@ impl Entry {
 pub(crate) struct Layers(BTreeMap<Vec<String>, Entry>);
 
 impl Layers {
-    /// Sets a value, and replaces any value or table at the path or on the way to it. A credential's
-    /// text is stored apart, so that no table contains it.
+    /// Sets a value, and replaces any value or table at the path or on the way to it. A credential's text is
+    /// stored separately, so that no table contains it.
     pub(crate) fn set(&mut self, key: Vec<String>, value: toml::Value, origin: Origin, is_credential: bool) {
         self.0.retain(|old, _| *old == key || !(old.starts_with(&key) || key.starts_with(old)));
         let entry = match value {

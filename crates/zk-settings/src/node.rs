@@ -194,7 +194,7 @@ fn simplify(schema: &mut Map<String, Value>) {
     if let Some(Value::Array(words)) = schema.get_mut("enum") {
         words.retain(|word| !word.is_null());
     }
-    // A choice of words in an enumeration.
+    // Choice of values in an enumeration.
     if let Some(Value::Array(choices)) = schema.remove("anyOf") {
         let mut choices: Vec<Value> = choices
             .into_iter()

@@ -15,7 +15,7 @@ use crate::suggest::{did_you_mean, either};
 /// Note in the reference for a key that project files must not set.
 const NOT_BY_PROJECTS: &str = " Not by a project's files.";
 
-/// Most letters in which a name may differ from a guarded table's to count as misspelt.
+/// Maximum number of letters in which a name may differ from a guarded table's to count as misspelt.
 const MAX_TABLE_ERRORS: usize = 2;
 
 /// Schema of all settings: the sections of all crates, each at its table.
@@ -240,7 +240,7 @@ impl Schema {
                 words(&key.schema).map_or_else(|| expected(key), |words| either(&words))
             ));
         }
-        // The section's own type gives a better message for a string than a pattern does.
+        // The section's type gives a better message for a string than a pattern does.
         let is_owners = value.is_str() && key.schema.get("pattern").is_some();
         if let Some(why) = describe_mismatch(key, value).filter(|_| !is_owners) {
             return Check::Invalid(format!("`{name}` {why}"));

@@ -54,7 +54,7 @@ fn discover_and_catalogue_1_000_skills(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// The sections of a run that begins where nothing changed: skills and instructions.
+/// Sections of an unchanged run: skills and instructions.
 #[divan::bench]
 fn put_the_prompt_together(bencher: Bencher<'_, '_>) {
     let (home, roots) = home(SKILLS);

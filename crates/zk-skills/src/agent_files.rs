@@ -37,7 +37,7 @@ pub struct AgentFields {
     pub model: Option<String>,
     /// Thinking level; `None` for the parent's.
     pub thinking: Option<ThinkingRequest>,
-    /// Most turns of a run.
+    /// Maximum number of turns of a run.
     pub max_turns: Option<u32>,
 }
 
@@ -231,7 +231,8 @@ pub fn agent_files(roots: &AgentRoots<'_>, files: &dyn HostFiles, trust: &dyn Tr
     found
 }
 
-/// Reads an agent of a bundle. Its name has the bundle's before it, and directories replace the variables in its prompt.
+/// Reads an agent of a bundle. Its name gets the bundle's as a prefix, and variables in its prompt are
+/// replaced by directories.
 ///
 /// # Errors
 /// [`AgentFileError`] for a file that cannot be read, and for the first invalid field.

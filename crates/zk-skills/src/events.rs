@@ -14,14 +14,14 @@ pub struct SkillsResolved {
     pub untrusted: Vec<String>,
     /// Paths of skills that cannot be used, with the reason.
     pub broken: Vec<String>,
-    /// Skills that are hidden by another one of the same name: the name, their path, and the other one's.
+    /// Skills hidden by another one of the same name: name, path, and the other one's path.
     pub shadowed: Vec<String>,
     /// Whether an earlier search was replaced.
     pub reloaded: bool,
 }
 
-/// Section of the system prompt about the skills that were just found. A handler can reply with a replacement
-/// for the whole text. It stays the same until other skills are found, since every request begins with it.
+/// Section of the system prompt about the skills found. A handler can reply with a replacement for the whole
+/// text. It is stable until other skills are found, since every request begins with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SkillsCatalog {
     /// Names of the usable skills.

@@ -14,7 +14,7 @@ mod tests;
 /// File names that are looked up in each directory; the first existing one is used.
 const NAMES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "AGENT.md"];
 
-/// Most bytes of all instruction files together.
+/// Maximum number of bytes of all instruction files together.
 pub const MAX_BYTES: usize = 32 * 1024;
 
 /// Instruction files of a project for agents.

@@ -22,7 +22,7 @@ pub struct SkillSettings {
     /// Names of skills that are ignored.
     #[schemars(extend("x-expected" = "a list of names, such as [\"pdf\"]"))]
     pub exclude: Vec<String>,
-    /// Most skills in use at a time.
+    /// Maximum number of skills in use at a time.
     #[schemars(range(min = 1))]
     pub max_active: Option<u32>,
 }

@@ -67,7 +67,7 @@ impl Desk {
         begun.elapsed()
     }
 
-    /// The fastest of some runs of `work` and of a command, by turns: whatever else the machine does slows both down.
+    /// Best times of `work` and of a command in alternating runs, so that other load affects both.
     fn by_turns<F: Future<Output = ()>>(
         &self,
         mut work: impl FnMut() -> F,
@@ -137,7 +137,7 @@ fn main() {
     large.push_str("the one to be changed\n");
     let mut edits = Duration::MAX;
     for run in 0..RUNS {
-        // A file each: one that was changed behind the tool's back is not edited.
+        // A separate file for each: a file changed behind the tool's back is not edited.
         let path = format!("large{run}");
         std::fs::write(desk.root.join(&path), &large).unwrap();
         let begun = Instant::now();
@@ -189,7 +189,7 @@ fn main() {
     }
 }
 
-/// Awaits all of them, polling each whenever one can go on.
+/// Awaits all futures, polling each when ready.
 async fn futures(calls: impl Iterator<Item = impl Future<Output = String>>) {
     let mut calls: Vec<_> = calls.map(Box::pin).map(Some).collect();
     std::future::poll_fn(|cx| {

@@ -46,12 +46,12 @@ pub struct ToolsOptions {
     /// Whether a file must have been read before it is edited or overwritten. A file that has changed since
     /// the model saw it is refused in any case.
     pub read_before_edit: bool,
-    /// Most bytes at the end of a command's output that a result contains; 0 means no limit.
+    /// Maximum number of bytes at the end of a command's output that a result contains; 0 means no limit.
     #[schemars(range(min = 1))]
     #[schemars(description = "Bytes of output that a command may give back, its end.")]
     pub shell_bytes: usize,
-    /// Most bytes of a command's output that are written to a file, once the output exceeds the result's
-    /// limit.
+    /// Maximum number of bytes of a command's output that are written to a file, once the output exceeds the
+    /// result's limit.
     #[serde(rename = "output_file_mb", with = "crate::settings::mebibytes")]
     #[schemars(with = "u32", range(min = 1))]
     #[schemars(
@@ -68,7 +68,7 @@ pub struct ToolsOptions {
     #[schemars(with = "u32", range(min = 1))]
     #[schemars(description = "Seconds that a call may set for its command at most.")]
     pub shell_timeout_max: Duration,
-    /// Time limit of background commands, whatever the call says; `None` means no limit. With a limit no
+    /// Time limit of background commands, overriding that of a call; `None` means no limit. With a limit no
     /// command can be detached, since nothing would end it.
     #[serde(skip)]
     pub job_timeout_max: Option<Duration>,
@@ -87,7 +87,7 @@ pub struct ToolsOptions {
     pub shell_bounds: Option<String>,
     /// Prefixes of addresses for which git has the person's credentials, in a file or from a helper; an empty
     /// prefix matches all. With [`shell_bounds`](Self::shell_bounds), a single command that needs such
-    /// credentials asks to run [`outside`](Self::outside) by itself.
+    /// credentials requests to run [`outside`](Self::outside) automatically.
     #[serde(skip)]
     pub git_helper_urls: Vec<String>,
     /// Prefixes of addresses that git rewrites to ssh by its configuration (`insteadOf`), each with whether
@@ -101,7 +101,7 @@ pub struct ToolsOptions {
     #[schemars(range(min = 1))]
     #[schemars(description = "Results of one search, unless the call says otherwise.")]
     pub grep_results: usize,
-    /// Most files in the result of `glob`.
+    /// Maximum number of files in the result of `glob`.
     #[schemars(range(min = 1))]
     pub glob_results: usize,
 }

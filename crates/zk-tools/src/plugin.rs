@@ -77,7 +77,7 @@ impl ToolsPlugin {
     }
 }
 
-/// Whether a tool is among the wanted ones.
+/// Whether a tool is among the requested ones.
 fn names_tool(only: Option<&[String]>, name: &str) -> bool {
     only.is_none_or(|only| only.iter().any(|wanted| wanted == name))
 }

@@ -2,7 +2,7 @@ use std::time::SystemTime;
 
 use zk_core::model::Display;
 
-/// Most lines of a result that a person is shown.
+/// Maximum number of lines of a result that a person is shown.
 const LISTED: usize = 500;
 
 /// Longest prefix of `text` within `max` bytes that ends at a character boundary.
@@ -73,7 +73,7 @@ pub(crate) fn is_binary(start: &[u8]) -> bool {
 pub(crate) fn minute(time: SystemTime) -> Option<String> {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
     let (days, seconds) = (seconds / 86_400, seconds % 86_400);
-    // The calendar repeats every 400 years; years begin in March here, so that the leap day comes last.
+    // The calendar repeats every 400 years; years start in March here, so that the leap day comes last.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

@@ -16,8 +16,8 @@ pub(crate) fn files(cx: &Cx) -> Result<Arc<dyn Files>, ToolError> {
     })
 }
 
-/// Finds the place of a path, and the service that has it. A path whose name says that it is outside of the workspace is read
-/// where the host has that decided on for each call; what is swapped for a link meanwhile is not followed there.
+/// Resolves a path, and finds the file service for it. A path outside of the workspace by name is read if the
+/// host decides about each such call; a file swapped for a link is not followed there.
 pub(crate) fn find_readable(
     cx: &Cx,
     files: Arc<dyn Files>,
@@ -44,7 +44,7 @@ pub(crate) fn find_readable(
     Ok((outside, at))
 }
 
-/// The place that a judge of calls takes a path for, whatever is there: what it decided on is what is read.
+/// Place of a path as the judge of calls sees it, without the file system: exactly the judged path is read.
 fn named_place(cwd: &Path, path: &str) -> PathBuf {
     let mut named = PathBuf::new();
     for part in cwd.join(path).components() {

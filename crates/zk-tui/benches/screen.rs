@@ -19,7 +19,7 @@ use serde_json::json;
 use zk_tui::{Abilities, App, Asked, Key, Looks, Markdown, Offered, Size, Theme};
 use zk_view::{Block, Patch, View};
 
-/// A size, or a hundredth of it where nothing is measured.
+/// A size, or a hundredth of it outside of measurements.
 fn size(full: usize) -> usize {
     if std::env::args().any(|arg| arg == "--bench") { full } else { full / 100 }
 }
@@ -92,7 +92,7 @@ fn load() {
             frames.push(at.elapsed());
         }
         if is_key {
-            // One that has to wait for the next frame of the answer waits in this figure too.
+            // A key that waits for the next frame of the answer counts with that wait.
             let waits = if frame.is_empty() { Duration::from_millis(20) } else { Duration::ZERO };
             keys.push(at.elapsed() + waits);
         }

@@ -3,20 +3,20 @@ use std::str::FromStr;
 use crate::plain::Screen;
 use crate::term::TerminalEnv;
 
-/// Form in which a conversation is drawn.
+/// Kind of screen for a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScreenKind {
-    /// Closed rows scroll away with the terminal's own scrolling, the rest is redrawn below them.
+    /// Closed rows scroll away with the terminal's own scrolling; the rows below them are redrawn.
     Inline,
-    /// All of the terminal, with scrolling of its own.
+    /// Whole terminal, with its own scrolling.
     Full,
-    /// Labelled lines, nothing of which is ever redrawn.
+    /// Labelled lines that are never redrawn.
     Plain,
 }
 
 impl ScreenKind {
-    /// The screen that was asked for, or the inline one; plain lines on a terminal that cannot move its cursor and for
-    /// whoever set `ACCESSIBLE`.
+    /// Screen to use: the requested one, by default the inline one; plain lines on a terminal without cursor
+    /// movement and if `ACCESSIBLE` is set.
     pub fn chosen(asked: Option<Self>, env: &TerminalEnv) -> Self {
         match asked {
             _ if Self::is_plain_only(env) => Self::Plain,
@@ -26,7 +26,7 @@ impl ScreenKind {
         }
     }
 
-    /// Whether the terminal cannot erase, so that only the plain screen works on it.
+    /// Whether only the plain screen works, since the terminal cannot erase.
     pub fn is_plain_only(env: &TerminalEnv) -> bool {
         !Screen::stdout(env).is_capable()
     }

@@ -15,41 +15,41 @@ use crate::view::{
     Detail, Kind, Reads, Renderers, block_rows, kind, open_rows, running_seconds, thought_row,
 };
 
-/// Bytes of printed rows that may wait, such as while the alternate screen is in use: the oldest are left out beyond that.
+/// Maximum size of pending printed rows in bytes, as on the alternate screen; the oldest are dropped.
 const WAITING: usize = 64 * 1024 * 1024;
 
-/// The rows of a conversation: closed ones, which are given once, and those that may still change.
+/// Rows of a conversation: closed ones, which are taken once, and open ones, which may change.
 ///
-/// Blocks are given in their order, an open answer as far as it is complete. A running call holds up what comes after
-/// it, but for the blocks of its sub-agents.
+/// Blocks are taken in order, an open answer up to its last complete block of Markdown. A running call holds
+/// back later blocks, except those of its sub-agents.
 #[derive(Debug)]
 pub struct Transcript {
     width: usize,
-    /// Number of lines of a table that are held back, if that is known.
+    /// Number of table lines to hold back, if set.
     room: Option<usize>,
     view: IndexedView,
     items: VecDeque<Item>,
     /// Blocks that have an item.
     waits: HashSet<BlockId>,
-    /// Blocks that are given.
+    /// Blocks that were taken.
     done: HashSet<BlockId>,
-    /// Relation of the last rows to what comes next.
+    /// Kind of the last rows, for the spacing to the next ones.
     last: Kind,
-    /// All of it, given or not.
+    /// Whole conversation, taken or not.
     log: Log,
     /// Cost of the runs, in US dollars.
     spent: f64,
     /// Bytes of the printed rows that wait.
     waiting: usize,
-    /// Printed rows that waited and were left out.
+    /// Number of printed rows that were dropped.
     left_out: usize,
-    /// The last exchange of a session that is about to be shown, as it was given.
+    /// Preview of a session that is about to be shown, once it was taken.
     announced: Option<Vec<Arc<Block>>>,
     renderers: Renderers,
 }
 
 impl Transcript {
-    /// A transcript on a terminal of `width` columns. What `view` shows already is not given.
+    /// Creates a transcript of `width` columns. Blocks that are in `view` already count as taken.
     #[must_use]
     pub fn new(view: View, width: usize) -> Self {
         let done = view.blocks.iter().filter(|block| block.closed).map(|block| block.id.clone()).collect();
@@ -74,18 +74,18 @@ impl Transcript {
         transcript
     }
 
-    /// The view as it is by the patches so far.
+    /// Present view.
     #[must_use]
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// Returns the cost of the conversation's runs so far, in US dollars, as far as it is known.
+    /// Cost of the conversation's runs so far in US dollars, as far as known.
     pub(crate) fn spent(&self) -> f64 {
         self.spent
     }
 
-    /// The whole conversation, also the part that was not given to the screen yet.
+    /// Whole conversation, including the part not yet on the screen.
     pub(crate) fn log(&self) -> &Log {
         &self.log
     }
@@ -100,7 +100,7 @@ impl Transcript {
         }
     }
 
-    /// Sets the lines that the screen can redraw. A table with at most so many stays open to changes of its columns.
+    /// Sets the number of lines that the screen can redraw. Columns of a table up to this length may change.
     pub fn set_room(&mut self, lines: usize) {
         self.room = Some(lines);
         for item in &mut self.items {
@@ -110,8 +110,8 @@ impl Transcript {
         }
     }
 
-    /// Gives the last exchange of a session that is being opened, from its last blocks. It is not given again once all of
-    /// the session is there, if that ends so.
+    /// Shows the last exchange of a session that is being opened, from its last blocks. The exchange is not
+    /// repeated if the whole session ends with it.
     pub(crate) fn announce(&mut self, blocks: &[Arc<Block>]) {
         let exchange = last_exchange(blocks);
         if exchange.is_empty() {
@@ -161,7 +161,7 @@ impl Transcript {
                 self.print(lines.iter().map(|line| Row::of(Style::PLAIN, line.as_str())).collect());
             }
             Patch::Status { .. } => self.note_thought(),
-            // The id of a removed block may be given again, to one that comes behind others.
+            // The id of a removed block may be reused by a later block.
             Patch::Remove { id } => self.forget(id),
             Patch::Ask { .. }
             | Patch::Answered { .. }
@@ -172,7 +172,7 @@ impl Transcript {
         }
     }
 
-    /// Forgets a block that was removed, if nothing of it was given.
+    /// Forgets a removed block, if none of its rows were taken.
     fn forget(&mut self, id: &BlockId) {
         if !self.waits.contains(id) {
             return;
@@ -184,7 +184,7 @@ impl Transcript {
         }
     }
 
-    /// Rows of the program, which stay as they are.
+    /// Appends final rows of the program.
     pub fn print(&mut self, rows: Vec<Row>) {
         self.log.rows(&rows);
         self.waiting += bytes_of(&rows);
@@ -194,7 +194,7 @@ impl Transcript {
         }
     }
 
-    /// Leaves the oldest half of the printed rows out.
+    /// Drops the older half of the printed rows.
     fn leave_out(&mut self) {
         let Self { items, waiting, left_out, .. } = self;
         items.retain(|item| match item {
@@ -207,7 +207,7 @@ impl Transcript {
         });
     }
 
-    /// The rows that are closed by now and were not given yet. What is open keeps at most `room` rows.
+    /// Takes the newly closed rows. Open rows keep at most `room` rows.
     #[must_use]
     pub fn take_closed(&mut self, room: usize) -> Vec<Row> {
         self.feed_answers();
@@ -215,7 +215,7 @@ impl Transcript {
         self.give(&mut rows, false);
         let mut open = self.open_rows().len();
         if open > room {
-            // A call that runs for long must not hold up what there is no room for.
+            // A long-running call must not hold back rows for which there is no room.
             self.give(&mut rows, true);
             open = self.open_rows().len();
         }
@@ -226,7 +226,7 @@ impl Transcript {
         rows
     }
 
-    /// The rows that may still change, as of the last [`Transcript::take_closed`].
+    /// Open rows, as of the last [`Transcript::take_closed`].
     #[must_use]
     pub fn open_rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
@@ -252,7 +252,7 @@ impl Transcript {
             };
             add(Kind::Log, Reads::rows(&reads.take(), self.width));
             match (item, block) {
-                // The first of other reads.
+                // The first read of a group.
                 (_, Some(block)) if reads.take_in(block) => {}
                 (Item::Rows(printed), _) => add(Kind::Log, printed.clone()),
                 (Item::Block { answer, .. }, Some(block)) => {
@@ -301,7 +301,7 @@ impl Transcript {
         ids.iter().for_each(|id| self.take_in(id));
     }
 
-    /// Takes in a block as it is now.
+    /// Updates a block.
     fn take_in(&mut self, id: &BlockId) {
         if self.done.contains(id) {
             return;
@@ -310,7 +310,7 @@ impl Transcript {
         self.log.block(id);
         let is_this = |item: &Item| matches!(item, Item::Block { id: known, .. } if known == id);
         if matches!(&block.content, Content::Answer { end: AnswerEnd::SentAgain, .. }) {
-            // The rows go on where those of the answer that goes ended.
+            // The rows continue after those of the removed answer.
             let is_open = |id: &BlockId| self.view.block(id).is_none_or(|block| !block.closed);
             let goes = self.items.iter_mut().find_map(|item| match item {
                 Item::Block { id, answer: Some(_) } if is_open(id) => Some(id),
@@ -338,7 +338,7 @@ impl Transcript {
         }
     }
 
-    /// Takes in what came of answers. Only who asks for rows pays for it: behind the full screen nobody does.
+    /// Renders new text of answers. Deferred until rows are requested, since the full screen requests none.
     fn feed_answers(&mut self) {
         for item in &mut self.items {
             let Item::Block { id, answer: Some(answer) } = item else { continue };
@@ -352,7 +352,7 @@ impl Transcript {
         }
     }
 
-    /// Gives what is closed, up to the first thing that may still grow; `all` that is closed if it has to be.
+    /// Takes the rows of closed blocks up to the first open one; with `all`, of every closed block.
     fn give(&mut self, rows: &mut Vec<Row>, all: bool) {
         let mut waiting = VecDeque::new();
         let mut is_held = false;
@@ -362,7 +362,7 @@ impl Transcript {
                 Item::Rows(_) => None,
                 Item::Block { id, .. } => match self.view.block(id) {
                     Some(block) => Some(block.clone()),
-                    // The block came to nothing.
+                    // The block was removed.
                     None => {
                         self.waits.remove(id);
                         if matches!(&item, Item::Block { answer: Some(answer), .. } if answer.began) {
@@ -388,7 +388,7 @@ impl Transcript {
                 } else {
                     self.give_reads(&mut reads, rows);
                 }
-                // The first of other reads.
+                // The first read of a group.
                 if let Some(block) = block.as_ref().filter(|_| is_free)
                     && reads.take_in(block)
                 {
@@ -403,7 +403,7 @@ impl Transcript {
                     let began = answer.began;
                     waiting.push_back(item);
                     if began {
-                        // Nothing comes between the rows of an answer.
+                        // No row may stand between the rows of an answer.
                         break;
                     }
                 } else {
@@ -454,7 +454,7 @@ impl Transcript {
         }
     }
 
-    /// Gives the first `count` rows of an open answer before it is complete.
+    /// Takes the first `count` rows of an open answer.
     fn give_open(&mut self, count: usize, rows: &mut Vec<Row>) {
         let Some(Item::Block { answer: Some(_), .. }) = self.items.front() else { return };
         let Some(Item::Block { id, answer: Some(mut answer) }) = self.items.pop_front() else { return };
@@ -486,12 +486,12 @@ impl Transcript {
     }
 }
 
-/// Returns the cost of the run whose end a block shows.
+/// Cost of the run whose end a block shows.
 fn cost(block: &Block) -> f64 {
     if let Content::End(end) = &block.content { end.cost.unwrap_or_default() } else { 0.0 }
 }
 
-/// Whether a blank row stands between two blocks.
+/// Whether a blank row separates two blocks.
 fn is_apart(last: Kind, next: Kind) -> bool {
     match (last, next) {
         (Kind::Hidden, _) | (_, Kind::Hidden) | (Kind::Log, Kind::Log) => false,

@@ -5,17 +5,16 @@ use zk_core::model::CallId;
 use crate::queues::Queues;
 use crate::record::CallFact;
 
-/// The facts of a turn's calls, as they become known. An id need not be unique: the last call of that id which is
-/// not over is meant.
+/// Facts about a turn's calls. Ids need not be unique: an id stands for its last unfinished call.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     all: Vec<CallFact>,
-    /// Places of the facts of calls that are not over, by the ids of the calls.
+    /// Indexes of unfinished calls' facts, by call id.
     open: HashMap<CallId, VecDeque<usize>>,
 }
 
 impl Facts {
-    /// Facts that were stored, of calls that are not over.
+    /// Restores stored facts of unfinished calls.
     pub(crate) fn from_stored(all: Vec<CallFact>) -> Self {
         let mut open: HashMap<CallId, VecDeque<usize>> = HashMap::with_capacity(all.len());
         for (at, fact) in all.iter().enumerate() {
@@ -24,7 +23,7 @@ impl Facts {
         Self { all, open }
     }
 
-    /// The facts of the last call of this id which is not over; new ones if there is none.
+    /// Facts of the last unfinished call with this id; new ones if there is none.
     pub(crate) fn of(&mut self, call_id: &CallId) -> Option<&mut CallFact> {
         let known = self.open.get(call_id).and_then(|open| open.back().copied());
         let at = known.unwrap_or_else(|| {
@@ -35,14 +34,14 @@ impl Facts {
         self.all.get_mut(at)
     }
 
-    /// Notes that the last call of this id is over, and gives its facts.
+    /// Marks the last unfinished call with this id as finished and returns its facts.
     pub(crate) fn end(&mut self, call_id: &CallId) -> Option<&mut CallFact> {
         let at = self.open.get_mut(call_id).and_then(VecDeque::pop_back);
         let at = at.unwrap_or_else(|| self.add(call_id));
         self.all.get_mut(at)
     }
 
-    /// Notes that the first call of this id which is not over is, and gives its facts.
+    /// Marks the first unfinished call with this id as finished and returns its facts.
     pub(crate) fn end_first(&mut self, call_id: &CallId) -> Option<&mut CallFact> {
         let at = self.open.get_mut(call_id).and_then(VecDeque::pop_front);
         let at = at.unwrap_or_else(|| self.add(call_id));
@@ -59,12 +58,12 @@ impl Facts {
         self.open.clear();
     }
 
-    /// All facts, in the order in which the calls became known.
+    /// All facts, in the order of the calls.
     pub(crate) fn to_vec(&self) -> Vec<CallFact> {
         self.all.clone()
     }
 
-    /// The facts by the ids of the calls, those of one id in their order.
+    /// Facts by call id; those of one id stay in order.
     pub(crate) fn into_queues(self) -> Queues<CallId, CallFact> {
         self.all.into_iter().map(|fact| (fact.call_id.clone(), fact)).collect()
     }

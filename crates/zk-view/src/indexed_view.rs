@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{Block, BlockId, Patch, View};
 
-/// A [`View`] with an index of its blocks: the work of a patch does not depend on how many blocks there are.
+/// A [`View`] with an index of its blocks: applying a patch takes constant time.
 ///
 /// ```
 /// use zk_view::{IndexedView, Patch, View};
@@ -16,7 +16,7 @@ use crate::{Block, BlockId, Patch, View};
 #[derive(Clone, Debug, Default)]
 pub struct IndexedView {
     view: View,
-    /// The last place of each id.
+    /// Last position of each id.
     places: HashMap<BlockId, usize>,
 }
 
@@ -37,7 +37,7 @@ impl Deref for IndexedView {
 }
 
 impl IndexedView {
-    /// Makes the change that a patch says.
+    /// Applies a patch.
     pub fn apply(&mut self, patch: &Patch) {
         match patch {
             Patch::Reset { view } => *self = Self::from(View::clone(view)),
@@ -78,7 +78,7 @@ impl IndexedView {
         self.places.get(id).and_then(|at| self.view.blocks.get_mut(*at))
     }
 
-    /// Puts blocks in at their places, each behind those before it.
+    /// Inserts blocks at positions in the result, in ascending order.
     pub(crate) fn insert(&mut self, blocks: impl Iterator<Item = (usize, Arc<Block>)>) {
         let mut first = None;
         for (at, block) in blocks {
@@ -89,7 +89,7 @@ impl IndexedView {
         first.into_iter().for_each(|first| self.index_from(first));
     }
 
-    /// Changes what a view has beside its blocks.
+    /// Changes the fields of the view other than the blocks.
     pub(crate) fn edit(&mut self, change: impl FnOnce(&mut View)) {
         let blocks = std::mem::take(&mut self.view.blocks);
         change(&mut self.view);

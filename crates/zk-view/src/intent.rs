@@ -5,12 +5,12 @@ use zk_core::service::{QuestionDigest, QuestionId, SwitchTarget, UiAnswer};
 
 use crate::{BlockId, Text};
 
-/// Act that the person wants.
+/// Action that the person wants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "intent", rename_all = "snake_case")]
 pub enum Intent {
-    /// Send a prompt; during a run it waits in the queue for the run's end.
+    /// Send a prompt. During a run it is queued until the end.
     Submit {
         /// The prompt.
         text: String,
@@ -29,16 +29,16 @@ pub enum Intent {
     Answer {
         /// The question.
         id: QuestionId,
-        /// The digest of what was shown.
+        /// Digest of the question as shown.
         digest: QuestionDigest,
         /// The answer.
         answer: UiAnswer,
     },
-    /// Stop the run. Texts that wait stay in the queue.
+    /// Stop the run. Queued texts stay in the queue.
     Stop,
     /// Do not wait for the next attempt of a request.
     Hurry,
-    /// Go on with another session.
+    /// Switch to another session.
     Switch {
         /// Session to switch to.
         to: SwitchTarget,
@@ -55,15 +55,15 @@ pub enum Intent {
         /// Arguments of the command as they were typed.
         args: String,
     },
-    /// Show all lines of a block's body.
+    /// Load all lines of a block's body.
     Expand {
         /// The block.
         id: BlockId,
     },
 }
 
-/// Act that the host of a view has to do. Effects are data: the view itself does nothing.
-/// [`ViewDriver::carry_out`](crate::ViewDriver::carry_out) does those that are for a conversation.
+/// Action for the host of a view. Effects are data: the view itself performs no I/O.
+/// [`ViewDriver::carry_out`](crate::ViewDriver::carry_out) carries out those that concern the conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "effect", rename_all = "snake_case")]
@@ -80,18 +80,18 @@ pub enum Effect {
     },
     /// Stop the run.
     Abort,
-    /// Hand an answer to the questions service.
+    /// Pass an answer to the questions service.
     Reply {
         /// The question.
         id: QuestionId,
-        /// The digest of what was shown.
+        /// Digest of the question as shown.
         digest: QuestionDigest,
         /// The answer.
         answer: UiAnswer,
     },
-    /// End the wait for another attempt.
+    /// End the wait before the next attempt.
     Hurry,
-    /// Go on with another session.
+    /// Switch to another session.
     Switch {
         /// Session to switch to.
         to: SwitchTarget,
@@ -108,12 +108,12 @@ pub enum Effect {
         /// Arguments of the command.
         args: String,
     },
-    /// Give a text back to the person: it waited for its turn in a session that was left.
+    /// Return a queued text to the person after a session switch.
     GiveBack {
         /// The text.
         text: String,
     },
-    /// Read the body of an old block from the stored session, and hand it in as
+    /// Load the body of an old block from the stored session and pass it as
     /// [`EngineInput::Body`](crate::EngineInput::Body): see [`body_of`](crate::body_of).
     LoadBody {
         /// The block.
@@ -127,7 +127,7 @@ pub enum Effect {
 pub struct Queued {
     /// Number of the text.
     pub id: u64,
-    /// Whether it interrupts the run, or waits for its end.
+    /// Whether the text steers the run instead of waiting for its end.
     pub steers: bool,
     /// The text.
     pub text: Text,

@@ -41,6 +41,7 @@ mod patch;
 mod question;
 mod queues;
 mod record;
+mod run_result;
 mod status;
 mod subagents;
 mod text;
@@ -56,6 +57,7 @@ pub use indexed_view::IndexedView;
 pub use intent::{Effect, Intent, Lines, Queued};
 pub use patch::{PATCH_VERSION, Patch};
 pub use question::Card;
+pub use run_result::{RefusedCall, RefusedCalls, final_answer};
 pub use status::{
     Activity, AgentRow, AgentState, BatchCounts, CheckRow, ContextGauge, GaugeColour, JobRow, JobState,
     Status,

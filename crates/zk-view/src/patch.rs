@@ -5,8 +5,8 @@ use zk_core::service::QuestionId;
 
 use crate::{AgentRow, Block, BlockId, Card, CheckRow, JobRow, Lines, Queued, Status, Text, View};
 
-/// The version of the patches' shape: the second part grows with what is added, the first with what a reader of the old
-/// shape would miss.
+/// Version of the patches' format: the minor part changes with additions, the major part with incompatible
+/// changes.
 pub const PATCH_VERSION: &str = "2.0";
 
 /// One change of a [`View`]. Patches are applied in order, by [`View::apply`].
@@ -14,13 +14,13 @@ pub const PATCH_VERSION: &str = "2.0";
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "patch", rename_all = "snake_case")]
 pub enum Patch {
-    /// The whole view: what every reader gets first, and again after it fell behind. When another session takes the
-    /// place of the one shown, it is the new session's, with another [`View::switches`].
+    /// Complete view, as the first patch of a reader and after it fell behind. After a session switch it has
+    /// another [`View::switches`].
     Reset {
         /// The view.
         view: Box<View>,
     },
-    /// A new block at the end; it may be closed already.
+    /// Appends a block, open or closed.
     Open {
         /// The block.
         block: Arc<Block>,
@@ -32,7 +32,7 @@ pub enum Patch {
         /// The text.
         delta: Text,
     },
-    /// An open block in another state.
+    /// Replaces an open block.
     Change {
         /// The block.
         block: Arc<Block>,
@@ -47,19 +47,19 @@ pub enum Patch {
         /// The block.
         id: BlockId,
     },
-    /// All lines of a body, as they were asked for. Not part of the view.
+    /// All lines of a body, on request. Not part of the view.
     Body {
         /// The block.
         id: BlockId,
         /// The lines.
         lines: Lines,
     },
-    /// A question waits for the person.
+    /// A question is open.
     Ask {
         /// The question.
         card: Box<Card>,
     },
-    /// A question was answered, withdrawn or given up.
+    /// A question was answered, withdrawn or dropped.
     Answered {
         /// The question.
         id: QuestionId,
@@ -69,7 +69,7 @@ pub enum Patch {
         /// All texts, in their order.
         queued: Vec<Queued>,
     },
-    /// Status of what is going on now.
+    /// New status line.
     Status {
         /// The status.
         status: Status,
@@ -79,12 +79,12 @@ pub enum Patch {
         /// All sub-agents of the run.
         agents: Vec<AgentRow>,
     },
-    /// The commands that run in the background, and those that ended.
+    /// Background commands, running and ended.
     Jobs {
-        /// All commands in the background, also those that ended.
+        /// All background commands, also ended ones.
         jobs: Vec<JobRow>,
     },
-    /// The list of what is to be done.
+    /// New to-do list.
     Checklist {
         /// All items of the list.
         items: Vec<CheckRow>,

@@ -3,23 +3,23 @@ use zk_core::service::{ApprovalCard, PendingQuestion, Question, QuestionDigest, 
 
 use crate::{SubAgent, Text};
 
-/// A question that waits for the person, as structured data to draw.
+/// Open question as structured data for a front end.
 ///
 /// Commands that will run are drawn by `Approval::sections`, which shows invisible characters as code points
-/// and takes none out.
+/// without removing any.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Card {
     /// The id of the question.
     pub id: QuestionId,
-    /// The digest of what is shown: an answer carries it back.
+    /// Digest of the shown question, to be returned with the answer.
     pub digest: QuestionDigest,
-    /// The sub-agent that asks; nothing for the conversation's own agent.
+    /// Sub-agent that asks; `None` for the main agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<SubAgent>,
     /// The question.
     pub question: Question,
-    /// The words of a question about a call: its title, what will run, why it is asked, and every choice with its key.
+    /// Texts of a question about a call: title, command, reason, and every choice with its key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Box<ApprovalCard>>,
 }

@@ -2,8 +2,8 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Values in queues by a key, such as the id of a call, each of which need not be unique. Adding one and taking one
-/// do not depend on how many there are.
+/// Map of queues, for keys such as call ids that may occur several times. Adding and taking a value take
+/// constant time.
 #[derive(Debug)]
 pub(crate) struct Queues<K, T> {
     slots: Vec<Slot<T>>,
@@ -30,7 +30,7 @@ impl<K, T> Default for Queues<K, T> {
 }
 
 impl<K: Eq + Hash, T> Queues<K, T> {
-    /// Adds a value behind the others of its key.
+    /// Appends a value to the queue of its key.
     pub(crate) fn push(&mut self, key: K, value: T) {
         let at = self.slots.len();
         self.slots.push(Slot { value: Some(value), next: None });

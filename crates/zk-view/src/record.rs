@@ -18,7 +18,7 @@ pub(crate) const SOURCE: &str = "zk-view";
 const KIND: &str = "run";
 const VERSION: u32 = 1;
 
-/// Record that a view keeps of one run: in one entry at its end, or in several while it goes on.
+/// Stored record of one run: in one entry at its end, or in several before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     pub(crate) run_id: Option<RunId>,
@@ -39,23 +39,23 @@ struct RunOf<'a> {
     run_id: Option<Cow<'a, str>>,
 }
 
-/// Record that a view keeps of one answer.
+/// Stored record of one answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TurnRecord {
-    /// Number of the answer among those of the run, from 0.
+    /// Index of the answer within the run.
     pub(crate) answer: u32,
-    /// The texts as they were shown, where they differ from what the model wrote.
+    /// Texts as shown, if they differ from the model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) texts: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) calls: Vec<CallFact>,
 }
 
-/// Facts that are known of a call beside its arguments and its result.
+/// Facts of a call besides its arguments and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CallFact {
     pub(crate) call_id: CallId,
-    /// State in which the call ended, if it did not run.
+    /// Final state of a call that did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<CallState>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ pub(crate) struct CallFact {
 /// A block of a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PluginRecord {
-    /// Number of blocks of the run before this one.
+    /// Number of earlier blocks of the run.
     pub(crate) at: u64,
     pub(crate) source: String,
     pub(crate) kind: String,
@@ -98,13 +98,13 @@ pub(crate) struct PluginRecord {
     pub(crate) is_entry: bool,
 }
 
-/// A block of a sub-agent, whose conversation is stored nowhere else.
+/// Block of a sub-agent, whose conversation is not stored elsewhere.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AgentRecord {
-    /// Number of blocks of the run before this one, those of sub-agents included.
+    /// Number of earlier blocks of the run, including sub-agents'.
     pub(crate) at: u64,
     pub(crate) block: Block,
-    /// All lines of its body, where the block holds only a part.
+    /// All lines of its body, if the block is truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lines: Option<Lines>,
 }
@@ -130,17 +130,17 @@ impl CallFact {
 }
 
 impl RunRecord {
-    /// The entry to store, unless there is nothing to keep.
+    /// Entry to store; `None` if the record is empty.
     pub(crate) fn entry(&self) -> Option<NewEntry> {
         let mut record = self.clone();
-        // Facts that calls that ran left beside their results are in the session already.
+        // Facts of calls that ran are stored with their results already.
         for fact in record.turns.iter_mut().flat_map(|turn| &mut turn.calls).filter(|fact| fact.is_stored) {
             (fact.summary, fact.display, fact.elapsed_ms) = (None, None, None);
         }
         Some(NewEntry::hidden(KIND, VERSION, serde_json::to_value(record).ok()?))
     }
 
-    /// Whether it has something that nothing else in the session says.
+    /// Whether it has data that the session does not store otherwise.
     pub(crate) fn says_more_than_the_session(&self) -> bool {
         let says_more = |fact: &CallFact| {
             fact.state.is_some()
@@ -153,7 +153,7 @@ impl RunRecord {
             || self.turns.iter().any(|turn| turn.texts.is_some() || turn.calls.iter().any(says_more))
     }
 
-    /// Adds what another entry keeps of the same run.
+    /// Merges the data of another entry of this run.
     fn add(&mut self, more: Self) {
         self.run_id = more.run_id.or(self.run_id.take());
         self.turns.extend(more.turns);
@@ -166,7 +166,7 @@ impl RunRecord {
         entry.data.read().ok()
     }
 
-    /// Run id of a stored record; nothing for entries of other plugins.
+    /// Run id of a stored record; `None` for entries of other plugins.
     fn run_of(entry: &CustomEntry) -> Option<Cow<'_, str>> {
         let is_ours = entry.source == SOURCE && entry.kind == KIND && entry.version == VERSION;
         let run: RunOf<'_> = is_ours.then(|| serde_json::from_str(entry.data.as_json()).ok())??;
@@ -174,7 +174,7 @@ impl RunRecord {
     }
 }
 
-/// The records in a stored session, and what it says itself of calls that ran.
+/// Records in a stored session, and the session's own facts of calls that ran.
 #[derive(Debug, Default)]
 pub(crate) struct Records<'a> {
     /// Stored entries by run id. Parsed when the run is restored, so that parsed records are not all in memory at once.
@@ -182,7 +182,7 @@ pub(crate) struct Records<'a> {
     calls: HashMap<TurnId, Queues<CallId, StoredCall>>,
 }
 
-/// Facts that a session has itself of a call that ran, beside its result.
+/// Facts that the session stores beside a call's result.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredCall {
     pub(crate) summary: Option<String>,
@@ -219,7 +219,7 @@ impl<'a> Records<'a> {
         records
     }
 
-    /// The record of a run; an empty one where none was kept.
+    /// Record of a run; empty if there is none.
     pub(crate) fn run(&mut self, run_id: &RunId) -> RunRecord {
         let mut record = RunRecord::default();
         let kept = self.runs.remove(run_id.as_str()).unwrap_or_default();
@@ -227,7 +227,7 @@ impl<'a> Records<'a> {
         record
     }
 
-    /// Takes what the session says of the next call of this id in a turn.
+    /// Takes the stored facts of the next call with this id in a turn.
     pub(crate) fn take_call(&mut self, turn_id: &TurnId, call_id: &CallId) -> Option<StoredCall> {
         self.calls.get_mut(turn_id)?.take(call_id)
     }

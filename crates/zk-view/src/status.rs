@@ -3,34 +3,33 @@ use zk_core::model::{CheckItem, CheckState};
 
 use crate::{CallState, Text};
 
-/// Content of a status line: what is going on now.
+/// Content of the status line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
-    /// Activity that is going on.
+    /// Present activity.
     pub activity: Activity,
-    /// Milliseconds it has been going on, as of this status.
+    /// Duration of the activity in milliseconds, at the time of this status.
     pub activity_ms: u64,
-    /// Milliseconds of the run; nothing when none runs.
+    /// Duration of the run in milliseconds; `None` between runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_ms: Option<u64>,
     /// Tokens the run has read.
     pub tokens_read: u64,
-    /// Tokens the run has written; what is arriving now is estimated by its length.
+    /// Output tokens of the run; those of the arriving response are estimated by its length.
     pub tokens_written: u64,
-    /// Cost of the run so far in US dollars, as far as it is known.
+    /// Cost of the run so far in US dollars, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
     /// Tokens in the context, by the last response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// Fill level of the context, as of the request sent last; nothing before one, and where the window is
-    /// not known.
+    /// Fill level of the context at the last request; `None` before one, and if the window is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gauge: Option<ContextGauge>,
 }
 
-/// Fill level of the context: a gauge, and a badge where it was compacted.
+/// Fill level of the context, and the number of compactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContextGauge {
@@ -38,11 +37,11 @@ pub struct ContextGauge {
     pub tokens: u64,
     /// Tokens that a request may have.
     pub usable: u64,
-    /// The one as a part of the other, in percent.
+    /// Share of the window in percent.
     pub percent: u64,
-    /// The colour that says how urgent that is.
+    /// Colour by urgency.
     pub colour: GaugeColour,
-    /// Compactions of this conversation so far: a badge is shown from the first one on.
+    /// Compactions of this conversation so far; shown as a badge if not 0.
     pub compactions: u32,
 }
 
@@ -60,7 +59,7 @@ pub enum GaugeColour {
 }
 
 impl ContextGauge {
-    /// The gauge of a request; nothing where there is nothing to measure it by.
+    /// Gauge of a request; `None` if the window is 0.
     #[must_use]
     pub fn new(tokens: u64, usable: u64, compactions: u32) -> Option<Self> {
         let percent = tokens.saturating_mul(100).checked_div(usable)?;
@@ -73,46 +72,46 @@ impl ContextGauge {
     }
 }
 
-/// Activity that is going on.
+/// Activity of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "doing", rename_all = "snake_case")]
 pub enum Activity {
-    /// Nothing.
+    /// No run.
     #[default]
     Idle,
     /// A run is being prepared.
     Starting,
-    /// The conversation is being made smaller.
+    /// Compaction.
     Compacting {
         /// Tokens of the request before that, estimated.
         before: u64,
     },
-    /// The model was asked and says nothing yet.
+    /// A request was sent; no response yet.
     Waiting {
         /// The model.
         model: Text,
     },
-    /// Nothing has been heard of a response for some seconds.
+    /// A response has been silent for some seconds.
     Silent {
         /// The model.
         model: Text,
         /// Milliseconds of silence.
         idle_ms: u64,
-        /// With how many the request is given up.
+        /// Time-out in milliseconds after which the request fails.
         limit_ms: u64,
-        /// Whether the connection gives signs of life.
+        /// Whether keep-alives arrive.
         keep_alives: bool,
     },
-    /// A request waits to be sent again.
+    /// A request waits for a retry.
     Retrying {
         /// Cause of the wait.
         why: Text,
-        /// The attempt that failed, from 1; 0 if none was made.
+        /// Failed attempt, from 1; 0 if none was made.
         attempt: u32,
-        /// Most attempts that there will be.
+        /// Maximum number of attempts.
         max_attempts: u32,
-        /// Milliseconds until the next one.
+        /// Milliseconds until the next attempt.
         left_ms: u64,
     },
     /// The model reasons.
@@ -132,14 +131,14 @@ pub enum Activity {
         #[serde(flatten)]
         batch: BatchCounts,
     },
-    /// The person is asked something.
+    /// A question to the person is open.
     Asking,
     /// The run is being stopped.
     Stopping,
 }
 
 impl Activity {
-    /// The reason to wait for another attempt, after the number of the one that failed; nothing of another activity.
+    /// Reason for a retry, with the number of the failed attempt; `None` for other activities.
     ///
     /// ```
     /// use zk_view::{Activity, Text};
@@ -170,7 +169,7 @@ impl Activity {
     }
 }
 
-/// Progress of the calls of one answer.
+/// Progress of one answer's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -180,13 +179,13 @@ pub struct BatchCounts {
     /// Number of calls in the answer.
     #[serde(rename = "of")]
     pub total: u32,
-    /// Calls that failed: invalid ones, unknown tools and those that were cut off count, too.
+    /// Failed calls, including invalid ones, unknown tools and cut-off ones.
     #[serde(skip_serializing_if = "is_zero")]
     pub failed: u32,
-    /// Calls that a guard or the person refused.
+    /// Calls refused by a guard or the person.
     #[serde(skip_serializing_if = "is_zero")]
     pub refused: u32,
-    /// Calls that were not run: the batch ended before, or they wait for somebody who is not here.
+    /// Calls that did not run: the batch ended first, or they are parked for a person who is absent.
     #[serde(skip_serializing_if = "is_zero")]
     pub skipped: u32,
 }
@@ -197,7 +196,7 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl BatchCounts {
-    /// Counts a call.
+    /// Adds a call with this state.
     pub(crate) fn add(&mut self, state: CallState) {
         self.total += 1;
         self.over += u32::from(state.is_over());
@@ -206,7 +205,7 @@ impl BatchCounts {
         }
     }
 
-    /// Takes back a call that was counted in this state.
+    /// Removes a call with this state.
     pub(crate) fn subtract(&mut self, state: CallState) {
         self.total = self.total.saturating_sub(1);
         self.over = self.over.saturating_sub(u32::from(state.is_over()));
@@ -215,7 +214,7 @@ impl BatchCounts {
         }
     }
 
-    /// The count of those that did not end well in this way.
+    /// Counter for an unsuccessful state.
     fn count_of(&mut self, state: CallState) -> Option<&mut u32> {
         match state {
             CallState::Writing | CallState::Waiting | CallState::Running | CallState::Done => None,
@@ -227,7 +226,7 @@ impl BatchCounts {
         }
     }
 
-    /// The counts in words, for a person; nothing of a single call.
+    /// Describes the counts for a person; `None` for a single call.
     ///
     /// ```
     /// let counts = zk_view::BatchCounts { over: 3, total: 5, failed: 1, ..Default::default() };
@@ -260,13 +259,13 @@ pub struct AgentRow {
     /// Tokens in its context, by its last response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// Fill level of the sub-agent's context, where its window is known.
+    /// Fill level of the sub-agent's context, if its window is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gauge: Option<ContextGauge>,
-    /// Cost of the sub-agent so far in US dollars, as far as it is known.
+    /// Cost of the sub-agent so far in US dollars, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// Tokens that the sub-agent read and wrote so far.
+    /// Tokens that the sub-agent has read and written so far.
     #[serde(default)]
     pub tokens: u64,
     /// Calls of tools that the sub-agent has finished.
@@ -278,7 +277,7 @@ pub struct AgentRow {
 }
 
 impl AgentRow {
-    /// Words that the sub-agent is known by: its task, or its name where it has none.
+    /// Title of the sub-agent: its task, or its name without one.
     #[must_use]
     pub fn title(&self) -> &str {
         let task = self.task.as_str().trim();
@@ -299,11 +298,11 @@ pub enum AgentState {
     Failed,
 }
 
-/// One item of the list of what is to be done.
+/// Item of the to-do list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckRow {
-    /// The item, in one line.
+    /// Text of the item, in one line.
     pub text: Text,
     /// State of the item.
     pub state: CheckState,
@@ -321,11 +320,11 @@ impl CheckRow {
 pub struct JobRow {
     /// Id that the command is named by.
     pub id: Text,
-    /// The command, in one line.
+    /// Command, in one line.
     pub command: Text,
     /// State of the command.
     pub state: JobState,
-    /// Whether it goes on when the conversation ends.
+    /// Whether it survives the end of the conversation.
     #[serde(default)]
     pub detached: bool,
 }
@@ -337,13 +336,13 @@ pub struct JobRow {
 pub enum JobState {
     /// Command that runs.
     Running,
-    /// Command that was asked to end.
+    /// Command that is being killed.
     Ending,
     /// Command that ended.
     Ended {
-        /// End of the command, in a few words.
+        /// Outcome in a few words.
         how: Text,
-        /// Whether that was not well.
+        /// Whether the command failed.
         failed: bool,
     },
 }

@@ -3,7 +3,7 @@ use zk_core::service::Entry;
 
 use crate::{Block, Content, rebuild, sanitise};
 
-/// Last visible words of the sub-agents of one turn. Their conversations are stored nowhere but in what a view keeps.
+/// Last visible texts of one turn's sub-agents. Their conversations are stored only in a view's records.
 ///
 /// ```
 /// use zk_view::SubagentWords;
@@ -22,8 +22,8 @@ struct Seen {
 }
 
 impl SubagentWords {
-    /// Words in the turn of `entries` that begins with the call `first`: an id is not unique in a session, and the turn is
-    /// its end.
+    /// Texts in the last turn of `entries`, whose first call is `first`: call ids are not unique in a
+    /// session.
     #[must_use]
     pub fn of_turn(entries: &[Entry], first: &CallId) -> Self {
         let blocks = rebuild(entries);
@@ -45,7 +45,7 @@ impl SubagentWords {
         Self(agents)
     }
 
-    /// Name and last words of the sub-agent with this task; nothing where two have it, since they cannot be told apart.
+    /// Name and last text of the sub-agent with this task; `None` if two have it and cannot be told apart.
     #[must_use]
     pub fn of_task(&self, task: &str) -> Option<(&str, &str)> {
         let task = sanitise(task);

@@ -4,35 +4,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AgentRow, Block, BlockId, Card, CheckRow, JobRow, Patch, Queued, Status};
 
-/// A conversation as it is shown at one moment. Plain data: the same patches make the same view. Blocks are searched for
+/// Snapshot of a conversation as shown. Plain data: equal patches make equal views. Blocks are searched for
 /// from the end; [`IndexedView`](crate::IndexedView) finds them in constant time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct View {
-    /// Number of times that another session took the place of the one before. The ids of blocks are unique
-    /// until it changes.
+    /// Number of session switches. Block ids are unique between two of them.
     #[serde(default)]
     pub switches: u64,
-    /// The blocks, in order. Closed ones never change.
+    /// All blocks, in order. Closed ones are immutable.
     pub blocks: Vec<Arc<Block>>,
-    /// Questions that wait for the person, oldest first.
+    /// Open questions, oldest first.
     pub cards: Vec<Card>,
     /// Texts that wait for their turn.
     pub queue: Vec<Queued>,
-    /// Status of what is going on now.
+    /// Status line.
     pub status: Status,
     /// The sub-agents of the run.
     pub agents: Vec<AgentRow>,
-    /// The commands that run in the background, and those that ended.
+    /// Background commands, running and ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobRow>,
-    /// The list of what is to be done, as the conversation's own agent wrote it last.
+    /// To-do list, as last written by the main agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checklist: Vec<CheckRow>,
 }
 
 impl View {
-    /// Makes the change that a patch says.
+    /// Applies a patch.
     pub fn apply(&mut self, patch: &Patch) {
         match patch {
             Patch::Reset { view } => self.clone_from(view),
@@ -65,7 +64,7 @@ impl View {
         self.position(id).and_then(|at| self.blocks.get(at))
     }
 
-    /// Finds a block from the end, where changes nearly always are.
+    /// Position of a block, searched for from the end, where most changes are.
     fn position(&self, id: &BlockId) -> Option<usize> {
         self.blocks.iter().rposition(|block| block.id == *id)
     }

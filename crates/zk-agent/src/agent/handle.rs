@@ -144,7 +144,7 @@ impl Agent {
         let agent = Arc::downgrade(&self.inner);
         scope.spawn(async move {
             if let Some(agent) = agent.upgrade() {
-                // A run will meet the same failure and report it.
+                // A run would meet the same failure and report it.
                 let _ = agent.warm_up().await;
             }
         });
@@ -221,8 +221,9 @@ impl Agent {
         self.select_thinking(thinking, Cause::Set).await
     }
 
-    /// Asks a model something beside the conversation, also while a run goes on: without tools, and without a place in the
-    /// history. The budgets of the agent count it, and [`SideCallEnd`](zk_core::events::SideCallEnd) tells it.
+    /// Sends a request to a model outside of the conversation, also during a run: without tools and without a
+    /// place in the history. It counts towards the agent's budgets and is announced as
+    /// [`SideCallEnd`](zk_core::events::SideCallEnd).
     ///
     /// # Errors
     /// As [`RunControl::side_call`].

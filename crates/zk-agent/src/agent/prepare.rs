@@ -13,7 +13,7 @@ use crate::run::RunShared;
 
 impl Agent {
     /// Builds the messages as for a request, without sending one. Counts as a run: it can be stopped, and no
-    /// other run begins meanwhile.
+    /// other run can begin until it ends.
     pub(crate) async fn prepare_context(&self) -> Result<(), AgentError> {
         let agent = &self.inner;
         let shared = Arc::new(RunShared::new(agent.token.child_token()));

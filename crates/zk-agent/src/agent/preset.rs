@@ -45,9 +45,9 @@ impl fmt::Debug for Preset {
 }
 
 impl Preset {
-    /// Merges presets. Of names, system prompts, reasoning and eagerness, the last set value wins. Listed
-    /// tools add up. Aliases and behaviour merge field by field, with later values winning. Plugins add up in
-    /// order, and a later plugin replaces an earlier one of the same name.
+    /// Merges presets. Of names, system prompts, reasoning and eagerness, the last set value wins. Tool lists
+    /// are joined. Aliases and behaviour merge field by field, with later values winning. Plugins are joined
+    /// in order, and a later plugin replaces an earlier one of the same name.
     #[must_use]
     pub fn compose(presets: impl IntoIterator<Item = Self>) -> Self {
         presets.into_iter().fold(Self::default(), |mut all, next| {

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use zk_core::model::{Budget, Message, Model, Spent, Usage, context_size};
 use zk_core::service::Request;
 
-/// Least bytes of text per token, before a provider has counted any: usual are three to four, two is a safe
-/// bound.
+/// Minimum bytes of text per token until a provider has reported counts: three to four are usual, two is a
+/// safe bound.
 const BYTES_PER_TOKEN: u64 = 2;
 
 /// Tokens that a request has besides its text.

@@ -38,8 +38,8 @@ enum Last {
     Stored(Box<Stored>),
 }
 
-/// Most times that a section may differ at the start of a run without being reported as unexplained: files
-/// are edited now and then, and a date changes.
+/// Number of times that a section may differ at the start of a run without a report: files are edited now and
+/// then, and a date changes.
 const MAX_RELOADS: u32 = 2;
 
 /// Statistics of prompt sections that differed at the start of runs.
@@ -71,7 +71,7 @@ struct Sent {
 /// Part of the request at which the common prefix ends.
 struct Broken {
     part: PrefixPart,
-    /// Bytes of the last request that come after the common prefix.
+    /// Bytes of the last request after the common prefix.
     lost: usize,
     /// Whether only digits of a section changed.
     only_digits: bool,

@@ -82,7 +82,7 @@ pub(super) struct Limit {
 struct State {
     closed_until: Option<Instant>,
     probing: bool,
-    /// Number of requests whose callers were told that they wait.
+    /// Number of requests whose callers were informed of the wait.
     waiting: usize,
     /// Number of times that waits were skipped.
     skips: u64,
@@ -97,7 +97,7 @@ const MIN_ANNOUNCED_WAIT: Duration = Duration::from_secs(1);
 pub(super) enum Entry {
     /// The request may be sent; with a probe if it is the first after a wait.
     Go(Option<Probe>),
-    /// The request has to wait until this instant, which the caller has not been told yet.
+    /// The request has to wait until this instant; the caller is not informed yet.
     Held(Instant),
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Probe {
     limit: Arc<Limit>,
 }
 
-/// Guard of a request whose caller was told that it waits.
+/// Guard of a request whose caller was informed of the wait.
 pub(super) struct Waiting {
     limit: Arc<Limit>,
     /// Value of the limit's `skips` when the wait began.
@@ -135,8 +135,8 @@ impl Limit {
         true
     }
 
-    /// Waits until a request may be sent; returns early if it has to wait longer than until `known`, which
-    /// the caller was told.
+    /// Waits until a request may be sent. Returns early if the wait is longer than until `known`, of which
+    /// the caller was informed.
     pub(super) async fn enter(self: &Arc<Self>, known: Option<Instant>) -> Entry {
         loop {
             // Registered before the check, so that no change in between is missed.

@@ -138,9 +138,9 @@ struct Attempts {
     /// Number of the current attempt, from 1.
     attempt: u32,
     step: Step,
-    /// Wait for the shared limit, if the caller was told about it.
+    /// Wait for the shared limit, if the caller was informed of it.
     held: Option<Waiting>,
-    /// End of the wait that the caller was told.
+    /// End of the wait, as reported to the caller.
     told: Option<Instant>,
     /// Whether a part of the current answer was passed to the caller.
     delivered: bool,

@@ -46,7 +46,7 @@ impl Provider for Scripted {
     fn stream(&self, _: Request, _: &Cx) -> EventStream {
         self.asked.lock().unwrap().push(Instant::now());
         let script = self.scripts.lock().unwrap().pop_front().unwrap_or_else(good);
-        // As long as a request is under way, others can be sent.
+        // While a request is in flight, others can be sent.
         let answer = async { sleep(Duration::from_millis(1)).await };
         Box::pin(stream::once(answer).flat_map(move |()| stream::iter(script.clone())))
     }
@@ -289,7 +289,7 @@ fn sharing(limits: &RateLimits, key: Option<&str>, refused: usize) -> (Arc<Scrip
 
 #[tokio::test(start_paused = true)]
 async fn twenty_agents_of_one_key_try_one_at_a_time_under_a_rate_limit() {
-    // All twenty fail at first, then the one that tries fails once more.
+    // All twenty fail at first, then the probe fails once more.
     let limits = RateLimits::default();
     let (inner, first) = sharing(&limits, Some("a"), 21);
     let second = Retrying::sharing(&limits, inner.clone(), RetryPolicy::default());
@@ -336,7 +336,7 @@ async fn other_keys_and_unknown_ones_do_not_wait_for_each_other() {
     }
 }
 
-// A person who does not want to wait has every request tried now.
+// A person who does not want to wait triggers every request at once.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_skipped_ends_at_once_and_counts_as_its_attempt() {
     for kind in [ErrorKind::Rate, ErrorKind::Overloaded] {
@@ -369,7 +369,7 @@ async fn a_skipped_wait_does_not_end_the_next_one() {
     assert_eq!((asked[2] - asked[1]).as_secs(), 10);
 }
 
-// Also then one tries, and the others hear what became of it.
+// One request probes in this case, too, and the others get its outcome.
 #[tokio::test(start_paused = true)]
 async fn of_twenty_waits_that_are_skipped_one_tries_first() {
     for kind in [ErrorKind::Rate, ErrorKind::Overloaded] {
@@ -394,7 +394,7 @@ async fn of_twenty_waits_that_are_skipped_one_tries_first() {
         let after = |at: usize| (asked[at] - asked[0]).as_millis();
         assert_eq!((after(19), after(20)), (0, 5000), "{kind:?}");
         if kind == ErrorKind::Rate {
-            // The one that tried closed the limit again, for all.
+            // The probe closed the limit again, for all.
             assert!(after(21) >= 35_000, "{}", after(21));
             let window = asked.iter().filter(|at| (5..35).contains(&(**at - asked[0]).as_secs())).count();
             assert_eq!(window, 1);

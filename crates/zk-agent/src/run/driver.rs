@@ -235,7 +235,7 @@ impl Driver {
                 next @ (Next::Steer | Next::FollowUp) => {
                     let kind = if next == Next::Steer { SteerKind::Steer } else { SteerKind::FollowUp };
                     if !self.deliver(kind).await? {
-                        // No message was delivered, so the step is taken back.
+                        // No message was delivered, so the step is undone.
                         machine = before;
                     }
                 }

@@ -22,7 +22,7 @@ mod updates;
 
 pub use updates::{RunUpdate, RunUpdates};
 
-/// Most unread items in the channel of a stream.
+/// Maximum number of unread items in the channel of a stream.
 const MAX_UNREAD_ITEMS: usize = 16_384;
 
 /// A run: everything that one prompt causes, as one handle.

@@ -27,7 +27,7 @@ enum State {
     Ready,
     /// Messages were delivered: a turn is due before more are.
     Told,
-    /// A turn is over; the flag says whether the model was done.
+    /// A turn ended; the flag tells whether the model was done.
     After {
         ended: bool,
     },
@@ -107,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// Reports the end of a turn; `ended` says whether the model was done: no tool calls, no structured
+    /// Reports the end of a turn; `ended` tells whether the model was done: no tool calls, no structured
     /// output due.
     pub fn turn_done(&mut self, ended: bool) {
         if !matches!(self.state, State::Stopped(_)) {

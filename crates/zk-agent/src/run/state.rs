@@ -44,7 +44,7 @@ pub(crate) struct RunModels {
     pub(crate) own: Model,
     /// Unknown model that a plugin asked for last, reported once.
     pub(crate) unknown: Option<ModelRef>,
-    /// Model and reasoning of the agent when they were last looked at: another choice counts from the next turn on.
+    /// Model and reasoning of the agent at the last check: a change takes effect in the next turn.
     pub(crate) chosen: (ModelRef, ThinkingRequest),
 }
 

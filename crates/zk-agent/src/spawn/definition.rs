@@ -23,7 +23,7 @@ pub struct AgentDefinition {
     pub model: Option<String>,
     /// Reasoning request; `None` for the parent's.
     pub thinking: Option<ThinkingRequest>,
-    /// Most turns, limited by the parent's; `None` for the limit of its preset, or else of
+    /// Maximum number of turns, limited by the parent's; `None` for the limit of its preset, or else of
     /// [`SpawnOptions`](crate::SpawnOptions).
     pub max_turns: Option<u32>,
 }

@@ -51,16 +51,16 @@ use crate::{Agent, Preset};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SpawnOptions {
-    /// Most sub-agents that run concurrently; a further call is refused. 3 by default.
+    /// Maximum number of sub-agents that run concurrently; a further call is refused. 3 by default.
     pub max_concurrent: usize,
-    /// Most levels of sub-agents below the root; 3 by default.
+    /// Maximum number of levels of sub-agents below the root; 3 by default.
     pub max_depth: u32,
-    /// Most sub-agents of one session, on all levels together; 100 by default.
+    /// Maximum number of sub-agents of one session, on all levels together; 100 by default.
     pub max_total: u32,
-    /// Most turns of a sub-agent; 50 by default. Text it wrote before is included in the error.
+    /// Maximum number of turns of a sub-agent; 50 by default. Text it wrote before is included in the error.
     pub max_turns: Option<u32>,
-    /// Most output tokens of a sub-agent before it is stopped; no limit by default. Its own sub-agents count
-    /// separately.
+    /// Maximum number of output tokens of a sub-agent before it is stopped; no limit by default. Its own
+    /// sub-agents count separately.
     pub max_output_tokens: Option<u64>,
     /// Named sub-agents.
     pub agents: Vec<AgentDefinition>,

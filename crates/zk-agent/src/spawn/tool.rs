@@ -406,7 +406,7 @@ impl SpawnTool {
             Ok(()) => cx.cx.emit(SpawnComplete { child, depth, stats }).await,
             Err(error) => cx.cx.emit(SpawnError { child, depth, error: error.to_string(), stats }).await,
         };
-        // The sub-agent is done; a failing observer changes nothing about that.
+        // The sub-agent is done, so a failing observer has no effect.
         drop(announced);
         Ok(outcome)
     }

@@ -22,7 +22,7 @@ pub(super) struct Calls<'a> {
 pub(super) struct CallOutcome {
     pub(super) result: ToolResult,
     pub(super) bytes: usize,
-    /// Whether a failure of the call cancels the calls running beside it.
+    /// Whether a failure of the call cancels concurrent calls.
     pub(super) cancels_siblings: bool,
     /// Error that prevented recording the end of the call. The run stops then.
     pub(super) unrecorded: Option<AgentError>,
@@ -93,7 +93,7 @@ pub(super) async fn skipped(cx: &Cx, call: &Arc<CallRef>, reason: &str) -> CallO
     failed(call, reason.to_owned())
 }
 
-/// Returns which calls may run beside this one; a tool that panics runs alone.
+/// Concurrency of a call; a tool that panics runs alone.
 pub(super) fn concurrency(tool: &dyn Tool, args: &Value) -> Concurrency {
     catch_panic(|| tool.concurrency(args)).unwrap_or_default()
 }

@@ -25,7 +25,8 @@ const ABORT_GRACE: Duration = Duration::from_millis(60);
 
 const DEFAULT_CONCURRENCY: usize = 10;
 
-/// Most calls of one answer that are run. Real models stay far below; more come only from a broken server.
+/// Maximum number of calls of one answer that are run. Real models stay far below; only a broken server sends
+/// more.
 const MAX_CALLS_PER_ANSWER: usize = 10_000;
 
 const CUT_SHORT: &str = "Aborted: the run was stopped while this call was running. Its effects are unknown.";
@@ -174,7 +175,7 @@ impl<'a> InFlight<'a> {
         self.running.push(Box::pin(async move { (index, calls.execute(ready, cancel).await) }));
     }
 
-    /// Waits until a call with this concurrency may run beside those in flight.
+    /// Waits until a call with this concurrency may start.
     async fn make_room(&mut self, wanted: &Concurrency) {
         while self.running.len() >= self.limit || self.is_in_the_way(wanted) {
             if self.running.is_empty() {

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use zk_core::events::OutcomeCounts;
 use zk_core::model::ToolCall;
 
-/// Most unresolved errors that are tracked; older ones stay unresolved.
+/// Maximum number of unresolved errors that are tracked; older ones stay unresolved.
 const MAX_OPEN: usize = 1000;
 
 /// Counts the outcomes of a run's calls.

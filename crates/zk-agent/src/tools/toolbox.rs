@@ -123,7 +123,7 @@ impl Toolbox {
         }
     }
 
-    /// Adds the tool for the structured output, behind all others.
+    /// Appends the tool for the structured output.
     pub(crate) fn add_output(&mut self, output: Arc<OutputTool>) {
         if self.output.is_some() {
             return;
@@ -141,7 +141,7 @@ impl Toolbox {
         check_reading(self.tools.iter().map(|(name, tool)| (name.as_str(), &**tool)), place)
     }
 
-    /// Takes the changes since the last call, if there are any.
+    /// Takes the changes since the last call, if any.
     pub(crate) fn take_news(&mut self) -> Option<ToolNews> {
         (!self.news.is_empty()).then(|| std::mem::take(&mut self.news))
     }

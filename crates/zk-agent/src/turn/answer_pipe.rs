@@ -71,7 +71,7 @@ impl<'a> AnswerPipe<'a> {
         self.end_all(self.cx).await
     }
 
-    /// Drops held-back text because the answer begins anew. Handlers are told the end, and their output and
+    /// Drops held-back text because the answer is retried. Handlers get the end event, but their output and
     /// failures are ignored.
     pub(crate) async fn discard(&mut self) {
         self.open.clear();
@@ -81,8 +81,8 @@ impl<'a> AnswerPipe<'a> {
         }
     }
 
-    /// Flushes held-back text without blocking a cancelled run. The response has failed already, so a handler
-    /// that fails now changes nothing.
+    /// Flushes held-back text without blocking a cancelled run. The response has failed already, so a
+    /// handler's failure has no effect.
     pub(crate) async fn break_off(&mut self) {
         if self.cx.is_stopped() {
             let cx = self.cx.with_stop(CancellationToken::new());

@@ -8,11 +8,11 @@ use zk_core::service::{CallPlace, OutputFormat, Provider, Tool, ToolChoice, Tool
 
 use crate::lock::lock;
 
-/// Name of the tool through which a model gives its structured output.
+/// Name of the tool for structured output.
 pub(crate) const OUTPUT_TOOL: &str = "__output__";
-/// Most times that a model that ended without output is asked again.
+/// Maximum number of repeated requests to a model that ended without output.
 const MAX_FORCED: u32 = 2;
-/// Most invalid outputs that are answered with an error message.
+/// Maximum number of invalid outputs that are answered with an error message.
 const MAX_REJECTED: u32 = 5;
 
 /// Tool that receives the structured output of one run.

@@ -142,8 +142,8 @@ impl RunState {
         Ok(request)
     }
 
-    /// Takes in the model and the reasoning that somebody chose for the agent since the turn before. An answer of a given
-    /// shape comes from the model that it was settled with.
+    /// Applies a change of model and reasoning since the last turn. A structured output keeps the model that
+    /// it was settled with.
     pub(crate) fn follow_choice(&mut self) {
         if self.output.is_some() {
             return;
@@ -162,7 +162,7 @@ impl RunState {
         }
     }
 
-    /// Chooses the model of the turn: the one that a plugin asked for, or the run's own.
+    /// Chooses the model of the turn: the one requested by a plugin, or the run's own.
     async fn choose_model(&mut self, own: &ModelRef, asked: &ModelRef, cx: &Cx) -> Result<(), AgentError> {
         let found = if asked == own { None } else { self.agent.known_model(asked) };
         if found.is_none() && asked != own && self.models.unknown.as_ref() != Some(asked) {

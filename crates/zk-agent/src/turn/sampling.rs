@@ -144,7 +144,7 @@ pub(crate) async fn sample(
                 } else {
                     let_go.and(cx.emit(StreamEnd { turn_id: turn_id.clone(), text }).await)
                 };
-                // A run that is stopped here still has the complete answer.
+                // A run stopped here still has the complete answer.
                 let spoilt = ended.err().filter(|_| !cx.is_stopped()).map(AgentError::from);
                 return Sampled::Whole { message, usage: attempts.total(), spoilt };
             }

@@ -52,7 +52,7 @@ impl RunState {
         let (bytes, max_tokens) = (self.spending.budgets.measure(&request), request.max_tokens);
         let mut attempts = Attempts::new(&model, reservation);
         let mut sampled = self.ask(&turn, &*provider, request, &mut attempts).await;
-        // No part of the answer has arrived, so asking again with fewer messages belongs to the same turn.
+        // No part of the answer has arrived, so a retry with fewer messages belongs to the same turn.
         if let Sampled::Broken { message: None, error: AgentError::ContextExceeded(error), .. } = &sampled {
             match self.reduced_request(&turn, error).await {
                 Ok(Some(smaller)) => match attempts.begin_next() {

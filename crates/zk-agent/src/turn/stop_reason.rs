@@ -4,7 +4,7 @@ use zk_core::model::{AgentError, ErrorKind, Message, Phase, ProviderError, StopR
 
 use crate::run::RunState;
 
-/// Most pauses of an answer in a row.
+/// Maximum number of pauses of an answer in a row.
 const MAX_PAUSES: usize = 32;
 
 impl RunState {
@@ -22,7 +22,7 @@ impl RunState {
         Err(error.into())
     }
 
-    /// Returns the error for a response that ended in a way that the run cannot continue from, if any.
+    /// Error for a stop reason from which the run cannot continue, if it is one.
     pub(crate) fn failure(&self, stop: StopReason) -> Option<AgentError> {
         let (kind, message, hint) = match stop {
             StopReason::EndTurn

@@ -16,7 +16,7 @@ use zk_testkit::Script;
 
 use crate::support::{Rig, TestTool, assert_lines, rig, rig_with, told};
 
-/// Stopped, with a history that can be sent as it is, all of it stored, and the end announced.
+/// Checks a stopped run: valid and fully stored history, and an announced end.
 fn assert_stopped(rig: &Rig, outcome: &RunOutcome) {
     assert!(matches!(outcome.result, Err(AgentError::Aborted)), "{:?}", outcome.result);
     rig.assert_sound();
@@ -187,7 +187,7 @@ async fn in_a_tool_that_does_not_listen_it_is_dropped_within_a_tenth_of_a_second
     let asked = tokio::time::Instant::now();
     run.abort();
     let outcome = run.wait().await;
-    // The clock is simulated: this is what was waited for, not how fast the machine is.
+    // The clock is simulated: this is the simulated wait.
     assert!(asked.elapsed() <= Duration::from_millis(100), "{:?}", asked.elapsed());
     assert_stopped(&rig, &outcome);
     assert!(dropped.load(Ordering::SeqCst));

@@ -18,7 +18,7 @@ use zk_testkit::{Asked, Recorder, Script, ScriptedProvider, Turn};
 
 use crate::support::assert_sound;
 
-/// A provider whose every answer is as long as it may be, less what `used` takes off, and which bills it.
+/// Provider whose every answer has the maximum length, less what `used` subtracts, and is billed.
 struct Meter {
     inner: ScriptedProvider,
     used: fn(u32) -> u32,
@@ -65,7 +65,7 @@ impl Provider for Meter {
     }
 }
 
-/// `spawn 7: TASK` spawns seven; after results, and for everything else, something is said.
+/// `spawn 7: TASK` spawns seven; everything else, and results, get a text answer.
 fn obedient(asked: &Asked) -> Turn {
     let turn = Turn::new().delay(Duration::from_millis(asked.number as u64 % 7));
     if !asked.results().is_empty() {
@@ -147,7 +147,7 @@ async fn a_tree_of_50_agents_never_spends_more_than_its_root_was_given() {
             assert!(budget.allows(tree.billed()), "{budget} but {:?}", tree.billed());
             assert!(tree.requests() > 0, "{budget}");
             if let Err(error) = &outcome.result {
-                // Seven sub-agents that all could not begin are seven times the same failure.
+                // Seven sub-agents that could not start are seven equal failures.
                 let is_short = matches!(error, AgentError::Budget { .. } | AgentError::Stuck { .. });
                 assert!(is_short, "{error}");
             }
@@ -220,7 +220,7 @@ async fn a_budget_of_one_run_is_spent_beside_that_of_its_agent() {
     tree.run("two").await.result.unwrap();
 }
 
-/// A run beside somebody who gives `choices` one after the other.
+/// Run with a person who makes `choices` in order.
 async fn attended(tree: &Tree, prompt: &str, choices: &'static [usize]) -> (RunOutcome, Vec<Question>) {
     let questions = Arc::new(Questions::new());
     let front_end = questions.attach();

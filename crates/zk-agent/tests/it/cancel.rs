@@ -10,7 +10,8 @@ use zk_testkit::{Asked, Script, Turn};
 
 use crate::support::{Rig, TestTool, rig_with, told};
 
-/// Two calls, then a sub-agent beside a third, then an answer. The sub-agent makes a call of its own.
+/// Script: two calls, then a sub-agent in parallel with a third, then an answer. The sub-agent makes a call,
+/// too.
 fn says(asked: &Asked) -> Turn {
     let is_child = asked.messages[0].text() == "child";
     let text = |n: &str| json!({"text": n});
@@ -101,7 +102,7 @@ async fn assert_no_tasks(context: &str) {
     assert!(tokio::time::timeout(std::time::Duration::from_secs(60), gone).await.is_ok(), "{context}");
 }
 
-/// Runs for `steps` steps, does `act`, and gives whether the run had ended by itself.
+/// Runs for `steps` steps, then `act`; returns whether the run had ended before.
 async fn interrupted_after(steps: u32, act: fn(&RunHandle)) -> bool {
     let rig = waiting();
     let mut run = rig.agent.run("go").unwrap();
@@ -143,7 +144,7 @@ async fn dropped_after(steps: u32) -> bool {
     ended
 }
 
-/// Beside the tasks of the run, so that both go on step by step in turn.
+/// In a second task, so that both proceed alternately.
 async fn in_a_task(work: impl Future<Output = bool> + Send + 'static) -> bool {
     tokio::spawn(work).await.unwrap()
 }

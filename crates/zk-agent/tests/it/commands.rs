@@ -15,7 +15,7 @@ use zk_testkit::{Script, ScriptedProvider, Turn};
 
 use crate::support::TestTool;
 
-/// Asks what was forgotten, and begins anew with the answer.
+/// Asks for a hand-over and restarts with the answer.
 struct HandOver;
 
 #[async_trait]
@@ -93,7 +93,7 @@ async fn a_message_interrupts_or_waits_for_the_answer_or_for_the_next_prompt() {
     let at = |text: &str| texts.iter().position(|sent| sent.contains(text));
     assert!(at("at once").unwrap() < at("at the end").unwrap(), "{texts:?}");
     assert_eq!(at("for later"), None, "not this run");
-    // A run begins with what does not wait for a prompt, and without what does.
+    // A run starts with messages that wait for a prompt, and without others.
     let begun = conversation.deliver(Message::injected("look", "plugin"), Delivery::Steer).await.unwrap();
     assert!(matches!(begun, Submitted::Started(_)), "{begun:?}");
     conversation.idle().await;

@@ -40,7 +40,7 @@ async fn stops(rig: &Rig) {
     assert_sound(&rig.agent.history());
 }
 
-// The next run begins with what could not be stored.
+// The next run starts with the messages that could not be stored.
 #[tokio::test]
 async fn a_pair_that_cannot_be_stored_stops_the_run_and_is_announced_again_first() {
     let rig = rig(script());

@@ -17,7 +17,7 @@ fn three_turns() -> Script {
         .turn(|t| t.text("done"))
 }
 
-// The bytes of one request are a prefix of the next, because they are the same values.
+// The bytes of one request are a prefix of the next, because the values are shared.
 #[tokio::test]
 async fn requests_of_one_run_share_system_tools_and_messages() {
     let rig = rig_with(three_turns(), |b| b.system("Be brief.").alias("echo", "Say"));
@@ -99,7 +99,7 @@ async fn message_end_replaces_the_content_before_anything_runs_or_is_stored() {
     );
 }
 
-// By adjacency, for the request only, and said so.
+// Joined by adjacency, for the request only, with an event.
 #[tokio::test]
 async fn a_damaged_history_is_mended_for_the_wire_and_left_as_it_is() {
     let damaged = vec![

@@ -21,7 +21,7 @@ use zk_testkit::{Script, ScriptedProvider, Turn};
 
 use crate::support::TestTool;
 
-/// Opens sessions that hold one exchange about their own id, and writes down what happens.
+/// Opens sessions with one exchange about their own id, and logs the calls.
 #[derive(Clone, Default)]
 struct Opener {
     log: Arc<Mutex<Vec<String>>>,

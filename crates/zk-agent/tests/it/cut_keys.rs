@@ -35,7 +35,7 @@ fn cut(text: &str, at: usize) -> Vec<String> {
     }
 }
 
-/// A run in which the key stands in everything that comes in pieces, cut at `at`.
+/// Runs a stream in which every streamed text contains the key, cut at `at`.
 async fn run(at: usize) -> Rig {
     let text = format!("it is {KEY}, I think");
     let args = json!({ "text": text }).to_string();

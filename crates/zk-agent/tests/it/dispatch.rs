@@ -15,7 +15,7 @@ use crate::support::{Rig, TestTool, rig, rig_with};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Notes when it begins and ends; takes as many seconds as its argument `s` says.
+/// Logs start and end; takes the number of seconds in argument `s`.
 fn timed(name: &str, log: &Log) -> TestTool {
     let (name, log) = (name.to_owned(), log.clone());
     TestTool::new(&name.clone(), move |args: Value, _| {
@@ -185,7 +185,7 @@ async fn a_panicking_tool_is_a_failed_call_and_nothing_else() {
     assert!(results[2].starts_with("at_once!: `at_once` failed inside"), "{results:?}");
 }
 
-// Arguments are not validated yet when a tool is asked what it may run beside.
+// A tool's concurrency is queried before its arguments are validated.
 #[tokio::test]
 async fn a_tool_that_panics_when_asked_about_its_arguments_runs_alone() {
     let picky = TestTool::new("picky", async |_, _| Ok(ToolOutput::text("ran")))
@@ -243,7 +243,7 @@ async fn the_end_of_a_batch_tells_its_errors_and_counts_those_that_a_later_succe
     let key = "correct-horse-battery";
     let script = Script::new()
         .turn(|t| {
-            // The success beside it resolves nothing: it was not made because of the error.
+            // The parallel success resolves nothing: it was not a reaction to the error.
             t.call("edit", json!({"path": "a", "fails": format!("\n{key} {}", "x".repeat(500))}))
                 .call("edit", json!({"path": "b"}))
         })

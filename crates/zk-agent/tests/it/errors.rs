@@ -197,7 +197,7 @@ async fn a_failing_watcher_stops_nothing_by_default() {
 /// An event, and how to make it fail.
 type Named = (&'static str, fn(&Rig));
 
-// Also on a host where a failing handler ends the turn, what was said is kept, without calls.
+// On a host where a failing handler ends the turn, the text is kept, without calls.
 #[tokio::test]
 async fn on_a_strict_host_a_failing_handler_ends_the_run_and_loses_nothing() {
     let breaks: [Named; 4] = [

@@ -43,7 +43,7 @@ async fn a_refusal_wins_over_a_substitute_that_came_before_it() {
     assert_eq!(counts(&rig), json!({}));
 }
 
-// Each handler sees what the ones before it made of the call.
+// Each handler sees the call as changed by earlier ones.
 #[tokio::test]
 async fn rewritten_arguments_are_what_later_gates_and_the_tool_get() {
     let rig = rig(Script::new().turn(echoes(1)).turn(|t| t.text("ok")));
@@ -86,7 +86,7 @@ async fn counts_begin_at_zero_in_every_run() {
     assert_eq!(counts(&rig), json!({"echo": 1}));
 }
 
-// The gate counts what it lets through, so a budget holds inside one batch.
+// The gate counts the calls that it passes, so a budget holds inside one batch.
 #[tokio::test]
 async fn a_blocking_budget_holds_inside_one_parallel_batch() {
     let script = Script::new().turn(echoes(4)).turn(|t| t.text("ok"));

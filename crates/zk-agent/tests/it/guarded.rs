@@ -21,7 +21,7 @@ fn reading(name: &str) -> Arc<dyn Tool> {
     TestTool::new(name, async |_, _| Ok(ToolOutput::text("read"))).reading().arc()
 }
 
-/// A tool whose effects are told by `effects`, and the number of its calls that ran.
+/// Tool with the effects of `effects`, and a counter of its executed calls.
 fn telling(
     name: &str,
     effects: impl Fn(&Value) -> Effects + Send + Sync + 'static,
@@ -43,7 +43,7 @@ fn guard() -> impl Plugin {
     })
 }
 
-/// Calls the tool once, and then says what its result was.
+/// Script that calls the tool once and repeats its result as text.
 fn calling(name: &'static str) -> ScriptedProvider {
     ScriptedProvider::new(Script::answering(move |asked| match asked.results().last() {
         None => Turn::new().call(name, json!({})),
@@ -170,7 +170,7 @@ async fn a_call_that_does_more_than_its_tool_told_of_no_arguments_is_refused() {
 
 #[tokio::test]
 async fn sub_agents_are_guarded_and_unguarded_as_their_parent_is() {
-    /// Delegates once, and has the sub-agent call the tool of its preset.
+    /// Script that delegates once; the sub-agent calls the tool of its preset.
     fn delegating() -> Script {
         Script::answering(|asked| match (&*asked.last_user_text(), asked.results().last()) {
             ("go", None) => Turn::new().call("spawn", json!({"task": "act"})),

@@ -62,7 +62,7 @@ async fn an_agent_connects_to_nothing_until_it_is_warmed_up_and_then_once() {
     assert!(first.is_ok() && second.is_ok());
     agent.warm_up().await.unwrap();
     assert_eq!(*connected.lock().unwrap(), 1);
-    // One that is to be warm from the start does not wait for it, and joins what has begun.
+    // A plugin that should be warm from the start is not awaited, and joins later.
     let eager = build(true);
     assert_eq!(*connected.lock().unwrap(), 1);
     eager.warm_up().await.unwrap();
@@ -105,7 +105,7 @@ async fn a_run_without_a_prompt_resumes_only_what_waits_for_an_answer() {
     assert_eq!(rig.recorder.named("input").len(), 0);
 }
 
-// A conversation goes on from where it was, also in another process.
+// A conversation continues from its last state, also in another process.
 #[tokio::test]
 async fn a_history_is_gone_on_from() {
     let history = vec![Message::user_text("go").identified().shared()];
@@ -201,7 +201,7 @@ async fn before_start_adds_messages_and_chains_the_system_prompt() {
     assert_eq!(rig.provider.asked()[1].system, "Base. one. two.");
 }
 
-// Only with a prompt of the run's own, and nobody can change it.
+// Only with the run's own prompt, which cannot be changed.
 #[tokio::test]
 async fn system_before_tells_of_the_runs_own_prompt() {
     let rig = rig_with(chatty(), |b| b.system("Base."));

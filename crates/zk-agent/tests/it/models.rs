@@ -15,7 +15,7 @@ use crate::support::{Rig, rig};
 
 type List = Result<Option<Vec<Model>>, ErrorKind>;
 
-/// A provider that knows of one model, and whose endpoint lists what it is told to.
+/// Provider that knows one model, with a configurable list of its endpoint.
 struct Lab {
     inner: ScriptedProvider,
     list: Mutex<List>,
@@ -72,7 +72,7 @@ fn refreshed() -> ModelsQuery {
     ModelsQuery { refresh: true, ..ModelsQuery::default() }
 }
 
-/// Returns the announcements, once everything that was under way is done.
+/// Announcements, once everything in flight is done.
 async fn announced(rig: &Rig) -> Vec<Value> {
     for _ in 0..10 {
         tokio::task::yield_now().await;
@@ -147,7 +147,7 @@ async fn an_endpoint_that_does_not_answer_is_told_by_the_kind_of_its_error_alone
     assert_eq!(query.models.len(), 2, "what is known without asking is there all the same");
 }
 
-// A choice is kept even where nobody has that model, and late registration makes it good.
+// A choice of an unknown model is kept, and a later registration makes it valid.
 #[tokio::test]
 async fn a_model_that_was_chosen_before_its_provider_came_is_kept_and_known_better_then() {
     let provider = Arc::new(ScriptedProvider::new(Script::new()));

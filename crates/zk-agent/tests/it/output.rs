@@ -135,7 +135,7 @@ async fn the_list_of_allowed_tools_does_not_keep_the_output_out() {
     rig.run("go").await.result.unwrap();
 }
 
-// Steering is looked at before the end: what follows is a run like any other.
+// Steering is checked before the end: the rest is an ordinary run.
 #[tokio::test]
 async fn a_run_steered_after_its_output_does_not_end_with_its_next_tool_call() {
     let script = Script::new()
@@ -214,7 +214,8 @@ async fn an_answer_that_was_cut_is_asked_for_again() {
     assert!(told(&rig.agent.history()).contains("it was cut at the output limit"));
 }
 
-// A message steered in after the output may lead to chat: that neither loses the output nor goes on for ever.
+// A steering message after the output may lead to chat, which neither loses the output nor continues for
+// ever.
 #[tokio::test]
 async fn a_run_steered_after_its_output_keeps_it_if_no_other_follows() {
     let script = Script::new().turn(|t| t.text("{\"n\": 1}")).forever(|_| Turn::new().text("Bye."));

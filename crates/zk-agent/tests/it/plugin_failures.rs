@@ -39,7 +39,7 @@ impl<E: Event> Handler<E> for Fault {
     }
 }
 
-/// An event, and what registers a handler of it that fails.
+/// Name of an event, and a function that registers a failing handler for it.
 type Seam = (&'static str, fn(&Scope, Fault));
 
 fn fails<E: Event>(scope: &Scope, fault: Fault) {
@@ -156,7 +156,7 @@ async fn beside(turn: impl Fn() -> Turn + Send + Sync + 'static) -> (Rig, String
     (rig, told)
 }
 
-/// Answer of a model that is asked beside the conversation, and what is told of it.
+/// Answer of a side call, and the expected report of its failure.
 type Failing = (fn() -> Turn, &'static str);
 
 #[tokio::test(start_paused = true)]
@@ -178,7 +178,7 @@ async fn a_side_call_that_fails_is_left_out_by_its_purpose_and_the_run_goes_on()
     }
 }
 
-/// A tool that panics when asked what it is.
+/// Tool that panics when its spec is requested.
 struct Nameless;
 
 #[async_trait::async_trait]

@@ -98,7 +98,7 @@ async fn a_clock_that_stays_the_same_for_some_runs_is_not_taken_for_an_edited_fi
     assert_eq!(*seen.lock().unwrap(), expected);
 }
 
-/// Reads messages anew when other thinking is asked for.
+/// Provider that invalidates its cache when the thinking changes.
 struct Forgetful(Arc<ScriptedProvider>);
 
 impl Provider for Forgetful {
@@ -171,7 +171,7 @@ async fn the_owner_of_a_changed_tool_is_named() {
     );
 }
 
-/// A handler that puts a word of its own before everything else.
+/// Registers a handler that prepends a word to the request.
 fn before(bus: &Bus, plugin: &str, word: &Arc<Mutex<&'static str>>) {
     let word = word.clone();
     bus.scope(plugin.to_owned()).on_sync(move |event: &ContextTransform, _: &Cx| {
@@ -218,8 +218,7 @@ async fn the_plugin_that_rewrote_the_system_prompt_is_named() {
     assert_eq!(seen.lock().unwrap()[0].0, part);
 }
 
-/// Runs a process with the sections `texts`: returns its history, the entries that its session keeps, and
-/// what breaks there.
+/// Runs a process with the sections `texts`: returns its history, its session entries, and its prefix breaks.
 async fn process(
     before: Option<(Vec<Arc<Message>>, Vec<Entry>)>,
     texts: [&str; 2],

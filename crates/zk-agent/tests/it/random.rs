@@ -163,7 +163,7 @@ async fn run(rig: &Rig, prompt: &str, acts: Vec<(usize, Act)>) -> Result<(), Age
     let handle = run.handle();
     let waiting = run.wait();
     tokio::pin!(waiting);
-    // A model or a tool that hangs is what a person stops.
+    // A person stops a model or tool that hangs.
     let outcome = match tokio::time::timeout(Duration::from_secs(600), &mut waiting).await {
         Ok(outcome) => outcome,
         Err(_) => {

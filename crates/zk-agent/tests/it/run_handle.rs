@@ -138,7 +138,7 @@ async fn usage_can_be_asked_while_it_goes_on_and_a_handle_outlives_the_run() {
     handle.abort();
 }
 
-/// Answers to every request after a while; steered at that time by whoever has the handle.
+/// Answers each request after a while, so that it can be steered meanwhile.
 fn answering() -> Rig {
     rig(Script::answering(|_| Turn::new().text("Hello.")))
 }
@@ -206,7 +206,7 @@ async fn its_events_are_those_of_its_own_tree_and_not_of_other_agents_runs_on_th
         }
     };
     let first = agent(script(), Some(SpawnOptions::default())).build().unwrap();
-    // The tool `spawn` of the bus belongs to the first agent; here is another tree beside it.
+    // The tool `spawn` of the bus belongs to the first agent; this is a second tree.
     let other = Agent::builder(Arc::new(ScriptedProvider::new(script())))
         .bus(bus.child("other"))
         .spawn(SpawnOptions::default())

@@ -127,7 +127,7 @@ impl PromptSection for Fault {
     }
 }
 
-/// Says how often it was asked, as a clock says what time it is.
+/// Counter that changes with each request, like a clock.
 struct Ticks(Arc<Mutex<u32>>);
 
 #[async_trait]
@@ -159,6 +159,6 @@ async fn a_clock_in_a_section_is_named_as_what_breaks_the_prefix_without_a_reaso
     assert!(seen.iter().all(|(broken, _)| *broken == part), "{seen:?}");
     use PrefixCause::{Reloaded, Unexplained};
     let causes: Vec<PrefixCause> = seen.iter().map(|(_, cause)| *cause).collect();
-    // A file may be edited twice; what is another text each time is no file.
+    // A file may be edited twice; a text that differs each time is no file.
     assert_eq!(causes, [Reloaded, Reloaded, Unexplained, Unexplained]);
 }

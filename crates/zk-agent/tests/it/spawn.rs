@@ -13,8 +13,8 @@ use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
 
 use crate::support::{Rig, TestTool, assert_sound, rig_on, rig_with, told};
 
-/// Answers by what the first message asks: `spawn X` spawns X, `spawn 2: X` twice, `call T` calls the tool T,
-/// everything else is said. After a result it says the result.
+/// Follows the first message: `spawn X` spawns X, `spawn 2: X` twice, `call T` calls the tool T, everything
+/// else is answered. Results are repeated as text.
 fn obedient(asked: &Asked) -> Turn {
     let usage = Usage { input: 10, output: 1, ..Usage::default() };
     let results: Vec<String> = asked.results().iter().map(|one| one.text.clone()).collect();
@@ -185,7 +185,7 @@ async fn the_tree_grows_only_so_deep() {
     assert_eq!(text, "got: got: sub-agents may be 1 deep at most; do this task yourself");
 }
 
-// An error is told as text, with what there was.
+// An error is reported as text, with the partial output.
 #[tokio::test]
 async fn a_failing_sub_agent_gives_its_error_and_what_it_had_said() {
     let rig = family(SpawnOptions::default());

@@ -11,7 +11,7 @@ use zk_testkit::{Asked, Script, Turn};
 
 use crate::support::{Rig, rig_with};
 
-/// Calls what the first message asks for, `NAME: TASK` of a named agent, and then says the result.
+/// Script that delegates `NAME: TASK` of the first message to a named agent and repeats the result.
 fn delegates(asked: &Asked) -> Turn {
     let results: Vec<String> = asked.results().iter().map(|one| one.text.clone()).collect();
     if !results.is_empty() {

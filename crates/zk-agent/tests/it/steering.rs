@@ -96,7 +96,7 @@ async fn a_steering_message_that_is_taken_back_never_reaches_the_model_and_a_del
     assert!(!conversation.unsteer("keep"), "no run");
 }
 
-// Even if the model said it was done.
+// Even if the model was done.
 #[tokio::test]
 async fn steering_after_a_finished_answer_goes_on() {
     let rig = rig(Script::new().turn(|t| t.text("Done.")).turn(|t| t.text("That too.")));

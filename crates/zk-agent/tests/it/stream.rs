@@ -67,7 +67,7 @@ fn text(block: u32, delta: &str) -> StreamEvent {
     StreamEvent::Text { block, delta: delta.into() }
 }
 
-// The provider's whole block is what belongs into the history, not the sum of its pieces.
+// The provider's whole block goes into the history, not the sum of its deltas.
 #[tokio::test]
 async fn a_finished_block_replaces_its_pieces_and_blocks_stand_in_their_order() {
     let (agent, recorder) = said(vec![vec![
@@ -82,7 +82,7 @@ async fn a_finished_block_replaces_its_pieces_and_blocks_stand_in_their_order() 
     assert_eq!(recorder.named("stream:end")[0]["text"], "second part, whole");
 }
 
-// Chat Completions goes on with one text between thoughts.
+// Chat Completions continues one text between thoughts.
 #[tokio::test]
 async fn a_text_ends_where_its_block_or_another_text_does() {
     let (agent, recorder) = literal(vec![vec![
@@ -127,7 +127,7 @@ async fn the_pieces_of_a_call_share_its_id_and_name() {
     );
 }
 
-// An argument text nobody finished is no call.
+// An unfinished argument text is not a call.
 #[tokio::test]
 async fn a_call_its_provider_did_not_finish_is_answered_and_not_run() {
     let (agent, recorder) = said(vec![
@@ -174,7 +174,7 @@ async fn pauses_come_to_an_end() {
     assert_eq!(agent.history().len(), 1 + 33);
 }
 
-// A reason nobody knows ends the turn; calls are run whatever the reason says.
+// An unknown stop reason ends the turn; calls run in any case.
 #[tokio::test]
 async fn calls_are_run_whatever_the_reason_for_the_end() {
     let call = Block::ToolCall(ToolCall::new("c1", "echo", json!({"text": "hi"})));

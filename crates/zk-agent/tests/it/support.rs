@@ -53,7 +53,7 @@ impl Rig {
         outcome
     }
 
-    /// Checks that the store was told the history, and that the history needs no mending.
+    /// Checks that the store has the history, and that the history needs no repair.
     pub(crate) fn assert_sound(&self) {
         assert_sound(&self.agent.history());
         assert_eq!(self.store.messages(), self.agent.history(), "what was stored is what happened");
@@ -94,7 +94,7 @@ impl Rig {
     }
 }
 
-/// A history that can be sent as it is: nothing is missing, orphaned or double.
+/// Checks that a history can be sent unchanged: no missing, orphaned or duplicate results.
 pub(crate) fn assert_sound(history: &[Arc<Message>]) {
     let mut next = history.to_vec();
     next.push(Message::user_text("go on").shared());
@@ -136,14 +136,14 @@ fn line(message: &Message) -> String {
     format!("{who}{by}: {}", blocks.join(" | "))
 }
 
-/// Compares lines, whatever the indentation of the expected ones.
+/// Compares lines without regard to the indentation of the expected ones.
 #[track_caller]
 pub(crate) fn assert_lines(actual: &str, expected: &str) {
     let clean = |text: &str| text.trim().lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
     assert_eq!(clean(actual).join("\n"), clean(expected).join("\n"), "\nactual:\n{actual}\n");
 }
 
-/// Keeps what it is told to store, in memory.
+/// In-memory session store.
 #[derive(Clone, Default)]
 pub(crate) struct Store {
     kept: Arc<Mutex<Vec<Arc<Message>>>>,
@@ -205,7 +205,7 @@ impl TestTool {
         }
     }
 
-    /// Gives back its argument `text`; may run beside others.
+    /// Tool that returns its argument `text`; may run concurrently.
     pub(crate) fn echo() -> Arc<dyn Tool> {
         Self::new("echo", async |args: Value, _| {
             Ok(ToolOutput::text(args["text"].as_str().unwrap_or_default()))
@@ -247,7 +247,7 @@ impl TestTool {
         self
     }
 
-    /// Makes the tool read files, and nothing else.
+    /// Makes the tool a read-only tool on files.
     pub(crate) fn reading(mut self) -> Self {
         self.effects = Effects::reads(["."]);
         self

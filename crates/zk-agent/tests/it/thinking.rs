@@ -111,7 +111,7 @@ async fn a_handler_has_another_known_model_answer_a_turn_and_an_unknown_one_is_t
     rig.scope("chooser").on_sync(|event: &ProviderRequest, cx: &Cx| {
         assert_eq!(event.model.model, "own-model", "each turn begins with the model of the run");
         let turn = cx.service::<dyn RunControl>().unwrap().state().turn;
-        // A part of its id, then one that nobody has, twice.
+        // A part of its id, then an unknown one, twice.
         let name = ["scripted", "nobody", "nobody"].get(turn as usize - 1)?;
         let model = Some(ModelRef::new("scripted", *name));
         Some(RequestPatch { model, ..RequestPatch::default() })
@@ -126,7 +126,7 @@ async fn a_handler_has_another_known_model_answer_a_turn_and_an_unknown_one_is_t
     assert_eq!(rig.agent.model().id, "own-model");
 }
 
-// Traces are kept with their signature and where they came from.
+// Reasoning is kept with its signature and origin.
 #[tokio::test]
 async fn thinking_is_kept_in_the_history() {
     let rig = rig(Script::new().turn(|t| t.signed_thinking("Hm.", "sig").text("ok")));

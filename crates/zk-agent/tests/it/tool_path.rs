@@ -109,7 +109,7 @@ async fn a_result_that_a_strict_host_could_not_patch_is_withheld() {
     assert!(!told(&rig.agent.history()).contains("=secret"), "{}", told(&rig.agent.history()));
 }
 
-// After transform and before after; the size is what is left.
+// After transform and before after; the size is the remaining one.
 #[tokio::test]
 async fn a_model_without_vision_gets_a_marker_for_an_image() {
     let blind = Model {
@@ -147,7 +147,7 @@ async fn what_is_shown_to_a_person_is_the_tools_own_or_the_first_line() {
     assert_eq!(after[1]["display"]["text"], "one");
 }
 
-// The sum of a turn, once over; nothing is cut.
+// The sum of a turn exceeds the budget; nothing is truncated.
 #[tokio::test]
 async fn results_over_the_byte_budget_bring_one_message_and_one_event() {
     let behavior = Behavior { tool_output_budget: Some(OutputBudget::Bytes(5)), ..Behavior::default() };

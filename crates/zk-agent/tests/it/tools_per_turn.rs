@@ -176,7 +176,7 @@ fn lazy(name: &str) -> Arc<dyn Tool> {
     TestTool::new(name, async |_, _| Ok(ToolOutput::text("found"))).disclosure(Disclosure::Lazy).arc()
 }
 
-/// A tool that unlocks what it is asked for.
+/// Tool that unlocks the named tool.
 fn search() -> Arc<dyn Tool> {
     let search = TestTool::new("search", async |args: Value, cx| {
         let tools = cx.cx.service::<dyn RunTools>().unwrap();

@@ -12,7 +12,7 @@ use zk_testkit::{Script, Turn};
 
 use crate::support::{Rig, assert_lines, rig, rig_with, told};
 
-/// Makes `<b>…</b>` of `**…**`, and holds back what may become one.
+/// Replaces `**…**` by `<b>…</b>`, and holds back an incomplete mark.
 fn bold(held: &mut String, last: bool) -> String {
     let mut shown = String::new();
     while let Some((before, rest)) = held.split_once("**")

@@ -13,7 +13,7 @@ fn history(count: usize) -> Vec<Arc<Message>> {
     (0..count / 2).flat_map(pair).map(Message::shared).collect()
 }
 
-/// Bytes that a run allocates which goes on with `messages` messages that were sent before.
+/// Bytes allocated by a run that continues with `messages` old messages.
 fn allocated(messages: usize) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let provider = ScriptedProvider::new(Script::answering(|_| Turn::new().text("done")));

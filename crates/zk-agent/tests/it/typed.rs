@@ -62,7 +62,7 @@ async fn a_function_runs_with_arguments_that_fit_and_never_with_others() {
     let [unfit, failed, fits] = results.as_slice() else { panic!("{results:?}") };
     assert!(unfit.1 && unfit.0.contains("dice"), "{unfit:?}");
     assert!(failed.1 && failed.0.contains("fell off the table"), "{failed:?}");
-    // A number in a text is what the model meant.
+    // A number in a string is accepted as a number.
     assert!(!fits.1 && fits.0.starts_with("2 ones\n"), "{fits:?}");
 }
 

@@ -109,7 +109,7 @@ async fn text_that_waits_for_a_slow_reader_is_one_update_and_what_is_too_much_is
         }
         last = Some(update);
     }
-    // 16 MiB hold the first answer and 12 pieces of the second; a turn's end weighs nothing.
+    // 16 MiB hold the first answer and 12 pieces of the second; a turn's end has no size.
     assert_eq!(lengths, [12 * large.len()]);
     assert_eq!(updates.missed(), 8);
     assert!(matches!(last, Some(RunUpdate::Ended { .. })), "{last:?}");

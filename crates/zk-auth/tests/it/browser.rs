@@ -7,7 +7,7 @@ use zk_auth::Login;
 
 use crate::pairs;
 
-/// Parameters of the authorize URL, and the address to which it makes the browser come back.
+/// Fake browser: parameters of the authorize URL, and its redirect address.
 pub(crate) struct Browser {
     pub(crate) asked: std::collections::BTreeMap<String, String>,
     pub(crate) redirect: Url,
@@ -30,7 +30,7 @@ impl Browser {
         TcpStream::connect(("127.0.0.1", port)).await.expect("somebody listens")
     }
 
-    /// Sends bytes and reads the whole answer; nothing if there is none.
+    /// Sends bytes and reads the whole answer; empty if there is none.
     pub(crate) async fn raw(&self, bytes: impl AsRef<[u8]>) -> String {
         let mut stream = self.connect().await;
         // A server that has seen enough stops reading.

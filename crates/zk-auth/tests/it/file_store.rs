@@ -56,7 +56,7 @@ async fn what_is_stored_comes_back() {
     let bare = OAuthTokens { refresh: None, expires_at: None, account: None, ..full.clone() };
     store.put("bare", &Credential::OAuth(bare)).await.unwrap();
     store.put("key", &key("sk")).await.unwrap();
-    // Another store on the same file, as another process has.
+    // Second store on the same file, as in another process.
     let store = FileStore::new(&path);
     assert_eq!(store.names().await.unwrap(), ["bare", "full", "key"]);
     let Some(Credential::OAuth(back)) = store.get("full").await.unwrap() else { panic!("no tokens") };
@@ -123,7 +123,7 @@ async fn a_damaged_file_is_reported_and_set_aside_never_written_over() {
     }
 }
 
-/// Whatever was put in the place of the file, nobody waits for it or fills the memory with it.
+/// A file that is no regular file of a sane size never blocks and is never loaded.
 #[tokio::test]
 async fn what_is_no_file_of_a_sane_size_is_an_error_at_once() {
     use rustix::fs::{CWD, Mode, mkfifoat};
@@ -165,7 +165,7 @@ async fn an_empty_file_and_a_half_written_one_are_no_damage() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("credentials.json");
     fs::write(&path, "\n").unwrap();
-    // A writer that was killed leaves such a file behind.
+    // A killed writer leaves such a file.
     fs::write(dir.path().join("credentials.json.tmp"), "{\"vers").unwrap();
     let store = FileStore::new(&path);
     assert!(store.get("a").await.unwrap().is_none());

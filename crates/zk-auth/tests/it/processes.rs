@@ -15,12 +15,12 @@ use zk_core::kernel::Bus;
 use crate::client;
 use crate::refresh::{first, rotating};
 
-/// The variable that tells a started test program its part: the server and the file of the store.
+/// Variable that gives a started test program its role: the server and the file of the store.
 const PART: &str = "ZK_AUTH_TEST_PART";
 /// Tasks that ask at once in each process.
 const TASKS: usize = 10;
 
-/// Sessions that share nothing but the file all ask for a token at once.
+/// Requests a token concurrently in sessions that share only the file.
 async fn ask(url: &str, path: &Path) -> Vec<String> {
     let asking = (0..TASKS).map(|_| {
         let store = Arc::new(FileStore::new(path));
@@ -67,7 +67,7 @@ async fn twenty_askers_in_two_processes_make_one_refresh() {
     let store = FileStore::new(&path);
     store.put("test", &Credential::OAuth(first(&server.url, 0))).await.unwrap();
 
-    // Nobody gets anywhere until everybody is there.
+    // Barrier: all start together.
     let lock = store.lock("test").await.unwrap();
     let mut other = other_process(&server.url, &path);
     let lines = BufReader::new(other.stdout.take().unwrap()).lines().map_while(Result::ok);

@@ -15,7 +15,7 @@ use zk_core::service::{Clock, SystemClock};
 use crate::server::{Received, Reply, Server};
 use crate::{ACCESS, REFRESH, assert_no_secret, client, form, granted, tokens};
 
-/// A server that rotates refresh tokens and remembers which one is good: `refresh-N` gives the pair `N + 1`.
+/// Server that rotates refresh tokens and remembers the valid one: `refresh-N` returns the pair `N + 1`.
 pub(super) async fn rotating(delay: Duration) -> Server {
     let turn = AtomicU64::new(0);
     let reply = move |_: usize, received: &Received| {
@@ -264,7 +264,7 @@ async fn tokens_that_cannot_be_stored_still_work_here() {
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(FileStore::new(dir.path().join("credentials.json")));
     store.put("test", &Credential::OAuth(first(&server.url, 0))).await.unwrap();
-    // A directory where the temporary file would be: nothing can be written.
+    // A directory at the path of the temporary file makes every write fail.
     std::fs::create_dir(dir.path().join("credentials.json.tmp")).unwrap();
     let session = OAuthSession::new(client(&server.url), store.clone(), Http::new());
     let bus = Bus::new();

@@ -10,7 +10,7 @@ use zk_core::service::{ArgumentChoice, BUILT_IN_BACKEND, Backend, Command, Comma
 
 use crate::opening::factory::ConversationFactory;
 
-/// Words of a status for a backend whose tools zk does not hold.
+/// Status text for a backend whose tools zk does not control.
 pub(crate) const OWN_PERMISSIONS: &str = "its own permissions";
 
 /// The command.
@@ -18,13 +18,13 @@ pub(crate) fn command(agent: Agent, factory: Arc<dyn ConversationFactory>) -> Ar
     Arc::new(BackendCommand { agent, factory, left: Mutex::default() })
 }
 
-/// The backend that answers now; nothing where the built-in agent does.
+/// Active backend; `None` for the built-in agent.
 pub(crate) fn foreign_backend(agent: &Agent) -> Option<Arc<dyn Backend>> {
     let backend = agent.bus().item::<dyn Backend>(&agent.model().provider)?;
     backend.provider().is_some().then_some(backend)
 }
 
-/// Title of a model of another backend, which mostly chooses its own.
+/// Title of another backend's model, which the backend usually chooses itself.
 pub(crate) fn backend_title(model: &Model) -> String {
     match model.id.as_str() {
         "default" => model.provider.clone(),
@@ -35,7 +35,7 @@ pub(crate) fn backend_title(model: &Model) -> String {
 struct BackendCommand {
     agent: Agent,
     factory: Arc<dyn ConversationFactory>,
-    /// Model of the built-in agent that another backend took the place of.
+    /// Model of the built-in agent before the switch to another backend.
     left: Mutex<Option<Model>>,
 }
 
@@ -91,7 +91,7 @@ impl BackendCommand {
         Ok(told(&*backend, &self.agent.model()))
     }
 
-    /// The model that the built-in agent had, or the one that it would begin with.
+    /// Model that the built-in agent used last, or its initial one.
     async fn own_model(&self) -> Result<Model, BoxError> {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match left {
@@ -101,7 +101,7 @@ impl BackendCommand {
     }
 }
 
-/// Says which backend answers from now on, and what zk cannot enforce of it.
+/// Message about the switch to a backend, with the limits that zk cannot enforce on it.
 fn told(backend: &dyn Backend, model: &Model) -> String {
     if backend.provider().is_none() {
         return format!("{} answers from the next prompt on, with {}", backend.name(), model.reference());

@@ -16,7 +16,7 @@ use crate::conversation::wanted_screen::WantedScreen;
 use crate::opening::factory::{ConversationFactory, NamedModel, OpenedConversation};
 use crate::opening::sessions::ConversationSessions;
 
-/// Most sessions that `/sessions` lists.
+/// Maximum number of sessions that `/sessions` lists.
 const LISTED_SESSIONS: usize = 20;
 
 /// The commands every conversation has.
@@ -190,7 +190,7 @@ impl CommandContext {
         Ok(self.describe_model() + &thinking + holds)
     }
 
-    /// Says from when on a choice holds that is made during a run.
+    /// Time at which a choice made during a run takes effect, in words.
     fn holds_from(&self) -> &'static str {
         if self.agent.is_running() { "\nthis holds from the next turn of the run on" } else { "" }
     }
@@ -222,7 +222,7 @@ impl CommandContext {
         Ok(self.describe_thinking())
     }
 
-    /// Whether more reasoning is asked for than the model can do, as far as zk knows.
+    /// Whether the requested reasoning exceeds the known limits of the model.
     fn asks_too_much(&self) -> bool {
         self.agent.model().capabilities.thinking == ThinkingSupport::None
             && !matches!(self.agent.thinking().level, ThinkingLevel::Off | ThinkingLevel::Adaptive)
@@ -238,12 +238,12 @@ impl CommandContext {
         format!("{}{note}", level.as_str())
     }
 
-    /// Turns the reasoning off where the model cannot do it, and says what of it holds: at another provider than `before`,
-    /// or where that changed.
+    /// Turns reasoning off if the new model does not support it. Returns a message if the provider or the
+    /// effective level differs from `before`.
     async fn carry_thinking(&self, before: &Model) -> Result<String, BoxError> {
         let ThinkingRequest { level, budget } = self.agent.thinking();
         let now = self.agent.model();
-        // Of a model that zk does not know nothing is taken away.
+        // Reasoning stays as it is for a model without metadata.
         if now.window.is_some() && self.asks_too_much() && now.reference() != before.reference() {
             self.agent.set_thinking(ThinkingRequest { level: ThinkingLevel::Off, budget: None }).await?;
             let level = level.as_str();
@@ -282,7 +282,7 @@ impl CommandContext {
         }
     }
 
-    /// Has the host ask for a provider, and for its key or sign-in.
+    /// Requests the provider dialog from the host.
     fn login(&self, name: &str) -> Result<String, BoxError> {
         if self.factory.provider_access().is_none() {
             return Err("this program has only one provider".into());
@@ -296,7 +296,7 @@ impl CommandContext {
         Ok(String::new())
     }
 
-    /// Has the host go on with another screen.
+    /// Requests another screen from the host.
     fn screen(&self, name: &str) -> Result<String, BoxError> {
         let kind = name.parse()?;
         if kind != ScreenKind::Plain && ScreenKind::is_plain_only(&self.factory.setup().terminal) {
@@ -306,7 +306,7 @@ impl CommandContext {
         Ok(String::new())
     }
 
-    /// Sends the intent that has the view print a whole tool result.
+    /// Sends the intent to print a whole tool result.
     fn show(&self, number: &str) -> Result<String, BoxError> {
         let back: usize = match number {
             "" => 0,
@@ -323,7 +323,7 @@ impl CommandContext {
         }
     }
 
-    /// Lists sessions; `rename ID TITLE` and `remove ID` do what the keys of the drawn list do.
+    /// Lists sessions; `rename ID TITLE` and `remove ID` act like the keys of the session picker.
     async fn sessions(&self, args: &str, cx: &Cx) -> Result<String, BoxError> {
         let mut words = args.splitn(3, char::is_whitespace);
         match (words.next().unwrap_or_default(), words.next(), words.next()) {

@@ -1,7 +1,7 @@
 use zk_compaction::{ContextPart, ContextReport};
 use zk_core::service::visible_line;
 
-/// Parts, files and turns that are listed of each.
+/// Maximum number of rows for each of parts, files and turns.
 const MAX_ROWS: usize = 12;
 
 /// A report in lines.

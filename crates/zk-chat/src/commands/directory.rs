@@ -12,7 +12,7 @@ use zk_skills::Skills;
 
 use crate::opening::factory::ConversationFactory;
 
-/// The command; `advice` is about a directory that tools may not work in.
+/// The command `/cd`; `advice` is for directories that tools may not work in.
 pub(crate) fn command(advice: &'static str) -> Arc<dyn Command> {
     Arc::new(DirectoryCommand(advice))
 }
@@ -49,7 +49,7 @@ impl Command for DirectoryCommand {
     }
 }
 
-/// The command that has a conversation work in another directory as well.
+/// The command `/add-dir`, which adds a working directory.
 pub(crate) fn add_command(factory: Arc<dyn ConversationFactory>) -> Arc<dyn Command> {
     Arc::new(AddDirectoryCommand(factory))
 }
@@ -87,8 +87,8 @@ fn unquoted(path: &str) -> &str {
     inside('"').or_else(|| inside('\'')).unwrap_or(path)
 }
 
-/// Makes the conversation work in a directory, and returns its path; `advice` is about one that tools may not
-/// work in.
+/// Changes the working directory and returns its path; `advice` is for a directory that tools may not work
+/// in.
 pub(crate) async fn go_to(
     wanted: &str,
     conversation: &dyn Conversation,
@@ -107,7 +107,8 @@ pub(crate) async fn go_to(
     Ok(dir)
 }
 
-/// Looks for skills where `cx` works, and gives the names of those that come with it. During a run nothing changes.
+/// Searches the working directory of `cx` for skills; returns the names of new ones. Does nothing during a
+/// run.
 async fn new_skills(cx: &Cx) -> Vec<String> {
     let Some(skills) = cx.service::<Skills>() else { return Vec::new() };
     let before = skills.found();
@@ -118,7 +119,7 @@ async fn new_skills(cx: &Cx) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The directory that is called `wanted` in `now`, if tools may work there.
+/// Resolves `wanted` against the directory `now`, if tools may work there.
 fn directory(files: &dyn Files, now: &Path, wanted: &str) -> Result<PathBuf, PathError> {
     let at = files.resolve(now, wanted)?;
     if files.stat(&at)?.kind != FileKind::Directory {

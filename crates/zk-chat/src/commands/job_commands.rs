@@ -9,7 +9,7 @@ use zk_tools::{JobInfo, JobPhase, Jobs};
 
 use crate::opening::person_exec::PersonExec;
 
-/// Most of a job's output that is shown, in bytes.
+/// Maximum size of the shown end of a job's output, in bytes.
 const TAIL: usize = 8 * 1024;
 
 /// The commands.
@@ -36,7 +36,7 @@ impl Command for BackgroundCommand {
     }
 }
 
-/// Puts the commands that calls wait for in the background; their calls say as which jobs they go on.
+/// Moves foreground commands to the background; their calls end with the job ids.
 pub(crate) fn put_in_background(jobs: &Jobs) -> Result<(), String> {
     match jobs.put_in_background() {
         0 => Err("no command runs that could go on in the background".to_owned()),
@@ -64,7 +64,7 @@ impl Command for JobsCommand {
             ("" | "list", "") => list(&jobs.list()),
             ("start", "") => return Err("/jobs start takes a command".into()),
             ("start", command) => {
-                // Bounds of the model's commands do not bound the person.
+                // Limits of the model's commands do not apply to the person.
                 let outside = cx.service::<PersonExec>().map(|outside| outside.0.clone());
                 let exec = outside.or_else(|| cx.service::<dyn Exec>());
                 let exec = exec.ok_or("nothing here can run commands")?;
@@ -82,7 +82,7 @@ impl Command for JobsCommand {
     }
 }
 
-/// The end of what a job printed.
+/// Tail of a job's output.
 pub(crate) fn tail(jobs: &Jobs, id: &str) -> Result<String, String> {
     let text = jobs.tail(id, TAIL).ok_or_else(|| missing(jobs, id))?;
     Ok(if text.trim().is_empty() {
@@ -92,7 +92,7 @@ pub(crate) fn tail(jobs: &Jobs, id: &str) -> Result<String, String> {
     })
 }
 
-/// Ends a job.
+/// Kills a job.
 pub(crate) fn kill(jobs: &Jobs, id: &str) -> Result<String, String> {
     if jobs.kill(id) { Ok(format!("{id} is asked to end")) } else { Err(missing(jobs, id)) }
 }

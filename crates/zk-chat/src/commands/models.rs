@@ -4,11 +4,11 @@ use zk_core::events::{ListingFailed, ModelsQuery};
 use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{Model, ModelRef};
 
-/// Most models that are shown at once.
+/// Maximum number of listed models.
 const MAX_SHOWN_MODELS: usize = 40;
 
-/// The models of the conversation's providers and `others` whose names contain every word, the `current` one marked, and who
-/// did not say which models it has.
+/// Lists the models whose names contain every word, with the `current` one marked, and the providers whose
+/// listing failed.
 pub(crate) async fn list(
     words: &str,
     current: &ModelRef,
@@ -35,7 +35,7 @@ pub(crate) async fn list(
     Ok(lines.join("\n"))
 }
 
-/// Returns the reason why a provider's list is not there; nothing where there cannot be one.
+/// Reason for a failed model listing; `None` for a provider that has no list.
 fn excuse(failed: &ListingFailed) -> Option<String> {
     let ListingFailed { provider, error } = failed;
     error.map(|kind| format!("could not list {provider}'s models: {}", kind.as_str()))

@@ -48,8 +48,8 @@ pub const OWN_COMMANDS: [&str; 39] = [
     "uncompact",
 ];
 
-/// Commands that only show something, and change at most how the conversation is drawn, what runs without asking, and which
-/// model answers from the next turn on.
+/// Commands that are safe during a run: they only show something, or change the display, the permission mode
+/// or the next turn's model.
 const HARMLESS: [&str; 22] = [
     "agents",
     "background",
@@ -75,13 +75,13 @@ const HARMLESS: [&str; 22] = [
     "tools",
 ];
 
-/// Commands that show something unless they are told more.
+/// Commands that are safe during a run without arguments.
 const HARMLESS_ALONE: [&str; 4] = ["backend", "config", "jobs", "provider"];
 
-/// Verbs of `/jobs` that can be used beside a run, as in the list of jobs on a drawn screen.
+/// Verbs of `/jobs` that are safe during a run, as in the list of jobs on a drawn screen.
 const HARMLESS_OF_JOBS: [&str; 3] = ["kill", "list", "tail"];
 
-/// Whether a line is a command that can be done while a run goes on.
+/// Whether a line is a command that can be run during a run of the agent.
 pub(crate) fn is_harmless(line: &str) -> bool {
     let Some(rest) = line.strip_prefix('/') else { return false };
     let (name, args) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
@@ -91,14 +91,16 @@ pub(crate) fn is_harmless(line: &str) -> bool {
             && args.split_whitespace().next().is_some_and(|verb| HARMLESS_OF_JOBS.contains(&verb))
 }
 
-/// Whether a line is a command of a file, a plugin or a server, which may make a prompt. A skill is part of a prompt itself.
+/// Whether a line is a command of a file, plugin or server, which may return a prompt. A skill is part of the
+/// prompt itself.
 pub(crate) fn makes_prompt(line: &str) -> bool {
     let Some(rest) = line.strip_prefix('/') else { return false };
     let name = rest.split_whitespace().next().filter(|_| !rest.starts_with(char::is_whitespace));
     name.is_some_and(|name| !name.starts_with("skill:") && !OWN_COMMANDS.contains(&name))
 }
 
-/// Provides zk's own commands, also in the place of those of plugins with the same name. Gives a warning for each of these.
+/// Registers zk's own commands, over those of plugins with the same name. Returns a warning for each replaced
+/// one.
 pub(crate) fn provide_own(bus: &Bus, commands: &[Arc<dyn Command>]) -> Vec<String> {
     let others = bus.items::<dyn Command>();
     let scope = bus.scope("commands");

@@ -22,13 +22,13 @@ use crate::opening::factory::OpenedConversation;
 use crate::opening::sessions::ConversationSessions;
 use crate::opening::setup::ChatSetup;
 
-/// Most of the last exchange that is shown when a session is resumed, in lines beside the prompt.
+/// Maximum number of lines of the last exchange shown on resume, without the prompt.
 const GREETING_LINES: usize = 12;
 
-/// Most sessions that `/resume` lists.
+/// Maximum number of sessions that `/resume` lists.
 const LISTED: usize = 20;
 
-/// Place of a text that is to be typed anew.
+/// Callback that replaces the draft in the editor.
 pub(crate) type SetDraft = Arc<dyn Fn(String) + Send + Sync>;
 
 /// The commands.
@@ -120,7 +120,7 @@ impl SessionCommand {
         Ok(lines)
     }
 
-    /// The prompts of this session, with what goes back to each.
+    /// Lists the prompts of this session; each line starts with the id to go back to.
     async fn tree(&self) -> Result<Vec<String>, BoxError> {
         let prompts = prompts(&*self.sessions).await?;
         let mut lines: Vec<String> =
@@ -132,7 +132,7 @@ impl SessionCommand {
         Ok(lines)
     }
 
-    /// Goes on before an earlier prompt, which is typed anew.
+    /// Returns to the state before an earlier prompt, which becomes the draft.
     async fn go_back_to(&self, id: &str) -> Result<Vec<String>, BoxError> {
         let wanted = id.to_owned();
         let (before, text) =
@@ -179,7 +179,7 @@ impl SessionCommand {
             }
             (_, None) => {}
         }
-        // The drawn screen shows it as it was drawn when it took place.
+        // The drawn screen shows its recorded blocks.
         if !self.wanted.is_drawn() {
             lines.extend(last_exchange(&self.view.view().blocks));
         }
@@ -187,7 +187,7 @@ impl SessionCommand {
     }
 }
 
-/// Visits the stored entries of the present session, one in memory at a time, and gives what the visitor left.
+/// Streams the stored entries of the present session to a visitor; returns the visitor's result.
 async fn visit<T: Default + Send + 'static>(
     sessions: &dyn ConversationSessions,
     mut visit: impl FnMut(Entry, &mut T) -> ControlFlow<()> + Send + 'static,
@@ -209,7 +209,7 @@ fn prompt(entry: &Entry) -> Option<String> {
     Some(message.text()).filter(|text| is_prompt && !text.trim().is_empty())
 }
 
-/// The prompts of the present session, newest first: their ids, and what they begin with.
+/// Prompts of the present session, newest first: ids and beginnings.
 pub(crate) async fn prompts(
     sessions: &dyn ConversationSessions,
 ) -> Result<Vec<(String, String)>, StoreError> {
@@ -225,7 +225,7 @@ pub(crate) async fn prompts(
     Ok(prompts)
 }
 
-/// Describes a session that was left; `back` is how to return to it.
+/// Describes a session after a switch to another one; `back` is the command that returns to it.
 pub(crate) fn describe_left(left: &Result<LeftSession, StoreError>, back: &str) -> Option<String> {
     match left {
         Err(error) => Some(format!("session not saved: {error}")),
@@ -237,8 +237,7 @@ pub(crate) fn describe_left(left: &Result<LeftSession, StoreError>, back: &str) 
     }
 }
 
-/// A conversation from its last prompt on, a line for each line that begins something: what was asked, what was done, and
-/// what was not.
+/// Summary of the last exchange, in lines: prompt, actions and refused calls.
 pub(crate) fn last_exchange(blocks: &[Arc<Block>]) -> Vec<String> {
     let is_prompt = |block: &Arc<Block>| matches!(block.content, Content::User { .. });
     let last = blocks.iter().rposition(is_prompt).unwrap_or_default();

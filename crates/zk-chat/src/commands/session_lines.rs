@@ -35,7 +35,7 @@ pub fn session_lines(sessions: &[SessionInfo], with_directory: bool) -> Vec<Stri
         .collect()
 }
 
-/// Returns a remark on the session that this one comes from, if one is known.
+/// Remark on the parent session, if there is one.
 pub fn parent_remark(session: &SessionInfo) -> Option<String> {
     session.parent.as_ref().map(|parent| format!("(from {})", visible_line(parent.as_str())))
 }

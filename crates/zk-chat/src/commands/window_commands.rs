@@ -91,7 +91,7 @@ impl WindowCommand {
     async fn uncompact(&self, cx: &Cx) -> Result<String, BoxError> {
         let undone = self.window()?.restore(&self.conversation.agent().context(), cx).await?;
         if undone && cx.service::<dyn SessionLog>().is_some_and(|log| log.earlier() > 0) {
-            // The messages that were left out were not read.
+            // The omitted messages were not read.
             self.conversation.reload().await?;
         }
         let text = if undone {

@@ -8,15 +8,15 @@ use base64::engine::general_purpose::STANDARD;
 use zk_core::model::{Block, Image};
 use zk_core::service::{HostFiles, HostRead};
 
-/// The most bytes of an image: more is refused by most providers.
+/// Maximum size of an image in bytes: most providers refuse larger ones.
 pub(crate) const MAX_IMAGE_BYTES: usize = 5 << 20;
 
-/// Images by the marks that stand for them in a text. Clones share them.
+/// Attached images by their marks in a text. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attachments(Arc<Mutex<Vec<(String, Image)>>>);
 
 impl Attachments {
-    /// Reads an image and gives the mark that stands for it; or why it is none.
+    /// Reads an image file and returns its mark, or the reason for a refusal.
     pub(crate) fn add(&self, files: &dyn HostFiles, cwd: &Path, path: &str) -> Result<String, String> {
         let file = cwd.join(path);
         let cannot = |why: &str| format!("cannot attach {}: {why}", file.display());
@@ -27,7 +27,7 @@ impl Attachments {
         Ok(self.keep(&name.unwrap_or_default(), media_type, &bytes))
     }
 
-    /// Takes an image that has no file, and gives the mark that stands for it; or why it is none.
+    /// Attaches image bytes without a file and returns the mark, or the reason for a refusal.
     pub(crate) fn add_unnamed(&self, bytes: &[u8]) -> Result<String, String> {
         let media_type =
             media_type(bytes).ok_or("what is in the clipboard is no PNG, JPEG, GIF or WebP image")?;
@@ -43,7 +43,7 @@ impl Attachments {
         mark
     }
 
-    /// The images whose marks are in a text.
+    /// Images whose marks occur in a text.
     pub(crate) fn of(&self, text: &str) -> Vec<Block> {
         let images = self.images();
         let named = images.iter().filter(|(mark, _)| text.contains(mark.as_str()));
@@ -55,13 +55,13 @@ impl Attachments {
     }
 }
 
-/// Width and height of a PNG image, as its header says.
+/// Width and height in the header of a PNG image.
 fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
     let whole = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     (media_type(bytes)? == "image/png").then_some((whole(16)?, whole(20)?))
 }
 
-/// Returns the media type of an image, by its first bytes: a name may say anything.
+/// Media type of an image by its first bytes, since a name may be wrong.
 fn media_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),

@@ -11,13 +11,13 @@ use zk_tui::term::{Utf8Decoder, redacted};
 use super::chat::{Chat, LineOutcome};
 use crate::opening::person_exec::PersonExec;
 
-/// A command of the person's own: `!command` tells the model, `!!command` does not.
+/// Runs a shell command of the person: the model sees the output of `!command`, not that of `!!command`.
 pub(crate) async fn run(chat: &Chat, command: &str, private: bool, stop: CancellationToken) -> LineOutcome {
     if command.is_empty() {
         return LineOutcome::Done;
     }
     let cx = chat.agent.bus().cx();
-    // Nothing is kept of what the model is not to see: its tools may read the files of outputs.
+    // The output is not stored in a file, which the model's tools could read.
     let mut kept = (!private).then(|| CommandOutput::new(&cx, chat.factory.setup().output_file_bytes));
     let exit_code = match cx.emit(UserBash { command: command.to_owned(), private }).await {
         Ok(Some(BashOutput { output, exit_code })) => {
@@ -51,12 +51,12 @@ fn failed(chat: &Chat, why: &str) -> LineOutcome {
     LineOutcome::Failed
 }
 
-/// Output of a command, as it is shown, and as the model gets it.
+/// Command output for the screen and for the model.
 struct Shown<'a> {
     screen: SharedScreen,
     backlog: Option<Backlog>,
     decoders: [Utf8Decoder; 2],
-    /// Output for the model, unless it gets none.
+    /// Output for the model; `None` for a private command.
     kept: &'a mut Option<CommandOutput>,
 }
 
@@ -89,7 +89,7 @@ async fn execute(
     stop: &CancellationToken,
 ) -> Result<i32, String> {
     let bus = chat.agent.bus();
-    // Bounds of the model's commands do not bound the person.
+    // Limits of the model's commands do not apply to the person.
     let outside = bus.service::<PersonExec>().map(|outside| outside.0.clone());
     let exec = outside.or_else(|| bus.service::<dyn Exec>()).ok_or("nothing here can run commands")?;
     let mut shown = Shown {

@@ -25,10 +25,10 @@ use crate::opening::sessions::ConversationSessions;
 use crate::opening::start::ChatEnd;
 use crate::screen::front_end::{AbortOnDrop, ConsoleFrontEnd, Lines, attend};
 
-/// Callback for the beginning and the end of a command.
+/// Callback for the start and end of a command.
 type OnBusy = Arc<dyn Fn(bool) + Send + Sync>;
 
-/// A conversation with a person: the agent, where it is shown, and what is typed.
+/// Open conversation: agent, screen and input.
 pub(crate) struct Chat {
     /// Factory that opened the conversation.
     pub(crate) factory: Arc<dyn ConversationFactory>,
@@ -41,48 +41,47 @@ pub(crate) struct Chat {
     pub(crate) view: ViewDriver,
     pub(crate) asking: Arc<Questions>,
     pub(crate) ui: Arc<TerminalUi>,
-    /// Draws the conversation in lines; nothing where somebody else draws it.
+    /// Line printer of the conversation; `None` if another front end draws it.
     pub(crate) lines: Mutex<Option<Lines>>,
-    /// Callback for commands that the view knows nothing of.
+    /// Callback for commands that do not appear in the view.
     on_busy: Mutex<Option<OnBusy>>,
     _following: AbortOnDrop,
-    /// Images that were attached to what is typed.
+    /// Images attached to the draft.
     pub(crate) attachments: Attachments,
     /// The screen to go on with.
     pub(crate) wanted: WantedScreen,
-    /// Commands that were typed during a run and are done beside it.
+    /// Commands to run in parallel with the present run.
     pub(crate) beside: tokio::sync::Mutex<UnboundedReceiver<String>>,
 }
 
-/// Outcome of one line.
+/// Outcome of an input line.
 pub(crate) enum LineOutcome {
     Done,
     /// The line was stopped, or failed.
     Failed,
-    /// The conversation was to be opened anew, which cannot be done: text typed behind that was typed for
-    /// another state of things.
+    /// A reload failed; input after it is discarded, since it was meant for the new state.
     ReloadRejected,
-    /// The conversation is over.
+    /// The conversation ended.
     Quit(ChatEnd),
-    /// The conversation goes on with what was read anew.
+    /// The conversation restarts with new settings.
     Reload(Arc<dyn ConversationFactory>),
 }
 
-/// Goes on with the next permission mode, and says which.
+/// Switches to the next permission mode; returns a message.
 pub(crate) fn next_mode(modes: &ModeSwitch) -> String {
     modes.cycle();
     format!("mode {}: {}", modes.name(), modes.describe())
 }
 
-/// Goes on with the next permission mode, and shows which in a line.
+/// Switches to the next permission mode and prints it.
 fn show_next_mode(modes: &ModeSwitch, screen: &SharedScreen) {
     screen.line(Style::YELLOW, &next_mode(modes));
 }
 
 impl Chat {
-    /// Opens the conversation. Parts of the project that are not approved count if the person says so. `stop` ends the
-    /// opening where somebody listens for it already; without it, a conversation that is carried over is opened with the
-    /// settings it had: nothing is asked.
+    /// Opens the conversation. Unapproved parts of the project are used if the person approves them. `stop`
+    /// cancels the opening, for callers that watch for interrupts; a carried-over conversation keeps its
+    /// settings, so nothing is asked.
     pub(crate) async fn open(
         factory: &Arc<dyn ConversationFactory>,
         source: ConversationSource<'_>,
@@ -93,7 +92,7 @@ impl Chat {
         let ConsoleFrontEnd { screen, keyboard, asking, view, draws_lines } = front_end;
         screen.take_notices(&factory.setup().notices);
         let ui = Arc::new(TerminalUi::new(screen.clone(), keyboard.clone()));
-        // A question may come before there is a conversation.
+        // A question may be asked before the conversation is open.
         let following = view.clone();
         let following = tokio::spawn(async move { following.follow_questions().await });
         let following = AbortOnDrop(following);
@@ -132,14 +131,14 @@ impl Chat {
                 let restoring = carried.restore(&opened.conversation, setup);
                 if let Err(error) = ConversationHost::unless_stopped(stop, restoring).await {
                     opened.sessions.keep_outputs();
-                    // Another conversation may be opened instead, beside which nothing of this one is to run.
+                    // Commands of this conversation must not run in parallel with a replacement.
                     opened.agent.bus().close().await;
                     return Err(error);
                 }
                 carried.attachments.clone()
             }
         };
-        // Only now is there somebody who takes what is sent.
+        // Requests have a receiver from here on.
         let (sender, beside) = unbounded_channel();
         keyboard.on_line(move |line| {
             let line = line.trim();
@@ -176,7 +175,7 @@ impl Chat {
         }
     }
 
-    /// Makes `tell` the callback for the beginning and the end of commands that the view knows nothing of.
+    /// Sets the callback for the start and end of commands that do not appear in the view.
     pub(crate) fn on_busy(&self, tell: impl Fn(bool) + Send + Sync + 'static) {
         *self.on_busy.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(tell));
     }
@@ -192,20 +191,20 @@ impl Chat {
         }
     }
 
-    /// Shows a text of the person that is being dealt with.
+    /// Shows the text that is being handled.
     pub(crate) fn echo(&self, text: &str) {
         let label = if self.screen.lock().is_labelled() { "you:" } else { "›" };
         self.screen.line(Style::PLAIN, &format!("{label} {text}"));
     }
 
-    /// The next of the texts that were typed during a run.
+    /// Next queued text of those typed during a run.
     pub(crate) fn next_queued(&self, editor: &mut LineEditor) -> Option<Waiting> {
         let waiting = self.keyboard.next_queued()?;
         editor.remember(&waiting.text);
         Some(waiting)
     }
 
-    /// Waits until everything that happened is drawn, where it is drawn in lines.
+    /// Waits until the line printer has caught up, if there is one.
     pub(crate) async fn flush(&self) {
         let drained = self.lines().as_ref().map(|lines| lines.painting.drained());
         if let Some(drained) = drained {
@@ -225,7 +224,7 @@ impl Chat {
         *self.lines() = Some(Lines::draw(&self.view, &self.screen, &self.ui, attending));
     }
 
-    /// Somebody else draws the conversation from now on, and what is written to `screen`.
+    /// Hands the drawing of the conversation, and of text printed to `screen`, to another front end.
     pub(crate) fn draw_elsewhere(&self, screen: Screen) {
         self.wanted.set_drawn(true);
         *self.lines() = None;

@@ -10,7 +10,7 @@ use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
 
 use super::attachments::MAX_IMAGE_BYTES;
 
-/// Time in which a tool gives an image: one that waits for a display that is gone never does.
+/// Time limit for reading the clipboard: a tool may wait for ever for a display that is gone.
 const CLIPBOARD_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Tools that print the image of a clipboard: name, arguments, and the variable of the display that they need.
@@ -20,7 +20,7 @@ const TOOLS: [(&str, &[&str], Option<&str>); 3] = [
     ("pngpaste", &["-"], None),
 ];
 
-/// A tool that is installed, and how it is called.
+/// Installed clipboard tool, with its arguments.
 struct ClipboardTool {
     name: &'static str,
     program: PathBuf,
@@ -28,7 +28,7 @@ struct ClipboardTool {
 }
 
 impl ClipboardTool {
-    /// The tool in the directories of a path: the one whose display there is, or else the first.
+    /// First tool on the path whose display is available; otherwise the first one found.
     fn find(path: &OsStr, has_variable: impl Fn(&str) -> bool) -> Option<Self> {
         let find = |(name, args, variable): (&'static str, &'static [&'static str], Option<&str>)| {
             let program =
@@ -45,7 +45,8 @@ fn is_program(file: &Path) -> bool {
     std::fs::metadata(file).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
 }
 
-/// Reads the image in the clipboard, or says why there is none. `variables` are those of the person's display.
+/// Reads the image in the clipboard. `variables` are the environment of the person's display. The error is a
+/// message.
 pub(crate) async fn read_clipboard_image(
     exec: &dyn Exec,
     path: &OsStr,

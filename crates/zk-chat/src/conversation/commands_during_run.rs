@@ -32,7 +32,7 @@ async fn output(conversation: &AgentConversation, line: &str) -> String {
     }
 }
 
-/// Runs such a command, and tells the screen what it says.
+/// Runs a command in the background and sends its output to the screen.
 pub(crate) fn run(opened: &OpenConversation, line: String, notes: UnboundedSender<HostEvent>) {
     let conversation = opened.conversation.clone();
     let running = async move {
@@ -43,13 +43,13 @@ pub(crate) fn run(opened: &OpenConversation, line: String, notes: UnboundedSende
     tokio::spawn(running);
 }
 
-/// Commands that make prompts, and prompts that were typed behind one, in the order of typing.
+/// Queue of commands that return prompts, and of the prompts typed after them.
 #[derive(Default)]
 pub(crate) struct PromptCommands {
     worker: Option<UnboundedSender<Typed>>,
-    /// Commands and prompts of which the screen was not told yet.
+    /// Commands and prompts in progress, oldest first.
     waiting: VecDeque<Waiting>,
-    /// Texts that nothing came of.
+    /// Texts of commands that were stopped.
     stopped: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ enum Typed {
 }
 
 impl PromptCommands {
-    /// Runs a command behind those before it, until `stop`; `notes` is told of each [`Made`].
+    /// Runs a command after the earlier ones, until `stop`; sends a [`Made`] for each to `notes`.
     pub(crate) fn run(
         &mut self,
         conversation: &AgentConversation,
@@ -79,11 +79,11 @@ impl PromptCommands {
         });
         let stop = stop.child_token();
         self.waiting.push_back(Waiting { text: line.clone(), stop: stop.clone() });
-        // The worker goes on for as long as the sender is kept.
+        // The worker runs as long as the sender exists.
         let _ = sender.send(Typed::Command { line, steers, stop });
     }
 
-    /// Takes a prompt that was typed behind commands; gives it back where none waits.
+    /// Queues a prompt typed after unfinished commands; returns it if there are none.
     pub(crate) fn behind(&mut self, intent: Intent, stop: Option<CancellationToken>) -> Option<Intent> {
         let (Intent::Submit { text } | Intent::Steer { text }) = &intent else { return Some(intent) };
         let Some(sender) = self.worker.as_ref().filter(|_| !self.waiting.is_empty()) else {
@@ -100,7 +100,7 @@ impl PromptCommands {
         self.waiting.iter().for_each(|waiting| waiting.stop.cancel());
     }
 
-    /// Takes in that the first of those that wait is done, and gives its text with what comes of it.
+    /// Removes the first unfinished command; returns its text and outcome.
     pub(crate) fn done(&mut self, made: Made) -> (String, Made) {
         let Some(Waiting { text, stop }) = self.waiting.pop_front() else { return (String::new(), made) };
         let made = if matches!(made, Made::Prompt(_)) && stop.is_cancelled() { Made::Stopped } else { made };
@@ -110,13 +110,13 @@ impl PromptCommands {
         (text, made)
     }
 
-    /// Takes the texts that were not carried out, in the order of typing, once nothing waits any more.
+    /// Takes the texts of stopped commands, in order, once the queue is empty.
     pub(crate) fn take_stopped(&mut self) -> Option<String> {
         let texts = std::mem::take(self.waiting.is_empty().then_some(&mut self.stopped)?);
         (!texts.is_empty()).then(|| texts.join("\n"))
     }
 
-    /// Ends the work, and returns the texts that were not carried out.
+    /// Stops the queue; returns the texts that were not handled.
     pub(crate) fn end(&mut self) -> Option<String> {
         self.stop();
         self.worker = None;
@@ -144,8 +144,8 @@ async fn work(
     }
 }
 
-/// Runs a command. The text of a command file is put in its place where the prompt steers: one that waits gets it when its run
-/// begins.
+/// Runs a command. If the prompt steers, the content of a command file replaces the command, since a steering
+/// message is read later.
 async fn made_by(
     conversation: &AgentConversation,
     line: &str,
@@ -156,7 +156,7 @@ async fn made_by(
     refresh_files(&cx).await;
     let rest = line.trim_start_matches('/');
     let made = match match_command(rest, |name| cx.item::<dyn Command>(name)) {
-        // Something like `/etc/hosts` is the beginning of a prompt.
+        // Text such as `/etc/hosts` is the beginning of a prompt.
         None if rest.split_whitespace().next().is_some_and(|name| name.contains('/')) => Ok(line.to_owned()),
         None => Err(Made::Said(no_command(line, &cx))),
         Some((command, args)) => match command.run(args, &cx).await {
@@ -180,7 +180,8 @@ async fn made_by(
     }
 }
 
-/// The prompt of an outcome, or what else it is. The command has acted already, so the end of the conversation is not refused.
+/// Prompt of a command's outcome, or the other outcome as an error. Ending the conversation is not refused,
+/// since the command took effect.
 fn prompt_of(outcome: CommandOutcome) -> Result<String, Made> {
     match outcome {
         CommandOutcome::Prompt(text) => Ok(text),
@@ -192,7 +193,8 @@ fn prompt_of(outcome: CommandOutcome) -> Result<String, Made> {
 }
 
 impl Chat {
-    /// Awaits `work`, and does such commands that are typed meanwhile, where a conversation is drawn in lines.
+    /// Awaits `work` and meanwhile runs commands that are safe during a run, for a conversation in plain
+    /// lines.
     pub(crate) async fn run_with_commands<T>(
         &self,
         stop: &CancellationToken,
@@ -229,7 +231,7 @@ impl Chat {
         text.lines().for_each(|line| self.screen.line(Style::PLAIN, line));
         let loads = |effect: &Effect| matches!(effect, Effect::LoadBody { .. });
         while let Some(effect) = self.view.take_effect_where(loads) {
-            // Nothing of it is left to do.
+            // The command is complete.
             let _ = self.effects().carry_out(effect).await;
         }
         if self.wanted.peek().is_some_and(|kind| kind != ScreenKind::Plain) {

@@ -6,12 +6,12 @@ use zk_view::{BlockId, Effect, NoteLevel, ViewDriver, body_of};
 use super::attachments::Attachments;
 use crate::opening::sessions::ConversationSessions;
 
-/// Rest of an effect, for whoever took it up.
+/// Remaining work of an effect, for its caller.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Remainder {
-    /// A prompt, or a command of the person's own: its run is waited for in the order of typing.
+    /// Prompt or shell command of the person; its run is awaited in order.
     Run(String),
-    /// A text that belongs to what is being typed.
+    /// Text for the draft.
     GiveBack(String),
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct EffectHost<'a> {
 }
 
 impl EffectHost<'_> {
-    /// Whether an effect is about the run that goes on, so that it cannot wait until that is over.
+    /// Whether an effect concerns the present run, so that it cannot wait for the run's end.
     pub(crate) fn is_urgent(effect: &Effect) -> bool {
         match effect {
             Effect::Steer { .. } | Effect::Abort | Effect::Reply { .. } | Effect::LoadBody { .. } => true,
@@ -38,7 +38,7 @@ impl EffectHost<'_> {
         }
     }
 
-    /// Carries out an effect, and gives what is left to do.
+    /// Carries out an effect; returns the remaining work.
     pub(crate) async fn carry_out(&self, effect: Effect) -> Option<Remainder> {
         match effect {
             Effect::Run { text } => return Some(Remainder::Run(text)),
@@ -46,10 +46,10 @@ impl EffectHost<'_> {
             Effect::LoadBody { id } => self.load_body(&id).await,
             Effect::Steer { text } => self.steer(&text),
             Effect::Abort | Effect::Reply { .. } | Effect::Switch { .. } | Effect::Compact { .. } => {
-                // The driver of the view does the whole of these.
+                // The view driver handles these alone.
                 let _ = self.view.carry_out(self.conversation, effect).await;
             }
-            // The keyboard ends waits, and commands come as lines.
+            // In plain lines, keys end waits and commands are read as lines.
             Effect::Hurry | Effect::Command { .. } => {}
         }
         None
@@ -59,11 +59,11 @@ impl EffectHost<'_> {
     fn steer(&self, text: &str) {
         let mut message = Message::injected(text, "steer");
         message.content.extend(self.attachments.of(text));
-        // A text that comes too late waits in the queue of the view, which knows that the run is over.
+        // A steering text after the run's end waits in the queue of the view.
         let _ = self.conversation.steer(message);
     }
 
-    /// Hands all lines of a result to the view, or says that they are gone.
+    /// Loads all lines of a result into the view, or reports that they are gone.
     async fn load_body(&self, id: &BlockId) {
         let entries = self.sessions.shown_entries().await.unwrap_or_default();
         match body_of(&entries, id) {

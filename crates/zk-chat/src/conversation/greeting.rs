@@ -7,14 +7,14 @@ use crate::opening::person_exec::PersonExec;
 use crate::opening::setup::ExecutionPlace;
 use crate::opening::workplace::{Workplace, model_title};
 
-/// Keys and commands to begin with, in lines, where no empty composer says them.
+/// Hint on first keys and commands in plain lines, which have no composer to show it.
 const FIRST_WORDS: &str = "/help lists the commands, !command runs one of your own, Ctrl-D ends";
 
-/// Margin of the rows that say where the conversation is.
+/// Left margin of the greeting.
 const MARGIN: &str = "  ";
 
 impl Chat {
-    /// Says where the conversation is: model, directory and branch, what holds commands, and what is in use.
+    /// Prints the greeting: model, directory, branch, sandbox, and loaded instructions, skills and servers.
     pub(crate) fn greet(&self) {
         let setup = self.factory.setup();
         let is_drawn = self.lines().is_none();
@@ -50,7 +50,7 @@ impl Chat {
         if !is_drawn {
             self.screen.line(Style::DIM, FIRST_WORDS);
         }
-        // The drawn screen shows it as it was drawn when it took place.
+        // The drawn screen shows its recorded blocks.
         if self.sessions.is_resumed() && !is_drawn {
             for line in session_commands::last_exchange(&self.view.view().blocks) {
                 self.screen.line(Style::DIM, &line);
@@ -58,7 +58,7 @@ impl Chat {
         }
     }
 
-    /// Says in a sentence what holds the commands of the model.
+    /// Sentence about the limits on the model's commands.
     fn walls(&self, modes: &ModeSwitch) -> &'static str {
         let has_sandbox = self.agent.bus().service::<PersonExec>().is_some();
         match (self.factory.setup().execution_place, has_sandbox, modes.is_contained()) {
@@ -74,7 +74,7 @@ impl Chat {
         }
     }
 
-    /// Says what of the project and the settings is in use: instructions, skills, servers.
+    /// Lists the instructions, skills and servers in use.
     fn in_use(&self, cwd: &std::path::Path) -> String {
         let setup = self.factory.setup();
         let mut parts = Vec::new();
@@ -101,7 +101,7 @@ impl Chat {
     }
 }
 
-/// Two texts on one line of `width` columns, the second at its end; on two lines where they do not fit.
+/// Two texts on one line of `width` columns, the second right-aligned; on two lines if they do not fit.
 fn beside(first: &str, second: &str, width: usize) -> Vec<String> {
     let columns = |text: &str| Row::of(Style::PLAIN, text).columns();
     match width.checked_sub(columns(first) + columns(second)) {

@@ -7,7 +7,7 @@ use zk_core::service::Exit;
 use zk_tools::{JobInfo, JobPhase, Jobs};
 use zk_view::{JobRow, JobState, Text, ViewDriver};
 
-/// Shows in a view which commands run in the background.
+/// Updates the view's list of background commands.
 #[derive(Debug)]
 pub struct JobRows(pub ViewDriver);
 
@@ -25,7 +25,7 @@ impl Plugin for JobRows {
 
 async fn follow(jobs: Arc<Jobs>, view: ViewDriver) {
     let mut changes = jobs.changes();
-    // Some may have been taken over before this began.
+    // Some commands may have been moved to the background before.
     if !jobs.list().is_empty() {
         changes.mark_changed();
     }

@@ -23,14 +23,14 @@ use crate::opening::interrupts::Interruption;
 use crate::opening::start::ChatEnd;
 use zk_settings::suggest;
 
-/// Looks for command files: one may have come or gone since the last command.
+/// Rereads the directories of command files.
 pub(crate) async fn refresh_files(cx: &Cx) {
     if let Some(files) = cx.service::<CommandFilesPlugin>() {
         files.refresh(cx).await;
     }
 }
 
-/// Advice on a command that other programs have.
+/// Hint for a command name known from other programs.
 fn other_words(name: &str) -> Option<&'static str> {
     Some(match name {
         "rewind" | "undo" | "checkpoint" | "fork" | "branch" | "back" => {
@@ -54,7 +54,7 @@ fn other_words(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The answer to a line with a command that nobody provides.
+/// Message for an unknown command.
 pub(crate) fn no_command(line: &str, cx: &Cx) -> String {
     let name = line.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
     if let Some(instead) = other_words(name) {
@@ -66,7 +66,7 @@ pub(crate) fn no_command(line: &str, cx: &Cx) -> String {
 }
 
 impl Chat {
-    /// The commands of these lines of a drawn screen that nobody provides. Those of servers and skills may come later.
+    /// Unknown commands in lines of a drawn screen. Waits for servers and skills that are still loading.
     pub(crate) async fn unknown_commands(&self, lines: &[String]) -> Vec<String> {
         let lines = lines.iter().filter(|line| !zk_tui::opens_picker(line));
         let mut names = lines.map(|line| line.trim_start_matches('/')).peekable();
@@ -84,16 +84,16 @@ impl Chat {
             .collect()
     }
 
-    /// Whether a line is a prompt that begins with a skill which there is.
+    /// Whether a line is a prompt that begins with the name of an existing skill.
     pub(crate) fn begins_with_skill(&self, line: &str) -> bool {
         let name = line.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
         let cx = self.conversation.command_cx();
         name.starts_with("skill:") && cx.item::<dyn Command>(name).is_some()
     }
 
-    /// Waits for the turn to read a line: a question that is asked is answered first. Escape and Ctrl-C decline it.
+    /// Waits until no question is open before a line is read. Escape and Ctrl-C decline the question.
     pub(crate) async fn turn(&self) -> Result<OwnedMutexGuard<()>, LineOutcome> {
-        // Keys are for the line where nothing is asked any more.
+        // Keys belong to the line once no question is open.
         if let Ok(turn) = timeout(2 * FOLLOW_UP_WAIT, self.keyboard.turn()).await {
             return Ok(turn);
         }
@@ -112,12 +112,12 @@ impl Chat {
         turn
     }
 
-    /// Does what a line asks for.
+    /// Handles an input line.
     pub(crate) async fn handle_line(&self, line: &str) -> LineOutcome {
         if line.is_empty() {
             return LineOutcome::Done;
         }
-        // Nobody means a model with these alone.
+        // A person who types only this word wants to quit.
         if matches!(line, "exit" | "quit") {
             return LineOutcome::Quit(ChatEnd::Done);
         }
@@ -130,14 +130,14 @@ impl Chat {
         }
     }
 
-    /// Runs a command of the person's own, which began with `!`.
+    /// Runs a shell command of the person, without its `!`.
     async fn run_own(&self, command: &str) -> LineOutcome {
         let (command, private) = command.strip_prefix('!').map_or((command, false), |rest| (rest, true));
         let work = |stop| bash::run(self, command.trim(), private, stop);
         self.interruptible(work).await.unwrap_or_else(|outcome| outcome)
     }
 
-    /// Runs a queued text: a prompt, or a command after `!`, after which the next queued text is submitted.
+    /// Runs a queued prompt or `!` command, then submits the next queued text.
     pub(crate) async fn run_text(&self, text: &str) -> LineOutcome {
         let Some(command) = text.strip_prefix('!') else { return self.run_prompt(text).await };
         self.screen.line(Style::BOLD, &format!("› {text}"));
@@ -155,7 +155,7 @@ impl Chat {
     /// Runs a queued text, and then carries out the effects that the view has for its host.
     pub(crate) async fn run_waiting(&self, text: &str) -> LineOutcome {
         let outcome = self.run_text(text).await;
-        // A command that the person typed with `!` may have queued requests to the host.
+        // A shell command of the person may have queued requests to the host.
         match self.follow_view().await {
             LineOutcome::Done => outcome,
             next => next,
@@ -181,15 +181,15 @@ impl Chat {
     async fn stop(&self) {
         self.view.intent(&Intent::Stop);
         while let Some(effect) = self.view.take_effect() {
-            // Whoever stops has the texts back that waited: what is left of an effect ends with the run.
+            // A stop returns queued texts to the person, so the remaining work of an effect is dropped.
             let _ = self.effects().carry_out(effect).await;
         }
     }
 
-    /// Sends a prompt, and waits for the end of its run.
+    /// Sends a prompt and waits for the run's end.
     async fn submit(&self, text: String) -> LineOutcome {
         self.view.intent(&Intent::Submit { text });
-        // A run does what effects ask for as well.
+        // Effects are carried out during a run, too.
         Box::pin(self.follow_view()).await
     }
 
@@ -216,11 +216,11 @@ impl Chat {
         }
     }
 
-    /// Runs `/name arguments`; nothing when the line is a prompt.
+    /// Runs `/name arguments`; `None` if the line is a prompt.
     async fn command(&self, line: &str) -> Result<Option<CommandOutcome>, LineOutcome> {
         let Some(rest) = line.strip_prefix('/') else { return Ok(None) };
         let cx = self.conversation.command_cx();
-        // One that was trusted a moment ago may not have been looked for yet.
+        // Skills of a project that was just approved may not be loaded yet.
         if rest.starts_with("skill:")
             && let Some(skills) = cx.service::<Skills>()
         {
@@ -234,7 +234,7 @@ impl Chat {
                 let text = "a command begins with / and its name; /help lists them";
                 return Ok(Some(CommandOutcome::Show(text.to_owned())));
             }
-            // Something like `/etc/hosts` is the beginning of a prompt.
+            // Text such as `/etc/hosts` is the beginning of a prompt.
             if name.is_empty() || name.contains('/') {
                 return Ok(None);
             }
@@ -255,13 +255,13 @@ impl Chat {
         })
     }
 
-    /// Waits for a run that a command began, and tells which sessions it left.
+    /// Waits for a run that a command started, and reports the sessions that it left.
     async fn end_of_run(&self, stop: &CancellationToken) {
         if self.conversation.state().run.is_some() {
             if stop.run_until_cancelled(self.agent.wait_for_idle()).await.is_none() {
                 self.stop().await;
             }
-            // The view gives back what was typed; what a plugin sent goes with the run.
+            // The view returns typed texts to the draft; messages of plugins end with the run.
             let _ = self.conversation.idle().await;
             self.flush().await;
         }
@@ -272,9 +272,9 @@ impl Chat {
         }
     }
 
-    /// One run.
+    /// Runs a prompt.
     pub(crate) async fn run_prompt(&self, prompt: &str) -> LineOutcome {
-        // A prompt that was given back and sent as it was is in the conversation already.
+        // A prompt that was returned and sent again unchanged is already in the conversation.
         let images = self.attachments.of(prompt);
         let options = if self.is_unanswered(prompt) {
             RunOptions::resume()
@@ -303,7 +303,7 @@ impl Chat {
             };
             self.flush().await;
             self.screen.end_line();
-            // Elsewhere the view says how the run ended, what to do then, and what it took.
+            // On other screens the view shows the end of the run, the advice and the cost.
             let is_told = self.lines().is_none();
             let raise_limit = self.factory.setup().phrases.raise_output_limit;
             match &outcome.result {
@@ -338,7 +338,7 @@ impl Chat {
         .unwrap_or_else(|outcome| outcome)
     }
 
-    /// Does `work` while Escape and Ctrl-C stop it; fails when they did, or the conversation has to end.
+    /// Runs `work` until Escape, Ctrl-C or the end of the conversation cancels it.
     async fn interruptible<T, F: Future<Output = T>>(
         &self,
         work: impl FnOnce(CancellationToken) -> F,
@@ -361,12 +361,12 @@ impl Chat {
         }
     }
 
-    /// Whether the conversation ends with this prompt: it was sent, and nothing came of it.
+    /// Whether the conversation ends with this prompt, without an answer.
     fn is_unanswered(&self, prompt: &str) -> bool {
         let is_it = |message: &Arc<Message>| {
             message.role == Role::User && message.injected_by.is_none() && message.text() == prompt
         };
-        // Files that were attached to it stand behind it.
+        // Attached files follow the prompt.
         let is_attached = |message: &&Arc<Message>| {
             let by = message.injected_by.as_deref().unwrap_or_default();
             by.starts_with(MENTIONED_BY) || by.starts_with("skill:")
@@ -375,7 +375,7 @@ impl Chat {
     }
 }
 
-/// The style of a line that the command `typed` said: headings of its list of commands are heavy.
+/// Text style of a command's output: bold for headings of the help.
 pub(crate) fn style_of(typed: &str, said: &str) -> Style {
     let is_heading = !said.is_empty() && !said.starts_with(' ');
     if typed.trim() == "/help" && is_heading { Style::BOLD } else { Style::PLAIN }

@@ -22,18 +22,18 @@ use crate::screen::front_end::ConsoleFrontEnd;
 use crate::screen::pending_input::PendingInput;
 use crate::screen::terminal_session::{ScreenStart, TerminalSession};
 
-/// Message once everything was read.
+/// Message after a successful reload.
 const READ: &str = "settings, hooks, keys, theme, skills, agents and MCP servers are read anew";
 
 impl Chat {
-    /// Reads the settings as they are now, unless this conversation cannot go on with them.
+    /// Rereads the settings; fails if this conversation cannot continue with them.
     pub(crate) fn reread(&self) -> Result<Arc<dyn ConversationFactory>, String> {
         let Reread { factory, warnings } = reread(&*self.factory, &self.agent)?;
         warnings.iter().for_each(|warning| self.screen.line(Style::YELLOW, &format!("warning: {warning}")));
         Ok(factory)
     }
 
-    /// Ends everything of this conversation, and gives what the next one goes on with.
+    /// Closes this conversation; returns the state for the next one.
     async fn carry(self) -> Carried {
         let ending = EndingConversation {
             factory: &*self.factory,
@@ -50,13 +50,13 @@ impl Chat {
     }
 }
 
-/// The screen to go on with: another one only if the settings say so now, and did not before.
+/// Kind of the next screen: changes only if the setting changed.
 pub(crate) fn kind(now: ScreenKind, before: &ChatSetup, read: &ChatSetup) -> ScreenKind {
     if before.screen == read.screen { now } else { read.screen_kind() }
 }
 
-/// Ends a conversation and opens it anew with what was read; with what it had before, if that cannot be done or the person
-/// stops it. What is typed meanwhile is kept.
+/// Reopens a conversation with the new settings, or with the old ones after a failure or a stop. Typed text
+/// is kept.
 pub(crate) fn open(
     session: &mut TerminalSession,
     read: Arc<dyn ConversationFactory>,
@@ -64,7 +64,7 @@ pub(crate) fn open(
     pending: PendingInput,
 ) -> Result<ControlFlow<ChatEnd, ScreenStart>, ChatError> {
     let before = chat.factory.clone();
-    // Nobody draws until it is open again.
+    // The screen is not drawn until the conversation is open again.
     let screen = SharedScreen::with_keys(read.setup().plain_screen());
     chat.screen.replace(read.setup().plain_screen());
     let TerminalSession { tty, interrupts, runtime, .. } = &*session;
@@ -88,7 +88,7 @@ pub(crate) fn open(
     Ok(ControlFlow::Continue(ScreenStart::GoOn { chat, pending, said: Some(said) }))
 }
 
-/// A conversation that is opened anew, while nobody draws it.
+/// Conversation in the middle of a reload, while no screen is drawn.
 struct Reopening<'a> {
     tty: &'a Tty,
     interrupts: &'a Arc<dyn Interrupts>,
@@ -108,7 +108,7 @@ impl Reopening<'_> {
         self.interrupts.arm(stop.clone());
         let limits = read.setup().limits.clone();
         let keyboard = Keyboard::new(self.tty.clone(), self.screen.clone(), move || limits.skip_waits());
-        // Closing is waited for: a second signal ends the program.
+        // Closing is awaited; a second signal ends the program.
         let carried = self.listening(&keyboard, &stop, chat.carry()).await;
         let opened = match stop.is_cancelled() {
             true => Err(ChatError::Stopped),
@@ -121,10 +121,10 @@ impl Reopening<'_> {
             Ok(chat) => return Ok(ControlFlow::Continue((chat, read, READ.to_owned()))),
             Err(failure) => failure,
         };
-        // Text that was typed for the new settings is not for those before. Whoever stopped this knows which
-        // count from then on.
+        // Text typed for the new settings is discarded with them. After a stop by the person, typed text is
+        // for the old settings.
         let count = if stop.is_cancelled() { came_with } else { self.pending.work.len() };
-        // There is nothing else to go back to, so Ctrl-C does not stop this; a second signal ends the program.
+        // Ctrl-C does not cancel this, since there is no earlier state; a second signal ends the program.
         self.interrupts.arm(CancellationToken::new());
         let opened = self.attempt(&before, &carried, None).await;
         if self.is_terminated() {
@@ -150,14 +150,14 @@ impl Reopening<'_> {
         let source = ConversationSource::Carried(carried);
         let opening = Box::pin(Chat::open(factory, source, front_end, self.interrupts.clone(), stop));
         let chat = self.listening(&keyboard, &stop.cloned().unwrap_or_default(), opening).await?;
-        // Only now is it certain that this conversation goes on.
+        // From here on this conversation continues.
         if let Some(jobs) = chat.agent.bus().service::<Jobs>() {
             jobs.take_over(&carried.jobs);
         }
         Ok(chat)
     }
 
-    /// Awaits `work` while Escape and Ctrl-C cancel `stop`, and keeps what is typed meanwhile.
+    /// Awaits `work`; Escape and Ctrl-C cancel `stop`. Typed text is kept.
     async fn listening<T>(
         &mut self,
         keyboard: &Keyboard,
@@ -165,7 +165,7 @@ impl Reopening<'_> {
         work: impl Future<Output = T>,
     ) -> T {
         keyboard.set_draft(std::mem::take(&mut self.pending.draft));
-        // Without keys a signal still stops it.
+        // Without a keyboard, a signal still cancels it.
         let watching = keyboard.watch(stop.clone());
         let worked = work.await;
         drop(watching);

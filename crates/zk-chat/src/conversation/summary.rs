@@ -5,8 +5,8 @@ use zk_core::model::{AgentError, Stats, StopReason};
 use zk_tui::thousands;
 use zk_view::Status;
 
-/// Returns the reason why the answer of a run that ended well may be incomplete, if it may. `text` is the
-/// answer, and `raise_limit` advice on one that its output limit cut.
+/// Reason why a successful run's answer may be incomplete. `text` is the answer, `raise_limit` the advice for
+/// one cut by the output limit.
 pub fn incomplete(outcome: &RunOutcome, text: &str, raise_limit: &str) -> Option<String> {
     outcome.result.as_ref().ok()?;
     match outcome.stop.as_ref() {
@@ -31,8 +31,7 @@ pub fn incomplete(outcome: &RunOutcome, text: &str, raise_limit: &str) -> Option
     }
 }
 
-/// Returns the choices of a person in a conversation after a run that ended for want of room; nothing after
-/// any other.
+/// Advice after a run that failed because the context was full; `None` for other errors.
 pub fn choices(error: &AgentError) -> Option<&'static str> {
     matches!(error, AgentError::ContextExceeded(_)).then_some(
         "choose: /context shows what fills the window; /compact WORDS makes the conversation smaller and keeps what your words \
@@ -40,12 +39,12 @@ pub fn choices(error: &AgentError) -> Option<&'static str> {
     )
 }
 
-/// Whether a run that asked the model got nothing from it.
+/// Whether a run made requests but got no answer.
 pub fn is_empty(outcome: &RunOutcome, text: &str) -> bool {
     outcome.stats.turns > 0 && outcome.stats.output.is_none() && text.trim().is_empty()
 }
 
-/// Describes how full the context is, where that is known.
+/// Describes the fill level of the context, if known.
 pub(crate) fn context(status: &Status) -> Option<String> {
     let gauge = status.gauge.as_ref()?;
     let compacted = if gauge.compactions > 0 { ", compacted" } else { "" };

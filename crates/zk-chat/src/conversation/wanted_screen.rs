@@ -3,12 +3,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zk_tui::ScreenKind;
 
-/// Messages between commands and the host of the screen: how it is drawn now, another one to go on with, a sign-in, or a
-/// text for the clipboard.
+/// Requests from commands to the host of the screen: another screen, a sign-in, or a text for the clipboard.
+/// Also tells commands the present screen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WantedScreen(Arc<Mutex<Wanted>>);
 
-/// Sign-in that the host is to ask for, of the provider that the person named.
+/// Requested sign-in; the provider is optional.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WantedSignIn {
     pub(crate) provider: Option<String>,
@@ -18,9 +18,9 @@ pub(crate) struct WantedSignIn {
 struct Wanted {
     kind: Option<ScreenKind>,
     copy: Option<String>,
-    /// File to open in the person's editor.
+    /// File to open in the editor.
     edited: Option<PathBuf>,
-    /// Colours that were chosen last.
+    /// Theme chosen last.
     theme: Option<&'static str>,
     sign_in: Option<WantedSignIn>,
     is_drawn: bool,
@@ -39,7 +39,7 @@ impl WantedScreen {
         self.lock().kind.take()
     }
 
-    /// Says whether the conversation is drawn now, or printed in plain lines.
+    /// Records whether the conversation is drawn or printed in plain lines.
     pub(crate) fn set_drawn(&self, is_drawn: bool) {
         self.lock().is_drawn = is_drawn;
     }
@@ -72,7 +72,7 @@ impl WantedScreen {
         self.lock().theme
     }
 
-    /// Has the host ask for a provider, and for its key or sign-in.
+    /// Requests the provider dialog from the host.
     pub(crate) fn sign_in(&self, provider: Option<String>) {
         self.lock().sign_in = Some(WantedSignIn { provider });
     }

@@ -6,7 +6,7 @@ use zk_view::Intent;
 use super::conversation::{HostedConversation, HostedEvent, Present};
 use crate::conversation::line::{no_command, refresh_files};
 
-/// Reason why a command that is about the terminal does nothing here.
+/// Error for a command that needs a terminal.
 const NO_TERMINAL: &str = "this is for a conversation on a terminal: nothing is drawn here";
 
 /// Outcome of a command of a hosted conversation.
@@ -14,29 +14,29 @@ const NO_TERMINAL: &str = "this is for a conversation on a terminal: nothing is 
 pub enum HostedOutcome {
     /// The command acted.
     Done,
-    /// Text that it says.
+    /// Output text.
     Said(String),
-    /// Prompt that is to be sent.
+    /// Prompt to send.
     Prompt(String),
     /// Everything was read anew, with these warnings.
     Reloaded(Vec<String>),
-    /// The conversation is to end.
+    /// The conversation ends.
     Quit,
 }
 
-/// Command of a conversation, as lists show it.
+/// Command of a conversation, as listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedCommand {
     /// The name, without the slash.
     pub name: String,
-    /// Help in one line.
+    /// Help, in one line.
     pub help: String,
-    /// Arguments in words, such as `[BASE]`.
+    /// Hint for the arguments, such as `[BASE]`.
     pub argument_hint: Option<String>,
 }
 
 impl HostedConversation {
-    /// Runs a command, whose line may begin with its slash. One that reads everything anew has done so when this returns.
+    /// Runs a command, with or without its slash. A reload is complete on return.
     ///
     /// # Errors
     /// When there is no such command, or it fails; the message is for the person.
@@ -58,7 +58,8 @@ impl HostedConversation {
         })
     }
 
-    /// The name and the arguments of the command that [`run_command`](Self::run_command) would run; nothing where there is none.
+    /// Name and arguments of the command that [`run_command`](Self::run_command) would run; `None` if there
+    /// is none.
     #[must_use]
     pub fn find_command(&self, line: &str) -> Option<(String, String)> {
         let cx = self.present().opened.conversation.command_cx();
@@ -68,7 +69,8 @@ impl HostedConversation {
         Some((name, args.to_owned()))
     }
 
-    /// Does what the outcome of a command asks for: sends its prompt, says its text, or tells that the conversation is to end.
+    /// Applies the outcome of a command: sends its prompt, passes its text to `say`, or ends the
+    /// conversation.
     pub fn follow(&self, outcome: HostedOutcome, say: impl Fn(&str)) {
         match outcome {
             HostedOutcome::Done => {}
@@ -83,7 +85,7 @@ impl HostedConversation {
         }
     }
 
-    /// The commands there are now, by name.
+    /// Available commands, by name.
     pub async fn commands(&self) -> Vec<ListedCommand> {
         let cx = self.present().opened.conversation.command_cx();
         refresh_files(&cx).await;
@@ -97,7 +99,7 @@ impl HostedConversation {
         listed
     }
 
-    /// Texts that may follow the arguments which are typed behind a command.
+    /// Completions for the arguments of a command line.
     pub async fn complete(&self, line: &str) -> Vec<ArgumentChoice> {
         let cx = self.present().opened.conversation.command_cx();
         let found = match_command(line.trim_start_matches('/'), |name| cx.item::<dyn Command>(name));
@@ -127,7 +129,7 @@ async fn run(present: &Present, line: &str) -> Result<CommandOutcome, String> {
     command.run(args, &cx).await.map_err(|error| error.to_string())
 }
 
-/// Looks for commands that may have come since the last one.
+/// Reloads the commands of files and skills.
 async fn refresh(line: &str, cx: &Cx) {
     if line.starts_with("skill:")
         && let Some(skills) = cx.service::<Skills>()
@@ -137,7 +139,7 @@ async fn refresh(line: &str, cx: &Cx) {
     refresh_files(cx).await;
 }
 
-/// Outcome of what a command wanted of a screen; nothing where it wanted nothing.
+/// Outcome of a command's request to the screen; `None` if it made none.
 fn screen_outcome(present: &Present) -> Option<Result<CommandOutcome, String>> {
     let wanted = &present.wanted;
     if let Some(text) = wanted.take_clipboard_text() {

@@ -22,11 +22,11 @@ use crate::opening::factory::{
 use crate::opening::sessions::ConversationSessions;
 use crate::screen::front_end::AbortOnDrop;
 
-/// Events that a program is behind by at most, before it misses some.
+/// Capacity of an event receiver; a slower receiver misses events.
 const MAX_WAITING_EVENTS: usize = 256;
 
-/// Conversation that other programs drive: its view, its questions and its commands, without a terminal. Effects of the view
-/// are carried out for as long as it is kept.
+/// Conversation driven by another program: view, questions and commands, without a terminal. Effects of the
+/// view are carried out until it is dropped.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -58,12 +58,12 @@ pub struct HostedConversation {
     asking: Arc<Questions>,
     view: ViewDriver,
     attachments: Attachments,
-    /// Parts that another opening replaces.
+    /// Parts replaced by a reload.
     present: RwLock<Arc<Present>>,
-    /// Lock of what opens, closes or replaces the conversation, and of commands.
+    /// Lock for commands, and for opening, closing and replacing the conversation.
     pub(super) changing: tokio::sync::Mutex<()>,
     events: broadcast::Sender<HostedEvent>,
-    /// Whether somebody answers questions.
+    /// Whether a front end answers questions.
     attended: bool,
     driving: std::sync::Mutex<Option<AbortOnDrop>>,
 }
@@ -78,9 +78,9 @@ pub(super) struct Present {
 /// Choices for a hosted conversation.
 #[derive(Clone, Copy, Debug)]
 pub struct HostedOptions {
-    /// Whether somebody answers questions. Without anybody, what would be asked is refused.
+    /// Whether a front end answers questions; without one, they are declined.
     pub attended: bool,
-    /// Whether parts of the project that nobody approved are asked about before it opens; they do not count otherwise.
+    /// Whether to ask about unapproved parts of the project before opening; otherwise they are ignored.
     pub asks_about_project: bool,
 }
 
@@ -90,14 +90,14 @@ impl Default for HostedOptions {
     }
 }
 
-/// Event of a hosted conversation that is no part of its view.
+/// Event of a hosted conversation outside of its view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostedEvent {
-    /// A text that waited goes back to whoever types.
+    /// Queued text that returns to the draft.
     GivenBack(String),
-    /// The conversation was opened anew, with what was read.
+    /// The conversation was reopened with new settings.
     Reloaded,
-    /// The conversation is over.
+    /// The conversation ended.
     Ended,
 }
 
@@ -128,8 +128,8 @@ impl HostedConversation {
         Self::open_showing(factory, options, |_| ()).await
     }
 
-    /// Opens a conversation like [`HostedConversation::open`], and hands its view out before that, so that questions of the
-    /// opening can be answered.
+    /// Opens a conversation like [`HostedConversation::open`], and provides its view beforehand, so that
+    /// questions during the opening can be answered.
     ///
     /// # Errors
     /// [`ChatError`] when it cannot be opened.
@@ -173,19 +173,19 @@ impl HostedConversation {
         &self.view
     }
 
-    /// Questions of the conversation, for front-ends that do not use the view.
+    /// Open questions, for front ends that do not use the view.
     #[must_use]
     pub fn questions(&self) -> &Arc<Questions> {
         &self.asking
     }
 
-    /// The agent. Another opening replaces it.
+    /// Present agent; a reload replaces it.
     #[must_use]
     pub fn agent(&self) -> Agent {
         self.present().opened.agent.clone()
     }
 
-    /// The conversation of the agent. Another opening replaces it.
+    /// Present conversation of the agent; a reload replaces it.
     #[must_use]
     pub fn conversation(&self) -> AgentConversation {
         self.present().opened.conversation.clone()
@@ -203,17 +203,17 @@ impl HostedConversation {
         self.present().factory.clone()
     }
 
-    /// Events that are no part of the view, from now on.
+    /// Subscribes to events outside of the view.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<HostedEvent> {
         self.events.subscribe()
     }
 
-    /// Does what a program wants. A text that steered and is taken back is taken back from the run as well.
+    /// Applies an intent. A steering text that is taken back is also removed from the run.
     pub fn intent(&self, intent: &Intent) {
         if let Intent::Unqueue { id } = intent {
             let queued = self.view.view().queue.into_iter().find(|queued| queued.id == *id && queued.steers);
-            // A text that the model has is gone from the queue already.
+            // A text that was sent to the model has left the queue.
             if let Some(text) = queued
                 && !self.conversation().unsteer(text.text.unsanitised())
             {
@@ -223,7 +223,7 @@ impl HostedConversation {
         self.view.intent(intent);
     }
 
-    /// Attaches an image, and gives the mark that stands for it in a prompt.
+    /// Attaches an image, and returns its mark for a prompt.
     ///
     /// # Errors
     /// When the bytes are no image that models see.
@@ -240,16 +240,15 @@ impl HostedConversation {
     }
 
     pub(super) fn tell(&self, event: HostedEvent) {
-        // Nobody may listen.
+        // There may be no receiver.
         let _ = self.events.send(event);
     }
 
-    /// Reads everything that is set anew, and opens the conversation with it; with what it had before, if that cannot be done.
-    /// Gives the warnings of reading.
+    /// Rereads all settings and reopens the conversation, with the old settings if that fails. Returns the
+    /// warnings.
     ///
-    /// # Errors
-    /// When nothing was read anew, or the new settings cannot be gone on with: the conversation is as it was. An error of
-    /// [`ChatError::Factory`] after that means that it could not be opened again at all.
+    /// # Errors When reading fails, or the conversation cannot continue with the new settings: it is
+    /// unchanged. [`ChatError::Factory`] if it cannot be reopened at all.
     pub async fn reload(&self) -> Result<Vec<String>, ChatError> {
         let _changing = self.changing.lock().await;
         let present = self.present();
@@ -291,8 +290,8 @@ impl HostedConversation {
         Ok(())
     }
 
-    /// Stops the run, stores the session and ends everything of the conversation. Gives lines on sessions that are not
-    /// stored whole.
+    /// Stops the run, stores the session and closes the conversation. Returns warnings about sessions that
+    /// are not fully stored.
     pub async fn close(&self) -> Vec<String> {
         let _changing = self.changing.lock().await;
         let present = self.present();
@@ -334,7 +333,7 @@ impl Shared<'_> {
         wanted.set_drawn(true);
         let events = self.events.clone();
         let set_draft: SetDraft = Arc::new(move |text| {
-            // Nobody may listen.
+            // There may be no receiver.
             let _ = events.send(HostedEvent::GivenBack(text));
         });
         provide_commands(&opened, &factory, self.view, &set_draft, &wanted);

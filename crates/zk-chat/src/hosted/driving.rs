@@ -9,7 +9,7 @@ use zk_view::{Effect, NoteLevel, ViewDriver};
 use super::conversation::{HostedConversation, HostedEvent};
 use crate::conversation::effects::{EffectHost, Remainder};
 
-/// Carries out effects one after the other, until the conversation is dropped. Runs and commands go on beside it.
+/// Carries out effects in order until the conversation is dropped. Runs and commands proceed in parallel.
 pub(super) async fn drive(hosted: Weak<HostedConversation>, view: ViewDriver) {
     loop {
         let effect = view.next_effect().await;
@@ -46,7 +46,7 @@ impl HostedConversation {
         }
     }
 
-    /// Runs a command, and shows in the view what it says.
+    /// Runs a command and shows its output in the view.
     async fn run_command_in_view(&self, name: &str, args: &str) {
         match self.run_command(&format!("{name} {args}")).await {
             Ok(outcome) => self.follow(outcome, |text| self.view().note(NoteLevel::Info, text)),

@@ -13,34 +13,35 @@ use crate::opening::factory::ConversationFactory;
 /// Session that a launched conversation begins with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LaunchSession {
-    /// A new one.
+    /// New session.
     #[default]
     New,
-    /// A new one with this id.
+    /// New session with this id.
     Named(String),
     /// The newest of the directory.
     Latest,
-    /// The stored one whose id begins so.
+    /// Stored session with this id prefix.
     Stored(String),
 }
 
 /// Decorator of the providers of a conversation.
 pub type ProviderLayer = Arc<dyn Fn(Arc<dyn Provider>) -> Arc<dyn Provider> + Send + Sync>;
 
-/// Conversation that another program asks for.
+/// Request of another program for a conversation.
 #[derive(Clone, Default)]
 pub struct LaunchRequest {
-    /// Directory to work in; the program's own where none is named.
+    /// Working directory; by default the program's own.
     pub cwd: Option<PathBuf>,
-    /// Directories to work in beside it.
+    /// Additional working directories.
     pub add_dirs: Vec<PathBuf>,
     /// Session to begin with.
     pub session: LaunchSession,
-    /// Settings by their dotted keys, such as `permissions.mode`, over those of files and of the command line.
+    /// Settings by dotted key, such as `permissions.mode`; they override files and the command line.
     pub settings: Map<String, Value>,
     /// Plugins of this conversation alone, installed after the program's own.
     pub plugins: Vec<Arc<dyn Plugin>>,
-    /// Sub-agents in JSON, such as `{"reviewer": {"description": "…", "prompt": "…"}}`, in place of those of the command line.
+    /// Sub-agents in JSON, such as `{"reviewer": {"description": "…", "prompt": "…"}}`; they replace those of
+    /// the command line.
     pub agents: Option<String>,
     /// Decorator of each provider that the conversation opens.
     pub provider_layer: Option<ProviderLayer>,
@@ -56,10 +57,10 @@ impl fmt::Debug for LaunchRequest {
     }
 }
 
-/// Opens conversations for other programs, each in a directory, with settings and plugins of its own.
+/// Opens conversations for other programs, each with its own directory, settings and plugins.
 #[async_trait]
 pub trait ConversationLauncher: Send + Sync {
-    /// Reads what is set for such a conversation, and gives the factory that opens it.
+    /// Reads the settings for a conversation and returns its factory.
     ///
     /// # Errors
     /// When the directory or a setting cannot be used.
@@ -71,7 +72,7 @@ pub trait ConversationLauncher: Send + Sync {
     /// When sessions are not stored.
     fn store(&self) -> Result<Arc<dyn SessionStore>, BoxError>;
 
-    /// Copies a stored session, up to `entry` where one is named, and gives the id of the copy.
+    /// Copies a stored session, optionally only up to `entry`, and returns the copy's id.
     ///
     /// # Errors
     /// When there is no such session or entry, or the copy cannot be written.

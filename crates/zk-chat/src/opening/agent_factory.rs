@@ -11,7 +11,7 @@ use super::factory::{ConversationFactory, ConversationHost, ConversationSource, 
 use super::sessions::NoSessions;
 use super::setup::ChatSetup;
 
-/// Factory of conversations that are kept nowhere: each with a bus of its own, and the agent that is built on it.
+/// Factory of conversations that are not stored: each has its own bus and an agent built on it.
 pub struct AgentFactory<F> {
     setup: ChatSetup,
     build: F,
@@ -21,7 +21,8 @@ impl<F> AgentFactory<F>
 where
     F: Fn(Bus) -> Result<Agent, BoxError> + Send + Sync,
 {
-    /// Conversations with the agents that `build` gives. The view and the person are on the bus already.
+    /// Creates a factory from `build`, which makes the agents. The view and the person's UI are on the bus
+    /// before.
     pub fn new(setup: ChatSetup, build: F) -> Self {
         Self { setup, build }
     }
@@ -65,7 +66,7 @@ where
                 Ok(OpenedConversation { agent, conversation, sessions: Arc::new(NoSessions) })
             }
             Err(error) => {
-                // Plugins that began before the failure end with the bus.
+                // Plugins registered before the failure end with the bus.
                 bus.close().await;
                 Err(ChatError::Factory(error))
             }

@@ -9,8 +9,8 @@ use super::error::ChatError;
 use super::factory::ConversationFactory;
 use super::interrupts::{Interruption, Interrupts};
 
-/// Asks the person to approve parts of the project, such as its hooks, and gives the factory that uses those that were
-/// approved. With `stop`, the caller watches for an interrupt and cancels it; otherwise this function watches.
+/// Asks the person to approve parts of the project, such as its hooks; returns the factory with the approved
+/// ones. `stop` is cancelled by the caller on an interrupt; without it, this function watches for interrupts.
 pub(crate) async fn ask(
     factory: &Arc<dyn ConversationFactory>,
     questions: &Questions,

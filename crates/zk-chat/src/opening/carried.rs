@@ -17,17 +17,17 @@ use super::setup::ChatSetup;
 use crate::commands::directory;
 use crate::conversation::attachments::Attachments;
 
-/// State that goes on in the conversation that is opened next.
+/// State carried over to the next conversation.
 pub struct Carried {
     /// Session to go on with.
     pub session: CarriedSession,
-    /// Last messages, which are stored with the next run, such as the output of a command of the person.
+    /// Messages to store with the next run, such as the output of a shell command of the person.
     pub(crate) unstored: Vec<Arc<Message>>,
-    /// Model that is in use.
+    /// Present model.
     pub model: Model,
-    /// Thinking of the model, if the person chose it.
+    /// Reasoning level, if the person chose one.
     pub(crate) thinking: Option<ThinkingRequest>,
-    /// The permission mode, if the person chose it.
+    /// Permission mode, if the person chose one.
     pub(crate) mode: Option<Mode>,
     /// Whether the agent plans.
     pub(crate) plans: bool,
@@ -49,19 +49,19 @@ impl fmt::Debug for Carried {
     }
 }
 
-/// Session that goes on.
+/// Session carried over.
 #[derive(Debug)]
 pub enum CarriedSession {
-    /// One that is stored.
+    /// Stored session.
     Stored(SessionId),
-    /// One that is stored nowhere, or no longer.
+    /// Session that is not stored, or no longer.
     Unsaved(UnsavedSession, Vec<Arc<Message>>),
-    /// One without an answer in it.
+    /// Session without an answer.
     Empty,
 }
 
 impl Carried {
-    /// Chooses again what was chosen in the conversation.
+    /// Restores the choices made in the conversation.
     pub(crate) async fn restore(
         &self,
         conversation: &AgentConversation,

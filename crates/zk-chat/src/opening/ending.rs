@@ -13,7 +13,7 @@ use super::sessions::ConversationSessions;
 use crate::commands::session_commands;
 use crate::conversation::attachments::Attachments;
 
-/// Reads the settings as they are now, unless a conversation of this agent cannot go on with them.
+/// Rereads the settings; fails if a conversation of this agent cannot continue with them.
 pub(crate) fn reread(factory: &dyn ConversationFactory, agent: &Agent) -> Result<Reread, String> {
     let jobs = agent.bus().service::<Jobs>().map(|jobs| jobs.list()).unwrap_or_default();
     let runs = |phase: &JobPhase| matches!(phase, JobPhase::Running | JobPhase::Ending);
@@ -27,7 +27,7 @@ pub(crate) fn reread(factory: &dyn ConversationFactory, agent: &Agent) -> Result
     factory.reread().map_err(|error| error.to_string())
 }
 
-/// Conversation that ends so that another one can go on with what it has.
+/// Conversation that is closed so that its successor takes over its state.
 pub(crate) struct EndingConversation<'a> {
     pub(crate) factory: &'a dyn ConversationFactory,
     pub(crate) agent: &'a Agent,
@@ -39,8 +39,8 @@ pub(crate) struct EndingConversation<'a> {
 }
 
 impl EndingConversation<'_> {
-    /// Ends everything of the conversation, and gives what the next one goes on with, and a line on what of the session is
-    /// not stored.
+    /// Closes the conversation; returns the state for its successor, and a warning if the session is not
+    /// fully stored.
     pub(crate) async fn carry(&self) -> (Carried, Option<String>) {
         let session = self.sessions.unsaved();
         let is_unsaved = self.sessions.open_session().is_none();

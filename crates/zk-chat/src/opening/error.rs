@@ -1,13 +1,13 @@
 use zk_core::kernel::BoxError;
 use zk_tui::TerminalError;
 
-/// Failure of a conversation that is not open, or cannot go on.
+/// Failure to open or to continue a conversation.
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
-    /// The person did not want to wait.
+    /// The person cancelled the opening.
     #[error("stopped before the conversation was open")]
     StoppedOpening,
-    /// The person stopped what ended the conversation before.
+    /// The person cancelled the closing of the earlier conversation.
     #[error("stopped")]
     Stopped,
     /// A signal ended a question.
@@ -16,16 +16,16 @@ pub enum ChatError {
     /// The terminal can no longer be used.
     #[error("cannot use the terminal: {0}")]
     Terminal(#[source] std::io::Error),
-    /// The terminal was not given back.
+    /// The terminal's modes were not restored.
     #[error("cannot use the terminal after zk was stopped: {0}")]
     TerminalAfterStop(#[source] std::io::Error),
     /// The line editor cannot be used.
     #[error(transparent)]
     LineEditor(#[from] TerminalError),
-    /// Nothing can be waited for.
+    /// The runtime could not be created.
     #[error("cannot start the runtime: {0}")]
     Runtime(#[source] std::io::Error),
-    /// There is no key or sign-in for a provider, or it is not accepted.
+    /// The credential of a provider is missing or was rejected.
     #[error("{0}")]
     NoAccess(BoxError),
     /// The factory cannot open the conversation: an error of the program.

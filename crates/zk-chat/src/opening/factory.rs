@@ -22,24 +22,24 @@ use super::setup::ChatSetup;
 pub enum ConversationSource<'a> {
     /// A conversation with the settings that the program was started with.
     Start,
-    /// A conversation that follows another, with settings that were read anew or are those of before.
+    /// Successor of another conversation, with new or unchanged settings.
     Carried(&'a Carried),
 }
 
-/// Callback, called once with what of a session is not shown.
+/// Callback, called once, with a note on the part of a session that is not shown.
 pub type OnShown<'a> = Box<dyn FnOnce(Option<String>) + Send + 'a>;
 
-/// Person's side of a conversation that is opened.
+/// User interface for a conversation that is being opened.
 pub struct ConversationHost<'a> {
-    /// Asks the person.
+    /// Front end for questions to the person.
     pub ui: Arc<dyn Ui>,
-    /// Questions that wait for answers; nothing where nobody answers.
+    /// Open questions; `None` if nobody answers.
     pub questions: Option<Arc<Questions>>,
     /// View of the conversation.
     pub view: ViewDriver,
-    /// Ends the opening; without it nothing does.
+    /// Cancels the opening.
     pub stop: Option<&'a CancellationToken>,
-    /// Callback once the view shows the session, before anything of it goes on.
+    /// Callback after the view shows the session and before work resumes.
     pub on_shown: OnShown<'a>,
 }
 
@@ -50,10 +50,9 @@ impl fmt::Debug for ConversationHost<'_> {
 }
 
 impl ConversationHost<'_> {
-    /// Awaits `work`, unless the opening is stopped.
+    /// Awaits `work` unless the opening is cancelled.
     ///
-    /// # Errors
-    /// Those of `work`, and [`ChatError::StoppedOpening`].
+    /// # Errors Errors of `work`, and [`ChatError::StoppedOpening`].
     pub async fn unless_stopped<T>(
         stop: Option<&CancellationToken>,
         work: impl Future<Output = Result<T, ChatError>>,
@@ -65,7 +64,7 @@ impl ConversationHost<'_> {
 
 /// Conversation as its factory opens it.
 pub struct OpenedConversation {
-    /// Agent on a bus of its own.
+    /// Agent, on its own bus.
     pub agent: Agent,
     /// Conversation of the agent.
     pub conversation: AgentConversation,
@@ -79,27 +78,27 @@ impl fmt::Debug for OpenedConversation {
     }
 }
 
-/// Model and reasoning that a name such as `anthropic/opus:high` stands for.
+/// Model and reasoning for a name such as `anthropic/opus:high`.
 #[derive(Clone, Debug)]
 pub struct NamedModel {
-    /// Model of a provider that is registered.
+    /// Model of a registered provider.
     pub model: Model,
-    /// Reasoning that the name asks for.
+    /// Reasoning level in the name.
     pub thinking: Option<ThinkingLevel>,
 }
 
 /// Settings as a person reads them.
 #[derive(Clone, Debug, Default)]
 pub struct SettingsReport {
-    /// A line for each setting that is not the default, with its origin.
+    /// Line for each non-default setting, with its origin.
     pub lines: Vec<String>,
-    /// File of the person's own settings; nothing where there can be none.
+    /// Path of the person's settings file; `None` if there is no home directory for it.
     pub file: Option<PathBuf>,
 }
 
-/// Factory of the next conversation, with everything that is set as it was read anew.
+/// Result of rereading the settings.
 pub struct Reread {
-    /// Factory with what was read.
+    /// Factory with the new settings.
     pub factory: Arc<dyn ConversationFactory>,
     /// Warnings of reading it.
     pub warnings: Vec<String>,
@@ -111,13 +110,12 @@ impl fmt::Debug for Reread {
     }
 }
 
-/// Parts of a project that do not count until the person says so.
+/// Parts of a project that are ignored until the person approves them.
 #[async_trait]
 pub trait UnapprovedProject: Send {
-    /// Asks for each of them. Anything but a yes leaves it ignored.
+    /// Asks about each part. Every answer but yes leaves it ignored.
     ///
-    /// # Errors
-    /// When what was approved cannot be read.
+    /// # Errors When the stored approvals cannot be read.
     async fn ask(
         self: Box<Self>,
         questions: &Questions,
@@ -129,57 +127,54 @@ pub trait UnapprovedProject: Send {
 /// name.
 #[async_trait]
 pub trait ConversationFactory: Send + Sync {
-    /// Place, settings and environment of the conversation.
+    /// Directory, settings and environment of the conversation.
     fn setup(&self) -> &ChatSetup;
 
-    /// Keys of the person as they are set now, and what could not be done of them, in a line each.
+    /// Key bindings from the present settings, with a warning for each invalid one.
     fn keymap(&self) -> (Keymap, Vec<String>) {
         (Keymap::default(), Vec::new())
     }
 
-    /// The project's parts that the person has to be asked about, if there are any.
+    /// Parts of the project that need the person's approval, if any.
     fn unapproved(&self) -> Option<Box<dyn UnapprovedProject>> {
         None
     }
 
-    /// Access to providers for a person who has none yet, or wants another one; nothing where there is no choice.
+    /// Access to providers, for a person who has none or wants another; `None` if there is no choice.
     fn provider_access(&self) -> Option<Arc<dyn ProviderAccess>> {
         None
     }
 
-    /// The last run of the stored session that the start goes on with: its end is there before all of it is read. Nothing
-    /// of a new session.
+    /// Preview of the last run of the stored session to resume, before all of it is read; `None` for a new
+    /// session.
     async fn last_run(&self) -> Option<Vec<Arc<Block>>> {
         None
     }
 
-    /// Opens a conversation. Of one that fails nothing goes on, and what was carried stays.
+    /// Opens a conversation. A failure leaves nothing running and keeps the carried state.
     ///
-    /// # Errors
-    /// [`ChatError::StoppedOpening`], and [`ChatError::Factory`] for whatever is missing.
+    /// # Errors [`ChatError::StoppedOpening`], and [`ChatError::Factory`] for other failures.
     async fn open(
         &self,
         source: ConversationSource<'_>,
         host: ConversationHost<'_>,
     ) -> Result<OpenedConversation, ChatError>;
 
-    /// Reads everything that is set anew; this factory stays as it is.
+    /// Rereads all settings; this factory stays unchanged.
     ///
-    /// # Errors
-    /// When a conversation could not begin with it.
+    /// # Errors When a conversation could not start with them.
     fn reread(&self) -> Result<Reread, BoxError> {
         Err("this program reads nothing that could be read anew".into())
     }
 
-    /// Has the next [`reread`](Self::reread) work in another directory as well; gives its path.
+    /// Adds a working directory for the next [`reread`](Self::reread); returns its path.
     ///
-    /// # Errors
-    /// When it is no directory, or the conversation cannot work elsewhere.
+    /// # Errors When it is not a directory, or the conversation cannot use further directories.
     fn add_directory(&self, dir: &Path) -> Result<PathBuf, BoxError> {
         Err(format!("this program cannot add {}", dir.display()).into())
     }
 
-    /// The model that `name` means to the conversation of an agent, whose provider is opened where it is not there.
+    /// Resolves a model name for the conversation of an agent; opens the provider if necessary.
     ///
     /// # Errors
     /// When its provider cannot be opened.
@@ -187,7 +182,7 @@ pub trait ConversationFactory: Send + Sync {
         Err(format!("there is no model {name}: this program has only one").into())
     }
 
-    /// A model of the provider `name`, which is opened where it is not there: its default where none is named.
+    /// Returns a model of the provider `name`, by default its default model; opens the provider if necessary.
     ///
     /// # Errors
     /// When the provider cannot be opened, or has no model.
@@ -200,8 +195,8 @@ pub trait ConversationFactory: Send + Sync {
         Err(format!("there is no provider {name}: this program has only one").into())
     }
 
-    /// The model that the built-in agent begins with, for a conversation that began with another backend. Its provider is
-    /// opened where it is not there.
+    /// Initial model of the built-in agent, for a conversation that started with another backend. Opens the
+    /// provider if necessary.
     ///
     /// # Errors
     /// When its provider cannot be opened, or has no model.
@@ -209,12 +204,12 @@ pub trait ConversationFactory: Send + Sync {
         Err("this program has no model for the built-in agent".into())
     }
 
-    /// The models of all providers that have what they need, by what is known without asking anybody.
+    /// Models of all usable providers, from local data without requests.
     async fn known_models(&self) -> Vec<Model> {
         Vec::new()
     }
 
-    /// Levels of reasoning that can be asked of a model, the least first; none where it has no levels.
+    /// Reasoning levels of a model, lowest first; empty if it has none.
     fn thinking_levels(&self, model: &Model) -> Vec<String> {
         let levels: &[&str] = match model.capabilities.thinking {
             ThinkingSupport::None => &[],
@@ -225,17 +220,17 @@ pub trait ConversationFactory: Send + Sync {
         levels.iter().map(ToString::to_string).collect()
     }
 
-    /// Describes where commands run and what holds them.
+    /// Describes the place and the sandbox of commands.
     fn describe_place(&self, _agent: &Agent) -> Option<String> {
         None
     }
 
-    /// Settings that hold, each in a line with its origin, and the person's own file of them.
+    /// Effective settings with their origins, and the person's settings file.
     fn settings_report(&self) -> SettingsReport {
         SettingsReport::default()
     }
 
-    /// Forgets the stored key or sign-in of a provider. Says what was done.
+    /// Deletes the stored key or sign-in of a provider. Returns a message.
     ///
     /// # Errors
     /// When nothing is stored, or the store cannot be written.
@@ -243,17 +238,17 @@ pub trait ConversationFactory: Send + Sync {
         Err(format!("this program stores nothing for {provider}").into())
     }
 
-    /// A remark on a model of which nothing is known.
+    /// Remark on a model without metadata.
     fn remark_on(&self, _model: &Model) -> Option<String> {
         None
     }
 
-    /// Servers of tools that an agent has, in a few words each.
+    /// Tool servers of an agent, each described in a few words.
     fn servers(&self, _agent: &Agent) -> Vec<String> {
         Vec::new()
     }
 
-    /// Describes the error of a run, with what to do next.
+    /// Describes the error of a run and the next step.
     fn describe_error(&self, error: &AgentError) -> String {
         error.to_string()
     }

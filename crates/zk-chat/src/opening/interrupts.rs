@@ -1,30 +1,30 @@
 use tokio_util::sync::CancellationToken;
 
-/// Signal that stopped something.
+/// Signal that interrupted a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interruption {
-    /// The person does not want to wait.
+    /// Interrupt by the person.
     Interrupted,
-    /// The process has to end.
+    /// Termination request.
     Terminated,
 }
 
-/// Signals of the process. Where nothing is armed, the terminal's reader gets those of the person.
+/// Signals of the process. While disarmed, interrupts go to the reader of the terminal.
 pub trait Interrupts: Send + Sync {
-    /// The next signal stops `stop`, and the process goes on.
+    /// Makes the next signal cancel `stop` instead of ending the process.
     fn arm(&self, stop: CancellationToken);
 
-    /// Leaves interrupts from now on to whoever reads the terminal.
+    /// Leaves interrupts to the reader of the terminal from now on.
     fn disarm(&self);
 
-    /// The signal that came since something was armed.
+    /// Signal received since the last `arm`.
     fn seen(&self) -> Option<Interruption>;
 
-    /// Makes the signal that stops a process call `suspend`; only the first `suspend` counts.
+    /// Makes the suspend signal (SIGTSTP) call `suspend`; only the first call of this counts.
     fn on_suspend(&self, suspend: Box<dyn Fn() + Send + Sync>);
 }
 
-/// Signals of a process that leaves them as they are.
+/// Signals of a process that keeps the default handlers.
 #[derive(Clone, Copy, Debug)]
 pub struct NoInterrupts;
 

@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use zk_core::service::Exec;
 
-/// Executor of the person's commands that the sandbox would bound: `cx.service::<PersonExec>()`. Absent where
-/// they run as the model's do.
+/// Unsandboxed executor for the person's own commands: `cx.service::<PersonExec>()`. Absent if they run like
+/// the model's commands.
 pub struct PersonExec(pub Arc<dyn Exec>);
 
 impl fmt::Debug for PersonExec {

@@ -2,16 +2,16 @@ use async_trait::async_trait;
 use tokio::sync::mpsc::UnboundedReceiver;
 use zk_core::kernel::BoxError;
 
-/// Way to become a user of a provider.
+/// Authentication method of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessWay {
-    /// A key that is pasted. The page of the provider where keys are made, where it is known.
+    /// Pasted key, with the provider's page for keys if known.
     Key(Option<String>),
     /// A sign-in in the browser.
     SignIn {
-        /// Name of the provider that is used then.
+        /// Name of the provider that it opens.
         provider: String,
-        /// Description in a few words, such as `sign in with ChatGPT`.
+        /// Label, such as `sign in with ChatGPT`.
         label: String,
     },
 }
@@ -23,20 +23,20 @@ pub struct ProviderOffer {
     pub name: String,
     /// Name as people know it.
     pub title: String,
-    /// Ways to use it, the usual one first.
+    /// Authentication methods, most common first.
     pub ways: Vec<AccessWay>,
-    /// Whether it has a row of its own in a short list.
+    /// Whether it has its own row in the short list.
     pub is_major: bool,
 }
 
-/// Model server of this computer that was looked for.
+/// Model server that was probed on this computer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalOffer {
     /// Name of its provider.
     pub provider: String,
     /// Port it listens on.
     pub port: u16,
-    /// Models that it has; nothing where there is no server.
+    /// Listed models; empty if no server answered.
     pub models: Vec<String>,
 }
 
@@ -46,28 +46,27 @@ pub trait PendingSignIn: Send {
     /// The address to open.
     fn url(&self) -> &str;
 
-    /// Waits for the answer of the browser, or for a line of `pasted` that is one, and stores what comes of it.
+    /// Waits for the browser's redirect or a pasted one, and stores the credential.
     ///
-    /// # Errors
-    /// When the sign-in was refused, or nothing can be stored.
+    /// # Errors When the sign-in was refused, or the credential cannot be stored.
     async fn finish(self: Box<Self>, pasted: UnboundedReceiver<String>) -> Result<(), BoxError>;
 }
 
-/// Access of the person to providers: which there are, and what makes one usable.
+/// Providers that a person can choose, and their set-up.
 #[async_trait]
 pub trait ProviderAccess: Send + Sync {
-    /// Whether a conversation could not begin: nothing says which provider to use, or its credential is missing.
+    /// Whether a conversation cannot start: no provider is configured, or its credential is missing.
     async fn is_missing(&self) -> bool;
 
-    /// The provider whose credential is missing, where one is named.
+    /// Configured provider whose credential is missing, if any.
     fn named_provider(&self) -> Option<String> {
         None
     }
 
-    /// The providers to choose from, those that most people use first.
+    /// Providers to choose from, most popular first.
     fn offers(&self) -> Vec<ProviderOffer>;
 
-    /// Looks for model servers of this computer.
+    /// Probes the ports of model servers on this computer.
     async fn local_servers(&self) -> Vec<LocalOffer>;
 
     /// Checks a key at its provider, and stores it unless it is refused. Returns a remark on a key that could not be
@@ -77,13 +76,13 @@ pub trait ProviderAccess: Send + Sync {
     /// When the provider refuses the key, or it cannot be stored.
     async fn store_key(&self, provider: &str, key: &str) -> Result<Option<String>, BoxError>;
 
-    /// Begins a sign-in in the browser.
+    /// Starts a sign-in in the browser.
     ///
     /// # Errors
     /// When the provider has none, or cannot be reached.
     async fn begin_sign_in(&self, provider: &str) -> Result<Box<dyn PendingSignIn>, BoxError>;
 
-    /// Keeps a choice for later starts: the provider, and its model where that was chosen as well.
+    /// Stores a choice in the settings: the provider, and the model if chosen.
     ///
     /// # Errors
     /// When the settings cannot be written.

@@ -7,7 +7,7 @@ use zk_core::kernel::BoxError;
 use zk_core::model::SessionId;
 use zk_core::service::{Entry, LeftSession, OpenSession, SessionFilter, SessionInfo, StoreError};
 
-/// Session that is stored nowhere, as its factory goes on with it; nobody else looks into it.
+/// Session that is not stored, in a form private to its factory.
 #[derive(Clone)]
 pub struct UnsavedSession(pub Arc<dyn Any + Send + Sync>);
 
@@ -17,46 +17,46 @@ impl fmt::Debug for UnsavedSession {
     }
 }
 
-/// Sessions of a conversation: the present one, those that were left, and those that it may go on with.
+/// Sessions of a conversation: the present one, earlier ones, and stored ones to switch to.
 #[async_trait]
 pub trait ConversationSessions: Send + Sync {
-    /// The present session; nothing where none is kept.
+    /// Present session; `None` if it is not stored.
     fn open_session(&self) -> Option<Arc<dyn OpenSession>>;
 
-    /// Whether the present session was there before.
+    /// Whether the present session was resumed.
     fn is_resumed(&self) -> bool;
 
-    /// Says what of the present session is not shown, because it was not read.
+    /// Note on the part of the present session that is not shown, because it was not read.
     fn not_shown(&self) -> Option<String>;
 
-    /// The entries that the view was made of, as they are now.
+    /// Stored entries of the view, in their present state.
     async fn shown_entries(&self) -> Result<Vec<Entry>, StoreError>;
 
-    /// Prints what there is to say about the session's files that was not printed before.
+    /// Prints new notices about the session's files.
     fn print_notices(&self);
 
-    /// Takes what is stored of the sessions that were left since this was last asked.
+    /// Takes the storage results of the sessions that were left since the last call.
     fn take_left(&self) -> Vec<Result<LeftSession, StoreError>>;
 
-    /// Makes the present session leave its large results to the one that goes on with it.
+    /// Leaves the large results of the present session to its successor.
     fn keep_outputs(&self);
 
-    /// The present session for a conversation that goes on with it although it is stored nowhere.
+    /// Present session, for a successor that continues with it unstored.
     fn unsaved(&self) -> UnsavedSession;
 
     /// Stored sessions, the newest first.
     async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, BoxError>;
 
-    /// The stored session whose id begins so.
+    /// Finds the stored session with an id prefix.
     async fn find(&self, id: &str) -> Result<SessionId, BoxError>;
 
-    /// The last `most` entries of a stored session, oldest first.
+    /// Last `most` entries of a stored session, oldest first.
     async fn last_entries(&self, id: &SessionId, most: usize) -> Result<Vec<Entry>, BoxError> {
         let _ = (id, most);
         Ok(Vec::new())
     }
 
-    /// Gives a stored session another title.
+    /// Renames a stored session.
     async fn rename(&self, id: &SessionId, title: &str) -> Result<(), BoxError> {
         let _ = title;
         Err(format!("the session {id} has no title that could be changed").into())
@@ -68,7 +68,7 @@ pub trait ConversationSessions: Send + Sync {
     }
 }
 
-/// Sessions of a conversation that is kept nowhere.
+/// Sessions of a conversation without a store.
 #[derive(Clone, Copy, Debug)]
 pub struct NoSessions;
 

@@ -13,73 +13,73 @@ use zk_tui::{Abilities, Palette, ScreenKind, TerminalEnv, Theme, term};
 
 use crate::screen::draft::editor::EditorEnv;
 
-/// Theme of a file of the person's own, with a few words.
+/// Name and description of the person's own theme.
 pub(crate) const OWN_THEME: (&str, &str) = ("own", "the colours of the file that your settings name");
 
 /// Machine that runs the commands of a conversation and has its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecutionPlace {
-    /// This machine, in a sandbox or without one.
+    /// This machine, with or without a sandbox.
     ThisMachine,
-    /// A container, in which directories of this machine are mounted at their own paths.
+    /// Container with directories of this machine mounted at the same paths.
     Container,
-    /// Another machine.
+    /// Remote machine.
     OtherMachine,
 }
 
-/// Phrases of the program for what only it offers: its flags and its commands.
+/// Phrases that name flags and commands of the program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProgramPhrases {
     /// Advice on an answer that its output limit cut.
     pub raise_output_limit: &'static str,
-    /// Origin of the wish that nothing is asked.
+    /// Flag or setting that allows everything without questions.
     pub allow_all: &'static str,
-    /// Command that goes on with the session whose id stands behind it.
+    /// Command that resumes a session; the id follows.
     pub resume: &'static str,
     /// Advice on a directory that tools may not work in.
     pub add_directory: &'static str,
 }
 
-/// Place, settings and environment of a conversation: plain values, which hold until it is opened anew.
+/// Directory, settings and environment of a conversation, as plain values fixed until a reload.
 #[derive(Clone)]
 pub struct ChatSetup {
     /// Environment of the terminal.
     pub terminal: TerminalEnv,
-    /// Name of the colours that are wanted.
+    /// Name of the configured theme.
     pub theme: Option<&'static str>,
-    /// Colours of the person's own, in the place of those.
+    /// Custom colours, in place of the theme.
     pub palette: Option<Palette>,
-    /// Screen that is wanted.
+    /// Configured screen.
     pub screen: Option<ScreenKind>,
-    /// Editor of the person, and the variables that it sees.
+    /// Editor command and its environment.
     pub editor: EditorEnv,
     /// Directories of programs, as `PATH` lists them.
     pub program_path: Option<OsString>,
     /// Directory worked in, canonical.
     pub cwd: PathBuf,
-    /// Directory of the person, from which on theirs are told in short.
+    /// Home directory, shown as `~` in paths.
     pub home: Option<PathBuf>,
-    /// Whether the title of the terminal says what goes on.
+    /// Whether to set the terminal's title.
     pub sets_title: bool,
     /// Machine of commands and files.
     pub execution_place: ExecutionPlace,
-    /// Directory of the person's for drafts; nothing where none can be kept.
+    /// Directory for drafts; `None` if they are not stored.
     pub state_dir: Option<PathBuf>,
-    /// File of the lines that were typed before.
+    /// File of the line editor's history.
     pub line_history: Option<PathBuf>,
     /// Whether every tool runs without asking.
     pub allow_all: bool,
-    /// Reasoning that is set; another level was chosen by the person.
+    /// Configured reasoning level; any other was chosen by the person.
     pub thinking: ThinkingLevel,
-    /// Most bytes of a command's output that are kept in a file.
+    /// Maximum size of a command's output file, in bytes.
     pub output_file_bytes: u64,
     /// Rate limits that the providers of the process share.
     pub limits: RateLimits,
-    /// Door of notices beside a run.
+    /// Printer of notices beside a run.
     pub notices: Notices,
-    /// Reader of the person's own files, such as images and drafts.
+    /// Reader of files outside of the tools' limits, such as images and drafts.
     pub host_files: Arc<dyn HostFiles>,
-    /// Phrases that name what only the program offers.
+    /// Phrases that name flags and commands of the program.
     pub phrases: ProgramPhrases,
 }
 
@@ -93,7 +93,8 @@ impl fmt::Debug for ChatSetup {
 }
 
 impl ChatSetup {
-    /// A conversation in `cwd`, canonical, which says nothing of the rest: no files for drafts and lines, the usual screen.
+    /// Set-up for the canonical directory `cwd` with defaults: no files for drafts and history, the usual
+    /// screen.
     #[must_use]
     pub fn new(cwd: PathBuf, host_files: Arc<dyn HostFiles>) -> Self {
         Self {
@@ -119,7 +120,7 @@ impl ChatSetup {
         }
     }
 
-    /// The directory of this machine that a conversation works in by now.
+    /// Present working directory on this machine.
     pub(crate) fn cwd_now(&self, cx: &Cx) -> PathBuf {
         let moved = match self.execution_place {
             ExecutionPlace::OtherMachine => None,
@@ -134,14 +135,14 @@ impl ChatSetup {
         Screen::stdout(&self.terminal).with_theme(self.own_colours(theme).unwrap_or(theme))
     }
 
-    /// The screen that is wanted, as far as the terminal can draw it.
+    /// Screen to use: the configured one if the terminal supports it.
     pub(crate) fn screen_kind(&self) -> ScreenKind {
         ScreenKind::chosen(self.screen, &self.terminal)
     }
 
     /// Returns the abilities of the terminal for a drawn screen.
     pub(crate) fn drawn_abilities(&self) -> Abilities {
-        // Files of another machine cannot be opened on this one.
+        // Files of a remote machine cannot be opened here.
         let workspace = (self.execution_place == ExecutionPlace::ThisMachine)
             .then(|| self.cwd.display().to_string().into());
         let mut abilities = term::abilities(&self.terminal, self.theme, workspace);
@@ -152,14 +153,14 @@ impl ChatSetup {
         abilities
     }
 
-    /// The theme of a name that the person chose.
+    /// Theme with the name that the person chose.
     pub(crate) fn chosen_theme(&self, name: &'static str) -> Theme {
         let theme = term::theme(&self.terminal, Some(name));
         let own = self.own_colours(theme).filter(|_| name == OWN_THEME.0);
         own.unwrap_or(theme)
     }
 
-    /// The colours of the person's own in the place of a theme, unless the terminal is to have none.
+    /// Custom colours in place of a theme, unless colours are off.
     fn own_colours(&self, theme: Theme) -> Option<Theme> {
         self.palette.filter(|_| theme != Theme::Mono).map(Theme::Own)
     }

@@ -1,21 +1,21 @@
-/// Beginning of a conversation, as far as it does not depend on what is opened.
+/// Start of a conversation: the part that does not depend on the opened session.
 #[derive(Clone, Debug, Default)]
 pub struct ChatStart {
-    /// Prompt to begin with.
+    /// Initial prompt.
     pub prompt: Option<String>,
-    /// Whether the person chooses the session once the conversation is open.
+    /// Whether the person chooses a session after the opening.
     pub chooses_session: bool,
 }
 
-/// End of a conversation.
+/// Reason for the end of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChatEnd {
-    /// The person ended it.
+    /// Ended by the person.
     Done,
     /// The terminal can no longer be read.
     Failed,
-    /// Demo in its place: the person chose it before the conversation began.
+    /// Replaced by the demo, which the person chose before the start.
     Demo,
-    /// A signal ended it, or the terminal is gone.
+    /// A signal, or the terminal is gone.
     Terminated,
 }

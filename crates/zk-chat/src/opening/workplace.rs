@@ -4,28 +4,28 @@ use std::path::{Component, Path, PathBuf};
 
 use zk_core::service::{HostFiles, HostRead};
 
-/// Most bytes of a file of git that are read.
+/// Maximum size of a file of git to read, in bytes.
 const MAX_GIT_FILE_BYTES: usize = 4096;
 
-/// Characters of a commit that stand for it.
+/// Length of an abbreviated commit hash.
 const COMMIT_CHARS: usize = 7;
 
-/// Directory that is worked in, and the branch of its repository.
+/// Working directory and its branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Workplace {
-    /// Directory in short: below that of the person it begins with `~`.
+    /// Abbreviated path of the directory: `~` stands for home.
     pub(crate) directory: String,
-    /// Branch, or the beginning of the commit where there is none; empty outside of a repository.
+    /// Branch, or the abbreviated commit if detached; empty outside of a repository.
     pub(crate) branch: String,
 }
 
 impl Workplace {
-    /// The place of `cwd`, whose branch is read from the files of git: no program runs for it.
+    /// Workplace of `cwd`; the branch is read from the files of git, without a subprocess.
     pub(crate) fn of(cwd: &Path, home: Option<&Path>, files: &dyn HostFiles) -> Self {
         Self { directory: short(cwd, home), branch: branch(cwd, files).unwrap_or_default() }
     }
 
-    /// Directory and branch in one text.
+    /// Directory and branch, as one text.
     pub(crate) fn describe(&self) -> String {
         if self.branch.is_empty() {
             self.directory.clone()
@@ -69,7 +69,7 @@ fn branch(cwd: &Path, files: &dyn HostFiles) -> Option<String> {
     }
 }
 
-/// The path below `root`, or the one that it is, without `..` in it.
+/// Joins `path` to `root` unless absolute, without `..` in the result.
 fn joined(root: &Path, path: &str) -> PathBuf {
     let mut whole = PathBuf::new();
     for part in root.join(path).components() {
@@ -82,8 +82,8 @@ fn joined(root: &Path, path: &str) -> PathBuf {
     whole
 }
 
-/// The name of a model for people, where its id is made of words and a version: of `claude-sonnet-5-5` it is `Claude
-/// Sonnet 5.5`. Any other id is its name.
+/// Display name of a model whose id has words and a version: `Claude Sonnet 5.5` for `claude-sonnet-5-5`.
+/// Other ids stay as they are.
 pub(crate) fn model_title(id: &str) -> String {
     let parts: Vec<&str> = id.split('-').collect();
     let is_number =
@@ -105,7 +105,7 @@ pub(crate) fn model_title(id: &str) -> String {
     format!("{} {}", named.join(" "), version.join("."))
 }
 
-/// The title of a model without the name of its family's maker, where the rest still has a name and a version.
+/// Display name without the maker's name, if the rest still has a name and a version.
 pub(crate) fn short_model_title(id: &str) -> String {
     let title = model_title(id);
     match title.split_once(' ') {

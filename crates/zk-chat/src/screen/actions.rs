@@ -48,7 +48,7 @@ impl InlineScreen {
                     self.commands.run(&opened.conversation, &self.notes, (line, steers), &run);
                     app.set_hint("the command makes its prompt: Esc stops it with the run");
                 }
-                // The run is over by now.
+                // The run is over.
                 (_, _) => self.work(HostRequest::Line(line)),
             },
             Action::Intent(intent) => match self.commands.behind(intent, self.keyboard.running()) {
@@ -76,20 +76,19 @@ impl InlineScreen {
             Action::Remember(text) => editor.remember(&text),
             Action::Suspend => self.suspend(app, true).map_err(ChatError::TerminalAfterStop)?,
             Action::Quit => self.work(HostRequest::Quit),
-            // The loop does it, since what is typed goes elsewhere then.
+            // Left to the loop, since input goes elsewhere then.
             Action::Edit(_) => {}
         }
         Ok(())
     }
 
-    /// Hands a prompt, or another intent, to the view, and does what comes of it.
+    /// Sends a prompt or other intent to the view and handles the effects.
     pub(crate) async fn take_prompt(&self, intent: &Intent) {
         self.view.intent(intent);
         self.follow_view().await;
     }
 
-    /// Applies the outcome of a command that was typed during a run. The line is given back where the run was
-    /// stopped.
+    /// Applies the outcome of a command typed during a run. A stopped line returns to the draft.
     pub(crate) async fn made(&mut self, made: Made, app: &mut App) {
         match self.commands.done(made) {
             (_, Made::Prompt(intent)) => self.take_prompt(&intent).await,
@@ -106,7 +105,7 @@ impl InlineScreen {
         }
     }
 
-    /// Attaches an image whose path was pasted, where the model sees images; its path stays text otherwise.
+    /// Attaches a pasted image path if the model accepts images; otherwise it stays text.
     fn attach(&self, path: &str, app: &mut App) {
         let Some(opened) = self.opened.get() else { return app.insert(path) };
         let model = opened.agent.model();
@@ -125,7 +124,7 @@ impl InlineScreen {
         }
     }
 
-    /// Reads the image in the clipboard beside everything else, where the model sees images.
+    /// Reads the clipboard image in the background, if the model accepts images.
     fn paste_image(&self, app: &mut App) {
         let Some(opened) = self.opened.get() else {
             return app.set_hint("an image can be pasted once the conversation has begun");
@@ -149,7 +148,7 @@ impl InlineScreen {
         });
     }
 
-    /// Attaches the image of the clipboard, or says why there is none.
+    /// Attaches the clipboard image, or shows the error.
     pub(crate) fn attach_pasted(&self, image: Result<Vec<u8>, String>, app: &mut App) {
         app.clear_hint();
         let Some(opened) = self.opened.get() else { return };
@@ -170,7 +169,7 @@ impl InlineScreen {
         }
     }
 
-    /// Shows the output of a command in the background, or has it end, also while a run goes on.
+    /// Shows the output of a background command or kills it, also during a run.
     fn put_in_background(&self, app: &mut App) {
         let jobs = self.opened.get().and_then(|opened| opened.agent.bus().service::<Jobs>());
         if jobs.is_none_or(|jobs| job_commands::put_in_background(&jobs).is_err()) {
@@ -191,7 +190,7 @@ impl InlineScreen {
         self.view.note(level, &text);
     }
 
-    /// Gives a session another title, or removes it where there is none.
+    /// Renames a session, or removes it if `title` is `None`.
     fn change_session(&self, id: String, title: Option<String>) {
         let Some(sessions) = self.opened.get().map(|opened| opened.sessions.clone()) else { return };
         let notes = self.notes.clone();
@@ -210,10 +209,10 @@ impl InlineScreen {
         });
     }
 
-    /// Shows what a command said that was done beside a run.
+    /// Shows the output of a command that ran during a run.
     pub(crate) async fn show_beside(&mut self, line: &str, text: &str, app: &mut App) {
         app.print(Style::BOLD, &format!("› {line}"));
-        // As a whole where nothing is a heading: a sequence may go on in the next line.
+        // Text without headings is shown at once, since an escape sequence may span lines.
         if text.lines().any(|said| style_of(line, said) != Style::PLAIN) {
             text.lines().for_each(|said| app.print(style_of(line, said), said));
         } else {
@@ -226,7 +225,7 @@ impl InlineScreen {
         }
         let Some(opened) = self.opened.get() else { return };
         match opened.wanted.peek() {
-            // The lines begin where the run ends: until then what is drawn belongs to this screen.
+            // The printed lines start at the end of the run; until then this screen draws everything.
             Some(ScreenKind::Plain) => app.set_hint("plain lines follow at the end of this run"),
             Some(kind) => {
                 opened.wanted.take();
@@ -236,11 +235,11 @@ impl InlineScreen {
         }
     }
 
-    /// Does what the view asks of a conversation that runs; the rest waits for its turn.
+    /// Carries out urgent effects of the view; the others wait for their turn.
     async fn follow_view(&self) {
         while let Some(effect) = self.view.take_effect() {
             match self.opened.get() {
-                // An urgent effect leaves no run and no text behind.
+                // An urgent effect has no remaining run or text.
                 Some(opened) if EffectHost::is_urgent(&effect) => {
                     let _ = opened.effects(&self.view).carry_out(effect).await;
                 }
@@ -254,7 +253,7 @@ impl InlineScreen {
         let _ = self.todo.send(work);
     }
 
-    /// Gives the terminal to an editor, and takes it back where none begins.
+    /// Lends the terminal to an editor; takes it back if the editor does not start.
     pub(crate) async fn lend(
         &self,
         thing: EditedThing,
@@ -291,7 +290,7 @@ impl InlineScreen {
         Ok(Edited { before, result: Box::pin(editing.finish()) })
     }
 
-    /// Takes the terminal back, and the text that was edited.
+    /// Takes the terminal back, with the edited text.
     pub(crate) fn end_editing(
         &self,
         edited: Result<(Option<String>, String), String>,
@@ -311,7 +310,7 @@ impl InlineScreen {
     }
 }
 
-/// Has the terminal copy a text, and says so.
+/// Copies a text to the terminal's clipboard and shows a notice.
 pub(super) fn copy(text: &str, app: &mut App) {
     let said = if app.copy(text) {
         "the last answer is in the clipboard of the terminal, if it allows that"

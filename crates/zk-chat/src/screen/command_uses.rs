@@ -15,7 +15,7 @@ const FILE: &str = "command-uses";
 /// Size limit of the file, in bytes.
 const MAX_USES_BYTES: usize = 64 << 10;
 
-/// Commands that are useful on the first day, the most useful first: their order until a person used some.
+/// Commands for new users, most useful first: the default order.
 const FIRST_DAY: [&str; 14] = [
     "model",
     "init",
@@ -40,12 +40,12 @@ pub(crate) struct CommandUses(Arc<Mutex<Uses>>);
 #[derive(Default)]
 struct Uses {
     counts: HashMap<String, u64>,
-    /// File that keeps them; nothing where there is no place for one.
+    /// File of the counts; `None` if they are not stored.
     file: Option<PathBuf>,
 }
 
 impl CommandUses {
-    /// The uses that were stored before.
+    /// Reads the stored counts.
     pub(crate) fn read(setup: &ChatSetup) -> Self {
         let file = setup.state_dir.as_ref().map(|dir| dir.join(FILE));
         let read = file.as_ref().and_then(|file| {
@@ -56,7 +56,7 @@ impl CommandUses {
         Self(Arc::new(Mutex::new(Uses { counts, file })))
     }
 
-    /// Counts the command that a line begins with, if there is one.
+    /// Counts the command at the beginning of a line, if any.
     pub(crate) fn note(&self, line: &str) {
         let Some(name) = line.strip_prefix('/').and_then(|rest| rest.split_whitespace().next()) else {
             return;
@@ -70,11 +70,11 @@ impl CommandUses {
         let Some((dir, file)) = uses.file.as_ref().and_then(|file| Some((file.parent()?, file))) else {
             return;
         };
-        // A list in another order is no reason to disturb anybody.
+        // A failed write only affects the order of a list, so it is not reported.
         let _ = make_private_dir(dir).and_then(|()| write_private(file, &print(&uses.counts)));
     }
 
-    /// Sorts names: the most used first, then those of the first day, then by name.
+    /// Sorts commands: most used first, then [`FIRST_DAY`], then by name.
     pub(crate) fn sort<T>(&self, commands: &mut [T], name: impl Fn(&T) -> &str) {
         let uses = self.lock();
         let key = |command: &T| {
@@ -91,7 +91,7 @@ impl CommandUses {
     }
 }
 
-/// Reads a line for each command, `COUNT NAME`; others are left out.
+/// Parses lines of the form `COUNT NAME`; skips others.
 fn parse(text: &str) -> HashMap<String, u64> {
     let line = |line: &str| {
         let (count, name) = line.split_once(' ')?;

@@ -18,34 +18,34 @@ use crate::commands::session_commands::prompts;
 use crate::opening::factory::ConversationFactory;
 use crate::opening::setup::{ChatSetup, ExecutionPlace};
 
-/// Paths that are offered at most.
+/// Maximum number of offered paths.
 pub(super) const MAX_PATHS: usize = 100_000;
 
-/// Time that names count as known.
+/// Cache lifetime of names.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// Time that the prompts of the present session count as known.
+/// Cache lifetime of the present session's prompts.
 const CURRENT: Duration = Duration::from_secs(1);
 
-/// Time that the lists of servers count as known.
+/// Cache lifetime of the servers' model lists.
 const LISTED: Duration = Duration::from_secs(300);
 
-/// Previews and completions of arguments that are kept.
+/// Maximum number of cached previews and argument completions.
 const MAX_KEPT: usize = 200;
 
-/// Names of commands, their arguments and files, for whoever types. What takes time is found in the background.
+/// Completions of commands, arguments and files. Slow lookups run in the background.
 #[derive(Clone)]
 pub(crate) struct Completions {
     pub(crate) opened: Arc<OnceLock<OpenConversation>>,
     pub(crate) setup: ChatSetup,
-    /// Sender of a note when names were found.
+    /// Sender of a note after each background lookup.
     pub(crate) notes: UnboundedSender<HostEvent>,
     pub(crate) uses: CommandUses,
     pub(crate) factory: Arc<dyn ConversationFactory>,
     pub(crate) known: Arc<Mutex<Known>>,
 }
 
-/// Names that are known by now.
+/// Cached names.
 #[derive(Default)]
 pub(crate) struct Known {
     /// Directory of the files and sessions.
@@ -53,11 +53,11 @@ pub(crate) struct Known {
     files: Names,
     programs: Names,
     models: Names,
-    /// Time at which servers were asked for their models.
+    /// Time of the last model listing by servers.
     listed: Option<Instant>,
     sessions: Names,
     prompts: Names,
-    /// Previews, and arguments of commands that complete them, by what they are asked for.
+    /// Cached previews and argument completions, by request.
     kept: HashMap<Asked, Names>,
 }
 
@@ -68,7 +68,7 @@ struct Names {
 }
 
 impl Names {
-    /// Whether they have to be found again.
+    /// Whether the cache has expired.
     fn is_due(&mut self) -> bool {
         let is_due = self.asked.is_none_or(|asked| asked.elapsed() > FRESH);
         if is_due {
@@ -79,14 +79,14 @@ impl Names {
 }
 
 impl Known {
-    /// Has the sessions found again: one got another title, or is gone.
+    /// Drops the cached sessions after a rename or a removal.
     pub(crate) fn forget_sessions(&mut self) {
         self.sessions.asked = None;
     }
 }
 
 impl Completions {
-    /// The names for what is asked, as far as they are known by now.
+    /// Cached names for a request.
     pub(crate) fn offer(&self, asked: &Asked) -> Offered {
         let Some(opened) = self.opened.get() else { return Offered::default() };
         match asked {
@@ -108,8 +108,7 @@ impl Completions {
         }
     }
 
-    /// Returns the directory where the conversation works by now. Files and sessions of another directory are
-    /// forgotten.
+    /// Present working directory. A change drops the cached files and sessions.
     fn cwd(&self, opened: &OpenConversation) -> PathBuf {
         let cwd = self.setup.cwd_now(&opened.agent.bus().cx());
         let mut known = self.known();
@@ -186,7 +185,7 @@ impl Completions {
         known.files.offered.clone()
     }
 
-    /// The programs that a command may begin with; none where commands run on another machine or in a container.
+    /// Programs on the path; none if commands run on another machine or in a container.
     fn programs(&self) -> Offered {
         let is_here = self.setup.execution_place == ExecutionPlace::ThisMachine;
         let mut known = self.known();
@@ -201,8 +200,7 @@ impl Completions {
         known.programs.offered.clone()
     }
 
-    /// The models of every provider with a key: what is known without asking anybody at once, the lists of servers when they
-    /// come.
+    /// Models of every provider with a key: known ones at once, the servers' lists when they arrive.
     fn models(&self, opened: &OpenConversation) -> Offered {
         let mut known = self.known();
         if known.models.is_due() {
@@ -238,7 +236,7 @@ impl Completions {
         known.sessions.offered.clone()
     }
 
-    /// The prompts of the present session: another one may be the present one by now, so they are found each time.
+    /// Prompts of the present session; not cached across sessions.
     fn prompts(&self, opened: &OpenConversation) -> Offered {
         let mut known = self.known();
         if known.prompts.asked.is_none_or(|asked| asked.elapsed() > CURRENT) {
@@ -252,7 +250,7 @@ impl Completions {
         known.prompts.offered.clone()
     }
 
-    /// Takes names as [`found`](Self::found) does, for a directory that may not be the present one any more.
+    /// Stores names like [`found`](Self::found), unless the directory changed meanwhile.
     fn found_in(&self, cwd: &Path, place: impl FnOnce(&mut Known) -> &mut Names, offered: Offered) {
         if self.known().cwd == cwd {
             self.found(place, offered);

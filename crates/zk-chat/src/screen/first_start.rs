@@ -16,7 +16,7 @@ use crate::opening::factory::ConversationFactory;
 use crate::opening::start::ChatEnd;
 use crate::sign_in::{Choice, Purpose, TerminalDialog, choose};
 
-/// Has the person choose a provider where nothing says which one to use, and goes on with the settings as they are then.
+/// Asks for a provider if none is configured, then rereads the settings.
 pub(crate) fn run(session: &mut TerminalSession) -> Result<ControlFlow<ChatEnd>, ChatError> {
     let Some(access) = session.factory.provider_access() else { return Ok(ControlFlow::Continue(())) };
     if !session.runtime.block_on(access.is_missing()) {
@@ -29,20 +29,20 @@ pub(crate) fn run(session: &mut TerminalSession) -> Result<ControlFlow<ChatEnd>,
             Ok(ControlFlow::Continue(()))
         }
         Choice::Demo => Ok(ControlFlow::Break(ChatEnd::Demo)),
-        // Opening says what is missing.
+        // The opening reports the missing part.
         Choice::Left => Ok(ControlFlow::Continue(())),
     }
 }
 
-/// Way on after a sign-in.
+/// Next step after a sign-in.
 pub(crate) enum SignedIn {
-    /// Going on with the same conversation.
+    /// Continue the conversation.
     GoOn(ScreenStart),
-    /// Opening the conversation anew: its provider was open with another credential.
+    /// Reopen the conversation, since its provider used another credential.
     Reload { factory: Arc<dyn ConversationFactory>, chat: Box<Chat>, pending: PendingInput },
 }
 
-/// Has the person choose a provider while nobody draws the conversation, which goes on with it.
+/// Runs the provider dialog while the conversation is not drawn.
 pub(crate) fn log_in(
     session: &mut TerminalSession,
     wanted: WantedSignIn,
@@ -67,7 +67,7 @@ pub(crate) fn log_in(
             Some(Err(why)) => said = Some(format!("{name} goes on with the key of before: {why}")),
         }
     }
-    // Plain lines say that they begin, unless there is something else to say.
+    // Plain lines announce themselves unless there is another message.
     let said = said.or_else(|| (kind == ScreenKind::Plain).then(String::new));
     Ok(SignedIn::GoOn(ScreenStart::GoOn { chat, pending, said }))
 }

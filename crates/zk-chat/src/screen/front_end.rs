@@ -8,13 +8,13 @@ use zk_view::ViewDriver;
 
 use crate::opening::setup::ChatSetup;
 
-/// Place of the person: what is shown, and what is typed.
+/// Front end of the terminal: output and input.
 pub(crate) struct ConsoleFrontEnd {
     pub(crate) screen: SharedScreen,
     pub(crate) keyboard: Keyboard,
     pub(crate) asking: Arc<Questions>,
     pub(crate) view: ViewDriver,
-    /// Whether blocks and questions are drawn in lines here; somebody else draws them otherwise.
+    /// Whether it prints blocks and questions as lines; otherwise another front end draws them.
     pub(crate) draws_lines: bool,
 }
 
@@ -29,7 +29,7 @@ impl ConsoleFrontEnd {
         Self::showing(setup, tty, screen, (asking, view), draws_lines)
     }
 
-    /// A front end where what `view` has goes on, with what asks there.
+    /// Creates a front end for an existing view and its questions.
     pub(crate) fn showing(
         setup: &ChatSetup,
         tty: Tty,
@@ -43,7 +43,7 @@ impl ConsoleFrontEnd {
     }
 }
 
-/// A task that goes on for as long as this is kept.
+/// Task that is aborted on drop.
 pub(crate) struct AbortOnDrop(pub(crate) JoinHandle<()>);
 
 impl Drop for AbortOnDrop {

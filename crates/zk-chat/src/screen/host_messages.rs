@@ -21,50 +21,50 @@ pub(crate) enum HostRequest {
 
 /// Note of the conversation to the screen.
 pub(crate) enum HostEvent {
-    /// The conversation runs a command, of which the view knows nothing.
+    /// Start or end of a command that does not appear in the view.
     Busy(bool),
     GiveBack(String),
-    /// The end of a session that is being opened.
+    /// Preview of the session that is being opened.
     Announce(Vec<Arc<Block>>),
-    /// Draw on all of the terminal, or below what it shows.
+    /// Switch between the full and the inline screen.
     Full(bool),
-    /// Names were found that may be typed.
+    /// A background lookup of completions finished.
     Names,
-    /// An image of the clipboard, or why there is none.
+    /// Result of reading the clipboard image.
     Image(Result<Vec<u8>, String>),
     /// A text for the clipboard.
     Copy(String),
-    /// Other colours.
+    /// Switch to another theme.
     Theme(&'static str),
-    /// A file of the person's to open in their editor.
+    /// File of the person to open in the editor.
     EditFile(PathBuf),
-    /// A session got another title, or is gone.
+    /// A session was renamed or removed.
     SessionsChanged,
-    /// Somebody could not do with a session what was asked.
+    /// Error of an operation on a session.
     Failed(String),
-    /// The person is to choose the session to go on with.
+    /// Open the session picker.
     ChooseSession,
-    /// Output of a command that was done beside a run.
+    /// Output of a command that ran during a run.
     Beside {
         line: String,
         text: String,
     },
-    /// The next command that makes prompts is done.
+    /// The next command of the prompt queue finished.
     Made(Made),
 }
 
-/// Outcome of a command that was typed during a run.
+/// Outcome of a command typed during a run.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Made {
     Prompt(Intent),
     Said(String),
-    /// The line that does at the end of the run what the command wants.
+    /// Line to run at the end of the run for the command's request.
     Later(&'static str),
-    /// The command did not come to its end.
+    /// The command was stopped.
     Stopped,
 }
 
-/// The part of a conversation that both sides use.
+/// Part of an open conversation that is shared by the worker and the screen.
 pub(crate) struct OpenConversation {
     pub(crate) agent: zk_agent::Agent,
     pub(crate) conversation: zk_agent::AgentConversation,
@@ -81,9 +81,9 @@ impl OpenConversation {
     }
 }
 
-/// The work that was not begun when a conversation left its screen.
+/// Requests that were not started when the conversation left its screen.
 pub(crate) struct Queued {
-    /// Work that was typed with the command that had the conversation leave.
+    /// Requests typed together with the command that left.
     pub(crate) first: VecDeque<HostRequest>,
     pub(crate) rest: UnboundedReceiver<HostRequest>,
 }

@@ -34,24 +34,23 @@ use crate::opening::setup::ChatSetup;
 use crate::opening::start::ChatEnd;
 use crate::opening::workplace::Workplace;
 
-/// Longest wait of the screen for what is still to be drawn at the end.
+/// Maximum wait for the last frame.
 const FINAL_DRAW_WAIT: Duration = Duration::from_millis(30);
 
-/// Poll interval for being the foreground process again: a shell that brings a running process to the foreground sends
-/// it no signal.
+/// Poll interval for being the foreground process: no signal announces that.
 const AWAY: Duration = Duration::from_secs(1);
 
-/// Time without typing after which everything typed has had its effect.
+/// Pause in typing after which earlier input has been processed.
 const SETTLED: Duration = Duration::from_millis(20);
 
-/// Bytes of a line that is not complete after which they are shown.
+/// Size in bytes at which an incomplete line is printed in part.
 const PART: usize = 16 * 1024;
 
 /// The signal that has a stopped process go on.
 const CONTINUED: i32 = rustix::process::Signal::CONT.as_raw();
 
-/// A conversation on the inline screen: what is closed scrolls away, what is typed stays below it. Or on all of the
-/// terminal, for as long as that is wanted.
+/// Runs a conversation on the inline screen, where closed blocks scroll away above the composer, or on the
+/// full screen while that is selected.
 pub(crate) fn run(
     session: &mut TerminalSession,
     start: ScreenStart,
@@ -128,13 +127,13 @@ pub(crate) fn run(
     })
 }
 
-/// State in which typing on a screen begins.
+/// Initial state of a screen's composer.
 struct Composing {
     keymap: Keymap,
     /// Problems with the file of keys.
     said: Vec<String>,
     draft: String,
-    /// The draft with the lines before it, as the screen before stored them.
+    /// Draft and the lines before it, as the earlier screen stored them.
     text: String,
 }
 
@@ -145,28 +144,28 @@ pub(crate) struct InlineScreen {
     pub(crate) view: ViewDriver,
     /// Whether the conversation is on all of the terminal.
     is_full: bool,
-    /// Whether the terminal is somebody else's: the process was stopped, or runs in the background.
+    /// Whether another process has the terminal: this one is stopped or in the background.
     is_away: bool,
     pub(crate) opened: Arc<OnceLock<OpenConversation>>,
     pub(crate) todo: UnboundedSender<HostRequest>,
     pub(crate) notes: UnboundedSender<HostEvent>,
-    /// Directory that is worked in, and when its place was looked at.
+    /// Working directory, the time of the last check, and its workplace.
     pub(super) place: Option<(PathBuf, Instant, Workplace)>,
-    /// Printed part of a line that is not complete.
+    /// Incomplete line of printed text.
     partial: String,
-    /// Printed text that is not drawn yet.
+    /// Printed text to draw.
     backlog: Backlog,
     pub(crate) began: Instant,
     pub(crate) commands: PromptCommands,
     /// Number of times that each command was used.
     pub(crate) uses: CommandUses,
     factory: Arc<dyn ConversationFactory>,
-    /// Names that are known by now.
+    /// Cached completions.
     known: Arc<Mutex<Known>>,
 }
 
 impl InlineScreen {
-    /// Draws until the conversation ends. It sleeps while nothing changes.
+    /// Draws until the conversation ends. Sleeps while nothing changes.
     async fn run(
         &mut self,
         working: impl Future<Output = Result<WorkEnd, ChatError>>,
@@ -247,7 +246,7 @@ impl InlineScreen {
                         let lent = self.lend(EditedThing::File(file), &mut app, &mut input).await;
                         editing = lent.map_err(cannot)?;
                     }
-                    // The editor that is open takes the whole terminal.
+                    // The open editor takes the whole terminal.
                     HostEvent::EditFile(_) => {}
                     HostEvent::Image(image) => self.attach_pasted(image, &mut app),
                 },
@@ -256,7 +255,7 @@ impl InlineScreen {
                     self.end_editing(edited, &mut app).map_err(cannot)?;
                     input = Some(Input::read().map_err(cannot)?);
                 }
-                // The size is looked at before each frame.
+                // The size is checked before each frame.
                 _ = resized.recv(), if editing.is_none() => {}
                 _ = hung_up.recv() => break Ok(WorkEnd::End(ChatEnd::Terminated)),
                 () = self.guard.leaves() => break Ok(WorkEnd::End(ChatEnd::Terminated)),
@@ -275,13 +274,13 @@ impl InlineScreen {
                     }
                 }
             }
-            // Whoever prints is never far ahead of what is drawn.
+            // Back-pressure keeps printing near the drawn state.
             while let Ok((style, text)) = printed.try_recv() {
                 self.print(&mut app, style, &text);
             }
             drafts.note(|| app.unsent());
             if app.is_resting(self.began.elapsed()) {
-                // Text may arrive a thousand times a second. The terminal is looked at before each frame.
+                // Text may arrive a thousand times a second. The terminal is checked before each frame.
                 continue;
             }
             app.set_model(self.model());
@@ -317,7 +316,7 @@ impl InlineScreen {
             };
             self.take_last(&keys, &mut told, &mut app, editor).await?;
         }
-        // A terminal that is gone shows nothing more.
+        // A disconnected terminal ends the drawing.
         let bytes = app.leave();
         if !self.is_away {
             let _ = self.write(&bytes, &app);
@@ -353,7 +352,7 @@ impl InlineScreen {
         if self.is_full { ScreenKind::Full } else { ScreenKind::Inline }
     }
 
-    /// Takes the last notes and keys of a screen that ends: queued work and a draft for the next screen.
+    /// Collects the last notes and keys of a closing screen: queued requests and the draft for the next one.
     async fn take_last(
         &mut self,
         keys: &[Key],
@@ -369,9 +368,9 @@ impl InlineScreen {
                 HostEvent::Made(made) => self.made(made, app).await,
                 HostEvent::Copy(text) => copy(&text, app),
                 HostEvent::Failed(why) => app.print(Style::YELLOW, &why),
-                // The next screen begins as this one would have gone on.
+                // The next screen starts from the same state.
                 HostEvent::Full(is_full) => self.is_full = is_full,
-                // There the command does without a list to choose from.
+                // On the next screen the command works without a picker.
                 HostEvent::ChooseSession => self.work(HostRequest::Line("/resume".to_owned())),
                 HostEvent::Announce(_)
                 | HostEvent::Names
@@ -390,11 +389,11 @@ impl InlineScreen {
         actions.extend(app.tick(now + SETTLED));
         for action in actions {
             match action {
-                // Nothing more is done beside a conversation that goes.
+                // Commands do not run in parallel with a closing conversation.
                 Action::Beside(line) | Action::PromptCommand { line, .. } => {
                     self.work(HostRequest::Line(line))
                 }
-                // The text stays the draft.
+                // The text remains the draft.
                 Action::Edit(_) | Action::Suspend => {}
                 action => self.act(action, app, editor).await?,
             }
@@ -411,14 +410,14 @@ impl InlineScreen {
         self.write(&bytes, app)?;
         self.guard.modes().leave();
         self.is_away = true;
-        // The signal stops all threads; this one goes on here when it does.
+        // The signal stops all threads; this one resumes here.
         if !stop_process(with_group) {
             app.print(Style::DIM, "zk was not stopped: no shell waits to continue it");
         }
         Ok(())
     }
 
-    /// Draws nothing while the terminal is somebody else's, and takes it back once it is this process's again.
+    /// Pauses drawing while another process has the terminal; reclaims it afterwards.
     fn follow_terminal(&mut self, app: &mut App) -> std::io::Result<()> {
         match (self.is_away, self.guard.modes().is_in_foreground()) {
             (false, false) => {
@@ -427,7 +426,7 @@ impl InlineScreen {
             }
             (true, true) => {
                 self.is_away = false;
-                // Modes that are still on were not given back.
+                // Modes that are still set were not restored.
                 self.guard.modes().leave();
                 self.guard.modes().enter(Queries::default())?;
                 app.enter(self.began.elapsed());
@@ -439,7 +438,7 @@ impl InlineScreen {
         Ok(())
     }
 
-    /// Takes in the size that the terminal has now. What it answered to a question for its size holds no longer than that.
+    /// Applies the terminal's present size. An earlier reply to a size query is dropped.
     fn follow_size(&self, app: &mut App, input: Option<&Input>) -> std::io::Result<()> {
         let size = Modes::size();
         if size == app.size() {
@@ -456,13 +455,13 @@ impl InlineScreen {
         self.guard.modes().write_frame(bytes, app.is_drawn_alternate())
     }
 
-    /// Goes on drawing on all of the terminal, or below what it shows.
+    /// Switches between the full and the inline screen.
     pub(crate) fn set_full(&mut self, is_full: bool, app: &mut App) {
         self.is_full = is_full;
         app.set_full(is_full);
     }
 
-    /// Draws in other colours from now on.
+    /// Switches to another theme.
     pub(crate) fn set_theme(&mut self, theme: &'static str, app: &mut App) {
         self.setup.theme = Some(theme);
         app.set_theme(self.setup.chosen_theme(theme));
@@ -471,7 +470,7 @@ impl InlineScreen {
     fn print(&mut self, app: &mut App, style: Style, text: &str) {
         let Some((lines, rest)) = text.rsplit_once('\n') else {
             self.partial.push_str(text);
-            // A line without an end is shown in parts.
+            // A very long line is printed in parts.
             if self.partial.len() > PART {
                 app.print(style, &std::mem::take(&mut self.partial));
             }

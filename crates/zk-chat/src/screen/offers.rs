@@ -22,14 +22,14 @@ use crate::commands::session_lines::age;
 use crate::opening::factory::ConversationFactory;
 use crate::opening::sessions::ConversationSessions;
 
-/// Sessions that are offered.
+/// Maximum number of offered sessions.
 const SESSIONS: usize = 100;
 
-/// Lines and bytes of a preview at most.
+/// Maximum number of lines of a preview.
 const PREVIEW_LINES: usize = 8;
 const PREVIEW_BYTES: u64 = 4096;
 
-/// Entries of a session that its preview is made of.
+/// Number of a session's last entries that make its preview.
 const PREVIEW_ENTRIES: usize = 40;
 
 /// Names that never change.
@@ -37,14 +37,14 @@ pub(super) fn fixed(names: &[&str]) -> Offered {
     Offered { names: names.iter().map(ToString::to_string).collect(), ..Offered::default() }
 }
 
-/// Arguments that a command gives itself.
+/// Completions that a command provides.
 pub(super) fn of_choices(choices: Vec<ArgumentChoice>) -> Offered {
     let (names, notes): (Vec<String>, Vec<String>) =
         choices.into_iter().map(|choice| (choice.value, choice.note)).unzip();
     Offered { names: names.into(), notes: notes.into(), ..Offered::default() }
 }
 
-/// The commands of a conversation, those first that a person uses most.
+/// Commands of a conversation, most used first.
 pub(super) fn commands(opened: &OpenConversation, uses: &CommandUses) -> Offered {
     let mut commands = opened.agent.bus().cx().items::<dyn Command>();
     uses.sort(&mut commands, |command| &command.name);
@@ -57,7 +57,7 @@ pub(super) fn commands(opened: &OpenConversation, uses: &CommandUses) -> Offered
     }
 }
 
-/// The prompts of a session: their ids, and what they begin with.
+/// Prompts of a session as completions: ids and beginnings.
 pub(super) fn prompts_offered(found: Vec<(String, String)>) -> Offered {
     let (names, labels): (Vec<String>, Vec<String>) = found.into_iter().unzip();
     Offered { names: names.into(), labels: labels.into(), ..Offered::default() }
@@ -93,7 +93,7 @@ fn facts(info: &SessionInfo) -> String {
     facts
 }
 
-/// The last words of a session.
+/// Preview of a session: its last messages.
 pub(super) async fn session_preview(sessions: &dyn ConversationSessions, id: &str) -> Offered {
     let entries = sessions.last_entries(&SessionId::from(id), PREVIEW_ENTRIES).await.unwrap_or_default();
     let mut lines: Vec<String> = entries.iter().filter_map(spoken).collect();
@@ -101,7 +101,7 @@ pub(super) async fn session_preview(sessions: &dyn ConversationSessions, id: &st
     Offered { names: lines.into(), ..Offered::default() }
 }
 
-/// A message in one line, if it says something.
+/// First line of a message, if it has text.
 fn spoken(entry: &Entry) -> Option<String> {
     let EntryKind::Message { message, .. } = &entry.kind else { return None };
     let message: &Message = message;
@@ -133,7 +133,7 @@ pub(super) fn file_preview(files: &dyn Files, cwd: &Path, path: &str) -> Offered
     of(text.lines().take(PREVIEW_LINES).map(|line| line.replace('\t', "    ")).collect())
 }
 
-/// The models of the conversation's providers, then those of others with keys; the one in use comes first.
+/// Models of the conversation's providers, then of others with keys; the present one first.
 pub(super) fn models(
     own: Vec<Model>,
     others: Vec<Model>,
@@ -180,7 +180,7 @@ pub(super) fn programs(path: &OsStr) -> Vec<String> {
         std::env::split_paths(path).filter_map(|directory| std::fs::read_dir(directory).ok()).flatten();
     let name = |entry: std::io::Result<std::fs::DirEntry>| {
         let entry = entry.ok()?;
-        // A link to a program is one.
+        // A link to a program counts as a program.
         let about = std::fs::metadata(entry.path()).ok()?;
         let is_program = about.is_file() && about.permissions().mode() & 0o111 != 0;
         let name = entry.file_name().into_string().ok()?;
@@ -190,18 +190,17 @@ pub(super) fn programs(path: &OsStr) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// The first `most` files below a directory that no ignore file leaves out, with the directories they are in, shorter paths
-/// first.
+/// First `most` files below a directory that are not ignored, with their directories, shorter paths first.
 pub(super) fn walk(files: &dyn Files, cwd: &Path, most: usize) -> Offered {
     let Ok(start) = files.resolve(cwd, ".") else { return Offered::default() };
     let (mut names, mut directories, mut is_cut) = (Vec::new(), BTreeSet::new(), false);
     let mut visit = |entry: zk_core::service::WalkEntry| {
         let name = entry.at.path.strip_prefix(&start.path).ok().and_then(Path::to_str);
-        // One with a blank is put in quotes where it is chosen.
+        // A path with a blank is quoted on insertion.
         let Some(name) = name.filter(|name| !name.is_empty() && !name.contains(char::is_control)) else {
             return ControlFlow::Continue(());
         };
-        // Nobody means what git keeps for itself.
+        // Files inside `.git` are not offered.
         if name.split('/').any(|part| part == ".git") {
             return ControlFlow::Continue(());
         }
@@ -216,7 +215,7 @@ pub(super) fn walk(files: &dyn Files, cwd: &Path, most: usize) -> Offered {
         names.push(name.to_owned());
         ControlFlow::Continue(())
     };
-    // Files that were found before an error are offered.
+    // Files found before an error are offered.
     let _ = files.walk(&start, &WalkOptions::default(), &mut visit);
     for name in &names {
         for (at, _) in name.match_indices('/') {

@@ -5,8 +5,7 @@ use zk_view::Effect;
 
 use super::host_messages::{HostRequest, Queued};
 
-/// Splits what was typed in one burst, of which a screen makes one text, behind a command that has the conversation leave
-/// its screen: that takes no more than its line.
+/// Splits a burst of input at the end of a command that leaves the screen, which takes only its own line.
 pub(crate) fn split_line(text: &str) -> (&str, Option<&str>) {
     let text = text.trim();
     let Some((first, behind)) = text.split_once('\n') else { return (text, None) };
@@ -14,12 +13,12 @@ pub(crate) fn split_line(text: &str) -> (&str, Option<&str>) {
     if is_leaving { (first, Some(behind)) } else { (text, None) }
 }
 
-/// Typed text and commands that nothing was done about yet.
+/// Unhandled input and requests.
 #[derive(Default)]
 pub(crate) struct PendingInput {
     /// Work of lines that Enter ended, in order.
     pub(crate) work: Vec<HostRequest>,
-    /// The text that Enter did not end.
+    /// Text that was not submitted.
     pub(crate) draft: String,
 }
 
@@ -31,7 +30,7 @@ impl PendingInput {
         Self { work: first.into_iter().chain(rest).collect(), draft }
     }
 
-    /// Takes over everything that was typed at a keyboard.
+    /// Takes all pending input of a keyboard.
     pub(crate) fn take_from(&mut self, keyboard: &Keyboard) {
         let work = |Waiting { text, is_prompt }| match is_prompt {
             true => HostRequest::Effect(Effect::Run { text }),
@@ -41,20 +40,20 @@ impl PendingInput {
         self.draft.push_str(&keyboard.take_draft());
     }
 
-    /// Queued lines and draft as one text, for the composer or the file of drafts.
+    /// Queued lines and draft, as one text for the composer or the file of drafts.
     pub(crate) fn text(&self) -> String {
         join(self.work.iter().filter_map(typed).chain([self.draft.clone()]))
     }
 
-    /// Makes the first `count` pieces of work the beginning of the draft: they were typed for a state of things that did
-    /// not come. Whether there was a text among them.
+    /// Moves the first `count` requests back into the draft, since they were typed for a state that did not
+    /// come. Returns whether any was a text.
     pub(crate) fn give_back(&mut self, count: usize) -> bool {
         let later = self.work.split_off(count.min(self.work.len()));
         let given_back = std::mem::replace(&mut self.work, later);
         let texts: Vec<String> = given_back.iter().filter_map(typed).collect();
         let is_any = !texts.is_empty();
         self.draft = join(texts.into_iter().chain([std::mem::take(&mut self.draft)]));
-        // A choice is no text, and leaving with a draft would be another mistake.
+        // Picker choices are not text, and quitting needs no draft.
         let rest =
             given_back.into_iter().filter(|work| typed(work).is_none() && !matches!(work, HostRequest::Quit));
         self.work.splice(..0, rest);
@@ -62,7 +61,7 @@ impl PendingInput {
     }
 }
 
-/// The text of a piece of work that a person typed.
+/// Typed text of a request.
 fn typed(work: &HostRequest) -> Option<String> {
     match work {
         HostRequest::Line(text) | HostRequest::Effect(Effect::Run { text } | Effect::GiveBack { text }) => {
@@ -72,7 +71,7 @@ fn typed(work: &HostRequest) -> Option<String> {
     }
 }
 
-/// The texts that are not empty, one below the other.
+/// Joins non-empty texts with line ends.
 pub(crate) fn join(texts: impl IntoIterator<Item = String>) -> String {
     texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
 }

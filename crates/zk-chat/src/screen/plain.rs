@@ -16,7 +16,7 @@ use crate::opening::error::ChatError;
 use crate::opening::factory::ConversationSource;
 use crate::opening::start::ChatEnd;
 
-/// Message on the way back from plain lines.
+/// Message after a switch to plain lines.
 const BACK: &str = "plain lines from now on; /screen inline goes back";
 
 pub(crate) fn run(session: &mut TerminalSession, start: ScreenStart) -> Result<ScreenExit, ChatError> {
@@ -59,13 +59,13 @@ pub(crate) fn run(session: &mut TerminalSession, start: ScreenStart) -> Result<S
     let ended = converse(chat, runtime, editor, given);
     editor.on_change(None);
     if let Some(pending) = ended.as_ref().ok().and_then(ScreenExit::pending) {
-        // The text is kept until another screen keeps it.
+        // The text is kept until another screen takes it.
         drafts.noting()(&pending.text());
     }
     ended
 }
 
-/// Reads lines and does what they ask for until the conversation ends, or goes on elsewhere.
+/// Reads and handles lines until the conversation ends or moves to another screen.
 fn converse(
     chat: Box<Chat>,
     runtime: &Runtime,
@@ -73,7 +73,7 @@ fn converse(
     mut given: Option<String>,
 ) -> Result<ScreenExit, ChatError> {
     let mut interrupted = false;
-    // Kept at the end: nothing is asked while the conversation closes.
+    // Dropped at the end: no questions are asked while the conversation closes.
     let mut turn = None;
     let end = loop {
         drop(turn.take());
@@ -144,8 +144,8 @@ fn converse(
     Ok(ScreenExit::End(end))
 }
 
-/// Reads a line while another thread runs the tasks of the conversation. Their output and questions wait until the line is
-/// read.
+/// Reads a line while another thread runs the tasks of the conversation. Output and questions wait for the
+/// line's end.
 fn read_line(chat: &Chat, runtime: &Runtime, editor: &mut LineEditor) -> ReadLine {
     let draft = chat.keyboard.take_draft();
     let over = CancellationToken::new();
@@ -161,7 +161,7 @@ fn read_line(chat: &Chat, runtime: &Runtime, editor: &mut LineEditor) -> ReadLin
     read
 }
 
-/// Takes all text that was typed and not sent, for the next screen.
+/// Takes all unsent text, for the next screen.
 fn pending(chat: &Chat, given: Option<String>) -> PendingInput {
     chat.keyboard.on_change(None);
     let work = given.into_iter().map(HostRequest::Line).collect();
@@ -170,7 +170,8 @@ fn pending(chat: &Chat, given: Option<String>) -> PendingInput {
     pending
 }
 
-/// Has plain lines do the work of another screen, and the next line begin with the draft. A prompt stays one, however it begins.
+/// Queues another screen's requests for plain lines and starts the next line with its draft. A prompt is
+/// never read as a command.
 async fn queue_pending(pending: PendingInput, chat: &Chat) {
     let mut draft = pending.draft;
     for work in pending.work {
@@ -178,7 +179,7 @@ async fn queue_pending(pending: PendingInput, chat: &Chat) {
             HostRequest::Line(text) => chat.keyboard.queue(text.into()),
             HostRequest::Quit => chat.keyboard.queue("/quit".to_owned().into()),
             HostRequest::Effect(effect) => match chat.effects().carry_out(effect).await {
-                // A command of the person's own is run as one.
+                // A shell command of the person is run as one.
                 Some(Remainder::Run(text)) => {
                     chat.keyboard.queue(Waiting { is_prompt: !text.starts_with('!'), text });
                 }

@@ -11,17 +11,17 @@ use crate::opening::person_exec::PersonExec;
 use crate::opening::setup::ExecutionPlace;
 use crate::opening::workplace::{Workplace, short_model_title};
 
-/// Time after which the place of the conversation is looked at again, if anything happens.
+/// Interval between checks of the working directory, while there is activity.
 const LOOKED_AT_PLACE: Duration = Duration::from_secs(1);
 
 impl InlineScreen {
-    /// Facts about the conversation itself, for its status row.
+    /// Facts for the status row about the model and conversation.
     pub(super) fn model(&mut self) -> ModelFacts {
         let Some(OpenConversation { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
         let bus = agent.bus();
         let cwd = self.setup.cwd_now(&bus.cx());
         let now = Instant::now();
-        // A branch may change with any command: it is looked at now and then, as long as something happens.
+        // A branch may change with any command, so it is checked regularly while there is activity.
         if self.place.as_ref().is_none_or(|(seen, at, _)| *seen != cwd || now - *at >= LOOKED_AT_PLACE) {
             let place = Workplace::of(&cwd, self.setup.home.as_deref(), &*self.setup.host_files);
             self.place = Some((cwd, now, place));

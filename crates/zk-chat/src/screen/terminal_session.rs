@@ -14,7 +14,7 @@ use crate::opening::factory::ConversationFactory;
 use crate::opening::interrupts::Interrupts;
 use crate::opening::start::{ChatEnd, ChatStart};
 
-/// State that stays while a conversation goes from one screen to another.
+/// State that persists across screens of a conversation.
 pub(crate) struct TerminalSession {
     pub(crate) factory: Arc<dyn ConversationFactory>,
     pub(crate) tty: Tty,
@@ -28,25 +28,25 @@ pub(crate) struct TerminalSession {
 pub(crate) enum ScreenStart {
     /// Opens a new conversation.
     Open(ChatStart),
-    /// Goes on with a conversation that another screen drew, and with what was being typed there.
+    /// Continues a conversation of another screen, with its draft.
     GoOn {
         chat: Box<Chat>,
         pending: PendingInput,
-        /// Message about the conversation.
+        /// Message to show first.
         said: Option<String>,
     },
 }
 
-/// Reason why a screen ends, with the parts that go on.
+/// Reason for a screen's end, with the state for the next one.
 pub(crate) enum ScreenExit {
     End(ChatEnd),
-    /// Another kind of screen takes the conversation over.
+    /// Switch to another kind of screen.
     Screen {
         next: ScreenKind,
         chat: Box<Chat>,
         pending: PendingInput,
     },
-    /// The person is asked for a provider on the terminal itself; then the same screen goes on.
+    /// Provider dialog on the terminal; the same screen continues afterwards.
     SignIn {
         wanted: WantedSignIn,
         chat: Box<Chat>,
@@ -65,7 +65,7 @@ pub(crate) enum ScreenExit {
 }
 
 impl ScreenExit {
-    /// Returns what goes on with the conversation; nothing where it ended.
+    /// Pending input for the next screen; `None` if the conversation ended.
     pub(crate) fn pending(&self) -> Option<&PendingInput> {
         match self {
             Self::End(_) => None,

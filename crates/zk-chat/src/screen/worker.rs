@@ -31,18 +31,17 @@ pub(crate) struct Opening {
     pub(crate) interrupts: Arc<dyn Interrupts>,
 }
 
-/// End of the conversation for this screen: for good, with another one that was asked for, or to be opened
-/// anew.
+/// Reason for a worker's end: quit, another conversation, or a reload.
 pub(crate) enum WorkEnd {
     End(ChatEnd),
     Screen(ScreenKind, Box<Chat>, Queued),
-    /// The person is asked for a provider first.
+    /// Provider dialog first.
     SignIn(WantedSignIn, Box<Chat>, Queued),
-    /// The conversation goes on with what was read anew.
+    /// Reload with new settings.
     Reload(Arc<dyn ConversationFactory>, Box<Chat>, Queued),
 }
 
-/// Runs prompts and commands, one after the other.
+/// Runs prompts and commands in order.
 pub(crate) struct Worker {
     pub(crate) work: UnboundedReceiver<HostRequest>,
     pub(crate) notes: UnboundedSender<HostEvent>,
@@ -81,7 +80,7 @@ impl Worker {
             // The screen may have ended.
             let _ = notes.send(HostEvent::Busy(is_busy));
         });
-        // Choices and names that were asked for meanwhile are known from now on.
+        // Choices and names requested meanwhile are up to date from here on.
         self.tell(if chooses { HostEvent::ChooseSession } else { HostEvent::Names });
         for name in chat.unknown_commands(&self.shortcuts).await {
             let text = format!("keys.toml: there is no command {name} to give a key to");
@@ -165,7 +164,7 @@ impl Worker {
     async fn line(&self, chat: &Chat, line: &str) -> LineOutcome {
         let is_command = line.starts_with(['/', '!']);
         if is_command {
-            // A skill that is asked for is part of a prompt, which is drawn itself.
+            // A requested skill is part of a prompt, which is drawn itself.
             if !chat.begins_with_skill(line) {
                 chat.screen.line(Style::BOLD, &format!("› {line}"));
             }

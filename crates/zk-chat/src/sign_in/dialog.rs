@@ -14,14 +14,14 @@ use super::flow::Dialog;
 use super::messages;
 use crate::opening::error::ChatError;
 
-/// Questions on the terminal: drawn, or in lines where it can do no more.
+/// Dialog on the terminal: drawn, or in lines for a simple terminal.
 pub(crate) enum TerminalDialog {
     Drawn(Box<DrawnDialog>),
     Lines(Box<LineDialog>),
 }
 
 impl TerminalDialog {
-    /// Begins to ask on the terminal, which nobody else draws on.
+    /// Starts a dialog; no other screen may draw meanwhile.
     pub(crate) fn begin(
         guard: &TerminalGuard,
         is_drawn: bool,
@@ -37,13 +37,13 @@ impl TerminalDialog {
             guard: guard.clone(),
             input: Input::read().map_err(cannot)?,
             resized: signal(SignalKind::window_change()).map_err(cannot)?,
-            // Rows of a question that breaks anew are few: nothing is asked of the terminal.
+            // A question has few rows, so a resize needs no size query.
             screen: InlineScreen::new(Modes::size(), Abilities { reflows: false, ..abilities }),
             keys: VecDeque::new(),
         })))
     }
 
-    /// Gives the terminal back. Nothing reads it any more once this is done; what was typed ahead goes.
+    /// Restores the terminal and discards typed-ahead input. No reader is left afterwards.
     pub(crate) async fn end(self) {
         if let Self::Drawn(drawn) = self {
             let DrawnDialog { guard, input, mut screen, .. } = *drawn;
@@ -87,7 +87,7 @@ impl Dialog for TerminalDialog {
     ) -> Result<Option<T>, ChatError> {
         match self {
             Self::Drawn(drawn) => {
-                // Whoever takes the lines may be done.
+                // The receiver of lines may be gone.
                 let send = |line| _ = lines.send(line);
                 drawn.ask_while(&mut EntryQuestion(Entry::new(title)), send, work).await
             }
@@ -110,13 +110,13 @@ impl Dialog for TerminalDialog {
     }
 }
 
-/// Question that is drawn, and takes keys until it is answered.
+/// Drawn question that takes keys until it is answered.
 trait Question {
     type Answer;
 
     fn draw(&self, size: Size) -> (Vec<Row>, Option<Caret>);
 
-    /// Takes a key: nothing while the question stays, an empty answer where the person leaves.
+    /// Handles a key: `None` while the question is open, `Some(None)` if the person cancels.
     fn press(&mut self, key: &Key) -> Option<Option<Self::Answer>>;
 }
 
@@ -156,7 +156,7 @@ impl Question for EntryQuestion {
     }
 }
 
-/// Text that stands while something goes on.
+/// Text shown during a wait.
 struct WaitQuestion<'a>(&'a str);
 
 impl Question for WaitQuestion<'_> {
@@ -171,13 +171,13 @@ impl Question for WaitQuestion<'_> {
     }
 }
 
-/// Questions that are drawn below what the terminal shows, one after the other.
+/// Dialog drawn below the terminal's content, one question at a time.
 pub(crate) struct DrawnDialog {
     guard: TerminalGuard,
     input: Input,
     resized: Signal,
     screen: InlineScreen,
-    /// Keys that were typed ahead.
+    /// Typed-ahead keys.
     keys: VecDeque<Key>,
 }
 
@@ -218,13 +218,13 @@ impl DrawnDialog {
         }
     }
 
-    /// Waits for keys, or for another size of the terminal.
+    /// Waits for keys or a resize.
     async fn next_keys(&mut self) -> Result<(), ChatError> {
         tokio::select! {
             typed = self.input.next() => match typed {
                 Typed::Keys(keys) => self.keys.extend(keys),
                 Typed::Bytes(_) => {}
-                // The shell has the terminal: it goes on when this process is continued.
+                // The shell has the terminal until this process is continued.
                 Typed::Away => {
                     tokio::time::sleep(AWAY).await;
                     self.input.resume();
@@ -252,10 +252,10 @@ impl DrawnDialog {
     }
 }
 
-/// Poll interval for being the foreground process again.
+/// Poll interval for being the foreground process.
 const AWAY: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Questions in lines, which are answered in lines.
+/// Dialog with printed questions and typed lines as answers.
 pub(crate) struct LineDialog {
     screen: Screen,
     editor: LineEditor,

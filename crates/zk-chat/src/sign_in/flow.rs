@@ -6,42 +6,42 @@ use super::messages;
 use crate::opening::error::ChatError;
 use crate::opening::provider_access::{AccessWay, LocalOffer, ProviderAccess, ProviderOffer};
 
-/// Reason for which a provider is chosen.
+/// Occasion of the provider dialog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Nothing is configured yet: the choice is kept.
+    /// First start: nothing is configured, so the choice is stored.
     FirstStart,
-    /// The person asked for it, and may have named the provider.
+    /// Sign-in on request, with an optional provider name.
     LogIn(Option<String>),
 }
 
-/// Choice of the person.
+/// Result of the provider dialog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// A provider that can be used now.
     Provider {
         name: String,
-        /// Model that was chosen with it.
+        /// Chosen model, if any.
         model: Option<String>,
     },
     /// The demo.
     Demo,
-    /// Nothing.
+    /// Cancelled.
     Left,
 }
 
-/// Questions to the person outside of a conversation.
+/// Questions outside of a conversation.
 pub(crate) trait Dialog {
-    /// Has one of the rows of a menu chosen.
+    /// Shows a menu; returns the index of the chosen row, `None` if cancelled.
     async fn choose(&mut self, menu: Menu) -> Result<Option<usize>, ChatError>;
 
     /// Has a line typed.
     async fn enter(&mut self, entry: Entry) -> Result<Option<String>, ChatError>;
 
-    /// Shows a text while `work` goes on; nothing where the person did not want to wait.
+    /// Shows a text during `work`; `None` if the person cancelled.
     async fn wait<T>(&mut self, text: &str, work: impl Future<Output = T>) -> Result<Option<T>, ChatError>;
 
-    /// Sends the lines that are typed while `work` goes on; nothing where the person did not want to wait.
+    /// Sends typed lines to a channel during `work`; `None` if the person cancelled.
     async fn enter_while<T>(
         &mut self,
         title: &str,
@@ -49,10 +49,10 @@ pub(crate) trait Dialog {
         work: impl Future<Output = T>,
     ) -> Result<Option<T>, ChatError>;
 
-    /// Whether lines can be typed while something goes on.
+    /// Whether lines can be typed during a wait.
     fn takes_lines_while_waiting(&self) -> bool;
 
-    /// Shows a text that stays.
+    /// Prints a permanent text.
     fn say(&mut self, style: Style, text: &str) -> Result<(), ChatError>;
 }
 
@@ -65,7 +65,7 @@ enum FirstRow {
     Demo,
 }
 
-/// Has the person choose a provider, and makes it usable.
+/// Runs the dialog: choice of a provider and its set-up.
 pub(crate) async fn choose(
     dialog: &mut impl Dialog,
     access: &dyn ProviderAccess,
@@ -143,7 +143,7 @@ impl<D: Dialog> Asking<'_, D> {
         (rows, kinds)
     }
 
-    /// The place of the row of the provider whose credential is missing.
+    /// Row of the provider whose credential is missing.
     fn named_row(&self) -> usize {
         let Some(name) = self.access.named_provider() else { return 0 };
         let majors = || self.offers.iter().filter(|offer| offer.is_major);
@@ -293,7 +293,7 @@ impl<D: Dialog> Asking<'_, D> {
     }
 }
 
-/// Whether a name is that of an offer, or of the provider that one of its ways leads to.
+/// Whether a name is that of an offer, or of the provider behind one of its methods.
 fn is_named(offer: &ProviderOffer, name: &str) -> bool {
     let leads_to = |way: &AccessWay| matches!(way, AccessWay::SignIn { provider, .. } if provider == name);
     offer.name == name || offer.ways.iter().any(leads_to)

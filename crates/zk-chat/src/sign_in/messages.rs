@@ -7,10 +7,10 @@ use crate::opening::provider_access::{AccessWay, LocalOffer, ProviderOffer};
 pub(super) const THIS_COMPUTER: &str = "This computer";
 /// Label of the row for the demo, and the remark on it.
 pub(super) const JUST_LOOK: (&str, &str) = ("Just look", "zk demo, a scripted model with real tools");
-/// Names in the row that stands for all other providers.
+/// Number of names in the row for all other providers.
 const NAMED_OTHERS: usize = 2;
 
-/// Message while ports of this computer are looked at.
+/// Message while local ports are probed.
 pub(super) const LOOKING: &str = "Looking for model servers on this computer …";
 
 /// Title of the first list.
@@ -21,12 +21,12 @@ pub(super) fn title(purpose: &Purpose) -> &'static str {
     }
 }
 
-/// Remark on a provider: the ways to use it.
+/// Methods of a provider, in words.
 pub(super) fn ways(offer: &ProviderOffer) -> String {
     offer.ways.iter().map(way).collect::<Vec<_>>().join(" · ")
 }
 
-/// A way to use a provider.
+/// Label of a method.
 pub(super) fn way(way: &AccessWay) -> &str {
     match way {
         AccessWay::Key(_) => "paste an API key",
@@ -34,7 +34,7 @@ pub(super) fn way(way: &AccessWay) -> &str {
     }
 }
 
-/// Label of the row that stands for all providers without a row of their own.
+/// Label of the row for the remaining providers.
 pub(super) fn others(others: &[&ProviderOffer]) -> String {
     let named: Vec<&str> = others.iter().take(NAMED_OTHERS).map(|offer| offer.title.as_str()).collect();
     match others.len() - named.len() {
@@ -56,7 +56,7 @@ pub(super) fn local(servers: &[LocalOffer]) -> String {
     if found.is_empty() { format!("nothing found on {}", ports(servers)) } else { found.join(" · ") }
 }
 
-/// Advice where no model server of this computer answers.
+/// Advice if no local model server answers.
 pub(super) fn nothing_local(servers: &[LocalOffer]) -> String {
     let each: Vec<String> =
         servers.iter().map(|server| format!("{} (port {})", server.provider, server.port)).collect();
@@ -76,7 +76,7 @@ pub(super) const WHICH_MODEL: &str = "Which model?";
 /// Title of the list of all providers.
 pub(super) const WHICH_PROVIDER: &str = "Which provider?";
 
-/// Title of the list of the ways to one provider.
+/// Title of the list of a provider's methods.
 pub(super) fn which_way(offer: &ProviderOffer) -> String {
     format!("{}: how?", offer.title)
 }
@@ -95,7 +95,7 @@ pub(super) fn checking(offer: &ProviderOffer) -> String {
     format!("Asking {} about the key …", offer.title)
 }
 
-/// Message once a key is stored.
+/// Message after a key is stored.
 pub(super) fn stored(offer: &ProviderOffer, remark: Option<&str>) -> String {
     match remark {
         None => format!("{}: the key works and is stored.", offer.title),
@@ -106,7 +106,7 @@ pub(super) fn stored(offer: &ProviderOffer, remark: Option<&str>) -> String {
 /// Message for an entry without a key.
 pub(super) const NO_KEY: &str = "there is no key: paste it, or go back with Esc";
 
-/// Message for an entry that is more than a key.
+/// Message for an entry that contains more than a key.
 pub(super) const MORE_THAN_KEY: &str = "that is more than a key: it holds spaces or line breaks";
 
 /// Message with the address of a sign-in.
@@ -116,17 +116,17 @@ pub(super) const OPEN_ADDRESS: &str = "Open this address and sign in:";
 pub(super) const PASTE_ANSWER: &str = "Waiting for the browser. If it cannot come back here, paste the address it ends at, \
                                        or the code it shows. Esc goes back.";
 
-/// Message once a sign-in is done.
+/// Message after a sign-in.
 pub(super) fn signed_in(provider: &str) -> String {
     format!("Signed in to {provider}.")
 }
 
-/// Message for a sign-in on a terminal that gives lines only.
+/// Message for a sign-in on a terminal without key input.
 pub(super) fn sign_in_elsewhere(provider: &str) -> String {
     format!("Sign in with `zk auth login {provider}` in another terminal, then choose it here again.")
 }
 
-/// Message for a provider that nobody offers.
+/// Message for an unknown provider.
 pub(super) fn unknown(name: &str, hint: &str) -> String {
     format!("there is no provider {name} to sign in to{hint}")
 }

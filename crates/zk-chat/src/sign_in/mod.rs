@@ -19,8 +19,8 @@ use crate::screen::runtime::Runtime;
 pub(crate) use dialog::TerminalDialog;
 pub(crate) use flow::{Choice, Purpose, choose};
 
-/// Lets the person choose a provider on the terminal, and store a key or sign in: outside of a conversation. Returns the
-/// name of the provider; nothing where none was chosen.
+/// Runs the provider dialog on the terminal, outside of a conversation, and stores the key or sign-in.
+/// Returns the name of the provider; `None` if cancelled.
 ///
 /// # Errors
 /// [`ChatError`] when the terminal cannot be used.

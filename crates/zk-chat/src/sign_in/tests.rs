@@ -10,7 +10,7 @@ use super::flow::{Choice, Dialog, Purpose, choose};
 use crate::opening::error::ChatError;
 use crate::opening::provider_access::{AccessWay, LocalOffer, PendingSignIn, ProviderAccess, ProviderOffer};
 
-/// A person who answers with these texts, in order: the label of a row, or a line; nothing where they leave.
+/// Scripted answers, in order: the label of a row, or a line; `None` cancels.
 #[derive(Default)]
 struct Person {
     answers: VecDeque<Option<&'static str>>,
@@ -70,7 +70,7 @@ impl Dialog for Person {
     }
 }
 
-/// A machine on which the key `right` is taken, and which has these local models.
+/// Fake access that accepts the key `right` and has these local models.
 #[derive(Default)]
 struct Machine {
     models: Vec<&'static str>,

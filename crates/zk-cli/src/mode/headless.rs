@@ -13,11 +13,10 @@ use zk_core::model::AgentError;
 use zk_core::service::{HostFiles, HostRead, LeftSession, Redactor, StoreError, Tool};
 use zk_permission::Mode;
 use zk_tui::Style;
-use zk_tui::plain::{Screen, SharedScreen};
+use zk_tui::plain::{RunReport, Screen, SharedScreen};
 use zk_tui::term::{Output, SafeText, StdStream, WriteFailure, print_stderr};
-use zk_view::ViewDriver;
+use zk_view::{RefusedCalls, ViewDriver, final_answer};
 
-use super::told::{self, Refused, Teller};
 use super::{prompt_command, summary};
 use crate::app::{AppContext, Workplace, runtime};
 use crate::args::{Format, Prompt};
@@ -184,10 +183,10 @@ impl Headless {
         let mut reader = self.view.reader();
         let warns = self.format == Format::Text;
         let blocks = self.view.view().blocks;
-        let mut teller = Teller::new(self.stderr.clone(), warns, self.verbose, &blocks);
+        let mut report = RunReport::new(self.stderr.clone(), warns, self.verbose, &blocks);
         Some(tokio::spawn(async move {
             while let Some(patches) = reader.next().await {
-                patches.iter().for_each(|patch| teller.patch(patch));
+                patches.iter().for_each(|patch| report.patch(patch));
             }
         }))
     }
@@ -244,7 +243,7 @@ impl Headless {
         };
         let view = self.view.view();
         let blocks = view.blocks.get(self.before..).unwrap_or_default();
-        let refused = Refused::of(blocks);
+        let refused = RefusedCalls::of(blocks);
         let denials = std::mem::take(&mut *self.denials.lock().unwrap_or_else(PoisonError::into_inner));
         let (exit, error) = match &outcome.result {
             Ok(()) if unsaved.is_some() => (Exit::Failed, unsaved),
@@ -261,7 +260,7 @@ impl Headless {
         let id = session.open.as_ref().map(|open| open.id().clone());
         let answer = match &outcome.stats.output {
             Some(output) => format!("{output:#}"),
-            None => told::final_answer(blocks),
+            None => final_answer(blocks),
         };
         let text = self.redactor.redact(&answer).into_owned();
         // A program that reads it as lines, or as C strings, would end at such a byte.

@@ -6,7 +6,6 @@ mod messages;
 mod plan_ways;
 mod prompt_command;
 pub(crate) mod summary;
-mod told;
 
 use std::io::IsTerminal;
 

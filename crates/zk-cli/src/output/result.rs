@@ -8,6 +8,7 @@ use zk_core::service::Redactor;
 use crate::exit::{Exit, Failure};
 use crate::output::{escape_controls, redact_json};
 use zk_chat::is_empty;
+use zk_view::RefusedCall;
 
 /// The version of the result's shape: the second part grows with what is added, the first with what is taken away.
 const VERSION: &str = "1.0";
@@ -103,7 +104,7 @@ pub(crate) struct RunResult {
     output: Option<Value>,
     /// The calls of the run that were refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    denied: Vec<DeniedCall>,
+    denied: Vec<RefusedCall>,
     /// The calls that nobody approved or that were not allowed, those of sub-agents included.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     permission_denials: Vec<PermissionDenial>,
@@ -138,13 +139,6 @@ impl PermissionDenial {
     }
 }
 
-/// A call that was refused.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct DeniedCall {
-    pub(crate) tool: String,
-    pub(crate) reason: String,
-}
-
 impl RunResult {
     pub(crate) fn new(
         outcome: &RunOutcome,
@@ -152,7 +146,7 @@ impl RunResult {
         exit: Exit,
         error: Option<String>,
         session_id: Option<SessionId>,
-        (denied, permission_denials): (Vec<DeniedCall>, Vec<PermissionDenial>),
+        (denied, permission_denials): (Vec<RefusedCall>, Vec<PermissionDenial>),
     ) -> Self {
         let stats = &outcome.stats;
         Self {
@@ -282,7 +276,7 @@ mod tests {
             session_id: Some("s".into()),
             duration_ms: 5,
             output: Some(json!({ "a": [1] })),
-            denied: vec![DeniedCall { tool: "shell".into(), reason: "no".into() }],
+            denied: vec![RefusedCall { tool: "shell".into(), reason: "no".into() }],
             permission_denials: vec![PermissionDenial {
                 tool: "shell".into(),
                 call_id: "c".into(),

@@ -48,7 +48,7 @@ fn main() {
     }
 }
 
-/// Puts the table in the place of the one in the documentation.
+/// Replaces the table in the documentation.
 fn write(table: &str) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/compaction.md");
     let text = std::fs::read_to_string(path).unwrap();

@@ -28,7 +28,7 @@ const TURNS: usize = 8;
 /// Turns between two facts.
 const BETWEEN: usize = 25;
 
-/// Requests between two that are looked at for facts.
+/// Interval of requests whose facts are counted.
 const LOOK: usize = 10;
 
 /// Figures of a session.
@@ -44,16 +44,16 @@ pub(crate) struct Figures {
     /// Requests that did not begin as the one before.
     pub(crate) breaks: usize,
     pub(crate) facts: usize,
-    /// Facts that the last request still says.
+    /// Facts still in the last request.
     pub(crate) present: usize,
-    /// Facts that requests said, and facts that were planted before them, each added up over the requests that were looked at.
+    /// Facts found in requests, and facts planted before them, each summed over the checked requests.
     pub(crate) said: usize,
     pub(crate) known: usize,
     /// Facts that the model finds with `conversation_recall`.
     pub(crate) recalled: usize,
 }
 
-/// The fact of a turn: nothing that another text says, and nothing that says where it is.
+/// Fact of a turn: a unique text without its position.
 pub(crate) fn fact(number: usize) -> String {
     format!("FACT-{number:03} is {:08x}", (number as u32 + 1).wrapping_mul(0x9e37_79b9))
 }
@@ -93,7 +93,7 @@ fn prompt(number: usize) -> String {
     format!("Add a check to module {number} and run its tests.{lines}")
 }
 
-/// One turn of the session: what the model does, by how many turns there were.
+/// One turn of the session: the model's action, by the number of turns so far.
 fn turn(number: usize) -> Turn {
     let said = planted(number).filter(|fact| place(*fact) == 2).map(fact);
     let said =
@@ -176,13 +176,13 @@ fn install(bus: &Bus, strategy: &str) {
     bus.install(&Shorten).unwrap();
 }
 
-/// Context of a provider that compacts it itself: a summary of its own, and the messages after it.
+/// Context of a provider with server-side compaction: its summary, and the messages after it.
 #[derive(Default)]
 struct Server {
     /// From how many bytes on it compacts.
     threshold: usize,
     summary: Option<Arc<Message>>,
-    /// Number of messages that the summary stands for.
+    /// Number of summarised messages.
     count: usize,
 }
 
@@ -204,14 +204,14 @@ impl Server {
             parts.join("\n\n")
         );
         let written = summary(&asked);
-        // The last message is what it answers.
+        // The last message is the one to answer.
         self.count = messages.len().saturating_sub(1);
         self.summary = Some(Message::user_text(written).shared());
         self.summary.iter().chain(messages.last()).cloned().collect()
     }
 }
 
-/// Counts kept while the session runs.
+/// Counters of a session.
 #[derive(Default)]
 struct Counting {
     figures: Figures,
@@ -227,11 +227,11 @@ impl Counting {
         self.figures.requests += 1;
         self.figures.sent += context_size(&asked.messages);
         self.figures.peak = self.figures.peak.max(context_size(&self.read));
-        // The last message may be gone on with in the next request.
+        // The last message may be extended in the next request.
         let before = self.before.get(..self.before.len().saturating_sub(1)).unwrap_or_default();
         self.figures.breaks += usize::from(!asked.messages.starts_with(before));
         self.before.clone_from(&asked.messages);
-        // The end of a session alone says more about where the last compaction was than about the strategy.
+        // The end of a session alone depends more on the time of the last compaction than on the strategy.
         if self.figures.requests.is_multiple_of(LOOK) {
             let text = said(&self.read);
             let known = (1..self.figures.requests.saturating_sub(LOOK)).filter_map(planted);
@@ -244,7 +244,7 @@ impl Counting {
 }
 
 impl Figures {
-    /// Of the facts that there were, the part that a request said, on average.
+    /// Average share of the existing facts that a request contains.
     pub(crate) fn part_said(&self) -> f64 {
         self.said as f64 / self.known.max(1) as f64
     }
@@ -254,7 +254,7 @@ impl Figures {
 pub(crate) async fn replay(strategy: &str, turns: usize, window: u64) -> Figures {
     let counting = Arc::new(Mutex::new(Counting::default()));
     if strategy == SERVER {
-        // Half-way between both thresholds, as the program asks for, by the rate that the model counts with.
+        // Half-way between both thresholds, the program's default, at the model's rate.
         let usable = window - 16_384.min(window / 4);
         counting.lock().unwrap().server.threshold = usize::try_from(usable * 3 / 4).unwrap() * 35 / 10;
     }
@@ -327,7 +327,7 @@ fn module(prompt: &str) -> &str {
     prompt.get(at..).and_then(|rest| rest.split('/').nth(1)).unwrap_or("a module")
 }
 
-/// All that messages say.
+/// All texts of messages.
 fn said(messages: &[Arc<Message>]) -> String {
     let texts = messages.iter().flat_map(|message| &message.content).map(|block| match block {
         Block::Text(text) => text.text.clone(),

@@ -27,7 +27,7 @@ pub(crate) const PREPARATION_TIME: Duration = Duration::from_secs(30);
 /// Part of that time that is reserved for the strategies after a slow one.
 const SPARE_TIME: Duration = Duration::from_secs(3);
 
-/// Shortest time for a strategy, enough for one that asks no model.
+/// Minimum time for a strategy, enough for one without a model.
 const MIN_STRATEGY_TIME: Duration = Duration::from_millis(200);
 
 /// Result of asking the strategies.

@@ -48,7 +48,7 @@ impl WindowOwner {
         Ok(None)
     }
 
-    /// Reports a plugin's failed summary and goes on without it.
+    /// Reports a plugin's failed summary and continues without it.
     pub(crate) async fn leave_out_summary(&self, error: &BoxError, cx: &Cx) -> Result<(), EmitError> {
         self.leave_out(PLUGIN_SUMMARY, SessionBeforeCompact::NAME, error, cx).await
     }

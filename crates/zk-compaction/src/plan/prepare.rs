@@ -77,7 +77,7 @@ pub(crate) struct Size {
 }
 
 impl Preparation<'_> {
-    /// Cause that the strategies are told.
+    /// Cause reported to the strategies.
     pub(crate) fn cause(&self) -> WindowCause {
         match self.trigger {
             None => WindowCause::Turn,
@@ -110,7 +110,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// Removes changes to messages that an undo brought back; `None` if nothing remains.
+    /// Removes changes to messages that an undo restored; `None` if nothing remains.
     pub(crate) fn without_taken_back(&self, mut plan: WindowPlan) -> Option<WindowPlan> {
         if self.taken_back == 0 {
             return Some(plan);
@@ -266,7 +266,7 @@ impl WindowOwner {
             && (preparation.left_out > 0 || !strategies.is_empty())
             && let Some(tools) = cx.service::<dyn RunTools>()
         {
-            // A run without this tool goes on without it.
+            // A run without this tool continues without it.
             let _ = tools.unlock(RECALL);
         }
         self.announce_fill(&event.turn_id, context, cx).await?;

@@ -9,7 +9,7 @@ pub enum CompactionChoiceError {
     /// Two settings contradict each other.
     #[error("{choices}: {why}; take one of them out of the settings")]
     Contradiction {
-        /// Both settings, as they are written.
+        /// Both settings, as written.
         choices: String,
         /// Reason for the contradiction.
         why: &'static str,

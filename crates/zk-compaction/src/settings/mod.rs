@@ -19,7 +19,7 @@ use crate::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, Window};
 pub struct CompactionSettings {
     /// Strategy for a conversation that fills the window; the default is `summary`.
     pub strategy: Option<StrategyName>,
-    /// Fewest turns between two merges of sections by the strategy `focus`.
+    /// Minimum number of turns between two merges of sections by the strategy `focus`.
     #[schemars(range(min = 1))]
     pub auto_consolidate_min_window: Option<u32>,
     /// Whether lines about omitted messages are kept for later conversations.

@@ -88,7 +88,7 @@ impl LineFile {
         let record: Record =
             serde_json::from_slice(record).ok().filter(|_| record.len() <= MAX_RECORD_BYTES)?;
         let is_other = session.is_empty() || record.session != session;
-        // A record of another version may be about calls that are not kept any more.
+        // A record of another version may concern removed calls.
         let is_ours = record.project == self.0.project && is_other && !is_read_only_line(&record.text);
         is_ours.then_some(KeptLine { time_ms: record.time, session: record.session, text: record.text })
     }

@@ -124,7 +124,7 @@ fn shorten_middle_turns(
     let (mut begin, mut changed, mut reached) = (end, Vec::new(), 0);
     let (mut size, mut turns) = (0, 0);
     for (at, message) in messages.iter().enumerate().take(end).skip(start).rev() {
-        // An earlier summary is updated, not kept beside its successor.
+        // An earlier summary is updated and not kept next to its successor.
         if is_from_before(message) {
             break;
         }
@@ -140,7 +140,7 @@ fn shorten_middle_turns(
             (begin, reached) = (at, changed.len());
         }
     }
-    // A cut that leaves nothing out is pointless.
+    // A cut that omits nothing is pointless.
     if begin == start {
         return (end, Vec::new());
     }
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!((begin, changed.len()), (end - 2 * MAX_SLIMMED_TURNS, MAX_SLIMMED_TURNS));
         assert!(changed.iter().all(|(at, new)| (begin..end).contains(at) && new.size() < 1200));
         assert!(messages[begin].calls().next().is_some(), "no result without its call");
-        // Little room for few turns, and none where nothing would leave.
+        // Little space for few turns, none if nothing would be omitted.
         let (begin, changed) = shorten_middle_turns(&messages, 1, end, 3000);
         assert!(begin < end && changed.len() < 6 && messages[begin].calls().next().is_some());
         assert_eq!(shorten_middle_turns(&messages, 1, 5, 100_000), (5, Vec::new()));

@@ -143,7 +143,7 @@ fn size_of(messages: &[Arc<Message>]) -> usize {
     messages.iter().filter(|message| !is_pinned(message)).map(|message| message.size()).sum()
 }
 
-/// Whether a message stands for omitted ones.
+/// Whether a message represents omitted ones.
 fn stands_for_omitted(message: &Arc<Message>) -> bool {
     message.injected_by.as_deref() == Some(NOTE) || is_pinned(message)
 }

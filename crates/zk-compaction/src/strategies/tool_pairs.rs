@@ -17,10 +17,10 @@ const KEEP_TURNS: usize = 4;
 /// Smallest result that is summarised, in bytes.
 const MIN_RESULT_BYTES: usize = 2000;
 
-/// Most messages that are summarised at a time.
+/// Maximum number of messages summarised at a time.
 const MAX_PAIRS_AT_ONCE: usize = 4;
 
-/// Most bytes of a result that the model gets to summarise.
+/// Maximum size in bytes of a result given to the model for a summary.
 const MAX_RESULT_BYTES: usize = 24_000;
 
 /// Fill of the window, from 0 to 1, from which on summaries are prepared.

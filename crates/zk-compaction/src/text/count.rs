@@ -14,7 +14,7 @@ pub trait TokenCounter: Send + Sync + fmt::Debug {
     /// Approximate number of tokens of `text`.
     fn count(&self, text: &str) -> u64;
 
-    /// Version of the counts: after a change, the same text may have another count.
+    /// Version of the counts: changes when the count of a text may change.
     fn version(&self) -> u64 {
         0
     }

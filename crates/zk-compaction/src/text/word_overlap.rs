@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Shortest word that counts, in bytes; shorter ones say little about a topic.
+/// Minimum length in bytes of a counted word; shorter ones say little about a topic.
 const MIN_WORD_BYTES: usize = 3;
 
 /// Set of a text's words, as hashes.

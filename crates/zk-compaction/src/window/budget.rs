@@ -36,7 +36,7 @@ impl Budget {
         Self { room, reserve, soft: options.soft, hard: options.hard, keep: options.keep }
     }
 
-    /// Most tokens of a request; `None` if the window is unknown.
+    /// Maximum number of tokens of a request; `None` if the window is unknown.
     #[must_use]
     pub fn usable(&self) -> Option<u64> {
         match self.room {

@@ -9,7 +9,7 @@ use crate::text::count::{TokenCounter, count_message};
 const MIN_SCALE: f64 = 0.5;
 const MAX_SCALE: f64 = 3.0;
 
-/// Most bytes of text per token, averaged over a request, in any vocabulary; prose and code have four.
+/// Maximum average of text bytes per token over a request, in any vocabulary; prose and code have four.
 const MAX_BYTES_PER_TOKEN: u64 = 16;
 
 /// Sizes of one conversation's messages, each counted once.
@@ -131,7 +131,7 @@ impl Ledger {
     }
 
     /// Applies the usage that a provider reported for the counted messages. `beside` is the estimate for the
-    /// rest of the request; an excess that no tokenizer explains is added to the rest.
+    /// other parts of the request; an excess that no tokenizer explains is added to the rest.
     pub(crate) fn anchor(&mut self, usage: &Usage, beside: u64) {
         let read = usage.context();
         if read == 0 {

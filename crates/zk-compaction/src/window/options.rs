@@ -15,7 +15,7 @@ pub struct WindowOptions {
     pub soft: f64,
     /// Fraction of the window from which on the conversation is compacted; 0.9 by default.
     pub hard: f64,
-    /// Most bytes in a request to a model with an unknown window; 400,000 by default.
+    /// Maximum number of bytes in a request to a model with an unknown window; 400,000 by default.
     pub fallback_bytes: usize,
     /// Turns after a compaction in which thresholds are ignored; 2 by default.
     pub cooldown: u32,

@@ -14,7 +14,7 @@ use crate::window::budget::Budget;
 use crate::window::conversation::{AskedModel, ConversationWindow, History, PlanLog};
 use crate::{LazyCounter, WindowOptions};
 
-/// Most conversations that are remembered.
+/// Maximum number of conversations that are remembered.
 const MAX_CONVERSATIONS: usize = 64;
 
 /// Bytes of messages from which on the tokenizer is worth its 80 ms and 26 MB, if the exact count matters.
@@ -230,7 +230,7 @@ impl WindowOwner {
             log.append(&self.scope, record.entry()?).await?;
             let mut state = self.lock();
             let unstored = &mut state.conversation(context).plans.unstored;
-            // Another conversation may have been loaded meanwhile.
+            // Another conversation may have been loaded since.
             if unstored.first() == Some(&record) {
                 unstored.remove(0);
             }

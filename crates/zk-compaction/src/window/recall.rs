@@ -15,7 +15,7 @@ use crate::window::owner::{WindowOwner, now_ms};
 /// Name of the tool.
 pub(crate) const RECALL: &str = "conversation_recall";
 
-/// Most messages in one answer.
+/// Maximum number of messages in one answer.
 const MESSAGES_PER_PAGE: usize = 30;
 
 /// Longest excerpt of a message in one answer, in bytes.

@@ -29,7 +29,7 @@ struct Cut {
     first: Key,
     /// Keeps a message without an id alive.
     _first: Option<Arc<Message>>,
-    /// Messages that stand for it.
+    /// Messages that represent it.
     head: Vec<Arc<Message>>,
 }
 
@@ -253,8 +253,8 @@ impl View {
         self.cut_of(history).is_some()
     }
 
-    /// Adds messages to those that stand for the omitted beginning; `None` without an omitted beginning, or
-    /// if they are there already.
+    /// Adds messages to those that represent the omitted beginning; `None` without an omitted beginning, or
+    /// if they are present.
     pub(crate) fn pin(&mut self, history: &[Arc<Message>], pinned: &[Arc<Message>]) -> Option<Change> {
         let (at, _) = self.cut_of(history)?;
         let cut = self.cuts.get_mut(at)?;
@@ -269,12 +269,12 @@ impl View {
         Some(Change { cut, ..Change::default() })
     }
 
-    /// Messages that stand for the omitted beginning of `history`.
+    /// Messages that represent the omitted beginning of `history`.
     pub(crate) fn head(&self, history: &[Arc<Message>]) -> &[Arc<Message>] {
         self.cut_of(history).and_then(|(cut, _)| self.cuts.get(cut)).map_or(&[], |cut| &cut.head)
     }
 
-    /// Splits `history` into the messages that stand for its beginning and the rest.
+    /// Splits `history` into the messages that represent its beginning and the rest.
     fn parts<'a>(&'a self, history: &'a [Arc<Message>]) -> (&'a [Arc<Message>], &'a [Arc<Message>]) {
         let Some((_, at)) = self.cut_of(history) else { return (&[], history) };
         (self.head(history), history.get(at..).unwrap_or_default())

@@ -67,7 +67,8 @@ async fn what_leaves_becomes_parts_and_alike_ones_are_merged_when_something_chan
     rig.reduce();
     let before = parts(&rig.ask("now").await);
     assert!(before.len() >= 4, "one for each prompt: {before:?}");
-    // Merging is tried with each turn; what was sent stays as it is meanwhile, also above the lower threshold.
+    // Merging is tried with each turn; the sent messages stay unchanged until then, also above the lower
+    // threshold.
     for number in 0..20 {
         assert_eq!(parts(&rig.ask(&format!("now {number}")).await), before);
         tokio::task::spawn_blocking(|| ()).await.unwrap();

@@ -24,7 +24,7 @@ struct Rig {
     seen: Arc<Mutex<Vec<String>>>,
 }
 
-/// A conversation whose provider counts 300 tokens for each message, and whose model summarises in this way.
+/// Conversation whose provider counts 300 tokens for each message, with this summariser.
 fn rig(summarise: impl Fn() -> Turn + Send + Sync + 'static) -> Rig {
     let bus = Bus::new();
     let options = WindowOptions { cooldown: 0, keep: 300, ..WindowOptions::default() };
@@ -91,7 +91,7 @@ async fn a_summary_that_takes_longer_is_made_beside_the_conversation_and_used_by
     let rig = rig(move || Turn::new().delay(Duration::from_secs(70)).text(summary));
     assert_eq!(rig.until_decided().await, 30);
     assert_eq!(rig.seen(), ["Deferred"], "it is sent as it is");
-    // A prompt that comes meanwhile waits for nothing, and nothing is asked for it.
+    // A prompt during the summary does not wait, and needs no request.
     let (sent, seconds) = rig.say("meanwhile").await;
     assert_eq!((seconds, rig.seen()), (0, Vec::<String>::new()));
     assert_eq!(sent.len(), rig.conversation.agent().history().len() - 1);

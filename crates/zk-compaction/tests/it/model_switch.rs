@@ -102,7 +102,7 @@ async fn where_no_window_is_known_a_long_conversation_fits_at_once_and_another_m
     });
     let provider = ScriptedProvider::new(Script::answering(|_| Turn::new().text("word ".repeat(500))));
     let model = |id: &str| Model { window: None, ..provider.model(id) };
-    // Stored elsewhere: three times of what may be sent.
+    // Stored elsewhere: three times the sendable size.
     let message = |number: usize| {
         let text = vec![Block::text(format!("{number}: {}", "word ".repeat(600)))];
         if number.is_multiple_of(2) { Message::user(text) } else { Message::assistant(text) }

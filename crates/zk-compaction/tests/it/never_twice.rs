@@ -17,7 +17,7 @@ use zk_testkit::{Script, ScriptedProvider, Turn};
 #[derive(Clone, Debug)]
 struct Case {
     strategy: usize,
-    /// Tokens that the model is said to have room for, if anything is said, and bytes that it takes.
+    /// Window of the model in tokens, if any, and its limit in bytes.
     window: Option<u64>,
     takes: usize,
     /// Bytes of each result, and how many calls there are for each prompt.
@@ -88,7 +88,7 @@ async fn run(case: &Case) -> Result<(), TestCaseError> {
     let conversation = AgentConversation::new(agent);
     for (number, calls) in case.calls.iter().enumerate() {
         *left.lock().unwrap() = *calls;
-        // However it ends: that is what other tests are about.
+        // Any end: other tests check it.
         let ran = conversation.run(format!("{number} {}", "p".repeat(case.prompt))).await;
         if let Ok(run) = ran {
             let _ = run.wait().await;

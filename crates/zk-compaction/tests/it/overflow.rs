@@ -46,7 +46,7 @@ fn rig(script: Script, change: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Rig
     Rig { agent: change(builder).build().unwrap(), provider, recorder }
 }
 
-/// A model that reads `pages` pages, says that it is done, and takes no more than its window holds.
+/// Model that reads `pages` pages, then finishes, and accepts only its window.
 fn reader(pages: usize) -> Script {
     Script::answering(move |asked| {
         if context_size(&asked.messages) > WINDOW {
@@ -149,7 +149,7 @@ fn talk() -> Vec<Arc<Message>> {
     pairs.collect()
 }
 
-/// A model that takes no more than its window holds, and says how much that is.
+/// Model that accepts only its window, and reports the window's size.
 fn telling() -> Script {
     Script::answering(|asked| {
         if context_size(&asked.messages) <= WINDOW {

@@ -23,7 +23,7 @@ struct Rig {
     reduced: Arc<Mutex<Vec<String>>>,
 }
 
-/// An agent that reads a file of 8,000 bytes for each prompt, and whose model summarises results in this way.
+/// Agent that reads a file of 8,000 bytes for each prompt, with this summariser.
 fn rig(summarise: fn(&Asked) -> Turn) -> Rig {
     let bus = Bus::new();
     bus.install(&Window::default()).unwrap();

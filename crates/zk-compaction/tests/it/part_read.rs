@@ -15,7 +15,7 @@ use zk_core::service::{
 use zk_session::{SqliteStore, load_history, resume_conversation};
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
-/// Calls that the script makes when a prompt says so.
+/// Calls of the script for a prompt that requests them.
 fn calls(prompt: &str) -> Option<Value> {
     let args = prompt.strip_prefix("recall ")?;
     serde_json::from_str(args).ok()
@@ -26,7 +26,7 @@ struct Desk {
     provider: ScriptedProvider,
 }
 
-/// A conversation on what is stored of a session, or on nothing.
+/// Conversation on a stored session, or a new one.
 fn desk(stored: StoredConversation, strategy: &str) -> Desk {
     let bus = Bus::new();
     let options = WindowOptions { cooldown: 0, tokenizer: false, keep: 1_500, ..WindowOptions::default() };
@@ -56,7 +56,7 @@ impl Desk {
         self.provider.asked().pop().unwrap().messages
     }
 
-    /// Calls `conversation_recall`, and gives the answer.
+    /// Calls `conversation_recall` and returns the answer.
     async fn recall(&self, args: Value) -> String {
         let sent = self.say(&format!("recall {args}")).await;
         let results = sent.iter().rev().flat_map(|message| &message.content);
@@ -68,7 +68,7 @@ impl Desk {
     }
 }
 
-/// Texts without what differs from one run to the other.
+/// Texts without the parts that differ between runs.
 fn texts(messages: &[Arc<Message>]) -> Vec<(Role, String)> {
     messages.iter().map(|message| (message.role, format!("{:?}", message.content))).collect()
 }
@@ -77,7 +77,7 @@ async fn open(store: &SqliteStore, id: &SessionId) -> StoredConversation {
     resume_conversation(store.open(id).await.unwrap()).await.unwrap()
 }
 
-/// A long conversation that was compacted several times, twice: each read by a store of its own.
+/// Two copies of a long conversation with several compactions, each read by its own store.
 async fn pair(dir: &Path, strategy: &str) -> [(SqliteStore, SessionId); 2] {
     let whole = SqliteStore::new(dir.join("whole"));
     let new = NewSession { id: Some("s_1".into()), cwd: dir.to_owned(), parent: None };

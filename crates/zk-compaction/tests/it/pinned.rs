@@ -33,7 +33,7 @@ struct Rig {
     conversation: AgentConversation,
     provider: ScriptedProvider,
     pinned: Arc<Pinned>,
-    /// Whether each answer calls a tool, so that a run has no end of its own.
+    /// Whether each answer calls a tool, so that a run does not end by itself.
     works: Arc<AtomicBool>,
     stages: Arc<Mutex<Vec<CompactionStage>>>,
     /// Tokens that each compaction left.
@@ -83,7 +83,7 @@ impl Rig {
 
 #[tokio::test]
 async fn what_is_pinned_counts_and_more_leaves_for_it() {
-    // A compaction leaves about 2,700 tokens, of which what is pinned takes 1,750.
+    // A compaction leaves about 2,700 tokens, of which pinned content takes 1,750.
     let rig = rig(7000);
     for number in 0..40 {
         rig.say(&format!("question {number}")).await.unwrap();
@@ -97,7 +97,7 @@ async fn what_is_pinned_counts_and_more_leaves_for_it() {
         stages.iter().all(|stage| matches!(stage, CompactionStage::Began | CompactionStage::Done)),
         "{stages:?}"
     );
-    // From the second on it is known beforehand what is pinned.
+    // From the second one on, the pinned content is known beforehand.
     let left = rig.left.lock().unwrap().clone();
     assert!(left.len() >= 3 && left[1..].iter().all(|left| *left < 3000), "{left:?}");
     let sent = rig.provider.asked().pop().unwrap().messages;
@@ -123,7 +123,7 @@ async fn what_is_pinned_and_fills_the_window_by_itself_ends_the_run_and_is_named
     }
     assert_eq!(*rig.stages.lock().unwrap(), [CompactionStage::Began, CompactionStage::Stopped]);
     let asked = rig.provider.asked().len();
-    // With less of it, the next prompt goes on.
+    // With less of it, the next prompt continues.
     *rig.pinned.0.lock().unwrap() = "Open: the door.".to_owned();
     rig.conversation.compact(None).await.unwrap();
     rig.say("go on").await.unwrap();
@@ -151,7 +151,8 @@ async fn a_run_of_which_most_is_pinned_ends_after_two_failures_with_its_name_and
         use CompactionStage as S;
         assert!(stages.ends_with(&[S::Began, S::Failed, S::Began, S::Stopped]), "{percent}: {stages:?}");
         assert!(stages.len() <= 6 && rig.provider.asked().len() < 20, "{percent}: {stages:?}");
-        // The next prompt goes on as it is; with less that is pinned, and compacted as it says, everything is as ever.
+        // The next prompt is sent unchanged; with less pinned content and a compaction everything works as
+        // usual.
         rig.works.store(false, Ordering::Release);
         rig.say("go on").await.unwrap();
         assert_eq!(*rig.stages.lock().unwrap(), stages, "{percent}: no more is tried");
@@ -168,7 +169,7 @@ async fn a_run_of_which_most_is_pinned_ends_after_two_failures_with_its_name_and
     }
 }
 
-/// Says nothing, after so many seconds.
+/// Strategy that does nothing for this many seconds.
 struct Slow(u64);
 
 impl Slow {

@@ -10,7 +10,7 @@ async fn a_session_many_times_its_window_stays_inside_it_and_every_fact_is_there
     for strategy in STRATEGIES {
         let figures = replay(strategy, 160, 12_000).await;
         assert_eq!(figures.requests, 160, "{strategy}: {figures:?}");
-        // Facts that a provider leaves out of what it reads are not looked up here.
+        // Facts that a provider omits from its input are not looked up here.
         let found = figures.present + figures.recalled;
         assert!(found == figures.facts || strategy == SERVER, "{strategy}: {figures:?}");
         // Bytes by the rate that the model counts with.

@@ -7,7 +7,7 @@ use zk_core::events::{Cause, ContextOverflow, ContextTransform, ModelSelect};
 use zk_core::kernel::Bus;
 use zk_core::model::{Block, Message, ModelRef, ToolCall, WireReady, WireRules, context_size};
 
-/// Turns of a conversation: what the user says, if anything, and what the calls of the answer give.
+/// Turns of a conversation: the user's text, if any, and the results of the answer's calls.
 fn turns() -> impl Strategy<Value = Vec<(Option<usize>, Vec<usize>)>> {
     let size = || prop_oneof![0..200usize, 200..9000usize];
     prop::collection::vec((prop::option::of(size()), prop::collection::vec(size(), 0..4)), 1..25)

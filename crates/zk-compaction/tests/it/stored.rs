@@ -28,7 +28,7 @@ impl Log {
     }
 }
 
-/// The entries of a session with these messages, read again, and what plugins appended.
+/// Entries of a session with these messages, read back, and the entries of plugins.
 pub(crate) fn entries(history: &[Arc<Message>], log: &Log) -> Vec<Entry> {
     let of = |kind| Entry { id: "e".into(), parent: None, time_ms: 0, kind };
     let messages = history.iter().map(|message| {
@@ -168,7 +168,7 @@ async fn what_cannot_be_stored_is_not_taken_back_and_a_resume_agrees_with_what_i
     for number in 0..8 {
         desk.say(&format!("question {number}")).await;
     }
-    // A plan that could not be stored is stored before it is taken back.
+    // A plan that could not be stored is stored before the undo.
     desk.log.set_full(true);
     desk.conversation.compact(None).await.unwrap();
     let agent = desk.conversation.agent();

@@ -80,7 +80,7 @@ fn rig_after(
 }
 
 impl Rig {
-    /// Gives what was sent, once whoever names subgoals has been asked about it.
+    /// Returns the sent messages, after the subgoal model was asked about them.
     async fn say(&self, prompt: &str) -> Vec<Arc<Message>> {
         let run = self.conversation.run(prompt).await.unwrap();
         run.wait().await.result.unwrap();
@@ -88,7 +88,7 @@ impl Rig {
         asked.into_iter().rfind(|asked| asked.tools.contains(&"read_file".to_owned())).unwrap().messages
     }
 
-    /// Returns what the strategy knows of subgoals, as it is dumped with a compaction.
+    /// Subgoals known to the strategy, from the dump of a compaction.
     async fn known(&self) -> String {
         self.conversation.compact(None).await.unwrap();
         let dumps = self.dumps.0.lock().unwrap();

@@ -160,7 +160,7 @@ async fn whatever_a_summariser_does_the_conversation_goes_on_and_nothing_of_it_i
     }
 }
 
-/// A tool that gives 3 KB, for a prompt that asks for it again and again.
+/// Rig with a tool that returns 3 KB, for a prompt that repeats the call.
 fn working(summarise: impl Fn(&Asked) -> Turn + Send + Sync + 'static) -> Rig {
     let mut rig = rig_with(|bus| drop(bus.install(&Summary).unwrap()), |_| Turn::new());
     let bus = Bus::new();

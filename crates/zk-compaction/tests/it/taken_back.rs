@@ -75,7 +75,7 @@ impl Rig {
     }
 }
 
-/// Counts the first messages that are sent as they are stored.
+/// Number of leading messages that are sent as stored.
 fn same(sent: &[Arc<Message>], history: &[Arc<Message>]) -> usize {
     sent.iter().zip(history).take_while(|(sent, stored)| sent == stored).count()
 }
@@ -105,7 +105,7 @@ async fn a_threshold_of_its_own_leaves_alone_what_a_person_took_back_also_after_
         let sent = rig.send(room).await;
         // The compaction had left out the results of the first four turns.
         assert_eq!(same(&sent, &rig.history), 1 + 2 * 4 + 1, "later ones leave, as ever");
-        // The conversation is compacted when it comes close to not fitting, as any other.
+        // The conversation is compacted near its limit, like any other.
         let sent = rig.turn(1000).await;
         assert!(same(&sent, &rig.history) < 3, "{}", same(&sent, &rig.history));
     }

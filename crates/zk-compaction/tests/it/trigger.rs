@@ -13,7 +13,7 @@ use zk_testkit::{Script, ScriptedProvider, Turn};
 
 type Decisions = Arc<Mutex<Vec<(CompactionTrigger, CompactionStage)>>>;
 
-/// Counts how often it is asked, and leaves nothing out.
+/// Strategy that counts its calls and omits nothing.
 #[derive(Clone, Default)]
 struct Useless(Arc<Mutex<usize>>);
 
@@ -37,7 +37,7 @@ struct Rig {
     notes: Arc<Mutex<Vec<String>>>,
 }
 
-/// An agent whose provider counts `per_message` tokens for each message and `beside` for the rest.
+/// Agent whose provider counts `per_message` tokens for each message and `beside` for the rest.
 fn rig(window: u64, beside: u64, per_message: u64, install: impl FnOnce(&Bus)) -> Rig {
     let bus = Bus::new();
     let options = WindowOptions { cooldown: 0, ..WindowOptions::default() };

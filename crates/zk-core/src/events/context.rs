@@ -113,8 +113,8 @@ pub struct ContextFill {
     pub turn_id: TurnId,
     /// Estimated tokens of the request.
     pub tokens: u64,
-    /// Most tokens that a request may have: the window minus the room for the answer. `None` if the window is
-    /// not known.
+    /// Maximum number of tokens in a request: the window minus the room for the answer. `None` if the window
+    /// is unknown.
     pub usable: Option<u64>,
     /// Highest threshold that the request exceeds.
     pub level: WindowLevel,

@@ -10,7 +10,7 @@ use crate::kernel::{Absorb, Event, Fold, Source};
 use crate::model::{ErrorKind, Model, ModelRef};
 
 /// Query for the known models. Handlers add the models they know; of two with the same provider and id the
-/// later counts. An agent adds the models of its own provider and of all registered providers.
+/// later is used. An agent adds the models of its own provider and of all registered providers.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ModelsQuery {

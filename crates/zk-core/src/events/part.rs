@@ -13,7 +13,7 @@ use super::notify;
 pub enum PartKind {
     /// A section of the system prompt.
     PromptSection,
-    /// A producer of context, which runs before a prompt or behind a request.
+    /// Producer of context, which runs before a prompt or a request.
     ContextProducer,
     /// A strategy that makes a conversation fit the model's window.
     WindowStrategy,

@@ -113,7 +113,7 @@ pub struct ProviderReport {
     /// Model that answered.
     pub model: ModelRef,
     /// The report in the provider's own format. Anthropic's has the fields `context_management` (edits of the
-    /// context), `input_transformations`, `iterations` (the responses that one answer was made of) and
+    /// context), `input_transformations`, `iterations` (the responses that make up the answer) and
     /// `server_tool_use` (counts), each only if it is not empty.
     pub report: Value,
 }

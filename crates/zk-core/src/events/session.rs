@@ -103,7 +103,7 @@ pub struct SessionSwitch {
     pub entries: Arc<[Entry]>,
 }
 impl SessionSwitch {
-    /// Whether the same session was only read again.
+    /// Whether only the same session was reloaded.
     #[must_use]
     pub fn is_same_session(&self) -> bool {
         self.to.is_some() && self.from == self.to

@@ -112,7 +112,7 @@ notify!(ToolArgsRepaired, "stream:tool-args-repaired");
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamProvider {
-    /// Turn whose response has the block.
+    /// Turn of the response.
     pub turn_id: TurnId,
     /// Description of the block, in a few words for people.
     pub text: String,

@@ -303,7 +303,7 @@ pub struct ToolBudgetExceeded {
     pub tool: String,
     /// Calls of the tool in this run before this one.
     pub count: u32,
-    /// Most calls that the tool's budget allows.
+    /// Maximum number of calls that the tool's budget allows.
     pub max: u32,
     /// Turn in which the model made the call.
     pub turn_id: TurnId,

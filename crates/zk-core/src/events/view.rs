@@ -16,8 +16,8 @@ pub struct ViewBlock {
     pub source: String,
     /// Key of the block, unique within its plugin.
     pub key: String,
-    /// Kind of the block, named by the plugin: `goal`, `todo`. A front-end may draw kinds that it knows in a
-    /// special way.
+    /// Kind of the block, named by the plugin: `goal`, `todo`. A front-end may have special drawings for some
+    /// kinds.
     pub kind: String,
     /// Heading above the body.
     pub title: String,

@@ -199,13 +199,12 @@ pub struct Compaction {
     pub tokens_before: u64,
 }
 
-/// A block of a kind that only one provider has: the call and result of a tool that the provider runs itself,
-/// a mark of a model switch, the provider's own compaction of the context.
+/// Block of a provider-specific kind: the call and result of a server-side tool, a mark of a model switch,
+/// the provider's own compaction of the context.
 ///
-/// The block goes back unchanged to the model it came from, which would miss it otherwise. No other model
-/// gets it. Nothing is lost by that: the model repeated what it made of a result as text, and zk keeps and
-/// sends the whole history that a provider's own compaction summarised. Nothing in the block is ever executed
-/// here.
+/// The block is sent back unchanged to the model it came from, and to no other. Other models lose no
+/// information: the model's text repeats the useful part of a result, and zk keeps and sends the whole
+/// history that a server-side compaction summarised. Nothing in the block is ever executed here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderBlock {

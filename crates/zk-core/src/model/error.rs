@@ -143,7 +143,7 @@ pub struct ProviderError {
     /// The provider's own statement about retrying, which overrides the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub should_retry: Option<bool>,
-    /// Size of the model's window in tokens, if the request did not fit and the error says so.
+    /// Size of the model's window in tokens, if the error reports an overflow with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
     /// Advice for a person on what to do next.
@@ -269,7 +269,7 @@ pub enum AgentError {
         if *turns == 1 { "" } else { "s" }
     )]
     TurnLimit {
-        /// Most turns that the run may have.
+        /// Maximum number of turns that the run may have.
         turns: u32,
     },
     /// The rest of a run's or agent's budget cannot pay the next request.
@@ -300,7 +300,7 @@ pub enum AgentError {
         /// Number of failures in a row.
         failures: u32,
     },
-    /// A tool may do more than read, and nothing decides about its calls: there is no
+    /// A tool may do more than read, and no gate decides about its calls: there is no
     /// [`CallGuard`](crate::service::CallGuard), and the agent was not built unguarded.
     #[error(
         "tool `{tool}` may do more than read, and no gate is here to decide on its calls: install one, such as `PermissionGate`, or build the agent with `.unguarded()`, and nobody is asked"

@@ -25,9 +25,9 @@ pub enum StopReason {
     ContextExceeded,
     /// The provider compacted the context and paused; sending the same history again continues the turn.
     Compaction,
-    /// The run was stopped; the message is what had arrived.
+    /// The run was stopped; the message contains the received part.
     Aborted,
-    /// The response failed; the message is what had arrived.
+    /// The response failed; the message contains the received part.
     Error,
     /// A reason that this version does not know, as the provider wrote it. The turn ends.
     Other(String),

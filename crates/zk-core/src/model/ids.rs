@@ -55,7 +55,7 @@ macro_rules! id {
 }
 
 id!(
-    /// Id of a session: one conversation kept over several runs.
+    /// Id of a session: a stored conversation of several runs.
     SessionId, "s"
 );
 id!(

@@ -145,7 +145,7 @@ pub struct Spending {
     pub usage: Usage,
     /// Cost in US dollars, as far as prices are known.
     pub cost: Option<f64>,
-    /// Answers whose price nobody knows.
+    /// Number of answers without a known price.
     pub unpriced: u64,
 }
 

@@ -36,12 +36,13 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// Returns what zk cannot enforce here, in a line each. Empty if every call passes zk's own gates.
+    /// Lists the limits that zk cannot enforce here, one per entry. Empty if every call passes zk's own
+    /// gates.
     fn unenforced(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns the word for what holds the backend's process, such as `sandbox`; empty where nothing does.
+    /// Name of the confinement of the backend's process, such as `sandbox`; empty without one.
     fn walls(&self) -> &str {
         ""
     }

@@ -255,7 +255,7 @@ pub enum StreamEvent {
 pub struct RetryNotice {
     /// Number of the last attempt, from 1; 0 before the first.
     pub attempt: u32,
-    /// Most attempts that will be made.
+    /// Maximum number of attempts that will be made.
     pub max_attempts: u32,
     /// Wait before the next attempt.
     #[serde(rename = "delay_ms", with = "crate::model::millis")]

@@ -51,7 +51,7 @@ fn every_event_and_every_field_of_it_is_described() {
     }
 }
 
-// Whatever can forbid or must be stored fails closed; nothing is watched only by accident.
+// Events that can forbid or must be stored fail closed; events are observe-only on purpose.
 #[test]
 fn the_modes_and_policies_of_the_catalogue_are_as_documented() {
     for event in catalogue() {

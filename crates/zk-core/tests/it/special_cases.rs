@@ -89,7 +89,7 @@ async fn the_first_result_stands_in_for_a_persons_command() {
     assert!(log.take().is_empty());
 }
 
-// A reply is content alone, so another role cannot even be said.
+// A reply is content alone, so it has no role.
 #[tokio::test]
 async fn a_replaced_message_keeps_its_role_and_origin() {
     let (bus, scope, _) = setup();

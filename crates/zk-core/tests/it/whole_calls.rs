@@ -16,7 +16,7 @@ use zk_core::service::{
     CallPlace, FnTool, NotRun, Progress, REDACTED, Redactor, RunTool, RunTools, Tool, ToolCx, UnknownTool,
 };
 
-/// Says its text back; fails or panics when it is told to.
+/// Tool that returns its text; fails or panics on request.
 struct Echo(Arc<ToolSpec>);
 
 impl Echo {
@@ -197,7 +197,7 @@ async fn what_is_shown_while_it_runs_has_no_secrets() {
     assert_eq!(*shown.lock().unwrap(), format!("key {REDACTED}."));
 }
 
-/// A tool that says something of every kind.
+/// Tool that overrides every method.
 struct Talkative(Arc<ToolSpec>);
 
 #[async_trait]
@@ -251,7 +251,7 @@ impl Tool for Talkative {
     }
 }
 
-/// A decorator that has nothing to say of its own.
+/// Decorator that overrides nothing.
 struct Timed(Arc<dyn Tool>);
 
 #[async_trait]
@@ -283,7 +283,7 @@ async fn a_decorator_says_all_that_its_tool_says() {
     assert_eq!(timed.locations(&args), tool.locations(&args));
     assert_eq!(timed.prompt(), tool.prompt());
     assert!(timed.starts_calls() && timed.failure_cancels_siblings());
-    // One that decorates nothing says the careful thing.
+    // A plain tool has the careful defaults.
     let echo = Echo::tool();
     assert_eq!(echo.concurrency(&args), Concurrency::Exclusive);
     assert!(!echo.starts_calls() && echo.preview(&args, &place).await.is_none());

@@ -28,7 +28,7 @@ const MARK: &str = "ZK_COMMAND";
 /// Counter of commands of this process, over all containers: each mark belongs to one command.
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 
-/// Most processes in a container, unless the limits say otherwise.
+/// Maximum number of processes in a container, unless the limits say otherwise.
 const PROCESSES: u32 = 4096;
 
 /// Options of the container that commands run in.
@@ -42,7 +42,7 @@ pub struct DockerOptions {
     pub workspace: PathBuf,
     /// Repository around the workspace, which is mounted as well; see `SandboxPolicy::project`.
     pub project: Option<PathBuf>,
-    /// Directories beside the workspace, mounted writable as well.
+    /// Additional writable directories.
     pub writable: Vec<PathBuf>,
     /// Files and directories inside of the mounts that are hidden from commands.
     pub hidden: Vec<PathBuf>,
@@ -140,7 +140,7 @@ impl DockerExec {
     pub async fn close(&self) {
         if let Some(container) = self.container.lock().await.take() {
             let path = format!("/containers/{}?force=true", container.id);
-            // The container is gone, or ends with the connection.
+            // The container ended, or ends with the connection.
             let _ = self.engine.call("remove the container", Method::DELETE, &path, None).await;
         }
         self.kept_free.lock().unwrap_or_else(PoisonError::into_inner).clear();

@@ -33,7 +33,7 @@ impl Door {
         let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
         #[cfg(target_os = "linux")]
         if !self.walk.load(Ordering::Relaxed) {
-            // The kernel gives up now and then when directories are renamed meanwhile.
+            // The kernel occasionally gives up if directories are renamed concurrently.
             for _ in 0..64 {
                 match openat2(root, rest, flags, Mode::empty(), RESOLVE) {
                     Err(Errno::AGAIN | Errno::INTR) => {}
@@ -49,8 +49,8 @@ impl Door {
         step_by_step(root, rest, flags)
     }
 
-    /// Opens as [`open`](Self::open) does, on the file system of `root` only and only if the kernel has the
-    /// whole path in its cache; fails where it would have to wait for the disk.
+    /// Variant of [`open`](Self::open) on the file system of `root` only, which fails unless the whole path
+    /// is in the kernel's cache, so that it never waits for the disk.
     #[cfg(target_os = "linux")]
     pub(super) fn open_cached(
         &self,
@@ -100,7 +100,7 @@ fn step_by_step(root: BorrowedFd<'_>, rest: &Path, flags: OFlags) -> Result<Owne
     openat(&dir, *last, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|errno| link_or(errno, &dir, last))
 }
 
-/// Corrects the error: for a link, `O_DIRECTORY` together with `O_NOFOLLOW` gives "not a directory".
+/// Corrects the error: for a link, `O_DIRECTORY` together with `O_NOFOLLOW` returns "not a directory".
 fn link_or(errno: Errno, dir: &OwnedFd, name: &OsStr) -> Errno {
     use rustix::fs::{AtFlags, FileType, statat};
     let is_link = errno == Errno::NOTDIR

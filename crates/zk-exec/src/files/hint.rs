@@ -1,4 +1,4 @@
-/// Most names that are compared with a missing name.
+/// Maximum number of names that are compared with a missing name.
 const MAX_NAMES: usize = 2_000;
 
 /// Suggests existing names similar to a missing name, as `; did you mean …`.

@@ -41,7 +41,7 @@ fn ends_with(dir: &Path, names: &str) -> bool {
     names.rsplit('/').all(|name| of_dir.next().is_some_and(|own| own.eq_ignore_ascii_case(name)))
 }
 
-/// Whether a file of this name starts programs, in whatever directory.
+/// Whether a file of this name starts programs, in any directory.
 pub(crate) fn is_start_file(name: &str) -> bool {
     in_sandbox()
         // Compares the suffix first, which rules out most file names.
@@ -70,7 +70,7 @@ pub(crate) fn paths_at_home() -> impl Iterator<Item = &'static GuardedPath> {
     GuardedPath::ANYWHERE.iter().chain(&GuardedPath::AT_HOME)
 }
 
-/// Files that no tool reads or writes, whatever the permissions say.
+/// Files that no tool reads or writes, regardless of permissions.
 ///
 /// Git, a shell or zk itself would later run such files without approval, and credentials in them open other
 /// systems. Paths are compared after all links were followed; case, and characters that some file systems

@@ -68,8 +68,8 @@ fn fill(
     Ok(())
 }
 
-/// Copies owner, extended attributes (access lists among them) and mode, as far as this user may set them.
-/// The owner comes first, since a change of owner clears the set-user-id bits.
+/// Copies owner, extended attributes (such as access lists) and mode, as far as this user may set them. The
+/// owner comes first, since a change of owner clears the set-user-id bits.
 fn take_over(dir: &OwnedFd, name: &OsStr, old: &Stat, new: &File) {
     let _ = fchown(new, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)));
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -5,13 +5,13 @@ use std::path::{Component, Path, PathBuf};
 
 use zk_core::service::PathError;
 
-/// Most symbolic links that one path may go through; the kernel's limit is the same.
+/// Maximum number of symbolic links that one path may go through; the kernel's limit is the same.
 const MAX_LINKS: u32 = 40;
 
 /// Reason why a path cannot be resolved.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The path leaves the area that may be looked at, or goes through a link of `/proc` to an open file.
+    /// The path leaves the permitted area, or goes through a link of `/proc` to an open file.
     Forbidden,
     /// The path continues below a file.
     NotADirectory,
@@ -47,8 +47,8 @@ pub(super) fn target(cwd: &Path, written: &str, home: Option<&Path>) -> Result<P
 /// Resolves links, `.` and `..` of `path`, each `..` to the physical parent. Missing components are kept as
 /// they are written.
 ///
-/// Outside the paths that `on_the_way` allows, all results are alike: a missing name, a file in place of a
-/// directory, a forbidden one and an existing one that leads nowhere.
+/// Outside the paths that `on_the_way` allows, all results are indistinguishable: a missing name, a file in
+/// place of a directory, a forbidden name and a dangling link.
 pub(super) fn canonical(path: &Path, on_the_way: impl Fn(&Path) -> bool) -> Result<PathBuf, Stop> {
     let mut done = PathBuf::from("/");
     let mut todo: VecDeque<OsString> = VecDeque::new();

@@ -19,7 +19,8 @@ use super::protect::Access;
 use super::{Root, WorkspaceFiles, below, file_kind, modified};
 use crate::host_files::{LocalHostFiles, other_than_regular, read_limited};
 
-/// Most directory levels that are held open, which bounds the descriptors of a walk through a deep tree.
+/// Maximum number of directory levels that are held open, which bounds the descriptors of a walk through a
+/// deep tree.
 const HELD_OPEN: usize = 64;
 
 /// Remark on a walk that left something out.

@@ -232,8 +232,8 @@ impl BoundedExec for ProcessExec {
 }
 
 impl ProcessExec {
-    /// Spawns as [`BoundedExec::spawn_within`] does, and also returns a connection that closes when all
-    /// processes of the command are gone.
+    /// Variant of [`BoundedExec::spawn_within`] that also returns a connection, which closes when all
+    /// processes of the command have ended.
     #[cfg(feature = "sandbox")]
     pub(crate) async fn spawn_watched(
         &self,

@@ -21,7 +21,7 @@ pub(super) fn command(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> Co
     command
 }
 
-/// Builds a command as [`command`] does, in a session of its own, so that it outlives this process.
+/// Variant of [`command`] in its own session, so that the command outlives this process.
 pub(super) fn detached(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> Command {
     let mut command = in_session(&launch.program, Life::Own, Session::Own, launch.limits.memory);
     command.args(&launch.args).current_dir(&launch.cwd).envs(&launch.env);
@@ -152,8 +152,8 @@ mod child {
 
     #[expect(unsafe_code, reason = "a descriptor known by number only")]
     pub(super) fn close_at_exec(fd: i32) {
-        // SAFETY: the number is not negative and is used for this call only; a descriptor closed meanwhile
-        // gives an error, which is what we want.
+        // SAFETY: the number is not negative and is used for this call only; a descriptor closed concurrently
+        // causes an error, as intended.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         let _ = fcntl_setfd(fd, FdFlags::CLOEXEC);
     }

@@ -108,7 +108,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Gives up the guard after the command's end; background processes go on.
+    /// Gives up the guard after the command's end; background processes continue.
     pub(super) fn release(mut self) {
         self.armed = false;
     }

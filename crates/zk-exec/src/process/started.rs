@@ -70,7 +70,7 @@ impl Tree {
         }
     }
 
-    /// Connection that closes when the whole tree is gone; `None` without a reaper.
+    /// Connection that closes when the whole tree has ended; `None` without a reaper.
     #[cfg(feature = "sandbox")]
     pub(super) fn life(&self) -> Option<std::os::fd::OwnedFd> {
         match self {
@@ -87,7 +87,7 @@ impl Tree {
         }
     }
 
-    /// Gives up the guard after the command's end; background processes go on.
+    /// Gives up the guard after the command's end; background processes continue.
     pub(super) fn release(self) {
         match self {
             Self::Marked(watched) => watched.release(),

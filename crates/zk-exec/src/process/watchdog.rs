@@ -26,7 +26,7 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the shell. On a machine without a shell there is no watchdog, and commands run all the same.
+    /// Starts the shell. Without a shell there is no watchdog, and commands run without one.
     pub(super) fn start(mark: &str, runtime: &Handle) -> Self {
         let _inside = runtime.enter();
         let mut command = spawn::bare(OsStr::new("/bin/sh"), spawn::Life::Own);

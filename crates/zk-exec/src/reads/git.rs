@@ -66,8 +66,8 @@ impl Exec for GitReads {
 #[cfg(feature = "sandbox")]
 pub(crate) const NO_TEMPLATE: (&str, &str) = ("GIT_TEMPLATE_DIR", "");
 
-/// Whether a request is one git command that makes a repository, in plain words and with flags that name no
-/// program.
+/// Whether a request is a single git command that creates a repository, in plain words and without flags that
+/// name a program.
 pub(crate) fn makes_repository(request: &ExecRequest) -> bool {
     let args: Vec<&str> = request.args.iter().filter_map(|arg| arg.to_str()).collect();
     match (request.program.to_str(), args.as_slice()) {

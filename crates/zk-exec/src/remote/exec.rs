@@ -116,7 +116,7 @@ enum Item {
     Over,
 }
 
-/// Process behind a connection, whose end is the end of the process.
+/// Process behind a connection; both end together.
 struct RemoteProcess {
     program: String,
     orders: mpsc::UnboundedSender<Vec<u8>>,
@@ -146,7 +146,7 @@ impl RemoteProcess {
     async fn order(&mut self, order: Order, bytes: &[u8]) -> Result<Told, ExecError> {
         let wanted = self.send(order, bytes)?;
         loop {
-            // Output that arrives meanwhile stays queued.
+            // Output that arrives in the meantime stays queued.
             match self.answered.recv().await {
                 Some(answer @ (Told::Members(number, _) | Told::Done(number, _))) if number == wanted => {
                     return Ok(answer);
@@ -178,7 +178,7 @@ impl Process for RemoteProcess {
                         self.taken += bytes.len() as u64;
                         if self.taken >= WINDOW / 4 {
                             let taken = std::mem::take(&mut self.taken);
-                            // If the connection is gone, the next event says so.
+                            // If the connection is closed, the next event reports it.
                             let _ = self.send(Order::Taken(taken), &[]);
                         }
                     }

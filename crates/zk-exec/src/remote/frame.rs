@@ -42,7 +42,7 @@ pub(super) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<(
     from.read_exact(&mut start)?;
     let (head, len) = lengths(start)?;
     let mut part = |len: u64| {
-        // Grows with the received bytes, whatever length was announced.
+        // Grows with the received bytes, regardless of the announced length.
         let mut bytes = Vec::new();
         from.by_ref().take(len).read_to_end(&mut bytes)?;
         if bytes.len() as u64 == len { Ok(bytes) } else { Err(io::Error::from(io::ErrorKind::UnexpectedEof)) }

@@ -54,7 +54,7 @@ struct Running {
     to: OwnedWriteHalf,
     /// Bytes of output that may be sent before the client has read more.
     window: u64,
-    /// Ends still to come: of two outputs and of the process.
+    /// Number of open ends: two outputs and the process.
     open: u8,
     is_over: bool,
 }
@@ -111,7 +111,7 @@ impl Running {
     }
 }
 
-/// Reads the orders in a task of its own, since a cancelled read would lose half a frame.
+/// Reads the orders in a separate task, since a cancelled read would lose half a frame.
 fn orders(mut from: OwnedReadHalf) -> mpsc::Receiver<(u64, Order, Vec<u8>)> {
     let (sender, orders) = mpsc::channel(4);
     tokio::spawn(async move {

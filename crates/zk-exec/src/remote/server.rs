@@ -63,7 +63,7 @@ impl ExecServer {
         loop {
             let (stream, _) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
-                // Too many connections at the moment: accepting goes on once some of them end.
+                // Too many connections: accepting resumes after some of them end.
                 Err(error) if is_passing(&error) => {
                     tokio::time::sleep(PATIENCE).await;
                     continue;

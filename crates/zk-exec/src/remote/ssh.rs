@@ -19,7 +19,7 @@ use crate::context::SshTarget;
 use crate::environment::Environment;
 use crate::process::{ProcessExec, Supervision};
 
-/// Bytes of the remote program's standard error that are kept.
+/// Maximum kept size of the remote program's standard error, in bytes.
 const MAX_STDERR_BYTES: usize = 2000;
 
 /// Longest wait for `ssh` to exit after the tunnel broke.

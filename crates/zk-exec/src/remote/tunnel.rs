@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 /// Window of a connection: most bytes in flight that the peer has not read.
 const WINDOW: usize = 256 << 10;
-/// Most bytes in one frame.
+/// Maximum number of bytes in one frame.
 const PIECE: usize = 32 << 10;
 
 /// Kinds of frames. Each frame starts with the number of its connection, its kind and the length of its

@@ -7,7 +7,7 @@ use zk_core::service::{Denial, DeniedAct};
 use super::policy::Network;
 use crate::files::protect;
 
-/// Most denials that are reported for one command.
+/// Maximum number of denials that are reported for one command.
 pub(crate) const MAX_TOLD_DENIALS: usize = 4;
 
 /// System error messages for a write to a read-only file.

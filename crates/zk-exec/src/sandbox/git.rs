@@ -9,7 +9,7 @@ use zk_core::service::{HostFiles, HostRead};
 use super::places::{Placeholder, Places, is_empty};
 use crate::LocalHostFiles;
 
-/// Most levels below a `modules` directory that are searched for submodules.
+/// Maximum number of levels below a `modules` directory that are searched for submodules.
 const MODULE_DEPTH: usize = 4;
 /// Largest file of git that is read, in bytes.
 const MAX_BYTES: usize = 1 << 20;

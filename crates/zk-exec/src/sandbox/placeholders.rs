@@ -20,7 +20,7 @@ const LIST_PREFIX: &str = "placeholders-";
 const FILES: [(&str, &str); 4] =
     [("commondir", ".\n"), ("config.worktree", ""), ("config.toml", ""), ("env", "")];
 
-/// Placeholders that this process made, or that an earlier process left behind when it was killed.
+/// Placeholders that this process made, or that a killed process left.
 ///
 /// They are recorded in a list file before they are made, one list for each directory, so that sandboxes over
 /// parts of one project share them. Each process with such a sandbox holds a shared lock on the list; the
@@ -120,7 +120,7 @@ impl Made {
             return;
         }
         for placeholder in &self.placeholders {
-            // A placeholder that has content by now belongs to somebody else, and is kept.
+            // A placeholder with content belongs to another program, and is kept.
             match placeholder {
                 Placeholder::Directory(path) => {
                     let _ = fs::remove_dir(path);

@@ -12,7 +12,8 @@ use super::policy::SandboxPolicy;
 use super::report::SandboxError;
 use crate::files::protect::{self, physical};
 
-/// Most directories below a writable directory that are searched for repositories and guarded names.
+/// Maximum number of directories below a writable directory that are searched for repositories and guarded
+/// names.
 const LOOKED_THROUGH: usize = 4000;
 /// Large generated directories that are not searched.
 const SKIPPED: [&str; 5] = ["node_modules", "target", ".venv", "__pycache__", ".git"];
@@ -79,7 +80,7 @@ impl Places {
         }
         let roots = outermost_first(places.writable.clone());
         for root in &roots {
-            // The name would make a directory inside a repository a repository of its own.
+            // The name would turn a directory inside a repository into a separate repository.
             let is_part = roots
                 .iter()
                 .any(|above| root != above && root.starts_with(above) && git::is_repository(above));
@@ -131,7 +132,7 @@ fn add_project(policy: &SandboxPolicy, home: Option<&Path>, places: &mut Places)
 
 /// Root of the workspace or of the repository around it, if the host's state directory lies there.
 pub(super) fn around_state(policy: &SandboxPolicy, writable: &[PathBuf]) -> Option<PathBuf> {
-    // The self-test plants files beside the state directory.
+    // The self-test plants files next to the state directory.
     let beside = physical(policy.state.as_deref()?.parent()?);
     let of_workspace = policy.writable.iter().take(1).chain(&policy.project).map(|path| physical(path));
     of_workspace.filter(|root| writable.contains(root)).find(|root| beside.starts_with(root))

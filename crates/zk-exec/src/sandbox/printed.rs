@@ -4,7 +4,7 @@ use zk_core::service::{Denial, ExecRequest, OutputStream};
 
 use super::denial::{Denials, MAX_TOLD_DENIALS};
 
-/// Bytes that are kept of each output's beginning, and again of its end.
+/// Kept size of each output's beginning, and of its end, in bytes.
 const KEPT: usize = 8 * 1024;
 /// Programs that print the content of files: an error message in their standard output may come from a file.
 const SHOW_TEXT: [&str; 34] = [

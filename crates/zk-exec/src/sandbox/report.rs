@@ -4,7 +4,7 @@ use std::path::PathBuf;
 /// Layer of a sandbox: one mechanism of containment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layer {
-    /// User namespace, which gives the right to make the other namespaces.
+    /// User namespace, which allows making the other namespaces.
     UserNamespace,
     /// Mount namespace: a view of the files in which only the policy's directories are writable.
     Mounts,

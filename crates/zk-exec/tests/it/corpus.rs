@@ -11,7 +11,7 @@ fn check(paths: &WorkspaceFiles, root: &Path, outside: &Path) {
     assert!(corpus.len() * 3 >= 376, "{}", corpus.len());
     for cwd in [root.to_owned(), root.join("src"), root.join("src/deep")] {
         for path in &corpus {
-            // From below, some of them stay inside; what counts then is that nothing outside is reached.
+            // From below, some of them stay inside; the test is that nothing outside is reached.
             let Ok(at) = paths.resolve(&cwd, path) else { continue };
             assert!(
                 at.path.starts_with(root),
@@ -41,7 +41,7 @@ fn no_path_of_the_corpus_leads_outside_without_openat2() {
     check(&WorkspaceFiles::new([&root]).unwrap().without_openat2().home("/root"), &root, &outside);
 }
 
-/// Whoever has a [`Resolved`] from before a link was put there, or made by hand, gets no further.
+/// A [`Resolved`] older than the link, or made by hand, does not help either.
 #[test]
 fn a_link_on_a_resolved_path_is_refused() {
     use zk_core::service::Resolved;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const CANARY: &str = "canary: untouched";
 
-/// A workspace with every kind of way out of it, and the directory outside with the canary.
+/// Workspace with links of every kind out of it, and the outside directory with the canary.
 pub(crate) fn trap() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let base = dir.path().canonicalize().unwrap();
@@ -188,7 +188,7 @@ pub(crate) fn escapes(root: &Path, outside: &Path) -> Vec<String> {
     all
 }
 
-/// Whether all that is outside is as it was.
+/// Checks that the outside is unchanged.
 pub(crate) fn outside_is_untouched(root: &Path, outside: &Path) {
     for canary in [outside.join("canary"), outside.join("dir/canary"), root.join("../root-twin/canary")] {
         assert_eq!(fs::read_to_string(canary).unwrap(), CANARY);

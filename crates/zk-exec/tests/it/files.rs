@@ -375,7 +375,7 @@ fn a_read_from_memory_is_that_of_the_usual_way_or_none() {
         let is_plain = !path.contains("..")
             && !path.starts_with(['@', '~'])
             && !["link/a.rs", "alias", "twice"].contains(&path);
-        // The kernel gives up on a path now and then, for renames that happen elsewhere.
+        // The kernel occasionally gives up on a path because of renames elsewhere.
         let tries = if supported && is_plain { 1_000 } else { 1 };
         let cached = (0..tries).find_map(|_| paths.read_cached(&root, path, 10));
         assert_eq!(cached.is_some(), supported && is_plain, "{path}");

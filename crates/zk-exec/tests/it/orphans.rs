@@ -8,8 +8,8 @@ use zk_core::service::Exit;
 
 use crate::support::{bash, environment, eventually, runs, supervised};
 
-/// Ways to run `sleep 300.TOKEN`, each to be found by its arguments whatever it did to its environment. The
-/// commands last as long as what they start, or end at once and leave it.
+/// Ways to run `sleep 300.TOKEN`, each found by its arguments, whatever its environment. The commands wait
+/// for their children, or end at once and leave them.
 const KINDS: [(&str, &str); 17] = [
     ("foreground", "sleep 300.TOKEN"),
     ("background", "sleep 300.TOKEN & wait"),
@@ -33,7 +33,7 @@ const KINDS: [(&str, &str); 17] = [
     ("output kept open", "env -i setsid sleep 300.TOKEN & sleep 300.TOKEN"),
 ];
 
-/// The command of a kind, with a token nobody else uses.
+/// Command of a kind with a unique token.
 fn command(kind: usize, token: &str) -> String {
     KINDS[kind].1.replace("TOKEN", &format!("{token}{kind:02}"))
 }
@@ -81,7 +81,7 @@ fn host() {
     eventually("the word to go", || Path::new("go").exists());
 }
 
-/// Starts a host, waits for everything to run, ends the host with `end`, and looks for what is left.
+/// Starts a host, waits for all commands, ends the host with `end`, and searches for survivors.
 #[expect(clippy::disallowed_methods, reason = "a host to be killed has to be a process of its own")]
 fn ended_by(end: impl Fn(&Path, rustix::process::Pid)) {
     let dir = tempfile::tempdir().unwrap();
@@ -123,7 +123,7 @@ fn nothing_of_17_kinds_survives_a_host_ended_by_hup() {
     signalled(rustix::process::Signal::HUP);
 }
 
-/// The process that would end them is gone itself: what it leaves ends with it, and the host goes on.
+/// The supervisor itself is killed: its children end with it, and the host continues.
 #[test]
 fn nothing_of_17_kinds_survives_the_kill_of_the_supervisor() {
     ended_by(|dir, host| {
@@ -131,13 +131,13 @@ fn nothing_of_17_kinds_survives_the_kill_of_the_supervisor() {
         let pid = rustix::process::Pid::from_raw(supervisor.cast_signed()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
         let token = std::fs::read_to_string(dir.join("token")).unwrap();
-        // While the host lives, so that nothing else ended them.
+        // Checked while the host lives, so that its end is not the cause.
         none_left(&token);
         std::fs::write(dir.join("go"), "").unwrap();
     });
 }
 
-/// The supervisor of a host: of the processes below it the one that has this name.
+/// Supervisor of a host: its child process with this name.
 fn supervisor_of(host: u32) -> u32 {
     let parent = |pid: u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -158,8 +158,8 @@ fn nothing_of_17_kinds_survives_a_host_that_is_killed() {
     signalled(rustix::process::Signal::KILL);
 }
 
-/// The command lasts here until it is too late, so that each kind has a time-out. On a slow machine it comes before all
-/// of them have begun; then there is more time.
+/// The command lasts beyond its time-out, so that each kind is timed out. On a slow machine the time-out
+/// comes before all have started; then it is raised.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_17_kinds_survives_the_time_out_of_its_command() {
     let exec = std::sync::Arc::new(supervised(environment()));

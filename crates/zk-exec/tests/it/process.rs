@@ -158,7 +158,7 @@ async fn dropping_the_executor_kills_what_is_left() {
     eventually("the kill", || !runs(pid));
 }
 
-/// On the one thread of this runtime: the task can do nothing while that thread waits.
+/// On the single thread of this runtime: the task cannot run while that thread waits.
 #[tokio::test]
 async fn dropping_the_executor_kills_a_command_that_a_task_still_follows() {
     let exec = exec();
@@ -303,7 +303,7 @@ async fn a_future_dropped_at_any_moment_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let exec = exec();
     for micros in (0..4_000).step_by(50) {
-        // The child is not tied to the life of what watches over the command.
+        // The child is not tied to the life of the supervisor.
         let command = "sleep 100 & echo $! >> pids; echo $$ >> pids; exec sleep 100";
         let running = bash(&exec, command, dir.path(), None);
         let _ = tokio::time::timeout(Duration::from_micros(micros), running).await;
@@ -405,7 +405,7 @@ async fn a_process_that_is_killed_or_dropped_is_gone_with_all_it_started() {
     }
 }
 
-/// Ends by `TERM`, and leaves something in a session of its own that does not.
+/// Ends on `TERM`, and leaves a process in another session that ignores it.
 const LEAVES_DEAF: &str = "(trap '' TERM; exec setsid sleep 1000) & echo $! > inner; \
                            until grep -qs sleep /proc/$!/comm; do sleep 0.01; done; echo up; wait";
 

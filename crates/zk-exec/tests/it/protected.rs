@@ -223,7 +223,7 @@ fn every_path_outside_has_the_same_answer() {
             assert!(matches!(missing, PathError::Outside { .. }), "{path}: {missing}");
         }
     }
-    // Names on the way to the workspace are no secret.
+    // Names on the path to the workspace are not secret.
     for path in [format!("../{name}/f"), format!("{}/f", home.display()), "x/../f".to_owned()] {
         assert_eq!(paths.resolve(&home, &path).unwrap().shown, "f", "{path}");
     }

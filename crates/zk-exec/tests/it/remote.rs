@@ -17,7 +17,7 @@ use zk_exec::{ExecServer, Limits, ProcessExec, Remote, RemoteError, WorkspaceFil
 
 use crate::support::{bash_in, environment, eventually, pid_in, runs};
 
-/// Files that count what their walks visit.
+/// File service that counts the entries of its walks.
 struct Counting(WorkspaceFiles, Arc<AtomicUsize>);
 
 impl Files for Counting {
@@ -76,7 +76,7 @@ impl Files for Counting {
     }
 }
 
-/// A server of a directory, on a runtime of its own as another process would be.
+/// Server of a directory, on its own runtime like another process.
 struct Far {
     remote: Remote,
     root: PathBuf,
@@ -93,7 +93,7 @@ impl Drop for Far {
     }
 }
 
-/// Most bytes that a command of the server may print.
+/// Maximum output of the server's command, in bytes.
 const MOST: usize = 40 << 20;
 
 fn far() -> Far {
@@ -129,7 +129,7 @@ fn a_walk_comes_in_parts_and_ends_there_once_nobody_wants_it() {
         .unwrap();
     let wanted: Vec<String> = (0..500).map(|n| format!("{n:03}")).collect();
     assert_eq!(seen, wanted);
-    // This one never ends by itself: the first entry can only come while it goes on.
+    // This one never ends by itself: the first entry must arrive before the end.
     let endless = WalkOptions { only: Some("*".into()), ..WalkOptions::default() };
     let mut first = None;
     files
@@ -152,7 +152,7 @@ fn changes_are_told_until_the_watch_is_dropped() {
     std::fs::write(far.root.join("new"), "x").unwrap();
     assert_eq!(changes.recv().unwrap(), "new");
     drop(watch);
-    // The sender is gone with the watch.
+    // The sender was dropped with the watch.
     while changes.recv().is_ok() {}
     let missing = files.resolve(&far.root, "missing").unwrap();
     assert!(files.watch(&missing, Arc::new(|_| ())).is_err());
@@ -223,7 +223,7 @@ async fn output_that_nobody_takes_stays_with_the_command() {
     let mut process = far.remote.exec().spawn(request).await.unwrap();
     let first = process.next().await.unwrap();
     assert!(matches!(first, Some(ProcessEvent::Output(..))));
-    // The answer comes through though nobody reads the output, of which the window and the pipes hold a part.
+    // The answer arrives although nobody reads the output, part of which fills the window and the pipes.
     assert!(!process.members().await.unwrap().is_empty());
     assert!(!far.root.join("printed").exists(), "30 MB are more than may be on their way");
     let rest = printed(&mut *process).await;

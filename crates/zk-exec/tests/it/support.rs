@@ -79,7 +79,7 @@ pub(crate) fn eventually(what: &str, check: impl Fn() -> bool) {
     }
 }
 
-/// Whether a process runs; one that only nobody has waited for does not.
+/// Whether a process runs; a zombie does not.
 pub(crate) fn runs(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .ok()

@@ -14,7 +14,7 @@ const CANARY: &str = "canary: untouched";
 /// A name that is outside and nowhere else.
 const OUTSIDE: &str = "canary-of-outside";
 
-/// Number of swaps of a directory; the variable says it for the whole campaign.
+/// Number of swaps of a directory; the variable sets it for the whole campaign.
 #[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
 fn swaps_to_make() -> u32 {
     std::env::var("ZK_SWAPS").ok().and_then(|text| text.parse().ok()).unwrap_or(50_000)
@@ -80,7 +80,7 @@ fn race(door: impl Fn(WorkspaceFiles) -> WorkspaceFiles) {
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 2, "nothing new outside");
 }
 
-/// Whether a walk came to the file inside; it comes to nothing outside.
+/// Number of walks that reached the inner file; fails if one leads outside.
 fn walk(paths: &WorkspaceFiles, from: &Resolved) -> u32 {
     let mut inside = false;
     let options = WalkOptions { dates: true, ..WalkOptions::default() };

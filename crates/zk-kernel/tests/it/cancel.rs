@@ -77,7 +77,7 @@ async fn stopping_a_run_does_not_cut_the_handlers_of_a_closing_event_short() {
     assert_eq!(log.take(), ["done"]);
 }
 
-// A decision that exists already is worth more than the stop that came after it.
+// An existing decision takes precedence over a later stop.
 #[tokio::test]
 async fn an_answer_that_ends_the_emit_counts_although_the_run_was_stopped_meanwhile() {
     let bus = Bus::new();

@@ -32,7 +32,7 @@ async fn the_host_can_choose_that_failures_end_an_emit() {
     assert!(errors.take().is_empty(), "the caller has it already");
 }
 
-// Guards fail closed, whatever the host chose.
+// Guards fail closed, whatever the host's policy.
 #[tokio::test]
 async fn a_gate_that_fails_ends_the_emit_although_the_host_continues() {
     let (bus, _) = reporting_bus(OnError::Continue);

@@ -33,7 +33,7 @@ async fn a_fold_handler_sees_what_the_ones_before_it_made() {
     assert_eq!(seen.take(), ["zero one"]);
 }
 
-// Whoever emits needs nothing but the outcome. Nothing to change gives back the event as it was, without a copy.
+// The emitter needs only the outcome. Without a change it gets the event back without a copy.
 #[tokio::test]
 async fn a_fold_without_replies_gives_the_event_back() {
     let bus = Bus::new();
@@ -166,7 +166,7 @@ async fn function(_: &Pick, _: &Cx) -> Option<u32> {
     Some(2)
 }
 
-// Sync or async, the reply or nothing, or a failure.
+// Sync or async, with a reply, none, or a failure.
 #[tokio::test]
 async fn every_shape_of_handler_can_answer() {
     let bus = Bus::new();

@@ -60,7 +60,7 @@ async fn an_observer_can_have_the_number_and_the_time_of_each_event_of_a_tree() 
     let (bus, log) = (Bus::new(), Log::default());
     let began = SystemTime::now();
     let numbers = Arc::new(Mutex::new(Vec::new()));
-    // One that does not ask for the time takes nothing from those that do.
+    // A slow observer does not delay others.
     bus.scope("test").observe_at(Reach::Descendants, |_, _| {});
     for _ in 0..2 {
         let (numbers, log) = (numbers.clone(), log.clone());

@@ -117,7 +117,7 @@ async fn two_threads_cannot_both_install_one_plugin() {
     assert_eq!(both.iter().filter(|installed| **installed).count(), 1);
 }
 
-// Clear, load again, go on.
+// Clear, load again, continue.
 #[tokio::test]
 async fn plugins_can_be_reloaded_on_a_bus_that_stays() {
     let bus = Bus::new();

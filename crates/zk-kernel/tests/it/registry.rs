@@ -37,7 +37,7 @@ fn greet(bus: &Bus, name: &str) -> Option<String> {
     bus.item::<dyn Greet>(name).map(|item| item.greet())
 }
 
-// Registries stand beside the events, one for each kind of item.
+// Registries are independent of events, one for each kind of item.
 #[tokio::test]
 async fn items_of_a_kind_are_listed_by_name_with_their_owners() {
     let bus = Bus::new();
@@ -138,7 +138,7 @@ async fn a_decorator_leaves_exactly_with_its_scope() {
     assert_eq!(greet(&bus, "tool").as_deref(), Some("outer(inner(1))"));
 }
 
-// A cache in a decorator would be worth nothing otherwise.
+// A cache in a decorator would be useless otherwise.
 #[tokio::test]
 async fn an_item_is_decorated_once_and_then_shared() {
     let bus = Bus::new();
@@ -185,7 +185,7 @@ async fn a_decorator_may_look_up_other_items() {
     assert_eq!(greet(&bus, "tool").as_deref(), Some("tool"));
 }
 
-// The context is built once; what it leads to can be swapped later.
+// The context is built once; the service can be replaced later.
 #[tokio::test]
 async fn a_service_can_be_swapped_and_the_earlier_one_returns() {
     let bus = Bus::new();

@@ -20,7 +20,7 @@ use super::waiting::OnProgress;
 
 /// Time limit of a request, regardless of its progress.
 pub(super) const MAX_CALL_TIME: Duration = Duration::from_secs(3600);
-/// Most rounds of a request, in each of which the server asks for input before it answers.
+/// Maximum number of rounds of a request, in each of which the server asks for input before it answers.
 const MAX_ROUNDS: usize = 10;
 /// Time limit for requests sent before the server lost the session, most of which it still answers.
 const SETTLING_TIME: Duration = Duration::from_secs(3);
@@ -131,7 +131,7 @@ impl Connection {
         let _ = tokio::time::timeout(SETTLING_TIME, self.in_flight.wait()).await;
     }
 
-    /// Calls a tool, and answers the server's requests meanwhile.
+    /// Calls a tool, and answers the server's requests during the call.
     pub(crate) async fn call(&self, call: CallRequest<'_>) -> Result<CallResult, CallEnd> {
         let mut params = CallToolRequestParams::new(call.tool.to_owned()).with_arguments(call.args);
         let _calling = self.handler.callers.enter(call.cx);
@@ -314,7 +314,7 @@ pub(super) fn wants_sign_in(error: &(dyn std::error::Error + 'static)) -> bool {
 enum Loss {
     /// The server does not know the session.
     Session,
-    /// The server is gone; `is_sent` says whether the request was sent before.
+    /// The server is disconnected; `is_sent` tells whether the request was sent before.
     Server { is_sent: bool },
 }
 

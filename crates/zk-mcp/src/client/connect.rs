@@ -37,7 +37,7 @@ use crate::transport::stdio::{LogSink, Said, StdioTransport};
 /// Time limit for closing a connection; a program has less than that to end by itself.
 const CLOSING_TIME_LIMIT: Duration = Duration::from_millis(1800);
 
-/// Divisor of the start's time limit that gives the time for probing revisions.
+/// Share of the start's time limit for probing revisions, as a divisor.
 const PROBE_PART: u32 = 3;
 
 /// Inputs for connecting to a server.

@@ -42,7 +42,7 @@ pub struct ServerConfig {
     pub request_idle: Duration,
     /// Longest time of a call without an answer or progress, by the server's name of the tool.
     pub tool_idle: BTreeMap<String, Duration>,
-    /// Time at which the model is told of the server's tools; `None` for the default of all servers.
+    /// Time at which the model learns of the server's tools; `None` for the default of all servers.
     pub disclosure: Option<ServerDisclosure>,
     /// Whether a changed list of tools has to be accepted by a person before the server is used again.
     pub pin: bool,
@@ -77,7 +77,7 @@ impl fmt::Debug for Definition {
     }
 }
 
-/// Time at which the model is told of a server's tools.
+/// Time at which the model learns of a server's tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "settings", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -99,7 +99,7 @@ pub enum ServerPermission {
     Ask,
     /// Always allowed.
     Allow,
-    /// Never allowed; the server is told that it is not supported.
+    /// Never allowed; reported to the server as unsupported.
     Deny,
 }
 
@@ -117,7 +117,7 @@ pub enum ServerConfigError {
     Shape {
         /// Name of the server.
         name: String,
-        /// Description of the error, and what to write instead.
+        /// Description of the error, and the correct form.
         why: String,
     },
 }
@@ -196,7 +196,7 @@ impl ServerConfig {
         Ok(server)
     }
 
-    /// Takes back what only the person may choose, for a definition that somebody else wrote.
+    /// Resets the settings that only the person may choose, for a definition from another source.
     pub fn leave_choices_to_person(&mut self) {
         self.pin = true;
         self.read_only.clear();
@@ -305,9 +305,8 @@ impl ServerConfig {
         canonical(&self.definition.0)
     }
 
-    /// Returns the digest that identifies the server whatever its name: of its program and arguments, or its
-    /// address, as written. Values of variables and headers are left out, since they are often secrets that
-    /// change.
+    /// Digest that identifies the server independently of its name: of program and arguments, or address, as
+    /// written. Values of variables and headers are excluded, since they are often secrets that change.
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.identity

@@ -19,7 +19,7 @@ use super::{ServedCall, ServedTool, ServedTools};
 
 /// Shortest time between two progress messages of one call.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-/// Length limit of a progress message in characters; it has the last line of output.
+/// Maximum length in characters of a progress message, which contains the last line of output.
 const MAX_QUOTED_CHARS: usize = 200;
 
 /// Server-side handler of one client.

@@ -29,7 +29,7 @@ use crate::config::canonical::sha256_hex;
 
 /// URL path of the server.
 const PATH: &str = "/mcp";
-/// Most concurrent connections.
+/// Maximum number of concurrent connections.
 const MAX_CONNECTIONS: usize = 64;
 /// Time limit for the head of a request.
 const HEAD_TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -76,8 +76,7 @@ impl ServeToken {
         &self.0
     }
 
-    /// Whether the headers contain the token. Digests are compared, so that the time reveals nothing about
-    /// the token.
+    /// Whether the headers contain the token. Digests are compared, so that timing does not reveal the token.
     fn is_in(&self, headers: &HeaderMap) -> bool {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let (Some(value), None) = (values.next(), values.next()) else { return false };

@@ -21,7 +21,7 @@ pub use http::ServeToken;
 /// Tools that an [`McpServer`] offers, and their execution.
 #[async_trait]
 pub trait ServedTools: Send + Sync {
-    /// Returns the tools, always in the same order.
+    /// Tools, in a stable order.
     fn list(&self) -> Vec<ServedTool>;
 
     /// Runs a call of an offered tool under the host's policy; no person can be asked.

@@ -45,7 +45,7 @@ impl Disclosures {
         Self { usual, budget, state: Mutex::default() }
     }
 
-    /// Records that a run began, so that the model was told of the current tools.
+    /// Records the start of a run, in which the model got the current tools.
     pub(crate) fn begin(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).has_begun = true;
     }

@@ -34,7 +34,7 @@ const MAX_TOOLS: usize = 2000;
 /// Notice about a list that was accepted for a command instead of a server.
 const SHARED_PIN_NOTICE: &str = "! an earlier version accepted one list for all servers with this command or address, and this server's \
                       differs from it; each server has its own from now on";
-/// Most prompts of one server.
+/// Maximum number of prompts of one server.
 const MAX_PROMPTS: usize = 200;
 const MAX_LISTING_BYTES: usize = 8 << 20;
 /// Marker for a listing that failed, in place of the number of list changes.
@@ -137,7 +137,7 @@ impl Server {
             let changes = listing.changes_since(&accepted).map_err(cannot)?;
             return if changes.is_empty() { Ok(()) } else { Err(changes) };
         }
-        // Earlier versions stored one list for all servers with the same command, whatever their names and
+        // Earlier versions stored one list for all servers with the same command, regardless of names and
         // variables.
         if let Some(shared) = pins.load(self.config.identity()).map_err(cannot)? {
             let mut changes = listing.changes_since(&shared).map_err(cannot)?;
@@ -175,8 +175,7 @@ impl Server {
         }
     }
 
-    /// Returns a connection with accepted tools for one call. Boxed for the same reason as a connection's
-    /// requests.
+    /// Returns a connection with accepted tools for one call. Boxed like a connection's requests.
     pub(crate) fn connection_for_call(&self) -> BoxFuture<'_, Result<Arc<Connection>, ToolError>> {
         Box::pin(async move {
             let mut connection = self.connection(self.config.start_cap).await;
@@ -322,8 +321,7 @@ impl Server {
         }
     }
 
-    /// Registers tools in place of the previous ones. Unchanged tools keep their registration, so that
-    /// requests stay the same.
+    /// Replaces the registered tools. Unchanged tools keep their registration, so that requests stay equal.
     async fn register(&self, tools: &[rmcp::model::Tool]) {
         // Serialised over all servers, because they share a budget.
         let _registering = self.shared.registering.lock().await;

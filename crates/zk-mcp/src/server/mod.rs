@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     pub(crate) disclosures: Disclosures,
     /// Lock that serialises the registration of tools.
     pub(crate) registering: tokio::sync::Mutex<()>,
-    /// Whether lazy tools come with the tool `tool_search`.
+    /// Whether lazy tools are found by the tool `tool_search`.
     pub(crate) has_search: bool,
     /// Set once the tool `tool_search` is registered.
     pub(crate) is_search_offered: OnceLock<()>,
@@ -80,7 +80,7 @@ pub(crate) struct Programs {
     pub(crate) sandbox: Option<Arc<dyn Exec>>,
     /// Limit of programs that are started concurrently, since too many would delay everything else.
     pub(crate) starts: Semaphore,
-    /// Tasks that own programs, so that a host can wait until all of them are gone.
+    /// Tasks that own programs, so that a host can await their end.
     pub(crate) pumps: TaskTracker,
 }
 
@@ -203,7 +203,7 @@ impl Server {
         self.live.subscribe()
     }
 
-    /// Retries a failed server; does nothing for others.
+    /// Retries a failed server; ignores others.
     pub(crate) fn retry(&self) {
         // Set at once, so that later callers wait for this attempt.
         let is_failed = self.live.send_if_modified(|live| {

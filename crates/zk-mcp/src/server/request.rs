@@ -51,8 +51,8 @@ impl Server {
                     self.note_success();
                     return Ok(result);
                 }
-                // The list of tools also defines headers, so it is listed and compared again; the same holds
-                // for a server that was restarted.
+                // The list of tools also defines headers, so it is listed and compared again, as for a
+                // restarted server.
                 Err(end @ (CallEnd::Headers(_) | CallEnd::SessionEnded)) if !is_repeated => {
                     is_repeated = true;
                     if let CallEnd::Headers(_) = end {
@@ -70,8 +70,8 @@ impl Server {
         }
     }
 
-    /// Converts a failed request to a tool error that says what the model can do next; `reads` marks a
-    /// request without side effects.
+    /// Converts a failed request to a tool error with the next step for the model; `reads` marks a request
+    /// without side effects.
     pub(crate) fn tool_error(&self, error: RequestError, reads: bool) -> ToolError {
         let end = match error {
             RequestError::Unavailable(error) => return error,

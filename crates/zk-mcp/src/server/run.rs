@@ -19,7 +19,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(8);
 /// Pause between the first steps of servers, so that starting many of them does not block the conversation's
 /// thread.
 const START_TURN: Duration = Duration::from_millis(4);
-/// Most automatic attempts to start a server since it last worked for longer than the longest pause.
+/// Maximum number of automatic start attempts since the server last worked for longer than the longest pause.
 const MAX_ATTEMPTS: u32 = 5;
 /// Time without notifications after which changed lists are listed again, and the longest wait for that.
 const QUIET_BEFORE_LISTING: Duration = Duration::from_millis(250);
@@ -65,7 +65,7 @@ impl Server {
             let pause = restart_pause(failures, MAX_PAUSE);
             // Further attempts are useless before a person signs in.
             let again = attempt < MAX_ATTEMPTS && failure.stage != FailureStage::Auth;
-            // A server that worked before is waited for; one that never did delays nothing.
+            // Only a server that worked before is awaited.
             let state = if again && has_worked {
                 ServerState::Starting
             } else {

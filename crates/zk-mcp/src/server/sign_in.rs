@@ -3,7 +3,7 @@
 #[cfg(not(feature = "http"))]
 use super::Server;
 
-/// Most sign-ins that a person is asked for before a call works.
+/// Maximum number of sign-ins requested before a call works.
 #[cfg(feature = "http")]
 const MAX_SIGN_INS: u32 = 3;
 

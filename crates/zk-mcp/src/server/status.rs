@@ -17,7 +17,7 @@ pub struct ServerStatus {
 }
 
 impl ServerStatus {
-    /// The server and its state in a few words, such as `files 14 tools`.
+    /// Server and state in a few words, such as `files 14 tools`.
     #[must_use]
     pub fn brief(&self) -> String {
         match (&self.state, self.tools.len()) {

@@ -6,7 +6,7 @@ use zk_core::service::StateFiles;
 
 use super::eras::{EraStore, ServerEra};
 
-/// Age up to which a stored era is used, since a server may come to support a newer one.
+/// Maximum age of a stored era, since a server may support a newer one later.
 const MAX_ERA_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Size limit of a file with an era in bytes.

@@ -7,7 +7,7 @@ use crate::config::canonical::sha256_hex;
 use crate::config::server_config::ServerConfig;
 use crate::config::server_transport::ServerTransport;
 
-/// Most bytes read of a file; for a larger one, the length is part of the digest.
+/// Maximum number of bytes read of a file; for a larger one, the length is part of the digest.
 const MAX_READ_BYTES: usize = 64 << 20;
 /// Programs that run script files.
 const INTERPRETERS: [&str; 20] = [

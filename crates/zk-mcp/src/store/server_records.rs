@@ -36,7 +36,7 @@ pub struct ServerRecords {
 /// Last known state of a server.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownState {
-    /// State in words.
+    /// State as text.
     pub state: String,
     /// Process id of the program that used the server.
     pub pid: u32,
@@ -147,7 +147,7 @@ impl ServerRecords {
 }
 
 impl KnownState {
-    /// Describes the state in one line, and says whether the program that used the server is still running.
+    /// Describes the state in one line, and whether the program that used the server is still running.
     #[must_use]
     pub fn describe(&self) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();

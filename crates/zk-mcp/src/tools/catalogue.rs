@@ -51,7 +51,7 @@ fn list(tools: &[RunTool]) -> String {
     if lines.iter().map(String::len).sum::<usize>() > MAX_DESCRIBED_BYTES {
         lines = lazy.iter().map(|tool| tool.spec.name.clone()).collect();
     }
-    // Without this search tool, the host lets the model use lazy tools in its own way.
+    // Without this search tool, the host gives the model lazy tools by another tool.
     let about = match tools.iter().find(|tool| &*tool.name == NAME) {
         Some(search) => {
             format!("These tools of MCP servers can be called once `{}` found them:", search.spec.name)

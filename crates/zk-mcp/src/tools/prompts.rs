@@ -16,7 +16,7 @@ pub(crate) struct PromptCommand {
     server: Weak<Server>,
     name: String,
     help: String,
-    /// Arguments in words.
+    /// Hint for the arguments.
     hint: Option<String>,
     prompt: Prompted,
 }
@@ -35,7 +35,7 @@ impl PromptCommand {
         Self { server: Arc::downgrade(server), name, help, hint, prompt }
     }
 
-    /// Parses the text behind the command's name: `name=value`, or values in the order of the arguments, the
+    /// Parses the text after the command's name: `name=value`, or values in the order of the arguments, the
     /// last of which takes the rest.
     fn arguments(&self, text: &str) -> Result<Map<String, Value>, String> {
         let known = &self.prompt.arguments;

@@ -19,7 +19,7 @@ use crate::tools::sanitize::clean_text;
 pub(crate) const LIST: &str = "mcp_list_resources";
 pub(crate) const READ: &str = "mcp_read_resource";
 
-/// Most resources that are listed.
+/// Maximum number of resources that are listed.
 const MAX_LISTED: usize = 500;
 /// Time limit for a server to list its resources.
 const LISTING_TIME_LIMIT: Duration = Duration::from_secs(20);
@@ -110,7 +110,7 @@ impl Tool for ListResources {
     }
 }
 
-/// Formats the resources of one server as lines, or says why there are none.
+/// Lists the resources of one server as lines, or the reason for an empty list.
 async fn list(server: &Arc<Server>, cx: &Cx) -> String {
     let name = server.name();
     if server.live().borrow().connection.as_ref().is_some_and(|connection| !connection.has_resources()) {

@@ -16,7 +16,7 @@ use crate::server::{WeakServers, upgrade_all};
 pub(crate) const NAME: &str = "tool_search";
 /// Prefix of the names of servers' tools.
 const PREFIX: &str = "mcp_";
-/// Most results of one search.
+/// Maximum number of results of one search.
 const MAX_RESULTS: usize = 20;
 
 /// Registers the search tool for `servers`.
@@ -87,7 +87,7 @@ impl Args {
     }
 }
 
-/// Whether the model is told of a tool only after a search.
+/// Whether the model gets a tool only after a search.
 pub(crate) fn is_searched(tool: &RunTool) -> bool {
     tool.name.starts_with(PREFIX) && tool.spec.disclosure == Disclosure::Lazy
 }

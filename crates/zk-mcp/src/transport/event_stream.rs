@@ -23,7 +23,7 @@ use crate::transport::value_limits::{MAX_ANSWER_BYTES, bound_text};
 
 /// Time limit for the first event.
 const FIRST_EVENT_LIMIT: Duration = Duration::from_secs(10);
-/// Most messages that wait for their reader; further ones wait at the server.
+/// Maximum number of messages that wait for their reader; further ones wait at the server.
 const MAX_WAITING_MESSAGES: usize = 32;
 
 type Events = BoxStream<'static, Result<Sse, SseError>>;
@@ -103,7 +103,7 @@ impl Transport<RoleClient> for EventStreamTransport {
         let (client, endpoint, headers) = (self.client.clone(), self.endpoint.clone(), self.headers.clone());
         async move {
             match client.post_message(endpoint, item, None, None, headers).await {
-                // The answer arrives on the stream, whatever this response contains.
+                // The answer arrives on the stream, regardless of this response.
                 Ok(_) | Err(StreamableHttpError::UnexpectedContentType(_)) => Ok(()),
                 Err(error) => Err(error),
             }

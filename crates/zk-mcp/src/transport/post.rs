@@ -20,7 +20,7 @@ use crate::transport::value_limits::bound;
 /// Failure of a request to a server.
 pub(crate) type RequestFailure = StreamableHttpError<reqwest::Error>;
 
-/// Most bytes of an invalid answer that are shown.
+/// Maximum size of a quoted invalid answer, in bytes.
 const MAX_SHOWN_BYTES: usize = 256;
 
 /// Parts of a message's request, without the address.
@@ -198,7 +198,7 @@ fn failure(status: StatusCode, headers: &HeaderMap) -> Option<HttpStatusError> {
     Some(HttpStatusError::new(status.as_u16(), wait))
 }
 
-/// Whether a body has this media type, whatever its parameters.
+/// Whether a body has this media type, with any parameters.
 fn is_media(headers: &HeaderMap, expected: &str) -> bool {
     let media = headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok());
     let essence = media.and_then(|media| media.split(';').next()).unwrap_or_default();

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 #[cfg(feature = "http")]
 pub(crate) const MAX_ANSWER_BYTES: usize = 16 << 20;
 
-/// Most values in a message; a list of 500 tools has about 20,000.
+/// Maximum number of values in a message; a list of 500 tools has about 20,000.
 pub(crate) const MAX_VALUES: usize = 250_000;
 /// Length limit of a response's id, in bytes as JSON.
 const MAX_ID_BYTES: usize = 256;

@@ -13,7 +13,7 @@ use zk_testkit::{FakeMcpEra, FakeMcpScript};
 
 use crate::support::{Host, LONG, config, fake};
 
-/// A run whose model says what it was asked.
+/// Run whose model repeats its input.
 #[derive(Default)]
 pub(crate) struct Run {
     pub(crate) asked: Mutex<Vec<SideCall>>,
@@ -53,7 +53,7 @@ impl RunControl for Run {
     }
 }
 
-/// A host whose server of that era may ask the model as `sampling` says.
+/// Host whose server of that era may use `sampling` as configured.
 pub(crate) async fn host(era: FakeMcpEra, sampling: &str) -> Host {
     let mut definition = fake(&FakeMcpScript { era, ..FakeMcpScript::default() });
     definition["sampling"] = json!(sampling);
@@ -97,7 +97,7 @@ async fn the_model_answers_no_server_unless_a_person_or_the_settings_allow_it_no
         {
             let (host, run) = (host(era, sampling).await, Arc::new(Run::default()));
             let told = sample(&host, with_run.then_some(&run)).await;
-            // The older era tells the server, which says it in its result.
+            // The older era reports it to the server, whose result repeats it.
             let told = told.unwrap_or_else(|error| error);
             assert!(told.contains(why), "{era:?} {sampling}: {told}");
             assert!(run.asked.lock().unwrap().is_empty());

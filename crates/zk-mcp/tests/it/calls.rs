@@ -132,7 +132,7 @@ async fn a_server_that_panics_in_the_middle_of_a_call_fails_that_call_and_is_sta
     assert!(error.message.contains("exit code 101"), "{error}");
     assert_eq!(host.text("mcp_fake_echo", json!({"text": "again"})).await, "again");
     let errors = host.events("mcp:error");
-    // Of what it said, the end is shown: how much of the panic that is, depends on what its program says after it.
+    // The end of its output is shown: the visible part of the panic depends on its program's later output.
     assert!(errors[0]["error"].as_str().unwrap().contains("exit code 101; it said: "), "{errors:?}");
     host.bus.close().await;
 }
@@ -213,7 +213,7 @@ async fn forms_of_a_server_are_answered_by_a_person_and_declined_without_one() {
     host.bus.scope("person").provide_service(questions.clone());
     let person = questions.attach();
     let answers = async {
-        // Whether to answer at all, then its name, age, whether it is sure, and a colour.
+        // Whether to answer at all, then name, age, certainty, and a colour.
         for _ in 0..5 {
             let asked = person.next().await;
             let text = |text: &str| UiAnswer::Text { text: text.to_owned() };

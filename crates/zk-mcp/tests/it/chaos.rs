@@ -11,7 +11,7 @@ use crate::support::{Host, LONG, fake, processes};
 
 /// Number of servers in the suite; `ZK_MCP_CHAOS=50` for all that are promised.
 const USUAL: usize = 7;
-/// Most additional memory that they may take, in bytes: a few messages of the largest size.
+/// Maximum additional memory that they may take, in bytes: a few messages of the largest size.
 pub(crate) const MEMORY: usize = 256 << 20;
 
 #[expect(clippy::disallowed_methods, reason = "the size of a campaign is chosen outside")]
@@ -73,7 +73,7 @@ async fn servers_that_misbehave_in_every_way_hang_nothing_leave_nothing_and_fill
         }
     });
     let answered = futures_util::future::join_all(calls).await.into_iter().filter(|is| *is).count();
-    // Servers that flood, storm, chatter and answer with wrong ids answer all the same.
+    // Servers that flood, storm, chatter and answer with wrong ids still answer.
     assert!(answered >= count / 7 * 4, "{answered} of {count}");
     assert!(resident().saturating_sub(before) < MEMORY, "{} MB", (resident() - before) >> 20);
     host.bus.close().await;

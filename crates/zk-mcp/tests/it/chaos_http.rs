@@ -20,15 +20,15 @@ use crate::web::read;
 /// Fault of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
-    /// Takes requests and answers none.
+    /// Accepts requests and answers none.
     Silent,
     /// Closes the connection in mid-frame of its first response.
     DiesInFrame,
-    /// Sends 2000 notes of progress of nothing before each answer.
+    /// Sends 2000 empty progress notes before each answer.
     Floods,
     /// Says 200 times before each answer that its tools are others.
     Storms,
-    /// Answers with ids that nobody asked with, and then with the right one.
+    /// Answers with unknown ids, then with the right one.
     WrongIds,
     /// Answers a call with 100 MB.
     Huge,
@@ -65,7 +65,7 @@ impl Hostile {
                 tokio::spawn(async move {
                     server.open.fetch_add(1, Ordering::SeqCst);
                     let mut stream = stream;
-                    // An answer that cannot be sent has nobody who reads it.
+                    // An answer that cannot be sent has no reader.
                     let _ = server.serve(&mut stream).await;
                     server.open.fetch_sub(1, Ordering::SeqCst);
                 });
@@ -207,7 +207,7 @@ async fn servers_by_http_that_misbehave_in_every_way_hang_nothing_leave_nothing_
         }
     });
     let answered = futures_util::future::join_all(calls).await.into_iter().filter(|is| *is).count();
-    // Servers that flood, storm, chatter and answer with wrong ids answer all the same.
+    // Servers that flood, storm, chatter and answer with wrong ids still answer.
     assert!(answered >= count / FAULTS.len() * 4, "{answered} of {count}: {:?}", host.servers.status());
     let memory = resident().saturating_sub(before);
     assert!(memory < MEMORY, "{} MB", memory >> 20);

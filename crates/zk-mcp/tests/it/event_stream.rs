@@ -11,7 +11,7 @@ use zk_mcp::{EraStore, McpPlugin, MemoryEras, ServerConfig, ServerEra, ServerSta
 use crate::support::{Host, LONG};
 use crate::web::{Asked, Said, Web, read};
 
-/// A request such as `GET /sse`, and the token it came with.
+/// Request such as `GET /sse`, with its token.
 type OldRequest = (String, Option<String>);
 
 /// The server: `/sse` is the stream, `/messages` takes messages.

@@ -12,7 +12,7 @@ use crate::support::{Host, config};
 
 const COUNT: usize = 50;
 
-/// A server by HTTP that takes connections and answers nothing.
+/// HTTP server that accepts connections and never answers.
 async fn silent_by_http(at: usize) -> ServerConfig {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());

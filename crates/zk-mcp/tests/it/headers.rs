@@ -90,7 +90,7 @@ async fn templates_of_resources_are_listed_beside_them() {
     far.bus.close().await;
 }
 
-/// A server that asks with `params` in the middle of a call, and gives back what it was answered.
+/// Server that sends `params` as a request during a call, and returns the answer.
 async fn asking(params: Value) -> crate::web::Web {
     serve(move |method, given, _| {
         let answered = given["inputResponses"].get("e");

@@ -13,7 +13,7 @@ use zk_mcp::{McpServer, ServeToken, ServedCall, ServedTool, ServedTools, ServerC
 use crate::rpc;
 use crate::support::{Host, LONG};
 
-/// `echo` gives back its text, `image` an image, `sum` data, `wait` ends when it is stopped.
+/// `echo` returns its text, `image` an image, `sum` data, `wait` ends when stopped.
 #[derive(Default)]
 struct Tools {
     stopped: CancellationToken,
@@ -144,7 +144,7 @@ async fn a_json_answer_of_too_many_values_is_an_error_of_its_call() {
     assert!(host.call("mcp_s_t", json!({"count": 1000})).await.is_ok());
     let error = host.call("mcp_s_t", json!({"count": 300_000})).await.unwrap_err();
     assert!(error.message.contains("more than 250000 values"), "{}", error.message);
-    // The connection goes on.
+    // The connection continues.
     assert!(host.call("mcp_s_t", json!({"count": 1000})).await.is_ok());
     host.bus.close().await;
 }

@@ -82,7 +82,7 @@ async fn a_stream_of_changes_that_broke_is_opened_again_and_the_tools_are_listed
         "tools/list" => {
             let tools =
                 if now.load(Ordering::SeqCst) == 0 { vec![tool("t")] } else { vec![tool("t"), tool("u")] };
-            // Good for an hour, it says.
+            // Valid for an hour, by its header.
             Some(Ok(json!({"tools": tools, "ttlMs": 3_600_000, "cacheScope": "public"})))
         }
         "tools/call" => Some(Ok(text("called"))),

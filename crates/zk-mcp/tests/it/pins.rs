@@ -124,7 +124,7 @@ async fn a_list_that_an_earlier_version_accepted_for_a_command_still_counts() {
     let key = config("fake", &FakeMcpScript { tools: Some(tools()), ..FakeMcpScript::default() }).pin_key();
     met(&pins, tools()).await.bus.close().await;
     let accepted = pins.load(&key).unwrap().unwrap();
-    // As it was kept then.
+    // As stored then.
     let pins = Arc::new(MemoryPins::default());
     let identity = config("fake", &FakeMcpScript::default()).identity().to_owned();
     pins.save(&identity, &accepted).unwrap();
@@ -145,7 +145,7 @@ async fn a_list_that_an_earlier_version_accepted_for_a_command_still_counts() {
     host.bus.close().await;
 }
 
-/// A store that somebody damaged.
+/// Damaged store.
 struct Damaged;
 
 impl PinStore for Damaged {

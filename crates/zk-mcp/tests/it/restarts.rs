@@ -30,7 +30,7 @@ async fn with_sessions(start: &Arc<AtomicUsize>, then: &'static [&'static str]) 
                 "serverInfo": {"name": "far", "version": "1"},
             }),
             "server/discover" => return Said::status(400),
-            // No answer while the session lasts, and a late one behind its end.
+            // No answer during the session, and a late one after its end.
             "tools/call" if start == 1 && message["params"]["arguments"]["waits"] == true => {
                 return Said::never();
             }
@@ -112,7 +112,7 @@ async fn a_call_is_not_carried_out_by_a_server_that_forgot_the_session_and_has_o
     assert_eq!(error.kind, ToolErrorKind::Denied, "{error}");
     let ServerState::Quarantined { changes, .. } = far.state() else { panic!("{:?}", far.state()) };
     assert_eq!(changes, ["+ tool exec: "]);
-    // The one that came back as not found.
+    // The session that was answered with not found.
     assert_eq!(count(&web, "tools/call"), 1);
     far.bus.close().await;
 }

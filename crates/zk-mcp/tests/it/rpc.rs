@@ -9,7 +9,7 @@ use crate::web::{Asked, Said, Web};
 /// The result of a request, or the code and the message of its error; with the code 0 there is no answer.
 pub(crate) type Answer = Result<Value, (i64, &'static str)>;
 
-/// A server with these tools and resources; `answer` has the other methods, with their parameters.
+/// Server with these tools and resources; `answer` handles the other methods.
 pub(crate) async fn serve(
     answer: impl Fn(&str, &Value, &Asked) -> Option<Answer> + Send + Sync + 'static,
 ) -> Web {

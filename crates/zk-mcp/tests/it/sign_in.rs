@@ -37,9 +37,9 @@ struct World {
     meta: Value,
     /// More parameters of the answer to a sign-in.
     answer: String,
-    /// The answer of a path, in the place of the usual one.
+    /// Replacement answers by path.
     instead: Vec<(&'static str, Said)>,
-    /// Scope that a call needs beside a token.
+    /// Scope required by a call, besides a token.
     call_scope: Option<&'static str>,
     /// Lifetime of a token, in seconds.
     expires_in: u64,
@@ -185,7 +185,7 @@ async fn a_token_that_is_rejected_is_refreshed_once() {
     let store = Arc::new(MemoryStore::default());
     let one = host(&web, &store, json!({})).await;
     sign_in(&one).await.unwrap();
-    // Another token is good now, and nobody told.
+    // Another token is valid now, without notice.
     let url = reqwest::Url::parse(&format!("{}/token", web.url)).unwrap();
     Http::new().client(&url).unwrap().post(url).send().await.unwrap();
     assert_eq!(one.text("mcp_far_t", json!({})).await, "called");

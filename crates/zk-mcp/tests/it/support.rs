@@ -29,7 +29,7 @@ fn fake_server() {
     let panics = script.instructions.as_deref() == Some(PANICS);
     let server = FakeMcpServer::new(script, vars, BufReader::new(stdin()), stdout());
     eprintln!("fake server is up");
-    // Behind what the test harness began to print.
+    // After the first output of the test harness.
     println!();
     match server.serve() {
         Ok(FakeMcpEnd::Input) => std::process::exit(0),
@@ -38,7 +38,7 @@ fn fake_server() {
     }
 }
 
-/// The definition of a server that behaves as `script` says.
+/// Definition of a server that follows `script`.
 pub(crate) fn fake(script: &FakeMcpScript) -> Value {
     let program = std::env::current_exe().unwrap();
     json!({
@@ -146,7 +146,7 @@ impl Host {
     }
 }
 
-/// Whether a process of this id is there and no zombie.
+/// Whether the process runs and is no zombie.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z'))

@@ -57,7 +57,7 @@ async fn a_task_shows_its_progress_and_is_cancelled_when_nobody_waits_for_it_any
     host.bus.close().await;
 }
 
-// The task may be done all the same: whoever reads this looks, and nothing sends it again.
+// The task may be done anyway: the reader checks, and nothing repeats it.
 #[tokio::test]
 async fn a_task_whose_server_is_gone_has_an_unknown_outcome() {
     let script = FakeMcpScript { era: FakeMcpEra::Modern, ..FakeMcpScript::default() };

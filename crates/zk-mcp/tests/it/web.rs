@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) method: String,
-    /// With what follows it.
+    /// With its query.
     pub(crate) path: String,
     /// Names in lower case.
     pub(crate) headers: BTreeMap<String, String>,
@@ -66,7 +66,7 @@ pub(crate) struct Web {
 }
 
 impl Web {
-    /// Answers with `answer`, which is told the address of the server.
+    /// Starts a server that answers with `answer`, which gets the server's address.
     pub(crate) async fn start(answer: impl Fn(&Asked, &str) -> Said + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -110,7 +110,7 @@ impl Web {
     }
 }
 
-/// A request as it comes; nothing where none does.
+/// Next request; `None` at the end.
 pub(crate) async fn read(stream: &mut TcpStream) -> Option<Asked> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 8192];

@@ -40,7 +40,7 @@ pub enum ApprovalKind {
         /// Shell text.
         command: String,
     },
-    /// Commands that begin with these words.
+    /// Commands with this prefix.
     Prefix {
         /// Program and first arguments; at least one word.
         words: Vec<String>,
@@ -55,9 +55,9 @@ pub enum ApprovalKind {
         /// The directory, absolute.
         path: PathBuf,
     },
-    /// Commands that run the code of the project in one way.
+    /// Commands that run the project's code in one way.
     Code(ProjectCode),
-    /// Every call of these tools, whatever the arguments are.
+    /// Every call of these tools, with any arguments.
     Tools {
         /// The MCP server that brings them, if all of its tools are meant.
         server: Option<String>,
@@ -153,7 +153,7 @@ fn texts(table: &Table, key: &str) -> Option<Vec<String>> {
     list.iter().map(|item| Some(item.as_str()?.to_owned())).collect()
 }
 
-/// Circumstances of commands that run outside of a sandbox; nothing for those in one.
+/// Binding of commands that run outside of a sandbox; `None` for those inside.
 fn bound(table: &Table) -> Result<Option<Bound>, String> {
     let (Some(directory), Some(manifests)) = (table.get("directory"), table.get("manifests")) else {
         return match (table.get("directory"), table.get("manifests")) {
@@ -316,7 +316,7 @@ impl Approvals {
     }
 }
 
-/// Parses the approvals of a file, in order; `None` stands for a kind of a later version.
+/// Parses the approvals of a file, in order; `None` is a kind of a later version.
 fn approvals(table: &Table) -> Result<Vec<Option<Approval>>, String> {
     let Some(list) = table.get(LIST) else { return Ok(Vec::new()) };
     let Some(list) = list.as_array() else { return Err(format!("`{LIST}` is no list")) };

@@ -34,8 +34,8 @@ pub(crate) struct AskedPlace<'a> {
     pub(crate) is_contained: bool,
 }
 
-/// Broader approval that a person can be offered together with a call: the directory of the files that a tool changes, the
-/// way in which a command runs the project's code, a prefix of the only command that needs the question, or every call of a
+/// Broader approval that a person can be offered together with a call: the directory of changed files, a way
+/// of running the project's code, a prefix of the only command that needs the question, or every call of a
 /// server's tool. `None` if it would allow more than it seems.
 pub(crate) fn offered(
     tool: &str,
@@ -76,7 +76,8 @@ fn is_small(directory: &Path) -> bool {
     directory == Path::new("/etc")
 }
 
-/// The way in which one plain command runs the code of the project; in the sandbox with filters of its output behind it.
+/// Kind of approval for a plain command that runs the project's code; in the sandbox also with filters after
+/// it.
 fn project_code(text: &str, at: AskedPlace<'_>) -> Option<ApprovalKind> {
     let code = if at.is_contained {
         let argv = plain_command(text).or_else(|| Some(filtered_command(text)?.0))?;
@@ -119,7 +120,7 @@ fn prefix(text: &str, verdict: &Verdict, is_contained: bool) -> Option<ApprovalK
     let command =
         script.commands.iter().find(|command| crate::shell::quote_all(&command.words) == subject)?;
     let name = command.words.first()?;
-    // Outside of the sandbox that would allow whatever the project's files say, by an alias too.
+    // Outside of the sandbox this would allow anything in the project's files, also through an alias.
     if is_runner(name) && (!is_contained || ProjectCode::contained(&command.words).is_some()) {
         return None;
     }

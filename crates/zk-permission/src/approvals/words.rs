@@ -6,7 +6,7 @@ use super::ApprovalKind;
 use crate::rules::{Bound, Manifest, ProjectCode};
 use crate::shell::quote_all;
 
-/// An approval as it is offered to a person; nothing for that of one call, which the gate offers itself.
+/// Approval as offered to a person; `None` for that of a single call, which the gate offers itself.
 pub(crate) fn call_offer(kind: &ApprovalKind, project: &Path) -> Option<CallOffer> {
     Some(CallOffer {
         kind: wider(kind)?,
@@ -28,7 +28,7 @@ fn wider(kind: &ApprovalKind) -> Option<WiderKind> {
     }
 }
 
-/// The calls that an approval allows, in a few words.
+/// Short description of the calls that an approval allows.
 fn label(kind: &ApprovalKind, project: &Path) -> String {
     match kind {
         ApprovalKind::Exact { command } => format!("`{command}`"),
@@ -46,7 +46,7 @@ fn label(kind: &ApprovalKind, project: &Path) -> String {
     }
 }
 
-/// The calls that an approval allows, with one that is allowed and one that is not.
+/// Description of the calls that an approval allows, with an allowed and a disallowed example.
 fn describe(kind: &ApprovalKind) -> String {
     match kind {
         ApprovalKind::Exact { command } => format!("exactly `{command}`"),
@@ -101,7 +101,7 @@ fn warning(kind: &ApprovalKind) -> Option<String> {
     }
 }
 
-/// One text for what is offered; the separator is in no word that is judged.
+/// Text key of an approval; the separator occurs in no judged word.
 fn key(kind: &ApprovalKind) -> String {
     match kind {
         ApprovalKind::Exact { command } => format!("exact\0{command}"),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::classifier::{PathClassifier, PathPlace, ProgramPlace, TreeWalk, by_name_at};
 
-/// Most directory entries that are checked before a program may walk a tree.
+/// Maximum number of directory entries that are checked before a program may walk a tree.
 const MAX_TREE_ENTRIES: usize = 50_000;
 
 /// Directories in which every user can create files.
@@ -36,7 +36,7 @@ pub struct HostPathClassifier {
     /// write.
     repositories: Vec<PathBuf>,
     shared: &'static [&'static str],
-    /// Directories beside which file tools ask before they read; nothing where they cannot read anywhere else.
+    /// Directories that file tools may read without a question; `None` if they cannot read outside at all.
     read_unasked: Option<Vec<PathBuf>>,
 }
 
@@ -64,7 +64,7 @@ impl PrivateFiles {
         }
     }
 
-    /// Takes the files, as absolute physical paths, that were found since the last call.
+    /// Takes the files (absolute physical paths) found since the last call.
     #[must_use]
     pub fn take_new(&self) -> Vec<PathBuf> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).new)

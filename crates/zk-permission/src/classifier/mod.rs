@@ -18,20 +18,20 @@ pub trait PathClassifier: Send + Sync {
     /// Place of an absolute path, whose `.` and `..` are not resolved yet.
     fn path(&self, path: &Path) -> PathPlace;
 
-    /// Whether the names on the way to an existing path, absolute, are in the kernel's cache, so that its place is told
-    /// without waiting for a disk or a network. The default does not know.
+    /// Whether all components of an existing absolute path are in the kernel's cache, so that its place is
+    /// known without waiting for a disk or a network. False by default.
     fn is_cached(&self, _path: &Path) -> bool {
         false
     }
 
-    /// Worst place that a walk through a directory reaches. The default answers [`PathPlace::Outside`] where
-    /// links are followed or names are split into words, and else the place of the directory.
+    /// Worst place that a walk through a directory reaches. By default [`PathPlace::Outside`] if links are
+    /// followed or names are split into words, otherwise the place of the directory.
     fn tree(&self, root: &Path, walk: TreeWalk) -> PathPlace {
         if walk.follows_links || walk.splits_names { PathPlace::Outside } else { self.path(root) }
     }
 
-    /// Whether a file tool reads this path, absolute, only once a person allowed it: one that is outside of the workspace, where
-    /// such tools can read there at all. By default they cannot, and nobody is asked.
+    /// Whether a file tool needs a person's approval to read this absolute path: one outside of the
+    /// workspace, if such tools can read there. By default they cannot.
     fn asks_read(&self, _path: &Path) -> bool {
         false
     }
@@ -70,7 +70,7 @@ pub struct TreeWalk {
     pub reads_contents: bool,
     /// Whether it skips names that begin with a dot.
     pub skips_hidden: bool,
-    /// Whether names become words of a text: a name that is more than one word, or looks like a flag, counts
+    /// Whether names become words of a text: a name of several words, or one that looks like a flag, counts
     /// as outside.
     pub splits_names: bool,
 }

@@ -18,7 +18,7 @@ const MAX_CONFIG_BYTES: usize = 1 << 20;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitCredentials {
-    /// Addresses for which a credential helper is configured; an empty address stands for all.
+    /// Addresses with a configured credential helper; an empty address matches all.
     pub helper_urls: Vec<String>,
     /// Address prefixes that are rewritten to ssh, each with whether only for pushes.
     pub ssh_prefixes: Vec<(String, bool)>,

@@ -80,7 +80,7 @@ pub(super) fn associated_hosts(hosts: &[String]) -> Vec<String> {
 /// Flags that keep a package manager offline.
 const OFFLINE: [&str; 5] = ["--offline", "--no-index", "--frozen-offline", "--help", "-h"];
 
-/// Most words before a subcommand that are examined.
+/// Maximum number of words before a subcommand that are examined.
 const MAX_FLAGS: usize = 8;
 
 /// Whether a package manager connects with these arguments.

@@ -1,6 +1,6 @@
 use super::entries;
 
-/// Most rules that are kept.
+/// Maximum number of rules that are kept.
 const MAX_REWRITES: usize = 64;
 
 /// Git's rules that replace the prefix of an address: `url.BASE.insteadOf` and `pushInsteadOf`.

@@ -159,7 +159,7 @@ fn registries_of_settings_take_the_place_of_the_usual_ones_with_their_ports() {
         ("npm ci", &[], true, "127.0.0.1:4873, npm.corp:4873"),
         ("cargo add serde", &[], true, "127.0.0.1:8801, crates.corp:9000"),
         ("pip install -r requirements.txt", &[], true, "127.0.0.1:3141, devpi.corp.example"),
-        // A command could have written these, and nobody is shown them.
+        // A command could have written these, and no question shows them.
         ("npm ci", &[], false, "npm.corp:4873, registry.npmjs.org"),
         ("pip install -r requirements.txt", &[], false, "devpi.corp.example"),
         (

@@ -15,14 +15,14 @@ use super::{Decided, Granted, PATIENCE};
 use crate::approvals::{ApprovalKind, call_offer};
 use crate::mode::Mode;
 
-/// Reason for a question about a call that nobody judges.
+/// Reason for a question about a call without a judge.
 const UNJUDGED: &str = "ask: it may change something, and the mode asks about that";
 
 /// Reason for a question about a call that is to leave a sandbox or container, in every mode.
 const LEAVES: &str = "ask: it leaves the sandbox or container, and that is always asked about";
 
 impl Granted {
-    /// Asks a person, unless an earlier answer says it all.
+    /// Asks a person, unless an earlier answer decides.
     pub(super) async fn ask(
         &self,
         gate: &ToolGate,
@@ -94,7 +94,7 @@ impl Granted {
         Ok(self.answered(&answer, (key, session), rule.as_ref(), offered, cx).await)
     }
 
-    /// Calls beyond this one that a person can allow with it: those that the judge offers, and all of a server's tools.
+    /// Broader approvals offered with a call: those of the judge, and all tools of a server.
     fn offers(
         &self,
         gate: &ToolGate,
@@ -116,7 +116,7 @@ impl Granted {
         Some(std::iter::once(first).chain(of_server.and_then(|kind| call_offer(&kind, project))).collect())
     }
 
-    /// The answer of a plugin in the place of a person, if one gives any.
+    /// Answer of a plugin in place of the person, if any.
     async fn ask_plugins(
         &self,
         gate: &ToolGate,
@@ -250,7 +250,7 @@ async fn connections(
     judge: &Arc<dyn CallJudge>,
 ) -> (Option<Connections>, Option<Connections>) {
     let leaves = gate.effects.leaves_context();
-    // One that needs what the sandbox hides would fail there.
+    // A call that needs hidden files would fail in the sandbox.
     if leaves && gate.args.get("outside").is_none_or(serde_json::Value::is_null) {
         return (None, None);
     }

@@ -9,7 +9,7 @@ use zk_core::service::{Redactor, Trust, TrustError, TrustItem};
 use super::PermissionGate;
 use super::grant::{CallKey, exact_args, other_commands};
 
-/// Longest part of a remembered call that is listed, in characters; all of it is what counts.
+/// Maximum listed length of a remembered call, in characters; the comparison uses all of it.
 const RULE_CHARS: usize = 500;
 
 /// A call as a rule of the trust store: the tool, the arguments and the directory, exactly.
@@ -67,8 +67,8 @@ impl ExactRule {
     }
 }
 
-/// Bytes that are remembered of a call that runs the commands `runs` beside that of its arguments and names these programs
-/// and scripts; nothing where the directory is no UTF-8, which could be taken for another one.
+/// Bytes of a remembered call: its arguments, the further commands `runs`, and the named programs and
+/// scripts; `None` if the directory is not UTF-8 and so ambiguous.
 pub(super) fn call_bytes(
     cwd: &Path,
     tool: &str,

@@ -17,9 +17,8 @@ pub(super) enum Grant {
 }
 
 impl Grant {
-    /// Returns what *for this session* allows where no judge knows more of the call: for a tool that only
-    /// writes files, the tool; for anything else, whose next call may do something quite different, the call
-    /// as it is.
+    /// Session grant without a judge: for a tool that only writes files, the tool; otherwise the exact call,
+    /// since the next call of the tool may differ entirely.
     pub(super) fn for_session(gate: &ToolGate, key: &CallKey) -> Self {
         let writes_files = match &gate.effects {
             Effects::Unknown => false,
@@ -39,13 +38,13 @@ impl Grant {
     }
 }
 
-/// Bytes that two calls share only if they are the same: the directory, the tool, the arguments, what runs, and the
-/// programs and scripts of the workspace that the arguments name, as they are now.
+/// Bytes that are equal only for equal calls: directory, tool, arguments, executed commands, and the present
+/// content of programs and scripts of the workspace named in the arguments.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CallKey(pub(super) Vec<u8>);
 
 impl CallKey {
-    /// The key of a call, read off the async threads; nothing where it cannot be told from another one.
+    /// Key of a call, computed off the async threads; `None` if it is ambiguous.
     pub(super) async fn of(gate: &ToolGate, cx: &Cx) -> Option<Self> {
         let files = cx.service::<dyn Files>();
         let (cwd, tool, args) = (gate.place.cwd.clone(), gate.call.name.clone(), exact_args(gate));
@@ -62,8 +61,8 @@ impl CallKey {
     }
 }
 
-/// The arguments that make a call the same as another one: all but the words by which a model asks to leave the sandbox,
-/// which it puts differently each time.
+/// Arguments that identify a call: all but the model's reason for leaving the sandbox, which differs each
+/// time.
 pub(super) fn exact_args(gate: &ToolGate) -> Value {
     let mut args = gate.args.clone();
     if gate.effects.leaves_context()
@@ -74,8 +73,8 @@ pub(super) fn exact_args(gate: &ToolGate) -> Value {
     args
 }
 
-/// Returns what runs that is not the command in the arguments, as JSON: the host may run a line of its own
-/// before it. Who allowed a call did not allow it with another such line.
+/// Commands of a call besides the one in its arguments, as JSON: the host may run a line before it, which is
+/// part of the approval.
 pub(super) fn other_commands(gate: &ToolGate) -> Option<Value> {
     commands_beside(&gate.effects, &gate.args)
 }

@@ -25,7 +25,7 @@ use crate::mode::{Mode, ModeSwitch};
 /// Time for a person to think before the call is refused.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Time that the gate waits longer than the question: the question's own end says why.
+/// Additional wait of the gate beyond the question's time limit, so that the question reports the time-out.
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// Time limit of a judge: as long as a slow file system takes.
@@ -34,18 +34,19 @@ const JUDGING: Duration = Duration::from_secs(20);
 /// Error of a judge that panicked.
 const JUDGE_PANICKED: &str = "the judge of permissions panicked, so this call does not run";
 
-/// Asks before a call that changes something, for the agent it is installed with and all of its descendants.
+/// Gate that asks before a call with side effects, for its agent and all descendants.
 ///
-/// Runs as the last gate, on the final arguments. Choices for the session hold in all agents of the tree, until
-/// another conversation takes the place of this one; *always* is offered where the host [has it
-/// remembered](Self::remembering). Where the host has a [`CallJudge`], that decides first: what it denies nobody is
-/// asked about, what it allows runs, and what it offers to allow is offered beside exactly this call. A judge that panics
-/// or takes too long refuses the call. Each decision is told as [`PermissionDecided`] before the call runs; where that
-/// cannot be recorded the call is refused.
+/// Runs as the last gate, on the final arguments. Choices for the session apply to all agents of the tree
+/// until the conversation is replaced; *always* is offered if the host [remembers it](Self::remembering). A
+/// [`CallJudge`] of the host decides first: a denied call is refused without a question, an allowed call
+/// runs, and approvals offered by the judge are offered with the question. If the judge panics or takes too
+/// long, the call is refused. Each decision is emitted as [`PermissionDecided`] before the call runs; if
+/// recording fails, the call is refused.
 ///
-/// Without a judge nobody knows the workspace or the sandbox, and a mode means what a call says of itself: `read-only` refuses
-/// whatever does not only read, `all` lets run whatever stays in the sandbox or container, and the modes between them ask.
-/// A judge shares the mode of the gate: `PermissionGate::new(judge.modes().clone())`.
+/// Without a judge, the workspace and the sandbox are unknown, and the mode applies to the declared effects
+/// of a call: `read-only` refuses every call that does more than read, `all` allows every call that stays in
+/// the sandbox or container, and the modes between them ask. A judge shares the mode of the gate:
+/// `PermissionGate::new(judge.modes().clone())`.
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -76,9 +77,9 @@ struct Granted {
 /// Decision on a call.
 struct Decided {
     by: DecidedBy,
-    /// Reason why it does not run; nothing if it does.
+    /// Reason for a refusal; `None` if it runs.
     refusal: Option<String>,
-    /// Text that is recorded of the decision beside what the judge said.
+    /// Text recorded with the decision besides the judge's reasons.
     note: String,
 }
 
@@ -93,7 +94,7 @@ impl Decided {
 }
 
 impl PermissionGate {
-    /// The gate, in a mode that stays or one that whoever has the [`ModeSwitch`] changes.
+    /// Creates the gate with a fixed mode, or with a [`ModeSwitch`].
     #[must_use]
     pub fn new(mode: impl Into<ModeSwitch>) -> Self {
         Self { granted: Arc::new(Granted { modes: mode.into(), ..Granted::default() }) }
@@ -106,14 +107,14 @@ impl PermissionGate {
         self.with(|granted| granted.project = Some(project.into()))
     }
 
-    /// Says in `advice` how a call can be let run that nobody was there to approve, by the name of the permission mode that
-    /// would.
+    /// Sets the advice for a call refused because nobody could approve it, by the name of the permission mode
+    /// that would allow it.
     #[must_use]
     pub fn advising(self, advice: fn(&str) -> String) -> Self {
         self.with(|granted| granted.advice = Some(advice))
     }
 
-    /// Refuses calls about which a judge takes longer than this; 20 s unless said.
+    /// Sets the time limit of the judge, 20 s by default; beyond it the call is refused.
     #[must_use]
     pub fn judging_within(self, limit: Duration) -> Self {
         self.with(|granted| granted.judging = Some(limit))
@@ -135,9 +136,9 @@ impl PermissionGate {
     /// Kind of remembered calls in the trust store.
     pub const TRUST_KIND: &'static str = "command";
 
-    /// Bytes that the trust store has of a call that is allowed for good in the directory `cwd`, with its arguments as the
-    /// model gives them, the effects that its tool tells of them, and the programs and scripts that they name, as `files` has
-    /// them now. `None` for what is not remembered: a directory whose path is no UTF-8, programs of more than 1 MiB.
+    /// Bytes in the trust store for a permanently allowed call in the directory `cwd`: the model's arguments,
+    /// the declared effects, and the present content in `files` of the named programs and scripts. `None` for
+    /// a call that cannot be remembered: a directory whose path is not UTF-8, programs of more than 1 MiB.
     #[must_use]
     pub fn remembered_bytes(
         files: &dyn Files,
@@ -176,7 +177,7 @@ impl Plugin for PermissionGate {
 
 impl Handler<ToolGate> for Granted {
     async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
-        // The loop tells the model that there is no such tool.
+        // The loop reports the unknown tool to the model.
         let Some(tool) = gate.tool.as_ref().filter(|_| !gate.is_decided()) else { return Ok(None) };
         let judge = cx.service::<dyn CallJudge>();
         let judgement = match &judge {
@@ -190,7 +191,7 @@ impl Handler<ToolGate> for Granted {
                 CallDecision::Deny => self.deny(judged, ""),
                 CallDecision::Ask { by_rule } => self.ask(gate, tool, judged, by_rule, cx).await?,
             },
-            // Nobody knows more of it than it says itself.
+            // Only the declared effects are known.
             None if gate.effects.is_read_only() => Decided::allowed(DecidedBy::Policy, "it only reads"),
             None if self.modes.now() == Mode::ReadOnly => self.deny(None, "the mode is read-only"),
             None => self.ask(gate, tool, None, false, cx).await?,
@@ -215,7 +216,7 @@ impl Granted {
             None => (Vec::new(), Some("all".to_owned())),
         };
         let by = match decided.by {
-            // Without that yes it would not have come this far.
+            // Without that approval it would have been refused earlier.
             DecidedBy::Policy | DecidedBy::Plugin if allowed && !gate.consents.is_empty() => {
                 DecidedBy::Person
             }
@@ -230,7 +231,7 @@ impl Granted {
         PermissionDecided { allowed_by, ..PermissionDecided::of(gate, allowed, by, reasons) }
     }
 
-    /// Makes a judge decide, on a thread of its own where it may wait for the file system.
+    /// Runs the judge, on a separate thread if it may wait for the file system.
     async fn judge(&self, gate: &ToolGate, judge: &Arc<dyn CallJudge>) -> Result<CallJudgement, BoxError> {
         let judge = judge.clone();
         let (tool, effects, cwd) = (gate.call.name.clone(), gate.effects.clone(), gate.place.cwd.clone());
@@ -251,14 +252,14 @@ impl Granted {
         }
     }
 
-    /// Refuses a call that nobody is asked about.
+    /// Refuses a call without a question.
     fn deny(&self, judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>, note: &str) -> Decided {
         let advice = self.advise(judged);
         let why = format!("this call is not allowed here, and nobody is asked about it{advice}");
         Decided::refused(DecidedBy::Policy, why, note)
     }
 
-    /// Advises how a refused call can be let run, and says why it is not.
+    /// Refuses a call with advice on how to allow it.
     fn advise(&self, judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>) -> String {
         let mode = match judged {
             Some((_, judgement)) => judgement.allowed_by.as_deref(),
@@ -279,8 +280,8 @@ impl Granted {
         self.added.notify_waiters();
     }
 
-    /// Calls that *for this session* allows: with a judge, which offers what is wider, exactly this call. Nothing where the
-    /// call cannot be told from another one.
+    /// Session grant for a call: with a judge, which offers broader ones, exactly this call. `None` if the
+    /// call is ambiguous.
     fn session_grant(&self, gate: &ToolGate, key: Option<&CallKey>, is_judged: bool) -> Option<Grant> {
         let key = key?;
         Some(if is_judged { Grant::Exact(key.clone()) } else { Grant::for_session(gate, key) })

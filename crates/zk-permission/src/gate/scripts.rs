@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use zk_core::model::{Effect, Effects};
 use zk_core::service::{FileKind, Files};
 
-/// Words of a call that are looked at for files.
+/// Maximum number of a call's words that are checked for files.
 const MAX_WORDS: usize = 256;
 
-/// Directories among the words in which the other words are looked for, as behind `cd`.
+/// Maximum number of directories among the words, such as after `cd`, in which the other words are looked up.
 const MAX_DIRECTORIES: usize = 4;
 
 /// Bytes of the programs and scripts of a call: one with more of them is not remembered.
@@ -21,14 +21,14 @@ const SCRIPT_ENDS: [&str; 16] = [
     ".sh", ".ts",
 ];
 
-/// Programs that run the file they are given, whatever its name is.
+/// Programs that run their file argument, whatever its name.
 const INTERPRETERS: [&str; 20] = [
     ".", "awk", "bash", "bun", "dash", "deno", "fish", "gawk", "just", "ksh", "lua", "make", "node", "perl",
     "php", "python", "python3", "ruby", "sh", "source",
 ];
 
-/// Programs and scripts of the workspace that a call names, each with its bytes, as JSON; nothing if it names none. An
-/// error says that they are too large to compare.
+/// Programs and scripts of the workspace named by a call, with their bytes, as JSON; `None` if there are
+/// none. The error means that they are too large.
 pub(super) fn named_scripts(
     files: &dyn Files,
     cwd: &Path,
@@ -79,7 +79,7 @@ pub(super) fn named_scripts(
     Ok((!found.is_empty()).then_some(Value::Array(found)))
 }
 
-/// Programs of a call that are larger than what is remembered of one.
+/// Error: programs of a call are too large to be remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooLarge;
 

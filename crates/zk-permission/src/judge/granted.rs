@@ -7,8 +7,8 @@ use crate::rules::{Decision, filtered_command, plain_command};
 use crate::shell::Script;
 
 impl Evaluation<'_> {
-    /// Takes back the questions about a text, whose reasons begin at `before`, that a person approved as a whole: these very
-    /// bytes, or one plain command that runs the project's code. What rules ask stays.
+    /// Removes the questions about a text, whose reasons begin at `before`, if a person approved the text:
+    /// exactly these bytes, or one plain command that runs the project's code. Questions by rules stay.
     pub(super) fn approved_text(&mut self, text: &str, before: usize) {
         let exact = self.exact_allowance(text).map(|rule| (rule, "approved exactly so"));
         let approved = exact.or_else(|| Some((self.code_allowance(text)?, "approved for this project")));
@@ -30,8 +30,8 @@ impl Evaluation<'_> {
         self.rules.saying(Decision::Allow).find(|rule| rule.is_exactly(text)).map(RuleRef::from)
     }
 
-    /// The rule that allows a command which runs the project's code: one plain command by the name of its program, and in
-    /// the sandbox nothing that the sandbox would not bound, with filters of its output behind it.
+    /// Rule that allows a command which runs the project's code: one plain command by program name, in the
+    /// sandbox also without anything that the sandbox would not limit, with filters after it.
     fn code_allowance(&self, text: &str) -> Option<RuleRef> {
         let is_auto = self.mode == Mode::Auto && self.here.is_contained;
         if self.mode == Mode::ReadOnly || is_auto {

@@ -21,7 +21,7 @@ use crate::connections;
 use crate::mode::Mode;
 use crate::rules::{Access, Decision, Layer, Rule, Rules};
 
-/// Reason for a question about a call whose tool says nothing of its effects.
+/// Reason for a question about a call without declared effects.
 const UNDECLARED: &str = "its tool does not declare whether it only reads";
 
 /// Call to be judged.
@@ -147,7 +147,7 @@ pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_
 /// Reason for a question about a read of a file tool outside of the workspace.
 const OUTSIDE_READ: &str = "it is outside of this project";
 
-/// Reason for a question about a read outside of the workspace of what is named like credentials.
+/// Reason for a question about reading a file outside of the workspace that is named like credentials.
 const OUTSIDE_CREDENTIALS: &str = "it is outside of this project and may hold credentials";
 
 /// State of one judgement.
@@ -337,7 +337,7 @@ impl<'a> Evaluation<'a> {
     fn judge_file_read(&mut self, full: &Path, subject: &str) {
         let why = match self.here.classifier.path(full) {
             PathPlace::Private => private::private_use(Path::new(subject)),
-            // By its name as well: what is swapped for a link meanwhile is not read unasked.
+            // By its name as well, so that a file swapped for a link is not read without a question.
             _ if self.here.classifier.asks_read(full) => {
                 let is_named = full.file_name().is_some_and(|name| sounds_like_credentials(Path::new(name)));
                 if is_named { OUTSIDE_CREDENTIALS.to_owned() } else { OUTSIDE_READ.to_owned() }
@@ -361,7 +361,7 @@ impl<'a> Evaluation<'a> {
 
     /// Rule that allows reading a file.
     fn read_allow_rule(&self, full: &Path) -> Option<RuleRef> {
-        // A read that a person allowed holds in a mode that changes nothing, too.
+        // A read that a person allowed also holds in read-only modes.
         let counts = |rule: &&Rule| self.mode != Mode::ReadOnly || rule.layer == Layer::Session;
         let mut rules = self.rules.saying(Decision::Allow).filter(counts);
         rules.find(|rule| rule.matches_path(Access::Read, full)).map(RuleRef::from)

@@ -13,7 +13,7 @@ use crate::program::{Leaf, Unseen, reads_whatever_it_names};
 use crate::rules::Decision;
 use crate::shell::{ANY_CHARACTER, ANY_TEXT, Command, Script};
 
-/// Most paths that one pattern may match.
+/// Maximum number of paths that one pattern may match.
 const MAX_MATCHES: usize = 10_000;
 
 impl Evaluation<'_> {

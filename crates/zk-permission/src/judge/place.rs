@@ -1,6 +1,6 @@
 use std::path::{Component, Path, PathBuf};
 
-/// Most possible working directories; with more, the directory counts as unknown.
+/// Maximum number of possible working directories; with more, the directory counts as unknown.
 const MAX_DIRECTORIES: usize = 8;
 
 /// Possible working directories of a running text; `None` if unknown.

@@ -16,7 +16,7 @@ const ENDS_OF_PATTERNS: &str = ";|&()<>`$#";
 /// Longest word that is taken for a pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 512;
 
-/// Most alternatives of a word with braces that are examined.
+/// Maximum number of alternatives of a word with braces that are examined.
 const MAX_ALTERNATIVES: usize = 256;
 
 impl Evaluation<'_> {
@@ -34,8 +34,8 @@ impl Evaluation<'_> {
         Some(private_use(named.find(is_private)?))
     }
 
-    /// Reason for a question about a command with an argument that has the name of a project's credentials
-    /// file, if its words do not tell which files it reads.
+    /// Reason for a question about a command with an argument named like a project's credentials file, if it
+    /// is unclear which files the command reads.
     pub(super) fn private_argument(leaf: &Leaf) -> Option<String> {
         let arguments = leaf.forms.iter().flat_map(|form| form.argv.iter().skip(1));
         let values = leaf.assignments.iter().map(|assignment| &assignment.value);
@@ -133,8 +133,8 @@ fn expand_braces(word: &str, alternatives: &mut Vec<String>) {
     }
 }
 
-/// First braces with alternatives, and the text before and after them. A range such as `{1..9}` stands for
-/// any text.
+/// First alternatives in braces, with the text before and after them. A range such as `{1..9}` counts as any
+/// text.
 fn first_braces(word: &str) -> Option<(&str, Vec<&str>, &str)> {
     for (open, _) in word.match_indices('{') {
         let mut depth = 0_usize;

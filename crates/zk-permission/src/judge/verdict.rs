@@ -42,7 +42,7 @@ pub struct Reason {
     pub decision: Decision,
     /// Part of the call: a command of a text, a redirection, or the whole call.
     pub subject: String,
-    /// Explanation in words.
+    /// Explanation.
     pub why: String,
     /// Rule that decided, if any.
     pub rule: Option<RuleRef>,

@@ -40,11 +40,11 @@ struct Switch {
     next: Option<Mode>,
     /// Widest mode that can be chosen.
     widest: Mode,
-    /// Mode before the agent was told to plan; nothing while it is not.
+    /// Mode before planning; `None` while not planning.
     before_plan: Option<Mode>,
 }
 
-/// Name of what is chosen while the agent plans.
+/// Name of the planning state, shown in place of the mode.
 const PLAN: &str = "plan";
 
 /// Error: a mode was not chosen by its name.
@@ -111,7 +111,7 @@ impl ModeSwitch {
         self.switch().widest
     }
 
-    /// Has the agent plan: only what reads runs, until somebody goes on with [`ModeSwitch::end_plan`] or chooses a mode.
+    /// Starts planning: only reads run, until [`ModeSwitch::end_plan`] or the choice of a mode.
     pub fn plan(&self) {
         self.change(|switch| {
             let before = switch.before_plan.or(switch.next).unwrap_or(switch.now);
@@ -119,7 +119,7 @@ impl ModeSwitch {
         });
     }
 
-    /// Mode to go on in when the plan is approved; nothing where the agent does not plan.
+    /// Mode to return to when the plan is approved; `None` while not planning.
     #[must_use]
     pub fn before_plan(&self) -> Option<Mode> {
         self.switch().before_plan
@@ -135,13 +135,13 @@ impl ModeSwitch {
         self.chosen()
     }
 
-    /// Name of what was chosen last: that of the mode, or `plan`.
+    /// Name of the present choice: the mode, or `plan`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         if self.before_plan().is_some() { PLAN } else { self.chosen().name() }
     }
 
-    /// Describes what runs without a question by what was chosen last.
+    /// Describes the calls that run without a question in the present mode.
     #[must_use]
     pub fn describe(&self) -> &'static str {
         match self.before_plan() {

@@ -181,7 +181,7 @@ pub(super) fn hazard_of_open_text(args: &[String]) -> Result<Hazard, &str> {
     if is_reader { Err("") } else { Ok(found) }
 }
 
-/// Most words that are tried as flags before a subcommand, in a text that cannot be parsed.
+/// Maximum number of words that are tried as flags before a subcommand, in a text that cannot be parsed.
 const MAX_OPEN_WORDS: usize = 64;
 
 /// Index of the subcommand, and whether all flags before it are harmless.

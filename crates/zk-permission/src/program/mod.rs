@@ -31,7 +31,7 @@ pub(crate) use known::{Hazard, is_network_program};
 pub(crate) use operands::{printed_names, reads_whatever_it_names};
 pub(crate) use plain::starts_nothing_by_itself;
 
-/// Most levels of programs that start programs.
+/// Maximum number of levels of programs that start programs.
 const MAX_PROGRAM_DEPTH: usize = 6;
 
 /// Program that a command runs, with the programs that start it.

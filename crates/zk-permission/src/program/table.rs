@@ -350,7 +350,7 @@ mod tests {
         assert!(names.iter().all(|name| find(name).is_some()));
     }
 
-    /// The first word that has a letter decides what the letter takes.
+    /// The first word with a letter determines the letter's value.
     #[test]
     fn no_letter_of_a_program_is_said_to_take_two_things() {
         for row in READERS {

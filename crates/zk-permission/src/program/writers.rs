@@ -197,5 +197,5 @@ fn candidates(args: &[String]) -> Vec<String> {
     found
 }
 
-/// Most letters before a value in the same word, as in `tar -cvzfFILE`.
+/// Maximum number of letters before a value in the same word, as in `tar -cvzfFILE`.
 const MAX_JOINED_FLAGS: usize = 8;

@@ -10,16 +10,16 @@ use crate::shell::{Script, quote_all};
 /// The largest manifest that is compared, in bytes.
 const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 
-/// Directories above the one of a command in which manifests are looked for, at most.
+/// Maximum number of parent directories searched for manifests.
 const MAX_LEVELS: usize = 16;
 
-/// Options by which a command says more or less, and does nothing else.
+/// Options that only change a command's verbosity.
 const LOUDNESS: [&str; 4] = ["-q", "-v", "--quiet", "--verbose"];
 
-/// Programs that run tests whatever their arguments are.
+/// Programs that run tests with any arguments.
 const TEST_RUNNERS: [&str; 3] = ["pytest", "tox", "nox"];
 
-/// Commands that run the code of a project in one way, without a question.
+/// Commands that run the project's code in one way, without a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectCode {
     /// The program and its first arguments; all of them where it is bound.
@@ -33,23 +33,23 @@ pub struct ProjectCode {
 pub struct Bound {
     /// Directory in which the command runs.
     pub directory: PathBuf,
-    /// Files that say what the command runs.
+    /// Files that determine the executed code.
     pub manifests: Vec<Manifest>,
 }
 
-/// A file that says what a command runs, as it was.
+/// File that determines the executed code, in its approved state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// The file, absolute.
     pub path: PathBuf,
-    /// SHA-256 of its bytes, in hexadecimal; nothing if it was not there.
+    /// SHA-256 of its bytes, in hexadecimal; `None` if it was missing.
     pub hash: Option<String>,
 }
 
 /// Kinds of programs that run the code of a project.
 struct Runner {
     programs: &'static [&'static str],
-    /// First arguments with which they do, each a list of words of which `*` is any name.
+    /// Leading arguments that run project code, as lists of words; `*` is any name.
     forms: &'static [&'static [&'static str]],
     manifests: &'static [&'static str],
 }
@@ -129,13 +129,13 @@ const RUNNERS: &[Runner] = &[
     Runner { programs: &["mix"], forms: &[&["test"], &["compile"]], manifests: &["mix.exs"] },
 ];
 
-/// Whether a program is one that runs the code of a project.
+/// Whether a program runs project code.
 pub(crate) fn is_runner(name: &str) -> bool {
     RUNNERS.iter().any(|runner| runner.programs.contains(&name))
 }
 
-/// The way in which a command runs the code of the project in `directory`: its first words, and the names of the files that
-/// say what it runs.
+/// Way of running the project's code in `directory`: the command's first words, and the names of the
+/// determining files.
 fn way(argv: &[String]) -> Option<(usize, &'static [&'static str])> {
     let (name, args) = argv.split_first()?;
     let runner = RUNNERS.iter().find(|runner| runner.programs.contains(&name.as_str()))?;
@@ -156,16 +156,16 @@ fn way(argv: &[String]) -> Option<(usize, &'static [&'static str])> {
 }
 
 impl ProjectCode {
-    /// Commands like this one that run the project's code in the sandbox.
+    /// Similar commands that run the project's code in the sandbox.
     pub(crate) fn contained(argv: &[String]) -> Option<Self> {
         let (count, _) = way(argv)?;
         Some(Self { words: argv.get(..count)?.to_vec(), bound: None })
     }
 
-    /// Exactly this command on this machine, as long as what says what it runs stays.
+    /// Exactly this command outside of the sandbox, as long as the determining files are unchanged.
     pub(crate) fn bound(argv: &[String], directory: &Path, project: &Path) -> Option<Self> {
         let (count, names) = way(argv)?;
-        // Another option may lead to files that nothing here is bound to, such as `--prefix` and `-C`.
+        // Another option may lead to files without a binding, such as `--prefix` and `-C`.
         let is_known = |word: &String| !word.starts_with('-') || LOUDNESS.contains(&word.as_str());
         if !argv.get(count..)?.iter().take_while(|word| *word != "--").all(is_known) {
             return None;
@@ -197,7 +197,7 @@ impl ProjectCode {
     pub(crate) fn matches(&self, argv: &[String], directory: &Path) -> bool {
         match &self.bound {
             Some(bound) => argv == self.words && directory == bound.directory,
-            // A program alone, such as `make`, is not the beginning of what else it does.
+            // A program alone, such as `make`, is not a prefix of its other uses.
             None if self.words.len() == 1 && !TEST_RUNNERS.contains(&self.command().as_str()) => {
                 argv == self.words
             }
@@ -205,7 +205,7 @@ impl ProjectCode {
         }
     }
 
-    /// The files that are there and say what runs, by their names.
+    /// Names of the existing determining files.
     #[must_use]
     pub fn manifest_names(&self) -> Vec<String> {
         let Some(bound) = &self.bound else { return Vec::new() };
@@ -237,7 +237,7 @@ impl Rule {
         Self { layer, decision: Decision::Allow, text, subject, is_held: false }
     }
 
-    /// A rule that allows every call of these tools, all those of `server` if it is said.
+    /// Creates a rule that allows every call of these tools, or of all tools of `server` if given.
     #[must_use]
     pub fn tools(layer: Layer, server: Option<&str>, names: &[String]) -> Self {
         let text = match server {
@@ -260,13 +260,13 @@ impl Rules {
         self.rules.iter().any(|rule| rule.code().is_some())
     }
 
-    /// Takes away those that are bound to files which changed since.
+    /// Removes approvals bound to files that have changed.
     pub(crate) fn drop_outdated(&mut self) {
         self.rules.retain(|rule| rule.code().is_none_or(ProjectCode::is_current));
     }
 }
 
-/// Words of a text that is one program with its arguments and nothing else: no other command, no redirection, no variable.
+/// Words of a text that is a single program with arguments: no other command, redirection or variable.
 pub(crate) fn plain_command(text: &str) -> Option<Vec<String>> {
     let script = Script::parse(text).ok()?;
     let [command] = script.commands.as_slice() else { return None };
@@ -274,8 +274,8 @@ pub(crate) fn plain_command(text: &str) -> Option<Vec<String>> {
     is_plain.then(|| command.words.clone())
 }
 
-/// SHA-256 of the bytes of a file, nothing if it is not there; an error for what cannot be compared: something else than a
-/// regular file, a large one, or one that cannot be read.
+/// SHA-256 of a file's bytes, `None` if it is missing; an error if it is no regular file, too large, or
+/// unreadable.
 fn hash_of(path: &Path) -> Result<Option<String>, NotCompared> {
     match fs::symlink_metadata(path) {
         Err(error)
@@ -298,5 +298,5 @@ fn hash_of(path: &Path) -> Result<Option<String>, NotCompared> {
     Ok(Some(digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
-/// A file that cannot be compared with what it was.
+/// Error: a file cannot be compared with its approved state.
 struct NotCompared;

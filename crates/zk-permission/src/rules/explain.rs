@@ -15,7 +15,7 @@ pub struct Explanation {
 }
 
 impl Rule {
-    /// Says what the rule will and will not match.
+    /// Explains the rule by matching and non-matching examples.
     #[must_use]
     pub fn explain(&self) -> Explanation {
         match &self.subject {

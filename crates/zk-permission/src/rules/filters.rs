@@ -1,6 +1,6 @@
 use crate::shell::{Command, Connector, Redirect, Script};
 
-/// Options of a filter: those that stand alone, and those behind which a number comes.
+/// Options of a filter: flags, and options with a number.
 struct Filter {
     name: &'static str,
     /// Short options that may be combined in one word, as letters.
@@ -11,7 +11,7 @@ struct Filter {
     has_pattern: bool,
 }
 
-/// Programs that read what is piped into them and write a part of it, without any file.
+/// Programs that write a part of their input, without files.
 const FILTERS: [Filter; 5] = [
     Filter { name: "tail", letters: "q", numbers: "nc", has_pattern: false },
     Filter { name: "head", letters: "q", numbers: "nc", has_pattern: false },
@@ -20,8 +20,8 @@ const FILTERS: [Filter; 5] = [
     Filter { name: "wc", letters: "lwcm", numbers: "", has_pattern: false },
 ];
 
-/// Words of the first command of a text in which nothing but filters follows: `npm test 2>&1 | tail -n 20`. With it the
-/// names of the filters' programs.
+/// Words of the first command of a text in which only filters follow: `npm test 2>&1 | tail -n 20`. Also
+/// returns the filters' programs.
 pub(crate) fn filtered_command(text: &str) -> Option<(Vec<String>, Vec<String>)> {
     let script = Script::parse(text).ok()?;
     let (first, filters) = script.commands.split_first()?;
@@ -32,7 +32,7 @@ pub(crate) fn filtered_command(text: &str) -> Option<(Vec<String>, Vec<String>)>
     Some((first.words.clone(), names))
 }
 
-/// Whether a command sets no variable, and writes and reads no file but the one that keeps nothing.
+/// Whether a command sets no variable and redirects only to `/dev/null`.
 fn is_bare(command: &Command) -> bool {
     let keeps_nothing = |redirect: &Redirect| match redirect {
         Redirect::Duplicate => true,
@@ -74,7 +74,7 @@ impl Filter {
                         is_number(number)
                     }
                 }
-                // `-20` says how many lines.
+                // `-20` is the number of lines.
                 Some(_) => !self.numbers.is_empty() && option == letters && is_digits(letters),
             };
             if !is_whole {

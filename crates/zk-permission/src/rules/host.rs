@@ -20,7 +20,7 @@ enum HostName {
 }
 
 impl HostPattern {
-    /// Reads a pattern; otherwise says what is wrong with it.
+    /// Parses a pattern; the error describes the fault.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim().to_ascii_lowercase();
         if text.is_empty() {
@@ -63,8 +63,8 @@ impl HostPattern {
         Ok(Self { name, port })
     }
 
-    /// Whether a rule that says `decision` is about a host, whose port is named if it is not the usual one. What forbids
-    /// reaches further: to every port, and from the names below a name to that name itself.
+    /// Whether a rule with `decision` matches a host with an optional unusual port. A denial or question
+    /// matches more: every port, and a pattern for subdomains also the domain itself.
     pub(crate) fn matches(&self, host: &str, decision: Decision) -> bool {
         let host = host.to_ascii_lowercase();
         let (name, port) = split_port(&host);
@@ -87,7 +87,7 @@ impl HostPattern {
         fits_name && fits_port
     }
 
-    /// A host that the pattern is about, and one that resembles it and is not matched, with why.
+    /// Host that matches the pattern, and a similar one that does not, with the reason.
     pub(crate) fn examples(&self) -> (String, Option<(String, &'static str)>) {
         let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
         match &self.name {
@@ -116,7 +116,7 @@ impl HostPattern {
     }
 }
 
-/// The host and its port; an address of the sixth version stands in brackets.
+/// Splits host and port; an IPv6 address is in brackets.
 fn split_port(host: &str) -> (&str, Option<&str>) {
     match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, Some(port)),

@@ -71,8 +71,8 @@ impl fmt::Display for Decision {
     }
 }
 
-/// Layer in which a rule was written down. It is told with a verdict and decides nothing: a denial wins
-/// wherever it is from, then a rule to ask, then one to allow.
+/// Layer of settings that contains a rule. Reported with a verdict, without influence on it: denials win over
+/// rules to ask, which win over rules to allow, from any layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
     /// Rules of an administrator.
@@ -81,7 +81,7 @@ pub enum Layer {
     CommandLine,
     /// Rules of the project, for this checkout only.
     ProjectLocal,
-    /// Rules of the project; they allow nothing before a person trusts it.
+    /// Rules of the project, which allow nothing until a person trusts it.
     Project,
     /// Rules in the settings of the person.
     User,
@@ -119,7 +119,7 @@ impl fmt::Display for Layer {
 pub struct RuleError {
     /// The rule as it was written.
     pub rule: String,
-    /// Description of the fault, and what to write instead.
+    /// Description of the fault, and the correct form.
     pub why: String,
 }
 
@@ -132,7 +132,7 @@ pub enum Access {
     Write,
 }
 
-/// Base of a rule: where its relative paths begin, and what `~/` stands for.
+/// Base of a rule's relative paths and of `~/`.
 #[derive(Clone, Debug, Default)]
 pub struct RuleBase {
     /// The project's root, absolute.
@@ -143,12 +143,11 @@ pub struct RuleBase {
 
 /// One rule.
 ///
-/// | written | about |
-/// |---|---|
-/// | `git push **` | commands, see [`CommandPattern`] |
-/// | `read(docs/**)`, `write(src/*.rs)` | files that a call says it reads or writes; relative to the project |
-/// | `fetch(docs.rs)`, `fetch(*.rust-lang.org)`, `fetch(localhost:8000)` | hosts that a call says it connects to |
-/// | `tool(fetch)`, `tool(mcp_*)` | calls of tools by their names; those of servers also as `mcp__SERVER__TOOL` |
+/// | written | about | |---|---| | `git push **` | commands, see [`CommandPattern`] | | `read(docs/**)`,
+/// `write(src/*.rs)` | files that a call declares to read or write; relative to the project | |
+/// `fetch(docs.rs)`, `fetch(*.rust-lang.org)`, `fetch(localhost:8000)` | hosts that a call declares to
+/// connect to | | `tool(fetch)`, `tool(mcp_*)` | calls of tools by their names; those of servers also as
+/// `mcp__SERVER__TOOL` |
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// Layer that the rule is from.
@@ -158,7 +157,7 @@ pub struct Rule {
     /// Text of the rule, as it was written.
     pub text: String,
     pub(crate) subject: Subject,
-    /// Whether the sandbox keeps every command from what this rule denies, whatever the command says.
+    /// Whether the sandbox enforces this denial for every command.
     pub(crate) is_held: bool,
 }
 
@@ -218,7 +217,7 @@ impl Rule {
         Self { layer, decision, text: command.to_owned(), subject, is_held: false }
     }
 
-    /// A rule for all commands that begin with these words.
+    /// Creates a rule for all commands with this prefix.
     #[must_use]
     pub fn prefix<S: AsRef<str>>(layer: Layer, decision: Decision, words: &[S]) -> Self {
         let pattern = CommandPattern::prefix(words);
@@ -253,7 +252,7 @@ impl Rule {
         Self { layer, decision, text, subject, is_held: false }
     }
 
-    /// Whether a file is one that this rule is about. `path` is absolute.
+    /// Whether the rule matches a file with an absolute `path`.
     pub(crate) fn matches_path(&self, wanted: Access, path: &Path) -> bool {
         match &self.subject {
             Subject::Path { access, glob, and_itself, .. } => {
@@ -271,7 +270,7 @@ impl Rule {
         }
     }
 
-    /// Whether a host, with its port if that is not the usual one, is one that this rule is about.
+    /// Whether the rule matches a host with an optional unusual port.
     pub(crate) fn matches_host(&self, host: &str) -> bool {
         self.host().is_some_and(|pattern| pattern.matches(host, self.decision))
     }
@@ -353,18 +352,18 @@ impl Rule {
         }
     }
 
-    /// Whether a file, absolute, is one that this rule is about.
+    /// Whether the rule matches an absolute file path.
     #[must_use]
     pub fn is_about_file(&self, access: Access, path: &Path) -> bool {
         self.matches_path(access, path)
     }
 
-    /// Says that the sandbox keeps every command from what this rule denies.
+    /// Marks the denial as enforced by the sandbox.
     pub fn hold(&mut self) {
         self.is_held = true;
     }
 
-    /// Whether the sandbox keeps every command from what it denies.
+    /// Whether the sandbox enforces the denial for every command.
     pub(crate) fn is_held(&self) -> bool {
         self.is_held && self.decision == Decision::Deny
     }
@@ -409,7 +408,7 @@ fn path_subject(
     Ok(Subject::Path { access, glob: glob(&full, true)?, and_itself, fixed: fixed_part(&full) })
 }
 
-/// The parts of a pattern before the first that stands for several names.
+/// Literal components of a pattern, before the first wildcard.
 fn fixed_part(pattern: &str) -> PathBuf {
     let is_fixed = |part: &&str| !part.contains(['*', '?', '[', '{', '\\']);
     let parts: Vec<&str> = pattern.split('/').take_while(is_fixed).collect();
@@ -442,7 +441,7 @@ impl Rules {
         Self::default()
     }
 
-    /// Tells of the files that a rule denies reading, or asks about; nothing where no rule is about some.
+    /// Predicate for files whose reading a rule denies or asks about; `None` without such rules.
     #[must_use]
     pub fn restricted_reads(&self) -> Option<impl Fn(&Path) -> bool + Send + Sync + 'static> {
         let restricts = |rule: &&Rule| rule.decision != Decision::Allow && rule.is_about(Access::Read);
@@ -456,7 +455,7 @@ impl Rules {
         self.rules.push(rule);
     }
 
-    /// Adds the rules of one list of settings; those that cannot be read are given back and hold not at all.
+    /// Adds the rules of one list of settings; returns the invalid ones, which have no effect.
     #[must_use = "a rule that cannot be read must be told"]
     pub fn extend<S: AsRef<str>>(
         &mut self,
@@ -475,7 +474,7 @@ impl Rules {
         wrong
     }
 
-    /// Takes away what an untrusted project allows; what it forbids stays. Says how many rules that were.
+    /// Removes the project's rules that allow; those that forbid stay. Returns the number of removed rules.
     pub fn distrust_project(&mut self) -> usize {
         let before = self.rules.len();
         let is_projects = |rule: &Rule| matches!(rule.layer, Layer::Project | Layer::ProjectLocal);
@@ -488,7 +487,7 @@ impl Rules {
         self.rules.iter()
     }
 
-    /// All of them, to say which ones a sandbox holds.
+    /// All rules, to mark the ones enforced by a sandbox.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Rule> {
         self.rules.iter_mut()
     }

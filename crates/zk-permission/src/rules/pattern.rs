@@ -5,8 +5,8 @@ use crate::program::base_name;
 use crate::shell::lexer::pattern_words;
 use crate::shell::quote;
 
-/// A pattern of a command, shaped like its arguments: words match literally, `*` is exactly one argument, `**` at
-/// the end any number of them. A quoted star is a star.
+/// Pattern for a command, word by word: words match literally, `*` matches exactly one argument, `**` at the
+/// end any number of them. A quoted star is literal.
 ///
 /// ```
 /// use zk_permission::CommandPattern;
@@ -34,8 +34,8 @@ pub(super) enum PatternWord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Likeness {
     No,
-    /// Possible match: the same program with flags between, with arguments that are not known, or as an
-    /// argument of a program that may start it.
+    /// Possible match: the same program with flags between, with unknown arguments, or as an argument of a
+    /// program that may start it.
     Possible,
     Yes,
 }
@@ -68,7 +68,7 @@ impl CommandPattern {
         Ok(pattern)
     }
 
-    /// The pattern of commands that begin with these words.
+    /// Creates the pattern for commands with this prefix.
     #[must_use]
     pub fn prefix<S: AsRef<str>>(words: &[S]) -> Self {
         let words = words.iter().map(|word| PatternWord::Exact(word.as_ref().to_owned())).collect();
@@ -81,7 +81,7 @@ impl CommandPattern {
         !matches!(self.words.first(), Some(PatternWord::Exact(_)))
     }
 
-    /// Whether a program with its arguments matches, all words literally.
+    /// Whether a program with literal arguments matches.
     #[must_use]
     pub fn matches(&self, argv: &[String]) -> bool {
         let length_fits =
@@ -93,12 +93,12 @@ impl CommandPattern {
         self.has_rest
     }
 
-    /// Whether the pattern says literally what stands at this index.
+    /// Whether the pattern has a literal word at this index.
     pub(crate) fn is_literal_at(&self, index: usize) -> bool {
         matches!(self.words.get(index), Some(PatternWord::Exact(_)))
     }
 
-    /// The program that the pattern names; nothing for one of any program.
+    /// Program in the pattern; `None` for any program.
     pub(super) fn program(&self) -> Option<&str> {
         match self.words.first() {
             Some(PatternWord::Exact(word)) => Some(word),
@@ -136,8 +136,8 @@ impl CommandPattern {
     }
 }
 
-/// Whether a command may be one that a pattern prohibits: its flags stand anywhere, and its other words in their
-/// order, with only flags and their values before the first. `has_unknown_tail` says that more words may follow.
+/// Whether a command may match a prohibiting pattern: its flags may be anywhere, its other words in order,
+/// with only flags and their values before the first. `has_unknown_tail` means that more words may follow.
 fn could_be(wanted: &[PatternWord], argv: &[String], has_unknown_tail: bool) -> bool {
     let literal = wanted.iter().filter_map(|word| match word {
         PatternWord::Exact(word) => Some(word.as_str()),
@@ -165,7 +165,7 @@ fn could_be(wanted: &[PatternWord], argv: &[String], has_unknown_tail: bool) -> 
     seen == others.len() && flags.iter().all(has_flag)
 }
 
-/// Whether the words are flags, each followed by at most one value.
+/// Whether the words are flags, each with at most one value.
 fn only_flags(words: &[String]) -> bool {
     let mut may_be_value = false;
     words.iter().all(|word| {
@@ -176,7 +176,7 @@ fn only_flags(words: &[String]) -> bool {
     })
 }
 
-/// Whether arguments have this flag: as it is, abbreviated, with a value, joined to others or apart.
+/// Whether arguments contain this flag: as written, abbreviated, with a value, joined or separate.
 fn has_flag(argv: &[String], flag: &str) -> bool {
     if argv.iter().any(|arg| arg == flag) {
         return true;

@@ -82,7 +82,7 @@ pub(super) fn tokens(text: &str, has_patterns: bool) -> Result<Vec<Token>, NotUn
     Ok(lexer.tokens)
 }
 
-/// Words of a command pattern: those of a command, and unquoted `*` and `**` as words of their own.
+/// Words of a command pattern, with unquoted `*` and `**` as separate words.
 pub(crate) fn pattern_words(text: &str) -> Result<Vec<Word>, NotUnderstood> {
     check_characters(text)?;
     let mut lexer = Lexer { text, at: 0, tokens: Vec::new(), has_stars: true, has_patterns: false };
@@ -98,7 +98,7 @@ struct Lexer<'a> {
     text: &'a str,
     at: usize,
     tokens: Vec<Token>,
-    /// Whether `*` and `**` are words.
+    /// Whether `*` and `**` are separate words.
     has_stars: bool,
     /// Whether unquoted `*` and `?` are file name patterns.
     has_patterns: bool,
@@ -313,7 +313,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Whether a bracket is a word of its own, which no shell takes for a pattern.
+    /// Whether a bracket is a separate word, which no shell takes for a pattern.
     fn is_lone_bracket(&self) -> bool {
         let next = self.text.get(self.at + 1..).and_then(|rest| rest.chars().next());
         next.is_none_or(|found| matches!(found, ' ' | '\t' | '\n'))

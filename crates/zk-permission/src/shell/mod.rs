@@ -10,7 +10,7 @@ pub use obstacle::{NotUnderstood, Obstacle};
 use lexer::MAX_SCRIPT_BYTES;
 pub(crate) use lexer::{ANY_CHARACTER, ANY_TEXT};
 
-/// Most commands in one text.
+/// Maximum number of commands in one text.
 pub const MAX_COMMANDS: usize = 50;
 
 /// Shell text of which every command is known: words, quotes without expansion, `&&`, `||`, `;`, `|`, line
@@ -115,8 +115,8 @@ impl Script {
         parser::parse(text, false)
     }
 
-    /// Parses as [`Script::parse`] does, but accepts file name patterns: words contain [`lexer::ANY_TEXT`]
-    /// and [`lexer::ANY_CHARACTER`] in their place.
+    /// Variant of [`Script::parse`] that accepts file name patterns: words contain [`lexer::ANY_TEXT`] and
+    /// [`lexer::ANY_CHARACTER`] in their place.
     pub(crate) fn parse_with_patterns(text: &str) -> Result<Self, NotUnderstood> {
         parser::parse(text, true)
     }

@@ -23,7 +23,7 @@ pub enum Obstacle {
     Empty,
     /// A NUL, a carriage return or another control character.
     Control(char),
-    /// An invisible character, one that reorders text, or a blank that the shell does not treat as such.
+    /// An invisible character, a character that reorders text, or a blank that is none for the shell.
     Invisible(char),
     /// An unquoted non-ASCII letter: locales differ about it.
     NotAscii(char),
@@ -65,7 +65,7 @@ pub enum Obstacle {
 const MAX_QUOTED_CHARS: usize = 40;
 
 impl NotUnderstood {
-    /// Says for a person why nobody can tell beforehand what a text does, with the word of it that is the obstacle.
+    /// Explains to a person why the effect of a text is unpredictable, with the obstructing word.
     #[must_use]
     pub fn explain(&self, text: &str) -> String {
         let word = || {

@@ -1,7 +1,8 @@
 use super::lexer::{Direction, Token, TokenKind, Word, tokens};
 use super::{Assignment, Command, Connector, MAX_COMMANDS, NotUnderstood, Obstacle, Redirect, Script};
 
-/// Reserved words where a command begins. `time` is missing since it is judged like the program of that name.
+/// Reserved words at the start of a command. `time` is missing since it is judged like the program of that
+/// name.
 const RESERVED: [&str; 20] = [
     "!", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if",
     "in", "select", "then", "until", "while", "{}",

@@ -46,7 +46,7 @@ impl FileTrust {
         Self { path, files, tell: Arc::new(|_| ()), told: Mutex::default() }
     }
 
-    /// Sets the callback that is told why the store is unusable.
+    /// Sets the callback for the reason why the store is unusable.
     #[must_use]
     pub fn telling(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { tell: Arc::new(tell), ..self }

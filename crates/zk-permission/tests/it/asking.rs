@@ -19,7 +19,7 @@ use crate::desk::Desk;
 /// Long enough for anything, on any machine.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Answers every question in the same way.
+/// Person with a fixed answer to every question.
 pub(crate) struct Person {
     asked: Arc<Mutex<Vec<PendingQuestion>>>,
     answering: JoinHandle<()>,
@@ -50,11 +50,11 @@ pub(crate) fn person(desk: &Desk, answer: UiAnswer) -> Person {
     let answering = tokio::spawn(async move {
         loop {
             let pending = front_end.next().await;
-            // As a person would, they let what the last answer changed happen before the next one.
+            // Like a person, waits for the effects of the last answer before the next one.
             for _ in 0..4 {
                 tokio::task::yield_now().await;
             }
-            // Another answer may have settled it meanwhile.
+            // Another answer may have settled it already.
             if front_end.answer(pending.id, pending.digest, answer.clone()).is_ok() {
                 seen.lock().unwrap().push(PendingQuestion::clone(&pending));
             }
@@ -162,7 +162,7 @@ impl Trust for Locked {
 
     fn approve(&self, item: &TrustItem<'_>) -> Result<(), TrustError> {
         self.waits.notify_one();
-        // Only a task that goes on meanwhile lets it go.
+        // Only a concurrent task can release it.
         self.let_go
             .lock()
             .unwrap()
@@ -209,7 +209,7 @@ async fn what_is_allowed_names_the_line_of_the_host_that_runs_before_it_and_hold
     for other in [None, Some("source other")] {
         assert!(refusal(&session(other).bus, "shell", command()).await.is_some(), "{other:?}");
     }
-    // A command that is what the line and the command are together, but from the model.
+    // Command equal to line and command joined, but from the model.
     let whole = json!({ "command": "source env\nrm a" });
     assert!(refusal(&session(None).bus, "shell", whole).await.is_some());
 

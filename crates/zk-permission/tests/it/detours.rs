@@ -4,11 +4,11 @@ use zk_permission::{Decision, Mode, Rules};
 
 use crate::support::{Setup, rule};
 
-/// Rows of a rule with what it forbids, and of a way around it in which `{}` stands for that.
+/// Rows of a rule with a forbidden command, and of detours in which `{}` is that command.
 const TABLE: &str = include_str!("detours.tsv");
 
-/// Rules at the beginning of the table that are held against every way around; others against every tenth, or against all
-/// where `ZK_DETOURS` is `all`.
+/// Number of rules that are tested with every detour; others with every tenth, or with all if `ZK_DETOURS` is
+/// `all`.
 const RULES_WITH_ALL_WAYS: usize = 30;
 
 struct Forbidden {

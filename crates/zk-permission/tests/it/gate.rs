@@ -202,7 +202,7 @@ async fn nothing_wide_is_offered() {
         "python3 x.py",
         "bash -c 'make'",
         "cargo build && npm test",
-        // No file says what it runs.
+        // No file determines the executed code.
         "npm test",
         "cargo test 2>&1 | tail",
         "cargo --config x test",

@@ -17,7 +17,7 @@ use crate::desk::Desk;
 /// Fault of a judge, or none.
 enum Fault {
     Panics,
-    /// Panics without a thread of its own.
+    /// Panics on the calling thread.
     PanicsAtOnce,
     /// Answers only when the test is over.
     Hangs(Mutex<mpsc::Receiver<()>>),
@@ -74,7 +74,7 @@ fn desk(judge: Fault) -> Desk {
     desk
 }
 
-/// Returns the reason why a command did not run; nothing if it did.
+/// Reason for which a command did not run; `None` if it ran.
 async fn refusal(desk: &Desk) -> Option<String> {
     let result = desk.output("shell", json!({ "command": "touch made" })).await;
     assert_eq!(desk.root.join("made").exists(), result.is_ok());

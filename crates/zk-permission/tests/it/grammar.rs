@@ -121,7 +121,7 @@ const PIECES: [&str; 46] = [
     ".", "/", "é", "\t", " ", " ", " ", "(", "'$x'", "\"\\n\"", "\n",
 ];
 
-/// Bash prints the words of many texts in one run; nothing is started for it.
+/// Bash prints the words of many texts in one run, without starting programs.
 #[test]
 fn bash_reads_the_same_words() {
     let mut random = fastrand::Rng::with_seed(11);

@@ -12,7 +12,7 @@ use zk_permission::{
 
 use crate::support::Setup;
 
-/// Temporary directories are shared with everybody, so the tests make theirs beside the program they are in.
+/// Temporary directories are shared, so the tests make theirs next to their program.
 struct Project {
     _dir: tempfile::TempDir,
     root: PathBuf,
@@ -87,7 +87,7 @@ fn names_become_words_only_where_each_is_one() {
     for command in
         ["find . -type f | xargs cat", "grep -rl x . | xargs grep -n y", "rg --files src | xargs wc -l"]
     {
-        // A machine without the programs has nothing to start.
+        // A machine without the programs cannot start them.
         let name = command.split(' ').next().unwrap();
         if !std::path::Path::new("/usr/bin").join(name).exists() {
             continue;
@@ -133,9 +133,9 @@ fn a_read_is_allowed_for_nothing_else_whatever_files_come_and_go() {
     {
         assert!(judge.allows_beyond_read("shell", &writes, &project.root), "{judge:?}");
     }
-    // Reads that only a sandbox holds do not run where it is lost, and do where a person wanted none.
+    // Reads that only a sandbox contains do not run after its loss, and do if a person chose none.
     let is_unheld = || asks.allows_unheld_read("shell", &opaque, &project.root);
-    // A machine without the program has nothing to start.
+    // A machine without the program cannot start it.
     let is_there = PathClassifier::program(&project.here, "file") != ProgramPlace::Missing;
     assert_eq!(is_unheld(), is_there);
     asks.hold_reads();

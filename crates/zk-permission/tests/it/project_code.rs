@@ -46,7 +46,7 @@ fn runs(judge: &PermissionJudge, command: &str, cwd: &Path) -> bool {
     call(judge, command, cwd).decision == CallDecision::Allow
 }
 
-/// Allows for the session what the question about a command offers.
+/// Accepts for the session the approval that a question offers.
 fn grant(judge: &PermissionJudge, command: &str, cwd: &Path) {
     let asked = call(judge, command, cwd);
     assert!(matches!(asked.decision, CallDecision::Ask { by_rule: false }), "{command}: {asked:?}");
@@ -55,7 +55,7 @@ fn grant(judge: &PermissionJudge, command: &str, cwd: &Path) {
     judge.remember(&offer, false).unwrap();
 }
 
-/// Ways around the grant of a command, which stands for `{}`.
+/// Detours around the grant of a command, which replaces `{}`.
 const DETOURS: &[&str] = &[
     "{} && rm -rf x",
     "{}; rm x",
@@ -132,7 +132,7 @@ fn no_way_around_the_grant_of_a_command_runs_unasked_in_the_sandbox_or_outside()
     assert!(ran.is_empty(), "{}", ran.join("\n"));
 }
 
-/// Texts that may stand behind a granted command in the sandbox: a part of its output is shown.
+/// Suffixes allowed after a granted command in the sandbox, which show part of its output.
 const FILTERED: &[&str] = &[
     "{} 2>&1 | tail",
     "{} | tail -n 20",
@@ -259,7 +259,7 @@ fn in_the_sandbox_arguments_may_follow_and_what_the_sandbox_does_not_bound_is_as
     ] {
         assert!(!runs(&judge, command, &root), "{command}");
     }
-    // Outside of the sandbox it holds for nothing.
+    // Outside of the sandbox it does not apply.
     let leaving = Effects::Known {
         list: vec![
             Effect::Executes { command: Some("npm test".to_owned()), argv: Vec::new() },
@@ -308,7 +308,7 @@ fn outside_of_a_sandbox_a_grant_is_for_exactly_this_command_and_ends_when_a_file
         fs::write(&manifest, &before).unwrap();
         assert!(runs(&judge, "npm test", &root), "it is as it was");
     }
-    // One that comes, one that goes, and one that leads elsewhere.
+    // A new file, a removed one, and a link elsewhere.
     fs::write(root.join(".npmrc"), "script-shell=/tmp/evil").unwrap();
     assert!(!runs(&judge, "npm test", &root));
     fs::remove_file(root.join(".npmrc")).unwrap();

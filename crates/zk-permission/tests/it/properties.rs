@@ -15,7 +15,7 @@ fn a_command_more_never_allows_what_had_to_be_asked() {
     let all: Vec<_> = rows().collect();
     let mut setups: BTreeMap<&str, Setup> = BTreeMap::new();
     for (name, verdict, command) in &all {
-        // A text that is not understood may lack what the addition brings, such as a quote.
+        // A text that cannot be parsed may lack a part of the addition, such as a quote.
         if *verdict == "allow" || Script::parse(command).is_err() {
             continue;
         }
@@ -39,7 +39,7 @@ fn a_command_more_never_allows_what_had_to_be_asked() {
     }
 }
 
-/// Pieces of text that shells give a meaning: what is added may be anything, in any place.
+/// Pieces with a meaning in shells, added anywhere.
 const PIECES: [&str; 44] = [
     "'",
     "\"",
@@ -87,15 +87,15 @@ const PIECES: [&str; 44] = [
     "\r",
 ];
 
-/// The commands that are judged in a script: what a shell would run, whatever stands around it.
+/// Whether the judged commands of two scripts are equal, as a shell would run them.
 fn has_the_same(script: &Script, wanted: &Script) -> bool {
     wanted.commands.iter().all(|wanted| {
         script.commands.iter().any(|found| found.words == wanted.words && found.redirects == wanted.redirects)
     })
 }
 
-/// Text that is put before, behind or into a command that has to be asked about: as long as a shell still runs that
-/// command as it was, it is asked about.
+/// Adding text to a command that needs a question never allows it, as long as a shell still runs the command
+/// unchanged.
 #[test]
 fn text_added_anywhere_never_allows_by_itself_what_had_to_be_asked() {
     let mut random = fastrand::Rng::with_seed(11);
@@ -122,7 +122,7 @@ fn text_added_anywhere_never_allows_by_itself_what_had_to_be_asked() {
             judged += usize::from(own.is_ok());
             let got = setup.command(&text).decision;
             match (Script::parse(&text), &own) {
-                // Of a pattern for file names is asked what would be asked of any name.
+                // A pattern for file names is judged like any matching name.
                 (Err(why), own) if matches!(why.what, Obstacle::Glob(_)) => {
                     if let (Ok(_), Ok(own), Ok(script)) = (own, named(command), named(&text))
                         && has_the_same(&script, &own)
@@ -130,7 +130,7 @@ fn text_added_anywhere_never_allows_by_itself_what_had_to_be_asked() {
                         assert_ne!(got, Decision::Allow, "{name}: {command:?} became {text:?}");
                     }
                 }
-                // A text that no shell would be sure of is asked about, whatever it was before.
+                // An ambiguous text needs a question.
                 (Err(_), _) if setup.asks_what_it_does_not_understand() => {
                     assert_ne!(got, Decision::Allow, "{name}: {text:?}");
                 }
@@ -138,7 +138,7 @@ fn text_added_anywhere_never_allows_by_itself_what_had_to_be_asked() {
                     still_there += 1;
                     assert_ne!(got, Decision::Allow, "{name}: {command:?} became {text:?}");
                 }
-                // Other words are another command, which is judged for itself.
+                // Changed words are another command, judged separately.
                 (Ok(_) | Err(_), _) => {}
             }
         }
@@ -146,13 +146,13 @@ fn text_added_anywhere_never_allows_by_itself_what_had_to_be_asked() {
     assert!(judged > 1_000 && still_there > judged / 20, "{still_there} of {judged}");
 }
 
-/// Returns the number of additions to each command: the variable says it for the whole campaign.
+/// Number of additions to each command; the variable sets it for the whole campaign.
 #[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
 fn additions() -> usize {
     std::env::var("ZK_ADDITIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(20)
 }
 
-/// A text with one name in the place of each pattern.
+/// Text with a name in place of each pattern.
 fn named(text: &str) -> Result<Script, NotUnderstood> {
     Script::parse(&text.replace(['*', '?'], "x"))
 }

@@ -9,7 +9,7 @@ use zk_core::model::Effects;
 use zk_core::service::{CallDecision, CallJudge, CallJudgement};
 use zk_permission::{Decision, HostPathClassifier, Layer, Mode, PermissionJudge, Rule, RuleBase, Rules};
 
-/// A project beside other directories, and the home of the person.
+/// Project next to other directories, and the home of the person.
 struct Place {
     dir: TempDir,
     root: PathBuf,

@@ -115,7 +115,7 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
-/// Runs a script with bash as it is judged: no start files, nothing in the environment but the path.
+/// Runs a script with bash in the judged environment: no start files, only the path.
 #[expect(
     clippy::disallowed_methods,
     reason = "the judge is compared with the shell itself, without the harness"

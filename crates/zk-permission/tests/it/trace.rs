@@ -121,7 +121,7 @@ impl Scratch {
         Self { dir }
     }
 
-    /// Returns what was started, and what bash said of the text itself.
+    /// Started programs, and bash's own messages.
     fn run(&self, text: &str) -> (Vec<Vec<String>>, String) {
         let log = self.dir.path().join("log");
         fs::write(&log, "").unwrap();
@@ -132,7 +132,7 @@ impl Scratch {
     }
 }
 
-/// Whether all that a text starts is harmless here, whatever the judge thinks of it.
+/// Whether everything that a text starts is harmless here, independent of the judge.
 fn may_run(text: &str, programs: &[JudgedProgram]) -> bool {
     let known = |name: &String| {
         let all = RECORDERS.iter().chain(&WRAPPERS).chain(&BUILTINS);
@@ -185,7 +185,7 @@ fn check(scratch: &Scratch, setup: &Setup, text: &str) -> bool {
     true
 }
 
-/// Whatever runs was judged, or the text was not understood, or some of it said that it may start anything.
+/// Every started program was judged, unless the text was not understood or declared as opaque.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "how a full campaign is asked for")]
 fn every_program_that_runs_was_judged() {

@@ -34,7 +34,7 @@ impl Dialect {
     }
 }
 
-/// Reads `body` in chunks as a socket gives them; how many events it holds.
+/// Reads `body` in chunks like those of a socket; returns the number of events.
 pub(crate) fn read(mut replay: Replay, body: &[u8]) -> usize {
     const CHUNK: usize = 16 << 10;
     let mut events = 0;

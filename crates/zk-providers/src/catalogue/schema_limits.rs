@@ -5,9 +5,9 @@
 pub(crate) struct SchemaLimits {
     /// Whether every property has to be required.
     pub(crate) all_required: bool,
-    /// Most optional properties in a schema.
+    /// Maximum number of optional properties in a schema.
     pub(crate) optional: usize,
-    /// Most unions in a schema.
+    /// Maximum number of unions in a schema.
     pub(crate) unions: usize,
 }
 

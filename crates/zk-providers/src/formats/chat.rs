@@ -165,7 +165,7 @@ fn assistant(message: &Node<'_>, origin: &ModelRef, old: &CallId) -> Result<Mess
     Ok(Message { origin: Some(origin.clone()), stop, ..Message::assistant(blocks) })
 }
 
-/// Reads the reasoning beside the content.
+/// Reads the reasoning next to the content.
 fn thinking(message: &Node<'_>, origin: &ModelRef) -> Result<Option<Block>, FormatError> {
     let mut thoughts: Option<&str> = None;
     for name in THOUGHTS {

@@ -32,7 +32,7 @@ impl Draft {
         self.messages.push(message);
     }
 
-    /// Adds a result that came as a message of its own.
+    /// Adds a result that arrived as a separate message.
     pub(super) fn answer(&mut self, result: ToolResult) {
         match self.messages.last_mut().filter(|_| self.takes_results) {
             Some(last) => last.content.push(Block::ToolResult(result)),

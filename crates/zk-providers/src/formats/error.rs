@@ -30,7 +30,7 @@ pub enum FormatError {
     Unsupported {
         /// Path of the value, such as `messages[3].content[1].source`.
         path: String,
-        /// Cause of the failure, and what to do instead.
+        /// Cause of the failure, and the alternative.
         reason: String,
     },
     /// The field is unknown and not empty.

@@ -14,7 +14,7 @@ use crate::dialects::chat;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Written {
-    /// Value of the field `system`, if the format has instructions beside the messages and there are any.
+    /// Value of the field `system`, if the format has separate instructions and there are any.
     pub system: Option<Value>,
     /// Messages in the format. In Chat Completions the first one has the instructions.
     pub messages: Vec<Value>,

@@ -12,7 +12,7 @@ use crate::catalogue::vendors::{Access, Vendor, Vendors};
 pub struct RequestedName {
     /// Name as given.
     pub name: String,
-    /// Origin in words: a file, a flag, a variable.
+    /// Origin as text: a file, a flag, a variable.
     pub origin: String,
 }
 

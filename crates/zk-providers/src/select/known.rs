@@ -39,7 +39,7 @@ pub struct SetValue<T> {
     pub value: T,
     /// Rank of its origin.
     pub rank: ValueRank,
-    /// Origin in words: a file, a variable.
+    /// Origin as text: a file, a variable.
     pub origin: String,
 }
 

@@ -44,7 +44,7 @@ pub async fn probe_local_server(vendor: Vendor, port: u16) -> LocalServerState {
     probe_local_models(vendor, port).await.0
 }
 
-/// Looks at a port of this machine, and gives the ids of the models that were listed there.
+/// Probes a port of this machine; returns the ids of the listed models.
 pub(super) async fn probe_local_models(vendor: Vendor, port: u16) -> (LocalServerState, Vec<String>) {
     let state = |state| (state, Vec::new());
     if TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), CONNECT_TIMEOUT).is_err() {

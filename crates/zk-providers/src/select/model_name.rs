@@ -44,7 +44,7 @@ pub struct OtherProvider {
 pub struct UnknownModel {
     /// Up to three ids at its provider that are most similar, best first.
     pub near: Vec<&'static str>,
-    /// Whether the provider said which models it has, and this is none of them.
+    /// Whether the provider has listed its models, without this one.
     pub is_unlisted: bool,
 }
 
@@ -110,12 +110,12 @@ pub async fn lists_model(provider: &dyn Provider, id: &str) -> bool {
     listing_has(provider, id).await == Some(true)
 }
 
-/// Whether the server lists a model of this id; nothing where it does not say so within two seconds.
+/// Whether the server lists a model with this id; `None` if it does not answer within two seconds.
 async fn listing_has(provider: &dyn Provider, id: &str) -> Option<bool> {
     let cx = Bus::new().cx();
     let listed = tokio::time::timeout(LIST_TIMEOUT, provider.list_models(&cx)).await;
     let listed = listed.ok()?.ok()??;
-    // A server that lists nothing says nothing.
+    // A server with an empty list is no evidence.
     (!listed.is_empty()).then(|| listed.iter().any(|model| model.id == id))
 }
 

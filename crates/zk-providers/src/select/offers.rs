@@ -10,17 +10,17 @@ use super::known::KnownProviders;
 use super::local::{LocalServer, probe_local_models};
 use crate::catalogue::vendors::{Access, FIRST_OFFERED, SUBSCRIPTION_SIGN_INS, Vendor, Vendors};
 
-/// Time limit of a provider to say whether it knows a key.
+/// Time limit for a provider to check a key.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Vendor that is used with a key, as it is offered to a person.
+/// Vendor with an API key, as offered to a person.
 #[derive(Clone, Copy, Debug)]
 pub struct OfferedVendor {
     /// The vendor.
     pub vendor: Vendor,
-    /// Name of the provider that a sign-in leads to, and the sign-in in a few words.
+    /// Name of the provider behind a sign-in, and the sign-in in a few words.
     pub sign_in: Option<(&'static str, &'static str)>,
-    /// Whether it has a row of its own in a short list.
+    /// Whether it has its own row in a short list.
     pub is_major: bool,
 }
 
@@ -83,16 +83,16 @@ pub async fn find_local_servers(vendors: &Vendors) -> Vec<FoundServer> {
 pub enum KeyCheck {
     /// The provider takes the key.
     Accepted,
-    /// The provider refuses the key, in its words.
+    /// The provider refused the key, with its message.
     Refused(String),
-    /// The provider answers the same without a key, so that nothing is known.
+    /// The provider answers equally without a key, so the key is unverified.
     Unknown,
     /// The provider could not be asked.
     Unreachable(String),
 }
 
-/// Asks a provider whether it takes the key that `with_key` shows. `without_key` is the same provider without one: some list
-/// their models to everybody.
+/// Checks with the provider whether the key in `with_key` is accepted. `without_key` is the same provider
+/// without one, since some list their models to everybody.
 pub async fn check_key(with_key: &dyn Provider, without_key: Option<&dyn Provider>) -> KeyCheck {
     match list(with_key).await {
         Listing::Listed => match without_key {
@@ -108,7 +108,7 @@ pub async fn check_key(with_key: &dyn Provider, without_key: Option<&dyn Provide
 #[derive(PartialEq)]
 enum Listing {
     Listed,
-    /// The provider lists nothing.
+    /// The provider has an empty list.
     Nothing,
     Refused(String),
     Failed(String),

@@ -302,7 +302,7 @@ impl Endpoint {
             Auth::Source(_) if error.kind == ErrorKind::Auth => {
                 WireError { code: Some(ProviderError::SIGN_IN.to_owned()), ..error }
             }
-            // The server itself says that no key was sent.
+            // The server itself reports a missing key.
             _ if error.kind == ErrorKind::Auth && error.hint.as_deref() == advice::NO_KEY => {
                 WireError { code: Some(ProviderError::NO_KEY.to_owned()), ..error }
             }

@@ -87,7 +87,7 @@ async fn a_beta_that_is_refused_is_left_out_of_one_more_attempt() {
     let (answered, betas) = ask([refusal("b-1"), Reply::sse(OK)]).await;
     assert!(answered.is_ok(), "{answered:?}");
     assert_eq!(betas, ["b-1,b-2", "b-2"]);
-    // Not twice: what is still refused then is told.
+    // Once only: a further refusal is reported.
     let (answered, betas) = ask([refusal("b-1"), refusal("b-2")]).await;
     assert!(answered.unwrap_err().0.to_string().contains("`b-2`"));
     assert_eq!(betas, ["b-1,b-2", "b-2"]);
@@ -113,7 +113,7 @@ async fn a_refused_beta_is_left_out_of_all_later_requests_too_and_told_once() {
     let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
     let refusal = || Reply::json("400 Bad Request", error.to_string());
     let other = Reply::json("400 Bad Request", error.to_string().replace("b-1", "b-2"));
-    // The first refusal is followed by another one, so that nothing is known yet.
+    // The first refusal is followed by another one, so the cause is still unknown.
     let replies = [refusal(), other, refusal(), Reply::sse(OK), Reply::sse(OK), Reply::sse(OK)];
     let server = Server::start(replies).await;
     let extra_headers = [("anthropic-beta".to_owned(), "b-1,b-10,b-2".to_owned())].into();

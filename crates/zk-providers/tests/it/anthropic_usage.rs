@@ -25,7 +25,7 @@ fn part(kind: &str, model: Option<&str>, input: u64, output: u64) -> Value {
     part
 }
 
-/// The usage of an answer that is told like this at its start and its end, and its cost in dollars.
+/// Usage and cost in dollars of an answer with these reports at its start and its end.
 async fn told(start: &Value, end: &Value) -> (Usage, Option<f64>) {
     let start = json!({"type": "message_start", "message": {"model": ASKED, "usage": start}});
     let end = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": end});
@@ -40,7 +40,7 @@ async fn told(start: &Value, end: &Value) -> (Usage, Option<f64>) {
     (answer.usage, model.cost(&answer.usage))
 }
 
-/// Returns usage and cost of an answer whose parts are told at the end of a stream.
+/// Usage and cost of an answer whose parts are reported at the end of a stream.
 async fn of(top: Value, parts: Vec<Value>) -> (Usage, Option<f64>) {
     let mut end = top;
     end["iterations"] = parts.into();
@@ -125,7 +125,7 @@ async fn caches_are_counted_over_all_parts() {
 async fn an_answer_that_came_whole_is_counted_alike() {
     let mut start = counts(700, 1_000);
     start["iterations"] = json!([part("compaction", None, 60_000, 500), part("message", None, 700, 1_000)]);
-    // Later counts say nothing new, and take nothing back.
+    // Later counts add nothing, and remove nothing.
     let (usage, _) = told(&start, &json!({"output_tokens": 1_000, "input_tokens": null})).await;
     assert_eq!((usage.input, usage.output, usage.context()), (60_700, 1_500, 700));
 }

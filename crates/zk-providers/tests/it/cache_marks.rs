@@ -15,7 +15,7 @@ const MODEL: &str = "claude-opus-5";
 const OK: &str = "data: {\"type\":\"message_start\",\"message\":{}}\n\ndata: {\"type\":\"message_stop\"}\n\n";
 const MARK: &str = ",\"cache_control\":{\"type\":\"ephemeral\"}";
 
-/// A turn of `calls` calls at once and their results, behind a question.
+/// A question, a turn of `calls` concurrent calls, and their results.
 fn turn(history: &mut Vec<Arc<Message>>, calls: usize) {
     let id = |at: usize| format!("c{}_{at}", history.len());
     let made = (0..calls).map(|at| Block::ToolCall(ToolCall::new(id(at), "look", json!({}))));

@@ -22,10 +22,10 @@ const FOLDERS: [(&str, &str); 6] = [
     ("mistral", "rig/tests/cassettes/mistral"),
     ("llama.cpp", "rig/tests/cassettes/llamacpp"),
 ];
-/// In the files worth reading all that YAML for: a request that goes on after a call.
+/// Marks the files that are worth parsing as YAML: a request after a call.
 const RESULT: &str = "\"role\":\"tool\"";
 
-/// The request that asks for the same as a recorded one.
+/// Request that is equivalent to a recorded one.
 fn same(recorded: &Value, provider: &dyn Provider) -> Result<Request, String> {
     let id = recorded["model"].as_str().ok_or("no model")?;
     let origin = provider.model(id).reference();
@@ -67,7 +67,7 @@ fn same(recorded: &Value, provider: &dyn Provider) -> Result<Request, String> {
     })
 }
 
-/// A body with everything gone that may be said in several ways: ids are counted, text is one string.
+/// Normal form of a body: numbered ids, text as one string.
 fn plain(body: &Value) -> Value {
     let mut ids = BTreeMap::<String, usize>::new();
     let mut number = |id: &Value| {
@@ -119,7 +119,7 @@ fn plain(body: &Value) -> Value {
         let function = &tool["function"];
         json!([function["name"], function["description"], function["parameters"]])
     });
-    // `auto` is what happens without the field.
+    // `auto` is the default.
     let choice = Some(&body["tool_choice"]).filter(|choice| **choice != "auto").cloned();
     json!({
         "model": body["model"], "system": system, "messages": messages, "tools": tools.collect::<Vec<_>>(),
@@ -128,7 +128,7 @@ fn plain(body: &Value) -> Value {
     })
 }
 
-/// Text as one string; other parts as they are.
+/// Text as one string; other parts unchanged.
 fn flat(content: &Value) -> Value {
     let Some(parts) = content.as_array() else {
         return content.as_str().unwrap_or_default().into();
@@ -166,7 +166,7 @@ async fn every_recorded_request_is_sent_again_by_the_profile_of_its_vendor() {
             && recorded["reasoning"].is_null()
             && recorded["reasoning_effort"].is_null()
         {
-            // zk says what it wants where others leave it to the server.
+            // zk sends explicitly what others leave to the server's default.
             for body in [&mut body, &mut recorded] {
                 for field in ["thinking", "reasoning", "reasoning_effort"] {
                     body[field].take();
@@ -174,7 +174,7 @@ async fn every_recorded_request_is_sent_again_by_the_profile_of_its_vendor() {
             }
         }
         if recorded["thinking"]["type"] == "enabled" && recorded["reasoning_effort"].is_null() {
-            // A request to zk for thinking says how much.
+            // A request for thinking in zk contains its amount.
             body["reasoning_effort"].take();
         }
         *counts.entry(name).or_default() += 1;

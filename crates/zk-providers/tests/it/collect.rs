@@ -15,7 +15,7 @@ pub(crate) struct Answer {
     pub(crate) thinking: String,
     pub(crate) signatures: Vec<String>,
     pub(crate) redacted: Vec<String>,
-    /// Id, name, arguments; nothing for malformed ones.
+    /// Id, name, arguments; `None` for malformed ones.
     pub(crate) calls: Vec<(String, String, Option<Value>)>,
     pub(crate) usage: Usage,
     pub(crate) stop: Option<StopReason>,

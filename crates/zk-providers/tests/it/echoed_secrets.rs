@@ -26,7 +26,7 @@ fn error_body(secret: &str) -> Value {
     }})
 }
 
-/// Every way a server can say a text back: in an error, in the headers, in a stream.
+/// Every way in which a server can echo a text: in an error, in the headers, in a stream.
 fn replies(secret: &str) -> Vec<Reply> {
     let headers = format!(
         "content-type: application/json\r\nrequest-id: {secret}\r\nx-request-id: {secret}\r\n\

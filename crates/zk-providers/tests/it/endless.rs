@@ -17,7 +17,7 @@ fn chat(delta: &Value) -> String {
     sse(&json!({"choices": [{"index": 0, "delta": delta}]}))
 }
 
-/// The error that ends `piece` after `piece`, and how many bytes of the answer were handed out before.
+/// Error that ends an endless stream of `piece`, and the number of bytes emitted before.
 fn cut(mut replay: Replay, begin: &str, piece: &str) -> (ProviderError, usize) {
     let mut seen = 0;
     for chunk in std::iter::once(begin).chain(std::iter::repeat_n(piece, ENDLESS)) {

@@ -64,7 +64,7 @@ fn faults() -> Vec<Fault> {
 enum Outcome {
     /// The whole answer, so long, with these tokens.
     Whole(usize, Usage),
-    /// An error of one of these kinds, and the time to wait that comes with it.
+    /// Error of one of these kinds, with its retry time.
     Failed(&'static [ErrorKind], Option<Duration>),
 }
 
@@ -92,7 +92,7 @@ fn outcome(fault: &Fault) -> Outcome {
             Outcome::Failed(&[ErrorKind::Overloaded], wait(*after))
         }
         Fault::ServerError | Fault::ErrorEventAfter(_) | Fault::Html(502) => failed(&[ErrorKind::Overloaded]),
-        // Codex says `detail`, which is no error by its name.
+        // Codex sends `detail`, which is not named an error.
         Fault::ErrorBody200 => failed(&[ErrorKind::Overloaded, ErrorKind::Malformed]),
         Fault::MalformedEvent(_) | Fault::NoTerminal | Fault::Empty200 | Fault::Html(200) => {
             failed(&[ErrorKind::Malformed])
@@ -101,7 +101,7 @@ fn outcome(fault: &Fault) -> Outcome {
     }
 }
 
-/// Short ones only for what has to be waited out, so that a busy machine is no fault.
+/// Short ones only for waits that must expire, so that a busy machine does not fail.
 fn clocks(fault: &Fault) -> Clocks {
     match outcome(fault) {
         Outcome::Failed(&[ErrorKind::Stalled], _) => Clocks {
@@ -114,7 +114,7 @@ fn clocks(fault: &Fault) -> Clocks {
     }
 }
 
-/// Checks what the adapter makes of the fault, and of the same question asked again.
+/// Checks the adapter's reaction to the fault, and to a repeated request.
 async fn meet(station: &Station, fault: Fault) {
     let place = format!("{} meets {fault:?}", station.name);
     let script = Script::answering(|_| zk_testkit::Turn::new().text(SAID).usage(USAGE));

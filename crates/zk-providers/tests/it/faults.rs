@@ -50,7 +50,7 @@ async fn ask(provider: &dyn Provider) -> Result<Answer, (ProviderError, Answer)>
     collect(provider.stream(question(provider, "m"), &Bus::new().cx())).await
 }
 
-/// The outcome for each dialect, given what the server sends after the head.
+/// Outcome for each dialect, with these replies after the head.
 async fn both(chat_reply: Reply, messages_reply: Reply) -> [Result<Answer, (ProviderError, Answer)>; 2] {
     let (one, two) = (Server::start([chat_reply]).await, Server::start([messages_reply]).await);
     [ask(&chat(&one.url)).await, ask(&anthropic(&two.url)).await]
@@ -149,7 +149,7 @@ async fn every_clock_ends_the_wait_it_is_for() {
     let pings = |event: &str, reply: Reply| {
         (0..120).fold(reply, |reply, _| reply.send(event).sleep(Duration::from_millis(25)))
     };
-    // Far enough apart that a busy machine does not mix them up.
+    // Far enough apart that a busy machine does not confuse them.
     let clocks = Clocks {
         first_event: Duration::from_millis(1600),
         liveness: Duration::from_millis(800),
@@ -192,7 +192,7 @@ async fn a_slow_reader_is_no_stalled_provider() {
     let provider = anthropic(&server.url);
     let mut stream = provider.stream(question(&provider, "m"), &Bus::new().cx());
     assert!(matches!(stream.next().await, Some(Ok(StreamEvent::Start { .. }))));
-    // Longer than any of the clocks: but nobody waited for the provider.
+    // Longer than any of the clocks: but the provider was not awaited.
     tokio::time::sleep(pause - Duration::from_millis(50)).await;
     let rest: Vec<_> = stream.collect().await;
     assert!(matches!(rest.last(), Some(Ok(StreamEvent::Done { .. }))), "{rest:?}");
@@ -350,7 +350,7 @@ async fn a_stop_ends_a_silent_request_at_once() {
 
 #[tokio::test]
 async fn a_stalled_provider_waits_by_its_clock_and_not_by_another() {
-    // The usual clocks of a server on this machine are long: nothing may end this request but its listener.
+    // The default clocks of a local server are long: only the listener may end this request.
     let server = Server::start([Reply::default().hang()]).await;
     let provider = Compat::new(Connection::at(&server.url), CompatProfile::default()).expect("valid options");
     let waiting = collect(provider.stream(question(&provider, "m"), &Bus::new().cx()));

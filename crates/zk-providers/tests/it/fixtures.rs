@@ -23,11 +23,11 @@ pub(crate) struct Recorded {
     pub(crate) request: String,
     /// Without the encodings of the recorder and of the transfer.
     pub(crate) body: String,
-    /// The pieces in which the body arrived, where the recorder kept them.
+    /// Pieces in which the body arrived, if recorded.
     pub(crate) chunks: Vec<String>,
 }
 
-/// The folder, or a word to whoever reads the test's output.
+/// Folder of the fixtures; prints a note if there is none.
 pub(crate) fn folder() -> Option<PathBuf> {
     let usual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures");
     #[expect(clippy::disallowed_methods, reason = "tests are told by the environment where the data is")]
@@ -206,7 +206,7 @@ fn vcr(file: &str, text: &str, all: &mut Vec<Recorded>) {
 /// The address of files that name none.
 const GEMINI: &str = "/v1beta/models/recorded:streamGenerateContent";
 
-/// Events one to a line, or a stream as it is.
+/// Events one per line, or a raw stream.
 fn vercel(file: &str, text: &str, all: &mut Vec<Recorded>) {
     let body = if file.ends_with(".chunks.txt") {
         let event = |line: &str| {

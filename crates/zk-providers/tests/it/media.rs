@@ -25,8 +25,8 @@ fn pdf() -> Block {
     document("application/pdf", "report.pdf", PDF)
 }
 
-/// Returns the request of a conversation in which the user shows all kinds of things, one tool gives an image
-/// and a document, and another one an image although it failed.
+/// Request of a conversation in which the user sends every kind of media, one tool returns an image and a
+/// document, and a failed one an image.
 async fn sent(station: &str, model: &str) -> Value {
     let station = STATIONS.iter().find(|known| known.name == station).expect("a station");
     let server = station.server(Script::new().forever(|_| Turn::new().text("ok")));
@@ -58,7 +58,7 @@ async fn sent(station: &str, model: &str) -> Value {
     server.bodies().remove(0)
 }
 
-/// The parts of a content with what is said in them, or what they are.
+/// Parts of a content: their text, or else their kind.
 fn parts(content: &Value, kind: impl Fn(&Value) -> Value) -> Vec<Value> {
     content.as_array().into_iter().flatten().map(kind).collect()
 }

@@ -150,7 +150,7 @@ async fn no_server_refuses_a_schema_that_its_provider_said_yes_to() {
                 }
                 *held.entry(station.name).or_default() +=
                     usize::from(provider.native_output(&request.model, &schema, tools));
-                // A schema that the provider said no to is not heard, and does no harm.
+                // A schema that the provider does not support is omitted, without harm.
                 let output = Some(OutputFormat { name: Arc::from("answer"), schema: Arc::new(schema) });
                 let answer = collect(provider.stream(Request { output, ..request }, &Bus::new().cx())).await;
                 answer.unwrap_or_else(|(error, _)| panic!("{}: {error}", station.name));

@@ -27,7 +27,7 @@ fn said() -> Override {
     }
 }
 
-/// Each dialect, with what is said of the model, and the path of the effort in its requests.
+/// Each dialect with an override of the model, and the path of the effort in its requests.
 fn dialects(url: &str) -> Vec<(Box<dyn Provider>, &'static str)> {
     let at = |usual: Connection| Connection {
         models: Overrides::from_iter([(ID.to_owned(), said())]),

@@ -373,7 +373,7 @@ fn later_counts_replace_earlier_ones_and_nulls_replace_nothing() {
     assert_eq!(done(&outcome).1, expected);
 }
 
-/// Streams in which the interesting words are likely, and much that is not a stream at all.
+/// Generated streams with many relevant words, and many invalid streams.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let words = [
         "data: ",

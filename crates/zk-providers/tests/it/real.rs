@@ -45,7 +45,7 @@ impl Real {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let real = Self { child: child.spawn().expect("the server starts"), port };
         let begun = Instant::now();
-        // Accepting connections is not enough: it answers 503 until the model is there.
+        // Accepting connections is not enough: it answers 503 until the model is loaded.
         while real.get("/v1/models").await.is_none() {
             assert!(begun.elapsed() < Duration::from_secs(60), "the server is not up after a minute");
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -62,7 +62,7 @@ impl Real {
         Self::start(command, port).await
     }
 
-    /// An answer of status 200, read by hand: nothing of what is tested here takes part.
+    /// Successful answer, read without the code under test.
     async fn get(&self, path: &str) -> Option<Value> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
         let request = format!("GET {path} HTTP/1.0\r\nauthorization: Bearer {KEY}\r\n\r\n");
@@ -94,7 +94,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|taken| taken.local_addr()).expect("a free port").port()
 }
 
-/// Returns the folder of `llama-server` and its models, or leaves a word to whoever reads the test's output.
+/// Folder of `llama-server` and its models; prints a note if there is none.
 fn folder() -> Option<PathBuf> {
     let folder = std::env::var_os("ZK_LLAMA").map(PathBuf::from).filter(|path| path.is_dir());
     if folder.is_none() {
@@ -254,7 +254,7 @@ async fn the_bad_habits_of_a_real_server_do_no_harm() {
     let provider = Compat::new(connection, CompatProfile::default()).expect("valid");
     let answer = ask(&provider, asking(&provider, "hi")).await.expect("an answer");
     assert!(!answer.text.is_empty(), "{answer:?}");
-    // Id and name stand in every piece, and the call comes in the old form as well.
+    // Id and name are in every piece, and the call is sent in the old form as well.
     let asked = Request { tool_choice: ToolChoice::Tool("weather".into()), ..with_tools(&provider) };
     let answer = ask(&provider, asked).await.expect("a call");
     let names: Vec<_> = answer.calls.iter().map(|(_, name, _)| name.as_str()).collect();

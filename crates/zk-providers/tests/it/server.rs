@@ -17,13 +17,13 @@ pub(crate) struct Reply {
 enum Step {
     Send(Vec<u8>),
     Sleep(Duration),
-    /// Lets what was sent go out by itself.
+    /// Yields so that earlier output is sent separately.
     Yield,
-    /// Sends the same in each interval until the client goes away.
+    /// Repeats the bytes at an interval until the client disconnects.
     Repeat(Vec<u8>, Duration),
     /// Keeps the connection open without another byte.
     Hang,
-    /// Ends the connection the hard way.
+    /// Resets the connection.
     Reset,
 }
 
@@ -112,7 +112,7 @@ impl Server {
             .await
     }
 
-    /// Answers each request, counted from 0 as the connections come, with what `reply` makes of it.
+    /// Answers each request, counted from 0 by connection, with the result of `reply`.
     pub(crate) async fn answering(reply: impl Fn(usize, &Received) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));

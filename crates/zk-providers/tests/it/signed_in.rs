@@ -68,7 +68,7 @@ fn claude(url: &str, auth: Auth) -> Anthropic {
     Anthropic::new(connection, AnthropicOptions::default()).unwrap()
 }
 
-/// Asks, and gives the error if there is one and all events as they are shown.
+/// Sends a request; returns the error, if any, and all displayed events.
 async fn ask(provider: &dyn Provider) -> (Option<ProviderError>, String) {
     let bus = Bus::new();
     let seen = Arc::new(Mutex::new(String::new()));

@@ -10,7 +10,7 @@ use crate::collect::{collect, question, request};
 use crate::fixtures;
 use crate::server::{Reply, Server};
 
-/// Returns the error with which Gemini refuses what it is asked.
+/// Error with which Gemini refuses a request.
 async fn refused(reply: Reply, asked: impl Fn(&dyn Provider) -> Request) -> ProviderError {
     let server = Server::start([reply]).await;
     let gemini = Gemini::new(Gemini::connection().base_url(&server.url).key("k-test"));
@@ -74,7 +74,7 @@ fn done(more: &Value) -> Reply {
     Reply::new("200 OK", "content-type: application/x-ndjson\r\n", format!("{line}\n"))
 }
 
-/// Whether Ollama is asked, with a window of 1000 tokens unless `extra` says more, and otherwise why not.
+/// Whether Ollama gets the request, with a window of 1000 tokens unless `extra` sets more, or the refusal.
 async fn asked(model: &str, words: usize, extra: Value) -> Result<(), ProviderError> {
     let server = Server::start([done(&json!({}))]).await;
     let ollama = ollama(&server, &extra);

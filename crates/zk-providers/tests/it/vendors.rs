@@ -31,7 +31,7 @@ pub(crate) async fn sent(profile: &CompatProfile, build: impl Fn(&dyn Provider) 
 enum Proof {
     /// Recorded, in this file: its first stream with thoughts, or its first.
     Recorded(&'static str),
-    /// Written by hand after the vendor's documentation: nothing recorded is at hand.
+    /// Written by hand from the vendor's documentation, without a recording.
     Synthetic(Vec<Value>),
 }
 
@@ -39,9 +39,9 @@ struct Row {
     profile: &'static str,
     model: &'static str,
     proof: Proof,
-    /// Some of the body that goes on with that response; `null` for what must not be there.
+    /// Required parts of the following request; `null` for fields that must be absent.
     body: Value,
-    /// Some of its assistant message; `"…"` stands for the reasoning that was read.
+    /// Required parts of its assistant message; `"…"` is the received reasoning.
     assistant: Value,
     headers: &'static [(&'static str, &'static str)],
 }
@@ -237,7 +237,7 @@ fn body_of(chunks: &[Value]) -> String {
     chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).chain(["data: [DONE]\n\n".to_owned()]).collect()
 }
 
-/// The response of a row, as bytes; nothing when it was recorded and the recordings are not there.
+/// Response of a row in bytes; `None` if its recording is missing.
 fn response(row: &Row) -> Option<String> {
     match &row.proof {
         Proof::Synthetic(chunks) => Some(body_of(chunks)),
@@ -253,7 +253,7 @@ fn response(row: &Row) -> Option<String> {
     }
 }
 
-/// The request that goes on after `answer`.
+/// Request that continues after `answer`.
 fn next(provider: &dyn Provider, model: &str, answer: &Answer) -> Request {
     let results = answer.calls.iter().map(|(id, ..)| Block::result(id.as_str(), "12:00", false));
     let history = [
@@ -273,7 +273,7 @@ fn next(provider: &dyn Provider, model: &str, answer: &Answer) -> Request {
     }
 }
 
-/// Whether `actual` has all that `expected` says of it, with `"…"` for the reasoning and `"+"` for anything.
+/// Whether `actual` contains `expected`, with `"…"` for the reasoning and `"+"` for any value.
 fn has(actual: &Value, expected: &Value, reasoning: &str) -> bool {
     match expected {
         Value::String(word) if word == "…" => *actual == reasoning,

@@ -195,7 +195,7 @@ fn copy_outputs(from: &Path, to: &Path, named: &HashSet<String>) -> std::io::Res
             let (from, to) = (entry.path(), to.join(&name));
             // A log that a running command still writes grows in both places.
             let linked = std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop));
-            // A file that the original session has removed meanwhile is missing in both.
+            // A file that the original session has removed since is missing in both.
             if let Err(error) = linked
                 && error.kind() != std::io::ErrorKind::NotFound
             {

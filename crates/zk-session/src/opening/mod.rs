@@ -69,8 +69,8 @@ impl SessionPlace {
         Some(self.outputs.as_ref()?.join(id.as_str()))
     }
 
-    /// Opens the requested session, or a new one. If a new session cannot be stored, the conversation goes on
-    /// unsaved.
+    /// Opens the requested session, or a new one. If a new session cannot be stored, the conversation
+    /// continues unsaved.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {

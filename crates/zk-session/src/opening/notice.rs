@@ -8,12 +8,12 @@ use zk_core::service::Unreadable;
 
 use crate::InterruptedCall;
 
-/// Notice about a session for the person; the conversation goes on.
+/// Notice about a session for the person; the conversation continues.
 #[derive(Debug)]
 pub enum SessionNotice<'a> {
     /// The conversation is not stored, or no longer.
     NotSaved {
-        /// Cause in words.
+        /// Cause of the problem.
         reason: String,
     },
     /// The conversation is not stored because there is no directory for sessions.

@@ -33,7 +33,7 @@ pub(super) struct State {
     pub(super) stored: bool,
     /// Whether an entry other than a prompt is stored.
     pub(super) answered: bool,
-    /// Whether the run goes on without its session.
+    /// Whether the run continues without its session.
     pub(super) lost: bool,
     /// Last model and thinking level in the log.
     pub(super) model: Option<ModelRef>,

@@ -117,7 +117,7 @@ impl ReadRow {
     }
 }
 
-/// Most rows in memory at a time.
+/// Maximum number of rows in memory at a time.
 const MAX_BATCH_ROWS: usize = 256;
 /// Bytes of entries after which a batch ends early.
 const MAX_BATCH_BYTES: usize = 256 << 10;

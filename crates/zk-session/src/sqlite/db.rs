@@ -240,7 +240,7 @@ impl Db {
         Ok(())
     }
 
-    /// Keeps the close of this connection from touching files whose names belong to other files by now.
+    /// Prevents the close of this connection from touching files whose names now belong to other files.
     pub(super) fn abandon(&self) -> rusqlite::Result<()> {
         self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(|_| ())
     }

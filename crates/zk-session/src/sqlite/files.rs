@@ -112,7 +112,7 @@ impl Files {
         if self.has_lone_log() {
             moved(db.clone(), kept.clone())?;
         }
-        // The log goes first: beside another database it would be replayed into that database.
+        // The log goes first: next to another database it would be replayed into that database.
         moved(with(&db, "-wal"), with(&kept, "-wal"))?;
         moved(with(&db, "-journal"), with(&kept, "-journal"))?;
         moved(db.clone(), kept.clone())?;
@@ -140,7 +140,7 @@ impl Files {
             fs::File::open(&dir)?.sync_all()
         };
         moved().map_err(|source| StoreError::Io { doing: "move", path: db.clone(), source })?;
-        // Side files that readers left behind.
+        // Side files of earlier readers.
         ["-wal", "-shm"].iter().try_for_each(|suffix| remove(&with(&db, suffix)))
     }
 

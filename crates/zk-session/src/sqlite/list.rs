@@ -132,7 +132,7 @@ fn meta(files: &Files) -> Result<Option<Meta>, Unread> {
         return Err(Unread::Because(Unreadable::TooNew { found: version, known: FORMAT }));
     }
     let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    // The file is being created, or its process died meanwhile.
+    // The file is being created, or its process died.
     if tables == 0 {
         let begun = lock::holder(files).is_some();
         let lost = lock::acknowledged(files).unwrap_or_default() > 0 || has_broken_log(&path);

@@ -13,9 +13,9 @@ use super::files::{Files, with};
 /// the number of entries that it has acknowledged.
 ///
 /// The lock has a separate file because closing any other handle of the database would drop SQLite's own
-/// locks. The lock ends with this value or with the process. The file stays behind if the process was killed,
-/// or could not move its write-ahead log into the database. Its count then reveals a truncated log, which
-/// cannot be noticed otherwise.
+/// locks. The lock ends with this value or with the process. The file remains if the process was killed, or
+/// could not move its write-ahead log into the database. Its count then reveals a truncated log, which cannot
+/// be noticed otherwise.
 #[derive(Debug)]
 pub(super) struct SessionLock {
     path: PathBuf,

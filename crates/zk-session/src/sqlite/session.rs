@@ -126,7 +126,7 @@ impl OpenSession for SqliteSession {
 }
 
 impl Drop for SqliteSession {
-    /// Waits for queued commands, so that the session is free when the handle is gone.
+    /// Waits for queued commands, so that the session is free once the handle is dropped.
     fn drop(&mut self) {
         self.commands = None;
         if let Some(thread) = self.thread.take() {

@@ -57,7 +57,7 @@ impl Specimen {
         Self { dir, store, id, db, bytes, log, lock, entries }
     }
 
-    /// Puts these bytes in the place of the session, with nothing beside them.
+    /// Replaces the session's file by these bytes, without side files.
     fn put(&self, bytes: &[u8], log: Option<&[u8]>) {
         for path in files(self.dir.path()) {
             fs::remove_file(path).unwrap();
@@ -79,8 +79,8 @@ impl Specimen {
         files(self.dir.path()).iter().any(|path| fs::read(path).unwrap() == bytes)
     }
 
-    /// Opens the session after damage and checks what holds whatever the damage was. Returns how many entries
-    /// are left, if it opens.
+    /// Opens the session after damage and checks the invariants. Returns the number of remaining entries, if
+    /// it opens.
     async fn survive(&self, bytes: &[u8], log: Option<&[u8]>) -> Option<usize> {
         self.put(bytes, log);
         self.store.list(&every()).await.unwrap();
@@ -95,7 +95,7 @@ impl Specimen {
             Err(error) => panic!("{error}"),
             Ok(session) => {
                 let entries = session.entries().await.unwrap();
-                // Entries that are there were written so, in order; of missing ones there is a notice.
+                // Remaining entries are unchanged and in order; missing ones cause a notice.
                 let mut written = self.entries.iter();
                 assert!(
                     entries.iter().all(|entry| written.any(|original| original == entry)),

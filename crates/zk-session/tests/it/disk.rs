@@ -13,7 +13,7 @@ async fn a_full_disk_is_an_error_and_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("s");
     let store = SqliteStore::new(root.clone());
-    // Nothing at all, in the middle of creating, in the middle of the log.
+    // Empty, partly created, and cut within the log.
     for (n, limit) in [0, 4, 8, 20, 100, 1000].into_iter().enumerate() {
         let id = SessionId::from(format!("s_{n}"));
         let mut child = appender(&root, &id, Some(limit));

@@ -53,7 +53,7 @@ fn record(data: Value) -> EntryKind {
     custom(WINDOW_OWNER, COMPACTION_ENTRY, data)
 }
 
-/// A compaction that leaves out what is before `first`, and sends `stored` and a summary in its place.
+/// Compaction that omits the messages before `first`, and sends `stored` and a summary instead.
 fn compaction(number: u32, first: &str, stored: &[&str]) -> EntryKind {
     let stored = stored.iter().map(|id| json!({"stored": id}));
     let head: Vec<Value> = stored.chain([json!({"message": Message::user_text("all before")})]).collect();
@@ -118,7 +118,7 @@ fn texts(entries: &[Entry]) -> Vec<String> {
     entries.iter().filter_map(message).collect()
 }
 
-/// Destroys all that the rows hold which nothing needs.
+/// Overwrites all unneeded data in the rows.
 fn destroy(dir: &Path, kept: &[Entry]) -> usize {
     let conn = Connection::open(file(dir, ".db")).unwrap();
     let ids: Vec<&str> = kept.iter().map(|entry| entry.id.as_str()).collect();
@@ -145,7 +145,7 @@ async fn opening_looks_at_no_row_that_a_compaction_left_out_however_many_there_a
         assert_eq!(session.notices(), Vec::<String>::new());
         assert_eq!(session.live().await.unwrap(), live);
         assert_eq!(store.read_live(&id).await.unwrap(), live, "also without a lock");
-        // They are told of where they are read.
+        // They are reported when read.
         let mut told = session.scan(Box::new(|_, _| std::ops::ControlFlow::Continue(()))).await.unwrap();
         assert!(told.remove(0).contains("cannot be read"), "{told:?}");
         session.add(run(old + 2)).await.unwrap();
@@ -323,7 +323,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..40)
 }
 
-/// The number of the first message that is sent, as the records say: the plans that hold, with their messages.
+/// Number of the first sent message according to the records: the valid plans, with their messages.
 fn begin_of(entries: &[Entry]) -> Option<String> {
     let mut plans: Vec<(u64, String)> = Vec::new();
     for entry in entries {

@@ -11,11 +11,11 @@ use zk_session::SqliteStore;
 
 use crate::support::{Add, every, stored, unit, whole_units};
 
-/// The variable that tells a started test program its part: the root of the store and the session.
+/// Variable that gives a started test program its role: the root of the store and the session.
 const PART: &str = "ZK_SESSION_TEST_PART";
 
-/// A process that appends units to the session `id` under `root` as fast as it can, after those that are there,
-/// and says `unit N` for each that is acknowledged. `limit` is the largest file it may write, in KiB.
+/// Process that appends units to the session `id` under `root` as fast as possible, after the existing ones,
+/// and prints `unit N` for each acknowledged one. `limit` is the maximum size of its files, in KiB.
 pub(crate) fn appender(root: &Path, id: &SessionId, limit: Option<u32>) -> Child {
     let program = std::env::current_exe().unwrap();
     let args = ["--exact", "processes::part_appender", "--nocapture"];

@@ -256,7 +256,7 @@ async fn what_is_dropped_while_it_waits_for_the_disk_is_stored_later_in_its_orde
     };
     let first = spawned(prompt());
     tokio::task::yield_now().await;
-    // The answer waits behind the prompt, and its handler is given up.
+    // The answer waits behind the prompt, and its handler is cancelled.
     let second = spawned(answer.clone());
     tokio::task::yield_now().await;
     let (begin, end) = call(true);
@@ -548,7 +548,7 @@ async fn no_entry_holds_a_secret_and_the_conversation_in_memory_keeps_it() {
     cx.bus().scope("host").provide_service(redactor);
     let asked = turns(MessagesCause::Prompt, Message::user_text(format!("use {SECRET}")));
     cx.emit(asked.clone()).await.unwrap();
-    // A key that came in two pieces is one text here.
+    // A key streamed in two pieces is one text here.
     let args = json!({ "command": format!("login {SECRET}") });
     let block = Block::ToolCall(ToolCall::new("c", "shell", args.clone()));
     let assistant = Message::assistant(vec![Block::text(format!("I use {SECRET}")), block]).shared();

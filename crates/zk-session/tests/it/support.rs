@@ -20,8 +20,8 @@ pub(crate) fn says(text: &str) -> EntryKind {
     entry(Message::user_text(text))
 }
 
-/// The unit number `n` of a log that can be checked without having been kept: every third is one prompt, the
-/// others are a call with its result, of very different sizes.
+/// Unit `n` of a log that can be verified without a copy: every third is one prompt, the others are a call
+/// with its result, of very different sizes.
 pub(crate) fn unit(n: usize) -> Vec<EntryKind> {
     if n.is_multiple_of(3) {
         return vec![says(&format!("prompt {n}"))];
@@ -72,7 +72,7 @@ pub(crate) async fn stored(store: &dyn SessionStore, cwd: &Path, units: usize) -
     session.id().clone()
 }
 
-/// The kinds of what is stored in an open session.
+/// Kinds of the entries stored in an open session.
 pub(crate) async fn kinds(session: &Arc<dyn OpenSession>) -> Vec<EntryKind> {
     session.entries().await.unwrap().into_iter().map(|entry| entry.kind).collect()
 }
@@ -97,7 +97,7 @@ pub(crate) fn file(root: &Path, suffix: &str) -> PathBuf {
     first
 }
 
-/// A filter that leaves out nothing.
+/// Filter that matches every session.
 pub(crate) fn every() -> SessionFilter {
     SessionFilter { unanswered: true, ..SessionFilter::default() }
 }

@@ -20,7 +20,7 @@ use crate::discovery::watch;
 use crate::events::SkillsResolved;
 use crate::events::{ActivatedBy, DeactivatedBecause};
 
-/// Most characters of a description in a list of commands.
+/// Maximum number of characters of a description in a list of commands.
 const MAX_HELP_CHARS: usize = 100;
 
 /// Prefix by which a person uses a skill: `/skill:NAME arguments`.
@@ -184,7 +184,7 @@ impl Offered {
 fn commands(set: &SkillSet) -> impl Iterator<Item = PromptCommand> {
     let offered = set.skills.iter().filter(|skill| skill.manifest.user_invocable);
     offered.map(|skill| {
-        // A skill is told what it is for, even where it does not say so.
+        // A skill gets its purpose even if it does not mention it.
         let hint = skill.manifest.argument_hint.clone().unwrap_or_else(|| "[WORDS]".to_owned());
         PromptCommand {
             name: format!("skill:{}", skill.name()),
@@ -215,7 +215,7 @@ async fn during_run(skills: &Skills, input: &Input, cx: &Cx) -> Result<Option<In
     Ok(message.map(|message| InputReply::Add { messages: vec![message] }))
 }
 
-/// Text of the skill that a prompt begins with, or of the error; `None` if the conversation has the text
+/// Text of the skill at the beginning of a prompt, or of the error; `None` if the conversation has the text
 /// already.
 async fn requested_skill_text(skills: &Skills, text: &str, cx: &Cx) -> Option<Message> {
     let rest = text.strip_prefix(PREFIX)?;

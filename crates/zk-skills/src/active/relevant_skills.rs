@@ -15,7 +15,7 @@ use crate::discovery::catalog::{description, escape};
 use crate::instructions::with_text;
 use crate::skill::Skill;
 
-/// Most pending calls whose files are remembered.
+/// Maximum number of pending calls whose files are remembered.
 const MAX_CALLS_REMEMBERED: usize = 64;
 
 #[derive(Default)]

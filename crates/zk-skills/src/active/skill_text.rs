@@ -3,7 +3,7 @@
 use crate::discovery::catalog::escape;
 use crate::skill::{Bundle, Skill};
 
-/// Most resources that are listed.
+/// Maximum number of resources that are listed.
 const MAX_RESOURCES: usize = 100;
 
 /// Tag around a skill's text.

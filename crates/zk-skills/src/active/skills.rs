@@ -30,7 +30,7 @@ const SEARCH_FRESH_FOR: Duration = Duration::from_millis(500);
 pub struct SkillsOptions {
     /// Directories that are searched for skills.
     pub roots: SkillRoots,
-    /// Most skills in use at a time.
+    /// Maximum number of skills in use at a time.
     pub max_active: usize,
     /// Whether skills are searched again as soon as files change, not only for the next run: for hosts that
     /// show skills to a person.
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Skills {
 }
 
 impl Skills {
-    /// Skills with these options; nothing is searched yet.
+    /// Creates an empty set of skills with these options, without a search.
     #[must_use]
     pub fn new(options: SkillsOptions) -> Self {
         Self {
@@ -141,7 +141,7 @@ impl Skills {
         }
     }
 
-    /// Searches again, unless a search has just ended or a run is active. Without changes nothing happens.
+    /// Searches again, unless a search has just ended or a run is active. Does nothing without changes.
     ///
     /// # Errors
     /// As [`Skills::resolve`].
@@ -238,8 +238,7 @@ impl Skills {
             }
             match &state.set {
                 Some(before) if **before == found => return Ok(before.clone()),
-                // If a directory that was readable before is not any more, its skills are unknown, and the
-                // previous set is kept.
+                // If a directory has become unreadable, its skills are unknown, and the previous set is kept.
                 Some(before) if found.unread.iter().any(|dir| !before.unread.contains(dir)) => {
                     return Ok(before.clone());
                 }

@@ -23,13 +23,13 @@ use crate::skill::{Bundle, Skill, SkillSource};
 /// Names of the tools.
 pub const NAMES: [&str; 3] = ["skills_read", "skills_run_script", "skills_use"];
 
-/// Most bytes of a file in one result.
+/// Maximum number of bytes of a file in one result.
 const MAX_READ_BYTES: usize = 48 * 1024;
 
 /// Largest file that is read, in bytes.
 const MAX_FILE_BYTES: usize = 4 << 20;
 
-/// Most bytes of a script's output in a result.
+/// Maximum number of bytes of a script's output in a result.
 const MAX_OUTPUT_BYTES: usize = 32 * 1024;
 
 /// Default and longest time limit of a script.

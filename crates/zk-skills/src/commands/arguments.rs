@@ -27,7 +27,7 @@ pub(crate) fn words(line: &str) -> Vec<String> {
 pub(crate) struct Arguments<'a> {
     line: &'a str,
     words: Vec<String>,
-    /// Whether `$0` is the first word, and a placeholder without a word stays as it is.
+    /// Whether `$0` is the first word, and a placeholder without a word is left unchanged.
     is_from_zero: bool,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Arguments<'a> {
                     rest = from.get(length..).unwrap_or_default();
                 }
                 None => {
-                    // `$$` is no placeholder, whatever follows.
+                    // `$$` is never a placeholder.
                     let length = if from.starts_with("$$") { 2 } else { 1 };
                     out.push_str(from.get(..length).unwrap_or_default());
                     rest = from.get(length..).unwrap_or_default();

@@ -22,10 +22,10 @@ pub const TRUST_COMMAND: &str = "command";
 /// Largest command file, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Most files of one directory of commands.
+/// Maximum number of files of one directory of commands.
 const MAX_FILES: usize = 500;
 
-/// Most levels below a directory of commands.
+/// Maximum number of levels below a directory of commands.
 const MAX_DEPTH: usize = 4;
 
 /// Longest description and longest hint in a list, in characters.
@@ -47,7 +47,7 @@ pub struct CommandFile {
     pub source: SkillSource,
     /// Description for a list of commands.
     pub help: String,
-    /// Arguments of the command in words; nothing where it takes none.
+    /// Hint for the command's arguments; `None` without any.
     pub hint: Option<String>,
     /// Arguments that a person may choose from.
     pub choices: Vec<String>,
@@ -248,8 +248,8 @@ impl CommandFilesPlugin {
         self
     }
 
-    /// Offers commands that are no files beside them: names, and texts as files have them. A file, or anything else, with the
-    /// name takes the place.
+    /// Offers built-in commands: names, and texts in the format of files. A file or another source with the
+    /// same name replaces one.
     #[must_use]
     pub fn offering(mut self, builtin: &'static [(&'static str, &'static str)]) -> Self {
         self.builtin = builtin;

@@ -7,7 +7,7 @@ use zk_core::service::{NotRun, Tool, ToolCx};
 
 use crate::commands::arguments::Arguments;
 
-/// Most commands in one text.
+/// Maximum number of commands in one text.
 const MAX_COMMANDS: usize = 20;
 
 /// Part of a text.

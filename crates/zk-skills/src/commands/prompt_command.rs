@@ -6,7 +6,7 @@ use zk_core::service::{ArgumentChoice, Command, CommandOutcome};
 pub(crate) struct PromptCommand {
     pub(crate) name: String,
     pub(crate) help: String,
-    /// Arguments in words.
+    /// Hint for the arguments.
     pub(crate) hint: Option<String>,
     /// Arguments to choose from.
     pub(crate) choices: Vec<String>,

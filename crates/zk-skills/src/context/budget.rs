@@ -6,7 +6,7 @@ use zk_core::events::{AgentDone, BudgetOutcome, RunBudgetReached};
 use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope};
 use zk_core::service::{ContextId, ContextMode, ContextProducer};
 
-/// Context part that tells a model when the budget of its run is nearly used up, with each further request,
+/// Context part that warns a model when the budget of its run is nearly used up, with each further request,
 /// so that it can finish in time.
 #[derive(Clone, Debug, Default)]
 pub struct BudgetPart {

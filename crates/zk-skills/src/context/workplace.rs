@@ -17,8 +17,8 @@ impl Workplace {
         Self { cwd: cwd.to_path_buf(), project: project.to_path_buf() }
     }
 
-    /// Workplace of a conversation that began here and now works in `cwd`: in the same project, or in that of
-    /// `cwd`. Directories that do not exist on this machine are ignored. Blocks on the file system.
+    /// Workplace of a conversation that started here and now works in `cwd`: in the same project, or in that
+    /// of `cwd`. Directories that do not exist on this machine are ignored. Blocks on the file system.
     pub(crate) fn moved(&self, cwd: Option<PathBuf>, files: &dyn HostFiles) -> Self {
         match cwd {
             Some(cwd) if cwd == self.cwd || !cwd.is_dir() => self.clone(),

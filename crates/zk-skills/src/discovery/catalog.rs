@@ -3,10 +3,10 @@
 use crate::discovery::discover::SkillSet;
 use crate::skill::{MAX_DESCRIPTION, Skill};
 
-/// Most bytes of names with descriptions; further skills are listed by name only.
+/// Maximum number of bytes of names with descriptions; further skills are listed by name only.
 const MAX_BYTES: usize = 32 * 1024;
 
-/// Most additional bytes of names without descriptions.
+/// Maximum number of additional bytes of names without descriptions.
 const MAX_NAMES_BYTES: usize = 8 * 1024;
 
 const INTRODUCTION: &str = "\

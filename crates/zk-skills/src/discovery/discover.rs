@@ -10,10 +10,10 @@ use crate::skill::{
     read_bundle_skill, read_skill,
 };
 
-/// Most levels below a directory of skills.
+/// Maximum number of levels below a directory of skills.
 pub(crate) const MAX_DEPTH: usize = 5;
 
-/// Most directories that are searched below one directory of skills.
+/// Maximum number of directories that are searched below one directory of skills.
 pub(crate) const MAX_DIRS: usize = 2000;
 
 /// Number of skills from which on threads read them, and the most threads.
@@ -318,7 +318,7 @@ impl Search<'_> {
         let entries = match std::fs::read_dir(dir) {
             Ok(entries) => entries,
             Err(error) => {
-                // The directory may have been removed meanwhile.
+                // The directory may have been removed since.
                 if error.kind() != std::io::ErrorKind::NotFound {
                     let diagnostic = Diagnostic::error(format!("it cannot be looked into: {error}"));
                     self.broken.push(BrokenSkill { path: dir.to_path_buf(), source, diagnostic });

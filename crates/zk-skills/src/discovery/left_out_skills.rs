@@ -7,7 +7,7 @@ use zk_core::service::HostFiles;
 use crate::discovery::discover::{MAX_DEPTH, MAX_DIRS, SkillRoots, SkillSet, dirs};
 use crate::skill::{SKILL_FILE, SkillSource, is_own};
 
-/// Most levels of a search for `SKILL.md` files that discovery skips.
+/// Maximum number of levels of a search for `SKILL.md` files that discovery skips.
 const MAX_SEARCH_DEPTH: usize = 20;
 
 const IN_ROOT: &str = "it is in the directory of skills itself: a skill needs a directory of its own";

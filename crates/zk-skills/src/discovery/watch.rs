@@ -90,7 +90,7 @@ async fn watch_new(
     is_any
 }
 
-/// Waits for a change and a quiet time after it. Returns false when no more changes can come.
+/// Waits for a change and a quiet time after it. Returns false at the end of changes.
 async fn quiet_after_change(changes: &mut Receiver<()>) -> bool {
     if changes.recv().await.is_none() {
         return false;

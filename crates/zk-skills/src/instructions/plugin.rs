@@ -16,7 +16,7 @@ use super::{Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest
 use crate::context::workplace::Workplace;
 use crate::discovery::catalog::escape;
 
-/// Most pending calls whose directories are remembered.
+/// Maximum number of pending calls whose directories are remembered.
 const MAX_CALLS: usize = 64;
 
 /// Plugin for instructions of the person and the project: a section of the system prompt, read again for each

@@ -1,7 +1,7 @@
 use std::path::{Component, Path, PathBuf};
 
 /// Directory in which a call runs the line `line`, started in `cwd`. `own` is the model's command: the host
-/// may put a line of its own before it, without a `cd`.
+/// may prepend a line without a `cd`.
 pub(super) fn directory_of_call(line: &str, own: Option<&str>, cwd: &Path) -> PathBuf {
     let own = own.filter(|own| !own.is_empty());
     match own.and_then(|own| Some((line.strip_suffix(own)?, own))) {

@@ -4,13 +4,13 @@ use zk_core::service::{HostFileError, HostFiles, HostRead};
 
 use super::Skill;
 
-/// Most files of a skill.
+/// Maximum number of files of a skill.
 const MAX_FILES: usize = 512;
 
-/// Most bytes of a skill's files together.
+/// Maximum number of bytes of a skill's files together.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Most levels of directories in a skill.
+/// Maximum number of levels of directories in a skill.
 const MAX_DEPTH: usize = 6;
 
 /// Files of a skill.

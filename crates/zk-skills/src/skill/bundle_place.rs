@@ -7,7 +7,7 @@ use zk_core::model::SessionId;
 /// Bundle that skills and commands belong to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BundlePlace {
-    /// Name of the bundle, which stands before the names of its skills.
+    /// Name of the bundle, the prefix of its skills' names.
     pub name: String,
     /// Canonical directory of the bundle.
     pub root: PathBuf,

@@ -20,17 +20,17 @@ pub struct Manifest {
     pub compatibility: Option<String>,
     /// Additional fields, as text.
     pub metadata: BTreeMap<String, String>,
-    /// Tools that the skill may use, as written; `None` if it does not say.
+    /// Tools that the skill may use, as written; `None` without the field.
     pub allowed_tools: Option<Vec<String>>,
     /// Requested model.
     pub model: Option<String>,
     /// Requested thinking level.
     pub thinking: Option<String>,
-    /// Globs of relevant files; with globs, the skill is mentioned once such a file comes up.
+    /// Globs of relevant files; with globs, the skill is mentioned once a matching file is used.
     pub paths: Vec<String>,
     /// Hint about the arguments after its name, for a person.
     pub argument_hint: Option<String>,
-    /// Arguments that a person may choose from, for the first one that is typed.
+    /// Choices for the first argument.
     pub argument_choices: Vec<String>,
     /// Whether only a person may use it.
     pub disable_model_invocation: bool,

@@ -219,7 +219,7 @@ pub(crate) fn read_skill(file: &SkillFile, files: &dyn HostFiles) -> Result<Skil
     Err(Diagnostic::error(format!("its frontmatter has no end within {} bytes", HEAD_BYTES[1])))
 }
 
-/// Reads the frontmatter of a bundle's skill, whose name has the bundle's before it.
+/// Reads the frontmatter of a bundle's skill, whose name gets the bundle's as a prefix.
 ///
 /// # Errors
 /// A diagnostic if the skill cannot be used.

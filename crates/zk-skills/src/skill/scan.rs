@@ -2,13 +2,13 @@
 
 use super::{Diagnostic, Skill, SkillSource};
 
-/// Most findings in one text.
+/// Maximum number of findings in one text.
 const MAX_FINDINGS: usize = 5;
 
-/// Most characters of a line that are quoted.
+/// Maximum number of characters of a line that are quoted.
 const MAX_QUOTED_CHARS: usize = 100;
 
-/// Most words between the parts of a suspicious phrase.
+/// Maximum number of words between the parts of a suspicious phrase.
 const MAX_WORDS_BETWEEN: usize = 6;
 
 /// Line that seems to be written to manipulate a model.

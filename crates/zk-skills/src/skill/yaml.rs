@@ -3,10 +3,10 @@
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use serde_json::Value;
 
-/// Most nodes of a document with resolved aliases.
+/// Maximum number of nodes of a document with resolved aliases.
 const MAX_NODES: usize = 10_000;
 
-/// Most levels of nesting.
+/// Maximum number of levels of nesting.
 const MAX_DEPTH: usize = 64;
 
 /// Node of a document.

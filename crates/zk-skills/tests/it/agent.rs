@@ -284,7 +284,7 @@ async fn a_skill_that_changed_since_it_was_approved_is_not_used() {
     let uses = ("skills_use", json!({ "skill": "a" }));
     let (rig, at) = rig(at, calls(&[uses, run.clone(), run]));
     let place = at.clone();
-    // After the first run of the script, somebody changes it.
+    // The script is changed after its first run.
     rig.bus.scope("somebody").on_sync(move |after: &zk_core::events::ToolAfter, _: &Cx| {
         if after.call.name == "skills_run_script" {
             place.write("project/.agents/skills/a/scripts/x.sh", "echo bad\n");

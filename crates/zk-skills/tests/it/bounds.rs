@@ -87,7 +87,7 @@ async fn arguments_of_a_skill_are_text_and_run_nothing() {
     let uses = ("skills_use", json!({ "skill": "a", "arguments": format!("'{evil}'") }));
     let seen = ("shell", json!({ "command": "ls" }));
     let results = results(at, &[uses, seen]).await;
-    // The command in its text is a call of its own.
+    // The command in its text is a separate call.
     let [_, text, listed] = &results[..] else { panic!("{results:?}") };
     assert!(text.contains(&format!("Take {evil}: {evil}")), "{text}");
     assert!(text.contains(&format!("All: '{evil}'")), "{text}");

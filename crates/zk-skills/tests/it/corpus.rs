@@ -11,7 +11,7 @@ struct Case {
     text: String,
     /// Whether `agentskills validate` takes it.
     valid: bool,
-    /// Under which name it is used; nothing if it is not.
+    /// Name under which it is used; `None` if it is not.
     used: Option<&'static str>,
 }
 

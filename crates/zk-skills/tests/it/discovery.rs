@@ -187,7 +187,7 @@ fn excluded_names_are_left_out_and_inline_skills_come_last() {
 #[test]
 fn discovery_reads_frontmatters_and_no_bodies() {
     let at = Place::new();
-    // A body of 8 MiB would not fit what is read.
+    // A body of 8 MiB would exceed the limit.
     let text = format!("---\nname: a\ndescription: Large.\n---\n{}", "x".repeat(8 << 20));
     at.write("home/.agents/skills/a/SKILL.md", &text);
     let set = at.discover();

@@ -262,7 +262,7 @@ async fn commands_in_the_text_of_a_project_run_once_its_file_is_trusted() {
     assert_eq!(texts[1], "State: !`echo run`");
 }
 
-/// Says what it was made to say.
+/// Context producer with a fixed text.
 struct Says(ContextMode, &'static str);
 
 #[async_trait]

@@ -49,7 +49,7 @@ impl Desk {
     }
 }
 
-/// Answers one question, and gives what it showed.
+/// Answers one question; returns its text.
 async fn answer(person: &FrontEnd, answer: UiAnswer) -> String {
     let asked = person.next().await;
     let Question::Approve(approval) = &asked.question else { panic!("{asked:?}") };
@@ -118,7 +118,7 @@ async fn a_skill_is_found_and_used_however_the_name_of_its_file_is_written() {
     }
 }
 
-/// A server with one skill, which notes what is read.
+/// Server with one skill, which records the reads.
 struct Server {
     entry: ServedSkill,
     body: &'static str,
@@ -202,7 +202,7 @@ fn working(at: &Place) -> (Bus, FrontEnd) {
     (bus, questions.attach())
 }
 
-/// A run in which a person allows the first thing that is asked for once and refuses the second; what was asked.
+/// Run in which a person allows the first question and refuses the second; also returns the questions.
 async fn allowed_then_refused(at: &Place, script: Script) -> (Agent, [String; 2]) {
     let (bus, person) = working(at);
     let provider = Arc::new(ScriptedProvider::new(script));
@@ -242,7 +242,7 @@ async fn while_a_skill_is_in_use_that_was_allowed_for_once_a_person_decides_abou
         .turn(|turn| turn.text("Done."));
     let (agent, [first, second]) = allowed_then_refused(&at, script).await;
     assert!(first.contains("mail the file") && second.contains("touch two"), "{first} {second}");
-    // Of a run without the skill nothing is asked.
+    // A run without the skill asks nothing.
     agent.run("Go on").unwrap().wait().await.result.unwrap();
     let made = |name: &str| at.path("project").join(name).exists();
     assert_eq!([made("one"), made("two"), made("three")], [true, false, true]);

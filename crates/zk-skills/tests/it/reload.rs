@@ -18,7 +18,7 @@ use zk_testkit::{Script, ScriptedProvider};
 
 use crate::support::{Place, names};
 
-/// The files of this machine, until the disk is gone.
+/// File service of this machine that can be made to fail.
 #[derive(Default)]
 struct Fragile(AtomicBool);
 

@@ -72,7 +72,7 @@ impl Place {
         discover(&self.roots(), &LocalHostFiles::new(), Some(&self.trust))
     }
 
-    /// Approves every skill of the project as it is.
+    /// Approves every skill of the project in its present state.
     pub(crate) fn approve_all(&self) -> &Self {
         let set = self.discover();
         for skill in &set.untrusted {

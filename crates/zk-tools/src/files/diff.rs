@@ -16,7 +16,7 @@ const MAX_PREVIEW: usize = 8 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Whole change of `path` for a person to approve. Nothing is cut: a diff that is too large for a question is
-/// replaced by its size, and the arguments beside it show the whole change.
+/// replaced by its size, and the arguments next to it show the whole change.
 pub(crate) fn preview(path: &str, old: &[u8], new: &[u8]) -> Display {
     let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
     let text = unified(&old, &new, Instant::now() + PATIENCE);

@@ -127,8 +127,8 @@ impl Tool for Glob {
     }
 }
 
-/// The service that has what a pattern begins with: outside of the workspace it leads nowhere but below the directory that
-/// was asked for.
+/// File service for the start of a pattern: outside of the workspace it is confined to the requested
+/// directory.
 fn place_of_walk(own: Arc<dyn Files>, place: Arc<dyn Files>, start: &Path, base: &str) -> Arc<dyn Files> {
     let is_below = place.resolve(start, base).is_ok_and(|at| at.path.starts_with(start));
     if is_below { place } else { own }

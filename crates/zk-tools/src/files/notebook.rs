@@ -10,10 +10,10 @@ use crate::text::head;
 /// Largest notebook that is shown by its cells, in bytes.
 pub(crate) const MAX_NOTEBOOK_BYTES: u64 = 20 << 20;
 
-/// Most bytes of a cell's output.
+/// Maximum number of bytes of a cell's output.
 const OUTPUT: usize = 4_000;
 
-/// Most images of a notebook.
+/// Maximum number of images of a notebook.
 const IMAGES: usize = 8;
 
 /// Notebook as text, with the images of its outputs; `None` if the bytes are no notebook.

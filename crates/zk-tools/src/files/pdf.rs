@@ -4,11 +4,12 @@ use std::io::Read;
 
 use flate2::read::ZlibDecoder;
 
-/// Most bytes of compressed objects that are searched, and most streams.
+/// Maximum number of bytes of compressed objects that are searched, and most streams.
 const INFLATED: u64 = 16 << 20;
 const STREAMS: usize = 4_096;
 
-/// Most page tree nodes that are examined, and bytes around a node's type name that may belong to it.
+/// Maximum number of page tree nodes that are examined, and bytes around a node's type name that may belong
+/// to it.
 const NODES: usize = 2_000;
 const NODE_BYTES: usize = 64 << 10;
 

@@ -8,7 +8,7 @@ use zk_core::service::ContextId;
 
 use crate::files::fingerprint::Fingerprint;
 
-/// Most results that are awaited at a time.
+/// Maximum number of results that are awaited at a time.
 const AWAITED: usize = 1_024;
 
 /// Record of the file contents that each agent's model has seen. A tree of agents shares one record, so that

@@ -18,7 +18,7 @@ use crate::tool_names::ToolNames;
 use crate::tool_support::{blocking, files, go_on, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args};
 
-/// Most lines and bytes of a diff in a refusal.
+/// Maximum number of lines and bytes of a diff in a refusal.
 const MAX_SHOWN_LINES: usize = 40;
 const MAX_SHOWN_BYTES: usize = 4_000;
 

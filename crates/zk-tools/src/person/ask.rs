@@ -9,16 +9,16 @@ use super::{InteractionTool, ask, interaction, parse};
 use crate::args;
 use crate::text::one_line;
 
-/// Most choices of a question.
+/// Maximum number of choices of a question.
 const MAX_CHOICES: usize = 10;
 
-/// Most bytes of a question, and of all its choices.
+/// Maximum number of bytes of a question, and of all its choices.
 const MAX_QUESTION_BYTES: usize = 4_000;
 
 /// Advice for a model without a person to answer.
 const NEXT: &str = "decide by yourself, and say in your answer what you assumed";
 
-/// Tool `ask_user`: asks the person to pick a choice or to answer in words.
+/// Tool `ask_user`: asks the person to pick a choice or to type an answer.
 ///
 /// ```
 /// use zk_core::service::Tool;

@@ -28,14 +28,13 @@ pub trait PlanModes: Send + Sync {
     /// Choices for the approval of a plan; the first one changes no mode.
     fn ways(&self) -> Vec<String>;
 
-    /// Continues in the way with this index in [`ways`](Self::ways). Returns a note for the model about the
-    /// new mode, if any.
+    /// Continues as described by the entry of [`ways`](Self::ways) with this index. Returns a note for the
+    /// model about the new mode, if any.
     ///
-    /// # Errors
-    /// The reason why that is not possible; the plan still counts as approved.
+    /// # Errors The reason for a failure; the plan still counts as approved.
     fn choose(&self, way: usize) -> Result<Option<String>, String>;
 
-    /// Whether the model is to plan, and nothing that changes something runs until a plan is approved.
+    /// Whether the model is planning: no call with side effects runs until a plan is approved.
     fn plans(&self) -> bool {
         false
     }

@@ -34,10 +34,10 @@ const PLACES: [&str; 16] = [
     "cmd",
 ];
 
-/// Lets every tool be given an output that was too large for a result: `output:NAME`, as the result said it. A tool that
-/// takes a path gets that of the file; in a longer text, such as a command, the path stands in its place; any other
-/// argument gets the whole text. What is judged and shown to a person is what stands there then. A session that was
-/// copied has its own copies of these files: paths to the same files of the original session are replaced by theirs.
+/// Resolves handles of spilled outputs, `output:NAME`, in the arguments of every tool. A path argument
+/// becomes the path of the file; inside a longer text, such as a command, the path is inserted; any other
+/// argument becomes the whole text. Judges and persons see the resolved arguments. A copied session has its
+/// own copies of these files: paths to files of the original session are replaced by theirs.
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -87,8 +87,8 @@ fn mentions(value: &Value, what: &str) -> bool {
     }
 }
 
-/// Puts the paths of own outputs in the place of the same files of the session that was copied; `key` is the argument
-/// that a value stands under. Gives whether there was any.
+/// Replaces paths to outputs of the original session by this session's copies; `key` is the argument's name.
+/// Returns whether there was any.
 fn redirect_to_own(value: &mut Value, key: &str, dir: &Path) -> bool {
     match value {
         Value::String(text) if PLACES.contains(&key) => {
@@ -109,7 +109,7 @@ fn redirect_to_own(value: &mut Value, key: &str, dir: &Path) -> bool {
     }
 }
 
-/// The text with paths in `dir`, a canonical one, in the place of those of the same files in directories beside it; nothing
+/// Replaces paths to files in sibling directories by those of the same files in the canonical `dir`; `None`
 /// if there are none.
 fn own_paths(text: &str, dir: &Path) -> Option<String> {
     let all = dir.parent()?;
@@ -145,12 +145,12 @@ fn own_paths(text: &str, dir: &Path) -> Option<String> {
     any.then_some(out)
 }
 
-/// Whether a path can begin or end beside this character.
+/// Whether a path can start or end next to this character.
 fn is_edge(beside: Option<char>) -> bool {
     beside.is_none_or(|c| c.is_whitespace() || "'\"`=:,;()<>|&".contains(c))
 }
 
-/// Whether `own` is the copy of another file: what a copied session links, or has to copy where links are impossible.
+/// Whether `own` is the copy of another file: a hard link, or an equal file if links are impossible.
 fn is_copy(own: &Path, other: &Path) -> bool {
     let Ok(other) = other.symlink_metadata() else { return true };
     own.symlink_metadata().is_ok_and(|own| {
@@ -159,8 +159,7 @@ fn is_copy(own: &Path, other: &Path) -> bool {
     })
 }
 
-/// Puts outputs in the place of their handles; `key` is the argument that a value stands under. Gives whether there was
-/// any.
+/// Resolves handles in an argument named `key`. Returns whether there was any.
 fn replace(value: &mut Value, key: &str, dir: &Path) -> Result<bool, String> {
     match value {
         Value::String(text) => {
@@ -183,13 +182,13 @@ fn replace(value: &mut Value, key: &str, dir: &Path) -> Result<bool, String> {
     }
 }
 
-/// The file of an output, if the text is its handle and nothing else.
+/// File of an output, if the text is exactly its handle.
 fn whole(text: &str, dir: &Path) -> Option<PathBuf> {
     let name = text.trim().strip_prefix(PREFIX)?;
     (name.len() == end_of_name(name)).then(|| file(name, dir)).flatten()
 }
 
-/// The text with each handle of an output replaced by the path of its file; nothing if it has no handle.
+/// Text with each handle replaced by the path of its file; `None` without a handle.
 fn with_paths(text: &str, dir: &Path) -> Option<String> {
     let (mut out, mut rest, mut any) = (String::with_capacity(text.len()), text, false);
     while let Some((before, after)) = rest.split_once(PREFIX) {
@@ -218,7 +217,7 @@ fn end_of_name(text: &str) -> usize {
     text.find(|c| !is_of_name(c)).unwrap_or(text.len())
 }
 
-/// The file of that name that zk wrote: no link, and nothing elsewhere.
+/// File with that name written by zk: no link, and not elsewhere.
 fn file(name: &str, dir: &Path) -> Option<PathBuf> {
     if name.is_empty() || name.starts_with('.') {
         return None;

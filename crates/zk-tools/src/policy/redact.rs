@@ -4,10 +4,10 @@ use zk_core::events::{ResultPatch, ToolTransform};
 use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Scope, Stage};
 use zk_core::service::Redactor;
 
-/// Offers a [`Redactor`] and keeps secrets out of what tools give back, for the agent it is installed with and
-/// all of its descendants: the model, the session and every watcher get the result without them.
+/// Provides a [`Redactor`] and removes secrets from tool results, for its agent and all descendants: the
+/// model, the session and every observer get the redacted result.
 ///
-/// Install it before whatever writes results elsewhere, such as [`Spill`](crate::Spill).
+/// Install it before plugins that store results, such as [`Spill`](crate::Spill).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct RedactResults {
 }
 
 impl RedactResults {
-    /// The plugin, with what the host already told `redactor`.
+    /// Creates the plugin with secrets that the host already added to `redactor`.
     #[must_use]
     pub fn new(redactor: Arc<Redactor>) -> Self {
         Self { redactor }

@@ -9,19 +9,19 @@ use zk_core::service::{ContextId, ContextWindow};
 use crate::limits;
 use crate::text::{head, size};
 
-/// Most turns that are counted at a time: those of agents that work side by side.
+/// Maximum number of turns tracked at a time: those of concurrent agents.
 const TURNS: usize = 64;
 
 /// Bytes of text that a token has at least.
 const BYTES_OF_A_TOKEN: u64 = 2;
 
-/// Bytes that a result may always have, so that a full window is told of in words.
+/// Minimum size of a result in bytes, so that the note about a full window fits.
 const MIN_RESULT_BYTES: usize = 4 << 10;
 
-/// Cuts what exceeds the caps of a result and of a turn, or does not fit what is left of the model's window, before it
-/// joins the history, and says which cap it was.
+/// Truncates results before they join the history to the limits of a result, of a turn, and of the rest of
+/// the model's window, and names the limit.
 ///
-/// The cut comes last, so that whoever moves large results elsewhere sees them whole.
+/// Runs last, so that plugins that spill large results see them in full.
 #[derive(Debug, Default)]
 pub(crate) struct ResultCaps {
     /// Bytes that the results of each turn have, the latest turn last.
@@ -34,7 +34,7 @@ impl ResultCaps {
         scope.handle_at::<ToolTransform, _>(at, Arc::new(Self::default()));
     }
 
-    /// Counts a result to its turn; how many bytes may be kept of it.
+    /// Counts a result towards its turn; returns the number of bytes to keep.
     fn grant(&self, turn: &TurnId, bytes: usize, room: usize) -> usize {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let at = turns.iter().position(|(known, _)| known == turn);
@@ -63,20 +63,20 @@ impl Handler<ToolTransform> for ResultCaps {
     }
 }
 
-/// The bytes that fit what is left of the model's window.
+/// Size of the rest of the model's window, in bytes.
 fn room(cx: &Cx) -> usize {
     let known = cx.service::<dyn ContextWindow>().zip(cx.service::<ContextId>());
     let left = known.and_then(|(window, context)| {
         let fill = window.fill(&context)?;
         let usable = fill.usable?;
-        // A quarter of the window can be made free by leaving out what came before.
+        // A quarter of the window can be freed by omitting earlier messages.
         Some(usable.saturating_sub(fill.estimate).max(usable / 4))
     });
     left.map_or(usize::MAX, |tokens| usize::try_from(tokens * BYTES_OF_A_TOKEN).unwrap_or(usize::MAX))
 }
 
-/// Counts what a result takes of the window, in bytes of text. Images count as they do there; documents,
-/// which cannot be had in parts and have a limit of their own where they are read, do not.
+/// Size of a result in the window, in bytes of text. Images count as they do there; documents do not, since
+/// they cannot be truncated and have a limit when read.
 fn bytes_of(content: &ToolContent) -> usize {
     match content {
         ToolContent::Text(text) => text.len(),

@@ -17,14 +17,14 @@ const THRESHOLD: usize = 64 * 1024;
 const HEAD: usize = 1_536;
 const TAIL: usize = 512;
 
-/// Moves huge results to files: the model gets their beginning, their end and the path. Also offers its directory to
-/// what writes such files itself, as [`OutputDir`].
+/// Moves huge results to files: the model gets their beginning, their end and the path. Also provides its
+/// directory as [`OutputDir`] to tools that write such files.
 ///
-/// The stub is what goes into the history, so it is paid for once and stays the same. Results of `read_file`
-/// and `recall` are left alone: they have a limit of their own, and reading a spilled file must not spill again. If the
-/// file cannot be written, the result is cut all the same and says so.
+/// Only the stub joins the history, so it is paid for once and is stable. Results of `read_file` and `recall`
+/// are exempt: they have separate limits, and reading a spilled file must not spill again. If the file cannot
+/// be written, the result is truncated anyway, with a note.
 ///
-/// The model can read the file only if the path service lets it: let it read `dir`.
+/// The model can read the file only if the file service permits it: allow reading `dir`.
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -132,7 +132,7 @@ fn texts(content: &ToolContent) -> impl Iterator<Item = &str> {
     one.into_iter().chain(many.iter().filter_map(Block::as_text))
 }
 
-/// Tells the model the handle that stands for a file of an output in the arguments of tools.
+/// Handle of an output file for the arguments of tools.
 pub(crate) fn handle_of(path: &Path) -> String {
     let name = path.file_name().and_then(|name| name.to_str());
     name.map_or_else(String::new, |name| {

@@ -12,9 +12,10 @@ const END: char = '\u{e007f}';
 /// The most tags a flag has, the end among them.
 const LONGEST_FLAG: usize = 7;
 
-/// Makes tag characters in results visible: nobody sees them, and models read them as text.
+/// Makes tag characters in results visible: people cannot see them, but models read them as text.
 ///
-/// Each becomes `⟨U+E0041⟩`, for the model, the session and every watcher. The flags that are made of them stay.
+/// Each becomes `⟨U+E0041⟩`, for the model, the session and every observer. Flag emoji, which contain them,
+/// are kept.
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -40,7 +41,7 @@ impl Plugin for VisibleTags {
     }
 }
 
-/// The content with every tag visible; nothing if it has none that is not.
+/// Content with every tag visible; `None` if there is nothing to change.
 fn with_visible_tags(content: &ToolContent) -> Option<ToolContent> {
     match content {
         ToolContent::Text(text) => match visible_tags(text) {

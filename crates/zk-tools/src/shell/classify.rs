@@ -1,8 +1,8 @@
-/// Whether a command certainly only reads, so that it may run beside others.
+/// Whether a command certainly only reads, so that it may run concurrently.
 ///
-/// An argument grammar, not a list of prefixes: one plain program with flags known to be harmless. Whatever
-/// has a meaning to the shell, and every flag not listed, counts as a change. This decides about running
-/// side by side, never about permission.
+/// An argument grammar, not a list of prefixes: one plain program with flags known to be harmless. Every
+/// character with a meaning to the shell, and every unlisted flag, counts as a change. Only decides about
+/// concurrency, never about permission.
 pub(super) fn only_reads(command: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b" _./,:@%+-=^".contains(&byte);
     if !command.bytes().all(plain) {
@@ -17,8 +17,8 @@ pub(super) fn only_reads(command: &str) -> bool {
     PROGRAMS.iter().any(|(name, flags)| *name == program && flags_known(&words, flags))
 }
 
-/// Programs with the flags that keep them harmless. Letters are single flags, which may be joined; words are
-/// long flags. Digits after a letter, and `=value` after a word, belong to the flag.
+/// Programs with their harmless flags. Letters are single flags, which may be joined; words are long flags.
+/// Digits after a letter, and `=value` after a word, belong to the flag.
 const PROGRAMS: &[(&str, &[&str])] = &[
     ("basename", &["a", "s", "z"]),
     ("cat", &["A", "b", "e", "E", "n", "s", "t", "T", "v", "number"]),
@@ -131,7 +131,7 @@ const GIT: &[(&str, &[&str])] = &[
 
 fn git_only_reads(words: &[&str]) -> bool {
     let Some((subcommand, rest)) = words.split_first() else { return false };
-    // `status`, `log`, `diff` and `show` run what the repository's configuration names (fsmonitor, text
+    // `status`, `log`, `diff` and `show` run programs of the repository's configuration (fsmonitor, text
     // conversion, pagers), and `status` writes the index.
     GIT.iter().any(|(name, flags)| name == subcommand && flags_known(rest, flags))
 }

@@ -6,15 +6,15 @@ use crate::policy::handle_of;
 use crate::shell::output::{Output, OutputPlace, Since};
 use crate::text::size;
 
-/// Bytes of an output that a model gets as they are.
+/// Maximum size of an output that a model gets in full, in bytes.
 const MAX_WHOLE_BYTES: usize = 32 << 10;
 /// Bytes that it gets of the beginning of a longer one …
 const MAX_HEAD_BYTES: usize = 4 << 10;
 /// … and of its end.
 const MAX_TAIL_BYTES: usize = 24 << 10;
 
-/// Output of a command that a person ran, shortened for a model as results of tools are: beginning, end and the handle of a
-/// file that has all of it. Memory does not grow with it.
+/// Output of a person's command, shortened for a model like a tool result: beginning, end and the handle of a
+/// file with the full output. Memory does not grow with it.
 ///
 /// The file is in the [`OutputDir`](crate::OutputDir) of the session; without one, the part between is lost, and the text says so.
 ///
@@ -53,8 +53,8 @@ impl CommandOutput {
         self.output.write(bytes);
     }
 
-    /// Text for a model. A longer output is cut between lines, or between words where a line is longer than the part: a secret
-    /// that is cut in two would not be recognised any more.
+    /// Text for a model. A longer output is cut between lines, or between words in a long line: a secret cut
+    /// in two would not be recognised.
     #[must_use]
     pub fn finish(mut self) -> String {
         self.output.flush();
@@ -72,7 +72,7 @@ impl CommandOutput {
     }
 }
 
-/// Whole lines at the beginning of `text`, or whole words where there is no whole line.
+/// Whole lines at the beginning of `text`, or whole words if there is no whole line.
 fn beginning(text: &str) -> String {
     let words = || text.rfind(char::is_whitespace).and_then(|at| text.get(..at)).unwrap_or_default();
     match text.rfind('\n') {
@@ -82,7 +82,7 @@ fn beginning(text: &str) -> String {
     }
 }
 
-/// Whole lines at the end of `text`, or whole words where there is no whole line.
+/// Whole lines at the end of `text`, or whole words if there is no whole line.
 fn end(text: &str) -> &str {
     let from = text.ceil_char_boundary(text.len().saturating_sub(MAX_TAIL_BYTES));
     let part = text.get(from..).unwrap_or_default();

@@ -7,13 +7,14 @@ use crate::ToolsOptions;
 /// Characters with which a text is more than one plain command, where no quotes are around them.
 const SHELL_SIGNS: &str = ";|&<>()*?[]{}~#!\n";
 
-/// Credentials of ssh, in words.
+/// Description of ssh's credentials.
 const SSH: &str = "keys and agent of ssh";
 
-/// Largest configuration of git that is looked at, in bytes.
+/// Maximum size of an examined git configuration, in bytes.
 const MAX_CONFIG_BYTES: u64 = 64 * 1024;
 
-/// Reason why a command has to run as the person; nothing where it need not, or is more than one plain command.
+/// Reason for which a command needs the person's credentials; `None` if it does not, or is not a single plain
+/// command.
 pub(super) fn needed(command: &str, cwd: &Path, options: &ToolsOptions) -> Option<String> {
     let words = plain_words(command)?;
     let (name, args) = words.split_first()?;

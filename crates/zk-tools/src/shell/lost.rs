@@ -27,7 +27,7 @@ impl LostSandbox {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }
 
-    /// Reason why the sandbox cannot be set up any more; nothing while it can.
+    /// Reason for which the sandbox can no longer be set up; `None` while it can.
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

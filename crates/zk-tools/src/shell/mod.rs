@@ -39,10 +39,10 @@ use place::{ExecPlace, place_of, staying_place};
 use tail::{Printed, Tail};
 pub(crate) use unasked::{StayingCalls, UnaskedCalls};
 
-/// Runs a command with bash and gives back the end of what it printed.
+/// Runs a command with bash and returns the end of its output.
 ///
-/// A command that fails is an error result with its output. Both outputs come in the order in which they
-/// were printed, as on a terminal.
+/// A command that fails is an error result with its output. Both output streams are merged in order, as on a
+/// terminal.
 ///
 /// ```
 /// use zk_core::model::Concurrency;
@@ -145,7 +145,7 @@ impl Shell {
         self
     }
 
-    /// Returns what runs for a command of the model: the host's own line comes before it.
+    /// Full command for a command of the model, after the host's own line.
     fn prefixed(&self, command: &str) -> String {
         match &self.options.shell_prefix {
             Some(prefix) if !command.is_empty() => format!("{prefix}\n{command}"),
@@ -192,7 +192,7 @@ impl Shell {
         )))
     }
 
-    /// Ends the call of a command that goes on in the background, by the person's wish.
+    /// Ends the call of a command that the person moved to the background.
     fn leave(&self, leaving: Leaving, text: &str, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let Some(jobs) = &self.jobs else { return Err(ToolError::failed("nothing looks after the command")) };
         let tool = ToolNames::of(&cx.cx).get("jobs").unwrap_or_else(|| "jobs".to_owned());
@@ -318,7 +318,7 @@ impl Tool for Shell {
             tail.write(OutputStream::Stderr, note.as_bytes());
         }
         let Printed { text: output, mut lines, mut total_lines, cut } = tail.finish();
-        // The person sees what was denied; the footer tells the model, with what to do next.
+        // The person sees the denials; the footer gives the model the next step.
         for denial in outcome.denials.iter().filter(|denial| denial.act != DeniedAct::Exceed) {
             lines.push(format!("({denial})"));
             total_lines += 1;
@@ -402,8 +402,8 @@ impl Tool for Shell {
             effects.push(Effect::LeavesContext { reason });
         }
         if is_set(args, "detach") {
-            // A command that outlives the program is more than the command alone: whatever allows that does
-            // not allow this.
+            // A command that outlives the program is more than the command alone: approvals of that do not
+            // cover this.
             effects.push(Effect::Executes { command: None, argv: Vec::new() });
         }
         Effects::Known { list: effects }
@@ -437,7 +437,7 @@ impl Tool for Shell {
     }
 }
 
-/// Explains an exit code of the shell itself, with what to do next; nothing for others.
+/// Explains an exit code of the shell itself, with the next step; `None` for others.
 fn explain(code: i32) -> Option<&'static str> {
     match code {
         126 => Some("a program is there but cannot be run; check its permissions, or name its interpreter"),

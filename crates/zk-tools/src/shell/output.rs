@@ -12,8 +12,8 @@ use zk_core::service::{RedactedPieces, Redactor, make_private_dir};
 
 use crate::text::size;
 
-/// The directory of the present session for outputs that are too large for a result: `cx.service::<OutputDir>()`.
-/// Tools may read what is in it.
+/// Directory of the present session for outputs too large for a result: `cx.service::<OutputDir>()`. Tools
+/// may read its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputDir(pub PathBuf);
 
@@ -26,7 +26,7 @@ pub(crate) struct OutputPlace {
 }
 
 impl OutputPlace {
-    /// The place that this run's session has; without one, what is not kept in memory is lost.
+    /// Output place of this run's session; without one, output beyond the memory limit is lost.
     pub(crate) fn of(cx: &Cx, max_bytes: u64) -> Option<Self> {
         let dir = cx.service::<OutputDir>()?.0.clone();
         Some(Self { dir, redactor: cx.service::<Redactor>(), max_bytes })
@@ -115,7 +115,7 @@ impl Output {
         self.kept.last().is_none_or(|last| *last == b'\n')
     }
 
-    /// Returns what came after the first `from` bytes, of which `cut` bytes are not shown.
+    /// Output after the first `from` bytes, of which `cut` bytes are omitted.
     pub(crate) fn since(&self, from: u64) -> Since {
         let first = (self.total - self.kept.len() as u64).max(self.total.saturating_sub(self.max as u64));
         let begin = from.max(first);
@@ -130,7 +130,7 @@ impl Output {
         Since { cut, text: String::from_utf8_lossy(bytes).into_owned() }
     }
 
-    /// Writes to the file all that can be written while more may come.
+    /// Writes the part of the pending output that is final to the file.
     pub(crate) fn flush_file(&mut self) {
         if let Spilled::To(SpillFile { file: Some(file), failed, .. }) = &mut self.spill
             && let Err(error) = file.flush()
@@ -139,7 +139,7 @@ impl Output {
         }
     }
 
-    /// Writes what is still held back to the file: no more comes.
+    /// Writes the rest to the file at the end of the output.
     pub(crate) fn flush(&mut self) {
         if let Spilled::To(file) = &mut self.spill {
             file.finish();
@@ -173,13 +173,13 @@ pub(crate) struct Since {
     pub(crate) text: String,
 }
 
-/// A file that takes an output as it comes, without the secrets in it.
+/// Redacting writer of an output file.
 #[derive(Debug)]
 struct SpillFile {
     file: Option<BufWriter<File>>,
     path: PathBuf,
     pieces: Option<RedactedPieces>,
-    /// The beginning of a character whose rest has not come yet.
+    /// Incomplete character.
     partial: Vec<u8>,
     left: u64,
     max_bytes: u64,

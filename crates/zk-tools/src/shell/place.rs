@@ -13,7 +13,7 @@ pub(super) struct ExecPlace {
     pub(super) connections: Option<Connections>,
 }
 
-/// Place of a call that stays in the context: the executor for reads where the call runs for nothing but that it reads.
+/// Executor of a call that stays in the context: the one for reads if the call is only permitted as a read.
 pub(super) async fn place_of(call: &Approved, cx: &ToolCx) -> Result<ExecPlace, ToolError> {
     let usual = exec(&cx.cx)?;
     let Some(judge) = cx.cx.service::<dyn CallJudge>() else {
@@ -39,8 +39,8 @@ pub(super) async fn place_of(call: &Approved, cx: &ToolCx) -> Result<ExecPlace, 
     })
 }
 
-/// Place of a call that wants to leave the sandbox and that a person lets run inside of it, with the connections that they
-/// were told of; nothing for one that leaves.
+/// Executor of a call that requested to leave the sandbox and that a person kept inside, with the connections
+/// shown to them; `None` for one that leaves.
 pub(super) async fn staying_place(call: &Approved, cx: &ToolCx) -> Result<Option<ExecPlace>, ToolError> {
     if !cx.cx.service::<StayingCalls>().is_some_and(|calls| calls.contains(call.call())) {
         return Ok(None);
@@ -52,16 +52,16 @@ pub(super) async fn staying_place(call: &Approved, cx: &ToolCx) -> Result<Option
     Ok(Some(ExecPlace { exec: exec(&cx.cx)?, connections: Some(connections) }))
 }
 
-/// Place of a call by what its judge says at its start.
+/// Executor of a call according to its judge at its start.
 enum JudgedPlace {
     Usual(Option<Connections>),
-    /// The executor for reads, and no other for a call that nobody was asked about.
+    /// Only the executor for reads, for a call that was not asked about.
     Reads,
     /// The executor for reads, or the usual one where there is none.
     UnheldReads,
 }
 
-/// Error of a read whose sandbox is gone.
+/// Error of a read whose sandbox is lost.
 const LOST: &str = "the sandbox of commands that only read was lost before this one started, so it did not run; call it again";
 
 /// Error of a read that is none any more.
@@ -83,6 +83,6 @@ fn judged_place(
         let is_lost = judge.would_allow_as_read("shell", effects, cwd);
         return Err(ToolError::failed(if is_lost { LOST } else { CHANGED }));
     }
-    // The call was approved, by whoever was told of its connections or has allowed it without a question.
+    // The call was approved with its connections shown, or allowed without a question.
     Ok(JudgedPlace::Usual(judge.connections("shell", effects, cwd)))
 }

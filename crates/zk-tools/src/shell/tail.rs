@@ -6,12 +6,12 @@ use crate::limits::{RESULT_BYTES, WATCHED_BYTES};
 use crate::policy::CutOutput;
 use crate::shell::output::{Output, OutputPlace, Since};
 
-/// Returns the bytes of an output that are kept for a result of `max`; as many as a result may have if 0.
+/// Kept size of an output in bytes for a result of `max`; 0 means the maximum size of a result.
 pub(super) fn memory(max: usize) -> usize {
     if max == 0 { RESULT_BYTES } else { max.min(RESULT_BYTES) }
 }
 
-/// Keeps the end of what a command prints, both outputs as they come.
+/// Keeps the end of a command's output, both streams merged.
 #[derive(Debug)]
 pub(super) struct Tail {
     output: Output,
@@ -21,7 +21,7 @@ pub(super) struct Tail {
     last: Option<OutputStream>,
     progress: Progress,
     watched: usize,
-    /// The beginning of a character whose rest has not come yet.
+    /// Incomplete character.
     partial: Vec<u8>,
 }
 
@@ -62,7 +62,7 @@ impl Tail {
         }
     }
 
-    /// The end of the output so far, saying what was cut, and all of it to go on with.
+    /// End of the output so far with a note on the omission, and the full output to continue with.
     pub(super) fn so_far(self) -> (String, Output) {
         let Since { cut, text } = self.output.since(0);
         let head =
@@ -70,7 +70,7 @@ impl Tail {
         (format!("{head}{text}"), self.output)
     }
 
-    /// The end of the output, saying what was cut.
+    /// End of the output, with a note on the omission.
     pub(super) fn finish(mut self) -> Printed {
         let total_lines = self.line_ends + u64::from(!self.output.ends_in_line());
         self.output.flush();
@@ -90,7 +90,7 @@ impl Tail {
 
 /// Output of a command.
 pub(super) struct Printed {
-    /// End of the output for the model, saying what was cut.
+    /// End of the output for the model, with a note on the omission.
     pub(super) text: String,
     /// End of the output in lines; the first may have lost its beginning.
     pub(super) lines: Vec<String>,
@@ -114,7 +114,7 @@ fn trailing_start(bytes: &[u8]) -> usize {
 
 impl OutputSink for Tail {
     fn write(&mut self, stream: OutputStream, bytes: &[u8]) {
-        // Two outputs share the text; one does not go on in the middle of the other's line.
+        // Two streams share the text; one must not continue in the middle of the other's line.
         if self.last.is_some_and(|last| last != stream) && !self.output.ends_in_line() {
             self.keep(b"\n");
         }

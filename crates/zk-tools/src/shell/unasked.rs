@@ -5,7 +5,7 @@ use zk_core::events::{DecidedBy, PermissionDecided, ToolEnd};
 use zk_core::kernel::{Cx, Reach, Scope};
 use zk_core::model::{CallId, CallRef, TurnId};
 
-/// A call among those of all agents: models count theirs alike.
+/// Identifies a call among all agents, since models reuse call ids.
 type TurnCall = (TurnId, CallId);
 
 /// Calls that run because mode and rules let them, without a person, until they end.

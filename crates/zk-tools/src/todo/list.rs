@@ -10,7 +10,7 @@ const NAMED: usize = 12;
 /// One thing to be done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Todo {
-    /// Description of what is to be done.
+    /// Description of the task.
     #[schemars(description = "")]
     pub content: String,
     /// Status of the to-do.
@@ -75,7 +75,7 @@ pub(super) fn tally(list: &[Todo]) -> String {
     )
 }
 
-/// Returns what is still to be done, in one line; nothing when all of it is done.
+/// Reminder of the open tasks, in one line; `None` if all are done.
 pub(super) fn reminder(list: &[Todo]) -> Option<String> {
     let open: Vec<&Todo> = list.iter().filter(|todo| todo.status != TodoStatus::Completed).collect();
     if open.is_empty() {

@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 
 /// The to-do lists of a tree of agents, one for each conversation: `cx.service::<Todos>()`.
 ///
-/// The list of the agent at the root is kept in its session, and restored with it.
+/// The list of the root agent is stored in its session, and restored with it.
 #[derive(Default)]
 pub struct Todos {
     state: Mutex<State>,

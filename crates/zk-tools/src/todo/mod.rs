@@ -29,7 +29,7 @@ pub(crate) fn register(todos: &Arc<Todos>, scope: &Scope) -> Result<(), BoxError
     Ok(())
 }
 
-/// Tells a model what is still to be done, with every request.
+/// Context producer that reminds a model of its open tasks with every request.
 struct OpenTodos(Arc<Todos>);
 
 #[async_trait]

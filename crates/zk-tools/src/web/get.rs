@@ -43,7 +43,7 @@ pub(super) struct Page {
 }
 
 impl Getter {
-    /// Gets the page at `url`. Each address on the way is checked before a connection is made.
+    /// Fetches the page at `url`. Each address is checked before a connection is made.
     pub(super) async fn get(&self, url: Url) -> Result<Fetched, ToolError> {
         let mut at = url;
         for _ in 0..=self.redirects {

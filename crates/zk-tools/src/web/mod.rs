@@ -33,7 +33,7 @@ use get::{Fetched, Getter};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FetchOptions {
-    /// Most bytes of a page that are read; larger pages are cut.
+    /// Maximum number of bytes of a page that are read; larger pages are cut.
     #[schemars(range(min = 1))]
     pub max_bytes: usize,
     /// Time limit of a call, redirects included.
@@ -41,7 +41,7 @@ pub struct FetchOptions {
     #[schemars(with = "u32", range(min = 1))]
     #[schemars(description = "Seconds of one call, with all its redirects.")]
     pub timeout: Duration,
-    /// Most redirects within one host.
+    /// Maximum number of redirects within one host.
     #[schemars(range(min = 1))]
     pub redirects: usize,
     /// Private addresses that may be fetched nevertheless, such as a documentation server on this machine.

@@ -125,7 +125,7 @@ impl Lookup for Names {
         let at = self.asked.fetch_add(1, Ordering::SeqCst);
         let answers = self.known.get(host).ok_or_else(|| io::Error::other("no such name"))?;
         let answer = answers.get(at).or(answers.last()).cloned().unwrap_or_default();
-        // The port of an answer is nobody's to choose.
+        // The port in a resolver's answer is ignored.
         Ok(answer.into_iter().map(|address| SocketAddr::new(address, 1)).collect())
     }
 }
@@ -306,7 +306,7 @@ async fn each_redirect_is_judged_before_it_is_followed() {
 #[tokio::test]
 async fn a_name_that_changes_its_address_is_connected_to_where_it_was_judged() {
     let inside = Server::serving(|_| page("text/plain", "secret")).await;
-    // The first answer is judged. Nothing asks a second time: whatever is connected to is what was judged.
+    // The first answer is checked and used, without a second lookup.
     let names = Names::of(&[("rebind.test", &[&["192.0.2.1"], &["127.0.0.1"]])]);
     let tool = Fetch::looking_up(&FetchOptions::default(), names.clone());
     let url = format!("http://rebind.test:{}/", inside.address.port());
@@ -501,7 +501,7 @@ proptest! {
     }
 }
 
-/// Variable with the address of the page that the test of proxies gets in a process of its own.
+/// Variable with the address of the page, for the test of proxies in a separate process.
 const PAGE: &str = "ZK_TEST_PAGE";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

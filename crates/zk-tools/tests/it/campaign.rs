@@ -16,7 +16,7 @@ fn seeds(variable: &str, full: u64) -> u64 {
     asked.unwrap_or(full / 100)
 }
 
-/// Bytes of all kinds: text, line ends of either kind, a byte order mark, what is no UTF-8.
+/// Generates bytes of all kinds: text, both kinds of line ends, a byte order mark, invalid UTF-8.
 fn bytes(rng: &mut Rng, most: usize) -> Vec<u8> {
     const PIECES: [&[u8]; 14] = [
         b"\r\n",
@@ -40,7 +40,7 @@ fn bytes(rng: &mut Rng, most: usize) -> Vec<u8> {
         .collect()
 }
 
-/// The text before a change, by what is there now and the difference that was shown.
+/// Reverts a diff: the text before a change, from the present text and the shown diff.
 fn undone(now: &str, diff: &str) -> String {
     let mut new = now.split_inclusive('\n');
     let (mut old, mut at) = (String::new(), 0);
@@ -79,7 +79,7 @@ async fn an_edit_of_a_file_leaves_every_other_byte_as_it_was() {
         let mut rng = Rng::with_seed(seed);
         let (before, after) = (bytes(&mut rng, 8), bytes(&mut rng, 8));
         let content = [&before, b"<here>".as_slice(), &after].concat();
-        // A file of its own: one that changed since it was edited would be refused.
+        // A separate file: one changed since its edit would be refused.
         let path = format!("f{seed}");
         desk.put(&path, &content);
         std::fs::set_permissions(desk.root.join(&path), std::fs::Permissions::from_mode(0o640)).unwrap();
@@ -133,7 +133,7 @@ async fn several_edits_of_each_shape_leave_every_other_byte_as_it_was() {
             [&*a, one, &*b, every, &*c, every, &*d, quoted, &*e].concat()
         };
         let content = with("<one>", "<every>", "say “hello”");
-        // A file of its own: one that changed since it was edited would be refused.
+        // A separate file: one changed since its edit would be refused.
         let path = format!("f{seed}");
         desk.put(&path, &content);
         let edits = json!([

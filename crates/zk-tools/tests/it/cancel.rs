@@ -44,8 +44,8 @@ fn seconds(which: u32) -> String {
     format!("{}.{which}", 100_000 + std::process::id())
 }
 
-/// Polls `call` and, at its `n`th await, does `then`, which says whether to go on; nothing if it does not. A call that
-/// waits for good is polled all the same.
+/// Polls `call` and runs `then` at its `n`th await, which decides whether to continue; `None` if it stops. A
+/// call that waits for ever is polled all the same.
 async fn at_await<T>(n: usize, call: impl Future<Output = T>, mut then: impl FnMut() -> bool) -> Option<T> {
     let mut call = pin!(call);
     let mut polled = 0;
@@ -69,7 +69,7 @@ fn desk() -> Desk {
     desk
 }
 
-/// Waits until nothing is left of a call: no process, no file of its own, and no file half written.
+/// Waits until a call has left no process, no temporary file and no partial file.
 #[expect(clippy::panic, reason = "what is left over fails the test")]
 async fn check(desk: &Desk, seconds: &str, what: &str) {
     let mut found = String::new();
@@ -110,7 +110,7 @@ fn is_sleeping(seconds: &str) -> bool {
 
 fn is_honest(result: &Result<ToolOutput, ToolError>, name: &str) -> bool {
     match result {
-        // The call was done before it was told to stop.
+        // The call was done before the stop.
         Ok(_) => name != "shell",
         Err(error) => {
             error.kind == ToolErrorKind::Aborted
@@ -146,7 +146,7 @@ async fn a_tool_that_is_stopped_at_any_await_leaves_nothing_behind() {
             let args = json!({ "path": "a.txt", "content": "three\n" });
             desk.ok("read_file", json!({ "path": "a.txt" })).await;
             if let Err(error) = desk.output("write_file", args.clone()).await {
-                // A write that was under way when its call was stopped came behind the read. There is only one.
+                // A write in flight at the stop was executed after the read. There is only one.
                 assert!(error.message.contains("it changed since you last saw it"), "{error:?}");
                 desk.ok("read_file", json!({ "path": "a.txt" })).await;
                 desk.ok("write_file", args).await;
@@ -185,7 +185,7 @@ async fn desk_with_job(seconds: &str, is_deaf: bool) -> Desk {
     desk
 }
 
-/// Returns calls about a job: one for each action, and one that starts another job.
+/// Calls about a job: one for each action, and one that starts another job.
 fn job_calls(seconds: &str) -> [(&'static str, &'static str, Value); 4] {
     let start = json!({ "command": format!("sleep {seconds}"), "background": true });
     [
@@ -213,11 +213,11 @@ async fn what_is_done_with_jobs_ends_at_any_await_and_the_jobs_with_the_conversa
                 .await;
                 match &result {
                     Some(Err(error)) => assert_eq!(error.kind, ToolErrorKind::Aborted, "{what}"),
-                    // A wait whose job goes on has no answer of its own.
+                    // A wait for a running job has no answer of its own.
                     Some(Ok(_)) => assert!(!reached || action != "wait", "{what}"),
                     None => assert!(is_dropped, "{what}"),
                 }
-                // The list is not locked, and what was started is in it.
+                // The list is not locked, and contains the started job.
                 desk.stop = CancellationToken::new();
                 let list = desk.ok("jobs", json!({ "action": "list" })).await;
                 assert!(list.starts_with("job-1  "), "{what}: {list}");

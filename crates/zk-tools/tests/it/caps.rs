@@ -15,10 +15,10 @@ use crate::support::{Desk, MEMORY, forget_peak, memory};
 
 const RESULT: usize = 1 << 20;
 const TURN: usize = 4 << 20;
-/// Most memory of the whole process at any moment, in bytes.
+/// Maximum memory of the whole process at any moment, in bytes.
 const PROCESS: u64 = 128 << 20;
 
-/// A file of a gigabyte: lines at both ends and nothing, or few line ends, in between.
+/// File of a gigabyte: lines at both ends, and nothing or few line ends in between.
 fn gigabyte(desk: &Desk, name: &str) {
     let mut file = std::fs::File::create(desk.root.join(name)).unwrap();
     let lines = "a line with a needle in it\n".repeat(10_000);
@@ -102,7 +102,7 @@ async fn a_read_up_to_the_cap_goes_on_where_it_ended() {
     assert_eq!(seen, lines);
 }
 
-/// Holds for results of any tool, also of one of somebody else.
+/// Applies to results of any tool, also of third parties.
 #[tokio::test]
 async fn the_results_of_a_turn_are_cut_before_they_join_the_history() {
     let desk = Desk::new();

@@ -59,7 +59,7 @@ fn read_back(approval: &Approval) -> Value {
     Value::Object(args)
 }
 
-/// Text with what terminals act on, hide or reorder in it.
+/// Generates text with characters that terminals interpret, hide or reorder.
 fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[ -~]{0,12}",
@@ -132,7 +132,7 @@ fn what_ran_is_byte_for_byte_what_the_question_showed() {
     }
 }
 
-/// Takes one call through its gate and runs it.
+/// Passes one call through its gate and runs it.
 async fn call(bus: &Bus, spec: &Arc<ToolSpec>, ran: &Arc<Mutex<Vec<Value>>>, args: &Value) {
     let tool: Arc<dyn Tool> = Arc::new(RecordsArgs { spec: spec.clone(), ran: ran.clone() });
     pass_and_run(bus, &tool, args, Path::new(".")).await.unwrap();
@@ -155,7 +155,7 @@ async fn pass_and_run(
     tool.call(&approved, &ToolCx::new(bus.cx(), cwd)).await
 }
 
-/// Takes note of what it is asked to run, and runs nothing.
+/// Executor that records its requests and runs nothing.
 #[derive(Default)]
 struct NotesCommands(Mutex<Vec<ExecRequest>>);
 

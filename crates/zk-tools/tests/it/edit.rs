@@ -116,7 +116,7 @@ async fn edits_in_a_row_are_no_drift() {
     assert_eq!(desk.get("a.txt"), "edited\n");
 }
 
-/// Returns the number of files that are edited in parallel: the variable says it for the whole promise, 1000.
+/// Number of files edited in parallel; the variable sets it for the whole campaign, 1000.
 #[expect(clippy::disallowed_methods, reason = "the size of a campaign is set from outside")]
 fn rounds() -> u64 {
     std::env::var("ZK_PARALLEL_EDITS").ok().and_then(|text| text.parse().ok()).unwrap_or(50)

@@ -116,7 +116,7 @@ async fn a_path_of_the_session_that_was_copied_is_that_of_the_own_file() {
     let beside = |path: &str| format!("{}{path}", first.display());
     for path in [
         beside("/other.log"),
-        // Another session's file of the same name and length.
+        // Another session's file with the same name and length.
         beside("/alike.log"),
         beside("/kept.log~"),
         beside("/kept.log/.."),

@@ -9,7 +9,7 @@ use zk_tools::{JobPhase, Jobs, Spill, ToolsOptions};
 
 use crate::support::{Desk, MEMORY, forget_peak, memory};
 
-/// Whether a process runs; one that only nobody has waited for does not.
+/// Whether a process runs; a zombie does not.
 pub(crate) fn runs(pid: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()))
         .ok()
@@ -87,7 +87,7 @@ async fn jobs_end_when_their_host_closes() {
     assert!(!runs(&desk.get("pid")));
 }
 
-/// Returns the number of megabytes that are printed: the variable says it for the whole promise, 1000.
+/// Number of printed megabytes; the variable sets it for the whole campaign, 1000.
 #[expect(clippy::disallowed_methods, reason = "how the whole size is asked for")]
 fn megabytes() -> u64 {
     std::env::var("ZK_FLOOD_MB").ok().and_then(|text| text.parse().ok()).unwrap_or(64)
@@ -172,7 +172,7 @@ async fn a_job_belongs_to_the_conversation_it_was_started_in() {
     cx.emit(loaded()).await.unwrap();
     cx.emit(run()).await.unwrap();
     assert_eq!(jobs.list().len(), 1);
-    // Of an agent that is reset nothing else says so.
+    // Nothing else reports the reset of an agent.
     cx.emit(loaded()).await.unwrap();
     assert_eq!(jobs.list().len(), 0);
     desk.bus.close().await;
@@ -184,7 +184,7 @@ async fn a_command_that_a_person_puts_in_the_background_goes_on_and_its_call_is_
     let jobs = desk.bus.service::<Jobs>().unwrap();
     assert_eq!(jobs.put_in_background(), 0, "nothing runs");
     let command = "echo first; touch begun; while [ ! -e go ]; do sleep 0.02; done; echo last";
-    // The time limit is that of a call: what goes on has none of its own.
+    // The time limit is that of a call: a background command has none.
     let call = desk.output("shell", json!({ "command": command, "timeout_ms": 60_000 }));
     let leave = async {
         while !desk.root.join("begun").exists() {

@@ -74,7 +74,7 @@ async fn what_is_attached_is_bounded_as_a_read_is_and_so_is_the_number_of_files(
     assert_eq!(found[20].0, "@f20 · not attached: 20 files are the most of one prompt");
 }
 
-/// Denies what its rules say.
+/// Judge that denies by its rules.
 struct Rules;
 
 impl CallJudge for Rules {

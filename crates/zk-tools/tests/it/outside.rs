@@ -16,7 +16,7 @@ use zk_tools::ToolsOptions;
 
 use crate::support::Desk;
 
-/// Runs commands with a variable that says where they run.
+/// Executor that sets a variable with its name.
 struct Marked(ProcessExec);
 
 #[async_trait]
@@ -142,7 +142,7 @@ async fn an_answer_for_the_session_holds_whatever_reason_the_model_gives_and_for
     let answering = tokio::spawn(async move {
         let pending = front_end.next().await;
         front_end.answer(pending.id, pending.digest, UiAnswer::Session).unwrap();
-        // Nobody is there for a second question.
+        // Nobody can answer a second question.
     });
     assert!(desk.ok("shell", args("first")).await.starts_with("outside\n"));
     answering.await.unwrap();
@@ -169,7 +169,7 @@ async fn a_single_command_that_needs_credentials_asks_to_leave_a_sandbox_by_itse
     assert!(!leaves("gh pr list; touch made") && !leaves("cargo build"));
 }
 
-/// A judge that lets a call through as a read, and finds at its start that nothing holds what it starts any more.
+/// Judge that permits a call as a read, and reports at its start that the confinement is lost.
 struct Losing;
 
 impl CallJudge for Losing {
@@ -198,7 +198,7 @@ async fn a_call_that_was_allowed_as_a_read_does_not_run_once_nothing_holds_reads
     desk.bus.scope("judge").provide_service::<dyn CallJudge>(Arc::new(Losing));
     let made = || desk.root.join("made").exists();
     let command = json!({ "command": "touch made" });
-    // Without a gate a person, or whoever made the bus, has let it run.
+    // Without a gate, a person or the bus's owner has allowed it.
     desk.ok("shell", command.clone()).await;
     assert!(made());
     std::fs::remove_file(desk.root.join("made")).unwrap();
@@ -208,7 +208,7 @@ async fn a_call_that_was_allowed_as_a_read_does_not_run_once_nothing_holds_reads
     assert!(!made());
 }
 
-/// A judge that lets a call through as a read, and finds at its start what it says here.
+/// Judge that permits a call as a read, and returns this verdict at its start.
 struct Changing {
     is_read: bool,
     is_unheld: bool,

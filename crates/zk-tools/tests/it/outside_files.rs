@@ -11,7 +11,7 @@ use zk_exec::WorkspaceFiles;
 
 use crate::support::Desk;
 
-/// A directory beside the workspace, with a home in it.
+/// Directory outside of the workspace, with a home in it.
 fn outside() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
@@ -50,7 +50,7 @@ async fn what_nobody_was_asked_about_is_refused_as_ever() {
     let place = beside.display().to_string();
     symlink(&beside, desk.root.join("way-out")).unwrap();
     for (tool, args) in [
-        // Each of these names something else than the judge saw, or what no tool reads.
+        // Each of these names another file than the judge saw, or one that no tool reads.
         ("read_file", json!({"path": "way-out/notes.md"})),
         ("read_file", json!({"path": format!("@{place}/notes.md")})),
         ("read_file", json!({"path": "~/notes.md"})),

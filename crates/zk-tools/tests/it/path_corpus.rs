@@ -75,7 +75,7 @@ impl Trap {
         [self.root.clone(), self.root.join("src"), self.root.join("src/deep")]
     }
 
-    /// Returns the result of a call, and what a person is shown before it.
+    /// Result of a call, and the preview before it.
     async fn attempt(&self, name: &str, args: &Value, cwd: &Path) -> (Result<String, String>, String) {
         let cx = ToolCx::new(self.bus.cx(), cwd);
         let tool = self.bus.item::<dyn Tool>(name).unwrap();
@@ -90,7 +90,7 @@ impl Trap {
         (text, preview)
     }
 
-    /// Tries every path from every place; `check` looks at what came of each.
+    /// Tries every path from every directory; `check` examines each outcome.
     async fn attempt_all(
         &self,
         name: &str,
@@ -123,7 +123,7 @@ async fn no_tool_reads_or_lists_what_is_outside_by_any_path_of_the_corpus() {
     let trap = Trap::new();
     for (name, calls) in READING {
         trap.attempt_all(name, calls, |args, is_root, result| {
-            // From below, some of them stay inside; a pattern that leads nowhere finds nothing.
+            // From below, some of them stay inside; a dangling pattern finds nothing.
             let is_path = args.get("path").is_some() && args["path"] != "";
             assert!(!is_root || !is_path || result.is_err(), "{name} {args}: {result:?}");
         })
@@ -135,7 +135,7 @@ async fn no_tool_reads_or_lists_what_is_outside_by_any_path_of_the_corpus() {
 #[tokio::test]
 async fn no_tool_writes_outside_by_any_path_of_the_corpus() {
     for (name, calls) in WRITING {
-        // Each on files that nothing was written to before.
+        // Each on unwritten files.
         let trap = Trap::new();
         trap.attempt_all(name, calls, |args, is_root, result| {
             assert!(!is_root || result.is_err(), "{name} {args}: {result:?}");

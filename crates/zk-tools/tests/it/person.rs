@@ -15,7 +15,7 @@ fn attended() -> (Desk, FrontEnd) {
     (desk, front_end)
 }
 
-/// Answers each question in turn, and gives back what was asked.
+/// Answers each question in turn; returns the questions.
 async fn answers(front_end: &FrontEnd, answers: Vec<UiAnswer>) -> Vec<Question> {
     let mut asked = Vec::new();
     for answer in answers {

@@ -123,7 +123,7 @@ async fn what_cannot_be_read_says_why() {
 async fn a_read_is_repeated_only_in_the_conversation_that_contains_the_earlier_one() {
     let desk = Desk::new();
     desk.put("a.txt", "one\n");
-    // Two agents of the same name on one bus, and the first one again after a reset.
+    // Two agents with the same name on one bus, and the first one again after a reset.
     for _ in 0..3 {
         let cx = desk.bus.cx().with_service(Arc::new(ContextId::fresh()));
         for expected in ["1\tone\n", "unchanged since you read"] {
@@ -143,7 +143,7 @@ async fn what_one_conversation_read_is_unknown_to_the_one_that_takes_its_place()
     let next = SessionLoaded { session_id: None, entries: Arc::from([]) };
     desk.bus.cx().emit(next).await.unwrap();
     assert_eq!(desk.ok("read_file", args.clone()).await, "1\tone\n");
-    // If a session goes on from an earlier entry, the answer may lie behind that.
+    // If a session continues from an earlier entry, the answer may come after it.
     assert!(desk.ok("read_file", args.clone()).await.contains("unchanged since you read"));
     let fork = SessionBeforeFork { session_id: "s_1".into(), entry: "e_1".into() };
     desk.bus.cx().emit(fork).await.unwrap();
@@ -221,7 +221,7 @@ async fn what_a_sub_agent_read_is_forgotten_when_it_ends() {
     };
     child.cx().emit(done.clone()).await.unwrap();
     assert_eq!(read(&child).await, "1\tone\n", "nothing is known of it any more");
-    // The conversation itself goes on after a run.
+    // The conversation itself continues after a run.
     desk.bus.cx().emit(done).await.unwrap();
     assert!(read(&desk.bus).await.contains("unchanged"));
 }

@@ -134,7 +134,7 @@ async fn a_file_that_another_agent_changed_is_not_overwritten_by_what_one_read_b
         let error = desk.err("edit", edit.clone()).await;
         assert!(error.message.contains("it is no longer as you last saw it"), "{error}");
         assert_eq!(desk.get("a.txt"), "one\nthree\n");
-        // Whoever read it as it is now may write it.
+        // An agent that has read its present content may write it.
         let write = json!({ "path": "a.txt", "content": "known\n" });
         let written = desk.output_of(&child, "write_file", write).await;
         assert_eq!(written.is_ok(), child_only_reads, "{written:?}");

@@ -10,8 +10,8 @@ use crate::row::{Row, Style};
 
 /// The conversation on the alternate screen.
 impl App {
-    /// Draws the conversation on the alternate screen from now on, or below what the terminal shows already. What closed
-    /// meanwhile is printed there when this one is left.
+    /// Switches between the alternate screen and the inline one. Rows closed on the alternate screen are
+    /// printed after leaving it.
     pub fn set_full(&mut self, is_full: bool) {
         self.alternate.is_full = is_full;
         self.end_reading();
@@ -34,7 +34,7 @@ impl App {
         !self.output.is_left && (self.alternate.is_full || self.alternate.is_paging())
     }
 
-    /// Whether the bytes that were given so far leave the alternate screen in use.
+    /// Whether the terminal is on the alternate screen after the bytes written so far.
     #[must_use]
     pub fn is_drawn_alternate(&self) -> bool {
         self.alternate.screen.is_some()
@@ -48,7 +48,7 @@ impl App {
         copy.is_some()
     }
 
-    /// The bytes that go to the screen that is wanted, if another one is there.
+    /// Bytes that switch to the other screen, if necessary.
     pub(super) fn change_screens(&mut self) -> String {
         match (self.is_alternate(), &self.alternate.screen) {
             (true, None) => {
@@ -87,7 +87,7 @@ impl App {
         }
     }
 
-    /// Another conversation is shown from now on.
+    /// Starts the pager over for another conversation.
     pub(super) fn renew_pager(&mut self) {
         let (size, mask, renderers) = (self.screen.size(), self.host.mask, self.host.renderers.clone());
         if let Some(pager) = &mut self.alternate.pager {
@@ -132,14 +132,14 @@ impl App {
         frame
     }
 
-    /// Reads in the pager no more, which shows the whole conversation from now on.
+    /// Leaves the pager's reading mode; on the full screen it then shows the whole conversation.
     fn end_reading(&mut self) {
         if let Reading::Agent(_) = std::mem::take(&mut self.alternate.reading) {
             self.renew_pager();
         }
     }
 
-    /// Takes in a key while the person reads in the pager.
+    /// Handles a key in the pager.
     pub(super) fn press_pager(&mut self, key: &Key, now: Duration) {
         let pages = self.agent_pages();
         let Some(pager) = &mut self.alternate.pager else { return };
@@ -152,8 +152,7 @@ impl App {
             PagerKey::Leave => {
                 pager.follow();
                 self.end_reading();
-                // A question that a person turns back to is not answered by keys that were meant for the
-                // pager.
+                // Keys meant for the pager must not answer a question.
                 if let Some(card) = self.focus.card_mut() {
                     let size = self.screen.size();
                     card.redrawn(size.width, now);

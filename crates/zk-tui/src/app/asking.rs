@@ -9,7 +9,7 @@ use crate::keys::Key;
 use crate::question::{CardState, Outcome};
 use crate::row::{Row, Style};
 
-/// Hint about a key that does nothing while a question waits.
+/// Hint for a key that is ignored while a question is open.
 pub(super) const QUESTION_WAITS: &str = "a question waits: answer it first";
 
 /// Questions, and the keys that may answer them.
@@ -35,7 +35,7 @@ impl App {
         }
     }
 
-    /// Keys for the question or the draft; `is_burst` if others were read with them.
+    /// Handles keys for the question or the draft; `is_burst` if they were read together with others.
     pub(super) fn press_typed(
         &mut self,
         typed: &[Key],
@@ -56,7 +56,7 @@ impl App {
     }
 }
 
-/// Describes what a person is asked: the title of a card, which names a file and no command.
+/// Describes a question by the title of its card, which names a file and no command.
 pub(super) fn describe_card(card: &Card) -> String {
     match &card.question {
         Question::Approve(approval) => sanitise(&approval.card().title).into_owned(),

@@ -4,7 +4,7 @@ use crate::keys::Key;
 use crate::pick::{Asked, List, asked};
 
 impl App {
-    /// Lists the names that fit what stands before the caret, while a command or a file is typed.
+    /// Lists completions for the text before the caret, while a command or a file is typed.
     pub(super) fn list_names(&mut self) {
         let old = self.focus.take_list();
         let list = self.is_live().then(|| List::of(self.composer.before_caret(), old, &self.host.completer));
@@ -13,7 +13,7 @@ impl App {
         }
     }
 
-    /// Lists the names that fit now, also those that were asked for with a key and not known then.
+    /// Updates the listed completions, including ones requested before they were known.
     pub(super) fn list_names_anew(&mut self) {
         let is_awaited = matches!(self.focus.replace_aid(Aid::None), Aid::Awaited);
         let list = (is_awaited || self.is_live())
@@ -25,13 +25,13 @@ impl App {
         };
     }
 
-    /// Whether names are listed without being asked for: not those for what a person types to a shell.
+    /// Whether completions are listed without a key: not for words of a shell command.
     fn is_live(&self) -> bool {
         asked(self.composer.before_caret())
             .is_some_and(|(asked, _, _)| !matches!(asked, Asked::Program | Asked::ShellWord))
     }
 
-    /// Whether a key is for the names that are listed.
+    /// Handles a key for the list of completions; returns whether it was one.
     pub(super) fn press_list(&mut self, key: &Key) -> bool {
         use crate::keys::Direction::{Down, Up};
         let Some(list) = self.focus.list_mut().filter(|list| !list.is_empty()) else { return false };
@@ -45,7 +45,7 @@ impl App {
         true
     }
 
-    /// Takes the choice; false where it is a command that is whole now, and runs.
+    /// Inserts the chosen completion; returns false for a complete command, which runs.
     fn enter_choice(&mut self) -> bool {
         let Some(line) = self.focus.list().and_then(List::line) else {
             self.take_choice();
@@ -56,7 +56,7 @@ impl App {
         false
     }
 
-    /// Completes what stands before the caret, or queues the text while something runs.
+    /// Completes the word before the caret, or queues the text during a run.
     pub(super) fn tab(&mut self, actions: &mut Vec<Action>) {
         let before = self.composer.before_caret();
         match List::of(before, None, &self.host.completer) {
@@ -68,7 +68,7 @@ impl App {
                 }
             }
             Some(_) | None if self.is_running() => self.enter_text(false, actions),
-            // Names that are listed by themselves are awaited anyway.
+            // Automatic completions are awaited anyway.
             Some(_) | None if asked(before).is_some() && !self.is_live() => {
                 self.focus.replace_aid(Aid::Awaited);
             }

@@ -14,7 +14,7 @@ use crate::row::Row;
 use crate::view::{key_columns, key_table};
 
 impl App {
-    /// Returns the key that a key counts as, by the keys of the person; nothing if it did its work already.
+    /// Maps a key by the person's key bindings; `None` if it was handled.
     pub(super) fn apply_keymap(&mut self, key: &Key) -> Option<Key> {
         let key = self.keyboard.keymap.turn(key)?;
         let is_for_text =
@@ -29,7 +29,7 @@ impl App {
         self.keyboard.vim.press(&key, &mut self.composer)
     }
 
-    /// Runs the command of a key, and leaves what is typed as it is; false if it has none now.
+    /// Runs the command bound to a key and keeps the draft; returns false if there is none.
     pub(super) fn press_shortcut(&mut self, key: &Key, actions: &mut Vec<Action>) -> bool {
         let Some(line) = self.keyboard.keymap.command(key).map(str::to_owned) else { return false };
         self.hint = None;
@@ -37,7 +37,7 @@ impl App {
         true
     }
 
-    /// Runs a line as if it was typed, and leaves what is typed as it is.
+    /// Runs a line as if typed, and keeps the draft.
     pub(super) fn run_line(&mut self, line: &str, actions: &mut Vec<Action>) {
         let mut command = Buffer::default();
         command.set(line);
@@ -48,7 +48,7 @@ impl App {
         self.history.recall_again(recalled);
     }
 
-    /// The keys that work now, and what each does.
+    /// Table of the active keys.
     pub(super) fn key_rows(&self, size: Size) -> Vec<Row> {
         if self.keyboard.vim.is_normal() {
             return key_table(&Vim::help(), size.width, list_room(size));
@@ -92,7 +92,7 @@ impl App {
         }
     }
 
-    /// One key of the draft.
+    /// Handles a key for the draft.
     pub(super) fn press(&mut self, key: &Key, actions: &mut Vec<Action>) {
         (self.hint, self.timing.escaped) = (None, None);
         self.settle_offer(key);
@@ -122,7 +122,7 @@ impl App {
                 self.focus.replace_aid(Aid::Search(Search::default()));
             }
             Key::Move { to: Direction::Up, word: true } => self.take_back(actions),
-            // A text that is held back is the last that was typed.
+            // A held-back text is the newest one.
             Key::Move { to: Direction::Up, .. } if self.composer.is_empty() && self.holds_text() => {
                 self.take_back(actions);
             }
@@ -151,7 +151,7 @@ impl App {
         }
     }
 
-    /// Ends the conversation; once what the host does is done, but not while a run goes on.
+    /// Quits once the host's work is done, but not during a run.
     fn end_of_input(&mut self, actions: &mut Vec<Action>) {
         if self.has_run() {
             self.set_hint("Esc stops the run, then Ctrl-D ends the conversation");
@@ -163,7 +163,8 @@ impl App {
         actions.push(Action::Quit);
     }
 
-    /// A key of a search; false if it ends the search and is for the text that was found.
+    /// Handles a key of the history search; returns false if the key ends the search and applies to the found
+    /// text.
     fn press_search(&mut self, key: &Key) -> bool {
         let Some(Search { words, skip }) = self.focus.search_mut() else { return false };
         match key {
@@ -186,7 +187,7 @@ impl App {
                     self.composer.set(found);
                 }
                 self.focus.end_search();
-                // Enter shows what was found first: nobody sends what they did not see whole.
+                // Enter only inserts the found text, since the person has not seen all of it.
                 return *key == Key::Enter;
             }
         }
@@ -230,7 +231,7 @@ impl App {
             actions.extend([Action::Remember(line.clone()), Action::PromptCommand { line, steers }]);
             return;
         }
-        // A skill that is asked for is part of a prompt, and a command of the person's own waits in the queue.
+        // A requested skill is part of a prompt, and a shell command of the person waits in the queue.
         let typed = self.composer.text().trim_start();
         let waits = typed.starts_with('!');
         let leaves = matches!(typed.trim_end(), "exit" | "quit");
@@ -251,7 +252,7 @@ impl App {
         });
     }
 
-    /// Does what a command asks for that needs nothing of the run; false if it is none of those.
+    /// Runs a command that does not depend on the run; returns false for any other text.
     fn run_at_once(&mut self) -> bool {
         match self.composer.text().trim() {
             "/screen full" => self.set_full(true),
@@ -295,14 +296,14 @@ impl App {
         !self.is_running() && !self.transcript.view().queue.is_empty()
     }
 
-    /// Sends the first of the texts that are held back.
+    /// Sends the first held-back text.
     fn send_held(&mut self, actions: &mut Vec<Action>) {
         let Some(first) = self.transcript.view().queue.first() else { return };
         let (id, text) = (first.id, first.text.unsanitised().to_owned());
         actions.extend([Action::Intent(Intent::Unqueue { id }), Action::Line(text)]);
     }
 
-    /// Takes the text back that was queued last.
+    /// Takes back the text queued last.
     fn take_back(&mut self, actions: &mut Vec<Action>) {
         let Some(last) = self.transcript.view().queue.last() else { return };
         let (id, text) = (last.id, last.text.unsanitised().to_owned());
@@ -316,7 +317,7 @@ impl App {
     }
 }
 
-/// The path of an image, if that is all of a pasted text: as a terminal writes a file that is dropped on it, quoted, with
+/// Path in a pasted text that is only the path of an image, as terminals write a dropped file: quoted, with
 /// escaped blanks, or as a `file://` address.
 fn image_path(text: &str) -> Option<String> {
     let text = text.trim();

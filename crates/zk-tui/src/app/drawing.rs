@@ -8,15 +8,15 @@ use crate::question::CardState;
 use crate::row::{Row, Style};
 use crate::view::{agent_rows, checklist_rows, job_rows, queue_rows, runs_long_command, status_row};
 
-/// The most texts of before that a search shows.
+/// Maximum number of hits that a history search shows.
 const MAX_HIT_ROWS: usize = 8;
 
-/// Keys of a search in what was typed before.
+/// Help for the keys of the history search.
 const HIT_KEYS: &str = "typed before · ↑↓ choose · Enter takes it · Esc closes";
 
 /// Contents of a frame.
 impl App {
-    /// The bytes to write now: empty if nothing changed, or the last frame was a moment ago.
+    /// Bytes to write now: empty if nothing changed or the last frame was too recent.
     #[must_use]
     pub fn frame(&mut self, now: Duration) -> String {
         let is_early = self.is_resting(now) || self.waits_until().is_some_and(|until| now < until);
@@ -39,14 +39,14 @@ impl App {
         let closed = self.transcript.take_closed(room);
         let closed = self.masked(closed);
         parts.open = self.masked(self.transcript.open_rows());
-        // A call that a person is to approve is shown as it is.
+        // A call to be approved is shown unmasked.
         parts.queue = self.masked(parts.queue);
         parts.status = parts.status.map(|row| self.masked_row(row));
         let (rows, caret) = live_rows(&parts, size);
         change + &self.screen.frame(&closed, &rows, caret)
     }
 
-    /// Whether the last frame was a moment ago: what changed since is drawn at [`App::next_tick`].
+    /// Whether the last frame was too recent, so that changes are drawn at [`App::next_tick`].
     #[must_use]
     pub fn is_resting(&self, now: Duration) -> bool {
         self.output.is_dirty
@@ -55,7 +55,7 @@ impl App {
             && self.timing.drawn.is_some_and(|drawn| now < drawn + FRAME_INTERVAL)
     }
 
-    /// Whether a key is shown at once: there is a frame left of those of a second.
+    /// Whether a key may be shown at once within the frame limit of a second.
     fn may_show_key(&self, now: Duration) -> bool {
         let is_left = || {
             let first =
@@ -87,7 +87,7 @@ impl App {
         }
     }
 
-    /// The texts that wait; the first row says how many questions do.
+    /// Queued texts; the first row counts open questions.
     fn waiting_rows(&self) -> Vec<Row> {
         let view = self.transcript.view();
         let width = self.screen.size().width;
@@ -110,7 +110,7 @@ impl App {
         rows
     }
 
-    /// The texts of before with these words, the newest at the bottom, around the chosen one.
+    /// Hits of the history search around the chosen one, newest at the bottom.
     fn hit_rows(&self, words: &str, chosen: usize, size: Size) -> Vec<Row> {
         let room = (size.live_rows() / 3).saturating_sub(1).clamp(1, MAX_HIT_ROWS);
         let first = (chosen + 1).saturating_sub(room);
@@ -150,7 +150,7 @@ impl App {
         let mut queue =
             self.focus.list().map(|list| list.rows(size.width, size.live_rows() / 3)).unwrap_or_default();
         let waiting = self.waiting_rows();
-        // Beside a question there may be room for one row.
+        // A question may leave room for only one row.
         if self.focus.card().is_some() {
             queue.splice(..0, waiting);
             queue.extend(agent_rows(&view.agents, size.width));

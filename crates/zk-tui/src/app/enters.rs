@@ -3,12 +3,12 @@ use std::time::Duration;
 use super::{Action, App};
 use crate::keys::Key;
 
-/// Time in which more has to come behind Enter for it to be a line end of a paste: nobody types that fast.
+/// Pause after Enter that distinguishes a typed Enter from a line end of a paste: nobody types that fast.
 const PASTE_PAUSE: Duration = Duration::from_millis(8);
 
 impl App {
-    /// Makes line ends of the Enters of a paste that the terminal does not mark. One at the end is held back for a moment
-    /// if it came with other keys, or right behind them: more of the paste may come.
+    /// Converts Enters inside an unmarked paste to line ends. A final Enter that arrived with or right after
+    /// other keys is held back for a moment, since more of the paste may follow.
     pub(super) fn settle_enters(&mut self, keys: Vec<Key>, is_burst: bool, now: Duration) -> Vec<Key> {
         let is_behind_text = self.timing.text_came.is_some_and(|came| now < came + PASTE_PAUSE);
         let mut settled = self.settle_all_enters(keys, now);
@@ -19,7 +19,7 @@ impl App {
         settled
     }
 
-    /// Settles as [`settle_enters`](Self::settle_enters) does, where nothing more can come.
+    /// Variant of [`settle_enters`](Self::settle_enters) for input that is complete.
     pub(super) fn settle_all_enters(&mut self, keys: Vec<Key>, now: Duration) -> Vec<Key> {
         let is_text = |key: Option<&Key>| {
             matches!(key, Some(Key::Char(_) | Key::Enter | Key::Newline | Key::Tab | Key::Paste(_)))
@@ -42,12 +42,12 @@ impl App {
         settled
     }
 
-    /// Returns when an Enter that is held back counts.
+    /// Time at which a held-back Enter takes effect.
     pub(super) fn enter_due(&self) -> Option<Duration> {
         self.timing.held_enter.map(|held| held + PASTE_PAUSE)
     }
 
-    /// Presses an Enter behind which nothing came.
+    /// Handles a held-back Enter that no input followed.
     pub(super) fn press_held_enter(&mut self, now: Duration, actions: &mut Vec<Action>) {
         if self.enter_due().is_some_and(|due| due <= now) {
             self.timing.held_enter = None;

@@ -2,13 +2,13 @@ use super::App;
 use crate::pick::{List, Picker};
 use crate::question::CardState;
 
-/// Part of the screen that keys are for, below the pager.
+/// Part of the screen that receives keys, below the pager.
 pub(super) enum Focus {
     /// The draft.
     Composer(Aid),
-    /// A question, beside which the draft goes on.
+    /// Open question; the draft stays beside it.
     Question(Box<CardState>, Aid),
-    /// A choice, in the place of the draft.
+    /// Picker in place of the draft.
     Picker(Picker),
 }
 
@@ -17,9 +17,10 @@ pub(super) enum Focus {
 pub(super) enum Aid {
     #[default]
     None,
-    /// Names were asked for that were not known: they are listed once they are, unless a key comes before.
+    /// Completions were requested before they were known; they are listed when they arrive, unless a key
+    /// comes first.
     Awaited,
-    /// Names that fit what is typed.
+    /// Completions of the typed word.
     Completion(List),
     /// A search in the history.
     Search(Search),
@@ -29,7 +30,7 @@ pub(super) enum Aid {
 #[derive(Debug, Default)]
 pub(super) struct Search {
     pub(super) words: String,
-    /// Number of hits that were passed over.
+    /// Number of skipped hits.
     pub(super) skip: usize,
 }
 
@@ -39,7 +40,7 @@ pub(super) enum Layer {
     Pager,
     Picker,
     Search,
-    /// The draft, or the question beside it.
+    /// Draft, or the question beside it.
     Draft,
 }
 
@@ -51,7 +52,7 @@ impl Focus {
         }
     }
 
-    /// Replaces the help for the draft, and returns the one before. A picker has none.
+    /// Replaces the help for the draft and returns the earlier one. Ignored in a picker.
     pub(super) fn replace_aid(&mut self, new: Aid) -> Aid {
         match self {
             Self::Composer(aid) | Self::Question(_, aid) => std::mem::replace(aid, new),
@@ -59,7 +60,7 @@ impl Focus {
         }
     }
 
-    /// Puts a question beside the draft, or takes it away. A picker is closed.
+    /// Opens or closes a question beside the draft. Closes a picker.
     pub(super) fn set_card(&mut self, card: Option<CardState>) {
         let aid = self.replace_aid(Aid::None);
         *self = match card {
@@ -110,7 +111,7 @@ impl Focus {
         }
     }
 
-    /// Removes the names that are listed, and returns them.
+    /// Takes the list of completions.
     pub(super) fn take_list(&mut self) -> Option<List> {
         match self.replace_aid(Aid::None) {
             Aid::Completion(list) => Some(list),
@@ -121,7 +122,7 @@ impl Focus {
         }
     }
 
-    /// Ends a search; false if there is none.
+    /// Ends a search; returns false if there is none.
     pub(super) fn end_search(&mut self) -> bool {
         let is_search = matches!(self.aid(), Aid::Search(_));
         if is_search {
@@ -130,7 +131,7 @@ impl Focus {
         is_search
     }
 
-    /// Forgets that names were asked for.
+    /// Cancels pending completions.
     pub(super) fn stop_awaiting(&mut self) {
         if matches!(self.aid(), Aid::Awaited) {
             self.replace_aid(Aid::None);

@@ -2,25 +2,25 @@ use crate::inline::{Caret, Size};
 use crate::row::{Row, Style};
 use crate::text::soft_split;
 
-/// Parts of the rows that are redrawn, top to bottom.
+/// Redrawn parts of the screen, top to bottom.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    /// Rows that may still grow: their end is shown.
+    /// Open rows of the conversation; their end is shown.
     pub(crate) open: Vec<Row>,
     /// A question.
     pub(crate) card: Vec<Row>,
     /// Names to choose from, texts that wait, sub-agents, and jobs.
     pub(crate) queue: Vec<Row>,
     pub(crate) status: Option<Row>,
-    /// Text that is being typed.
+    /// Rows of the composer.
     pub(crate) composer: Vec<Row>,
-    /// Place of the caret in the composer.
+    /// Position of the caret in the composer.
     pub(crate) caret: Option<Caret>,
-    /// Words that stand in an empty composer, where there is room for them.
+    /// Placeholder of an empty composer, if it fits.
     pub(crate) placeholder: Option<Row>,
 }
 
-/// Number of rows that each part may have.
+/// Number of rows for each part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rooms {
     pub(crate) open: usize,
@@ -28,34 +28,34 @@ pub(crate) struct Rooms {
     queue: usize,
     status: usize,
     composer: usize,
-    /// Whether a rule stands above and below the composer.
+    /// Whether rules are drawn above and below the composer.
     has_rules: bool,
-    /// Whether a blank row stands above what is below the conversation.
+    /// Whether a blank row separates the conversation from the parts below.
     has_gap: bool,
 }
 
-/// Rows of a conversation that are worth more than rules around the composer.
+/// Minimum number of conversation rows for which rules around the composer are left out.
 const MIN_OPEN_WITH_RULES: usize = 5;
 
-/// Rows of a screen from which an empty composer says what can be typed.
+/// Minimum screen height for a placeholder.
 const MIN_PLACEHOLDER_ROWS: usize = 6;
 
-/// Screens with fewer rows have none to spare for what waits beside a question.
+/// Screen height below which queued texts are hidden beside a question.
 const SPARE: usize = 10;
 
-/// Rows a question may have on a screen, beside one row to type in, and one for what waits.
+/// Maximum height of a question: leaves one row for the draft and one for the queue.
 pub(crate) fn card_room(size: Size) -> usize {
     let rows = size.live_rows();
     rows.saturating_sub(if rows < SPARE { 2 } else { 3 }).max(1)
 }
 
-/// Rows that names to choose from, or keys, may have, beside one row to type in: nothing else waits then.
+/// Maximum height of a list of completions or keys: leaves one row for the draft.
 pub(crate) fn list_room(size: Size) -> usize {
     size.live_rows().saturating_sub(2).max(1)
 }
 
 impl Rooms {
-    /// Shares out the rows: who types sees what is typed; then comes the question, then the rest.
+    /// Distributes the rows: first the draft, then the question, then the other parts.
     pub(crate) fn of(parts: &Parts, size: Size) -> Self {
         let mut left = size.live_rows();
         let mut take = |wanted: usize, most: usize| {
@@ -70,7 +70,7 @@ impl Rooms {
         let card = take(parts.card.len(), height.saturating_sub(composer + spare));
         let status = take(usize::from(parts.status.is_some()), 1);
         let queue = take(parts.queue.len(), height / 3);
-        // Beside a question, or a list, each row is needed; the frame of a question is an edge already.
+        // Beside a question or a list every row is needed; the frame of a question is an edge already.
         let has_rules = parts.card.is_empty() && left >= MIN_OPEN_WITH_RULES + 2;
         let has_gap = has_rules && left > MIN_OPEN_WITH_RULES + 2;
         let open = left - 2 * usize::from(has_rules) - usize::from(has_gap);
@@ -78,7 +78,7 @@ impl Rooms {
     }
 }
 
-/// The rows to redraw, each one row of the screen, and the caret in them.
+/// Rows to redraw, each one screen row, and the caret in them.
 pub(crate) fn live_rows(parts: &Parts, size: Size) -> (Vec<Row>, Option<Caret>) {
     let rooms = Rooms::of(parts, size);
     let mut rows: Vec<Row> = parts.open.iter().flat_map(|row| soft_split(row, size.width)).collect();
@@ -89,7 +89,7 @@ pub(crate) fn live_rows(parts: &Parts, size: Size) -> (Vec<Row>, Option<Caret>) 
     rows.extend(parts.card.iter().take(rooms.card).map(clipped));
     rows.extend(parts.queue.iter().take(rooms.queue).map(clipped));
     rows.extend(rule.clone());
-    // The part of what is typed that holds the caret.
+    // Part of the draft around the caret.
     let caret_row = parts.caret.map_or(0, |caret| caret.row);
     let first = (caret_row + 1).saturating_sub(rooms.composer);
     let above = rows.len();
@@ -103,7 +103,7 @@ pub(crate) fn live_rows(parts: &Parts, size: Size) -> (Vec<Row>, Option<Caret>) 
     (rows, caret)
 }
 
-/// The first row of the composer while nothing is typed, with what can be.
+/// First row of the empty composer, with the placeholder.
 pub(crate) fn placeholder(first: &Row, width: usize) -> Option<Row> {
     let keys = "/ commands   @ files   ! shell   ? keys";
     let texts = [

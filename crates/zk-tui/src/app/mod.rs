@@ -32,35 +32,35 @@ use crate::text::wrap;
 use crate::transcript::Transcript;
 use crate::view::{ModelFacts, Renderers};
 
-/// The least time between two frames of what streams: 50 a second.
+/// Minimum interval between frames of streamed text: 50 a second.
 const FRAME_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The most frames in a second: those that show a key at once are among them.
+/// Maximum number of frames a second, including those for keys.
 const MAX_FRAMES_PER_SECOND: usize = 60;
 
-/// Time that a terminal may take to say how large it is after a resize.
+/// Time-out for the terminal's reply to a size query after a resize.
 const SIZE_ANSWER_WAIT: Duration = Duration::from_millis(250);
 
-/// Time after a resize in which nothing is drawn: dragging a border resizes many times.
+/// Pause in drawing after a resize, since dragging a border resizes many times.
 const RESIZE_PAUSE: Duration = Duration::from_millis(60);
 
-/// Time after a resize in which nothing is drawn in tmux, which waits 250 ms before it tells of the next one.
+/// Pause in drawing after a resize within tmux, which delays the report of the next resize by 250 ms.
 const TMUX_RESIZE_PAUSE: Duration = Duration::from_millis(300);
 
-/// Time after Ctrl-C in which another one ends the conversation.
+/// Time after Ctrl-C in which a second one quits.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Shortest run whose end is worth a notice, in milliseconds.
+/// Minimum duration of a run whose end is notified, in milliseconds.
 const LONG_RUN_MS: u64 = 10_000;
 
-/// Action that a host has to take for the person.
+/// Action for the host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// A line was typed while nothing ran: a prompt, a `/command` or a `!command`.
+    /// Line submitted between runs: a prompt, a `/command` or a `!command`.
     Line(String),
-    /// A command that needs nothing of the run, which goes on beside it: see [`App::with_commands_beside_runs`].
+    /// Command to run in parallel with the run: see [`App::with_commands_beside_runs`].
     Beside(String),
-    /// A command that makes a prompt, typed during a run that the prompt steers, or behind which it waits: see
+    /// Command that returns a prompt, submitted during a run to steer it or to wait behind it: see
     /// [`App::with_prompt_commands`].
     PromptCommand {
         /// The line.
@@ -70,33 +70,33 @@ pub enum Action {
     },
     /// For the view.
     Intent(Intent),
-    /// Take a steering message back from the run, and give its text back with [`App::give_back`] if it was still there.
+    /// Take a steering message back from the run; if that succeeds, return the text by [`App::give_back`].
     Unsteer {
         /// Number in the queue of the view.
         id: u64,
         /// Text of the message.
         text: String,
     },
-    /// Stop what runs.
+    /// Stop the run.
     Stop,
-    /// Try again at once.
+    /// Retry at once.
     Hurry,
     /// A text to keep in the history.
     Remember(String),
-    /// Let the person edit this text in an editor of their own.
+    /// Open the text in an external editor.
     Edit(String),
-    /// Attach the image in this file, whose path was pasted, or put the path in as text if there is none.
+    /// Attach the image file whose path was pasted; insert the path as text if there is no image.
     Attach(String),
     /// Attach the image in the clipboard.
     PasteImage,
-    /// Show the output of a command in the background, or end it.
+    /// Show the output of a background command, or kill it.
     Job {
         /// Id of the job.
         id: String,
-        /// Whether it is to end.
+        /// Whether to kill it.
         kill: bool,
     },
-    /// Give a session another title.
+    /// Rename a session.
     RenameSession {
         /// Id of the session.
         id: String,
@@ -114,14 +114,14 @@ pub enum Action {
     NextMode,
     /// Stop the process, as Ctrl-Z does.
     Suspend,
-    /// End the conversation.
+    /// Quit.
     Quit,
 }
 
-/// Takes secrets out of a line before it is drawn; nothing where there is none.
+/// Function that masks the secrets of a line before it is drawn; `None` if there are none.
 pub type Mask = fn(&str) -> Option<String>;
 
-/// Whether a line is a command that leaves a run as it is, and can be done beside it.
+/// Predicate for commands that can run in parallel with a run.
 pub type IsHarmless = fn(&str) -> bool;
 
 /// The screen of a conversation: keys, patches and the time in, frames and actions out. No clock and no I/O.
@@ -134,9 +134,9 @@ pub struct App {
     keyboard: Keyboard,
     history: History,
     focus: Focus,
-    /// Whether the keys are listed until the next one.
+    /// Whether the table of keys is shown until the next key.
     shows_keys: bool,
-    /// The host runs something of its own.
+    /// Whether the host is running a command.
     is_busy: bool,
     hint: Option<Cow<'static, str>>,
     timing: Timing,
@@ -144,7 +144,7 @@ pub struct App {
     host: Host,
     alternate: Alternate,
     model: ModelFacts,
-    /// Whether the person looks at this terminal; nothing as long as it does not tell.
+    /// Whether the terminal has the focus; `None` if it does not report that.
     is_focused: Option<bool>,
 }
 
@@ -155,7 +155,7 @@ impl std::fmt::Debug for App {
 }
 
 impl App {
-    /// A screen of what happens after `view`.
+    /// Creates a screen for events after `view`.
     #[must_use]
     pub fn new(
         view: View,
@@ -191,14 +191,14 @@ impl App {
         }
     }
 
-    /// Has every line that is drawn masked, but what is being typed and what is to be approved.
+    /// Masks every drawn line except the draft and questions for approval.
     #[must_use]
     pub fn masked_by(mut self, mask: Mask) -> Self {
         self.host.mask = mask;
         self
     }
 
-    /// Has commands that `is_harmless` knows done at once while a run goes on; the others wait for its end.
+    /// Runs commands that satisfy `is_harmless` during a run; others wait for its end.
     #[must_use]
     pub fn with_commands_beside_runs(mut self, is_harmless: IsHarmless) -> Self {
         self.host.is_harmless = is_harmless;
@@ -212,14 +212,14 @@ impl App {
         self
     }
 
-    /// Has keys do what a person wants them to.
+    /// Sets the person's key bindings.
     #[must_use]
     pub fn with_keys(mut self, keymap: Keymap) -> Self {
         self.keyboard.keymap = keymap;
         self
     }
 
-    /// Has blocks and fences drawn by those who know them.
+    /// Sets renderers for blocks and fences.
     #[must_use]
     pub fn with_renderers(mut self, renderers: Renderers) -> Self {
         self.transcript.set_renderers(renderers.clone());
@@ -227,14 +227,14 @@ impl App {
         self
     }
 
-    /// Has whoever looks for an earlier text find those of other processes too.
+    /// Sets the source of other processes' history, for history searches.
     #[must_use]
     pub fn with_recall(mut self, recall: Recall) -> Self {
         self.history.recall_with(recall);
         self
     }
 
-    /// Takes in what changed in the view.
+    /// Applies patches of the view.
     pub fn patches(&mut self, patches: &[Patch], now: Duration) {
         let before = self.transcript.view().status.run_ms;
         patches.iter().for_each(|patch| self.transcript.patch(patch));
@@ -248,21 +248,21 @@ impl App {
         let first = view.cards.first();
         if self.focus.card().map(|card| card.card().id) != first.map(|card| card.id) {
             let card = first.cloned();
-            // The question that the notice was about is answered, and what was said of it no longer holds.
+            // The question of the notice was answered, so the notice is withdrawn.
             self.timing.late_notice = None;
             self.hint.take_if(|hint| hint == QUESTION_WAITS);
             if let Some(card) = &card {
                 let text = describe_card(card);
                 self.notify(text, now);
             }
-            // A picker is closed: letters that were typed to find something are not an answer.
+            // The picker is closed, so that its search letters do not answer the question.
             self.ask(card, now);
         } else if is_over {
             self.notify("the run has ended".to_owned(), now);
         }
     }
 
-    /// The model that answers, for the row that says what goes on.
+    /// Sets the model's facts for the status row.
     pub fn set_model(&mut self, model: ModelFacts) {
         if self.model != model {
             self.model = model;
@@ -270,37 +270,37 @@ impl App {
         }
     }
 
-    /// Rows of the program, which stay.
+    /// Prints permanent rows of the program.
     pub fn print(&mut self, style: Style, text: &str) {
         let width = self.screen.size().width;
         let row = |line| {
             let row = Row::of(style, line);
-            // Text that is not the program's own words may be code: it stays a line, which a copy joins.
+            // Text from elsewhere may be code: each line stays whole, so that a copy joins it.
             if style == Style::PLAIN {
                 vec![row]
             } else {
                 wrap(&row, &Row::default(), &Row::default(), width)
             }
         };
-        // As a whole: a sequence may go on in the next line.
+        // Masked as a whole, since an escape sequence may span lines.
         let rows = sanitise(text).lines().flat_map(row).collect();
         self.transcript.print(rows);
         self.output.is_dirty = true;
     }
 
-    /// Shows the last exchange of a session that is being opened: its last blocks are there before all of it is read.
+    /// Shows the last exchange of a session that is being opened, before the whole session is read.
     pub fn announce(&mut self, blocks: &[Arc<Block>]) {
         self.transcript.announce(blocks);
         self.output.is_dirty = true;
     }
 
-    /// Whether the host runs something of its own: lines wait meanwhile.
+    /// Sets whether the host is running a command; lines wait meanwhile.
     pub fn set_busy(&mut self, is_busy: bool) {
         self.is_busy = is_busy;
         self.output.is_dirty = true;
     }
 
-    /// Puts a text before what is being typed.
+    /// Inserts a text before the draft.
     pub fn give_back(&mut self, text: &str) {
         self.set_offer_aside();
         let draft = self.composer.take();
@@ -309,25 +309,25 @@ impl App {
         self.draft_changed();
     }
 
-    /// Draws in other colours from now on; rows that scrolled away stay as they are.
+    /// Switches the theme; rows that scrolled away keep their colours.
     pub fn set_theme(&mut self, theme: Theme) {
         self.screen.set_theme(theme);
         self.output.is_dirty = true;
     }
 
-    /// Says something in the place of the status, until the next key.
+    /// Shows a hint in place of the status until the next key.
     pub fn set_hint(&mut self, hint: impl Into<Cow<'static, str>>) {
         self.hint = Some(hint.into());
         self.output.is_dirty = true;
     }
 
-    /// Says no more what [`set_hint`](Self::set_hint) said.
+    /// Removes the hint of [`set_hint`](Self::set_hint).
     pub fn clear_hint(&mut self) {
         self.hint = None;
         self.output.is_dirty = true;
     }
 
-    /// Something else than keys changed the draft, which a question has to know.
+    /// Informs the question of a change in the draft by anything but keys.
     fn draft_changed(&mut self) {
         if let Some(card) = self.focus.card_mut() {
             card.set_typing(!self.composer.is_empty());
@@ -335,7 +335,8 @@ impl App {
         self.output.is_dirty = true;
     }
 
-    /// Puts `edited` in the place of `before`, which an editor was given. What was given back meanwhile stands before it.
+    /// Replaces the text `before`, which an editor was given, by `edited`. Texts returned meanwhile stay
+    /// before it.
     pub fn end_edit(&mut self, before: &str, edited: &str) {
         let draft = self.composer.expanded();
         self.composer.set(edited);
@@ -347,19 +348,19 @@ impl App {
         }
     }
 
-    /// Puts a mark into what is being typed, which stands for something attached and is taken away as a whole.
+    /// Inserts the mark of an attachment, which is deleted as a whole.
     pub fn attach(&mut self, mark: &str) {
         self.composer.attach(mark);
         self.draft_changed();
     }
 
-    /// Puts a text where the caret stands.
+    /// Inserts a text at the caret.
     pub fn insert(&mut self, text: &str) {
         self.composer.paste(text);
         self.draft_changed();
     }
 
-    /// Names were found that a [`Completer`] gives now.
+    /// Informs the lists that a [`Completer`] has new names.
     pub fn names_changed(&mut self) {
         let is_shown = match &mut self.focus {
             Focus::Picker(picker) => {
@@ -375,8 +376,7 @@ impl App {
         }
     }
 
-    /// Time at which [`tick`](Self::tick) or [`frame`](Self::frame) has something to do; nothing while
-    /// nothing changes.
+    /// Time of the next [`tick`](Self::tick) or [`frame`](Self::frame); `None` while nothing changes.
     #[must_use]
     pub fn next_tick(&self) -> Option<Duration> {
         if self.output.is_left {
@@ -407,7 +407,7 @@ impl App {
         actions
     }
 
-    /// The terminal has another size. Gives bytes to write at once: what it is asked.
+    /// Applies a new terminal size. Returns queries to write at once.
     #[must_use]
     pub fn resize(&mut self, size: Size, now: Duration) -> String {
         let bytes = self.screen.resize(size);
@@ -428,13 +428,13 @@ impl App {
         self.screen.size()
     }
 
-    /// Whether the terminal was asked for its size, and did not answer yet.
+    /// Whether a size query is unanswered.
     #[must_use]
     pub fn is_asking(&self) -> bool {
         self.screen.is_asking()
     }
 
-    /// Takes the live rows away and leaves what is closed, so that something else can use the terminal.
+    /// Erases the live rows, so that another program can use the terminal.
     #[must_use]
     pub fn leave(&mut self) -> String {
         self.output.is_left = true;
@@ -447,12 +447,12 @@ impl App {
         back + &shown + &self.screen.clear()
     }
 
-    /// Draws nothing any more: somebody else has the terminal, and what stands there is not known.
+    /// Stops drawing, since another program has the terminal and its content is unknown.
     pub fn abandon(&mut self) {
         self.output.is_left = true;
     }
 
-    /// The terminal is this screen's again, and its cursor stands at the beginning of an empty row.
+    /// Resumes drawing; the cursor is at the beginning of an empty row.
     pub fn enter(&mut self, now: Duration) {
         (self.output.is_left, self.alternate.screen) = (false, None);
         self.screen.forget();
@@ -465,7 +465,7 @@ impl App {
         self.output.is_dirty = true;
     }
 
-    /// Returns the text that is being typed, behind those that were put aside.
+    /// Draft, after the drafts that were set aside.
     #[must_use]
     pub fn draft(&self) -> String {
         let aside = self.keyboard.stash.iter().map(Buffer::expanded);
@@ -473,8 +473,7 @@ impl App {
         texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns the text that was typed and did not reach the model: what waits in the queue, and what is
-    /// being typed.
+    /// Queued texts and draft: all text that did not reach the model.
     #[must_use]
     pub fn unsent(&self) -> String {
         let queued = self.transcript.view().queue.iter().map(|queued| queued.text.unsanitised().to_owned());

@@ -6,13 +6,13 @@ use super::App;
 use crate::inline::Abilities;
 use crate::term::notice_sequence;
 
-/// Time without a key after which a person counts as away, on a terminal that does not report its focus.
+/// Time without a key after which the person counts as away, on a terminal without focus reports.
 const AWAY_AFTER: Duration = Duration::from_secs(10);
 
 /// Longest title of a terminal.
 const MAX_TITLE_CHARS: usize = 80;
 
-/// Notices for a person who looks elsewhere.
+/// Notices for a person who is away.
 impl App {
     /// Switches the title of the terminal on or off: the directory, and whether a run or a question is open.
     pub fn set_titles(&mut self, has_titles: bool) {
@@ -40,7 +40,7 @@ impl App {
         }
     }
 
-    /// Shows a notice of the desktop or rings the bell, if the person is away.
+    /// Shows a desktop notice or rings the bell if the person is away.
     pub(super) fn notify(&mut self, text: String, now: Duration) {
         match self.is_focused {
             Some(true) => {}
@@ -49,7 +49,7 @@ impl App {
         }
     }
 
-    /// The terminal said whether the person looks at it.
+    /// Applies a focus report.
     pub(super) fn set_focused(&mut self, is_focused: bool) {
         self.is_focused = Some(is_focused);
         if let Some((_, text)) = self.timing.late_notice.take().filter(|_| !is_focused) {
@@ -57,7 +57,7 @@ impl App {
         }
     }
 
-    /// Tells a person who pressed no key.
+    /// Notifies a person who has pressed no key.
     pub(super) fn tell_late(&mut self, now: Duration) {
         if let Some((_, text)) = self.timing.late_notice.take_if(|(due, _)| *due <= now) {
             self.tell(&text);

@@ -11,13 +11,13 @@ use crate::keys::Key;
 use crate::pick::{Picked, Picker, PickerKey, PickerKind};
 
 impl App {
-    /// Lets the person choose the session to go on with.
+    /// Opens the session picker.
     pub fn choose_session(&mut self) {
         self.open_picker(PickerKind::Sessions);
         self.output.is_dirty = true;
     }
 
-    /// The picker of what goes on now: sub-agents while some work.
+    /// Picker for the present activity: sub-agents while some run.
     pub(super) fn picker_of_now(&self) -> PickerKind {
         let is_working = |agent: &AgentRow| agent.state == AgentState::Running;
         match self.transcript.view().agents.iter().any(is_working) {
@@ -34,14 +34,14 @@ impl App {
         self.focus = Focus::Picker(Picker::new(kind, &self.host.completer, self.transcript.view()));
     }
 
-    /// Takes in a key while there is something to choose.
+    /// Handles a key in a picker.
     pub(super) fn press_picker(&mut self, key: &Key, actions: &mut Vec<Action>) {
         let Some(picker) = self.focus.picker_mut() else { return };
         match picker.press(key, &self.host.completer, self.transcript.view()) {
             PickerKey::Done => {}
             PickerKey::Leave => self.focus = Focus::Composer(Aid::None),
             PickerKey::Picked(picked) => {
-                // The line may open another list.
+                // The line may open another picker.
                 self.focus = Focus::Composer(Aid::None);
                 self.picked(picked, actions);
             }
@@ -54,10 +54,10 @@ impl App {
             Picked::Job { id, kill } => actions.push(Action::Job { id, kill }),
             Picked::Rename { id, title } => actions.push(Action::RenameSession { id, title }),
             Picked::Delete { id } => actions.push(Action::DeleteSession { id }),
-            // The line does what it does when it is typed; a draft stays as it is.
+            // The line has the same effect as when typed; the draft is kept.
             Picked::Line(line) => self.run_line(&line, actions),
             Picked::Text(text) => {
-                // A command begins a line, a file may stand anywhere.
+                // A command starts a line, a file can be inserted anywhere.
                 if text.starts_with('/') && !self.composer.is_empty() {
                     self.set_hint("a command begins an empty line");
                 } else {
@@ -71,14 +71,13 @@ impl App {
         }
     }
 
-    /// Returns the conversation of the sub-agent that the pager shows; nothing where it shows the whole
-    /// conversation.
+    /// Conversation of the sub-agent in the pager; `None` if the pager shows the main one.
     pub(super) fn agent_pages(&self) -> Option<(Log, View)> {
         let Reading::Agent(name) = &self.alternate.reading else { return None };
         let all = self.transcript.view();
         let is_its =
             |block: &&Arc<Block>| block.agent.as_ref().is_some_and(|agent| agent.name.as_str() == name);
-        // Blocks of a sub-agent are shown as the conversation of an agent of its own.
+        // A sub-agent's blocks are shown as the conversation of a main agent.
         let own = |block: &Arc<Block>| Block { agent: None, ..Block::clone(block) }.into();
         let view = View { blocks: all.blocks.iter().filter(is_its).map(own).collect(), ..View::default() };
         Some((Log::of(&view), view))

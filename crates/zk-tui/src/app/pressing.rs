@@ -7,7 +7,7 @@ use crate::keys::Key;
 
 /// Keys, each of them in its turn.
 impl App {
-    /// Takes in keys that were read at once.
+    /// Handles keys that were read together.
     pub fn keys(&mut self, keys: &[Key], now: Duration) -> Vec<Action> {
         let mut actions = Vec::new();
         (self.output.is_dirty, self.timing.is_pressed) = (true, true);
@@ -26,7 +26,7 @@ impl App {
                 continue;
             }
             self.shows_keys = false;
-            // Text is taken in as a whole, so that a line end within it is known; before anything else acts.
+            // Text is inserted as a whole, so that line ends within it are known, before other keys act.
             if !self.is_text(key) {
                 self.press_text(&mut text, is_burst, now, &mut actions);
             }
@@ -37,7 +37,7 @@ impl App {
                     Some(key) => key,
                     None => continue,
                 },
-                // These have keys of their own.
+                // These have their own keys.
                 Layer::Pager | Layer::Picker | Layer::Search => key.clone(),
             };
             match (layer, &key) {
@@ -61,7 +61,7 @@ impl App {
         actions
     }
 
-    /// The wheel moves what is read, and nothing of what is typed or asked.
+    /// Handles a wheel event, which scrolls and never affects the draft or a question.
     fn turn_wheel(&mut self, key: &Key, now: Duration) {
         if self.layer() == Layer::Pager {
             self.press_pager(key, now);
@@ -70,7 +70,7 @@ impl App {
         }
     }
 
-    /// Takes in what a terminal says of itself.
+    /// Handles a reply of the terminal.
     fn hear(&mut self, reply: &Key) {
         match reply {
             Key::Synchronized(agreed) => self.screen.set_synchronized(*agreed),
@@ -83,7 +83,7 @@ impl App {
         }
     }
 
-    /// Whether a key is a part of a text, whatever else came with it.
+    /// Whether a key is part of a text, whatever came with it.
     fn is_text(&self, key: &Key) -> bool {
         let is_taken = matches!(self.layer(), Layer::Pager | Layer::Picker);
         !is_taken
@@ -91,7 +91,7 @@ impl App {
             && self.keyboard.keymap.turn(key).is_some_and(|key| is_part_of_text(&key))
     }
 
-    /// Presses text behind which something else came: an Enter at its end is one.
+    /// Handles text that another key followed: a final Enter is one.
     fn press_text(&mut self, text: &mut Vec<Key>, is_burst: bool, now: Duration, actions: &mut Vec<Action>) {
         let settled = self.settle_all_enters(std::mem::take(text), now);
         if !settled.is_empty() {

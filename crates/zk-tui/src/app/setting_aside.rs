@@ -6,13 +6,13 @@ use super::{AGAIN, App};
 use crate::keys::Key;
 use crate::pick::PickerKind;
 
-/// Drafts that wait while something else is typed.
+/// Drafts that were set aside.
 impl App {
-    /// Shows the draft that another window left, and `note` about it, until the person takes it up, clears it, or types
-    /// something else.
+    /// Shows the draft of another window, and `note` about it, until the person accepts it, clears it or
+    /// types.
     pub fn offer_draft(&mut self, text: &str, note: &str) {
         if !self.composer.is_empty() {
-            // Text that was typed meanwhile is never mixed with it.
+            // Text typed meanwhile is never mixed with it.
             let typed = std::mem::take(&mut self.composer);
             self.composer.set(text);
             self.stash();
@@ -24,7 +24,7 @@ impl App {
         self.output.is_dirty = true;
     }
 
-    /// Takes up the draft of another window with this key, or puts it aside where the key begins another text.
+    /// Accepts the draft of another window, or sets it aside if the key starts another text.
     pub(super) fn settle_offer(&mut self, key: &Key) {
         if matches!(key, Key::Char(_) | Key::Paste(_) | Key::Ctrl('v' | 'y')) {
             self.set_offer_aside();
@@ -33,14 +33,14 @@ impl App {
         }
     }
 
-    /// Puts the draft of another window aside, if nobody took it up.
+    /// Sets the draft of another window aside, unless it was accepted.
     pub(super) fn set_offer_aside(&mut self) {
         if self.keyboard.offered.take().is_some() && !self.composer.is_empty() {
             self.stash();
         }
     }
 
-    /// Puts the draft aside; where there is none, brings back the one that was put aside last.
+    /// Sets the draft aside; an empty draft is replaced by the one set aside last.
     pub(super) fn stash_or_bring_back(&mut self) {
         if !self.composer.is_empty() {
             return self.stash();
@@ -63,7 +63,7 @@ impl App {
         self.draft_changed();
     }
 
-    /// Escape with nothing to end: another one clears the text, or opens the prompts to go back to.
+    /// Handles Escape without a target: a second one clears the draft or opens the picker of prompts.
     pub(super) fn escape_twice(&mut self, now: Duration) {
         let is_again = self.timing.escaped.take().is_some_and(|at| now < at + AGAIN);
         let has_draft = !self.composer.is_empty();
@@ -86,7 +86,7 @@ impl App {
         }
     }
 
-    /// Clears the draft, which the history keeps.
+    /// Clears the draft and adds it to the history.
     pub(super) fn clear_draft(&mut self) {
         self.keyboard.offered = None;
         let text = self.composer.take();
@@ -98,8 +98,8 @@ impl App {
         self.transcript.view().blocks.iter().any(|block| matches!(block.content, Content::User { .. }))
     }
 
-    /// Breaks the line in the place of a backslash that Enter came behind; false if there is none. A command of the
-    /// person's own keeps it, as a shell does.
+    /// Replaces a backslash before Enter by a line end; returns false if there is none. A shell command keeps
+    /// the backslash.
     pub(super) fn break_line_at_backslash(&mut self) -> bool {
         let before = self.composer.before_caret();
         let slashes = before.len() - before.trim_end_matches('\\').len();

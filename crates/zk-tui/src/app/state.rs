@@ -14,11 +14,11 @@ pub(super) struct Keyboard {
     pub(super) keymap: Keymap,
     /// The keys of vi, while they are wanted.
     pub(super) vim: Vim,
-    /// Whether Ctrl-X was pressed, which makes another key of the next one.
+    /// Whether Ctrl-X was pressed, as a prefix of the next key.
     pub(super) is_prefixed: bool,
-    /// Drafts that were put aside, the last one last.
+    /// Drafts that were set aside, newest last.
     pub(super) stash: Vec<Buffer>,
-    /// Words about the draft that another window left, as long as nobody took it up.
+    /// Note about the offered draft of another window.
     pub(super) offered: Option<String>,
 }
 
@@ -26,33 +26,33 @@ pub(super) struct Keyboard {
 #[derive(Default)]
 pub(super) struct Timing {
     pub(super) interrupted: Option<Duration>,
-    /// Time of an Escape that had nothing to end.
+    /// Time of an Escape without a target.
     pub(super) escaped: Option<Duration>,
-    /// Time at which Enter came behind keys that came just before: more may follow.
+    /// Time of a held-back Enter that came right after other keys.
     pub(super) held_enter: Option<Duration>,
-    /// Time at which text was typed last.
+    /// Time of the last typed text.
     pub(super) text_came: Option<Duration>,
     pub(super) drawn: Option<Duration>,
-    /// Times at which the last frames were drawn, oldest first.
+    /// Times of recent frames, oldest first.
     pub(super) frames: VecDeque<Duration>,
     /// A key was pressed since.
     pub(super) is_pressed: bool,
-    /// Time at which the terminal was asked how large it is.
+    /// Time of the unanswered size query.
     pub(super) asked: Option<Duration>,
-    /// Notice for a person who presses no key until then, where nobody knows whether they look.
+    /// Notice for a person without a key press until this time, if focus is unknown.
     pub(super) late_notice: Option<(Duration, String)>,
 }
 
 /// State of drawing.
 pub(super) struct Output {
     pub(super) is_dirty: bool,
-    /// Nothing is drawn: the terminal is somebody else's.
+    /// Whether drawing is paused because another program has the terminal.
     pub(super) is_left: bool,
     /// Bytes for the terminal itself, to be written with the next frame.
     pub(super) pending: String,
-    /// Whether the terminal is told a title.
+    /// Whether the terminal's title is set.
     pub(super) has_titles: bool,
-    /// Title that the terminal was told.
+    /// Present title of the terminal.
     pub(super) title: String,
 }
 
@@ -82,26 +82,26 @@ pub(super) struct Host {
 pub(super) struct Alternate {
     /// The alternate screen, while it is in use.
     pub(super) screen: Option<FullScreen>,
-    /// Part of the conversation that the alternate screen shows, while it is wanted.
+    /// Pager on the alternate screen, while it is open.
     pub(super) pager: Option<Pager>,
-    /// The person wants the alternate screen for all of the conversation.
+    /// Whether the person wants the full screen.
     pub(super) is_full: bool,
     pub(super) reading: Reading,
 }
 
-/// Conversation that a person reads in the pager, which takes all keys meanwhile.
+/// Conversation that is read in the pager, which takes all keys.
 #[derive(Default)]
 pub(super) enum Reading {
     #[default]
     Nothing,
-    /// The whole conversation.
+    /// Main conversation.
     All,
-    /// The part of the sub-agent of this name.
+    /// Conversation of the sub-agent with this name.
     Agent(String),
 }
 
 impl Alternate {
-    /// Whether the person reads in the pager.
+    /// Whether the pager is open for reading.
     pub(super) fn is_paging(&self) -> bool {
         !matches!(self.reading, Reading::Nothing)
     }

@@ -9,33 +9,33 @@ use self::marks::Marks;
 use crate::inline::Caret;
 use crate::row::{Row, Style};
 
-/// A paste with more lines is shown as one mark.
+/// Maximum number of lines of a paste that is shown in full rather than as a mark.
 const MAX_UNFOLDED_LINES: usize = 10;
 
-/// Bytes of a paste above which it is folded: each key draws all of what is not.
+/// Maximum size in bytes of a paste that is shown in full: each key redraws all of it.
 const MAX_UNFOLDED_BYTES: usize = 4096;
 
 /// Bytes that all steps back may take.
 const MAX_UNDO_BYTES: usize = 1024 * 1024;
-/// Killed texts that are kept.
+/// Maximum number of killed texts.
 const MAX_KILLS: usize = 20;
 /// Edits that can be undone.
 const MAX_UNDO_STEPS: usize = 200;
 
-/// A text that is being edited, by grapheme.
+/// Text editor buffer, by grapheme.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Buffer {
     text: String,
     /// A byte of the text, between two graphemes.
     caret: usize,
     undo: Vec<(String, usize)>,
-    /// Whether the last edit typed a character: a word is undone at once.
+    /// Whether the last edit inserted a character, since a word is undone at once.
     was_typing: bool,
-    /// Killed texts, the last one last.
+    /// Killed texts, newest last.
     killed: Vec<String>,
-    /// Whether the last edit killed something: what is killed next joins it.
+    /// Whether the last edit killed text, to which the next kill is appended.
     was_killing: bool,
-    /// Range of the text that was yanked last, in bytes, and which of the killed texts it was.
+    /// Byte range of the last yank and the index of its killed text.
     yanked: Option<(usize, usize, usize)>,
     marks: Marks,
 }
@@ -49,16 +49,16 @@ impl Buffer {
         self.text.is_empty()
     }
 
-    /// The whole text, with what marks stand for.
+    /// Whole text, with marks expanded.
     pub(crate) fn expanded(&self) -> String {
         self.marks.expand(&self.text)
     }
 
-    /// Takes the whole text, expanded.
+    /// Takes the whole text, with marks expanded.
     pub(crate) fn take(&mut self) -> String {
         let text = self.expanded();
         let (killed, mut marks) = (std::mem::take(&mut self.killed), std::mem::take(&mut self.marks));
-        // Killed texts can still be put in, with what their marks stand for.
+        // Killed texts can still be yanked, with their marks expanded.
         marks.keep_those_in(&killed);
         *self = Self { killed, marks, ..Self::default() };
         text
@@ -81,7 +81,7 @@ impl Buffer {
         self.caret += text.len();
     }
 
-    /// A paste; one of many lines is folded.
+    /// Inserts a paste; a long one is folded to a mark.
     pub(crate) fn paste(&mut self, text: &str) {
         let text = harmless(text);
         let lines = text.lines().count();
@@ -95,7 +95,7 @@ impl Buffer {
         self.insert(&mark);
     }
 
-    /// Puts in a mark that stands for something which is not text, and is taken away as a whole.
+    /// Inserts the mark of an attachment, which is deleted as a whole.
     pub(crate) fn attach(&mut self, mark: &str) {
         self.insert(mark);
         self.insert(" ");
@@ -122,7 +122,7 @@ impl Buffer {
 
     pub(crate) fn kill_to_end(&mut self) {
         let end = self.line_end();
-        // At the end of a line the line end itself goes.
+        // At the end of a line, its line end is killed.
         self.kill(self.caret, if end == self.caret { self.grapheme_after() } else { end });
     }
 
@@ -130,7 +130,7 @@ impl Buffer {
         self.yank_from(self.killed.len());
     }
 
-    /// Puts the text that was killed before in the place of the one that was just yanked.
+    /// Replaces the text just yanked by the one killed before it.
     pub(crate) fn yank_older(&mut self) {
         let Some((from, to, at)) = self.yanked.take().filter(|(_, to, _)| *to == self.caret) else { return };
         self.remove(from, to);
@@ -168,7 +168,7 @@ impl Buffer {
         self.go(self.line_end());
     }
 
-    /// One line up; false on the first.
+    /// Moves one line up; returns false on the first.
     pub(crate) fn up(&mut self) -> bool {
         let start = self.line_start();
         if start == 0 {
@@ -179,7 +179,7 @@ impl Buffer {
         true
     }
 
-    /// One line down; false on the last.
+    /// Moves one line down; returns false on the last.
     pub(crate) fn down(&mut self) -> bool {
         let end = self.line_end();
         if end == self.text.len() {
@@ -194,9 +194,9 @@ impl Buffer {
         self.text.get(..self.caret).unwrap_or_default()
     }
 
-    /// Puts `text` in the place of what stands between `from` and the caret.
+    /// Replaces the text between `from` and the caret.
     pub(crate) fn replace_from(&mut self, from: usize, text: &str) {
-        // A part of a mark is none of the text.
+        // A part of a mark is not text.
         if from > self.caret || !self.text.is_char_boundary(from) || self.not_within(from) != from {
             return;
         }
@@ -273,7 +273,7 @@ impl Buffer {
         }
     }
 
-    /// Returns the beginning of the grapheme before the caret; a mark is one.
+    /// Start of the grapheme or mark before the caret.
     fn grapheme_before(&self) -> usize {
         let before = self.text.get(..self.caret).unwrap_or_default();
         let grapheme = || before.grapheme_indices(true).next_back().map_or(0, |(at, _)| at);
@@ -310,7 +310,7 @@ impl Buffer {
     }
 }
 
-/// A text without control characters but tabs and line ends: nobody types one on purpose.
+/// Removes control characters other than tabs and line ends.
 fn harmless(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
@@ -446,7 +446,7 @@ mod tests {
             ["› see 漢字", "  漢字漢"],
             "scripts without blanks break anywhere"
         );
-        // The blank at the end of a full row is not drawn, and the next word begins the row.
+        // The blank at the end of a full row is not drawn, and the next word starts a new row.
         let (rows, caret) = shown("abcd ", 6);
         assert_eq!((rows, caret), (vec!["› abcd".to_owned(), String::new()], Caret { row: 1, column: 2 }));
         assert_eq!(shown("abcd efg", 6).0, ["› abcd", "  efg"]);

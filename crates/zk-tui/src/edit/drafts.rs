@@ -11,28 +11,27 @@ use crate::term::redacted;
 /// Time after the last key until a draft is stored.
 pub const DRAFT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Files in which processes keep the draft of their prompt, each in its own.
+/// Store of drafts, with a file for each process.
 pub trait DraftFiles: Send + fmt::Debug {
-    /// Takes the text that was being typed in this directory when another process broke off; it is not kept any more
-    /// then.
+    /// Takes a draft of this directory that a crashed process left, and deletes its file.
     fn take_lost(&self) -> Option<LostDraft>;
 
-    /// Keeps `text` in the place of what was kept; an empty one is forgotten. A draft that cannot be kept is lost in a crash,
-    /// and only then.
+    /// Stores `text` in place of the earlier one; an empty one deletes the file. A failed store only matters
+    /// in a crash.
     fn store(&self, text: &str);
 }
 
-/// Text that was being typed when another window was closed, or its process broke off.
+/// Draft of a closed window or a crashed process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LostDraft {
     /// The text.
     pub text: String,
-    /// Time since it was typed, if that is known.
+    /// Age, if known.
     pub age: Option<Duration>,
 }
 
 impl LostDraft {
-    /// Words for a person about it.
+    /// Note for the person.
     #[must_use]
     pub fn note(&self) -> String {
         let age = match self.age.map(|age| age.as_secs()) {
@@ -46,13 +45,13 @@ impl LostDraft {
     }
 }
 
-/// The draft of the prompt in a file of this process, which survives a crash and is removed at its end.
+/// Draft in a file of this process, which survives a crash and is deleted at the end.
 #[derive(Debug)]
 pub struct Drafts {
     files: Option<Box<dyn DraftFiles>>,
     after: Duration,
     text: String,
-    /// Time at which the text is to be stored.
+    /// Time of the next store.
     due: Option<Instant>,
 }
 
@@ -62,13 +61,12 @@ impl Drafts {
         Self { files, after, text: String::new(), due: None }
     }
 
-    /// Goes on with a file in which the screen before stored `text`.
+    /// Continues with a file in which the earlier screen stored `text`.
     pub fn holding(self, text: String) -> Self {
         Self { text, ..self }
     }
 
-    /// Takes the text that was being typed in this directory when another process broke off; it is not kept
-    /// any more then.
+    /// Takes a draft of this directory that a crashed process left, and deletes its file.
     pub fn take_lost(&self) -> Option<LostDraft> {
         self.files.as_ref()?.take_lost()
     }
@@ -86,17 +84,17 @@ impl Drafts {
         }
     }
 
-    /// Returns when something is to be stored.
+    /// Time of the next store, if there is something to store.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// The conversation ends: what was not sent is given back to the next one of this directory.
+    /// Ends the conversation: unsent text is stored for the next one in this directory.
     pub fn close(&self) {
         self.store();
     }
 
-    /// Stores what goes on with the conversation elsewhere, until that keeps it.
+    /// Stores the text until another screen takes over the draft.
     pub fn hand_on(self, text: String) {
         self.holding(text).store();
     }
@@ -108,7 +106,7 @@ impl Drafts {
     }
 }
 
-/// Drafts that a thread stores, for a screen that waits for keys elsewhere. It sleeps while nothing changes.
+/// Drafts stored by a thread, for a screen that blocks on keys. Sleeps while nothing changes.
 #[derive(Debug)]
 pub struct KeptDrafts {
     shared: Arc<(Mutex<Kept>, Condvar)>,
@@ -124,7 +122,7 @@ struct Kept {
 }
 
 impl KeptDrafts {
-    /// Drafts of this process; the thread ends with them, and what it had not stored is stored then.
+    /// Starts the thread, which stores the last change when dropped.
     pub fn new(files: Option<Box<dyn DraftFiles>>, after: Duration) -> Self {
         let mut drafts = Drafts::new(files, after);
         let lost = drafts.take_lost();
@@ -152,12 +150,12 @@ impl KeptDrafts {
         Self { shared, thread, lost }
     }
 
-    /// Takes the text that was being typed in this directory when another process broke off.
+    /// Takes a draft of this directory that a crashed process left.
     pub fn take_lost(&mut self) -> Option<LostDraft> {
         self.lost.take()
     }
 
-    /// Takes note of what is being typed.
+    /// Callback for changes of the draft.
     pub fn noting(&self) -> OnChange {
         let shared = self.shared.clone();
         Box::new(move |draft| {

@@ -1,19 +1,19 @@
 use std::collections::HashSet;
 
-/// Gives the texts that were typed before, oldest first, in other processes too; nothing if they are the same as when it
-/// was asked last. It answers at once.
+/// Source of the shared history: all texts, oldest first; `None` if unchanged since the last call. Does not
+/// block.
 pub type Recall = Box<dyn FnMut() -> Option<Vec<String>> + Send>;
 
-/// Texts that were typed before, oldest first.
+/// History of submitted texts, oldest first.
 #[derive(Default)]
 pub(crate) struct History {
     texts: Vec<String>,
     recall: Option<Recall>,
-    /// Entry that is shown, and the draft that stood there before.
+    /// Recalled entry, and the draft before the recall.
     shown: Option<Recalled>,
 }
 
-/// The index of the text that is shown, and the draft that stood there before.
+/// Index of the recalled text, and the draft before the recall.
 pub(crate) type Recalled = (usize, String);
 
 impl History {
@@ -21,12 +21,12 @@ impl History {
         Self { texts, recall: None, shown: None }
     }
 
-    /// Asks `recall` for what was typed elsewhere, whenever somebody begins to look for something.
+    /// Sets the source of the shared history, read at the beginning of each recall.
     pub(crate) fn recall_with(&mut self, recall: Recall) {
         self.recall = Some(recall);
     }
 
-    /// Takes in what was typed elsewhere meanwhile.
+    /// Reads the shared history.
     pub(crate) fn refresh(&mut self) {
         let is_idle = self.shown.is_none();
         if let Some(texts) = self.recall.as_mut().filter(|_| is_idle).and_then(|recall| recall()) {
@@ -41,7 +41,7 @@ impl History {
         }
     }
 
-    /// The text before the one shown.
+    /// Entry before the recalled one.
     pub(crate) fn older(&mut self, draft: &str) -> Option<&str> {
         self.refresh();
         let at = self.shown.as_ref().map_or(self.texts.len(), |(at, _)| *at).checked_sub(1)?;
@@ -50,7 +50,7 @@ impl History {
         self.texts.get(at).map(String::as_str)
     }
 
-    /// The text after the one shown; at the end the draft.
+    /// Entry after the recalled one; after the last one the draft.
     pub(crate) fn newer(&mut self) -> Option<String> {
         let (at, draft) = self.shown.take()?;
         match self.texts.get(at + 1) {
@@ -62,27 +62,27 @@ impl History {
         }
     }
 
-    /// Makes a draft of its own of what is typed now.
+    /// Turns the recalled text into the draft.
     pub(crate) fn leave(&mut self) {
         self.shown = None;
     }
 
-    /// The text that is shown, to be given to [`recall_again`](Self::recall_again).
+    /// Present recall, for [`recall_again`](Self::recall_again).
     pub(crate) fn recalled(&self) -> Option<Recalled> {
         self.shown.clone()
     }
 
-    /// Shows what was shown before other texts were pushed.
+    /// Restores a recall after other texts were added.
     pub(crate) fn recall_again(&mut self, recalled: Option<Recalled>) {
         self.shown = recalled;
     }
 
-    /// The newest text with `words` in it, after `skip` others.
+    /// Newest text that contains `words`, after skipping `skip` hits.
     pub(crate) fn find(&self, words: &str, skip: usize) -> Option<&str> {
         self.hits(words).nth(skip)
     }
 
-    /// The texts with `words` in them, each once, newest first.
+    /// Texts that contain `words`, without duplicates, newest first.
     pub(crate) fn hits<'a>(&'a self, words: &str) -> impl Iterator<Item = &'a str> {
         let mut seen = HashSet::new();
         let newest = self.texts.iter().rev().map(String::as_str);

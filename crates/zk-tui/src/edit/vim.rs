@@ -1,11 +1,11 @@
 use super::Buffer;
 use crate::keys::{Direction, Key};
 
-/// The keys of vi for a text: which of its modes it is in, and what was begun.
+/// vi key bindings: mode and pending operator.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Vim {
     is_normal: bool,
-    /// `d`, `c`, `y` or `g`, which wait for what they are about.
+    /// Pending operator `d`, `c`, `y` or `g`.
     operator: Option<char>,
     count: usize,
 }
@@ -21,7 +21,7 @@ impl Vim {
         self.is_normal && self.operator.is_none() && self.count == 0
     }
 
-    /// The commands, and what each does.
+    /// Table of the vi commands.
     pub(crate) fn help() -> Vec<(String, &'static str)> {
         let commands = [
             ("i a I A o O", "type: here, behind, at the beginning or end of the line, on a new one"),
@@ -40,12 +40,12 @@ impl Vim {
         commands.into_iter().map(|(keys, what)| (keys.to_owned(), what)).collect()
     }
 
-    /// Keys are text again.
+    /// Switches to insert mode.
     pub(crate) fn insert(&mut self) {
         *self = Self::default();
     }
 
-    /// A key; gives what it counts as where it is none of vi's.
+    /// Handles a key; returns the key for the editor if vi does not use it.
     pub(crate) fn press(&mut self, key: &Key, buffer: &mut Buffer) -> Option<Key> {
         match (self.is_normal, key) {
             (false, Key::Escape) if !buffer.is_empty() => {
@@ -83,7 +83,7 @@ impl Vim {
             '0' | '^' => buffer.home(),
             '$' => buffer.end(),
             'G' => buffer.go_to_end(),
-            // At the first and the last line they go through what was typed before.
+            // On the first and last line they walk through the history.
             'j' => return moved(Direction::Down),
             'k' => return moved(Direction::Up),
             'x' => (0..times).for_each(|_| buffer.kill_grapheme()),
@@ -173,7 +173,7 @@ impl Vim {
 mod tests {
     use super::*;
 
-    /// The text and where the caret stands after keys; `\x1b` is Escape.
+    /// Text and caret after keys; `\x1b` is Escape.
     fn after(text: &str, keys: &str) -> (String, usize) {
         let (mut buffer, mut vim) = (Buffer::default(), Vim::default());
         buffer.set(text);

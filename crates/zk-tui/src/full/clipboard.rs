@@ -1,8 +1,8 @@
-/// The most bytes of a copy: terminals refuse, or cut, what is longer.
+/// Maximum size of a copy in bytes: terminals refuse or truncate longer ones.
 const MAX_COPIED_BYTES: usize = 74_000;
 
-/// The sequence that puts a text into the clipboard of the terminal (OSC 52); within tmux also one that tmux hands on.
-/// Nothing for a text that is too long.
+/// Sequence that copies a text to the terminal's clipboard (OSC 52), and a second one for tmux to pass on.
+/// `None` for a text that is too long.
 pub(crate) fn copy_sequence(text: &str, in_tmux: bool) -> Option<String> {
     if text.len() > MAX_COPIED_BYTES {
         return None;

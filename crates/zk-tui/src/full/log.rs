@@ -12,16 +12,16 @@ use crate::view::{
     Detail, Kind, Reads, Renderers, block_rows, kind, open_rows, running_seconds, thought_row,
 };
 
-/// Rows of the program that are kept: the last ones.
+/// Maximum number of kept rows of the program.
 const MAX_PRINTED_ROWS: usize = 2000;
 
-/// Blocks whose rows are kept.
+/// Maximum number of blocks with cached rows.
 const MAX_CACHED_ENTRIES: usize = 400;
 
-/// Bytes of an answer that are made rows at a time.
+/// Maximum size in bytes of an answer's text rendered at a time.
 const MAX_FED_BYTES: usize = 64 * 1024;
 
-/// One piece of a conversation, in its order.
+/// Entry of a conversation.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
     Block(BlockId),
@@ -29,17 +29,17 @@ pub(crate) enum Entry {
     Rows(Arc<[Row]>),
 }
 
-/// All of a conversation, in its order, for whoever wants to see it again.
+/// Complete log of a conversation, in order, for scrolling back.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// Entries by their place, which stays theirs when others are dropped.
+    /// Entries by position, which does not change when others are dropped.
     entries: BTreeMap<usize, Entry>,
     next: usize,
     known: HashSet<BlockId>,
-    /// The places of rows of the program, oldest first, and how many rows they have.
+    /// Positions of rows of the program, oldest first, and their number.
     printed: VecDeque<usize>,
     printed_rows: usize,
-    /// Seconds that reasoning took.
+    /// Duration of reasoning blocks in seconds.
     thought: HashMap<BlockId, u64>,
 }
 
@@ -76,17 +76,17 @@ impl Log {
         self.next += 1;
     }
 
-    /// Takes note of how long reasoning took by now.
+    /// Records the duration of a reasoning block so far.
     pub(crate) fn note_thought(&mut self, id: &BlockId, seconds: u64) {
         self.thought.insert(id.clone(), seconds);
     }
 
-    /// Seconds that reasoning took, where somebody watched.
+    /// Duration of a reasoning block in seconds, if observed.
     pub(crate) fn thought(&self, id: &BlockId) -> Option<u64> {
         self.thought.get(id).copied()
     }
 
-    /// One place more than the last entry has. Places before it may be empty.
+    /// Position after the last entry. Earlier positions may be empty.
     pub(crate) fn len(&self) -> usize {
         self.next
     }
@@ -95,7 +95,7 @@ impl Log {
         self.entries.get(&at)
     }
 
-    /// The entries before a place, the nearest first.
+    /// Entries before a position, nearest first.
     fn before(&self, at: usize) -> impl Iterator<Item = &Entry> {
         self.entries.range(..at).rev().map(|(_, entry)| entry)
     }
@@ -121,8 +121,8 @@ impl Log {
     }
 }
 
-/// The rows of an entry. Those of an answer that are complete are shared from frame to frame: the work of one depends on
-/// what is open, not on all of the answer.
+/// Rows of an entry. Complete parts of an answer are shared between frames, so that the cost of a frame
+/// depends only on the open part.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Drawn {
     complete: Rc<Vec<Row>>,
@@ -142,13 +142,13 @@ impl Drawn {
         self.complete.get(at).or_else(|| self.open.get(at.checked_sub(self.complete.len())?))
     }
 
-    /// The rows from one of them on, with their places.
+    /// Rows from an index on, with their indexes.
     pub(crate) fn rows_from(&self, from: usize) -> impl Iterator<Item = (usize, &Row)> {
         (from..self.len()).filter_map(|at| Some((at, self.get(at)?)))
     }
 }
 
-/// Draws entries of a log, each row one of the screen.
+/// Renders entries of a log; each row is one screen row.
 #[derive(Debug)]
 pub(crate) struct Drawer {
     width: usize,
@@ -156,7 +156,7 @@ pub(crate) struct Drawer {
     mask: Mask,
     /// Rows of closed entries.
     cache: HashMap<usize, Drawn>,
-    /// An answer that grows: what is complete of it is drawn once.
+    /// Growing answer: its complete part is rendered once.
     growing: Option<Growing>,
     renderers: Renderers,
 }
@@ -166,7 +166,7 @@ struct Growing {
     id: BlockId,
     markdown: Markdown,
     fed: usize,
-    /// Rows as they are drawn.
+    /// Rendered rows.
     rows: Rc<Vec<Row>>,
 }
 
@@ -175,7 +175,7 @@ impl Drawer {
         Self { width: width.max(1), detail, mask, cache: HashMap::new(), growing: None, renderers }
     }
 
-    /// The rows of an entry; a blank one first where it stands apart from what is above.
+    /// Rows of an entry, after a blank row if it is separated from the one above.
     pub(crate) fn rows(&mut self, at: usize, log: &Log, view: &View) -> Drawn {
         if let Some(rows) = self.cache.get(&at) {
             return rows.clone();
@@ -184,7 +184,7 @@ impl Drawer {
         let block = if let Entry::Block(id) = entry { view.block(id).cloned() } else { None };
         let (drawn, is_closed) = match (entry, block) {
             (Entry::Rows(rows), _) => (self.drawn(at, rows.to_vec(), log, view), true),
-            // The block came to nothing.
+            // The block was removed.
             (Entry::Block(_), None) => (Drawn::default(), false),
             (Entry::Block(_), Some(block)) => match &block.content {
                 Content::Answer { text, .. } if block.agent.is_none() => {
@@ -232,14 +232,15 @@ impl Drawer {
         Drawn { complete: Rc::new(drawn), open: Rc::default() }
     }
 
-    /// Rows masked, and split where the screen ends.
+    /// Masks rows and splits them at the screen's width.
     fn split(&self, rows: Vec<Row>) -> Vec<Row> {
         let masked = |row: &Row| (self.mask)(&row.text()).map(|masked| Row::of(Style::PLAIN, &masked));
         let mask = |row: Row| masked(&row).unwrap_or(row);
         rows.into_iter().map(mask).flat_map(|row| soft_split(&row, self.width)).collect()
     }
 
-    /// The rows of a read that has others beside it: the first of them has the row of all. Whether they stay so.
+    /// Renders a read that belongs to a group: the first read has the group's row. Also returns whether the
+    /// group is final.
     fn reads(&self, at: usize, block: &Arc<Block>, log: &Log, view: &View) -> Option<(Vec<Row>, bool)> {
         let mut reads = Reads::default();
         if self.detail == Detail::All || !reads.take_in(block) {
@@ -288,7 +289,7 @@ impl Drawer {
             Rc::make_mut(&mut growing.rows).push(Row::default());
         }
         if !ready.is_empty() {
-            // Nobody has the rows of the frame before any more.
+            // The rows of the earlier frame are no longer shared.
             Rc::make_mut(&mut growing.rows).extend(ready);
         }
         let drawn = Drawn { complete: growing.rows.clone(), open: open.into() };
@@ -299,7 +300,7 @@ impl Drawer {
     }
 }
 
-/// Whether a blank row stands before an entry.
+/// Whether a blank row precedes an entry.
 fn is_apart(at: usize, log: &Log, view: &View) -> bool {
     let kind_of = |entry: &Entry| match entry {
         Entry::Rows(_) => Kind::Log,

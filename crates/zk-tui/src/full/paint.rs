@@ -4,7 +4,7 @@ use crate::inline::{Abilities, Caret, Size};
 use crate::row::{FILL, Row};
 use crate::text::columns;
 
-/// Draws on the alternate screen of a terminal: every row has its place, and those that changed are written.
+/// Renderer for the alternate screen: rows have fixed positions, and changed ones are written.
 #[derive(Debug, Default)]
 pub(crate) struct FullScreen {
     shown: Vec<String>,
@@ -13,21 +13,20 @@ pub(crate) struct FullScreen {
     is_known: bool,
 }
 
-/// Goes to the alternate screen, and back. Terminals keep what is asked of their keys for each screen apart. The wheel of a
-/// mouse shall not count as arrow keys (mode 1007), which would move in what is typed: how that was is saved and restored;
-/// it is on where a terminal cannot save it. The wheel is reported instead, as buttons are (modes 1000 and 1006); with Shift
-/// held, terminals select text as usual.
+/// Enters the alternate screen. Key modes are kept for each screen separately. The wheel is not translated to
+/// arrow keys (mode 1007, saved and restored; on if the terminal cannot save it), which would move the caret,
+/// but reported like buttons (modes 1000 and 1006). With Shift held, terminals select text as usual.
 pub(crate) const ENTER: &str = "\u{1b}[?1049h\u{1b}[>1u\u{1b}[?1007s\u{1b}[?1007l\u{1b}[?1000h\u{1b}[?1006h";
 pub(crate) const LEAVE: &str = "\u{1b}[?1006l\u{1b}[?1000l\u{1b}[<u\u{1b}[?1007h\u{1b}[?1007r\u{1b}[?1049l";
 
 impl FullScreen {
-    /// Forgets what the screen shows.
+    /// Forgets the screen's content.
     pub(crate) fn forget(&mut self) {
         self.is_known = false;
     }
 
-    /// The bytes that show `rows` from the top, each one row of the screen, and the caret, which is hidden where there is
-    /// none. Empty if nothing changed.
+    /// Bytes that show `rows` from the top, each one screen row, and the caret, hidden if `None`. Empty if
+    /// nothing changed.
     pub(crate) fn frame(
         &mut self,
         rows: &[Row],
@@ -48,7 +47,7 @@ impl FullScreen {
             let new = rows.get(at).map(|row| row.encode(abilities.looks, workspace)).unwrap_or_default();
             if *old != new {
                 let _ = write!(out, "\u{1b}[{};1H{new}", at + 1);
-                // After a full row the cursor stands in its last column, which would be erased.
+                // After a full row the cursor is in its last column, which would be erased.
                 let is_full = |row: &Row| columns(row.text().trim_end_matches(' ')) >= size.width;
                 if !rows.get(at).is_some_and(is_full) && !new.contains(FILL) {
                     out.push_str("\u{1b}[K");

@@ -6,7 +6,7 @@ use crate::keys::{Direction, Key};
 use crate::row::{Row, Style, Tone};
 use crate::view::{Detail, Renderers, key_table};
 
-/// Position in a log: an entry, and one of its rows.
+/// Position in a log: an entry and one of its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
     pub(super) entry: usize,
@@ -20,11 +20,11 @@ pub(crate) enum PagerKey {
     Done,
     /// Closes the pager.
     Leave,
-    /// A text to copy, and what to say once it is.
+    /// Text to copy, and the message afterwards.
     Copy { text: String, done: &'static str },
 }
 
-/// Part of a conversation that is in sight. It shows the end until the person goes elsewhere.
+/// Visible part of a conversation. Follows the end until the person scrolls.
 #[derive(Debug)]
 pub(crate) struct Pager {
     pub(super) drawer: Drawer,
@@ -33,24 +33,24 @@ pub(crate) struct Pager {
     detail: Detail,
     mask: Mask,
     renderers: Renderers,
-    /// The first row in sight; nothing while the end is shown.
+    /// First visible row; `None` while it follows the end.
     pub(super) top: Option<Position>,
-    /// Rows that are selected: where that began, and where it is now.
+    /// Selection: its start and its present end.
     pub(super) selected: Option<(Position, Position)>,
-    /// The words of a search that is being typed.
+    /// Search text that is being typed.
     typing: Option<String>,
-    /// The words that were searched for.
+    /// Search text.
     words: String,
     /// Outcome of the last search.
     pub(super) note: Option<String>,
-    /// Whether its keys are listed until the next one.
+    /// Whether the table of keys is shown until the next key.
     shows_keys: bool,
 }
 
-/// Rows of one notch of the wheel.
+/// Number of rows for one notch of the wheel.
 const WHEEL_ROWS: usize = 3;
 
-/// The keys of a pager, and what each does.
+/// Table of the pager's keys.
 const KEYS: [(&str, &str); 12] = [
     ("q Esc Ctrl-C Ctrl-T", "back to the conversation"),
     ("↑ ↓ k j", "a row up or down"),
@@ -92,12 +92,12 @@ impl Pager {
         }
     }
 
-    /// Rows that are to be in sight, before the first of them is drawn.
+    /// Sets the number of visible rows, before the first drawing.
     pub(crate) fn set_height(&mut self, height: usize) {
         self.height = height.max(1);
     }
 
-    /// Says something until the next key.
+    /// Shows a message until the next key.
     pub(crate) fn say(&mut self, text: &str) {
         self.note = Some(text.to_owned());
     }
@@ -105,23 +105,23 @@ impl Pager {
     fn draw_anew(&mut self) {
         self.drawer = Drawer::new(self.width, self.detail, self.mask, self.renderers.clone());
         self.selected = None;
-        // Rows of an entry are others now: its first one is in it whatever happened.
+        // The entry's rows changed: its first row exists in any case.
         if let Some(top) = &mut self.top {
             top.row = 0;
         }
     }
 
-    /// Whether the end is in sight and stays there.
+    /// Whether the pager follows the end.
     pub(crate) fn is_at_end(&self) -> bool {
         self.top.is_none()
     }
 
-    /// Shows the end again.
+    /// Follows the end again.
     pub(crate) fn follow(&mut self) {
         self.top = None;
     }
 
-    /// The rows in sight, at most `height`.
+    /// Visible rows, at most `height`.
     pub(crate) fn rows(&mut self, height: usize, log: &Log, view: &View) -> Vec<Row> {
         self.height = height.max(1);
         if self.shows_keys {
@@ -169,7 +169,7 @@ impl Pager {
         )
     }
 
-    /// A key, which changes what is in sight.
+    /// Handles a key.
     pub(crate) fn press(&mut self, key: &Key, log: &Log, view: &View) -> PagerKey {
         self.note = None;
         if let Key::Wheel { up } = key {
@@ -241,7 +241,7 @@ impl Pager {
         PagerKey::Done
     }
 
-    /// Goes as far as one notch of the wheel.
+    /// Scrolls by one notch of the wheel.
     pub(crate) fn turn_wheel(&mut self, up: bool, log: &Log, view: &View) {
         match up {
             true => self.up(WHEEL_ROWS, log, view),
@@ -249,7 +249,7 @@ impl Pager {
         }
     }
 
-    /// Goes up by rows.
+    /// Scrolls up by rows.
     pub(crate) fn up(&mut self, rows: usize, log: &Log, view: &View) {
         let mut position = self.top.unwrap_or_else(|| self.last_top(log, view));
         let mut left = rows;
@@ -268,7 +268,7 @@ impl Pager {
         self.set_top(position, log, view);
     }
 
-    /// Goes down by rows.
+    /// Scrolls down by rows.
     pub(crate) fn down(&mut self, rows: usize, log: &Log, view: &View) {
         let Some(mut position) = self.top else { return };
         let mut left = rows;
@@ -291,7 +291,7 @@ impl Pager {
         self.top = (position < self.last_top(log, view)).then_some(position);
     }
 
-    /// The first row in sight when the end is.
+    /// First visible row when the end is visible.
     pub(super) fn last_top(&mut self, log: &Log, view: &View) -> Position {
         let mut left = self.height;
         for entry in (0..log.len()).rev() {
@@ -338,7 +338,7 @@ impl Pager {
         }
     }
 
-    /// Goes to the next row above, or below, that holds the words.
+    /// Scrolls to the next row above or below that contains the search text.
     fn search(&mut self, back: bool, log: &Log, view: &View) {
         if self.words.is_empty() {
             self.note = Some("type / and what to look for".to_owned());
@@ -355,7 +355,7 @@ impl Pager {
         } else {
             Box::new(top.entry..log.len())
         };
-        // From the end, every row in sight is a hit as well.
+        // From the end, visible rows count as hits as well.
         let is_at_end = self.top.is_none();
         let last = log.len().saturating_sub(1);
         let entries: Box<dyn Iterator<Item = usize>> =
@@ -372,7 +372,7 @@ impl Pager {
             let mut places = 0..rows.len();
             let hit = if back { places.rfind(is_hit) } else { places.find(is_hit) };
             if let Some(row) = hit {
-                // A hit near the end is in sight already; it stays the place to go on from.
+                // A hit near the end is visible already; the next search starts from it.
                 self.top = Some(Position { entry, row });
                 return;
             }
@@ -384,7 +384,7 @@ impl Pager {
 /// The row with its hits marked.
 fn marked(row: Row, words: &str) -> Row {
     let text = row.text();
-    // Lower case may have other lengths; then nothing is marked.
+    // Lower case may change byte lengths; then nothing is marked.
     let (lower, words) = (text.to_lowercase(), words.to_lowercase());
     if lower.len() != text.len() || !lower.contains(&words) {
         return row;

@@ -5,7 +5,7 @@ use super::scroll::{Pager, PagerKey, Position};
 use crate::keys::{Direction, Key};
 use crate::row::{Row, Style, Tone};
 
-/// Style of selected rows, to be told without colours too.
+/// Style of selected rows, visible without colours too.
 const SELECTED: Style = Style { tone: Tone::Cyan, bold: true, underline: true, ..Style::PLAIN };
 
 /// Rows that a person selects to copy them.
@@ -44,7 +44,7 @@ impl Pager {
         self.selected.map(|_| Row::of(Style::DIM, "↑↓ select · y copies the lines · Esc selects nothing"))
     }
 
-    /// A row as it is drawn at a place.
+    /// Marks a row if it is selected.
     pub(super) fn marked_if_selected(&self, at: Position, row: &Row) -> Row {
         let is_selected =
             self.selected.is_some_and(|(one, other)| (one.min(other)..=one.max(other)).contains(&at));
@@ -55,7 +55,7 @@ impl Pager {
         }
     }
 
-    /// Moves the end of what is selected, and has it in sight.
+    /// Moves the end of the selection and scrolls to it.
     fn select(&mut self, rows: usize, back: bool, log: &Log, view: &View) {
         let Some((from, mut to)) = self.selected else { return };
         for _ in 0..rows {
@@ -82,7 +82,7 @@ impl Pager {
             if let Some(row) = rows.get(at.row) {
                 text = Some(match text {
                     None => row.text(),
-                    // The screen broke it, not whoever wrote it.
+                    // The row was broken by the screen, not by its author.
                     Some(line) if row.goes_on() => line + &row.text(),
                     Some(lines) => format!("{}\n{}", lines.trim_end_matches(' '), row.text()),
                 });

@@ -13,42 +13,42 @@ use crate::text::{columns, graphemes, soft_split};
 /// Size of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Columns, at least 1.
+    /// Width in columns, at least 1.
     pub width: usize,
-    /// Rows, at least 1.
+    /// Height in rows, at least 1.
     pub height: usize,
 }
 
 impl Size {
-    /// A size, of which nothing is less than 1.
+    /// Creates a size of at least 1 by 1.
     #[must_use]
     pub fn new(width: usize, height: usize) -> Self {
         Self { width: width.max(1), height: height.max(1) }
     }
 
-    /// Rows that may be redrawn: one less than there are, so that what is redrawn never scrolls away.
+    /// Maximum number of redrawn rows: one less than the height, so that they never scroll away.
     #[must_use]
     pub fn live_rows(self) -> usize {
         self.height.saturating_sub(1).max(1)
     }
 }
 
-/// Abilities of a terminal to show what it is sent.
+/// Capabilities of a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abilities {
     /// Colours and links.
     pub looks: Looks,
-    /// Whether it can show a frame all at once (mode 2026).
+    /// Whether the terminal supports synchronized output (mode 2026).
     pub synchronized: bool,
     /// Whether it breaks lines anew when it gets narrower.
     pub reflows: bool,
-    /// Whether tmux stands between, which hands on what is wrapped for it.
+    /// Whether the terminal is within tmux, which passes on wrapped sequences.
     pub tmux: bool,
-    /// Way in which it tells a person who looks elsewhere.
+    /// Form of desktop notices.
     pub notices: NoticeForm,
-    /// Whether its ground is asked for, and chooses the theme.
+    /// Whether the background colour is queried to choose the theme.
     pub follows_ground: bool,
-    /// The directory whose files links may open, absolute; without one only pages are links.
+    /// Absolute directory whose files can be linked; without one only web pages are.
     pub workspace: Option<Arc<str>>,
 }
 
@@ -65,7 +65,7 @@ impl Abilities {
     };
 }
 
-/// Place of the caret in the rows that are redrawn.
+/// Position of the caret in the redrawn rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caret {
     /// The row, from 0.
@@ -74,11 +74,11 @@ pub struct Caret {
     pub column: usize,
 }
 
-/// Draws below what a terminal already shows: closed rows are written once and scroll away with the terminal's own
-/// scrolling; the live rows below them are redrawn where they changed, and moved as they stand where rows come above
-/// them.
+/// Renderer below the terminal's existing content: closed rows are written once and scroll away with the
+/// terminal's own scrolling; the live rows below them are redrawn where they changed, and moved when rows are
+/// inserted above.
 ///
-/// The screen moves only relative to the cursor, never sets a scroll region, and erases nothing above its
+/// All movement is relative to the cursor. The screen never sets a scroll region, and erases nothing above its
 /// first live row.
 #[derive(Debug)]
 pub struct InlineScreen {
@@ -94,12 +94,12 @@ pub struct InlineScreen {
 struct Drawn {
     encoded: String,
     columns: usize,
-    /// Whether a character of it takes two columns, of which a terminal breaks none.
+    /// Whether it contains a character of two columns, which a terminal does not split.
     has_wide: bool,
 }
 
 impl InlineScreen {
-    /// A screen whose cursor stands at the beginning of an empty row.
+    /// Creates a screen; the cursor is at the start of an empty row.
     #[must_use]
     pub fn new(size: Size, abilities: Abilities) -> Self {
         Self {
@@ -118,7 +118,7 @@ impl InlineScreen {
         self.size
     }
 
-    /// The terminal said its name and version: what is known of it holds, whatever its environment says.
+    /// Applies the terminal's name and version, which override the environment.
     pub(crate) fn set_version(&mut self, version: &str) {
         let Some(known) = KnownTerminal::of(version) else { return };
         self.abilities.reflows = known.reflows;
@@ -134,7 +134,7 @@ impl InlineScreen {
         &self.abilities
     }
 
-    /// The terminal said what its ground is like; where that chooses the theme, what is drawn from now on fits it.
+    /// Applies the terminal's background colour; if it chooses the theme, later rows use a fitting one.
     pub(crate) fn set_ground(&mut self, is_light: bool) {
         if self.abilities.follows_ground {
             let dark = match self.abilities.looks.theme {
@@ -145,7 +145,7 @@ impl InlineScreen {
         }
     }
 
-    /// Somebody chose the colours of what is drawn from now on.
+    /// Sets the theme chosen by the person, for later rows.
     pub(crate) fn set_theme(&mut self, theme: Theme) {
         (self.abilities.looks.theme, self.abilities.follows_ground) = (theme, false);
     }
@@ -155,8 +155,8 @@ impl InlineScreen {
         self.abilities.synchronized = synchronized;
     }
 
-    /// The bytes of one frame: `closed` rows as they stay, `live` rows below them, and the caret, which is hidden where
-    /// there is none. Empty if nothing changed.
+    /// Bytes of one frame: `closed` rows, `live` rows below them, and the caret, hidden if `None`. Empty if
+    /// nothing changed.
     #[must_use]
     pub fn frame(&mut self, closed: &[Row], live: &[Row], caret: Option<Caret>) -> String {
         let mut rows: Vec<Drawn> =
@@ -189,7 +189,7 @@ impl InlineScreen {
         self.redraw(out, rows);
     }
 
-    /// The bytes that take the live rows away and leave the cursor where they began.
+    /// Bytes that erase the live rows and leave the cursor at their start.
     #[must_use]
     pub fn clear(&mut self) -> String {
         let mut out = self.take_resized();
@@ -200,8 +200,7 @@ impl InlineScreen {
         out
     }
 
-    /// The terminal shows something else at the cursor, which stands at the beginning of an empty row: the next frame
-    /// begins there.
+    /// Forgets the drawn rows: the cursor is at the start of an empty row, where the next frame starts.
     pub fn forget(&mut self) {
         (self.live, self.caret, self.is_caret_shown) = (Vec::new(), Caret::default(), true);
         self.resizing = Resizing::default();
@@ -212,7 +211,7 @@ impl InlineScreen {
     }
 
     fn draw(&self, row: &Row) -> Drawn {
-        // A row that is written over another one erases behind itself in the terminal's own ground.
+        // A row written over another one erases the rest of it in the terminal's background.
         let row = soft_split(row, self.size.width).into_iter().next().unwrap_or_default().unfilled();
         let text = row.text();
         Drawn {
@@ -222,25 +221,25 @@ impl InlineScreen {
         }
     }
 
-    /// Erases from the first live row down, and leaves the cursor there. The first row is erased by itself: tmux would
-    /// keep a copy of everything below if a screen were erased from its first cell.
+    /// Erases from the first live row down and leaves the cursor there. The first row is erased separately:
+    /// tmux would copy everything below to its history if a screen were erased from its first cell.
     fn erase(&mut self, out: &mut String) {
         let has_more = self.live.len() > 1 || self.caret.row > 0;
         self.erase_rows(out, has_more);
     }
 
-    /// Erases the first live row, and those below it if there are more.
+    /// Erases the first live row, and those below if there are more.
     fn erase_rows(&mut self, out: &mut String, has_more: bool) {
         up(out, self.caret.row);
         out.push_str("\r\u{1b}[K");
         if has_more {
-            // After a resize there may be no row below: the cursor is put back where it was, not one row up.
+            // After a resize there may be no row below: the cursor is restored, not moved one row up.
             out.push_str("\u{1b}7\u{1b}[B\r\u{1b}[J\u{1b}8");
         }
         self.caret = Caret::default();
     }
 
-    /// Writes the rows that changed. The cursor ends in the last row that was written.
+    /// Writes the changed rows. The cursor ends in the last written row.
     fn redraw(&mut self, out: &mut String, rows: Vec<Drawn>) {
         let mut at = self.caret.row;
         let common = self.live.len().min(rows.len());
@@ -267,7 +266,7 @@ impl InlineScreen {
             out.push_str("\r\u{1b}[K");
             at = row;
         }
-        // Wherever that was, the caret is put in its place next.
+        // The caret is positioned afterwards.
         if !out.is_empty() {
             self.caret = Caret { row: at, column: usize::MAX };
         }
@@ -276,7 +275,7 @@ impl InlineScreen {
 
     fn place_caret(&mut self, out: &mut String, caret: Option<Caret>) {
         let last = self.live.len().saturating_sub(1);
-        // Without a caret the cursor stands at the end, where a shell would go on.
+        // Without a caret the cursor is left at the end, where a shell would continue.
         let wanted = caret.unwrap_or(Caret { row: last, column: 0 });
         let wanted =
             Caret { row: wanted.row.min(last), column: wanted.column.min(self.size.width.saturating_sub(1)) };
@@ -311,8 +310,9 @@ fn up(out: &mut String, rows: usize) {
     }
 }
 
-/// Moves between two live rows, to the beginning or the same column. Downwards by line ends: on a terminal that is
-/// lower by now than this process knows a movement would end too early, and the way back up above the first live row.
+/// Moves between two live rows, to the start or to the same column. Moves down by line ends: if the terminal
+/// has just become lower than this process knows, a cursor movement would stop early, and the way back would
+/// end above the first live row.
 fn go(out: &mut String, from: usize, to: usize) {
     if to > from {
         (from..to).for_each(|_| out.push('\n'));
@@ -321,7 +321,7 @@ fn go(out: &mut String, from: usize, to: usize) {
     }
 }
 
-/// Writes a row over another one: what both begin with stays.
+/// Overwrites a row, except the common beginning.
 fn rewrite(out: &mut String, old: &Drawn, new: &Drawn, width: usize) {
     let (kept, start) = common_start(&old.encoded, &new.encoded);
     out.push('\r');
@@ -329,14 +329,14 @@ fn rewrite(out: &mut String, old: &Drawn, new: &Drawn, width: usize) {
         let _ = write!(out, "\u{1b}[{start}C");
     }
     out.push_str(new.encoded.get(kept..).unwrap_or_default());
-    // After a full row the cursor stands in its last column, which would be erased.
+    // After a full row the cursor is in its last column, which would be erased.
     if new.columns < old.columns && new.columns < width {
         out.push_str("\u{1b}[K");
     }
 }
 
-/// Bytes and columns that two rows begin with, which surely take the same columns on every terminal, up to where no style
-/// is on.
+/// Length in bytes and columns of the common beginning of two rows, up to a point without style, as far as
+/// every terminal gives it the same width.
 fn common_start(old: &str, new: &str) -> (usize, usize) {
     let is_sure = |grapheme: &str| {
         let mut chars = grapheme.chars();
@@ -348,7 +348,7 @@ fn common_start(old: &str, new: &str) -> (usize, usize) {
         chars.next().is_none() && (is_wide || is_narrow)
     };
     let (mut bytes, mut columns, mut kept) = (0, 0, (0, 0));
-    // The codes of a style sequence, within one.
+    // Codes of a style sequence, inside of one.
     let mut codes: Option<String> = None;
     let mut is_styled = false;
     for ((a, _), (b, wide)) in graphemes(old).zip(graphemes(new)) {

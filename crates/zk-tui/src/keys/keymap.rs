@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::keys::{Direction, Key};
 
-/// Actions that a key can be given to: the name, the usual key, and what it does.
+/// Actions that a key can be bound to: name, default key and description.
 const ACTIONS: [(&str, Key, &str); 23] = [
     ("stop", Key::Escape, "stop; twice: clear, or go back"),
     ("queue", Key::Tab, "complete; during a run: queue"),
@@ -32,7 +32,7 @@ const ACTIONS: [(&str, Key, &str); 23] = [
     ("yank-older", Key::Alt('y'), "… what was cut before that"),
 ];
 
-/// Keys that mean the same always: a person who lost the others still gets out.
+/// Keys that cannot be rebound, so that there is always a way out.
 const FIXED: [(&str, &str); 7] = [
     ("Enter", "send; during a run: steer it"),
     ("Ctrl-C", "stop the run, clear the text; twice: end the conversation"),
@@ -61,7 +61,7 @@ const FIRST_KEYS: [(&str, &str); 14] = [
     ("??", "all keys"),
 ];
 
-/// Keys of [`FIXED`] that an action may be given, and what they do without that.
+/// Keys of [`FIXED`] that an action may take over, and their own function.
 const GIVEN_UP: [(Key, &str); 6] = [
     (Key::Ctrl('p'), "the line above"),
     (Key::Ctrl('n'), "the line below"),
@@ -71,10 +71,10 @@ const GIVEN_UP: [(Key, &str); 6] = [
     (Key::Ctrl('d'), "the end of the conversation"),
 ];
 
-/// Map of keys to what they do.
+/// Key bindings.
 #[derive(Clone, Debug, Default)]
 pub struct Keymap {
-    /// Key that each key counts as; nothing for one that was given up.
+    /// Default key for each bound key; `None` for one that was unbound.
     turned: HashMap<Key, Option<Key>>,
     /// The lines that keys run.
     commands: BTreeMap<String, Vec<Key>>,
@@ -83,8 +83,8 @@ pub struct Keymap {
 }
 
 impl Keymap {
-    /// The usual keys, but for `bindings`: the name of an action or a `/command`, and the keys it has from now on. What
-    /// cannot be is left out, and said in a line each.
+    /// Default bindings, changed by `bindings`: an action or a `/command`, and its keys. Invalid ones are
+    /// left out, with a message each.
     ///
     /// ```
     /// use zk_tui::Keymap;
@@ -168,7 +168,7 @@ impl Keymap {
         self.commands.iter().find(|(_, keys)| keys.contains(key)).map(|(line, _)| line.as_str())
     }
 
-    /// Returns the key that a key counts as; nothing for one that does nothing.
+    /// Maps a key to the default key of its action; `None` if it does nothing.
     pub(crate) fn turn(&self, key: &Key) -> Option<Key> {
         match self.turned.get(key) {
             Some(turned) => turned.clone(),
@@ -176,7 +176,7 @@ impl Keymap {
         }
     }
 
-    /// The keys that an action has now, by the usual one.
+    /// Keys bound to an action, given by its default key.
     fn keys_of(&self, usual: &Key) -> Vec<String> {
         let given = self.turned.iter().filter(|(_, turned)| turned.as_ref() == Some(usual));
         let mut keys: Vec<String> = given.map(|(key, _)| describe(key)).collect();
@@ -187,7 +187,7 @@ impl Keymap {
         keys
     }
 
-    /// The keys that a person needs on the first day, as they are now.
+    /// Keys for new users, as bound.
     pub(crate) fn short_help(&self) -> Vec<(String, &'static str)> {
         let mut lines = Vec::new();
         for (key, what) in FIRST_KEYS {
@@ -202,7 +202,7 @@ impl Keymap {
         lines
     }
 
-    /// The keys as they are now, and what each does.
+    /// Table of all keys, as bound.
     pub(crate) fn help(&self) -> Vec<(String, Cow<'static, str>)> {
         let fixed = FIXED.iter().map(|(key, what)| ((*key).to_owned(), Cow::Borrowed(*what)));
         let mut lines: Vec<(String, Cow<'static, str>)> = fixed.collect();
@@ -223,7 +223,7 @@ impl Keymap {
     }
 }
 
-/// A key by its name, if it may be given to something.
+/// Parses the name of a key that can be bound.
 fn parse(text: &str) -> Option<Key> {
     let text = text.trim().to_lowercase();
     let arrow = |name: &str| {
@@ -249,7 +249,7 @@ fn parse(text: &str) -> Option<Key> {
     let mut letters = name.chars();
     let (letter, None) = (letters.next()?, letters.next()) else { return None };
     match (modifier, letter) {
-        // These have a meaning of their own, whatever happens, or are other keys.
+        // These have a fixed meaning, or are another key's code.
         ("ctrl", 'c' | 'd' | 'm' | 'i' | 'h' | '[') => None,
         ("ctrl", 'a'..='z' | '_' | '\\') => Some(Key::Ctrl(letter)),
         ("alt", letter) if !letter.is_control() => Some(Key::Alt(letter)),

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 pub use self::keymap::Keymap;
 
-/// Key, or anything else that comes from a terminal.
+/// Key, or other input from a terminal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
     /// A character.
     Char(char),
-    /// Text that was pasted, its line ends included.
+    /// Pasted text, with its line ends.
     Paste(String),
     /// Enter: submits the prompt.
     Enter,
@@ -25,11 +25,11 @@ pub enum Key {
     Back,
     /// Takes the grapheme behind the caret.
     Delete,
-    /// An arrow, or a key that moves far; `word` with Ctrl or Alt.
+    /// Arrow or other movement key; `word` with Ctrl or Alt.
     Move {
         /// Direction of the move.
         to: Direction,
-        /// Whether it moves by words, or acts otherwise as with Alt held.
+        /// Whether it moves by words, or acts as with Alt.
         word: bool,
     },
     /// Ctrl and a letter, lower case; `\\` for Ctrl-\.
@@ -38,35 +38,35 @@ pub enum Key {
     Alt(char),
     /// Escape.
     Escape,
-    /// The wheel of a mouse, which a terminal reports where it is asked to.
+    /// Wheel of a mouse, if reporting is on.
     Wheel {
         /// Whether it turns towards the beginning.
         up: bool,
     },
-    /// The terminal said whether it knows synchronized output.
+    /// Reply: support for synchronized output.
     Synchronized(bool),
-    /// The terminal said what its ground is like.
+    /// Reply: background colour.
     Ground {
         /// Whether it is light.
         is_light: bool,
     },
-    /// The terminal said how large it is.
+    /// Reply: size.
     Size {
         /// Rows of the terminal.
         rows: usize,
         /// Columns of the terminal.
         columns: usize,
     },
-    /// The terminal said its name and its version.
+    /// Reply: name and version.
     Version(String),
-    /// The terminal said what it is: what it was asked before is answered too, or never will be.
+    /// Reply: device attributes. Earlier queries are answered by now, or never will be.
     Answered,
-    /// The person turned to this terminal, or away from it.
+    /// The terminal got or lost the focus.
     Focus(bool),
 }
 
 impl Key {
-    /// Whether the terminal said it, and no person.
+    /// Whether it is a reply of the terminal.
     #[must_use]
     pub fn is_reply(&self) -> bool {
         matches!(
@@ -81,7 +81,7 @@ impl Key {
     }
 }
 
-/// Direction in which a key moves.
+/// Direction of a movement key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// One column to the left.
@@ -94,7 +94,7 @@ pub enum Direction {
     Down,
     /// To the beginning of the line, or of the text.
     Home,
-    /// To the end of the line, or of the text.
+    /// To the end of the line or of the text.
     End,
     /// A page up.
     PageUp,
@@ -102,47 +102,46 @@ pub enum Direction {
     PageDown,
 }
 
-/// The most bytes of a sequence that is looked at.
+/// Maximum length of a control sequence's parameters in bytes.
 const MAX_PARAMETER_BYTES: usize = 32;
-/// The most bytes of a string that is looked at.
+/// Maximum kept length of a string sequence in bytes.
 const STRING: usize = 64;
-/// Beginning of the string that says what colour the ground has.
+/// Prefix of the reply with the background colour.
 const GROUND: &[u8] = b"11;";
-/// Beginning of the string that says what the terminal is called.
+/// Prefix of the reply with the terminal's name.
 const VERSION: &[u8] = b">|";
-/// The most bytes of a paste: what is more is left out.
+/// Maximum size of a paste in bytes; the rest is dropped.
 const MAX_PASTE_BYTES: usize = 16 * 1024 * 1024;
 const PASTE_END: &[u8] = b"\x1b[201~";
-/// Moments without a byte after which a paste counts as complete whose end never came: about a second.
+/// Number of idle ticks, about a second, after which a paste without its end is complete.
 const PASTE_WAITS: u8 = 33;
-/// Moments for which `ESC` is held back while the terminal owes an answer, whose beginning it may be.
+/// Number of idle ticks for which `ESC` is held back while a reply is expected, since it may start one.
 const ESCAPE_WAITS: u8 = 3;
-/// Time for which an answer of the terminal is awaited: one that never comes shall not delay Escape for good.
+/// Time for which a reply is expected, so that a missing one does not delay Escape for good.
 const REPLY: Duration = Duration::from_secs(1);
 
-/// Makes keys of the bytes a terminal sends, in whatever pieces they come. What a terminal answers to a query is never a
-/// key.
+/// Decodes terminal input, in pieces of any size, to keys. Replies to queries are never taken for keys.
 #[derive(Debug, Default)]
 pub struct KeyDecoder {
     state: State,
     /// The beginning of a character.
     partial: Vec<u8>,
     parameters: Vec<u8>,
-    /// A string that the terminal sends, as far as it is looked at, and what began it.
+    /// String sequence so far, and its introducer.
     string: Vec<u8>,
     string_begin: u8,
-    /// Keys of what looked like the beginning of a string, and was none.
+    /// Keys of a mistaken beginning of a string.
     taken_back: Vec<Key>,
-    /// A paste that has begun, and for how many moments nothing of it has come.
+    /// Paste in progress, and the number of idle ticks since its last byte.
     paste: Option<Vec<u8>>,
     waits: u8,
     /// For how many moments an `ESC` has been held back.
     held: u8,
-    /// Whether the terminal still owes an answer: `ESC` that stood alone may have been its beginning.
+    /// Whether a reply is expected: a single `ESC` may have started it.
     is_owed: bool,
     escaped: bool,
     now: Duration,
-    /// Time at which the terminal was asked last.
+    /// Time of the last query.
     asked: Duration,
 }
 
@@ -155,9 +154,9 @@ enum State {
     Single,
     String,
     StringEscape,
-    /// Bytes of a report of the mouse in its old form, which follow: so many more.
+    /// Remaining bytes of a mouse report in the old encoding.
     Mouse(u8),
-    /// `]` or `P` after an `ESC` that stood alone: a string that comes late, if it goes on like one.
+    /// After `]` or `P` behind a single `ESC`: possibly a delayed string.
     Late,
 }
 
@@ -167,14 +166,13 @@ impl KeyDecoder {
         (self.is_owed, self.asked) = (true, self.now);
     }
 
-    /// Sets the time of what is taken in from now on, on a clock of the caller's: an answer is not awaited
-    /// for ever.
+    /// Sets the time of the following input, on the caller's clock, for the time limit of replies.
     pub fn set_time(&mut self, now: Duration) {
         self.now = now;
         self.is_owed = self.is_owed && now < self.asked + REPLY;
     }
 
-    /// The keys that end within `bytes`.
+    /// Keys completed by `bytes`.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Key> {
         let mut keys = Vec::new();
         for byte in bytes {
@@ -202,14 +200,14 @@ impl KeyDecoder {
         (!text.is_empty()).then_some(Key::Paste(text))
     }
 
-    /// Whether more bytes may follow at once: [`idle`](Self::idle) has something to do if none do.
+    /// Whether a sequence may be incomplete, so that [`idle`](Self::idle) must be called if no bytes follow.
     #[must_use]
     pub fn awaits_more_bytes(&self) -> bool {
         self.state == State::Escape || self.paste.is_some()
     }
 
-    /// Nothing came for a moment: what looked like the beginning of a sequence was the Escape key, and a paste whose end
-    /// does not come is over after some of them.
+    /// Handles a moment without input: an incomplete sequence becomes the Escape key, and an unfinished paste
+    /// ends after some ticks.
     pub fn idle(&mut self) -> Option<Key> {
         if self.paste.is_some() {
             self.waits += 1;
@@ -283,7 +281,7 @@ impl KeyDecoder {
         key
     }
 
-    /// A key that comes as a control sequence, which `last` ends.
+    /// Key of a control sequence with the final byte `last`.
     fn sequence(&mut self, last: u8) -> Option<Key> {
         let text = String::from_utf8_lossy(&self.parameters).into_owned();
         if let Some(report) = text.strip_prefix('<').filter(|_| last == b'M') {
@@ -321,7 +319,7 @@ impl KeyDecoder {
         }
     }
 
-    /// A byte behind `]` or `P` that came after an `ESC` which stood alone: of a reply that comes late, or typed.
+    /// Handles a byte after `]` or `P` behind a single `ESC`: part of a delayed reply, or typed.
     fn late(&mut self, byte: u8) -> Option<Key> {
         self.string.push(byte);
         let reply = if self.string_begin == b']' { GROUND } else { VERSION };
@@ -336,7 +334,7 @@ impl KeyDecoder {
         self.byte(byte)
     }
 
-    /// Returns what the string says that just ended, if anything.
+    /// Reply in the string sequence that just ended, if any.
     fn end_string(&mut self) -> Option<Key> {
         let string = std::mem::take(&mut self.string);
         match self.string_begin {
@@ -349,7 +347,7 @@ impl KeyDecoder {
         }
     }
 
-    /// Reads what a string says of the ground, if it is about that.
+    /// Parses the background colour in a string sequence.
     fn ground(string: &[u8]) -> Option<Key> {
         let text = std::str::from_utf8(string.strip_prefix(GROUND)?).ok()?;
         let colour = text.strip_prefix("rgb:").or_else(|| text.strip_prefix("rgba:"))?;
@@ -363,19 +361,18 @@ impl KeyDecoder {
         });
         let mut part = || parts.next().flatten();
         let (red, green, blue) = (part()?, part()?, part()?);
-        // Brightness as it looks, of 1000.
+        // Perceived brightness, out of 1000.
         Some(Key::Ground { is_light: (red * 299 + green * 587 + blue * 114) / 1000 > 500 })
     }
 
     fn reply(&mut self, text: &str, last: u8) -> Option<Key> {
-        // Every terminal gives this answer, and it is to the last thing it was asked: no other answer comes
-        // any more.
+        // Every terminal answers this query, and in order: no other reply follows.
         if last == b'c' {
             self.is_owed = false;
             return Some(Key::Answered);
         }
         let mode = text.strip_prefix("?2026;").filter(|_| last == b'y')?;
-        // 1 and 2: set, and not set now. 0: nobody knows the mode; 3 and 4: it cannot be changed.
+        // 1 and 2: set and not set. 0: unknown mode. 3 and 4: fixed.
         Some(Key::Synchronized(mode.starts_with(['1', '2'])))
     }
 
@@ -396,7 +393,7 @@ impl KeyDecoder {
         })
     }
 
-    /// One byte of a character that has several.
+    /// Handles one byte of a multi-byte character.
     fn part(&mut self, byte: u8) -> Option<Key> {
         self.partial.push(byte);
         match std::str::from_utf8(&self.partial) {
@@ -408,7 +405,7 @@ impl KeyDecoder {
             Err(error) if error.error_len().is_none() => None,
             Err(_) => {
                 self.partial.clear();
-                // The byte that broke the character off is a key of its own.
+                // The byte that interrupted the character is a key of its own.
                 if byte < 0x80 { self.plain(byte) } else { None }
             }
         }
@@ -418,7 +415,7 @@ impl KeyDecoder {
 /// Bytes of a report of the mouse in its old form: a button, a column, a row.
 const MOUSE_BYTES: u8 = 3;
 
-/// The wheel, by the button that a report of the mouse names. Other buttons do nothing.
+/// Wheel event of a mouse report; other buttons do nothing.
 fn wheel(button: u32) -> Option<Key> {
     // The bits between are Shift, Alt and Ctrl.
     match button & !0b1_1100 {

@@ -30,7 +30,7 @@ fn keys_are_known_in_the_forms_that_terminals_send() {
     }
 }
 
-/// Returns what comes of an `ESC` behind which nothing comes while an answer is awaited.
+/// Result of a single `ESC` while a reply is expected.
 fn escape(decoder: &mut KeyDecoder) -> Option<Key> {
     (0..ESCAPE_WAITS).for_each(|_| assert_eq!(decoder.idle(), None));
     decoder.idle()
@@ -58,14 +58,14 @@ fn answers_of_a_terminal_are_never_keys_however_late_and_split() {
             assert_eq!(pressed, [], "{reply:?} split at {at}");
         }
     }
-    // Escape may be the beginning of an answer that comes late: the answer is still no text.
+    // Escape may have started a delayed reply, which is still not text.
     let mut decoder = KeyDecoder::default();
     decoder.expect_reply();
     assert_eq!(decoder.push(b"\x1b"), []);
     assert_eq!(escape(&mut decoder), Some(Key::Escape));
     assert_eq!(decoder.push(b"[?2026;1$y"), [Key::Synchronized(true)]);
     assert_eq!(decoder.push(b"[x"), [Key::Char('['), Key::Char('x')]);
-    // Also when each byte of it comes alone.
+    // Also if each byte arrives alone.
     for reply in replies {
         let (mut decoder, mut pressed) = (KeyDecoder::default(), Vec::new());
         decoder.expect_reply();
@@ -109,7 +109,7 @@ fn what_is_typed_behind_escape_is_text_although_an_answer_is_awaited() {
     assert_eq!(escape(&mut decoder), Some(Key::Escape));
     let typed: Vec<Key> = "]1 is it".chars().map(Key::Char).collect();
     assert_eq!(decoder.push(b"]1 is it"), typed);
-    // Once everything is answered, there is nothing to wait for.
+    // Once everything is answered, no reply is expected.
     decoder.push(b"\x1b[?62;22c\x1b");
     assert_eq!(decoder.idle(), Some(Key::Escape));
     assert_eq!(decoder.push(b"]11;x"), "]11;x".chars().map(Key::Char).collect::<Vec<_>>());
@@ -166,7 +166,7 @@ fn a_paste_whose_end_never_comes_is_over_after_a_while_and_keys_are_keys_again()
     assert_eq!(decoder.idle(), Some(Key::Paste("half\n".to_owned())));
     assert!(!decoder.awaits_more_bytes());
     assert_eq!(decoder.push(b"\x03"), [Key::Ctrl('c')]);
-    // One that goes on slowly stays whole.
+    // A slow but continuing paste stays whole.
     assert_eq!(decoder.push(b"\x1b[200~a"), []);
     for _ in 0..3 {
         (1..PASTE_WAITS).for_each(|_| assert_eq!(decoder.idle(), None));

@@ -4,17 +4,16 @@ use super::{MAX_OPEN, Markdown, Open};
 use crate::row::Row;
 use crate::text::graphemes;
 
-/// Number of rows by which a block is rather cut further up than within something that is marked up as a
-/// whole.
+/// Maximum number of rows by which a cut moves up to avoid the inside of marked-up text.
 const MAX_CUT_SHIFT_ROWS: usize = 8;
 
-/// Bytes of a line after which it is what it began as.
+/// Number of bytes after which the kind of a line is certain.
 const SURE: usize = 4;
 
-/// Characters that say whether the rest of a line would be read as something else.
+/// Number of characters that decide whether the rest of a line would be parsed differently.
 const BEGINNING: usize = 80;
 
-/// Place of a cut in a block, and what has to stand before the rest of it, which is a block of the same kind.
+/// Cut in a block, and the prefix that makes the rest a block of the same kind.
 #[derive(Debug)]
 struct Cut {
     at: usize,
@@ -22,9 +21,8 @@ struct Cut {
 }
 
 impl Markdown {
-    /// Takes the first rows of the open block although it is not complete: there is no room for them. The last one may
-    /// still grow, and stays. What is taken is cut off the source: neither another width nor what is still to come of the
-    /// block has any of it drawn twice, or not at all.
+    /// Takes the first rows of an incomplete block for which there is no room, except the last row, which may
+    /// grow. Their source is cut off, so that no later width or text can duplicate or lose any of it.
     #[must_use]
     pub fn take_open(&mut self, count: usize) -> Vec<Row> {
         let count = count.min(self.open_rows().len().saturating_sub(1));
@@ -51,7 +49,7 @@ impl Markdown {
         rows
     }
 
-    /// More of the line that the open block ends with.
+    /// Appends to the last line of the open block.
     pub(super) fn go_on_within_line(&mut self, text: &str) {
         self.source.push_str(text);
         self.is_within_line = !text.ends_with('\n');
@@ -62,8 +60,8 @@ impl Markdown {
         }
     }
 
-    /// Makes the unfinished line part of the open block, where more of it cannot turn it into something else.
-    /// False if there is nothing to cut.
+    /// Adds the unfinished line to the open block, if more text cannot change its kind. Returns false if
+    /// there is nothing to cut.
     fn take_in_line(&mut self) -> bool {
         if matches!(self.open, Open::Fence(..)) {
             return false;
@@ -92,7 +90,7 @@ impl Markdown {
         format!("{}{}", cut.lead, self.source.get(cut.at..).unwrap_or_default())
     }
 
-    /// Returns the last good place to cut the block with at most `room` rows above the cut.
+    /// Last good cut with at most `room` rows above it.
     fn best_cut(&self, room: usize) -> Option<Cut> {
         if room == 0 || is_table(&self.source) {
             return None;
@@ -118,7 +116,7 @@ impl Markdown {
     /// Everywhere that the block may be cut, from its beginning.
     fn cuts(&self) -> Vec<Cut> {
         let mut cuts = self.all_cuts();
-        // Something has to be above the cut.
+        // At least one row has to be above the cut.
         cuts.retain(|cut| cut.lead.len() < cut.at);
         cuts
     }
@@ -162,7 +160,7 @@ impl Markdown {
                 _ if begins > 0 => {
                     let opener = fence.as_ref().filter(|(fence, _)| !fence.is_closed_by(text));
                     match (&fence, opener) {
-                        // Within code, which goes on as code.
+                        // Inside code, the rest is code.
                         (Some(_), Some((_, opener))) => {
                             cuts.push(Cut { at: begins, lead: format!("{mark}{opener}") });
                         }
@@ -194,7 +192,7 @@ impl Markdown {
         cuts
     }
 
-    /// Finds the cuts between the words of a line, where rows are broken.
+    /// Finds the cuts between the words of a line, at row breaks.
     fn cuts_within(&self, line: &str, begins: usize, lead: &str, cuts: &mut Vec<Cut>) {
         let (mut before, mut at) = (None, 0);
         for (grapheme, columns) in graphemes(line) {
@@ -212,7 +210,7 @@ impl Markdown {
     }
 }
 
-/// The mark of an item, with what stands before and after it.
+/// Mark of a list item, with the blanks around it.
 fn item_mark(source: &str) -> String {
     let line = source.lines().next().unwrap_or_default();
     let text = line.trim_start();
@@ -224,7 +222,7 @@ fn item_mark(source: &str) -> String {
     format!("{}{}", line.get(..end).unwrap_or_default(), if blanks == 0 { " " } else { "" })
 }
 
-/// Whether words would be read as they were within their line.
+/// Whether the rest of a line would be parsed as text, as within the line.
 fn goes_on_as_text(rest: &str) -> bool {
     !rest.trim().is_empty()
         && indent_of(rest) == 0
@@ -232,7 +230,7 @@ fn goes_on_as_text(rest: &str) -> bool {
         && !underlines_heading(rest)
 }
 
-/// Counts the characters of rows that can be seen.
+/// Counts the visible characters of rows.
 fn ink(rows: &[Row]) -> usize {
     rows.iter().map(|row| row.text().chars().filter(|c| !c.is_whitespace()).count()).sum()
 }

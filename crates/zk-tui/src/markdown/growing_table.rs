@@ -1,18 +1,18 @@
 use super::render::table_of;
 use crate::row::{Row, Style};
 
-/// A table whose columns are fixed: each of its further lines is drawn as it comes.
+/// Table with fixed columns: each further line is drawn on arrival.
 #[derive(Debug)]
 pub(super) struct GrowingTable {
     /// Head of the table, and the line below it.
     head: String,
     width: usize,
-    /// Widths of the columns; nothing for a table that is drawn as a list.
+    /// Column widths; `None` for a table drawn as a list.
     widths: Option<Vec<usize>>,
 }
 
 impl GrowingTable {
-    /// A table that begins with these lines, and their rows. Nothing if they are no table.
+    /// Starts a table with these lines; also returns their rows. `None` if they are no table.
     pub(super) fn begin(source: &str, width: usize) -> Option<(Self, Vec<Row>)> {
         let table = table_of(source)?;
         let widths = table.widths(width);
@@ -21,7 +21,7 @@ impl GrowingTable {
         Some((Self { head, width, widths }, rows))
     }
 
-    /// The rows of a further line.
+    /// Rows of a further line.
     pub(super) fn line(&self, line: &str) -> Vec<Row> {
         let table = table_of(&format!("{}{line}", self.head));
         let rows = table.map(|table| table.body_rows(self.widths.as_deref(), self.width)).unwrap_or_default();

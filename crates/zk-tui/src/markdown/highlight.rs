@@ -9,13 +9,13 @@ use crate::row::{Row, Style, Tone};
 #[derive(Debug)]
 struct Language {
     names: &'static [&'static str],
-    /// Beginnings of comments that end with their line.
+    /// Starts of line comments.
     line: &'static [&'static str],
-    /// Beginning and end of a comment that does not end with its line.
+    /// Start and end of a block comment.
     block: Option<(&'static str, &'static str)>,
-    /// Quotes that strings stand between; the longer ones first, and those may have several lines.
+    /// String delimiters: longer ones first, which allow several lines.
     quotes: &'static [&'static str],
-    /// Words, with a blank between.
+    /// Keywords, separated by blanks.
     keywords: &'static str,
 }
 
@@ -136,26 +136,26 @@ const LANGUAGES: &[Language] = &[
     },
 ];
 
-/// Bytes up to which a line is coloured: what a frame spends on it is bounded by that.
+/// Maximum length in bytes of a coloured line, which bounds the cost of a frame.
 const MAX_COLOURED_LINE_BYTES: usize = 4096;
 
-/// Bytes of code that are coloured in one answer: one that comes at once costs its frame about two milliseconds. It depends
-/// on the text alone, so that the same answer has the same rows however it comes.
+/// Maximum size in bytes of coloured code in one answer: about two milliseconds if it arrives at once.
+/// Counted on the text alone, so that an answer has the same rows however it arrives.
 pub(super) const COLOURED: usize = 128 * 1024;
 
-/// Colours the lines of one block of code.
+/// Syntax highlighter for the lines of one code block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Highlighter {
     kind: Kind,
-    /// End of what is still open.
+    /// Open string or comment.
     open: Option<Open>,
-    /// Bytes that are still coloured.
+    /// Remaining bytes to colour.
     left: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 enum Kind {
-    /// Nobody knows the language.
+    /// Unknown language.
     #[default]
     Unknown,
     Diff,
@@ -166,7 +166,7 @@ enum Kind {
 struct Open {
     end: &'static str,
     style: Style,
-    /// Whether a backslash hides what follows.
+    /// Whether a backslash escapes the next character.
     escapes: bool,
 }
 
@@ -176,7 +176,7 @@ const NUMBER: Style = Style::YELLOW;
 const KEYWORD: Style = Style { tone: Tone::Magenta, ..Style::PLAIN };
 
 impl Highlighter {
-    /// Colours code in the language that is named behind a fence.
+    /// Creates the highlighter for the language in a fence's info string.
     pub(super) fn of(info: &str) -> Self {
         let name = info.split([' ', ',', '{', '\t']).next().unwrap_or_default().to_ascii_lowercase();
         let known = LANGUAGES.iter().find(|language| language.names.contains(&name.as_str()));
@@ -193,12 +193,12 @@ impl Highlighter {
         Self { left, ..self }
     }
 
-    /// Bytes that are still coloured.
+    /// Remaining bytes to colour.
     pub(super) fn left(&self) -> usize {
         self.left
     }
 
-    /// The row of the next line, which is never broken.
+    /// Row of the next line, never wrapped.
     pub(super) fn line(&mut self, line: &str) -> Row {
         match self.kind {
             Kind::Unknown => Row::of(Style::CYAN, line),
@@ -218,7 +218,7 @@ impl Highlighter {
 
     fn code(&mut self, language: &'static Language, line: &str) -> Row {
         let (mut row, mut rest, mut plain) = (Row::default(), line, 0);
-        // The word that `rest` begins within is part of a longer one.
+        // The word at the start of `rest` is part of a longer one.
         let mut in_word = false;
         while let Some(first) = rest.get(plain..).and_then(|text| text.chars().next()) {
             let (taken, style) = match self.open {
@@ -249,14 +249,14 @@ impl Highlighter {
             rest = rest.get(taken..).unwrap_or_default();
             (plain, in_word) = (0, false);
         }
-        // A string that has one line ends with it, whether it is complete or not.
+        // A one-line string ends with its line, complete or not.
         if self.open.is_some_and(|open| open.end.len() == 1 && open.end != "`") {
             self.open = None;
         }
         row.with(Style::PLAIN, rest)
     }
 
-    /// The bytes of a coloured piece that begins here, and its style.
+    /// Length and style of the token at the start.
     fn token(
         &mut self,
         language: &'static Language,
@@ -271,7 +271,7 @@ impl Highlighter {
             let open = Open { end, style: COMMENT, escapes: false };
             return Some(self.begin(here, begin.len(), open));
         }
-        // An apostrophe within a word is none of code.
+        // An apostrophe inside a word is not a string.
         if let Some(quote) = language.quotes.iter().find(|quote| here.starts_with(**quote)) {
             if in_word && *quote == "'" {
                 return None;
@@ -291,7 +291,7 @@ impl Highlighter {
         (is_keyword && !word.is_empty()).then_some((word.len(), KEYWORD))
     }
 
-    /// Takes what begins here up to its end, or to the end of the line.
+    /// Starts a string or comment, up to its end or the line's end.
     fn begin(&mut self, here: &str, mark: usize, open: Open) -> (usize, Style) {
         let (taken, is_closed) = end_of(here.get(mark..).unwrap_or_default(), open);
         self.open = (!is_closed).then_some(open);
@@ -303,7 +303,7 @@ fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The bytes up to the end of what is open, its mark included, and whether the end is there.
+/// Length up to and including the end of a string or comment, and whether the end was found.
 fn end_of(text: &str, open: Open) -> (usize, bool) {
     let mut hidden = false;
     for (at, c) in text.char_indices() {

@@ -9,13 +9,13 @@ pub(super) enum Starts {
     Fence(Fence),
     Item {
         number: Option<u64>,
-        /// Whether nothing stands behind the marker.
+        /// Whether the item has no content.
         is_empty: bool,
     },
 }
 
 impl Starts {
-    /// Whether such a line ends a paragraph without a blank line between.
+    /// Whether such a line ends a paragraph without a blank line.
     pub(super) fn interrupts_paragraph(&self) -> bool {
         match self {
             Self::Text | Self::Indented => false,
@@ -44,7 +44,7 @@ impl Fence {
         (indent < 4 && count >= 3 && !is_inline).then_some(Self { mark, count, indent })
     }
 
-    /// Returns what the fence's first line says of the code.
+    /// Info string of a fence's first line.
     pub(super) fn info<'a>(&self, line: &'a str) -> &'a str {
         line.trim().trim_start_matches(self.mark).trim()
     }
@@ -54,7 +54,7 @@ impl Fence {
         indent_of(line) < 4 && text.chars().count() >= self.count && text.chars().all(|c| c == self.mark)
     }
 
-    /// A line within, without the indentation of the fence and without its end.
+    /// Line of code without the fence's indentation and without its line end.
     pub(super) fn strip(&self, line: &str) -> String {
         let line = line.trim_end_matches(['\n', '\r']);
         let blanks = line.chars().take(self.indent).take_while(|c| *c == ' ').count();
@@ -75,7 +75,7 @@ pub(super) fn indent_of(line: &str) -> usize {
     columns
 }
 
-/// Returns the kind of block that a line begins which is not blank.
+/// Kind of block that a non-blank line starts.
 pub(super) fn starts(line: &str) -> Starts {
     if indent_of(line) >= 4 {
         return Starts::Indented;
@@ -114,7 +114,7 @@ fn is_rule(text: &str) -> bool {
     marks.len() >= 3 && ["-", "*", "_"].iter().any(|mark| marks.replace(mark, "").is_empty())
 }
 
-/// Whether a line under a paragraph makes a heading of it.
+/// Whether a line makes a heading of the paragraph above.
 pub(super) fn underlines_heading(line: &str) -> bool {
     let text = line.trim();
     indent_of(line) < 4 && !text.is_empty() && ["=", "-"].iter().any(|mark| text.replace(mark, "").is_empty())

@@ -23,38 +23,38 @@ use self::render::{Item, render};
 use crate::row::{Row, Style};
 use crate::view::{MARGIN, Renderers, counted};
 
-/// Bytes of an open block after which it is cut: what one frame may have to draw.
+/// Maximum size in bytes of an open block, which bounds the cost of a frame.
 const MAX_OPEN: usize = 16 * 1024;
 
-/// Lines of a table that are held back unless somebody says how many.
+/// Default number of table lines that are held back.
 const ROOM: usize = 24;
 
-/// Columns of indentation that make a line part of the list item before it.
+/// Indentation in columns that makes a line part of the list item before it.
 const WITHIN_ITEM: usize = 2;
 
 /// An answer in Markdown, drawn as it arrives.
 #[derive(Debug)]
 pub struct Markdown {
     width: usize,
-    /// Whether prose has a margin. Code, which can be copied, has none.
+    /// Whether prose has a margin. Code has none, for copying.
     has_margin: bool,
-    /// Number of lines of a table that are held back.
+    /// Number of table lines that are held back.
     room: usize,
     open: Open,
     /// Complete lines of the open block.
     source: String,
-    /// The line that is not complete yet.
+    /// Incomplete line.
     partial: String,
-    /// Rows of complete blocks that nobody took yet.
+    /// Rows of complete blocks, to be taken.
     ready: Vec<Row>,
-    /// The last line of `source` is not complete: what comes next belongs to it.
+    /// Whether the last line of `source` is incomplete and continues.
     is_within_line: bool,
-    /// The part before this of the open item of a list is taken, its mark too.
+    /// Whether the beginning of the open list item, with its mark, was taken.
     is_rest: bool,
     began: bool,
-    /// The open block goes on where the one before was cut, or is the next item of its list: no blank row between.
+    /// Whether the open block continues a cut block or its list: no blank row between.
     joins: bool,
-    /// Bytes of code that are still coloured.
+    /// Remaining bytes of code to colour.
     colours_left: usize,
     renderers: Renderers,
 }
@@ -62,7 +62,7 @@ pub struct Markdown {
 #[derive(Debug)]
 enum Open {
     Nothing,
-    /// A paragraph, which may turn out to be a heading or a table.
+    /// Paragraph, which may become a heading or a table.
     Paragraph,
     Quote,
     Indented {
@@ -73,9 +73,9 @@ enum Open {
         blank: bool,
     },
     Fence(Fence, Highlighter),
-    /// Code that a renderer draws once it is complete, with what the fence says of it.
+    /// Code for a renderer, drawn once complete, with its info string.
     Held(Fence, String),
-    /// A table whose columns are fixed.
+    /// Table with fixed columns.
     Table(GrowingTable),
 }
 
@@ -124,20 +124,20 @@ impl Markdown {
         self.width.saturating_sub(self.margin().len()).max(1)
     }
 
-    /// Has fences drawn by those who know their languages.
+    /// Sets the renderers of fences.
     #[must_use]
     pub fn with_renderers(mut self, renderers: Renderers) -> Self {
         self.renderers = renderers;
         self
     }
 
-    /// Draws for another width from now on; what is drawn already stays.
+    /// Sets the width for further rows; existing ones stay.
     pub fn set_width(&mut self, width: usize) {
         self.width = width.max(1);
     }
 
-    /// Sets how many lines of a streamed table are held back. A longer table gets the column widths of these lines, and
-    /// each further row is drawn at once.
+    /// Sets the number of table lines that are held back. A longer table gets the column widths of these
+    /// lines, and each further row is drawn at once.
     pub fn set_room(&mut self, lines: usize) {
         self.room = lines.max(3);
     }
@@ -160,7 +160,7 @@ impl Markdown {
         }
     }
 
-    /// Ends the text: what is left of it becomes rows.
+    /// Ends the text and closes the open block.
     pub fn finish(&mut self) {
         let line = std::mem::take(&mut self.partial);
         if !line.is_empty() {
@@ -175,7 +175,7 @@ impl Markdown {
         std::mem::take(&mut self.ready)
     }
 
-    /// The rows of the block that is still open; an open table is one row until it is complete, or has its columns.
+    /// Rows of the open block; an open table is one row until its columns are known.
     #[must_use]
     pub fn open_rows(&self) -> Vec<Row> {
         let mut rows = self.separator();
@@ -230,8 +230,8 @@ impl Markdown {
         }
     }
 
-    /// Parses a line, in parts if it is longer than [`MAX_OPEN`]. Returns the rest of an incomplete line, which is parsed
-    /// once more of it has come.
+    /// Parses a line, in parts if it is longer than [`MAX_OPEN`]. Returns the rest of an incomplete line, to
+    /// be parsed again with more text.
     fn cut(&mut self, line: &str, is_complete: bool) -> String {
         let mut rest = line;
         while rest.len() > MAX_OPEN {
@@ -331,7 +331,7 @@ impl Markdown {
         }
     }
 
-    /// Fixes the columns of a table that is too long to be held back, and draws what is there of it.
+    /// Fixes the columns of a long table and draws its lines so far.
     fn fix_columns(&mut self) {
         let is_complete = self.source.ends_with('\n') && matches!(self.open, Open::Paragraph);
         if !is_complete || !lines::is_table(&self.source) {
@@ -351,7 +351,7 @@ impl Markdown {
         }
     }
 
-    /// Ends the open block, and begins another one with `line`.
+    /// Closes the open block and starts another one with `line`.
     fn begin(&mut self, line: &str, is_blank: bool) {
         let before = match self.open {
             Open::Item { ordinal, blank } => Some((ordinal, blank)),
@@ -390,7 +390,7 @@ impl Markdown {
             Starts::Quote => Open::Quote,
             Starts::Indented => Open::Indented { blanks: 0 },
             Starts::Item { number, .. } => {
-                // The next item of the same list counts on, whatever number it has.
+                // The next item of the same list continues the numbering, whatever its number.
                 let continues = before.filter(|(ordinal, _)| ordinal.is_some() == number.is_some());
                 self.joins = matches!(continues, Some((_, false)));
                 let ordinal = match (continues, number) {
@@ -404,7 +404,7 @@ impl Markdown {
         self.source.push_str(line);
     }
 
-    /// Draws what is there of a fence that was held as code is drawn, and goes on so.
+    /// Draws a held-back fence as code from now on.
     fn draw_as_code(&mut self) {
         let Open::Held(fence, info) = std::mem::replace(&mut self.open, Open::Nothing) else { return };
         let mut highlighter = Highlighter::of(&info).within(self.colours_left);
@@ -413,7 +413,7 @@ impl Markdown {
         self.open = Open::Fence(fence, highlighter);
     }
 
-    /// Draws the open block as it stays.
+    /// Draws the open block in its final form.
     fn close(&mut self) {
         if let Open::Held(_, info) = &self.open {
             match self.renderers.fence(info, &self.source, self.width) {

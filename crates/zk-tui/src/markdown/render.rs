@@ -5,16 +5,16 @@ use super::table::Table;
 use crate::row::{Row, Span, Style, Tone};
 use crate::text::wrap;
 
-/// The item of a list that a block is, if it is one.
+/// List item that a block consists of.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Item {
     /// Number of the item in an ordered list.
     pub(super) ordinal: Option<u64>,
-    /// Whether its mark is drawn already: this is the rest of it.
+    /// Whether its mark is drawn already, since this is the rest of it.
     pub(super) is_rest: bool,
 }
 
-/// The rows of one block, behind `margin` but for code.
+/// Rows of one block, with a margin except for code.
 pub(super) fn render(source: &str, width: usize, margin: &'static str, item: Item) -> Vec<Row> {
     let mut renderer = Renderer { width, margin, item, ..Renderer::default() };
     Parser::new_ext(source, options()).for_each(|event| renderer.event(event));
@@ -22,7 +22,7 @@ pub(super) fn render(source: &str, width: usize, margin: &'static str, item: Ite
     renderer.rows
 }
 
-/// The table that a text begins with, if it is one.
+/// Table at the start of a text, if any.
 pub(super) fn table_of(source: &str) -> Option<Table> {
     let mut renderer = Renderer::default();
     for event in Parser::new_ext(source, options()) {
@@ -55,7 +55,7 @@ struct Renderer {
     table: Option<Table>,
     /// The colours of a block of code, within it.
     code: Option<Highlighter>,
-    /// Whether the next paragraph is apart from what is above it.
+    /// Whether the next paragraph is separated from the rows above.
     is_apart: bool,
 }
 
@@ -194,7 +194,7 @@ impl Renderer {
             }
             TagEnd::Item => {
                 self.flush();
-                // An item of nothing is an item all the same.
+                // An empty item is an item, too.
                 if self.edges.last().is_some_and(|edge| edge.first.is_some()) {
                     self.push_row(&Row::default());
                 }
@@ -228,7 +228,7 @@ impl Renderer {
         }
     }
 
-    /// Says where a link leads if its text does not: nobody is to open what they did not see.
+    /// Writes the target of a link after its text if they differ, so that nobody opens an unseen address.
     fn end_link(&mut self) {
         self.styles.pop();
         let Some(link) = self.links.pop() else { return };
@@ -281,7 +281,7 @@ impl Renderer {
         self.line.push(span);
     }
 
-    /// Ends the line that was being written.
+    /// Ends the current line.
     fn flush(&mut self) {
         let line = std::mem::take(&mut self.line);
         if line.spans().is_empty() {
@@ -300,14 +300,14 @@ impl Renderer {
         }
     }
 
-    /// Appends a row that is not broken.
+    /// Appends a row without wrapping it.
     fn push_row(&mut self, row: &Row) {
         let (mut first, _) = self.take_edges();
         first.append(row);
         self.rows.push(first);
     }
 
-    /// Returns the text before the next row, and the one before those after it.
+    /// Prefixes of the next row and of the rows after it.
     fn take_edges(&mut self) -> (Row, Row) {
         let margin = if self.margin.is_empty() { Row::default() } else { Row::of(Style::PLAIN, self.margin) };
         let (mut first, mut rest) = (margin.clone(), margin);

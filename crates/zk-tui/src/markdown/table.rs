@@ -7,7 +7,7 @@ use crate::text::{columns, soft_split, wrap};
 const GAP: &str = " │ ";
 const GAP_COLUMNS: usize = 3;
 
-/// The least columns of a cell; a table with less room becomes a list.
+/// Minimum width of a cell in columns; a narrower table becomes a list.
 const MIN_CELL_COLUMNS: usize = 4;
 
 /// A table; its first row is the head.
@@ -32,8 +32,8 @@ impl Table {
         }
     }
 
-    /// The columns that its cells need in `width`; nothing if it has to become a list: for want of room, or since an
-    /// address would be broken.
+    /// Column widths in `width`; `None` if the table becomes a list, since it is too narrow or an address
+    /// would be broken.
     pub(super) fn widths(&self, width: usize) -> Option<Vec<usize>> {
         let count = self.cells.iter().map(Vec::len).max().unwrap_or_default();
         let room = width.saturating_sub(GAP_COLUMNS * count.saturating_sub(1));
@@ -85,7 +85,7 @@ impl Table {
                 let cell = cells.get(at).unwrap_or(&empty);
                 let cell = if is_head { Row::of(Style::BOLD, &cell.text()) } else { cell.clone() };
                 let lines = wrap(&cell, &empty, &empty, *width);
-                // A word that is too long would push the other columns away.
+                // A word that is too long would shift the other columns.
                 lines.iter().flat_map(|line| soft_split(&trimmed(line), *width)).collect()
             })
             .collect();
@@ -128,7 +128,7 @@ fn listed(head: &[Row], cells: &[Row], width: usize) -> Vec<Row> {
     rows
 }
 
-/// Whether every address in these cells fits its column: one that is broken cannot be copied.
+/// Whether every address fits its column: a broken one cannot be copied.
 fn keeps_addresses(cells: &[Row], widths: &[usize]) -> bool {
     cells.iter().zip(widths).all(|(cell, width)| {
         let text = cell.text();
@@ -136,7 +136,7 @@ fn keeps_addresses(cells: &[Row], widths: &[usize]) -> bool {
     })
 }
 
-/// A row without the blanks at its end.
+/// Row without trailing blanks.
 fn trimmed(row: &Row) -> Row {
     let wide = row.text().trim_end().len();
     let (mut kept, mut left) = (Row::default(), wide);
@@ -151,7 +151,7 @@ fn trimmed(row: &Row) -> Row {
     kept
 }
 
-/// Makes the widest columns narrower until all fit.
+/// Narrows the widest columns until all fit.
 fn fit(mut widths: Vec<usize>, room: usize) -> Vec<usize> {
     loop {
         let total: usize = widths.iter().sum();

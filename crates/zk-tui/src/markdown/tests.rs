@@ -8,7 +8,7 @@ fn rows_of(pieces: &[&str], width: usize) -> Vec<Row> {
     for piece in pieces {
         markdown.push(piece);
         rows.extend(markdown.take_ready());
-        // Open rows may be looked at any time.
+        // Open rows may be read at any time.
         let _ = markdown.open_rows();
     }
     markdown.finish();
@@ -49,7 +49,7 @@ fn a_table_is_held_back_until_it_is_complete() {
     assert_eq!(rows, ["name   │ size", "───────┼─────", "a      │    1", "longer │  200"]);
 }
 
-/// A table of many rows, the later ones wider than the first ones.
+/// Table of many rows, the later ones wider than the first ones.
 fn long_table(rows: usize) -> String {
     let row = |n: usize| format!("| row {n} | {} |\n", "word ".repeat(if n < 40 { 1 } else { 1 + n % 12 }));
     format!("Before.\n\n| name | what |\n|---|---|\n{}", (0..rows).map(row).collect::<String>())
@@ -64,7 +64,7 @@ fn a_long_table_has_its_columns_once_it_is_as_high_as_the_screen_and_grows_from_
     for (at, line) in source.split_inclusive('\n').enumerate() {
         markdown.push(line);
         rows.extend(markdown.take_ready());
-        // Two lines stand before it.
+        // Two lines come before it.
         match at {
             0..4 => {}
             4..12 => assert_eq!(markdown.open_rows().len(), 2, "{at}"),
@@ -82,7 +82,7 @@ fn a_long_table_has_its_columns_once_it_is_as_high_as_the_screen_and_grows_from_
         rows[4..rows.len() - 2].iter().map(Row::text).filter(|text| text.find('│') != Some("row 0 ".len()));
     assert_eq!(edges.collect::<Vec<_>>(), Vec::<String>::new(), "the columns stay");
     assert_eq!(texts[texts.len() - 2..], ["", "After."]);
-    // Held back again, the same table is drawn by all of its rows.
+    // Held back again, the same table is laid out by all of its rows.
     markdown = Markdown::new(40);
     markdown.set_room(1000);
     markdown.push(&source);
@@ -104,7 +104,7 @@ fn a_table_of_40_kb_is_drawn_the_same_however_it_is_split_and_none_of_it_is_raw(
             pieces.push(piece);
             rest = more;
         }
-        // Looking at what is open each time is slow for single bytes.
+        // Reading the open rows each time is slow for single bytes.
         let mut markdown = Markdown::new(60);
         let mut rows = Vec::new();
         for piece in pieces {
@@ -125,7 +125,7 @@ fn an_address_in_a_table_is_never_broken() {
     let narrow = shown(&source, 40);
     assert_eq!(narrow.matches(address).count(), 2, "{narrow}");
     assert!(narrow.starts_with("• name: one\n"), "{narrow}");
-    // One that comes when the columns are fixed.
+    // One at the moment when the columns are fixed.
     let rows: String = (0..30).map(|n| format!("| {n} | short |\n")).collect();
     let late = shown(&format!("| name | where |\n|---|---|\n{rows}| last | {address} |\n"), 40);
     assert!(late.contains("29   │ short\n") && late.contains(address), "{late}");
@@ -272,7 +272,7 @@ fn source() -> impl Strategy<Value = String> {
     proptest::collection::vec(line, 0..30).prop_map(|lines| lines.join("\n"))
 }
 
-/// A block of words, each of which is there once.
+/// Block of distinct words.
 fn words_of(kind: u8, words: usize, markup: usize, count: &mut usize) -> String {
     let mut text = String::new();
     for at in 0..words {
@@ -316,7 +316,7 @@ proptest! {
         prop_assert_eq!(rows_of(&pieces, width), rows_of(&[&source], width));
     }
 
-    /// Every letter of an answer is shown.
+    /// Every word of an answer is shown.
     #[test]
     fn no_word_is_lost(words in proptest::collection::vec("[a-z]{1,12}", 1..60), width in 1..60usize) {
         let source = words.join(" ");
@@ -328,7 +328,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases() / 4))]
 
-    /// Whatever is taken early, at whatever width, and whatever comes after it: each word is shown once, in order.
+    /// Taking rows early, at any width, shows each word once and in order.
     #[test]
     fn no_word_is_lost_or_doubled_that_is_taken_early(
         blocks in proptest::collection::vec((0..9u8, 1..30usize, 0..6usize), 1..5),

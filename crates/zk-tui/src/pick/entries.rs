@@ -24,7 +24,7 @@ pub(super) fn agents(view: &View) -> Offered {
     Offered { names: names.into(), labels: labels.into(), notes: notes.into(), ..Offered::default() }
 }
 
-/// The first line that a sub-agent was told.
+/// First line of a sub-agent's task.
 fn first_words<'a>(view: &'a View, agent: &SubAgent) -> Option<&'a str> {
     let is_its = |block: &&Arc<Block>| block.agent.as_deref().is_some_and(|of| of == agent);
     view.blocks.iter().filter(is_its).find_map(|block| match &block.content {

@@ -1,16 +1,16 @@
-/// Score of a name that begins with the query, and of a path whose last part does.
+/// Score of a name that starts with the query, or of a path whose file name does.
 const BEGINS_NAME: i32 = 4000;
 const BEGINS_PART: i32 = 2000;
 
-/// Scores how well `name` fits the letters of `query`, which have to be in it in their order; higher is
-/// better. Nothing if they are not. Letters of either case fit, unless the query has capitals.
+/// Fuzzy score of `name` for `query`, whose letters have to occur in order; higher is better. `None` without
+/// a match. Case is ignored unless the query has capitals.
 pub(super) fn score(query: &str, name: &str) -> Option<i32> {
     if query.is_empty() {
         return Some(0);
     }
     let with_case = query.bytes().any(|byte| byte.is_ascii_uppercase());
     let same = |a: char, b: char| a == b || (!with_case && a.eq_ignore_ascii_case(&b));
-    // From the end: the last part of a path says most.
+    // From the end: the file name counts most.
     let (mut wanted, mut score, mut run) = (query.chars().rev().peekable(), 0, 0);
     let mut letters = name.char_indices().rev().peekable();
     let last = name.trim_end_matches('/').rfind('/').map_or(0, |at| at + 1);
@@ -34,7 +34,7 @@ pub(super) fn score(query: &str, name: &str) -> Option<i32> {
     if wanted.peek().is_some() {
         return None;
     }
-    // A name that begins so is meant before any other.
+    // A name that starts with the query comes first.
     let begins = |part: &str| {
         part.get(..query.len()).is_some_and(|start| start.chars().zip(query.chars()).all(|(a, b)| same(a, b)))
     };
@@ -46,12 +46,12 @@ pub(super) fn score(query: &str, name: &str) -> Option<i32> {
     } else {
         0
     };
-    // Of two that fit alike, the shorter one.
+    // Of equal matches, the shorter one.
     let length = i32::try_from(name.len()).unwrap_or(i32::MAX).min(1000);
     Some(score * 16 - length)
 }
 
-/// The best `most` of `names`, best first; of those that fit alike the earlier ones.
+/// Best `most` of `names`, best first; equal ones in their order.
 pub(crate) fn best(query: &str, names: &[String], most: usize) -> Vec<usize> {
     let mut found: Vec<(i32, usize)> =
         names.iter().enumerate().filter_map(|(at, name)| Some((score(query, name)?, at))).collect();

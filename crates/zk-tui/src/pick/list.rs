@@ -3,24 +3,24 @@ use std::sync::Arc;
 use super::fuzzy::best;
 use crate::row::{Row, Style};
 
-/// Rows of a list that are shown at once.
+/// Maximum number of visible rows in a list.
 const MAX_LIST_ROWS: usize = 8;
 
-/// Names that are ranked: who wants others types another letter.
+/// Maximum number of ranked names.
 const MAX_RANKED: usize = 200;
 
-/// Kind of word that a person may be about to type.
+/// Kind of word for which completions are requested.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Asked {
     /// A command of the conversation, without its `/`.
     Command,
-    /// An argument of this command, behind those that are typed already, if there are any.
+    /// Argument of this command, with the arguments typed before.
     Argument(String),
     /// A path, without its `@`.
     File,
-    /// A program that a command of the person's own begins with, after `!`.
+    /// Program at the start of a shell command, after `!`.
     Program,
-    /// A path within a command of the person's own.
+    /// Path within a shell command.
     ShellWord,
     /// The first lines of the file at this path.
     FilePreview(String),
@@ -28,30 +28,29 @@ pub enum Asked {
     SessionPreview(String),
 }
 
-/// Names there are for what is asked, and a few words for some of them.
+/// Completions for a request, with optional descriptions.
 #[derive(Clone, Debug, Default)]
 pub struct Offered {
-    /// The names, in the order in which they are shown while nothing is typed.
+    /// Names, in the order shown for an empty query.
     pub names: Arc<[String]>,
-    /// Remark on each name, if there is any; as long as the names, or empty.
+    /// Remarks on the names; as many as names, or none.
     pub notes: Arc<[String]>,
-    /// Label that is shown in the place of each name, such as the title of a session; as long as the names, or empty.
+    /// Labels shown instead of the names, such as titles of sessions; as many as names, or none.
     pub labels: Arc<[String]>,
-    /// Arguments of each command in words, empty where it takes none; as long as the names, or empty.
+    /// Argument hints of commands, empty without arguments; as many as names, or none.
     pub hints: Arc<[String]>,
-    /// Levels that can be chosen with each name, such as those of a model's reasoning; as long as the names, or empty.
+    /// Levels to choose with each name, such as reasoning levels of a model; as many as names, or none.
     pub levels: Arc<[Arc<[String]>]>,
-    /// Level that is in use.
+    /// Present level.
     pub level: Option<Arc<str>>,
-    /// Remark below the names, such as that there are others, if there is one.
+    /// Remark below the names, such as that there are more.
     pub remark: Option<Arc<str>>,
 }
 
-/// Gives the names of what a person may be about to type. It answers at once, with what it knows by then.
+/// Source of completions. Does not block: returns the names known so far.
 pub type Completer = Box<dyn Fn(&Asked) -> Offered + Send>;
 
-/// Returns what is asked by a text before the caret, where the word begins that a choice replaces, and the
-/// part of it that is looked for.
+/// Request for the text before the caret: kind, start of the word to replace, and the query.
 pub(crate) fn asked(before: &str) -> Option<(Asked, usize, &str)> {
     let from = before
         .rfind(char::is_whitespace)
@@ -66,7 +65,7 @@ pub(crate) fn asked(before: &str) -> Option<(Asked, usize, &str)> {
     if before.starts_with('!') {
         let from = from.max(before.len() - before.trim_start_matches('!').len());
         let word = before.get(from..).unwrap_or_default();
-        // Behind a pipe, and behind what else ends a command, another one begins.
+        // After a pipe or another separator, a new command starts.
         let is_first =
             before.get(..from).is_some_and(|before| before.trim_end().ends_with(['!', '|', '&', ';', '(']));
         let asked = if is_first && !word.contains('/') { Asked::Program } else { Asked::ShellWord };
@@ -78,7 +77,7 @@ pub(crate) fn asked(before: &str) -> Option<(Asked, usize, &str)> {
     is_on_one_line.then(|| (Asked::Argument(line.to_owned()), from, word))
 }
 
-/// A path as it is typed: in quotes where a blank would end it.
+/// Path as typed: quoted if it contains a blank.
 pub(crate) fn quoted(path: &str) -> String {
     match (path.contains(char::is_whitespace), path.contains('"')) {
         (false, _) => path.to_owned(),
@@ -87,25 +86,26 @@ pub(crate) fn quoted(path: &str) -> String {
     }
 }
 
-/// Names that fit what is typed, one of which may be chosen.
+/// List of matching completions.
 #[derive(Debug)]
 pub(crate) struct List {
     asked: Asked,
     offered: Offered,
-    /// Beginning of the word in the text.
+    /// Start of the word in the text.
     from: usize,
     query: String,
     found: Vec<usize>,
     chosen: usize,
-    /// Whether the person moved in it: Enter chooses then.
+    /// Whether the person moved the selection, so that Enter chooses.
     is_moved: bool,
 }
 
 impl List {
-    /// The names for what stands before the caret; nothing where none fit and there is no remark. `old` is the list that was shown before.
+    /// Completions of the text before the caret; `None` if there are none and no remark. `old` is the earlier
+    /// list.
     pub(crate) fn of(before: &str, old: Option<Self>, completer: &Completer) -> Option<Self> {
         let (asked, from, query) = asked(before)?;
-        // Files may have come since; commands and their arguments stay while one is typed.
+        // Files may have been created since; commands and their arguments stay while one is typed.
         let offered = match old {
             Some(old) if old.asked == asked && old.from == from && asked != Asked::File => old.offered,
             Some(_) | None => completer(&asked),
@@ -113,7 +113,7 @@ impl List {
         let found = best(query, &offered.names, MAX_RANKED);
         let is_complete =
             matches!(found.as_slice(), [only] if offered.names.get(*only).is_some_and(|name| name == query));
-        // A name that fits may be one of those that are not offered.
+        // A matching name may be one that is not offered.
         if found.is_empty() && offered.remark.is_none() || is_complete {
             return None;
         }
@@ -121,19 +121,20 @@ impl List {
         Some(Self { asked, offered, from, query, found, chosen: 0, is_moved: false })
     }
 
-    /// Whether no name fits what was typed.
+    /// Whether no name matches.
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Whether Enter chooses from the list: the person moved in it, or typed a part of a command's name.
+    /// Whether Enter chooses from the list: after a movement, or while a command's name is typed.
     pub(crate) fn takes_enter(&self) -> bool {
         let is_named = || self.offered.names.contains(&self.query);
         self.is_moved || (self.asked == Asked::Command && !is_named())
     }
 
-    /// Line that runs the chosen command at once. `None` if the command takes arguments, or if the typed letters are not the
-    /// beginning of its name: Enter then completes the name, so that the person sees what they run.
+    /// Line that runs the chosen command at once. `None` if the command takes arguments, or if the typed
+    /// letters are not the beginning of its name: Enter then only completes the name, so that the person sees
+    /// the command first.
     pub(crate) fn line(&self) -> Option<String> {
         let at = *self.found.get(self.chosen)?;
         let begins = |name: &String| {
@@ -152,7 +153,7 @@ impl List {
         self.found.len() == 1
     }
 
-    /// Goes to another name.
+    /// Moves the selection.
     pub(crate) fn go(&mut self, back: bool) {
         let count = self.found.len();
         self.is_moved = true;
@@ -160,8 +161,7 @@ impl List {
             if back { (self.chosen + count - 1) % count.max(1) } else { (self.chosen + 1) % count.max(1) };
     }
 
-    /// Returns the beginning of the word, and what to put in its place: the name that is chosen, and what
-    /// follows it.
+    /// Start of the word, and the replacement: the chosen name with its suffix.
     pub(crate) fn choice(&self) -> Option<(usize, String)> {
         let name = self.offered.names.get(*self.found.get(self.chosen)?)?;
         let is_path = matches!(self.asked, Asked::File | Asked::ShellWord);
@@ -170,7 +170,7 @@ impl List {
         Some((self.from, if goes_on { name } else { format!("{name} ") }))
     }
 
-    /// The names and what is said of them, in `room` rows at most: the last rows say which keys are for them.
+    /// Names with their remarks, in at most `room` rows; the last rows show the keys.
     pub(crate) fn rows(&self, width: usize, room: usize) -> Vec<Row> {
         let footer = self.footer();
         let said = usize::from(footer.is_some()) + usize::from(self.offered.remark.is_some());
@@ -178,7 +178,7 @@ impl List {
         let first = self.chosen.saturating_sub(most - 1);
         let shown: Vec<(usize, usize)> =
             self.found.iter().copied().enumerate().skip(first).take(most).collect();
-        // As it is drawn: what is not harmless has no columns.
+        // As drawn: filtered characters have no width.
         let columns = |text: &str| Row::of(Style::PLAIN, text).columns();
         let wide = shown.iter().map(|(_, at)| columns(&self.label(*at))).max().unwrap_or_default();
         let room = wide.min(width / 2);
@@ -207,7 +207,7 @@ impl List {
         rows
     }
 
-    /// A name as it is typed, and what a command takes behind it.
+    /// Name as typed, with the argument hint of a command.
     fn label(&self, at: usize) -> String {
         let name = self.offered.names.get(at).map_or("", String::as_str);
         match (&self.asked, self.offered.hints.get(at).filter(|hint| !hint.is_empty())) {
@@ -217,7 +217,7 @@ impl List {
         }
     }
 
-    /// Says how many there are and which keys are for the list, where that helps.
+    /// Footer with the number of names and the keys, if useful.
     fn footer(&self) -> Option<String> {
         let (count, is_all) = (self.found.len(), self.query.is_empty());
         let many = if count >= MAX_RANKED { "many".to_owned() } else { count.to_string() };

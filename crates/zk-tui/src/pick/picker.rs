@@ -13,33 +13,33 @@ use crate::row::{Row, Style};
 use crate::text::{clip, columns};
 use crate::view::key_table;
 
-/// Entries that are ranked: who wants others types another letter.
+/// Maximum number of ranked entries.
 const MAX_RANKED: usize = 500;
 
-/// Rows of the list at most.
+/// Maximum number of rows of the list.
 const MAX_PICKER_ROWS: usize = 12;
 
-/// Rows of a preview at most.
+/// Maximum number of rows of a preview.
 const MAX_PREVIEW_ROWS: usize = 6;
 
-/// Rows below which there is no room for a preview.
+/// Minimum height for a preview, in rows.
 const PREVIEW_ROOM: usize = 12;
 
-/// Columns of a label before what is said of it.
+/// Width of the label column.
 const LABEL_COLUMNS: usize = 22;
 
-/// Choice that was made in a picker.
+/// Choice in a picker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Picked {
     /// A line to run.
     Line(String),
     /// A text for the composer.
     Text(String),
-    /// A sub-agent to look at.
+    /// Sub-agent to show.
     Agent(String),
-    /// A job to look at, or to end.
+    /// Job to show or to kill.
     Job { id: String, kill: bool },
-    /// A session that gets another title.
+    /// Session to rename.
     Rename { id: String, title: String },
     /// A session to remove.
     Delete { id: String },
@@ -52,9 +52,9 @@ pub(crate) enum PickerKey {
     Done,
     /// Closes the picker without a choice.
     Leave,
-    /// Something was chosen.
+    /// Choice; the picker closes.
     Picked(Picked),
-    /// Something is done, and the picker stays.
+    /// Action; the picker stays open.
     Act(Picked),
 }
 
@@ -64,28 +64,28 @@ enum Typing {
     /// Letters find entries.
     #[default]
     Query,
-    /// Letters are a new title for the session that is marked.
+    /// A new title for the marked session is typed.
     Title(String),
-    /// Another press of the key removes the session that is marked.
+    /// Pressing the key again removes the marked session.
     Removal,
 }
 
-/// Chooses one of many by a few letters.
+/// Fuzzy picker over a list of entries.
 #[derive(Debug)]
 pub(crate) struct Picker {
     kind: PickerKind,
     offered: Offered,
-    /// Text that is searched for each of the names.
+    /// Searched text of each entry.
     searched: Arc<[String]>,
     query: String,
     found: Vec<usize>,
     chosen: usize,
-    /// Level that was chosen for the entry that is marked.
+    /// Level chosen for the marked entry.
     level: Option<String>,
-    /// First lines of the entry that is marked.
+    /// Preview of the marked entry.
     preview: Arc<[String]>,
     typing: Typing,
-    /// Whether its keys are listed until the next one.
+    /// Whether the table of keys is shown until the next key.
     shows_keys: bool,
 }
 
@@ -114,7 +114,7 @@ impl Picker {
         self.look(completer);
     }
 
-    /// Takes in what there is by now. What was chosen stays, if it is still there.
+    /// Updates the entries. The marked one stays if it still exists.
     pub(crate) fn refresh(&mut self, completer: &Completer, view: &View) {
         let before = self.name().map(str::to_owned);
         self.offered = match self.kind.asked() {
@@ -144,7 +144,7 @@ impl Picker {
         self.chosen = 0;
     }
 
-    /// Takes the preview of what is marked, as far as it is known by now.
+    /// Updates the preview of the marked entry.
     fn look(&mut self, completer: &Completer) {
         let asked = self.name().and_then(|name| match self.kind {
             PickerKind::Files => Some(Asked::FilePreview(name.to_owned())),
@@ -159,7 +159,7 @@ impl Picker {
         self.preview = asked.map(|asked| completer(&asked).names).unwrap_or_default();
     }
 
-    /// The place of what is marked among the names.
+    /// Index of the marked entry.
     fn at(&self) -> Option<usize> {
         self.found.get(self.chosen).copied()
     }
@@ -168,14 +168,14 @@ impl Picker {
         self.offered.names.get(self.at()?).map(String::as_str)
     }
 
-    /// The text that was typed, where it may be meant although no list has it.
+    /// Typed text, if it may be a value outside of the list.
     fn typed(&self) -> Option<&str> {
         let query = self.query.trim();
         let is_listed = || self.offered.names.iter().any(|name| name == query);
         (self.kind.takes_typed() && !query.is_empty() && !is_listed()).then_some(query)
     }
 
-    /// Number of rows that can be marked: those that were found, and what was typed.
+    /// Number of rows that can be marked: found entries, and the typed text.
     fn count(&self) -> usize {
         self.found.len() + usize::from(self.typed().is_some())
     }
@@ -231,7 +231,7 @@ impl Picker {
         PickerKey::Done
     }
 
-    /// Keys of the list of sessions: a new title, and removing one.
+    /// Handles the keys of the session list: rename and remove.
     fn press_session(&mut self, key: &Key) -> Option<PickerKey> {
         let id = self.name().filter(|_| self.kind == PickerKind::Sessions)?.to_owned();
         let label = self.at().and_then(|at| self.offered.labels.get(at)).cloned().unwrap_or_default();
@@ -260,12 +260,12 @@ impl Picker {
         Some(PickerKey::Done)
     }
 
-    /// The levels of what is marked.
+    /// Levels of the marked entry.
     fn levels(&self) -> &[String] {
         self.at().and_then(|at| self.offered.levels.get(at)).map_or(&[], |levels| levels)
     }
 
-    /// The level that is chosen for what is marked, or that is in use.
+    /// Level of the marked entry: chosen, or else the present one.
     fn level(&self) -> Option<&str> {
         let wanted = self.level.as_deref().or(self.offered.level.as_deref())?;
         self.levels().iter().map(String::as_str).find(|level| *level == wanted)
@@ -310,7 +310,7 @@ impl Picker {
         })
     }
 
-    /// The row that is typed in, and the caret in it.
+    /// Row of the query, with the caret.
     pub(crate) fn composer(&self) -> (Row, Caret) {
         let (mark, text) = match &self.typing {
             Typing::Title(title) => ("new title: ", title),
@@ -321,7 +321,7 @@ impl Picker {
         (row, Caret { row: 0, column })
     }
 
-    /// The rows of the list, `room` at most.
+    /// Rows of the list, at most `room`.
     pub(crate) fn rows(&self, width: usize, room: usize) -> Vec<Row> {
         if self.shows_keys {
             let keys = self.kind.keys().iter().chain(&KEYS).map(|(keys, what)| ((*keys).to_owned(), *what));
@@ -349,7 +349,7 @@ impl Picker {
         rows
     }
 
-    /// The first lines of what is marked, between it and what the keys do.
+    /// Rows of the preview, between the list and the keys.
     fn preview_rows(&self, width: usize, room: usize) -> Vec<Row> {
         if room < PREVIEW_ROOM || self.preview.is_empty() {
             return Vec::new();
@@ -359,7 +359,7 @@ impl Picker {
         self.preview.iter().take(most).map(row).collect()
     }
 
-    /// Says how many there are, and which keys are for them.
+    /// Hint row with the number of entries and the keys.
     fn hint(&self) -> Row {
         if self.typing == Typing::Removal {
             let text =
@@ -386,14 +386,14 @@ impl Picker {
         Row::of(Style::DIM, &format!("  {said}{levels}{more} · Tab: others · ?: keys · Esc closes"))
     }
 
-    /// The text that stands for an entry, without anything that a terminal obeys.
+    /// Label of an entry, sanitised.
     fn label(&self, place: usize) -> String {
         let Some(at) = self.found.get(place).copied() else {
             return sanitise(self.typed().unwrap_or_default()).into_owned();
         };
         let text = |texts: &Arc<[String]>| sanitise(texts.get(at).map_or("", String::as_str)).into_owned();
         let Offered { names, labels, hints, .. } = &self.offered;
-        // Nobody knows a session or a prompt by its id.
+        // Ids of sessions and prompts are not shown.
         let label = Some(text(labels)).filter(|label| !label.is_empty()).unwrap_or_else(|| text(names));
         match (self.kind, text(hints)) {
             (PickerKind::Commands, hint) if hint.is_empty() => format!("/{label}"),
@@ -402,7 +402,7 @@ impl Picker {
         }
     }
 
-    /// The row of an entry, whose labels have `wide` columns.
+    /// Row of an entry, with labels of `wide` columns.
     fn row(&self, place: usize, wide: usize, width: usize) -> Row {
         let is_chosen = place == self.chosen;
         let style = if is_chosen { Style { bold: true, ..Style::CYAN } } else { Style::CYAN };

@@ -6,7 +6,7 @@ pub(crate) enum PickerKind {
     Commands,
     Models,
     Sessions,
-    /// The prompts of this session, to go on from an earlier one.
+    /// Prompts of this session, to return to one.
     Tree,
     Files,
     Agents,
@@ -14,7 +14,7 @@ pub(crate) enum PickerKind {
     Themes,
 }
 
-/// Keys of every picker, and what each does.
+/// Table of keys common to all pickers.
 pub(super) const KEYS: [(&str, &str); 7] = [
     ("letters", "find what has them, in this order"),
     ("↑ ↓ Ctrl-P Ctrl-N", "another one"),
@@ -50,7 +50,7 @@ impl PickerKind {
         }
     }
 
-    /// Says what Enter does.
+    /// Effect of Enter, for the hint row.
     pub(super) fn hint(self) -> &'static str {
         match self {
             Self::Commands => "Enter runs",
@@ -63,7 +63,7 @@ impl PickerKind {
         }
     }
 
-    /// Says the same in the table of keys.
+    /// Effect of Enter, for the table of keys.
     pub(super) fn enter_key(self) -> &'static str {
         match self {
             Self::Commands => "run it, or put it in where it takes more",
@@ -85,7 +85,7 @@ impl PickerKind {
         }
     }
 
-    /// Keys of this list alone, and what each does.
+    /// Table of keys of this picker only.
     pub(super) fn keys(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Models => &[("← →", "less or more thinking, where the model has levels")],
@@ -95,7 +95,7 @@ impl PickerKind {
         }
     }
 
-    /// Says why there is nothing to choose.
+    /// Message for an empty list.
     pub(super) fn empty(self) -> &'static str {
         match self {
             Self::Commands => "no command yet: the conversation is being opened",
@@ -122,7 +122,7 @@ impl PickerKind {
         }
     }
 
-    /// Whether a text may be meant that no list has.
+    /// Whether a typed value outside of the list can be chosen.
     pub(super) fn takes_typed(self) -> bool {
         matches!(self, Self::Models | Self::Files)
     }
@@ -142,7 +142,7 @@ impl PickerKind {
     }
 }
 
-/// Whether a line of a drawn screen opens a list to choose from instead of running a command.
+/// Whether a line on a drawn screen opens a picker instead of running a command.
 #[must_use]
 pub fn opens_picker(line: &str) -> bool {
     PickerKind::of_line(line.trim()).is_some()

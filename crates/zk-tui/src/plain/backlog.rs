@@ -4,12 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Limit of buffered output, in bytes. On a slow terminal Esc waits for up to two buffers: one in flight, and one queued
-/// behind it.
+/// Limit of buffered output in bytes. On a slow terminal Esc waits for up to two buffers: one in flight and
+/// one queued.
 const MAX_BACKLOG_BYTES: usize = 64 * 1024;
 
-/// Printed text that is not drawn yet. Whoever prints a lot waits for room, so that keys are heard between
-/// two frames.
+/// Printed text to draw. Printing blocks while it is full, so that keys are handled between frames.
 #[derive(Clone, Debug, Default)]
 pub struct Backlog(Arc<State>);
 

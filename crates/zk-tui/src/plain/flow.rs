@@ -1,25 +1,26 @@
 use crate::text::{columns, graphemes};
 
-/// Columns at the end of a line in which a word is held back until its end is known. A longer word is broken by the terminal.
+/// Distance in columns from the end of a line in which a word is held back until complete. A longer word is
+/// broken by the terminal.
 const HELD_COLUMNS: usize = 24;
-/// Marks of list items, whose text goes on below itself.
+/// Marks of list items, whose further lines are indented.
 const ITEM_MARKS: [&str; 2] = ["- ", "* "];
 
-/// Answer as it streams, broken at words. What is written is never taken back: only a word near the end of a line waits for
-/// its end. Code and tables stay as they are.
+/// Word wrapping for a streamed answer. Written text is never changed: only a word near the end of a line is
+/// held back. Code and tables are not wrapped.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     /// Columns taken of the terminal's line.
     column: usize,
-    /// Beginning of the answer's line, as far as it says what the line is.
+    /// Start of the current line, for its kind.
     start: String,
     is_code: bool,
-    /// A word that waits for its end.
+    /// Held-back word.
     held: Option<String>,
 }
 
 impl Flow {
-    /// The text to write for a piece of the answer on a terminal of `width` columns.
+    /// Text to write for a piece of the answer at `width` columns.
     pub(super) fn push(&mut self, piece: &str, width: usize) -> String {
         let mut out = String::with_capacity(piece.len());
         for (grapheme, wide) in graphemes(piece) {
@@ -35,7 +36,7 @@ impl Flow {
                 " " => {
                     self.release(&mut out, width);
                     self.note(grapheme);
-                    // A blank at the end of a line would begin the next one.
+                    // A blank at the end of a line would start the next one.
                     if self.column < width || !self.is_prose() {
                         out.push(' ');
                         self.column += 1;
@@ -58,7 +59,7 @@ impl Flow {
         out
     }
 
-    /// The text that still waits, at the end of the answer.
+    /// Held-back text at the end of the answer.
     pub(super) fn end(&mut self, width: usize) -> String {
         let mut out = String::new();
         self.release(&mut out, width);

@@ -3,7 +3,7 @@
 use zk_core::kernel::Cx;
 use zk_core::service::Command;
 
-/// Commands of zk by what they are for, each in a few words. One that no conversation has is left out.
+/// Group of commands in the help, with short descriptions. Commands that a conversation lacks are left out.
 type Group = (&'static str, &'static [(&'static str, &'static str)]);
 
 const GROUPS: [Group; 4] = [
@@ -64,10 +64,10 @@ const GROUPS: [Group; 4] = [
     ),
 ];
 
-/// Groups that stand in the left column where there are two.
+/// Number of groups in the left of two columns.
 const LEFT_GROUPS: usize = 2;
 
-/// Commands that are another name of one in a group, or a part of it.
+/// Commands that are aliases or variants of one in a group.
 const UNLISTED: [&str; 7] = ["clear", "quit", "sessions", "models", "thinking", "history", "logout"];
 
 /// Lines on keys of a drawn screen; `??` lists all of them.
@@ -83,13 +83,13 @@ const PLAIN: [&str; 3] = [
     "Esc stops the run · Shift-Tab: the next permission mode · Ctrl-D or Ctrl-C twice ends",
 ];
 
-/// Columns from which two columns have room.
+/// Minimum width for two columns.
 const TWO_COLUMNS: usize = 78;
 
-/// Columns before what is said of a name.
+/// Width of the name column.
 const NAME_COLUMNS: usize = 16;
 
-/// The commands and keys there are, for a terminal of `width` columns: at most 24 lines where two columns have room.
+/// Help on commands and keys for a terminal of `width` columns: at most 24 lines in two columns.
 pub fn help(cx: &Cx, is_drawn: bool, width: usize) -> String {
     let commands = cx.items::<dyn Command>();
     let names: Vec<String> = commands.iter().map(|command| command.name.to_string()).collect();
@@ -150,7 +150,7 @@ fn others(names: &[String], width: usize) -> Option<String> {
     Some(line)
 }
 
-/// Appends a line, broken at its points where it is too long.
+/// Appends a line, broken at its separators if too long.
 fn broken(text: &str, width: usize, lines: &mut Vec<String>) {
     let mut line = String::new();
     for part in text.split(" · ") {

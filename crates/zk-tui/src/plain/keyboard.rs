@@ -25,11 +25,11 @@ use crate::term::Tty;
 /// Callback for a submitted line; returns whether it handled the line.
 type OnLine = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// Callback that ends the wait for another attempt; returns whether there was one.
+/// Callback that ends the wait before a retry; returns whether there was one.
 type SkipWaits = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// Input during a run: keys that stop it or end its wait for another attempt, answers to questions, and text
-/// for the next prompt. Clones are the same keyboard.
+/// Input during a run: keys that stop it or trigger a retry, answers to questions, and text for the next
+/// prompt. Clones share the keyboard.
 #[derive(Clone)]
 pub struct Keyboard(Arc<Inner>);
 
@@ -39,11 +39,11 @@ struct Inner {
     skip_waits: SkipWaits,
     state: Mutex<State>,
     reader: Mutex<Reader>,
-    /// Lock of whoever asks the person something or reads a line of theirs.
+    /// Lock for a question or for reading a line.
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// Time at which this keyboard's clock began.
+    /// Start of this keyboard's clock.
     began: Instant,
-    /// Callback, told what waits for the next prompts after each change.
+    /// Callback for changes of the text typed ahead.
     changed: Mutex<Option<OnChange>>,
     /// Action of Shift-Tab.
     cycle: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -57,16 +57,16 @@ struct State {
     question: Option<Question>,
     /// Token that Escape cancels.
     stop: Option<CancellationToken>,
-    /// Whether nobody is at the terminal any more.
+    /// Whether the terminal is disconnected.
     gone: bool,
 }
 
-/// Text that was typed for the next prompts.
+/// Text typed ahead for the next prompts.
 #[derive(Default)]
 struct TypeAhead {
     /// Texts that Enter ended.
     queue: VecDeque<Waiting>,
-    /// The beginning of another one.
+    /// Text that was not submitted.
     draft: String,
 }
 
@@ -86,13 +86,13 @@ impl From<String> for Waiting {
 }
 
 enum Question {
-    /// One that a choice answers.
+    /// Question answered by keys.
     Keys { keys: AnswerKeys, meanings: mpsc::UnboundedSender<KeyMeaning> },
-    /// One that a line answers.
+    /// Question answered by a line.
     Line { typed: String, focus: LineFocus, answer: oneshot::Sender<String> },
 }
 
-/// The thread that reads the terminal, as long as somebody listens.
+/// Thread that reads the terminal while there is a listener.
 #[derive(Default)]
 struct Reader {
     listeners: usize,
@@ -127,7 +127,7 @@ impl Keyboard {
         }))
     }
 
-    /// Waits until nobody else asks the person something or reads a line of theirs, in the order of the waiting.
+    /// Waits for the lock for questions and lines, in order of the calls.
     pub async fn turn(&self) -> OwnedMutexGuard<()> {
         self.0.turn.clone().lock_owned().await
     }
@@ -138,33 +138,34 @@ impl Keyboard {
         let _ = self.0.cycle.set(Box::new(cycle));
     }
 
-    /// Offers `take` each line that Enter ends during a run from now on; what it does not take waits for the run's end.
+    /// Passes each line submitted during a run to `take`; a line that it declines waits for the end of the
+    /// run.
     pub fn on_line(&self, take: impl Fn(&str) -> bool + Send + Sync + 'static) {
         // A second callback is ignored.
         let _ = self.0.lines.set(Box::new(take));
     }
 
-    /// Has `changed` told what waits for the next prompts after each change; nobody, where there is none.
+    /// Sets or removes the callback for changes of the text typed ahead.
     pub fn on_change(&self, changed: Option<OnChange>) {
         *self.0.changed.lock().unwrap_or_else(PoisonError::into_inner) = changed;
     }
 
-    /// Reads keys until the guard is dropped: Escape cancels `stop`, Enter ends the wait for another attempt, text
-    /// is kept for the next prompt. On a terminal that cannot show what is typed only questions read keys.
+    /// Reads keys until the guard is dropped: Escape cancels `stop`, Enter triggers a retry, text is kept for
+    /// the next prompt. On a terminal that cannot echo, only questions read keys.
     pub fn watch(&self, stop: CancellationToken) -> io::Result<Watching> {
         let listening = if self.0.screen.has_keys() { Some(self.listen()?) } else { None };
         self.0.state().stop = Some(stop);
         Ok(Watching { keyboard: self.clone(), _listening: listening })
     }
 
-    /// Stops what runs, as Escape does.
+    /// Stops the run, like Escape.
     pub fn stop(&self) {
         if let Some(stop) = &self.0.state().stop {
             stop.cancel();
         }
     }
 
-    /// The token that stops what runs, if anything does.
+    /// Token that stops the run, if there is one.
     pub fn running(&self) -> Option<CancellationToken> {
         self.0.state().stop.clone()
     }
@@ -184,7 +185,7 @@ impl Keyboard {
         waiting
     }
 
-    /// Makes one draft of all that was typed: it was typed for another state of things.
+    /// Joins all typed text into one draft, since it was typed for another state.
     pub fn queue_to_draft(&self) {
         let mut state = self.0.state();
         let typed = std::mem::take(&mut state.typed);
@@ -194,14 +195,14 @@ impl Keyboard {
         self.0.show(&state);
     }
 
-    /// Puts a prompt that nothing came of back before everything else that was typed.
+    /// Puts an unanswered prompt before all other typed text.
     pub fn give_back(&self, prompt: &str) {
         let mut state = self.0.state();
         state.typed.queue.push_front(prompt.to_owned().into());
         self.0.show(&state);
     }
 
-    /// Puts a text behind those that Enter ended.
+    /// Appends a submitted text to the queue.
     pub fn queue(&self, waiting: Waiting) {
         let mut state = self.0.state();
         state.typed.queue.push_back(waiting);
@@ -213,7 +214,7 @@ impl Keyboard {
         self.0.state().typed.draft = draft;
     }
 
-    /// The text that Enter did not end, from now on somebody else's.
+    /// Takes the text that was not submitted.
     pub fn take_draft(&self) -> String {
         let mut state = self.0.state();
         let draft = std::mem::take(&mut state.typed.draft);
@@ -221,8 +222,8 @@ impl Keyboard {
         draft
     }
 
-    /// Lets keys answer a question that was just drawn, until the guard is dropped; nothing where nobody is there.
-    /// The person `turned` to it on purpose or was busy with something else.
+    /// Lets keys answer a question that was just drawn, until the guard is dropped; `None` if the terminal is
+    /// disconnected. `turned` says that the person focused on it deliberately.
     pub(crate) fn choose(&self, offer: Offer, turned: bool) -> Option<Choosing> {
         let (meanings, received) = mpsc::unbounded_channel();
         let listening = self.listen().ok()?;
@@ -234,8 +235,8 @@ impl Keyboard {
         Some(Choosing { meanings: received, _asking: asking, _listening: listening })
     }
 
-    /// Reads a line that answers a question which was just drawn; nothing when nobody is there. What is typed at first
-    /// is for the draft, unless the person is `engaged` with the question.
+    /// Reads a line as the answer to a question that was just drawn; `None` if the terminal is disconnected.
+    /// The first keys go to the draft, unless the person is `engaged` with the question.
     pub(crate) async fn line(&self, engaged: bool) -> Option<String> {
         let (answer, answered) = oneshot::channel();
         let _listening = self.listen().ok()?;
@@ -265,7 +266,7 @@ impl Keyboard {
         let mut reader = self.0.reader();
         if reader.listeners == 0 {
             let (wake, woken) = UnixStream::pair()?;
-            // Set here, so that keys are heard once this returns.
+            // Set here, so that keys are read once this returns.
             let mode = self.0.tty.keys()?;
             let inner = self.0.clone();
             let thread = std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
@@ -301,7 +302,7 @@ impl Inner {
         match &mut state.question {
             None => {
                 for key in keys {
-                    // As on the other screens it ends a text that waits behind the run; it completes nothing here.
+                    // Tab queues a text behind the run, like on other screens, but completes nothing here.
                     let queues = *key == Key::Tab && is_running && !state.typed.draft.trim().is_empty();
                     let key = if queues { &Key::Enter } else { key };
                     self.press_draft(&mut state.typed, key, is_running);
@@ -313,7 +314,7 @@ impl Inner {
                         self.press_draft(&mut state.typed, key, is_running);
                         answer.set_typing(!state.typed.draft.is_empty());
                     }
-                    // Whoever asked may be gone already.
+                    // The receiver may be gone.
                     let _ = meanings.send(meaning);
                 }
             }
@@ -334,7 +335,7 @@ impl Inner {
         self.show(state);
     }
 
-    /// The person turns to the question, whatever they were typing.
+    /// Focuses on the question, despite a draft.
     fn focus_question(&self) {
         let mut state = self.state();
         let now = self.began.elapsed();
@@ -353,14 +354,14 @@ impl Inner {
         }
     }
 
-    /// Enter ends a text, or the wait for another attempt where there is none.
+    /// Handles Enter: submits the text, or triggers a retry without one.
     fn enter(&self, typed: &mut TypeAhead, is_running: bool) {
         let text = std::mem::take(&mut typed.draft);
         if is_running && self.lines.get().is_some_and(|take| take(&text)) {
             // The command runs during the run.
         } else if !text.trim().is_empty() {
             if self.screen.lock().is_labelled() {
-                // Nothing else shows what is typed here.
+                // Typed text is shown only here.
                 self.screen.line(Style::DIM, &format!("next: {text}"));
             }
             typed.queue.push_back(text.into());
@@ -369,7 +370,7 @@ impl Inner {
         }
     }
 
-    /// Shows what is typed: the answer to a question, or the next prompts.
+    /// Shows the answer or the text typed ahead.
     fn show(&self, state: &State) {
         let text = match &state.question {
             Some(Question::Line { typed, focus, .. }) if focus.is_focused() => typed.clone(),

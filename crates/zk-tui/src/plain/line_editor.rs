@@ -17,11 +17,11 @@ use rustyline::{
 use crate::edit::Recall;
 use crate::term::{TerminalError, redacted};
 
-/// Lines that are kept for the arrow keys.
+/// Maximum number of lines in the history.
 const MAX_HISTORY_LINES: usize = 500;
 
-/// Longest time after ESC for the rest of a sequence, in milliseconds. Without an end to it, Escape would
-/// make another key of the next one.
+/// Maximum wait after ESC for the rest of a sequence, in milliseconds, so that Escape does not change the
+/// next key.
 const SEQUENCE_WAIT_MS: u16 = 100;
 
 /// Input of a person.
@@ -31,7 +31,7 @@ pub enum ReadLine {
     Line(String),
     /// Ctrl-C.
     Interrupt,
-    /// Shift-Tab, with what was typed before it.
+    /// Shift-Tab, with the text typed before it.
     BackTab(String),
     /// Ctrl-D.
     End,
@@ -39,7 +39,7 @@ pub enum ReadLine {
     Failed(String),
 }
 
-/// Leaves the line when Shift-Tab is pressed.
+/// Binding of Shift-Tab, which ends the line.
 #[derive(Clone, Default)]
 struct BackTab(Arc<Mutex<Option<String>>>);
 
@@ -56,10 +56,10 @@ impl ConditionalEventHandler for BackTab {
     }
 }
 
-/// Callback, told the line after each change.
+/// Callback for each change of the line.
 pub type OnChange = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Passes on what the line is: it is asked for a hint after each change.
+/// Observer of the line: asked for a hint after each change.
 #[derive(Default)]
 struct Watched(Option<OnChange>);
 
@@ -85,15 +85,15 @@ impl Helper for Watched {}
 /// Line editing with a history that outlives the conversation.
 pub struct LineEditor {
     editor: Editor<Watched, FileHistory>,
-    /// Text that was typed when Shift-Tab was pressed.
+    /// Text at the press of Shift-Tab.
     back_tab: BackTab,
-    /// File of the history; nothing before its directory can be written.
+    /// File of the history; `None` until its directory is writable.
     kept: Option<PathBuf>,
     /// Stamp of the history file when it was last read or written.
     seen: Option<Stamp>,
 }
 
-/// Time at which a file was changed, and its length then.
+/// Modification time and length of a file.
 type Stamp = (SystemTime, u64);
 
 fn stamp(path: &Path) -> Option<Stamp> {
@@ -108,7 +108,7 @@ impl fmt::Debug for LineEditor {
 }
 
 impl LineEditor {
-    /// Creates an editor with its history in the file `kept`, whose directory exists.
+    /// Creates an editor with its history in the file `kept`, in an existing directory.
     ///
     /// # Errors
     /// [`TerminalError::LineEditor`].
@@ -130,7 +130,7 @@ impl LineEditor {
         Ok(Self { editor, back_tab, kept, seen })
     }
 
-    /// Calls `changed` with the line after each change; `None` ends that.
+    /// Sets or removes the callback for each change of the line.
     pub fn on_change(&mut self, changed: Option<OnChange>) {
         self.editor.set_helper(Some(Watched(changed)));
     }
@@ -156,12 +156,12 @@ impl LineEditor {
         typed
     }
 
-    /// The lines that were typed before, oldest first.
+    /// History, oldest first.
     pub fn history(&self) -> Vec<String> {
         self.editor.history().iter().cloned().collect()
     }
 
-    /// Gives the lines as they are by then, those of other processes too, if they are others than it gave before.
+    /// Source of the history, including lines of other processes; returns it only if it changed.
     pub fn recall(&self) -> Recall {
         let (kept, mut seen) = (self.kept.clone(), self.seen);
         Box::new(move || {
@@ -177,19 +177,19 @@ impl LineEditor {
         })
     }
 
-    /// Reads the history anew if another process wrote to it.
+    /// Rereads the history if another process wrote to it.
     fn refresh(&mut self) {
         let Some(path) = &self.kept else { return };
         let now = stamp(path);
         if now.is_some() && std::mem::replace(&mut self.seen, now) != now {
-            // Lines that cannot be read any more stay as they were typed here.
+            // If the file is unreadable, the lines of this process remain.
             let _ = self.editor.clear_history().and_then(|()| self.editor.load_history(path));
         }
     }
 
-    /// Remembers a line that was typed, here or elsewhere.
+    /// Adds a line to the history.
     pub fn remember(&mut self, line: &str) {
-        // A line that is not remembered is typed again.
+        // Losing a line of history is harmless.
         if self.editor.add_history_entry(&*redacted(line)).is_ok_and(|added| added) {
             self.keep();
         }

@@ -6,15 +6,15 @@ use crate::row::{Ground, Row, Style};
 pub use crate::view::status_line as status;
 use crate::view::{attached, counted, exit_words, short_diff, silence};
 
-/// The longest line of a result that is shown, in characters.
+/// Maximum length of a shown result line, in characters.
 const MAX_LINE_CHARS: usize = 120;
 
-/// Lines of a diff that are shown, of an output that ended well, and of one that failed.
+/// Maximum number of shown lines of a diff, of a successful output, and of a failed one.
 const MAX_DIFF_ROWS: usize = 20;
 const MAX_OUTPUT_ROWS: usize = 5;
 const MAX_FAILED_OUTPUT_ROWS: usize = 15;
 
-/// Sub-agents stand to the right, under their name.
+/// Indentation of a sub-agent's lines, under its name.
 pub(crate) fn indent(block: &Block) -> String {
     match &block.agent {
         None => String::new(),
@@ -22,8 +22,8 @@ pub(crate) fn indent(block: &Block) -> String {
     }
 }
 
-/// A closed block as it stands in a conversation that is read later; nothing of what does not last: reasoning, and what a
-/// run took.
+/// Lines of a closed block of a past conversation, without transient parts such as reasoning and the cost of
+/// runs.
 pub fn block(block: &Block) -> Vec<(Style, String)> {
     let mut lines = content(&block.content);
     let indent = indent(block);
@@ -77,7 +77,7 @@ fn content(content: &Content) -> Vec<(Style, String)> {
     }
 }
 
-/// Returns the lines of a call: what happened first, then the end of its output or what it changed.
+/// Lines of a call: the outcome, then the end of its output or its changes.
 pub fn call(call: &Call) -> Vec<(Style, String)> {
     let reason = call.reason.as_ref().map(|reason| reason.as_str());
     let not_run = |what: &str| {
@@ -121,7 +121,7 @@ fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Style, Str
             lines.extend(end(body, shown));
             lines
         }
-        // Whoever shows the list says which items are in another state.
+        // The list shows which items changed their state.
         (Form::Checklist { reshaped: false }, _) if !failed => Vec::new(),
         (Form::Checklist { .. }, _) if !failed => {
             body.lines.iter().map(|line| (Style::PLAIN, format!("  {line}"))).collect()
@@ -141,7 +141,7 @@ fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Style, Str
             _,
         ) => {
             let mut lines = vec![first(&format!("{}{took}", counted(total, "line")))];
-            // An error is text for the model: its beginning says what failed.
+            // An error is text for the model, whose beginning names the failure.
             let kept = body.lines.len().min(shown);
             lines
                 .extend(body.lines.iter().take(if failed { kept } else { 0 }).map(|line| row(line.as_str())));
@@ -161,7 +161,7 @@ fn more(hidden: u64, place: &str) -> (Style, String) {
     (Style::DIM, format!("    … {} {place} · /show", counted(hidden, "more line")))
 }
 
-/// The last lines of an output, after how many there are before them.
+/// Last lines of an output, after the number of lines before them.
 fn end(body: &Body, shown: usize) -> Vec<(Style, String)> {
     let hidden = body.lines.len().saturating_sub(shown);
     let rows = body.lines.iter().skip(hidden).map(|line| row(line.as_str()));
@@ -186,21 +186,21 @@ fn diff(body: &Body) -> Vec<(Style, String)> {
     rows
 }
 
-/// Silence of a server, in milliseconds, from which on a line that stays tells of it.
+/// Minimum silence of a server for a permanent line about it, in milliseconds.
 const TOLD_SILENCE_MS: u64 = 15_000;
 
-/// Waits that lines which stay told of, where nothing can be taken back.
+/// Waits already reported by permanent lines, on a screen that cannot erase.
 #[derive(Debug, Default)]
 pub struct ToldWaits {
-    /// The attempt that failed before the wait for another one.
+    /// Failed attempt before the present wait.
     attempt: Option<u32>,
-    /// Silence from which on the next line is due, in milliseconds; nothing before the first one.
+    /// Silence at which the next line is due, in milliseconds; `None` before the first one.
     next_silence_ms: Option<u64>,
 }
 
 impl ToldWaits {
-    /// The line that is due now: one for each wait for another attempt, and for a silent server one after 15 seconds and
-    /// then each time the silence has doubled.
+    /// Line that is due now: one for each wait before a retry; for a silent server one after 15 seconds, then
+    /// each time the silence has doubled.
     pub fn line(&mut self, status: &Status) -> Option<String> {
         let (attempt, next_silence_ms) = (self.attempt.take(), self.next_silence_ms.take());
         match &status.activity {
@@ -223,7 +223,7 @@ impl ToldWaits {
     }
 }
 
-/// The beginning of a text that is a line, as far as it is shown.
+/// Beginning of a text in one line.
 #[must_use]
 pub fn shorten(text: &str) -> String {
     match text.char_indices().nth(MAX_LINE_CHARS) {

@@ -5,8 +5,8 @@ use crate::term::print_stderr;
 
 type Sink = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The one door for lines about what happens beside a run: warnings and errors of handlers. They go to standard
-/// error until a screen takes them, so that they never smear what it shows. Clones are the same door.
+/// Printer of notices beside a run: warnings and errors of handlers. Prints to standard error until a screen
+/// takes over, so that notices never corrupt it. Clones share the sink.
 #[derive(Clone, Default)]
 pub struct Notices(Arc<Mutex<Option<Sink>>>);
 

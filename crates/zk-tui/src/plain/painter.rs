@@ -15,32 +15,32 @@ use super::status_line::StatusLine;
 use crate::row::Style;
 use crate::view::attached::folded;
 
-/// Draws a conversation in lines: the answer as it streams, calls and their results below each other, and what goes
-/// on now in a status line.
+/// Printer of a conversation in lines: streamed answers, calls and results, and the activity in a status
+/// line.
 struct Painter {
     screen: SharedScreen,
     /// Blocks that may still change.
     open: HashMap<BlockId, Drawn>,
-    /// Blocks that are drawn as they stay.
+    /// Blocks printed in their final form.
     done: HashSet<BlockId>,
     status: Status,
-    /// The kind of what went on when that was looked at last.
+    /// Kind of the last known activity.
     said: Discriminant<Activity>,
-    /// Waits that were told of.
+    /// Waits already reported.
     waits: lines::ToldWaits,
     line: Option<StatusLine>,
-    /// The list of what is to be done, as it was told.
+    /// Last printed to-do list.
     listed: Vec<CheckRow>,
     /// Number of the session it draws: see [`zk_view::View::switches`].
     switches: u64,
 }
 
-/// Part of a block that is drawn.
+/// Printed part of a block.
 #[derive(Default)]
 struct Drawn {
-    /// Bytes of an answer; nothing for other blocks.
+    /// Printed bytes of an answer; `None` for other blocks.
     written: Option<usize>,
-    /// The first line of another block.
+    /// Whether the first line was printed.
     announced: bool,
 }
 
@@ -58,7 +58,7 @@ impl Drop for Painting {
 }
 
 impl Painting {
-    /// Draws what happens from now on.
+    /// Prints later events of a view.
     pub fn begin(view: &ViewDriver, screen: &SharedScreen) -> Self {
         let mut reader = view.reader();
         let drained = reader.drained();
@@ -94,11 +94,10 @@ impl Painting {
     }
 }
 
-/// Time of a run after which its person may look elsewhere, in milliseconds. Plain lines do not know whether
-/// they do.
+/// Duration of a run in milliseconds after which its person may be away. Plain lines get no focus reports.
 const LONG_RUN_MS: u64 = 10_000;
 
-/// Whether what the run does next is worth a bell.
+/// Whether the run is long enough for a bell.
 fn is_long(status: &Status) -> bool {
     status.run_ms.is_some_and(|ms| ms >= LONG_RUN_MS)
 }
@@ -108,7 +107,7 @@ fn ids(view: &View) -> HashSet<BlockId> {
     view.blocks.iter().map(|block| block.id.clone()).collect()
 }
 
-/// A piece of an answer; its first one behind who speaks, where lines are labelled.
+/// Prints a piece of an answer; the first one after the speaker's label, on labelled screens.
 fn answer(screen: &mut Screen, begins: bool, piece: &str) {
     if begins && !piece.is_empty() && screen.is_labelled() {
         screen.end_line();
@@ -122,7 +121,7 @@ impl Painter {
         match patch {
             Patch::Reset { view } => {
                 if std::mem::replace(&mut self.switches, view.switches) != view.switches {
-                    // Whoever switched says so, and which part of the stored session is worth a look.
+                    // The command that switched reports it, with the useful part of the stored session.
                     (self.open, self.done) = (HashMap::new(), ids(view));
                 }
                 view.blocks.iter().for_each(|block| self.block(block));
@@ -218,7 +217,7 @@ impl Painter {
         }
     }
 
-    /// Says which items of the list are in another state; a list with other items is told by whoever wrote it.
+    /// Prints the to-do items whose state changed; a list with new items is printed by its call.
     fn checklist(&mut self, items: &[CheckRow]) {
         let before = std::mem::replace(&mut self.listed, items.to_vec());
         let texts = |items: &[CheckRow]| items.iter().map(|item| item.text.clone()).collect::<Vec<_>>();
@@ -240,7 +239,7 @@ impl Painter {
         lines.iter().for_each(|(style, line)| screen.line(*style, line));
     }
 
-    /// Says once that something is waited for, where nothing can be taken back.
+    /// Prints each wait once, on a screen that cannot erase.
     fn say_wait(&mut self) {
         if let Some(line) = self.waits.line(&self.status) {
             self.screen.line(Style::YELLOW, &line);
@@ -261,7 +260,7 @@ impl Painter {
         }
     }
 
-    /// Shows what goes on now where lines can be taken back.
+    /// Shows the activity on a screen that can erase.
     fn show_status(&mut self) {
         if !self.screen.lock().erases() {
             self.say_wait();

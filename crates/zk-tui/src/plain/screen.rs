@@ -9,10 +9,10 @@ use crate::row::{Style, Theme};
 use crate::term::{Modes, Reader, SafeText, StdStream, TerminalEnv, TerminalError, redacted};
 use crate::text::folded;
 
-/// Back to the beginning of the line, which is empty then.
+/// Returns to the start of the line and erases it.
 const ERASE: &str = "\r\u{1b}[K";
 
-/// Makes sure that there is a line below this one, and goes to it; [`BACK`] returns.
+/// Ensures that there is a line below this one, and moves to it; [`BACK`] returns.
 const BELOW: &str = "\u{1b}D\u{1b}[A\u{1b}7\u{1b}D";
 const BACK: &str = "\u{1b}8";
 
@@ -24,13 +24,13 @@ pub struct Screen {
     place: StdStream,
     reader: Reader,
     colours: bool,
-    /// Whether the terminal can take back what was written.
+    /// Whether the terminal can erase.
     is_capable: bool,
-    /// Whether that is done: whoever has the screen read to them gets every line once.
+    /// Whether lines are erased: not for a screen reader, which reads every line once.
     erases: bool,
     theme: Theme,
     answer: Sanitiser,
-    /// Breaks what streams at words.
+    /// Word wrapping of streamed text.
     flow: Flow,
     /// Whether the cursor is at the beginning of a line.
     fresh: bool,
@@ -39,26 +39,26 @@ pub struct Screen {
     status_text: String,
     /// Text typed during a run.
     draft: String,
-    /// Status lines as they are drawn now.
+    /// Drawn status lines.
     drawn: Option<Drawn>,
-    /// Columns of the cursor's line that are taken, wide characters counted once.
+    /// Column of the cursor, with wide characters counted as one.
     column: usize,
-    /// Number of writes that stay.
+    /// Number of permanent writes.
     written: u64,
     /// Number of status lines written.
     statuses: u64,
-    /// Sink of what is written, where somebody else draws it.
+    /// Receiver of all output, if another front end draws it.
     sink: Option<Sink>,
-    /// Text that is written later, while the terminal belongs to somebody else.
+    /// Text held back while the terminal is used for a line.
     held: Option<SafeText>,
-    /// Error after which nothing can be written any more.
+    /// First write error, after which nothing is written.
     broken: Option<std::io::Error>,
 }
 
-/// Text for whoever draws the screen, in pieces that need not be lines.
+/// Receiver of output in pieces that need not be lines.
 #[derive(Debug)]
 pub struct Sink {
-    /// Channel of whoever draws.
+    /// Channel to the front end.
     pub sender: UnboundedSender<(Style, String)>,
     /// Backlog of text that was sent and is not drawn.
     pub backlog: Backlog,
@@ -67,7 +67,7 @@ pub struct Sink {
 impl Sink {
     fn send(&self, style: Style, text: String) {
         self.backlog.add(text.len());
-        // Whoever draws may have ended.
+        // The front end may be gone.
         let _ = self.sender.send((style, text));
     }
 }
@@ -81,7 +81,7 @@ enum Drawn {
     Below,
 }
 
-/// One status line: it stands until something else is written.
+/// Id of a status line, which lasts until the next write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StatusId(u64);
 
@@ -96,12 +96,12 @@ impl Screen {
         Self::at(StdStream::Stderr, env)
     }
 
-    /// A screen that somebody else draws.
+    /// Creates a screen whose output is drawn by a front end.
     pub fn drawn_by(sink: Sink, env: &TerminalEnv) -> Self {
         Self { sink: Some(sink), colours: false, is_capable: false, erases: false, ..Self::stdout(env) }
     }
 
-    /// Returns the backlog of what waits to be drawn, where somebody else draws.
+    /// Backlog of the front end that draws, if there is one.
     pub fn backlog(&self) -> Option<Backlog> {
         self.sink.as_ref().map(|sink| sink.backlog.clone())
     }
@@ -137,13 +137,13 @@ impl Screen {
         Self { theme, ..self }
     }
 
-    /// A piece of a text as it streams.
+    /// Writes a piece of streamed text.
     pub fn stream(&mut self, delta: &str) {
         let piece = SafeText::piece(delta, &mut self.answer, self.reader);
         self.put(&piece);
     }
 
-    /// A piece of an answer as it streams, which a terminal gets broken at words.
+    /// Writes a piece of a streamed answer, wrapped at words on a terminal.
     pub fn stream_words(&mut self, delta: &str) {
         if self.reader != Reader::Terminal || self.sink.is_some() {
             return self.stream(delta);
@@ -153,7 +153,7 @@ impl Screen {
         self.put(&SafeText::exact(&text, self.reader));
     }
 
-    /// Begins a new line, unless the cursor is at the beginning of one, and drops an open escape sequence.
+    /// Starts a new line, unless the cursor is at the start of one, and drops an open escape sequence.
     pub fn end_line(&mut self) {
         self.answer = Sanitiser::default();
         let rest = self.flow.end(Modes::size().width);
@@ -167,12 +167,12 @@ impl Screen {
         }
     }
 
-    /// One whole line.
+    /// Writes a line.
     pub fn line(&mut self, style: Style, text: &str) {
         self.exact_line(style, &redacted(text));
     }
 
-    /// One whole line of words, which a terminal gets broken at words: those behind the first line hang.
+    /// Writes a line of prose, wrapped at words on a terminal with a hanging indent.
     pub fn prose(&mut self, style: Style, text: &str) {
         if self.reader != Reader::Terminal || self.sink.is_some() {
             return self.line(style, text);
@@ -183,7 +183,7 @@ impl Screen {
         }
     }
 
-    /// One whole line with whatever is in it, secrets too: what a person is to approve is shown as it is.
+    /// Writes a line unmasked, secrets included, for a person's approval.
     pub fn exact_line(&mut self, style: Style, text: &str) {
         self.end_line();
         let text = SafeText::exact(text, self.reader);
@@ -199,7 +199,7 @@ impl Screen {
         self.put(&line.then(&SafeText::own("\n")));
     }
 
-    /// Counts what was written and stays: status lines and the draft do not.
+    /// Number of permanent writes, without status lines and the draft.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
@@ -209,7 +209,7 @@ impl Screen {
         self.is_capable
     }
 
-    /// Whether every line says who speaks, since nothing else on the screen does: it is read out, or a simple terminal.
+    /// Whether every line is labelled with its speaker: for a screen reader or a simple terminal.
     pub fn is_labelled(&self) -> bool {
         self.reader == Reader::Terminal && !self.erases && self.sink.is_none()
     }
@@ -225,7 +225,7 @@ impl Screen {
         self.next_status()
     }
 
-    /// Begins a status line that leaves the cursor where it is.
+    /// Starts a status line below the cursor's line.
     pub(crate) fn begin_status_below(&mut self) -> StatusId {
         self.clear();
         self.next_status()
@@ -238,7 +238,7 @@ impl Screen {
         status
     }
 
-    /// Replaces the text of a status line; false once the line is gone.
+    /// Replaces the text of a status line; returns false if the line is gone.
     pub(crate) fn update_status(&mut self, status: StatusId, text: &str) -> bool {
         if self.status != Some(status) || self.broken.is_some() {
             return false;
@@ -254,14 +254,14 @@ impl Screen {
         true
     }
 
-    /// Erases a status line, unless it is gone.
+    /// Erases a status line, if it still exists.
     pub(crate) fn clear_status(&mut self, status: StatusId) {
         if self.status == Some(status) {
             self.clear();
         }
     }
 
-    /// Shows what is typed so far, below everything else.
+    /// Shows the draft below everything else.
     pub(crate) fn set_draft(&mut self, text: &str) {
         if self.erases && self.draft != text {
             text.clone_into(&mut self.draft);
@@ -276,7 +276,7 @@ impl Screen {
         }
     }
 
-    /// Whether everything was written, or nobody wants to read it any more.
+    /// Flushes the output. A closed pipe is not an error.
     pub fn finish(self) -> Result<(), TerminalError> {
         match self.broken {
             Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(TerminalError::Write(error)),
@@ -284,7 +284,7 @@ impl Screen {
         }
     }
 
-    /// Erases whatever status line there is.
+    /// Erases any status line.
     pub(crate) fn clear(&mut self) {
         if self.status.take().is_some() {
             self.status_text.clear();
@@ -292,7 +292,7 @@ impl Screen {
         }
     }
 
-    /// Draws the status line and the draft, or erases what was drawn of them.
+    /// Redraws the status line and the draft.
     fn draw(&mut self) {
         let is_empty = self.status_text.is_empty() && self.draft.is_empty();
         if is_empty && self.drawn.is_none() {
@@ -300,7 +300,7 @@ impl Screen {
         }
         let mut out = self.erase_sequence();
         let width = Modes::size().width;
-        // With a full line the cursor is in it and beyond it, and a terminal that goes elsewhere forgets that.
+        // After a full line the cursor is pending at its end, and a terminal forgets that on movement.
         let is_full = self.column > 0 && self.column.is_multiple_of(width);
         if !is_empty && (self.fresh || !is_full) {
             let line = SafeText::exact(&last_line(&self.status_text, &self.draft, width), self.reader);
@@ -314,7 +314,7 @@ impl Screen {
                 false => (Drawn::Below, SafeText::own(BELOW).then(&line).then(&SafeText::own(BACK))),
             };
             self.drawn = Some(drawn);
-            // A line that is written anew need not be empty before.
+            // A rewritten line need not be erased first.
             if drawn == Drawn::Here {
                 out.clear();
             }
@@ -334,7 +334,7 @@ impl Screen {
         }
     }
 
-    /// Writes text that stays.
+    /// Writes permanent text.
     fn put(&mut self, text: &SafeText) {
         if text.is_empty() {
             return;
@@ -368,17 +368,17 @@ impl Screen {
         }
     }
 
-    /// Whether nothing can be written any more.
+    /// Whether a write has failed.
     pub fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
 
-    /// Keeps what is written from now on: the terminal belongs to a line that is being typed.
+    /// Holds back output while the terminal is used for a line.
     pub fn hold(&mut self) {
         self.held.get_or_insert_default();
     }
 
-    /// Writes what was kept, and what comes from now on.
+    /// Writes the held-back output and stops holding back.
     pub fn release(&mut self) {
         if let Some(held) = self.held.take().filter(|held| !held.is_empty()) {
             self.write(&held);
@@ -386,7 +386,7 @@ impl Screen {
     }
 }
 
-/// The status and the end of the draft, in less than the width of a terminal.
+/// Status and end of the draft, shorter than the terminal's width.
 fn last_line(status: &str, draft: &str, width: usize) -> String {
     let room = width.saturating_sub(1);
     if draft.is_empty() {
@@ -394,7 +394,7 @@ fn last_line(status: &str, draft: &str, width: usize) -> String {
     }
     let draft = sanitise(draft).replace(['\n', '\t'], " ");
     let mark = if status.is_empty() { "› " } else { " › " };
-    // A long status leaves up to half of the line to what is typed.
+    // A long status leaves up to half of the line to the draft.
     let typed = mark.chars().chain(draft.chars()).map(columns).sum::<usize>().min(width / 2);
     let (status, used) = fitting(sanitise(status).chars(), room.saturating_sub(typed));
     let (mark, of_mark) = fitting(mark.chars(), room.saturating_sub(used));
@@ -402,7 +402,7 @@ fn last_line(status: &str, draft: &str, width: usize) -> String {
     format!("{status}{mark}{}", end.chars().rev().collect::<String>())
 }
 
-/// Takes as many of the characters as fit, and counts the columns that they take.
+/// Takes as many characters as fit, and their width.
 fn fitting(text: impl Iterator<Item = char>, room: usize) -> (String, usize) {
     let mut used = 0;
     let fits = |c: &char| {
@@ -413,7 +413,7 @@ fn fitting(text: impl Iterator<Item = char>, room: usize) -> (String, usize) {
     (text.take_while(fits).collect(), used)
 }
 
-/// The columns that a character takes at most: another one than ASCII may be two wide.
+/// Upper bound of a character's width: non-ASCII may be two columns wide.
 fn columns(c: char) -> usize {
     if c.is_ascii() { 1 } else { 2 }
 }

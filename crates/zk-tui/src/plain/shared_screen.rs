@@ -13,19 +13,19 @@ pub struct SharedScreen {
 }
 
 impl SharedScreen {
-    /// A screen next to which no keys are read.
+    /// Wraps a screen without key input.
     pub fn new(screen: Screen) -> Self {
         Self { screen: Arc::new(Mutex::new(screen)), has_keys: Arc::default() }
     }
 
-    /// A screen next to which keys are read during a run, where the terminal gives them one by one.
+    /// Wraps a screen with key input during a run, if the terminal supports it.
     pub fn with_keys(screen: Screen) -> Self {
         let shared = Self::new(screen);
         shared.has_keys.store(shared.lock().is_capable(), Ordering::Relaxed);
         shared
     }
 
-    /// Writes to another screen from now on, beside which keys are read where the terminal gives them one by one.
+    /// Replaces the screen; reads keys during a run if the terminal supports it.
     pub fn replace(&self, screen: Screen) {
         self.has_keys.store(screen.is_capable(), Ordering::Relaxed);
         *self.lock() = screen;
@@ -42,7 +42,8 @@ impl SharedScreen {
         self.has_keys.load(Ordering::Relaxed)
     }
 
-    /// Writes a text, line by line. Words of the program are broken at words; a plain text may be code, and stays a line.
+    /// Writes a text line by line. The program's prose is wrapped at words; plain text may be code and is
+    /// not.
     pub fn line(&self, style: Style, text: &str) {
         for line in text.lines() {
             match style {
@@ -52,12 +53,12 @@ impl SharedScreen {
         }
     }
 
-    /// Ends the line as [`Screen::end_line`] does.
+    /// Ends the line, like [`Screen::end_line`].
     pub fn end_line(&self) {
         self.lock().end_line();
     }
 
-    /// The screen, for several writes that nothing comes between.
+    /// Locks the screen for several consecutive writes.
     pub fn lock(&self) -> MutexGuard<'_, Screen> {
         self.screen.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,8 +2,7 @@ use super::screen::StatusId;
 use super::shared_screen::SharedScreen;
 use crate::row::Style;
 
-/// A line that stands until something else is written, on a screen that can erase lines.
-/// On one that takes nothing back it is a line like others.
+/// Status line that lasts until the next write, on a screen that can erase; otherwise an ordinary line.
 #[derive(Debug)]
 pub struct StatusLine {
     screen: SharedScreen,
@@ -11,7 +10,7 @@ pub struct StatusLine {
 }
 
 impl StatusLine {
-    /// Begins a line of its own with `text`.
+    /// Starts a status line on a line of its own.
     pub(crate) fn show(screen: &SharedScreen, text: &str) -> Self {
         if !screen.lock().erases() {
             screen.line(Style::DIM, text);
@@ -22,7 +21,7 @@ impl StatusLine {
         line
     }
 
-    /// Begins a line that leaves the cursor where it is.
+    /// Starts a status line below the cursor's line.
     pub fn show_below(screen: &SharedScreen, text: &str) -> Self {
         let id = screen.lock().begin_status_below();
         let line = Self { screen: screen.clone(), id };
@@ -30,19 +29,19 @@ impl StatusLine {
         line
     }
 
-    /// Replaces the text; false once something else was written in its place.
+    /// Replaces the text; returns false if the line was replaced by another write.
     pub fn update(&self, text: &str) -> bool {
         self.screen.lock().update_status(self.id, text)
     }
 
-    /// Erases the line, unless it is gone.
+    /// Erases the line, if it still exists.
     pub fn clear(self) {
         self.screen.lock().clear_status(self.id);
     }
 }
 
 impl SharedScreen {
-    /// Says that a back-off was cut short, until something else is written.
+    /// Shows that a back-off was cut short.
     pub(crate) fn show_retrying_now(&self) {
         StatusLine::show(self, "trying now …");
     }

@@ -15,19 +15,20 @@ use crate::question::{Asking, CardLook, Frame, LineChoice};
 use crate::row::{Row, Style, Tone};
 use crate::term::Modes;
 
-/// Longest wait after an answer for another question of whoever asked, such as the next field of a form, before a line is read.
+/// Maximum wait after an answer for a follow-up question, such as the next field of a form, before a line is
+/// read.
 pub const FOLLOW_UP_WAIT: Duration = Duration::from_millis(100);
 
-/// The person at this terminal: draws questions in line mode and reads the answers from the keyboard.
+/// Questions in line mode: prints them and reads the answers from the keyboard.
 pub struct TerminalUi {
     screen: SharedScreen,
     keyboard: Keyboard,
-    /// Handle to wait for whoever else draws the conversation.
+    /// Handle that waits for the front end that draws.
     painted: Mutex<Option<Drained>>,
 }
 
-/// Draws the questions of a view and gives the answers, one after the other, until the view is closed. A question that comes
-/// while a line is typed waits for the end of the line: nobody would see it, and what is typed is not for it.
+/// Asks the questions of a view in order, until the view is closed. A question during the typing of a line
+/// waits for its end, since it would not be seen.
 pub async fn attend(view: ViewDriver, ui: Arc<TerminalUi>) {
     let mut cards = Cards::of(&view);
     let mut turn = None;
@@ -49,7 +50,7 @@ pub async fn attend(view: ViewDriver, ui: Arc<TerminalUi>) {
                 () = cards.withdrawn(card.id) => continue,
             };
         }
-        // Text from before stands above the question.
+        // Earlier text is above the question.
         let painted = ui.painted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(painted) = painted {
             painted.wait().await;
@@ -75,7 +76,7 @@ impl Cards {
         Self { reader: view.reader(), pending: Vec::new(), is_closed: false }
     }
 
-    /// The oldest question, waiting for one; nothing once the view is closed.
+    /// Waits for the oldest question; `None` once the view is closed.
     async fn next(&mut self) -> Option<Card> {
         while self.pending.is_empty() && !self.is_closed {
             self.read().await;
@@ -130,12 +131,12 @@ impl fmt::Debug for TerminalUi {
 }
 
 impl TerminalUi {
-    /// The person who sits at `screen` and `keyboard`.
+    /// Creates the UI for a screen and a keyboard.
     pub fn new(screen: SharedScreen, keyboard: Keyboard) -> Self {
         Self { screen, keyboard, painted: Mutex::default() }
     }
 
-    /// Draws questions from now on only after everything that was said before.
+    /// Draws questions only after all earlier output from now on.
     pub fn wait_for(&self, painted: Drained) {
         *self.painted.lock().unwrap_or_else(PoisonError::into_inner) = Some(painted);
     }
@@ -177,7 +178,7 @@ impl TerminalUi {
         match &card.question {
             Question::Approve(approval) => {
                 let who = card.agent.as_ref().map(|agent| agent.name.unsanitised());
-                // Lines stay where they were written, so there is room for all of them.
+                // Written lines stay, so there is room for all of them.
                 Frame::of_approval(approval, CardLook { who, width, room: usize::MAX, shows_why })
             }
             Question::Confirm { text } => Frame::of_confirmation(text, width),
@@ -193,7 +194,7 @@ impl TerminalUi {
         Some(UiAnswer::No { message: (!words.is_empty()).then_some(words) })
     }
 
-    /// Draws a question part by part, until a key answers it.
+    /// Draws a question page by page until a key answers it.
     async fn choose(&self, card: &Card, width: usize) -> Option<UiAnswer> {
         let asking = Asking::of(&card.question);
         let mut frame = Self::frame(card, width, false);
@@ -210,7 +211,7 @@ impl TerminalUi {
                 let meaning = keys.next().await?;
                 let is_answer = matches!(meaning, KeyMeaning::Chosen(_) | KeyMeaning::Answer(_));
                 if is_answer && self.screen.lock().written() != drawn {
-                    // Something else was written below the question: what is answered has to be in sight.
+                    // Other output came below the question, which has to be visible when answered.
                     continue 'drawn;
                 }
                 match meaning {
@@ -242,7 +243,7 @@ impl TerminalUi {
                         let text = format!("→ {} · Enter confirms", asking.describe(choice));
                         let before = self.screen.lock().written();
                         status = Some(StatusLine::show(&self.screen, &text));
-                        // On a screen where lines stay, the status is one of them.
+                        // On a screen that cannot erase, the status is an ordinary line.
                         drawn += self.screen.lock().written() - before;
                     }
                     KeyMeaning::Chosen(_) => {}
@@ -261,12 +262,12 @@ impl TerminalUi {
     }
 
     async fn line(&self, frame: &Frame, engaged: bool) -> Option<String> {
-        // A question of one line is short; what does not fit has scrolled up.
+        // A question of one line is short; the rest has scrolled up.
         let (rows, _) = frame.page(0, usize::MAX, "");
         self.read_line(&rows, engaged).await
     }
 
-    /// Reads a line; keys are for it at once if the person is `engaged` with the question.
+    /// Reads a line; keys count at once if the person is `engaged` with the question.
     async fn read_line(&self, rows: &[Row], engaged: bool) -> Option<String> {
         self.draw(rows);
         let line = self.keyboard.line(engaged).await?;
@@ -275,14 +276,14 @@ impl TerminalUi {
         Some(line)
     }
 
-    /// Draws rows at once, so that nothing comes between them.
+    /// Draws rows in one write.
     fn draw(&self, rows: &[Row]) {
         let mut screen = self.screen.lock();
         rows.iter().for_each(|row| screen.exact_line(line_style(row.style()), &row.text()));
     }
 }
 
-/// The style of a whole line that begins in `style`: its colour, or else its weight.
+/// Style of a whole line that begins in `style`: its colour or else its weight.
 fn line_style(style: Style) -> Style {
     match style.tone {
         Tone::Red => Style::RED,

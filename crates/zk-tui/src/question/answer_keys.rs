@@ -9,29 +9,28 @@ use crate::keys::{Direction, Key};
 #[cfg(test)]
 mod tests;
 
-/// Time for which a question hears no answer after it was drawn and after each key that belongs to the draft:
-/// text that is being typed, or was on its way, is for the draft.
+/// Time for which a question ignores answers after it is drawn and after each key of the draft, since such
+/// keys were typed for the draft.
 pub const DEAF: Duration = Duration::from_millis(500);
 
-/// Time for which a question hears no answer after the person turned to it on purpose.
+/// Time for which a question ignores answers after the person focused on it.
 pub(super) const FOCUSED: Duration = Duration::from_millis(300);
 
-/// Time for which a chosen letter stands alone before it answers: the first letter of a word has another one
-/// after it.
+/// Time for which a chosen letter must stand alone before it answers: in a word, another letter follows.
 pub(super) const QUIET: Duration = Duration::from_millis(400);
 
 /// A key, as far as a question must know it.
 pub trait AnswerKey: Clone {
-    /// The character that was typed with it; nothing for one that was pasted.
+    /// Typed character; `None` for a paste.
     fn letter(&self) -> Option<char>;
 
     /// Whether it is Enter.
     fn is_enter(&self) -> bool;
 
-    /// Whether it takes everything back that is in the draft.
+    /// Whether it clears the draft.
     fn empties_draft(&self) -> bool;
 
-    /// Rows by which it moves the mark of the choices: 1 down, -1 up.
+    /// Number of rows by which it moves the mark: 1 down, -1 up.
     fn steps(&self) -> Option<isize>;
 }
 
@@ -62,23 +61,23 @@ impl AnswerKey for Key {
 pub enum Choice {
     /// Yes, this time.
     Once,
-    /// Yes, this time, in the sandbox that the call wants to leave.
+    /// Yes, once, inside the sandbox that the call wants to leave.
     Contained,
     /// Yes, for the session.
     Session,
     /// Yes, from now on.
     Always,
-    /// Calls like this one, for the session.
+    /// Similar calls, for the session.
     WiderSession,
-    /// Calls like this one, from now on.
+    /// Similar calls, permanently.
     WiderAlways,
-    /// Further calls like this one, by their place, for the session.
+    /// Further similar calls, by index, for the session.
     MoreSession(usize),
-    /// Further calls like this one, by their place, from now on.
+    /// Further similar calls, by index, permanently.
     MoreAlways(usize),
     /// No.
     No,
-    /// No, with words to the model, which are typed next.
+    /// No, with a message to the model, which is typed next.
     NoWithWords,
 }
 
@@ -138,23 +137,23 @@ pub struct OfferedKey {
     pub key: char,
     /// The choice.
     pub choice: Choice,
-    /// Whether it has a row of its own, which arrows and digits reach.
+    /// Whether it has its own row, which arrows and digits reach.
     pub is_row: bool,
 }
 
-/// The choices of one question.
+/// Choices of one question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     /// The choices, in the order of their rows.
     pub keys: Vec<OfferedKey>,
-    /// Whether `?` says why it is asked.
+    /// Whether `?` shows the reason.
     pub why: bool,
-    /// Whether there is more to read than what is drawn.
+    /// Whether there are further pages.
     pub more: bool,
 }
 
 impl Offer {
-    /// The choices of a question about a call.
+    /// Choices of a question about a call.
     #[must_use]
     pub fn of_approval(card: &ApprovalCard) -> Self {
         let keys = card.choices.iter().filter_map(|choice| {
@@ -189,13 +188,13 @@ impl Offer {
 /// Meaning of a key for a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyMeaning<K = Key> {
-    /// The key belongs to the draft.
+    /// Key of the draft.
     Draft(K),
-    /// A choice was made, or marked by an arrow, and waits to be confirmed.
+    /// Choice to be confirmed, by its key or an arrow.
     Chosen(Choice),
     /// The choice is taken back.
     Unchosen,
-    /// The next part is wanted.
+    /// Next page.
     NextPage,
     /// Reasons for the question are wanted, or no longer.
     Why,
@@ -203,19 +202,20 @@ pub enum KeyMeaning<K = Key> {
     Answer(Choice),
 }
 
-/// Decides which keys answer a question, on a clock of its caller's.
+/// Decides which keys answer a question, on the caller's clock.
 ///
-/// A letter or a digit chooses. It answers when Enter follows, or nothing for a moment; what holds for good shows its rule and
-/// needs a second key. An arrow marks a choice, which Enter answers; without a mark Enter never does. Any other key takes the choice back, and both belong to the draft. Keys that come together,
-/// pasted or from a program, never choose. While there is a draft every key is for it, until [`focus`](Self::focus).
+/// A letter or a digit chooses. It answers when Enter follows, or no key for a moment; a permanent choice
+/// shows its rule and needs a second key. An arrow marks a choice, which Enter confirms; without a mark Enter
+/// does nothing. Any other key cancels the choice, and both go to the draft. Keys that arrive together,
+/// pasted or from a program, never choose. With a draft every key goes to it, until [`focus`](Self::focus).
 #[derive(Debug)]
 pub struct AnswerKeys<K = Key> {
     offer: Offer,
     deaf_until: Duration,
     chosen: Option<Chosen<K>>,
-    /// Row that an arrow marked, and when it came there.
+    /// Marked row, and the time of the movement.
     marked: Option<(usize, Duration)>,
-    /// Whether there is a draft: keys are for it, until the person turns to the question.
+    /// Whether keys go to a draft, until the person focuses on the question.
     is_typing: bool,
 }
 
@@ -227,40 +227,40 @@ struct Chosen<K> {
 }
 
 impl<K: AnswerKey> AnswerKeys<K> {
-    /// Keys of a question that is drawn at `now`.
+    /// Creates the state for a question drawn at `now`.
     #[must_use]
     pub fn new(offer: Offer, has_draft: bool, now: Duration) -> Self {
         Self { offer, deaf_until: now + DEAF, chosen: None, marked: None, is_typing: has_draft }
     }
 
-    /// The person turned to the question on purpose, such as to its next part: keys are for it, not for the draft.
+    /// Focuses on the question, such as on its next page, instead of the draft.
     pub fn focus(&mut self, now: Duration) {
         (self.deaf_until, self.is_typing, self.chosen, self.marked) = (now + FOCUSED, false, None, None);
     }
 
-    /// The person turned to the next part of the question with a key that was for it, and stays with it.
+    /// Keeps the focus after a key that turned to the next page.
     #[must_use]
     pub fn turned(mut self, now: Duration) -> Self {
         self.focus(now);
         self
     }
 
-    /// Other rows of the question are in sight, by a key that neither answers nor types: a draft stays one.
+    /// Records scrolling by a key that neither answers nor types: a draft stays one.
     pub fn scrolled(&mut self, now: Duration) {
         (self.deaf_until, self.chosen) = (self.deaf_until.max(now + FOCUSED), None);
     }
 
-    /// Whether there is a draft now, after keys that belong to it, or after something else changed it.
+    /// Sets whether there is a draft, after any change to it.
     pub fn set_typing(&mut self, is_typing: bool) {
         self.is_typing = is_typing;
     }
 
-    /// The question was drawn anew, and not because the person wanted it.
+    /// Restarts the deaf time after a redraw that the person did not cause.
     pub fn redrawn(&mut self, now: Duration) {
         (self.deaf_until, self.chosen, self.marked) = (now + DEAF, None, None);
     }
 
-    /// Other choices than before.
+    /// Replaces the choices.
     pub fn offer(&mut self, offer: Offer) {
         self.offer = offer;
     }
@@ -277,23 +277,23 @@ impl<K: AnswerKey> AnswerKeys<K> {
         self.marked.map(|(row, _)| row).filter(|_| self.chosen.is_none())
     }
 
-    /// Whether keys are for a draft that is being typed.
+    /// Whether keys go to a draft.
     #[must_use]
     pub fn is_typing(&self) -> bool {
         self.is_typing
     }
 
-    /// Returns the meanings of keys that were read at once, at `now`.
+    /// Meanings of keys that were read together at `now`.
     pub fn press(&mut self, keys: &[K], now: Duration) -> Vec<KeyMeaning<K>> {
         self.press_part(keys, keys.len() > 1, now)
     }
 
-    /// Variant of [`press`](Self::press) for keys that, if `is_burst`, were read together with others.
+    /// Variant of [`press`](Self::press) for part of the keys; `is_burst` if others were read with them.
     pub(crate) fn press_part(&mut self, keys: &[K], is_burst: bool, now: Duration) -> Vec<KeyMeaning<K>> {
         match keys {
             [] => Vec::new(),
             [key] if !is_burst && now >= self.deaf_until => self.press_one(key, now),
-            // An arrow that is held repeats, and neither answers nor types.
+            // A held arrow repeats, and neither answers nor types.
             keys if self.hears_arrows(now)
                 && keys.len() > 1
                 && keys.iter().all(|key| key.steps().is_some()) =>
@@ -308,14 +308,14 @@ impl<K: AnswerKey> AnswerKeys<K> {
         }
     }
 
-    /// Time at which [`tick`](Self::tick) has something to do.
+    /// Time of the next [`tick`](Self::tick).
     #[must_use]
     pub fn next_tick(&self) -> Option<Duration> {
         let chosen = self.chosen.as_ref().filter(|chosen| !chosen.choice.is_lasting())?;
         Some(chosen.at + QUIET)
     }
 
-    /// The answer of a choice after which nothing came.
+    /// Answers with a choice that no key followed.
     pub fn tick(&mut self, now: Duration) -> Option<KeyMeaning<K>> {
         if self.next_tick().is_none_or(|at| now < at) {
             return None;
@@ -327,7 +327,7 @@ impl<K: AnswerKey> AnswerKeys<K> {
         if let Some(chosen) = self.chosen.clone() {
             let lasts = chosen.choice.is_lasting();
             let confirms = key.is_enter() || (lasts && self.choice(key) == Some(chosen.choice));
-            // The second key of what lasts is deliberate: it is not one that came with the first.
+            // The second key of a permanent choice is deliberate: it did not come with the first.
             let is_early = lasts && now < chosen.at + QUIET;
             if confirms && !is_early {
                 self.chosen = None;
@@ -344,7 +344,7 @@ impl<K: AnswerKey> AnswerKeys<K> {
             return self.mark(steps, now).into_iter().collect();
         }
         if let Some((row, at)) = self.marked.filter(|_| key.is_enter()) {
-            // One that came right behind the arrow is neither an answer nor text.
+            // A key right behind the arrow is neither an answer nor text.
             if now < at + FOCUSED {
                 return Vec::new();
             }
@@ -377,7 +377,7 @@ impl<K: AnswerKey> AnswerKeys<K> {
         has_rows && !self.is_typing && self.chosen.is_none() && now >= self.deaf_until
     }
 
-    /// Moves the mark: the first step down marks the first row, the first one up the last.
+    /// Moves the mark: the first step down marks the first row, the first step up the last.
     fn mark(&mut self, steps: isize, now: Duration) -> Option<KeyMeaning<K>> {
         let count = self.offer.rows().count();
         let row = match self.marked {
@@ -389,7 +389,7 @@ impl<K: AnswerKey> AnswerKeys<K> {
         self.offer.rows().nth(row).map(KeyMeaning::Chosen)
     }
 
-    /// Gives the key of a choice to the draft, if there is one.
+    /// Returns the key of an unconfirmed choice to the draft.
     fn unchoose(&mut self, now: Duration) -> Vec<KeyMeaning<K>> {
         match self.chosen.take() {
             Some(chosen) => vec![KeyMeaning::Unchosen, self.draft(&chosen.key, now)],
@@ -399,14 +399,14 @@ impl<K: AnswerKey> AnswerKeys<K> {
 
     fn draft(&mut self, key: &K, now: Duration) -> KeyMeaning<K> {
         (self.deaf_until, self.marked) = (now + DEAF, None);
-        // A line that was ended, or emptied, leaves nothing to go on with.
+        // A submitted or emptied line leaves no draft.
         self.is_typing = !(key.is_enter() || key.empties_draft());
         KeyMeaning::Draft(key.clone())
     }
 }
 
-/// Decides when a line that answers a question hears keys, on a clock of its caller's. Its rules are those of
-/// [`AnswerKeys`]: a draft keeps its keys, and so does one that was typed at a moment ago.
+/// Decides when an answer line receives keys, on the caller's clock. Same rules as [`AnswerKeys`]: a draft
+/// keeps its keys, and so does one used a moment ago.
 #[derive(Clone, Copy, Debug)]
 pub struct LineFocus {
     deaf_until: Duration,
@@ -415,51 +415,51 @@ pub struct LineFocus {
 }
 
 impl LineFocus {
-    /// The line of a question that is drawn at `now`.
+    /// Creates the state for a question drawn at `now`.
     #[must_use]
     pub fn new(has_draft: bool, now: Duration) -> Self {
         Self { deaf_until: now + DEAF, is_typing: has_draft, is_focused: false }
     }
 
-    /// A line that the person just asked for: it hears every key.
+    /// Creates the state for a line that the person asked for, which receives every key.
     #[must_use]
     pub fn wanted() -> Self {
         Self { deaf_until: Duration::ZERO, is_typing: false, is_focused: true }
     }
 
-    /// The person turned to the line on purpose.
+    /// Focuses on the line.
     pub fn focus(&mut self, now: Duration) {
         if !self.is_focused {
             *self = Self { deaf_until: now + FOCUSED, is_typing: false, is_focused: true };
         }
     }
 
-    /// The question was drawn anew, and not because the person wanted it.
+    /// Restarts the deaf time after a redraw that the person did not cause.
     pub fn redrawn(&mut self, now: Duration) {
         if !self.is_focused {
             self.deaf_until = now + DEAF;
         }
     }
 
-    /// Whether there is a draft now, after keys that belong to it, or after something else changed it.
+    /// Sets whether there is a draft, after any change to it.
     pub fn set_typing(&mut self, is_typing: bool) {
         self.is_typing = is_typing;
     }
 
-    /// Whether what is typed is the line.
+    /// Whether the line has the focus.
     #[must_use]
     pub fn is_focused(&self) -> bool {
         self.is_focused
     }
 
-    /// Whether keys are for a draft that is being typed.
+    /// Whether keys go to a draft.
     #[must_use]
     pub fn is_typing(&self) -> bool {
         self.is_typing && !self.is_focused
     }
 
-    /// Whether keys that were read at once, at `now`, are for the line; the draft's if not. The first key after a
-    /// moment without any turns to the line, unless it is Enter or pasted: those may have been on their way.
+    /// Whether keys read together at `now` go to the line instead of the draft. The first key after a pause
+    /// focuses on the line, unless it is Enter or a paste, which may have been meant for the draft.
     pub fn hears<K: AnswerKey>(&mut self, keys: &[K], now: Duration) -> bool {
         self.hears_part(keys, keys.len() > 1, now)
     }
@@ -476,7 +476,7 @@ impl LineFocus {
         self.is_focused || (now >= self.deaf_until && !self.is_typing)
     }
 
-    /// Variant of [`hears`](Self::hears) for keys that, if `is_burst`, were read together with others.
+    /// Variant of [`hears`](Self::hears) for part of the keys; `is_burst` if others were read with them.
     pub(crate) fn hears_part<K: AnswerKey>(&mut self, keys: &[K], is_burst: bool, now: Duration) -> bool {
         let turns = matches!(keys, [key] if !is_burst && key.letter().is_some());
         if now >= self.deaf_until && (self.is_focused || (turns && !self.is_typing)) {

@@ -4,30 +4,30 @@ use super::frame::{CONTINUED, Frame, GUTTER, KIND, indented, key_rows, wrap, wra
 use crate::row::{Row, Style};
 use crate::view::whole_diff;
 
-/// Blanks of a row of the body behind its edge: the letter of a choice stands there, and nothing else does.
+/// Indentation of body rows behind the edge, where only letters of choices stand.
 const INDENT: &str = " ";
-/// Blanks of the lines of an argument behind those.
+/// Further indentation of an argument's lines.
 const DEEPER: &str = "   ";
-/// Rows of the body that are in sight before choices are drawn in less room.
+/// Minimum number of visible body rows before choices are shortened.
 const MIN_BODY_ROWS: usize = 3;
 /// Row between two parts of a difference.
 const LEFT_OUT: &str = "  ⋮";
 
-/// Room and state of a question that is drawn.
+/// Space and state for drawing a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CardLook<'a> {
-    /// Sub-agent that asks, if one does.
+    /// Sub-agent that asks, if any.
     pub who: Option<&'a str>,
     /// Columns of the screen.
     pub width: usize,
     /// Rows for the question.
     pub room: usize,
-    /// Whether it says why it is asked.
+    /// Whether the reason is shown.
     pub shows_why: bool,
 }
 
 impl Frame {
-    /// The frame of a call that wants to run.
+    /// Frame of a question about a call.
     #[must_use]
     pub fn of_approval(approval: &Approval, look: CardLook<'_>) -> Self {
         let card = approval.card();
@@ -76,7 +76,7 @@ impl Frame {
             frame.rules = choices;
             return frame;
         }
-        // All of them stay, one behind the other.
+        // All of them stay, in order.
         choices.clear();
         let packed: Vec<String> = card
             .choices
@@ -110,7 +110,7 @@ impl Frame {
         self.rules.iter().map(mark).collect()
     }
 
-    /// The rows as they are drawn: with a heavy frame for what is dangerous.
+    /// Rows with an edge, heavy for a dangerous call.
     pub(super) fn edged(&self, rows: Vec<Row>) -> Vec<Row> {
         if !self.is_heavy {
             return rows;
@@ -133,7 +133,7 @@ impl Frame {
     }
 }
 
-/// Rows of the choices that are spelled out.
+/// Rows of the choices in full.
 fn choice_rows(card: &ApprovalCard, width: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     for choice in card.choices.iter().filter(|choice| choice.is_row) {
@@ -147,7 +147,7 @@ fn choice_rows(card: &ApprovalCard, width: usize) -> Vec<Row> {
     rows
 }
 
-/// Choices without a row of their own in one line, with the key that explains the question.
+/// Choices without their own row in one line, with the key for the reason.
 fn short_choices(card: &ApprovalCard, is_spacious: bool) -> String {
     let has_no_row = |choice: &&CardChoice| !choice.is_row && (!choice.key.is_uppercase() || !is_spacious);
     let short = |choice: &CardChoice| match choice.key {
@@ -184,7 +184,7 @@ fn draw_part(part: &CardPart, width: usize, body: &mut Vec<Row>) {
                 }
                 hunks.last_mut().into_iter().for_each(|hunk| hunk.push(line));
             }
-            // The names of the files, which the question says.
+            // File names, which the question contains.
             let is_name = |line: &&str| line.starts_with("--- ") || line.starts_with("+++ ");
             if hunks.len() > 1 && hunks.first().is_some_and(|before| before.iter().all(is_name)) {
                 hunks.remove(0);

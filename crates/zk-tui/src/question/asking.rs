@@ -4,12 +4,12 @@ use super::answer_keys::{Choice, Offer};
 use super::frame::wrap_words;
 use crate::row::{Row, Style};
 
-/// The choices of a question that keys answer, and their words.
+/// Choices of a question answered by keys, with their texts.
 #[derive(Debug)]
 pub(crate) struct Asking {
-    /// The words of a question about a call.
+    /// Texts of a question about a call.
     card: Option<ApprovalCard>,
-    /// Whether it is about what a project sets.
+    /// Whether it is about settings of a project.
     is_trust: bool,
     offer: Offer,
 }
@@ -32,7 +32,7 @@ impl Asking {
         Self { card, is_trust, offer }
     }
 
-    /// The choices; `more` where not all of the question is in sight.
+    /// Choices; `more` if further pages follow.
     pub(crate) fn offer(&self, more: bool) -> Offer {
         Offer { more, ..self.offer.clone() }
     }
@@ -57,7 +57,7 @@ impl Asking {
         self.card.as_ref()?.choices.iter().find(|offered| offered.key == key)
     }
 
-    /// The choice in words.
+    /// Description of a choice.
     pub(crate) fn describe(&self, choice: Choice) -> String {
         match self.words(choice) {
             Some(words) => words.text.clone(),
@@ -67,7 +67,7 @@ impl Asking {
         }
     }
 
-    /// Words for after the choice.
+    /// Message after a choice.
     pub(crate) fn done(&self, choice: Choice) -> String {
         match self.words(choice) {
             Some(words) => words.done.clone(),
@@ -79,8 +79,7 @@ impl Asking {
         }
     }
 
-    /// The rows that say what a choice for good allows, and that its key is wanted again; in one row where there is no
-    /// room for more.
+    /// Rows about a permanent choice: its rule, and the key to confirm; one row if there is no room for more.
     pub(crate) fn confirm_rows(&self, choice: Choice, width: usize, room: usize) -> Vec<Row> {
         let key = self.key_of(choice);
         let allows = self.words(choice).and_then(|words| words.allows.as_ref());

@@ -12,26 +12,26 @@ use crate::edit::Buffer;
 use crate::keys::{Direction, Key};
 use crate::row::{Row, Style};
 
-/// Fewest rows in which a choice is drawn: question, an option, keys.
+/// Minimum height of a selection in rows: question, an option, keys.
 const MIN_SELECT_ROWS: usize = 3;
 
 /// Hint at how to see the rows above.
 const ABOVE: &str = ": Page Up";
 
-/// A question that is drawn, and how far its answer is.
+/// Drawn question, with the progress of its answer.
 #[derive(Debug)]
 pub(crate) struct CardState {
     card: Card,
     asking: Asking,
     shows_why: bool,
     keys: AnswerKeys,
-    /// The first row of its body that is drawn.
+    /// First drawn row of the body.
     from: usize,
     room: usize,
     width: usize,
     frame: Frame,
     line: Option<Line>,
-    /// The choice, where the question is one.
+    /// State of a selection, if the question is one.
     select: Option<Select>,
 }
 
@@ -51,14 +51,14 @@ impl Line {
 /// Outcome of keys.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// A key that belongs to the draft.
+    /// Key of the draft.
     Draft(Key),
-    /// The question is answered, and what to say of it.
+    /// The answer, and the message about it.
     Answered(Box<Intent>, String),
 }
 
 impl CardState {
-    /// A question that is drawn at `now`.
+    /// Creates the state for a question drawn at `now`.
     pub(crate) fn new(card: Card, has_draft: bool, width: usize, room: usize, now: Duration) -> Self {
         let line = match &card.question {
             Question::Input { .. } => Some(Line::new(LineFocus::new(has_draft, now))),
@@ -88,7 +88,7 @@ impl CardState {
         &self.card
     }
 
-    /// The screen has another size: what is answered has to be in sight, so it is drawn from its beginning.
+    /// Redraws the question from its start after a resize, since it has to be visible when answered.
     pub(crate) fn resize(&mut self, width: usize, room: usize, now: Duration) {
         let frame = frame(&self.card, width, room, self.shows_why);
         self.width = width;
@@ -103,7 +103,7 @@ impl CardState {
         }
     }
 
-    /// The question comes back into sight: it is deaf for a moment.
+    /// Shows the question again, with a new deaf time.
     pub(crate) fn redrawn(&mut self, width: usize, now: Duration) {
         if let Some(select) = &mut self.select {
             select.set_width(width);
@@ -116,7 +116,7 @@ impl CardState {
         }
     }
 
-    /// Whether there is a draft, which keeps its keys.
+    /// Sets whether there is a draft, which keeps its keys.
     pub(crate) fn set_typing(&mut self, is_typing: bool) {
         if let Some(select) = &mut self.select {
             select.focus_mut().set_typing(is_typing);
@@ -131,7 +131,7 @@ impl CardState {
         self.line.as_ref().map_or(self.keys.is_typing(), |line| line.focus.is_typing())
     }
 
-    /// Whether the question does not fit the screen: nothing that cannot be seen is answered.
+    /// Whether the question does not fit the screen and so cannot be answered.
     fn is_too_large(&self) -> bool {
         if self.select.is_some() {
             return self.room < MIN_SELECT_ROWS;
@@ -144,7 +144,7 @@ impl CardState {
         self.select.as_mut().is_some_and(|select| select.focus_mut().hears_arrow(now))
     }
 
-    /// The person turns to the question.
+    /// Focuses on the question.
     pub(crate) fn focus(&mut self, now: Duration) {
         if let Some(select) = &mut self.select {
             select.focus_mut().focus(now);
@@ -155,7 +155,7 @@ impl CardState {
         }
     }
 
-    /// Keys that were read at once; `is_burst` if others were with them.
+    /// Handles keys that were read together; `is_burst` if others came with them.
     pub(crate) fn press(&mut self, keys: &[Key], is_burst: bool, now: Duration) -> Vec<Outcome> {
         if self.is_too_large() {
             return keys.iter().cloned().map(Outcome::Draft).collect();
@@ -164,7 +164,7 @@ impl CardState {
             self.focus(now);
             return Vec::new();
         }
-        // They neither answer nor type, so that it does not matter what came with them: a key that is held repeats.
+        // They neither answer nor type, so it does not matter what came with them: a held key repeats.
         if let [Key::Move { to: to @ (Direction::PageUp | Direction::PageDown), .. }] = keys {
             match to {
                 Direction::PageUp | Direction::PageDown if self.select.is_some() => {
@@ -191,7 +191,7 @@ impl CardState {
         meanings.into_iter().filter_map(|meaning| self.take(meaning, now)).collect()
     }
 
-    /// Time at which [`tick`](Self::tick) has something to do.
+    /// Time of the next [`tick`](Self::tick).
     pub(crate) fn next_tick(&self) -> Option<Duration> {
         if let Some(select) = &self.select {
             return select.next_tick();
@@ -228,7 +228,7 @@ impl CardState {
         }
     }
 
-    /// Returns the rows in the place of the keys; nothing where they themselves stand there.
+    /// Rows shown instead of the keys, if any.
     fn key_rows(&self) -> Option<Vec<Row>> {
         if let Some(chosen) = self.keys.chosen() {
             if !chosen.is_lasting() {
@@ -249,7 +249,7 @@ impl CardState {
         if self.asking.is_approval() {
             return Some(key_rows("└ Alt-Q answers · what you type is your next message", self.width));
         }
-        // Typed text is the draft; how to answer stands first, where a narrow terminal shows it.
+        // Typed text goes to the draft; the hint starts with the way to answer, for a narrow terminal.
         let keys: String = self.frame.keys.iter().map(Row::text).collect();
         let keys = keys.trim_start_matches("└ ").replace(" ·   ", " · ");
         let mut rows = key_rows(&format!("└ Alt-Q answers: {keys}"), self.width);
@@ -266,7 +266,7 @@ impl CardState {
         self.asking.offer(self.next().is_some())
     }
 
-    /// Says why it is asked, or no longer.
+    /// Shows or hides the reason.
     fn toggle_why(&mut self, now: Duration) {
         self.shows_why = !self.shows_why;
         self.frame = frame(&self.card, self.width, self.room, self.shows_why);
@@ -274,7 +274,7 @@ impl CardState {
         self.scroll(self.frame.why_at.filter(|_| !fits).unwrap_or(0), now);
     }
 
-    /// The answer that is being typed, if the person types one.
+    /// Answer text that is being typed.
     pub(crate) fn typed(&self) -> Option<&Buffer> {
         if let Some(select) = &self.select {
             return select.typed();
@@ -337,7 +337,7 @@ impl CardState {
         Vec::new()
     }
 
-    /// The answer that a line gives.
+    /// Answer by a line.
     fn line_answer(&self, text: String) -> Outcome {
         let shown = visible_lines(&text).join(" ");
         let answer = match &self.card.question {
@@ -352,7 +352,7 @@ impl CardState {
     fn answer(&self, answer: UiAnswer, shown: String) -> Outcome {
         let what = match (&self.card.question, &answer) {
             (Question::Approve(_), UiAnswer::No { message: Some(_) }) => format!("no: {shown}"),
-            // The tool that takes words shows them in its own block.
+            // The tool shows the text in its own block.
             (Question::Select(asked), _) if asked.accepts_words => String::new(),
             (Question::Select(asked), _) => {
                 let text = visible_lines(&asked.text).into_iter().next().unwrap_or_default();
@@ -378,7 +378,7 @@ fn frame(card: &Card, width: usize, room: usize, shows_why: bool) -> Frame {
     }
 }
 
-/// Applies a key to a text that is being edited; keys with another meaning do nothing.
+/// Applies an editing key to a text; ignores others.
 pub(crate) fn press_buffer(buffer: &mut Buffer, key: &Key) {
     match key {
         Key::Char(c) => buffer.insert(c.encode_utf8(&mut [0; 4])),

@@ -3,38 +3,38 @@ use zk_core::service::{Selection, TrustRequest, visible_lines};
 
 use crate::row::{Row, Style};
 
-/// The left edge of every row of the call itself. No text can stand without it, so none can look like an edge, a
+/// Left edge of every row of the call itself. No text appears without it, so none can imitate an edge, a
 /// choice or an answer.
 pub(super) const GUTTER: &str = "│ ";
-/// The left edge of a row that goes on where the one above was too long.
+/// Left edge of a continued row.
 pub(super) const CONTINUED: &str = "│↪";
-/// The left edge of a section's heading that names its kind, such as JSON or preview. The text of an argument never has
-/// this edge.
+/// Left edge of a section's heading that names its kind, such as JSON or preview. An argument's text never
+/// has this edge.
 pub(super) const KIND: &str = "├ ";
-/// Arguments stand deeper than their names.
+/// Indentation of arguments below their names.
 const INDENT: &str = "  ";
 
-/// A question as it is drawn.
+/// Rendered question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// Row that says what is asked.
+    /// Row with the question.
     pub head: Row,
-    /// Rows in which that goes on.
+    /// Rows that continue the question.
     pub lead: Vec<Row>,
     /// Everything that will run, each row no wider than the terminal.
     pub body: Vec<Row>,
-    /// The choices that have a row each, and what is said of them.
+    /// Choices with their own rows, and their rules.
     pub rules: Vec<Row>,
     /// The keys, all of them, however narrow the terminal is.
     pub keys: Vec<Row>,
-    /// Row of the body where the reasons begin, where they are shown.
+    /// Body row where the reasons start, if shown.
     pub why_at: Option<usize>,
-    /// Whether its edges are heavy: what is asked is dangerous.
+    /// Whether its edges are heavy, for a dangerous call.
     pub is_heavy: bool,
 }
 
 impl Frame {
-    /// The frame of a question that is answered with yes or no.
+    /// Frame of a yes-or-no question.
     #[must_use]
     pub fn of_confirmation(text: &str, width: usize) -> Self {
         let mut body = Vec::new();
@@ -43,7 +43,7 @@ impl Frame {
         Self { head: Row::of(Style::BOLD, "┌ Question"), body, keys, ..Self::default() }
     }
 
-    /// The frame of a question whether something of a project is trusted.
+    /// Frame of a question about trust in a project.
     #[must_use]
     pub fn of_trust(asked: &TrustRequest, width: usize, shows_why: bool) -> Self {
         let mut head = Vec::new();
@@ -66,7 +66,7 @@ impl Frame {
         Self { head: first, lead: head.collect(), body, keys, why_at, ..Self::default() }
     }
 
-    /// The frame of a question that is answered with a line.
+    /// Frame of a question answered by a line.
     #[must_use]
     pub fn of_input(text: &str, options: &[String], width: usize) -> Self {
         let mut frame = Self::of_confirmation(text, width);
@@ -81,7 +81,7 @@ impl Frame {
         frame
     }
 
-    /// The frame of a choice for lines that stay: what it is about, the question, and each option with its description.
+    /// Frame of a selection in plain lines: preview, question, and options with descriptions.
     #[must_use]
     pub fn of_selection(asked: &Selection, width: usize) -> Self {
         let mut options = Vec::new();
@@ -110,14 +110,14 @@ impl Frame {
         frame
     }
 
-    /// The rows that fit in `room` with the body from row `from` on, and where the next part begins if there is one.
-    /// Whatever is not shown is counted; `above` says how to see what is above.
+    /// Rows that fit in `room` with the body from row `from` on, and the start of the next page if there is
+    /// one. Hidden rows are counted; `above` is the key for those above.
     #[must_use]
     pub fn page(&self, from: usize, room: usize, above: &str) -> (Vec<Row>, Option<usize>) {
         self.page_with(from, room, above, (&self.rules, &self.keys))
     }
 
-    /// Variant of [`page`](Self::page) with other rows in the place of the choices and the keys.
+    /// Variant of [`page`](Self::page) with other rows instead of the choices and keys.
     pub(super) fn page_with(
         &self,
         from: usize,
@@ -158,7 +158,7 @@ impl Frame {
         if self.body.len() <= whole {
             return whole.max(1);
         }
-        // The row that counts what is not in sight.
+        // Row that counts hidden rows.
         whole.saturating_sub(1).max(1)
     }
 }
@@ -178,7 +178,7 @@ pub(super) fn key_rows(keys: &str, width: usize) -> Vec<Row> {
     rows.iter().map(|row| Row::of(Style::BOLD, row)).collect()
 }
 
-/// Columns of a character, at most: what is not ASCII may be two wide, whatever a terminal makes of it.
+/// Upper bound of a character's width: non-ASCII may be two columns wide on some terminal.
 fn columns(c: char) -> usize {
     if c.is_ascii() { 1 } else { 2 }
 }
@@ -190,7 +190,7 @@ pub(super) fn wrap(edge: &str, indent: &str, style: Style, line: &str, width: us
 
 /// Variant of [`wrap`] for a line of several styles.
 pub(super) fn wrap_row(edge: &str, indent: &str, line: &Row, width: usize, rows: &mut Vec<Row>) {
-    // A full row would let the terminal go on in the next one, without an edge.
+    // After a full row the terminal would continue without an edge.
     let room = width.saturating_sub(2 + indent.len() + 1).max(8);
     let text = line.text();
     let (mut edge, mut from, mut taken) = (edge, 0, 0);
@@ -209,12 +209,12 @@ pub(super) fn wrap_row(edge: &str, indent: &str, line: &Row, width: usize, rows:
     push(edge, from, text.len());
 }
 
-/// Variant of [`wrap`] that breaks at blanks where there are some: for words of zk's own.
+/// Variant of [`wrap`] that breaks at blanks, for the program's own prose.
 pub(super) fn wrap_words(edge: &str, style: Style, line: &str, width: usize, rows: &mut Vec<Row>) {
     indented(edge, "", style, line, width, rows);
 }
 
-/// Variant of [`wrap_words`] for a line that stands deeper.
+/// Variant of [`wrap_words`] with an indentation.
 pub(super) fn indented(
     edge: &str,
     indent: &str,
@@ -229,7 +229,7 @@ pub(super) fn indented(
     for word in line.split_inclusive(' ') {
         let taken: usize = row.chars().chain(word.trim_end().chars()).map(columns).sum();
         if taken > room && !row.is_empty() {
-            // The blank where it is broken needs no room, and no row of its own.
+            // The blank at a break takes no space.
             wrap(edge, indent, style, std::mem::take(&mut row).trim_end(), width, rows);
             edge = CONTINUED;
         }

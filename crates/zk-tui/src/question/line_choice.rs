@@ -3,16 +3,16 @@ use crate::row::{Row, Style};
 /// Meaning of a line for a question with numbered options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineChoice {
-    /// The option at this place, from 0.
+    /// Option with this index.
     Option(usize),
-    /// None of them.
+    /// None of the options.
     None,
-    /// Nothing that the question has: the person may type again.
+    /// No valid answer: the person may type again.
     Mistyped,
 }
 
 impl LineChoice {
-    /// The choice of a line among so many options.
+    /// Parses a line for a number of options.
     #[must_use]
     pub fn of(line: &str, options: usize) -> Self {
         match (line.parse::<usize>(), line.to_ascii_lowercase().as_str()) {
@@ -22,7 +22,7 @@ impl LineChoice {
         }
     }
 
-    /// Returns the remark on a line that was [mistyped](Self::Mistyped).
+    /// Remark on a [mistyped](Self::Mistyped) line.
     #[must_use]
     pub fn remark(options: usize) -> Row {
         Row::of(Style::YELLOW, &format!("└ Type a number from 1 to {options}, or n for none of them"))

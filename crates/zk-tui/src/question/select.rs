@@ -11,14 +11,14 @@ use crate::edit::Buffer;
 use crate::keys::{Direction, Key};
 use crate::row::Row;
 
-/// Choice of one among several, as far as it is answered.
+/// State of a selection among options.
 ///
-/// Arrows move a mark, and Enter takes the option that one moved to. A digit chooses its option, unless more follows.
-/// Anything else that is typed is the answer in the person's own words, where the question has such.
+/// Arrows move a mark, and Enter takes the marked option. A digit chooses its option, unless more text
+/// follows. Other text is a free answer, if the question allows one.
 #[derive(Debug)]
 pub(super) struct Select {
     asked: Selection,
-    /// The sub-agent that asks.
+    /// Sub-agent that asks.
     who: Option<String>,
     typed: Buffer,
     focus: LineFocus,
@@ -28,12 +28,12 @@ pub(super) struct Select {
     digit_at: Option<Duration>,
     /// Whether the last line was no answer.
     is_mistyped: bool,
-    /// The first row of what the question is about that is drawn.
+    /// First drawn row of the preview.
     from: usize,
     preview: Vec<Row>,
 }
 
-/// Answer to a choice, and what to say of it.
+/// Answer, and the message about it.
 type Answered = (UiAnswer, String);
 
 impl Select {
@@ -69,7 +69,7 @@ impl Select {
         self.focus.is_typing()
     }
 
-    /// The answer in words that is being typed, if the person types one.
+    /// Free-text answer that is being typed.
     pub(super) fn typed(&self) -> Option<&Buffer> {
         Some(&self.typed).filter(|typed| self.focus.is_focused() && !typed.is_empty())
     }
@@ -90,14 +90,14 @@ impl Select {
         }
     }
 
-    /// Shows the rows before or behind those of what the question is about that are in sight.
+    /// Scrolls the preview by a page.
     pub(super) fn turn_page(&mut self, is_up: bool, width: usize, room: usize) {
         let page = self.drawn().page(width, room);
         let last = self.preview.len().saturating_sub(page);
         self.from = if is_up { self.from.saturating_sub(page) } else { (self.from + page).min(last) };
     }
 
-    /// The keys that answered, or those that belong to the draft.
+    /// Handles keys; returns the answer, or the keys of the draft.
     pub(super) fn press(
         &mut self,
         keys: &[Key],
@@ -114,7 +114,7 @@ impl Select {
         }
         let is_line = self.typed.is_empty() && self.mark.is_none();
         if let ([Key::Enter], true, false) = (keys, is_line && self.focus.is_free(now), is_burst) {
-            // Enter takes the option that an arrow moved to, and nothing else.
+            // Enter takes only an option that an arrow moved to.
             self.is_mistyped = true;
             return Ok(Vec::new());
         }
@@ -125,7 +125,7 @@ impl Select {
             self.is_mistyped = false;
             self.digit_at = None;
             if *key == Key::Enter {
-                // One that came right behind the arrow is neither an answer nor text.
+                // A key right behind the arrow is neither an answer nor text.
                 if self.mark.is_some_and(|(_, at)| now < at + FOCUSED) {
                     continue;
                 }
@@ -146,7 +146,7 @@ impl Select {
         Ok(Vec::new())
     }
 
-    /// Moves the mark; false if the key is for something else.
+    /// Moves the mark; returns false for another key.
     fn turn(&mut self, to: Direction, now: Duration) -> bool {
         let last = self.asked.options.len().checked_sub(1);
         match (to, last) {
@@ -174,7 +174,7 @@ impl Select {
         true
     }
 
-    /// Escape declines; words that were typed go to the draft, so that nothing is lost.
+    /// Handles Escape, which declines; a typed answer goes to the draft.
     fn escape(&mut self) -> Result<Vec<Outcome>, Answered> {
         self.digit_at = None;
         if self.typed.is_empty() {
@@ -183,7 +183,7 @@ impl Select {
         Ok(vec![Outcome::Draft(Key::Paste(self.typed.take()))])
     }
 
-    /// The answer of a line, or of the mark; nothing if it is none.
+    /// Answer by a line or by the mark; `None` if invalid.
     fn answer(&self, text: &str) -> Option<Answered> {
         let option = |index: usize| {
             let shown = visible_lines(self.asked.options.get(index)?).join(" ");
@@ -203,7 +203,7 @@ impl Select {
         }
     }
 
-    /// The option whose digit is all that is typed.
+    /// Option whose digit is the whole typed text.
     fn digit(&self) -> Option<usize> {
         match LineChoice::of(self.typed.text(), self.asked.options.len()) {
             LineChoice::Option(index) => Some(index),
@@ -211,7 +211,7 @@ impl Select {
         }
     }
 
-    /// Time at which a digit behind which nothing came answers.
+    /// Time at which a single digit answers.
     pub(super) fn next_tick(&self) -> Option<Duration> {
         self.digit_at.map(|at| at + QUIET)
     }
@@ -223,5 +223,5 @@ impl Select {
     }
 }
 
-/// Row that says that a question was declined.
+/// Message for a declined question.
 const NO: &str = "no answer";

@@ -7,16 +7,16 @@ use crate::markdown::Markdown;
 use crate::row::{Row, Style};
 use crate::text::columns;
 
-/// Columns of the widest option beside which descriptions stand.
+/// Maximum width of an option with its description beside it.
 const MAX_OPTION_COLUMNS: usize = 32;
 
-/// Rows of the first line of a question; what it has beyond them is turned to.
+/// Maximum number of rows of a question's first line; the rest is scrolled.
 const HEAD_ROWS: usize = 3;
 
-/// Rows of what a question is about that are always kept in sight.
+/// Minimum number of visible rows of the preview.
 const MIN_PREVIEW_ROWS: usize = 2;
 
-/// A choice as it is drawn.
+/// Rendered selection.
 pub(super) struct SelectRows<'a> {
     pub(super) asked: &'a Selection,
     pub(super) who: Option<&'a str>,
@@ -36,7 +36,7 @@ fn head_rows(asked: &Selection, who: Option<&str>, width: usize) -> Vec<Row> {
     rows
 }
 
-/// The rows of what a question is about, and of its text what does not stand above.
+/// Rows of the preview, and the rest of the question's text.
 pub(super) fn preview_rows(asked: &Selection, who: Option<&str>, width: usize) -> Vec<Row> {
     let inner = width.saturating_sub(3).max(8);
     let framed = |row: Row| {
@@ -71,12 +71,12 @@ impl SelectRows<'_> {
         rows
     }
 
-    /// Rows of what the question is about that are in sight at once.
+    /// Number of visible rows of the preview.
     pub(super) fn page(&self, width: usize, room: usize) -> usize {
         self.layout(width, room).2.saturating_sub(1).max(1)
     }
 
-    /// The rows above, the options, and how many rows there are between them.
+    /// Rows above, option rows, and the space between them for the preview.
     fn layout(&self, width: usize, room: usize) -> (Vec<Row>, Vec<Row>, usize) {
         let mut rows = head_rows(self.asked, self.who, width);
         rows.truncate(HEAD_ROWS);
@@ -87,7 +87,7 @@ impl SelectRows<'_> {
         (rows, options, between)
     }
 
-    /// The rows of what the question is about, from the one that was turned to.
+    /// Visible rows of the preview.
     fn preview(&self, room: usize) -> Vec<Row> {
         if self.preview.len() <= room || room == 0 {
             return self.preview.iter().take(room).cloned().collect();
@@ -105,7 +105,7 @@ impl SelectRows<'_> {
         rows
     }
 
-    /// The options: with their descriptions where there is room, and those around the mark where there is not.
+    /// Option rows: with descriptions if they fit, only those around the mark if not.
     fn options(&self, width: usize, room: usize) -> Vec<Row> {
         let options: Vec<String> =
             self.asked.options.iter().map(|option| visible_lines(option).join(" ")).collect();
@@ -174,7 +174,7 @@ impl SelectRows<'_> {
     }
 }
 
-/// An option in rows that fit, the later ones below its text.
+/// Wrapped rows of an option.
 fn wrapped(row: Row, style: Style, at: usize, width: usize) -> Vec<Row> {
     let text = row.text();
     let indent = columns(GUTTER) + 4 + (at + 1).to_string().len();

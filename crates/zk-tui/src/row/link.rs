@@ -3,33 +3,33 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// The most bytes of a target.
+/// Maximum length of a target in bytes.
 const MAX_TARGET_BYTES: usize = 2000;
 
-/// A target that is safe to hand to a terminal.
+/// Link target that is safe to pass to a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     /// A page, by its address.
     Web(Arc<str>),
-    /// A file, by its path as it was written. It may be opened where it is one of the workspace.
+    /// File path as written. Opened only inside of the workspace.
     File(Arc<str>),
 }
 
 impl Link {
-    /// The target of a link: an `http` or `https` address, or a path. Everything else, `mailto` and other schemes too,
-    /// would have a terminal start a program that nobody asked for.
+    /// Parses a link target: an `http` or `https` address, or a path. Other schemes, such as `mailto`, could
+    /// start a program without consent.
     pub(crate) fn of(target: &str) -> Option<Self> {
         if target.is_empty() || target.len() > MAX_TARGET_BYTES {
             return None;
         }
         let lower = target.get(..8.min(target.len())).unwrap_or_default().to_ascii_lowercase();
         if ["http://", "https://"].iter().any(|scheme| lower.starts_with(scheme)) {
-            // Everything else would have to be encoded; an escape or a bell would end the sequence.
+            // Other characters would have to be encoded; an escape or a bell would end the sequence.
             let is_printable = target.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
             return is_printable.then(|| Self::Web(target.into()));
         }
         let path = match target.strip_prefix("file://") {
-            // Without the slash, a host stands there.
+            // Without the slash, this would be a host.
             Some(path) => Some(path).filter(|path| path.starts_with('/'))?,
             None => target,
         };
@@ -39,7 +39,7 @@ impl Link {
         (!path.is_empty() && is_plain).then(|| Self::File(path.into()))
     }
 
-    /// The address that a terminal is given; nothing for a file outside of `workspace`, an absolute directory.
+    /// Address for the terminal; `None` for a file outside of `workspace`, an absolute directory.
     pub(crate) fn address(&self, workspace: Option<&str>) -> Option<Arc<str>> {
         match self {
             Self::Web(address) => Some(address.clone()),
@@ -48,7 +48,7 @@ impl Link {
     }
 }
 
-/// A path without the line and the column that may stand behind it: `src/main.rs:12:3`.
+/// Path without a line and column suffix: `src/main.rs:12:3`.
 fn without_position(path: &str) -> &str {
     let mut path = path;
     while let Some((before, number)) = path.rsplit_once(':') {
@@ -60,7 +60,7 @@ fn without_position(path: &str) -> &str {
     path
 }
 
-/// The address of a file in a directory. No part of the path may lead out of it.
+/// File address of a path inside a directory. No component of the path may lead out of it.
 fn file_address(path: &str, workspace: &str) -> Option<Arc<str>> {
     let workspace = workspace.trim_end_matches('/');
     let within = match path.strip_prefix('/') {
@@ -70,7 +70,7 @@ fn file_address(path: &str, workspace: &str) -> Option<Arc<str>> {
     let mut address = String::from("file://");
     encode(workspace, &mut address);
     for part in within.split('/').filter(|part| *part != ".") {
-        // A dot or a slash that is encoded would be one again for whoever opens it.
+        // An encoded dot or slash would be decoded when opened.
         let lower = part.to_ascii_lowercase();
         if matches!(part, "" | "..") || ["%2e", "%2f", "%5c"].iter().any(|code| lower.contains(code)) {
             return None;
@@ -81,7 +81,7 @@ fn file_address(path: &str, workspace: &str) -> Option<Arc<str>> {
     Some(address.into())
 }
 
-/// Appends a path as it stands in an address. What is encoded already stays so.
+/// Appends a percent-encoded path. Existing encodings are kept.
 fn encode(path: &str, out: &mut String) {
     for byte in path.bytes() {
         match byte {

@@ -14,11 +14,10 @@ use crate::text::{columns, graphemes};
 /// Columns between tab stops.
 const TAB_COLUMNS: usize = 4;
 
-/// Sequence that erases the rest of a row, in the ground that is on.
+/// Sequence that erases the rest of a row in the current background.
 pub(crate) const FILL: &str = "\u{1b}[K";
 
-/// A piece of a row in one style. Its text is harmless for a terminal: no control character can be in it, whoever
-/// made it.
+/// Span of a row in one style. The text is sanitised: it contains no control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     style: Style,
@@ -27,7 +26,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// Text of any origin in one style. What is not harmless is left out; a line end becomes a blank, a tab some.
+    /// Creates a span from untrusted text: control sequences are removed, a line end becomes a blank, a tab
+    /// several.
     #[must_use]
     pub fn new(style: Style, text: &str) -> Self {
         let safe = sanitise(text);
@@ -39,15 +39,15 @@ impl Span {
         Self { style, text, link: None }
     }
 
-    /// Makes a link of the text, if its target is one that a terminal may open: an `http` or `https` address,
-    /// or the path of a file, which is a link where the file is one of the workspace.
+    /// Links the text to a target: an `http` or `https` address, or the path of a file in the workspace.
+    /// Ignores other targets.
     #[must_use]
     pub fn linked(mut self, target: &str) -> Self {
         self.link = Link::of(target);
         self
     }
 
-    /// A piece of this span, cut between graphemes.
+    /// Part of this span, cut between graphemes.
     pub(crate) fn part(&self, text: &str) -> Self {
         Self { text: text.to_owned(), style: self.style, link: self.link.clone() }
     }
@@ -65,7 +65,7 @@ impl Span {
         self.text.push_str(more);
     }
 
-    /// Whether it looks the same and leads to the same place.
+    /// Whether style and target are equal.
     pub(crate) fn continues(&self, other: &Self) -> bool {
         self.style == other.style && self.link == other.link
     }
@@ -75,20 +75,20 @@ impl Span {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     spans: Vec<Span>,
-    /// Whether it goes on with the line of the row above, which was broken where the screen ends.
+    /// Whether it continues the row above, which was broken at the screen's edge.
     goes_on: bool,
-    /// Whether the ground of its last span reaches to the end of the screen's row, in which columns are left.
+    /// Whether the background of its last span extends to the screen's edge.
     fills: bool,
 }
 
 impl Row {
-    /// A row of one span: see [`Span::new`].
+    /// Creates a row of one span: see [`Span::new`].
     #[must_use]
     pub fn of(style: Style, text: &str) -> Self {
         Self::default().with(style, text)
     }
 
-    /// The row with more text at its end.
+    /// Appends text to the row.
     #[must_use]
     pub fn with(mut self, style: Style, text: &str) -> Self {
         self.push(Span::new(style, text));
@@ -107,22 +107,22 @@ impl Row {
         row.spans.iter().for_each(|span| self.push(span.clone()));
     }
 
-    /// The row as one that goes on with the line of the row above.
+    /// Marks the row as a continuation of the row above.
     pub(crate) fn going_on(self) -> Self {
         Self { goes_on: true, fills: false, ..self }
     }
 
-    /// Whether its ground reaches to the end of the screen.
+    /// Whether its background extends to the screen's edge.
     pub(crate) fn fills(&self) -> bool {
         self.fills
     }
 
-    /// The row with its ground where its text is, and nowhere else.
+    /// Limits the background to the text.
     pub(crate) fn unfilled(self) -> Self {
         Self { fills: false, ..self }
     }
 
-    /// The row with its ground to the end of a screen of `width` columns, if it ends before that.
+    /// Extends the background to `width` columns, if the row is shorter.
     pub(crate) fn filling(self, width: usize) -> Self {
         let fills = self.columns() < width;
         Self { fills, ..self }
@@ -136,7 +136,7 @@ impl Row {
         &self.spans
     }
 
-    /// Counts the columns of the row, if nothing breaks it.
+    /// Width of the unbroken row in columns.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.spans.iter().map(|span| columns(&span.text)).sum()
@@ -159,7 +159,7 @@ impl Row {
         self.spans.first().map_or(Style::PLAIN, |span| span.style)
     }
 
-    /// Whether nothing of it can be seen.
+    /// Whether it is invisible.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.spans.iter().all(|span| span.text.trim().is_empty())
@@ -193,7 +193,7 @@ impl Row {
         row
     }
 
-    /// The part of its text between two bytes of it.
+    /// Part of the text between two byte offsets.
     pub(crate) fn cut(&self, from: usize, to: usize) -> Self {
         let (mut row, mut at) = (Self::default(), 0);
         for span in &self.spans {
@@ -206,10 +206,10 @@ impl Row {
         row
     }
 
-    /// Returns what a terminal is sent for the row. Files below `workspace` can be opened there.
+    /// Bytes for the terminal. Files below `workspace` become links.
     pub(crate) fn encode(&self, looks: Looks, workspace: Option<&str>) -> String {
         let mut out = String::new();
-        // A span of blanks at the end is not seen, and would be part of every copy.
+        // Trailing blanks are invisible and would be copied.
         let mut spans = self.spans.as_slice();
         while let Some((last, rest)) = spans.split_last() {
             if !last.text.trim_end_matches(' ').is_empty() {
@@ -228,7 +228,7 @@ impl Row {
             } else {
                 span.style.begin(looks.theme, &mut out);
                 let is_last = at + 1 == spans.len();
-                // Erased to the end in the ground's colour: blanks would be part of every copy.
+                // Erased to the end in the background colour: blanks would be copied.
                 let fill = if self.fills && is_last && looks.theme.has_grounds() { FILL } else { "" };
                 out.extend([text, fill, "\u{1b}[m"]);
             }
@@ -240,10 +240,10 @@ impl Row {
     }
 }
 
-/// Colours and links that a terminal can show beside text.
+/// Colours and links that a terminal supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Looks {
-    /// Theme of the colours that are wanted.
+    /// Theme of the colours.
     pub theme: Theme,
     /// Whether links are.
     pub links: bool,

@@ -14,19 +14,19 @@ pub struct Palette {
     keyword: Option<Colour>,
 }
 
-/// Colour as a terminal is told it.
+/// Colour of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Colour {
     /// The terminal's own colour.
     Plain,
-    /// One of the sixteen colours that a terminal chooses itself.
+    /// One of the sixteen basic colours.
     Basic(u8),
-    /// One of 256.
+    /// One of 256 colours.
     Indexed(u8),
     Rgb(u8, u8, u8),
 }
 
-/// Names of the eight basic colours, in the order of their numbers; `bright-` stands before those of the other eight.
+/// Names of the eight basic colours, in order; the prefix `bright-` names the other eight.
 const BASIC: [&str; 8] = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 
 /// Meanings that have a colour, as a file names them.
@@ -45,7 +45,7 @@ const BASES: [(&str, &Theme); 4] = [
 pub struct PaletteError {
     /// Number of the line, from 1.
     pub line: usize,
-    /// Explanation, which names the key.
+    /// Explanation, with the key.
     pub why: String,
 }
 
@@ -58,12 +58,12 @@ impl fmt::Display for PaletteError {
 impl std::error::Error for PaletteError {}
 
 impl Palette {
-    /// Theme of whatever has no colour here.
+    /// Base theme, for all undefined colours.
     pub(super) fn base(&self) -> &'static Theme {
         self.base
     }
 
-    /// Reads lines of `KEY = "COLOUR"`, as TOML has them; `#` begins a remark, `base` names the theme of all else.
+    /// Parses lines of `KEY = "COLOUR"`, as in TOML; `#` starts a comment, `base` names the base theme.
     ///
     /// ```
     /// use zk_tui::Palette;
@@ -73,8 +73,7 @@ impl Palette {
     /// assert!(error.to_string().starts_with("line 1: `failure` cannot be `crimson`"));
     /// ```
     ///
-    /// # Errors
-    /// [`PaletteError`] for the first line that is none of these.
+    /// # Errors [`PaletteError`] for the first invalid line.
     pub fn parse(text: &str) -> Result<Self, PaletteError> {
         let (failure, success, warning, work, keyword) = (None, None, None, None, None);
         let mut palette = Self { base: &Theme::Dark, failure, success, warning, work, keyword };
@@ -119,7 +118,7 @@ impl Palette {
         Ok(())
     }
 
-    /// The code of a tone, behind `ESC [`; nothing for the terminal's own colour.
+    /// SGR code of a tone, after `ESC [`; `None` for the terminal's default colour.
     pub(super) fn code(&self, tone: Tone) -> Option<String> {
         let own = match tone {
             Tone::Plain => None,
@@ -165,7 +164,7 @@ impl Colour {
     }
 }
 
-/// The beginning of a text of a file, without what a terminal would act on.
+/// Beginning of a file's text, sanitised.
 fn shortened(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }

@@ -2,59 +2,58 @@ use std::borrow::Cow;
 
 use super::palette::Palette;
 
-/// Colour of text, by meaning of the palette: a terminal chooses what it looks like.
+/// Colour by meaning; the palette and terminal decide its look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     /// The terminal's own colour.
     #[default]
     Plain,
-    /// Failure, and what was removed.
+    /// Failure or removal.
     Red,
-    /// Success, and what was added.
+    /// Success or addition.
     Green,
-    /// A warning, or something to look at.
+    /// Warning.
     Yellow,
     /// Code, names and keys.
     Cyan,
-    /// Work that goes on.
+    /// Work in progress.
     Blue,
-    /// Words of a language.
+    /// Keyword.
     Magenta,
 }
 
-/// Ground of a row, by what the row says.
+/// Background of a row by meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ground {
     /// The terminal's own ground.
     #[default]
     None,
-    /// A line that was added.
+    /// Added line.
     Added,
-    /// A line that was removed.
+    /// Removed line.
     Removed,
 }
 
-/// Theme: the colours that stand for the tones. No tone says anything that a sign or a word beside it does
-/// not say too.
+/// Theme: colours of the tones. Every tone is accompanied by a sign or a word with the same meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
     /// Colours of the terminal, on a dark ground.
     #[default]
     Dark,
-    /// Colours of the terminal, but for what cannot be read on a light ground.
+    /// Colours of the terminal, except those unreadable on a light background.
     Light,
     /// The sixteen colours of a terminal that has no more, and no grounds.
     Sixteen,
-    /// Orange and blue where others have red and green, in shades that can be read on a dark ground and on a light one.
+    /// Orange and blue instead of red and green, readable on dark and light backgrounds.
     ColourBlind,
-    /// None.
+    /// No colours.
     Mono,
     /// Colours of a file.
     Own(Palette),
 }
 
 impl Theme {
-    /// Names that a person chooses by, each with a few words.
+    /// Names of the themes, with descriptions.
     pub const NAMES: [(&str, &str); 5] = [
         ("auto", "dark or light, as the terminal says"),
         ("dark", "colours of the terminal, on a dark ground"),
@@ -63,7 +62,7 @@ impl Theme {
         ("mono", "no colours"),
     ];
 
-    /// The code of a tone, behind `ESC [`; nothing for the terminal's own colour.
+    /// SGR code of a tone, after `ESC [`; `None` for the terminal's default colour.
     pub(super) fn code(self, tone: Tone) -> Option<Cow<'static, str>> {
         if let Self::Own(palette) = self {
             return palette.code(tone).map(Cow::Owned);
@@ -89,8 +88,7 @@ impl Theme {
         code.map(Cow::Borrowed)
     }
 
-    /// The code of a ground with the text that can be read on it, behind `ESC [`; nothing where signs and the colour of the
-    /// text do without.
+    /// SGR code of a background with readable text, after `ESC [`; `None` if signs and text colour suffice.
     fn ground_code(self, ground: Ground) -> Option<&'static str> {
         match (self, ground) {
             (_, Ground::None) | (Self::Sixteen | Self::ColourBlind | Self::Mono, _) => None,
@@ -108,7 +106,7 @@ impl Theme {
     }
 }
 
-/// Look of text.
+/// Style of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Colour of the text.
@@ -128,7 +126,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// Style in which the terminal shows text by itself.
+    /// Default style of the terminal.
     pub const PLAIN: Self = Self {
         tone: Tone::Plain,
         ground: Ground::None,

@@ -9,7 +9,7 @@ use super::notice::NoticeForm;
 use crate::inline::Abilities;
 use crate::row::{Looks, Theme};
 
-/// The colours that are wanted, or those that fit the ground of the terminal as far as it tells.
+/// Theme to use: the requested one, or one that fits the terminal's background as far as known.
 pub fn theme(env: &TerminalEnv, wanted: Option<&str>) -> Theme {
     // As `15;0`: the colours of text and ground, of sixteen.
     let ground = env.text("COLORFGBG").and_then(|colours| colours.rsplit(';').next()?.parse::<u8>().ok());
@@ -25,13 +25,13 @@ pub fn theme(env: &TerminalEnv, wanted: Option<&str>) -> Theme {
     }
 }
 
-/// Whether the terminal has sixteen colours at most.
+/// Whether the terminal has at most sixteen colours.
 fn has_few_colours(env: &TerminalEnv) -> bool {
     let term = env.text("TERM").unwrap_or_default();
     matches!(term, "linux" | "ansi" | "cygwin") || term.starts_with("vt") || term.contains("16color")
 }
 
-/// Returns the form in which the terminal shows a notice.
+/// Form of the terminal's notices.
 fn notices(env: &TerminalEnv) -> NoticeForm {
     let program = env.text("TERM_PROGRAM").unwrap_or_default();
     let term = env.text("TERM").unwrap_or_default();
@@ -46,11 +46,11 @@ fn notices(env: &TerminalEnv) -> NoticeForm {
     }
 }
 
-/// Returns the abilities of the terminal, as far as the environment says, with the theme that is `wanted`. Links lead to files of
-/// `workspace`.
+/// Capabilities of the terminal according to the environment, with the requested theme. Links lead to files
+/// of `workspace`.
 pub fn abilities(env: &TerminalEnv, wanted: Option<&str>, workspace: Option<Arc<str>>) -> Abilities {
     let term = env.text("TERM").unwrap_or_default();
-    // Terminals that break lines anew when they get narrower; within `screen` nothing does.
+    // Terminals that reflow when narrowed; within `screen` none does.
     let reflowing =
         ["TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE", "ITERM_SESSION_ID"];
     let is_screen = term.starts_with("screen") && !env.is_set("TMUX");
@@ -59,7 +59,7 @@ pub fn abilities(env: &TerminalEnv, wanted: Option<&str>, workspace: Option<Arc<
         synchronized: false,
         tmux: env.is_set("TMUX"),
         notices: notices(env),
-        // A colour that was asked for stays; the console of Linux would print the question.
+        // A requested theme is kept; the Linux console would print the query.
         follows_ground: matches!(wanted, None | Some("auto")) && !env.is_colourless() && term != "linux",
         workspace,
         reflows: !is_screen && reflowing.iter().any(|name| env.is_set(name)),

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-/// Variables of the environment that say something about a terminal.
+/// Environment variables that describe the terminal.
 const VARIABLES: [&str; 12] = [
     "ACCESSIBLE",
     "ALACRITTY_WINDOW_ID",
@@ -17,12 +17,12 @@ const VARIABLES: [&str; 12] = [
     "WT_SESSION",
 ];
 
-/// Values of the variables that say something about the terminal, as whoever may read the environment found them.
+/// Values of the terminal's environment variables, as passed in by the program.
 #[derive(Clone, Debug, Default)]
 pub struct TerminalEnv(BTreeMap<&'static str, OsString>);
 
 impl TerminalEnv {
-    /// Takes the values that `find` knows; an empty one counts as none.
+    /// Reads the variables through `find`; an empty value counts as unset.
     ///
     /// ```
     /// let env = zk_tui::TerminalEnv::new(|name| (name == "ACCESSIBLE").then(|| "1".into()));
@@ -34,13 +34,13 @@ impl TerminalEnv {
         Self(known.filter(|(_, value)| !value.is_empty()).collect())
     }
 
-    /// Whether whoever sits at the terminal has it read to them.
+    /// Whether a screen reader is used.
     #[must_use]
     pub fn is_accessible(&self) -> bool {
         self.text("ACCESSIBLE").is_some_and(|value| value != "0")
     }
 
-    /// Whether the terminal can do nothing but print.
+    /// Whether the terminal can only print.
     pub(crate) fn is_dumb(&self) -> bool {
         self.text("TERM") == Some("dumb")
     }
@@ -55,7 +55,7 @@ impl TerminalEnv {
         self.0.contains_key(name)
     }
 
-    /// The value of a variable that is text.
+    /// Value of a variable, if it is valid text.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(OsString::as_os_str).and_then(OsStr::to_str)
     }

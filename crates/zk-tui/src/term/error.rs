@@ -3,13 +3,13 @@ use std::io;
 /// Error of a terminal.
 #[derive(Debug, thiserror::Error)]
 pub enum TerminalError {
-    /// Nothing more can be written to it.
+    /// Write error.
     #[error("cannot write the output: {0}")]
     Write(io::Error),
-    /// Nothing more can be read from it.
+    /// Read error.
     #[error("cannot read from the terminal: {0}")]
     Read(io::Error),
-    /// The person typed nothing, and left.
+    /// The person cancelled without typing.
     #[error("nothing was typed")]
     GivenUp,
     /// Lines cannot be edited on it.

@@ -10,10 +10,10 @@ use super::safe::{SafeText, StdStream};
 use super::suspend::stop_process;
 use super::tty::Tty;
 
-/// Time limit of a screen to give the terminal back when a signal ends the process.
+/// Time limit for a screen to restore the terminal when a signal ends the process.
 const LEAVE_WAIT: Duration = Duration::from_millis(500);
 
-/// The terminal of a conversation, given back however the program ends. Clones are the same terminal.
+/// Terminal of a conversation, restored however the program ends. Clones share the terminal.
 #[derive(Clone, Debug)]
 pub struct TerminalGuard(Arc<State>);
 
@@ -22,7 +22,7 @@ struct State {
     modes: Modes,
     tty: Tty,
     is_drawn: AtomicBool,
-    /// The screen shall leave: a signal ends the process.
+    /// A signal ends the process, so the screen has to leave.
     leaves: Notify,
     /// The screen shall stop the process.
     suspends: Notify,
@@ -55,13 +55,13 @@ impl TerminalGuard {
     /// A screen draws from now on, until [`end_drawing`](Self::end_drawing).
     pub fn begin_drawing(&self, queries: Queries) -> io::Result<()> {
         self.0.modes.enter(queries)?;
-        // A screen before this one may have given the terminal back.
+        // An earlier screen may have restored the terminal.
         *self.0.has_left.lock().unwrap_or_else(PoisonError::into_inner) = false;
         self.0.is_drawn.store(true, Ordering::SeqCst);
         Ok(())
     }
 
-    /// The screen has given the terminal back.
+    /// Confirms that the screen has restored the terminal.
     pub fn end_drawing(&self) {
         self.0.modes.leave();
         self.0.is_drawn.store(false, Ordering::SeqCst);
@@ -82,7 +82,7 @@ impl TerminalGuard {
         }));
     }
 
-    /// A signal ends the process: the screen may show the rest, then the terminal is as it was.
+    /// Restores the terminal before a signal ends the process; the screen may draw the rest first.
     pub fn leave(&self) {
         if self.0.is_drawn.load(Ordering::SeqCst) {
             self.0.leaves.notify_one();
@@ -93,7 +93,7 @@ impl TerminalGuard {
         self.0.tty.leave();
     }
 
-    /// A signal stops the process: a screen gives the terminal back first.
+    /// Restores the terminal before a signal stops the process.
     pub fn suspend(&self) {
         if self.0.is_drawn.load(Ordering::SeqCst) {
             self.0.suspends.notify_one();
@@ -113,7 +113,7 @@ impl TerminalGuard {
     }
 }
 
-/// Gives the terminal back when it is dropped, and says then why the program broke off.
+/// Guard that restores the terminal on drop and then prints the reason for a crash.
 #[derive(Debug)]
 pub struct Restored(pub TerminalGuard);
 
@@ -125,7 +125,7 @@ impl Drop for Restored {
         if std::thread::panicking() {
             let why = panic.lock().unwrap_or_else(PoisonError::into_inner);
             let text = SafeText::exact(&format!("\n{why}\n"), StdStream::Stderr.reader());
-            // Nobody is left to tell.
+            // There is no other place to report an error.
             let _ = StdStream::Stderr.write(&text);
         }
     }

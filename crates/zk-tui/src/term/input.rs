@@ -10,34 +10,34 @@ use tokio::sync::mpsc;
 use super::modes::is_in_foreground;
 use crate::keys::{Key, KeyDecoder};
 
-/// Time after ESC in which the rest of a sequence may come, in nanoseconds: longer than a terminal needs,
-/// also over a slow line, shorter than a person notices.
+/// Time limit after ESC for the rest of a sequence, in nanoseconds: longer than a terminal needs, also over a
+/// slow line, shorter than a person notices.
 const SEQUENCE_WAIT_NS: i64 = 30_000_000;
 
-/// Input that comes from the terminal.
+/// Input from the terminal.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Typed {
-    /// Keys that were read at once.
+    /// Keys that were read together.
     Keys(Vec<Key>),
-    /// Bytes that were typed, for a program that reads them itself: see [`Input::read_bytes`].
+    /// Raw bytes, for another program: see [`Input::read_bytes`].
     Bytes(Vec<u8>),
-    /// The terminal is somebody else's: nothing is read until [`Input::resume`].
+    /// Another process has the terminal: reading pauses until [`Input::resume`].
     Away,
-    /// Nobody is at the terminal any more.
+    /// The terminal is disconnected.
     Gone,
 }
 
-/// Reads the terminal on a thread of its own until it is dropped. The thread sleeps while nothing is typed.
+/// Reader of the terminal on its own thread, until dropped. The thread sleeps without input.
 #[derive(Debug)]
 pub struct Input {
     typed: mpsc::UnboundedReceiver<Typed>,
     /// Whether a question to the terminal is not answered yet.
     reply_pending: Arc<AtomicBool>,
-    /// Stream that wakes the thread; its end is the thread's.
+    /// Stream that wakes the thread; closing it ends the thread.
     wake: UnixStream,
 }
 
-/// Thread's side of an [`Input`]: the stream that wakes it, and where what is read goes.
+/// Thread's side of an [`Input`]: the stream that wakes it, and the output channel.
 #[derive(Debug)]
 struct Reading {
     woken: UnixStream,
@@ -46,18 +46,16 @@ struct Reading {
 }
 
 impl Input {
-    /// Reads from now on; the terminal's modes are entered already.
+    /// Starts reading keys; the terminal's modes must be set.
     ///
-    /// # Errors
-    /// There is no thread or no descriptor left.
+    /// # Errors No thread or descriptor is available.
     pub fn read() -> io::Result<Self> {
         Self::begin(read)
     }
 
-    /// Reads from now on, and makes no keys of what is typed.
+    /// Starts reading raw bytes.
     ///
-    /// # Errors
-    /// There is no thread or no descriptor left.
+    /// # Errors No thread or descriptor is available.
     pub fn read_bytes() -> io::Result<Self> {
         Self::begin(read_bytes)
     }
@@ -75,23 +73,24 @@ impl Input {
         Ok(Self { typed, reply_pending, wake })
     }
 
-    /// The terminal is asked something now, last of all what it is: its answer is no text, however late it comes.
+    /// Announces queries to the terminal that end with its device attributes: replies are not text, however
+    /// late.
     pub fn expect_reply(&self) {
         self.reply_pending.store(true, Ordering::SeqCst);
     }
 
-    /// The process is in the foreground again, after [`Typed::Away`].
+    /// Resumes reading in the foreground, after [`Typed::Away`].
     pub fn resume(&self) {
-        // The write fails where the reading thread has ended: there is nothing to resume.
+        // The write fails only if the reading thread has ended.
         let _ = (&self.wake).write(&[0]);
     }
 
-    /// Ends the reading, and gives the keys that were read and not taken yet.
+    /// Stops reading; returns the unhandled keys.
     pub async fn finish(self) -> Vec<Key> {
         let Self { mut typed, wake, .. } = self;
         drop(wake);
         let mut keys = Vec::new();
-        // The thread ends now, and its sender with it.
+        // The thread ends now, with its sender.
         while let Some(next) = typed.recv().await {
             if let Typed::Keys(read) = next {
                 keys.extend(read);
@@ -112,7 +111,7 @@ fn read(Reading { woken, sender, reply_pending }: &Reading) -> io::Result<()> {
     decoder.expect_reply();
     let mut buffer = [0; 4096];
     loop {
-        // In the background the keys are for somebody else, and reading them would stop the process.
+        // In the background the keys belong to another process, and reading them would stop this one.
         let is_ours = is_in_foreground();
         if !is_ours && sender.send(Typed::Away).is_err() {
             return Ok(());

@@ -1,17 +1,17 @@
 use super::notice::NoticeForm;
 
-/// Facts about a terminal, known by its name.
+/// Known properties of a terminal, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownTerminal {
     /// Whether it breaks lines anew when it gets narrower.
     pub(crate) reflows: bool,
-    /// Way in which it shows a notice; nothing where another terminal around it does.
+    /// Form of its notices; `None` if an outer terminal shows them.
     pub(crate) notices: Option<NoticeForm>,
     /// Whether it is tmux.
     pub(crate) is_tmux: bool,
 }
 
-/// The terminals that say their name, by how it begins.
+/// Terminals by the prefix of their reported name.
 const KNOWN: [(&str, bool, Option<NoticeForm>); 11] = [
     ("tmux", true, None),
     ("kitty", true, Some(NoticeForm::Osc99)),
@@ -27,7 +27,7 @@ const KNOWN: [(&str, bool, Option<NoticeForm>); 11] = [
 ];
 
 impl KnownTerminal {
-    /// The terminal that says this of itself; nothing of one that nobody knows.
+    /// Terminal that reports this version; `None` if unknown.
     pub(crate) fn of(version: &str) -> Option<Self> {
         let version = version.to_ascii_lowercase();
         let (name, reflows, notices) = KNOWN.iter().find(|(name, _, _)| version.starts_with(name))?;

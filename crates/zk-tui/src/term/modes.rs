@@ -12,19 +12,20 @@ use rustix::termios::{
 use crate::full::LEAVE as LEAVE_ALTERNATE;
 use crate::inline::Size;
 
-/// Saves the title, switches bracketed paste, focus reports and disambiguated keys (Shift-Enter) on, and asks whether the
-/// terminal knows synchronized output.
+/// Saves the title; enables bracketed paste, focus reports and disambiguated keys (Shift-Enter); queries
+/// support for synchronized output.
 const ENTER: &str = "\u{1b}[22;2t\u{1b}[?2004h\u{1b}[?1004h\u{1b}[>1u\u{1b}[?2026$p";
 /// Query of the background colour.
 const GROUND: &str = "\u{1b}]11;?\u{1b}\\";
 /// Query of the terminal's name and version.
 const VERSION: &str = "\u{1b}[>0q";
-/// Query of the device attributes, which every terminal answers. Answers to earlier queries come before this one, or never.
+/// Query of the device attributes, which every terminal answers. Replies to earlier queries come before this
+/// one, or never.
 const DEVICE_ATTRIBUTES: &str = "\u{1b}[c";
 /// Switches the modes of [`ENTER`] off, restores the title and shows the caret.
 const LEAVE: &str = "\u{1b}[23;2t\u{1b}[<u\u{1b}[?1004l\u{1b}[?2004l\u{1b}[?25h";
 
-/// The modes of the terminal on standard input. Clones are the same terminal; it is as it was found once any of them
+/// Modes of the terminal on standard input. Clones share the terminal; it is restored once any of them
 /// [leaves](Modes::leave), and when the last one is dropped.
 #[derive(Clone, Debug)]
 pub struct Modes(Arc<State>);
@@ -41,14 +42,14 @@ struct State {
 enum Entered {
     No,
     Yes,
-    /// For good: the process ends.
+    /// Never again: the process ends.
     Never,
 }
 
-/// Queries to a terminal beside what each of them is asked.
+/// Optional queries to a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queries {
-    /// Whether the terminal is asked for the colour of its ground.
+    /// Whether to query the background colour.
     pub ground: bool,
     /// Name and version of the terminal.
     pub version: bool,
@@ -58,30 +59,27 @@ pub struct Queries {
 const MIN_SIZE: (u16, u16) = (20, 5);
 
 impl Modes {
-    /// The terminal as it is now.
+    /// Records the present modes of the terminal.
     ///
-    /// # Errors
-    /// Standard input is no terminal.
+    /// # Errors Standard input is not a terminal.
     pub fn of_stdin() -> io::Result<Self> {
         let usual = tcgetattr(io::stdin())?;
         let is_alternate = AtomicBool::new(false);
         Ok(Self(Arc::new(State { usual, entered: Mutex::new(Entered::No), is_alternate })))
     }
 
-    /// Gives keys one by one and unseen, also those that are signals otherwise, and asks the terminal some questions.
+    /// Enters raw mode with signal keys as input, and sends queries.
     ///
-    /// # Errors
-    /// The terminal is gone.
+    /// # Errors The terminal is disconnected.
     pub fn enter(&self, Queries { ground, version }: Queries) -> io::Result<()> {
         let ground = if ground { GROUND } else { "" };
         let version = if version { VERSION } else { "" };
         self.begin(&format!("{ENTER}{ground}{version}{DEVICE_ATTRIBUTES}"))
     }
 
-    /// Enters as [`enter`](Self::enter) does, and leaves what else a terminal can do to whoever draws on it.
+    /// Variant of [`enter`](Self::enter) that only sets raw mode.
     ///
-    /// # Errors
-    /// The terminal is gone.
+    /// # Errors The terminal is disconnected.
     pub fn enter_raw(&self) -> io::Result<()> {
         self.begin("")
     }
@@ -101,12 +99,11 @@ impl Modes {
         write(asked)
     }
 
-    /// Writes a frame, after which the alternate screen is in use or not.
+    /// Writes a frame; `is_alternate` tells whether it leaves the alternate screen in use.
     ///
-    /// # Errors
-    /// The terminal is gone.
+    /// # Errors The terminal is disconnected.
     pub fn write_frame(&self, frame: &str, is_alternate: bool) -> io::Result<()> {
-        // Whoever gives the terminal back meanwhile leaves the alternate screen once too often rather than not at all.
+        // A concurrent restore leaves the alternate screen once too often rather than never.
         if is_alternate {
             self.0.is_alternate.store(true, Ordering::SeqCst);
         }
@@ -117,33 +114,33 @@ impl Modes {
         Ok(())
     }
 
-    /// Whether what is typed is for this process; a terminal that does not say so counts as its own.
+    /// Whether this process is in the foreground; true if the terminal does not say.
     #[must_use]
     pub fn is_in_foreground(&self) -> bool {
         is_in_foreground()
     }
 
-    /// Whether somebody else changed the modes since they were entered: a shell did, while the process was stopped.
+    /// Whether another process changed the modes since they were set: a shell, while this process was
+    /// stopped.
     #[must_use]
     pub fn are_changed(&self) -> bool {
         let is_usual = |mode: Termios| mode.local_modes.contains(LocalModes::ICANON);
         *self.0.entered() == Entered::Yes && tcgetattr(io::stdin()).is_ok_and(is_usual)
     }
 
-    /// Puts the terminal back as it was found; nothing in the background, where a shell has modes of its own.
+    /// Restores the terminal; does nothing in the background, where the modes are the shell's.
     pub fn leave(&self) {
         self.0.leave(Entered::No);
     }
 
-    /// Puts the terminal back as it was found, for good: the process ends.
+    /// Restores the terminal for good, at the end of the process.
     pub fn leave_for_good(&self) {
         self.0.leave(Entered::Never);
     }
 
-    /// Writes what a program shows that the person runs on a terminal of its own: it does with this one what it likes.
+    /// Passes on the output of a program that runs on its own pseudo-terminal.
     ///
-    /// # Errors
-    /// The terminal is gone.
+    /// # Errors The terminal is disconnected.
     pub fn hand_on(bytes: &[u8]) -> io::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;
@@ -168,7 +165,7 @@ impl Modes {
         }
     }
 
-    /// The size of the terminal; 80 by 24 where it does not say.
+    /// Size of the terminal; 80 by 24 if unknown.
     #[must_use]
     pub fn size() -> Size {
         let size = tcgetwinsize(io::stdout()).ok();
@@ -185,7 +182,7 @@ impl State {
     fn leave(&self, next: Entered) {
         let mut entered = self.entered();
         if *entered == Entered::Yes && is_in_foreground() {
-            // A terminal that is gone needs no repair.
+            // A disconnected terminal needs no restore.
             if self.is_alternate.swap(false, Ordering::SeqCst) {
                 let _ = write(LEAVE_ALTERNATE);
             }
@@ -208,7 +205,7 @@ pub(super) fn is_in_foreground() -> bool {
     tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
 }
 
-/// Writes a text at once: a terminal shows it as one, unless it takes only a part.
+/// Writes a text in one call, which a terminal shows at once, unless it accepts only a part.
 fn write(text: &str) -> io::Result<()> {
     let out = io::stdout().lock();
     let mut rest = text.as_bytes();

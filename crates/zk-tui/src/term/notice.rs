@@ -1,7 +1,7 @@
-/// Way in which a terminal tells a person who looks elsewhere.
+/// Form of a notice to a person who is away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NoticeForm {
-    /// Not at all.
+    /// No notices.
     None,
     /// With a bell.
     #[default]
@@ -14,10 +14,10 @@ pub enum NoticeForm {
     Osc99,
 }
 
-/// The most characters of a notice.
+/// Maximum length of a notice in characters.
 const MAX_NOTICE_CHARS: usize = 120;
 
-/// The sequence that tells `text`; within tmux wrapped so that the terminal around it gets it.
+/// Sequence for a notice; within tmux wrapped for the outer terminal.
 pub(crate) fn notice_sequence(notices: NoticeForm, in_tmux: bool, text: &str) -> String {
     let text: String = zk_view::sanitise(text)
         .chars()

@@ -13,18 +13,18 @@ use super::safe::SafeText;
 #[cfg(test)]
 mod tests;
 
-/// Bytes that may wait to be written before whoever adds more has to wait itself.
+/// Maximum size of pending output in bytes, beyond which adding blocks.
 const MAX_PENDING_BYTES: usize = 1 << 20;
 
-/// Shortest time between two writes. Events that come faster go out together: a write and a wake-up for each
-/// would cost more than the events do.
+/// Minimum interval between two writes. Faster events are written together, since a write and a wake-up for
+/// each cost more than the events.
 const MIN_WRITE_INTERVAL: Duration = Duration::from_micros(500);
 
-/// Standard output behind a thread of its own: adding to it is a copy into a buffer, and whatever gathers
-/// while one buffer is written goes out with the next.
+/// Standard output behind a thread: adding copies into a buffer, and everything added during a write goes out
+/// with the next one.
 ///
-/// A reader that is slow makes the run slow, at `MAX_PENDING_BYTES` bytes; one that went away breaks the output, which
-/// then swallows everything.
+/// A slow reader blocks the run beyond `MAX_PENDING_BYTES`; a closed pipe breaks the output, which then
+/// discards everything.
 #[derive(Clone)]
 pub struct Output(Arc<Shared>);
 
@@ -36,7 +36,7 @@ impl fmt::Debug for Output {
 
 struct Shared {
     state: Mutex<State>,
-    /// Something was added, or nothing more will be.
+    /// Signals new output or the end.
     filled: Condvar,
     /// The buffer was taken, or the output broke.
     taken: Condvar,
@@ -48,25 +48,24 @@ struct State {
     pending: Vec<u8>,
     writing: bool,
     closed: bool,
-    /// The run is to end: nobody waits for the reader any more.
+    /// Whether writers no longer wait for the reader, since the run is to end.
     no_waiting: bool,
     broken: Option<WriteFailure>,
 }
 
-/// Reason why nothing can be written any more.
+/// Reason for a failed write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteFailure {
-    /// The reader went away.
+    /// The reader closed the pipe.
     Pipe,
-    /// The system said no.
+    /// System error.
     Failed(String),
 }
 
 impl Output {
-    /// Standard output; `on_broken` is called once if it breaks.
+    /// Opens standard output; `on_broken` is called once if it fails.
     ///
-    /// # Errors
-    /// When its file cannot be shared, or no thread begins.
+    /// # Errors When its file cannot be duplicated, or no thread starts.
     pub fn stdout(on_broken: impl Fn() + Send + Sync + 'static) -> std::io::Result<Self> {
         let file = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
         let kind = file.metadata()?.file_type();
@@ -101,7 +100,7 @@ impl Output {
         Ok(Self(shared))
     }
 
-    /// Adds what `fill` writes. It is called under a lock: it must only append.
+    /// Appends the output of `fill`, which runs under a lock and must only append.
     pub fn add(&self, fill: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.0.lock();
         while state.pending.len() >= MAX_PENDING_BYTES && state.broken.is_none() && !state.no_waiting {
@@ -129,19 +128,19 @@ impl Output {
         });
     }
 
-    /// Lets nobody wait for the reader from now on, so that a stopped run can end.
+    /// Stops waiting for the reader, so that a stopped run can end.
     pub fn stop_waiting(&self) {
         self.0.lock().no_waiting = true;
         self.0.taken.notify_all();
     }
 
-    /// Writes what is left, for at most `limit`, and says how it went.
+    /// Writes the rest within `limit`; returns the failure, if any.
     pub fn finish(&self, limit: Duration) -> Option<WriteFailure> {
         self.0.lock().closed = true;
         self.flush(limit)
     }
 
-    /// Waits until what was added is written, for at most `limit`, and says how it went.
+    /// Waits within `limit` until everything is written; returns the failure, if any.
     pub fn flush(&self, limit: Duration) -> Option<WriteFailure> {
         self.0.filled.notify_one();
         let unwritten =
@@ -155,10 +154,10 @@ impl Output {
     }
 }
 
-/// Waits until the reader of a pipe is gone: a run that prints nothing for a while would notice late.
+/// Waits until the reader of a pipe is gone, which a run without output would notice late.
 fn is_abandoned(pipe: &File) -> bool {
     loop {
-        // Errors and hang-ups are reported without being asked for.
+        // Errors and hang-ups are always reported.
         let mut fds = [PollFd::new(pipe, PollFlags::empty())];
         match poll(&mut fds, None) {
             Ok(_) if fds.iter().any(|fd| fd.revents().intersects(PollFlags::ERR | PollFlags::HUP)) => {
@@ -175,7 +174,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops what is pending and stops the run, the first time something fails.
+    /// Drops the pending output and stops the run, at the first failure.
     fn break_off(&self, failure: WriteFailure) {
         {
             let mut state = self.lock();

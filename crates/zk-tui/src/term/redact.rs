@@ -3,11 +3,10 @@ use std::sync::{Arc, OnceLock};
 
 use zk_core::service::Redactor;
 
-/// Redactor that the terminal and standard error of this process ask for every text. They are the process's,
-/// so this is too.
+/// Redactor of all output of this process, which is global like the output.
 static REDACTOR: OnceLock<Arc<Redactor>> = OnceLock::new();
 
-/// Keeps what `redactor` finds out of everything that is printed from now on. The first one stays.
+/// Sets the redactor of all later output. The first one stays.
 pub fn redact_with(redactor: &Arc<Redactor>) {
     let _ = REDACTOR.set(redactor.clone());
 }

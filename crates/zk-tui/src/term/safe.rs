@@ -11,9 +11,9 @@ use crate::text::folded;
 /// Reader of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
-    /// A person at a terminal, which acts on what it is sent.
+    /// Terminal, which interprets control sequences.
     Terminal,
-    /// A file or a program, which gets text as it is.
+    /// File or program, which gets text unchanged.
     Program,
 }
 
@@ -53,8 +53,8 @@ impl StdStream {
     }
 }
 
-/// Text that its [`Reader`] can be sent. For a terminal, text of any origin comes through the sanitiser; only control
-/// sequences that stand in the code of zk come as they are.
+/// Text that is safe for its [`Reader`]. For a terminal, all text is sanitised except control sequences in
+/// the source code of zk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SafeText(String);
 
@@ -64,8 +64,7 @@ impl SafeText {
         Self::exact(&redacted(text), reader)
     }
 
-    /// Makes text safe as [`SafeText::new`] does, and shows secrets too: what a person is to approve is shown
-    /// as it is.
+    /// Variant of [`SafeText::new`] without redaction, for a person's approval.
     pub(crate) fn exact(text: &str, reader: Reader) -> Self {
         Self(match reader {
             Reader::Terminal => sanitise(text).into_owned(),
@@ -73,7 +72,7 @@ impl SafeText {
         })
     }
 
-    /// A piece of a text that `sanitiser` saw the beginning of.
+    /// Sanitises the next piece of a text with the state in `sanitiser`.
     pub(crate) fn piece(piece: &str, sanitiser: &mut Sanitiser, reader: Reader) -> Self {
         let piece = redacted(piece);
         match reader {
@@ -86,7 +85,7 @@ impl SafeText {
         }
     }
 
-    /// Makes a text of what zk itself tells a terminal.
+    /// Creates a text from a literal in the source code.
     pub(crate) fn own(text: &'static str) -> Self {
         Self(text.to_owned())
     }
@@ -96,13 +95,13 @@ impl SafeText {
         Self(style.sequence(theme))
     }
 
-    /// This text with another one behind it.
+    /// Appends another text.
     pub(crate) fn then(mut self, more: &Self) -> Self {
         self.0.push_str(&more.0);
         self
     }
 
-    /// The text as it is sent.
+    /// Text as sent.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -117,13 +116,13 @@ impl SafeText {
     }
 }
 
-/// One line on standard error: warnings, errors, and what -v shows.
+/// Prints a line on standard error: warnings, errors and verbose output.
 pub fn print_stderr(text: &str) {
     let reader = StdStream::Stderr.reader();
-    // As a whole: a secret may hold blanks.
+    // Redacted as a whole, since a secret may contain blanks.
     let text = redacted(text.trim_end());
     let text = match reader {
-        // A terminal would break words in half.
+        // A terminal would break words.
         Reader::Terminal => {
             let width = Modes::size().width;
             let lines: Vec<String> = text.lines().flat_map(|line| folded(line, width)).collect();
@@ -131,7 +130,7 @@ pub fn print_stderr(text: &str) {
         }
         Reader::Program => SafeText::exact(&text, reader),
     };
-    // With standard error closed there is nobody left to tell.
+    // With standard error closed there is no other place to report.
     let _ = StdStream::Stderr.write(&text.then(&SafeText::own("\n")));
 }
 

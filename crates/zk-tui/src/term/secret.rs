@@ -7,7 +7,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use super::error::TerminalError;
 use super::safe::{SafeText, StdStream, print_stderr};
 
-/// The terminal as it was, put back whatever happens.
+/// Modes of the terminal, restored on drop.
 struct Restore(Termios);
 
 impl Drop for Restore {
@@ -16,11 +16,11 @@ impl Drop for Restore {
     }
 }
 
-/// Asks for a line on the terminal, which shows nothing of it.
+/// Reads a line from the terminal without echo.
 pub fn read(question: &str) -> Result<String, TerminalError> {
     let before = tcgetattr(std::io::stdin()).map_err(|error| TerminalError::Read(error.into()))?;
     let mut silent = before.clone();
-    // Signals come as characters too: one that killed zk here would leave a terminal that shows nothing.
+    // Signal keys arrive as characters, too: a signal here would leave a terminal without echo.
     silent.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
     let restore = Restore(before);
     tcsetattr(std::io::stdin(), OptionalActions::Flush, &silent)
@@ -33,11 +33,11 @@ pub fn read(question: &str) -> Result<String, TerminalError> {
 }
 
 fn ask(question: &str) {
-    // Whoever cannot read the question can still answer it.
+    // An unreadable question can still be answered.
     let _ = StdStream::Stderr.write(&SafeText::new(question, StdStream::Stderr.reader()));
 }
 
-/// The characters up to the end of the line; nothing if the person gave up.
+/// Characters up to the end of the line; `None` if cancelled.
 fn line(input: impl BufRead) -> std::io::Result<Option<String>> {
     let mut bytes = Vec::new();
     for byte in input.bytes() {

@@ -9,13 +9,13 @@ use rustix::termios::{
 
 use super::safe::{SafeText, StdStream};
 
-/// No character: the terminal does nothing of its own for a key that has this code.
+/// Disabled special character in the terminal's modes.
 const DISABLED: u8 = if cfg!(any(target_os = "linux", target_os = "android")) { 0 } else { 0xff };
 
 /// A signal to a process of several threads may take a moment.
 const SIGNAL_WAIT: Duration = Duration::from_millis(50);
 
-/// The terminal of a conversation, and how it treats what is typed. Clones are the same terminal.
+/// Terminal of a conversation and its input modes. Clones share the terminal.
 #[derive(Clone, Debug)]
 pub struct Tty(Arc<State>);
 
@@ -23,31 +23,31 @@ pub struct Tty(Arc<State>);
 struct State {
     /// State of the terminal when zk began.
     usual: Termios,
-    /// Whether it marks where a paste begins and ends when it is asked to.
+    /// Whether it supports bracketed paste.
     marks_pastes: bool,
     left: Mutex<bool>,
 }
 
-/// Asks a terminal to mark pastes, and not to.
+/// Enables and disables bracketed paste.
 const MARK_PASTES: &str = "\u{1b}[?2004h";
 const LEAVE_PASTES: &str = "\u{1b}[?2004l";
 
 impl Tty {
-    /// The terminal on standard input, which marks pastes unless it is too simple for that.
+    /// Terminal on standard input, with bracketed paste unless it is too simple.
     pub fn of_stdin(marks_pastes: bool) -> io::Result<Self> {
         let usual = tcgetattr(io::stdin())?;
         Ok(Self(Arc::new(State { usual, marks_pastes, left: Mutex::new(false) })))
     }
 
-    /// Gives keys one by one and unseen until the guard is dropped, while Ctrl-C stays a signal.
+    /// Reads keys one by one without echo until the guard is dropped; Ctrl-C stays a signal.
     pub(crate) fn keys(&self) -> io::Result<KeyMode> {
         let mut raw = self.0.usual.clone();
         raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
         // Enter and Ctrl-J are two keys.
         raw.input_modes.remove(InputModes::ICRNL | InputModes::INLCR);
-        // Ctrl-C would throw away what was typed before it.
+        // Ctrl-C would discard input typed before it.
         raw.local_modes.insert(LocalModes::NOFLSH);
-        // Whoever reads the keys puts the terminal back before these have their effect.
+        // The reader of the keys restores the terminal before these take effect.
         raw.special_codes[SpecialCodeIndex::VSUSP] = DISABLED;
         raw.special_codes[SpecialCodeIndex::VQUIT] = DISABLED;
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
@@ -62,7 +62,7 @@ impl Tty {
         Ok(mode)
     }
 
-    /// Puts the terminal back for good: the process ends.
+    /// Restores the terminal for good, at the end of the process.
     pub(crate) fn leave(&self) {
         let mut left = self.0.left.lock().unwrap_or_else(PoisonError::into_inner);
         *left = true;
@@ -77,29 +77,29 @@ impl Tty {
 
     fn mark_pastes(&self, how: &'static str) {
         if self.0.marks_pastes {
-            // A terminal that is gone marks nothing.
+            // A disconnected terminal has no modes.
             let _ = StdStream::Stdout.write(&SafeText::own(how));
         }
     }
 
     fn apply(&self, mode: &Termios) {
-        // A terminal that is gone needs no repair.
+        // A disconnected terminal needs no restore.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, mode);
     }
 }
 
-/// A terminal that gives keys, until this is dropped.
+/// Guard of the mode for single keys.
 pub(crate) struct KeyMode {
     tty: Tty,
     raw: Termios,
-    /// Number of bytes that were typed before keys came one by one: in these Enter is the end of a line.
+    /// Number of bytes typed before this mode, in which Enter is a line end.
     pub typed_before: usize,
 }
 
 impl KeyMode {
     fn set(&self) -> io::Result<()> {
         let left = self.tty.0.left.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody may touch the terminal from the background.
+        // A background process must not change the terminal.
         if *left || !is_in_foreground() {
             return Ok(());
         }
@@ -108,7 +108,7 @@ impl KeyMode {
         Ok(())
     }
 
-    /// Makes good what a shell did to the terminal while zk was stopped. Gives whether keys are for zk now.
+    /// Reapplies modes that a shell changed while zk was stopped. Returns whether zk is in the foreground.
     pub(crate) fn mend(&self) -> bool {
         if !is_in_foreground() {
             return false;
@@ -117,7 +117,7 @@ impl KeyMode {
         !tcgetattr(io::stdin()).is_ok_and(is_usual) || self.set().is_ok()
     }
 
-    /// Sends zk a signal that stops or ends it, with the terminal as a shell expects it.
+    /// Sends zk a stop or end signal, with the terminal restored.
     pub(crate) fn send(&self, signal: Signal) {
         self.tty.restore();
         let _ = kill_current_process_group(signal);

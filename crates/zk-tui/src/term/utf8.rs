@@ -1,12 +1,12 @@
-/// Makes text of bytes that come in pieces: a character that is split between two pieces stays whole.
+/// Decodes UTF-8 in pieces: a character split between two pieces stays whole.
 #[derive(Debug, Default)]
 pub struct Utf8Decoder {
-    /// The beginning of a character whose rest has not come yet.
+    /// Incomplete character.
     partial: Vec<u8>,
 }
 
 impl Utf8Decoder {
-    /// The text that is whole now. Bytes that are no text become `U+FFFD`.
+    /// Complete text so far. Invalid bytes become `U+FFFD`.
     pub fn push(&mut self, bytes: &[u8]) -> String {
         self.partial.extend_from_slice(bytes);
         let incomplete = incomplete_end(&self.partial);
@@ -15,13 +15,13 @@ impl Utf8Decoder {
         String::from_utf8_lossy(&whole).into_owned()
     }
 
-    /// Returns the rest at the end of the bytes.
+    /// Incomplete rest at the end.
     pub fn finish(self) -> String {
         String::from_utf8_lossy(&self.partial).into_owned()
     }
 }
 
-/// Returns the number of bytes at the end that may be the beginning of a character.
+/// Number of bytes at the end that may start a character.
 fn incomplete_end(bytes: &[u8]) -> usize {
     let last = bytes.utf8_chunks().last().map(|chunk| chunk.invalid()).unwrap_or_default();
     let whole = match last.first() {

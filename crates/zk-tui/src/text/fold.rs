@@ -1,12 +1,12 @@
 use super::{columns, graphemes};
 
-/// Columns in which a first column of a table ends at most: what begins behind it hangs there.
+/// Maximum width of a table's first column for a hanging indent.
 const MAX_FIRST_COLUMN: usize = 44;
-/// Columns by which the lines of a text hang that has no columns.
+/// Hanging indent of text without columns.
 const HANG_COLUMNS: usize = 2;
 
-/// Breaks a line at words into lines of `width` columns. Those behind the first one hang below the second column of a table,
-/// or two columns to the right. A word that is longer than a line stays whole, so that it is whole when it is copied.
+/// Wraps a line at words to `width` columns. Further lines are indented to the second column of a table, or
+/// by two columns. A word longer than a line stays whole for copying.
 ///
 /// ```
 /// use zk_tui::plain::folded;
@@ -37,7 +37,7 @@ pub fn folded(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The column at which the second column of a table begins, if a line is one of a table.
+/// Start of the second column, if a line is a table row.
 fn hang_of(line: &str, indent: usize) -> Option<usize> {
     let (mut at, mut blanks) = (0, 0);
     for (grapheme, wide) in graphemes(line) {

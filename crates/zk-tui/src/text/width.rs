@@ -1,7 +1,7 @@
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of one grapheme: two at most, as terminals draw a joined emoji.
+/// Width of one grapheme: at most two columns, as terminals draw a joined emoji.
 fn grapheme_columns(grapheme: &str) -> usize {
     grapheme.width().min(2)
 }
@@ -11,12 +11,12 @@ pub(crate) fn graphemes(text: &str) -> impl Iterator<Item = (&str, usize)> {
     text.graphemes(true).map(|grapheme| (grapheme, grapheme_columns(grapheme)))
 }
 
-/// Columns of a text of one line.
+/// Width of a one-line text in columns.
 pub(crate) fn columns(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { graphemes(text).map(|(_, columns)| columns).sum() }
 }
 
-/// The beginning of a text that fits in `width` columns, with an ellipsis where something is missing.
+/// Beginning of a text that fits in `width` columns, with an ellipsis if truncated.
 pub(crate) fn clip(text: &str, width: usize) -> String {
     if columns(text) <= width {
         return text.to_owned();

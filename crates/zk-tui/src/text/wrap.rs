@@ -1,8 +1,8 @@
 use super::{columns, graphemes};
 use crate::row::{Row, Span};
 
-/// Breaks a line at words into rows of `width` columns; `first` stands before the first row, `rest` before the others.
-/// A word that is longer than a row stays whole, so that it is whole when it is copied.
+/// Wraps a line at words to rows of `width` columns, with the prefix `first` for the first row and `rest` for
+/// the others. A word longer than a row stays whole for copying.
 pub(crate) fn wrap(line: &Row, first: &Row, rest: &Row, width: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = first.clone();
@@ -24,10 +24,10 @@ pub(crate) fn wrap(line: &Row, first: &Row, rest: &Row, width: usize) -> Vec<Row
     rows
 }
 
-/// Breaks a row where the screen ends, as a terminal does.
+/// Splits a row at the screen's edge, like a terminal.
 pub(crate) fn soft_split(row: &Row, width: usize) -> Vec<Row> {
     let width = width.max(1);
-    // Blanks at the end of a row are not written: they need no room.
+    // Trailing blanks of a row are not written and need no space.
     if row.columns() <= width || columns(row.text().trim_end_matches(' ')) <= width {
         return vec![row.clone()];
     }
@@ -40,7 +40,7 @@ pub(crate) fn soft_split(row: &Row, width: usize) -> Vec<Row> {
                 rows.push(std::mem::take(&mut part));
                 (part, taken) = (Row::default().going_on(), 0);
             }
-            // A grapheme wider than the screen cannot be shown on it.
+            // A grapheme wider than the screen cannot be shown.
             if wide <= width {
                 text.push_str(grapheme);
                 taken += wide;
@@ -52,7 +52,7 @@ pub(crate) fn soft_split(row: &Row, width: usize) -> Vec<Row> {
     rows
 }
 
-/// A word of a line, and the blank after it.
+/// Word of a line, with the blank after it.
 #[derive(Default)]
 struct Word {
     spans: Vec<Span>,

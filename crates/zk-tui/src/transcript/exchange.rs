@@ -7,23 +7,23 @@ use crate::row::{Row, Style};
 use crate::view::Renderers;
 
 impl Transcript {
-    /// Has blocks and fences drawn by those who know them.
+    /// Sets the renderers of blocks and fences.
     pub fn set_renderers(&mut self, renderers: Renderers) {
         self.renderers = renderers;
     }
 }
 
-/// The most rows of the last exchange that are shown of a session that is gone on with.
+/// Maximum number of rows of the last exchange of a resumed session.
 const EXCHANGE: usize = 60;
 
-/// The blocks from the last prompt on; none where there is no prompt.
+/// Blocks from the last prompt on; empty without a prompt.
 pub(super) fn last_exchange(blocks: &[Arc<Block>]) -> &[Arc<Block>] {
     let is_prompt = |block: &Arc<Block>| matches!(block.content, Content::User { .. });
     let from = blocks.iter().rposition(is_prompt).unwrap_or(blocks.len());
     blocks.get(from..).unwrap_or_default()
 }
 
-/// An exchange as it was drawn when it took place: its first row and its last ones.
+/// Rows of an exchange: its first one and its last ones.
 pub(super) fn exchange_rows(exchange: &[Arc<Block>], width: usize, renderers: &Renderers) -> Vec<Row> {
     let mut part = Transcript::new(View::default(), width);
     part.set_renderers(renderers.clone());
@@ -38,7 +38,7 @@ pub(super) fn exchange_rows(exchange: &[Arc<Block>], width: usize, renderers: &R
     rows
 }
 
-/// Whether both look the same. The ids of blocks depend on what is before them.
+/// Whether both look the same. Block ids depend on earlier blocks.
 pub(super) fn shows_the_same(one: &[Arc<Block>], other: &[Arc<Block>]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.content == other.content)
 }

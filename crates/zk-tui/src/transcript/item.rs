@@ -5,22 +5,22 @@ use zk_view::{Block, BlockId};
 use crate::markdown::Markdown;
 use crate::row::Row;
 
-/// Bytes that a row takes beside its text.
+/// Overhead of a row in bytes, besides its text.
 const ROW_BYTES: usize = 128;
 
-/// A part of a transcript that was not given yet.
+/// Part of a transcript that was not taken.
 #[derive(Debug)]
 pub(super) enum Item {
     Block {
         id: BlockId,
         answer: Option<Box<Answer>>,
     },
-    /// Rows of the program, as they stay.
+    /// Final rows of the program.
     Rows(Vec<Row>),
 }
 
 impl Item {
-    /// Whether it is this block, of which nothing was given.
+    /// Whether it is this block, with no rows taken.
     pub(super) fn is_unseen(&self, block: &BlockId) -> bool {
         matches!(self, Self::Block { id, answer } if id == block && answer.as_ref().is_none_or(|answer| !answer.began))
     }
@@ -33,9 +33,9 @@ impl Item {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) markdown: Markdown,
-    /// Bytes of its text that were taken in.
+    /// Number of rendered bytes of its text.
     pub(super) fed: usize,
-    /// Whether some of it was given.
+    /// Whether any of its rows were taken.
     pub(super) began: bool,
 }
 

@@ -4,8 +4,8 @@ use zk_view::Text;
 
 use super::counted;
 
-/// The row in the place of a text that was put into the conversation and is not news to the person: a file that they named, or
-/// the text of a skill. Nothing for any other text.
+/// Row in place of an injected text that the person knows: a file that they named, or the text of a skill.
+/// `None` for other texts.
 pub(crate) fn folded(by: &Text, text: &Text) -> Option<String> {
     let by = by.as_str();
     if by.starts_with(MENTIONED_BY) {
@@ -15,7 +15,7 @@ pub(crate) fn folded(by: &Text, text: &Text) -> Option<String> {
     Some(format!("  skill {name} · {}", counted(text.as_str().lines().count() as u64, "line")))
 }
 
-/// The row about what came with a text of a person; nothing where the text itself has a mark for each.
+/// Row about the attachments of a prompt; `None` if the text has a mark for each.
 pub(crate) fn attachments(text: &Text, count: u32) -> Option<String> {
     let marks = u32::try_from(text.as_str().matches("[image ").count()).unwrap_or(u32::MAX);
     let unnamed = count.saturating_sub(marks);

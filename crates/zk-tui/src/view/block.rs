@@ -9,20 +9,19 @@ use super::{attached, counted, dollars, duration, thousands};
 use crate::row::{Row, Style};
 use crate::text::wrap;
 
-/// Relation of blocks to each other: those of one kind follow each other without a blank row, if they are
-/// rows of a log.
+/// Spacing class of a block: consecutive log rows of one kind have no blank row between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Text that stands apart.
+    /// Text with blank rows around.
     Prose,
     /// Rows of a log: calls, notices.
     Log,
-    /// Nothing is shown of it.
+    /// Not shown.
     Hidden,
 }
 
 pub(crate) fn kind(block: &Block) -> Kind {
-    // A sub-agent has a view of its own.
+    // A sub-agent has its own view.
     if block.agent.is_some() {
         return Kind::Hidden;
     }
@@ -41,12 +40,12 @@ pub(crate) fn kind(block: &Block) -> Kind {
     }
 }
 
-/// Whether the question that a call asks stands in its place.
+/// Whether a call is hidden behind its question.
 fn hides(call: &Call) -> bool {
     call.kind == CallKind::Ask && call.state == CallState::Running
 }
 
-/// The rows of a closed block; of an answer, those under its text.
+/// Rows of a closed block; for an answer, those under its text.
 pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row> {
     if kind(block) == Kind::Hidden {
         return Vec::new();
@@ -106,7 +105,7 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
     }
 }
 
-/// The row that reasoning folds to: how many seconds it took, where that is known.
+/// Row of folded reasoning, with its duration if known.
 pub(crate) fn thought_row(seconds: Option<u64>) -> Row {
     let text = match seconds.filter(|seconds| *seconds > 0) {
         Some(seconds) => format!("Thought for {seconds} s"),
@@ -115,8 +114,8 @@ pub(crate) fn thought_row(seconds: Option<u64>) -> Row {
     Row::of(Style::DIM, &format!("{MARGIN}{text}"))
 }
 
-/// The rows of a block that may still change; of an answer none, since its text is drawn as Markdown. A call of the
-/// conversation's own agent has run for `seconds`.
+/// Rows of an open block; none for an answer, whose text is drawn as Markdown. `seconds` is the running time
+/// of a call of the main agent.
 pub(crate) fn open_rows(block: &Block, width: usize, seconds: Option<u64>) -> Vec<Row> {
     if kind(block) == Kind::Hidden {
         return Vec::new();
@@ -150,7 +149,7 @@ fn wrapped(style: Style, line: &str, width: usize) -> Vec<Row> {
     wrap(&Row::of(style, line), &edge, &edge, width)
 }
 
-/// Draws how a run ended, and what it took.
+/// Draws the end of a run, with cost and duration.
 fn run_end(end: &RunEnd, width: usize) -> Vec<Row> {
     let is_stopped = end.status == RunStatus::Aborted;
     let mut rows = match (end.status, &end.error) {

@@ -7,25 +7,25 @@ use super::diff::short_diff;
 use crate::row::{Row, Style};
 use crate::text::{clip, wrap};
 
-/// Rows of a diff that are shown in short, of an output that ended well, and of one that failed.
+/// Maximum number of rows in short form of a diff, of a successful output, and of a failed one.
 const MAX_DIFF_ROWS: usize = 20;
 const MAX_OUTPUT_ROWS: usize = 5;
 const MAX_FAILED_OUTPUT_ROWS: usize = 15;
 
-/// Characters of a line of a log, which may be of any length; what is left out can be asked for.
+/// Maximum length of a shown log line in characters; the full line is shown on request.
 pub(super) const MAX_LINE_CHARS: usize = 300;
 
-/// Shortest time of a command that is worth a word, in milliseconds.
+/// Minimum duration of a command that is shown, in milliseconds.
 const MIN_TOLD_MS: u64 = 100;
 
-/// Columns that stay free between a row and the facts at its end.
+/// Minimum gap in columns between a row and the facts at its end.
 const FACTS_GAP: usize = 2;
 
-/// Edge of what stands under the head of a call, and of its output.
+/// Indentation of a call's output and other content under its head.
 const UNDER_HEAD: &str = "    ";
 const UNDER_CALL: &str = "      ";
 
-/// The rows of a call that is over: its outcome first, on its own row, then the end of its output or what it changed.
+/// Rows of a finished call: head with outcome, then the end of its output or its changes.
 pub(super) fn call_rows(call: &Call, width: usize, detail: Detail) -> Vec<Row> {
     let (style, sign) = sign_of(call.state);
     let mut rows = head_rows(style, sign, call, &facts(call), width);
@@ -38,7 +38,7 @@ pub(super) fn call_rows(call: &Call, width: usize, detail: Detail) -> Vec<Row> {
     rows
 }
 
-/// The rows of a call that is not over: what it does, for how long, and the end of what it printed.
+/// Rows of a running call: head with duration, then the end of its output.
 pub(super) fn running_rows(call: &Call, width: usize, seconds: Option<u64>) -> Vec<Row> {
     let (style, sign) = sign_of(call.state);
     let is_running = call.state == CallState::Running;
@@ -67,16 +67,16 @@ fn sign_of(state: CallState) -> (Style, &'static str) {
 
 fn head_rows(style: Style, sign: &str, call: &Call, facts: &Row, width: usize) -> Vec<Row> {
     let headline = call.headline();
-    // A command is whole.
+    // A command is shown in full.
     let text = if call.argument.is_some() { headline.into_owned() } else { clip(&headline, MAX_LINE_CHARS) };
     head(style, sign, &Row::of(Style::PLAIN, &text), facts, width)
 }
 
-/// A head of one row: a sign, what is done, and facts at the end of the row where they fit. A longer one hangs under its
+/// Head of a call: sign, summary, and facts at the end of the row if they fit. A longer one hangs under its
 /// start, with the facts below.
 pub(super) fn head(style: Style, sign: &str, text: &Row, facts: &Row, width: usize) -> Vec<Row> {
     let mark = Row::of(Style::PLAIN, MARGIN).with(style, sign).with(Style::PLAIN, " ");
-    // The rest of a command hangs under what follows the prompt of a shell.
+    // Further lines of a command are indented past the shell prompt.
     let is_command = text.text().starts_with("$ ");
     let hang = Row::of(Style::PLAIN, if is_command { UNDER_CALL } else { UNDER_HEAD });
     let mut rows = wrap(text, &mark, &hang, width);
@@ -101,7 +101,7 @@ fn fits(row: &Row, facts: &Row, width: usize) -> bool {
     row.columns() + FACTS_GAP + facts.columns() <= width
 }
 
-/// The row with facts at the right end of the screen.
+/// Row with right-aligned facts.
 pub(crate) fn with_facts(row: Row, facts: &Row, width: usize) -> Row {
     let gap = width.saturating_sub(row.columns() + facts.columns());
     let mut row = row.with(Style::PLAIN, &" ".repeat(gap));
@@ -109,7 +109,7 @@ pub(crate) fn with_facts(row: Row, facts: &Row, width: usize) -> Row {
     row
 }
 
-/// Facts about the outcome of a call, in a few words.
+/// Outcome of a call, in a few words.
 fn facts(call: &Call) -> Row {
     let why = |what: &str| {
         let why = call.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
@@ -119,7 +119,7 @@ fn facts(call: &Call) -> Row {
         (CallState::Refused, _) => why("refused"),
         (CallState::Parked, _) => why("waits for approval"),
         (CallState::Skipped | CallState::NotRun, _) => why("not run"),
-        // The reason is told to the model, in the same words.
+        // The model gets the reason in the same words.
         (CallState::OutcomeUnknown, _) => Row::of(Style::DIM, "cut off: its effects are unknown"),
         (CallState::Invalid, _) => why("called with invalid arguments"),
         (CallState::Unknown, _) => why("there is no such tool"),
@@ -138,7 +138,7 @@ fn result_facts(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Row {
             let silent = (body.total_lines == 0).then(|| "no output".to_owned());
             dim(ended.into_iter().chain(silent).chain(took(MIN_TOLD_MS)).collect())
         }
-        // An error is told in words below.
+        // An error is shown below in words.
         (
             Form::Diff { .. }
             | Form::Line
@@ -167,12 +167,12 @@ pub(crate) fn exit_words(exit: &CommandExit) -> String {
     }
 }
 
-/// A duration, of which tenths of a second count while it is short.
+/// Duration in words; short ones with tenths of a second.
 pub(crate) fn duration(ms: u64) -> String {
     if ms < 10_000 { format!("{:.1} s", ms as f64 / 1e3) } else { super::rounded(ms) }
 }
 
-/// All of what a call was given, where there is more than its head shows.
+/// Full arguments of a call, if the head shows only a part.
 fn argument(call: &Call) -> Vec<Row> {
     let lines = call.argument.iter().flat_map(|argument| argument.as_str().lines());
     lines.map(|line| Row::of(Style::PLAIN, &format!("{UNDER_HEAD}│ {line}"))).collect()
@@ -213,7 +213,7 @@ fn body_rows(call: &Call, width: usize, detail: Detail) -> Vec<Row> {
         Form::Table | Form::Lines if detail == Detail::All && body.total_lines > 1 => {
             end_of(body, shown, width, detail)
         }
-        // An error is text for the model: its beginning says what failed.
+        // An error is text for the model, whose beginning names the failure.
         Form::Lines
         | Form::Line
         | Form::Diff { .. }
@@ -241,8 +241,8 @@ fn output_row(line: &str) -> Row {
     Row::of(Style::DIM, &format!("{UNDER_CALL}{}", clip(line, MAX_LINE_CHARS)))
 }
 
-/// Says behind the last row how many lines are not shown, and how to see them; in a row of its own where there is no
-/// room.
+/// Appends the number of hidden lines and the key for them to the last row, or adds a row if there is no
+/// space.
 fn tell_hidden(rows: &mut Vec<Row>, hidden: u64, width: usize, detail: Detail) {
     if hidden == 0 {
         return;
@@ -262,7 +262,7 @@ fn tell_hidden(rows: &mut Vec<Row>, hidden: u64, width: usize, detail: Detail) {
     }
 }
 
-/// The last lines of an output, and how many there are before them.
+/// Last lines of an output, and the number of lines before them.
 fn end_of(body: &Body, shown: usize, width: usize, detail: Detail) -> Vec<Row> {
     let hidden = body.lines.len().saturating_sub(shown);
     let before = body.total_lines.saturating_sub((body.lines.len() - hidden) as u64);

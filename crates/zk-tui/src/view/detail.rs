@@ -1,7 +1,7 @@
-/// Margin of what the agent does. What can be copied has none.
+/// Margin of the agent's actions. Text to copy has none.
 pub(crate) const MARGIN: &str = "  ";
 
-/// Extent to which a block is shown.
+/// Level of detail of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
     /// Parts that matter in passing.

@@ -2,7 +2,7 @@ use zk_view::{DiffLine, DiffReader};
 
 use crate::row::{Ground, Row, Style, Tone};
 
-/// Words of a line that are compared: longer lines are shown without emphasis.
+/// Maximum number of compared words of a line: longer lines get no emphasis.
 const MAX_COMPARED_WORDS: usize = 200;
 
 /// A changed line: whether it was added, its number, and its text without its sign.
@@ -13,14 +13,14 @@ struct Change<'a> {
     text: &'a str,
 }
 
-/// Columns that the number of a line has at least.
+/// Minimum width of the line number column.
 const MIN_NUMBER_COLUMNS: usize = 3;
 
-/// Mark between two parts of a file, of which the lines between are not in the diff.
+/// Mark between two hunks.
 const GAP_MARK: &str = "⋮";
 
-/// The first `most` rows of a unified diff behind `edge`, and how many changes they show: the lines around what changed, with
-/// their numbers. Of a line that was replaced, the words that changed are heavy. The grounds of changed lines reach to `width`.
+/// First `most` rows of a unified diff behind `edge`, and the number of changes in them. Lines are numbered;
+/// changed words of a replaced line are bold. Backgrounds of changed lines extend to `width`.
 pub(crate) fn short_diff<'a>(
     lines: impl Iterator<Item = &'a str> + Clone,
     edge: &str,
@@ -35,7 +35,7 @@ pub(crate) fn short_diff<'a>(
     (rows.into_iter().map(|(row, _)| row).collect(), changes)
 }
 
-/// All rows of a unified diff, as [`short_diff`] shows the first ones. Grounds end with the text.
+/// All rows of a unified diff, styled like [`short_diff`]. Backgrounds end with the text.
 pub(crate) fn whole_diff<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Vec<Row> {
     short_diff(lines, "", usize::MAX, 0).0
 }
@@ -65,7 +65,7 @@ struct Drawing<'a> {
 
 impl Drawing<'_> {
     fn draw<'a>(&mut self, lines: impl Iterator<Item = &'a str>, most: usize) {
-        // Lines that follow each other without one between them that stayed.
+        // Consecutive changed lines.
         let mut block: Vec<Change<'a>> = Vec::new();
         let mut reader = DiffReader::default();
         for line in lines {
@@ -75,14 +75,14 @@ impl Drawing<'_> {
                     continue;
                 }
                 DiffLine::Removed { number, text } => {
-                    // Lines that were added before belong to others.
+                    // Lines added earlier belong to other changes.
                     if block.last().is_some_and(|last| last.is_added) {
                         self.flush(&mut block);
                     }
                     block.push(Change { is_added: false, number, text });
                     continue;
                 }
-                // The names are said above the diff.
+                // The file names are shown above the diff.
                 DiffLine::Header(line)
                     if line.is_empty() || line.starts_with("--- ") || line.starts_with("+++ ") =>
                 {
@@ -108,13 +108,13 @@ impl Drawing<'_> {
         self.flush(&mut block);
     }
 
-    /// The edge and the number of a line; blanks where it is not known.
+    /// Edge and line number; blanks if unknown.
     fn numbered(&self, number: u64) -> String {
         let number = if number == 0 { String::new() } else { number.to_string() };
         format!("{}{number:>columns$}", self.edge, columns = self.columns)
     }
 
-    /// Draws lines that were replaced by each other: the first by the first, and so on.
+    /// Draws replaced lines in pairs: the first with the first, and so on.
     fn flush(&mut self, block: &mut Vec<Change<'_>>) {
         let (removed, added): (Vec<&Change<'_>>, Vec<&Change<'_>>) =
             block.iter().partition(|change| !change.is_added);
@@ -148,7 +148,8 @@ impl Drawing<'_> {
     }
 }
 
-/// The parts of `text`, and whether each is missing in `other`. Nothing where too little is the same for that to help.
+/// Parts of `text`, and whether each is missing in `other`. `None` if too little is equal for emphasis to
+/// help.
 fn emphasis<'a>(text: &'a str, other: &str) -> Option<Vec<(&'a str, bool)>> {
     let (ours, theirs) = (words(text), words(other));
     if ours.len() > MAX_COMPARED_WORDS || theirs.len() > MAX_COMPARED_WORDS {
@@ -175,7 +176,7 @@ fn emphasis<'a>(text: &'a str, other: &str) -> Option<Vec<(&'a str, bool)>> {
     Some(parts)
 }
 
-/// The words of a line, and what stands between them.
+/// Words of a line, and the separators between them.
 fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut from = 0;
@@ -192,7 +193,7 @@ fn words(text: &str) -> Vec<&str> {
     words
 }
 
-/// Finds which of `ours` are in the longest common sequence of both.
+/// Finds which of `ours` are in the longest common subsequence.
 fn common(ours: &[&str], theirs: &[&str]) -> Vec<bool> {
     let width = theirs.len() + 1;
     let mut lengths = vec![0u16; (ours.len() + 1) * width];

@@ -8,17 +8,17 @@ use zk_view::{Activity, AgentRow, AgentState, Block, CallState, CheckRow, Conten
 use super::{counted, dollars, thousands, with_facts};
 use crate::row::{Row, Style};
 
-/// Texts of the queue that are shown.
+/// Maximum number of shown texts of the queue.
 const MAX_QUEUE_ROWS: usize = 3;
 
-/// Sub-agents that are shown.
+/// Maximum number of shown sub-agents.
 const MAX_AGENT_ROWS: usize = 4;
 
-/// Rows of a to-do list that does not fit in one.
+/// Maximum number of rows of a to-do list that does not fit in one.
 const MAX_CHECK_ROWS: usize = 5;
 
-/// The to-do list as it is now: in one row if it fits, or the items around the one in progress. Nothing of a list that is
-/// done, unless a run goes on.
+/// To-do list: in one row if it fits, or the items around the one in progress. Empty for a completed list,
+/// unless a run is active.
 pub(crate) fn checklist_rows(items: &[CheckRow], is_running: bool, width: usize) -> Vec<Row> {
     let is_done = items.iter().all(|item| item.state == CheckState::Done);
     if items.is_empty() || (is_done && !is_running) {
@@ -51,7 +51,7 @@ pub(crate) fn checklist_rows(items: &[CheckRow], is_running: bool, width: usize)
     rows
 }
 
-/// Describes a sub-agent in a few words: for how long it works, or that it is done, and what it took.
+/// Describes a sub-agent in a few words: working time or completion, and its cost.
 pub(crate) fn agent_facts(agent: &AgentRow) -> String {
     let mut facts = vec!["sub-agent".to_owned()];
     match agent.state {
@@ -73,7 +73,7 @@ pub(crate) fn agent_facts(agent: &AgentRow) -> String {
     facts.join(" · ")
 }
 
-/// The sub-agents that work, by their tasks, and what they took.
+/// Rows of the running sub-agents: task and cost.
 pub(crate) fn agent_rows(agents: &[AgentRow], width: usize) -> Vec<Row> {
     const HINT: &str = "Ctrl-O opens";
     let running = || agents.iter().filter(|agent| agent.state == AgentState::Running);
@@ -98,8 +98,8 @@ pub(crate) fn agent_rows(agents: &[AgentRow], width: usize) -> Vec<Row> {
     rows
 }
 
-/// The texts that wait: those that go to the model at its next step, those that go behind the run, and while nothing runs
-/// those that the run did not come to.
+/// Rows of the queue: steering texts for the next step, texts for after the run, and, while idle, texts that
+/// the run did not use.
 pub(crate) fn queue_rows(queue: &[Queued], is_running: bool, width: usize) -> Vec<Row> {
     let edit = Row::of(Style::DIM, "Alt-↑ edits it");
     let mut rows: Vec<Row> = queue
@@ -130,7 +130,7 @@ pub(crate) fn queue_rows(queue: &[Queued], is_running: bool, width: usize) -> Ve
     rows
 }
 
-/// Time after which a command is worth a hint at how to go on without waiting for it, in milliseconds.
+/// Duration of a command in milliseconds after which a hint on moving it to the background is shown.
 const LONG_COMMAND_MS: u64 = 3_000;
 
 /// Whether a command of the conversation's own agent has been running for some time.

@@ -7,15 +7,14 @@ use crate::markdown::Markdown;
 use crate::row::{Row, Style};
 use crate::text::{clip, soft_split};
 
-/// Edge of content under the row it belongs to.
+/// Indentation of content under its head.
 const UNDER_HEAD: &str = "    ";
 
-/// The rows of a call that is over and has content to be read as it is, in the place of its summary and its outcome;
-/// nothing of other calls.
+/// Rows of a finished call with readable content, which replaces summary and outcome; `None` for other calls.
 pub(super) fn content_rows(call: &Call, width: usize, detail: Detail) -> Option<Vec<Row>> {
     let body = call.body.as_ref().filter(|_| call.state == CallState::Done)?;
     let mut rows = match &body.form {
-        // Above the place to type stands the list as it is.
+        // The present list is shown above the composer.
         Form::Checklist { reshaped } if !*reshaped && detail != Detail::All => Vec::new(),
         Form::Checklist { .. } => checklist(body),
         Form::Markdown { outcome } => markdown(call, body, outcome, width),
@@ -53,7 +52,7 @@ fn markdown(call: &Call, body: &Body, outcome: &Text, width: usize) -> Vec<Row> 
     rows
 }
 
-/// The row of work that somebody else did.
+/// Row of delegated work.
 fn delegated(call: &Call, body: &Body, width: usize) -> Vec<Row> {
     let took = call.elapsed_ms.filter(|ms| *ms >= 1000).map(|ms| format!("{} s", ms / 1000));
     let facts: Vec<String> = body.lines.iter().map(Text::to_string).chain(took).collect();

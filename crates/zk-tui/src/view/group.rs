@@ -9,7 +9,7 @@ use super::{Detail, counted};
 use crate::row::{Row, Style};
 use crate::text::clip;
 
-/// Reads and searches of one agent that follow each other and ended well: they share one row.
+/// Consecutive successful reads and searches of one agent, which share one row.
 #[derive(Debug, Default)]
 pub(crate) struct Reads(Vec<Arc<Block>>);
 
@@ -17,13 +17,13 @@ fn call(block: &Block) -> Option<&Call> {
     if let Content::Call(call) = &block.content { Some(call) } else { None }
 }
 
-/// Whether a call of this kind only looks at something.
+/// Whether a call of this kind only reads.
 fn looks(kind: CallKind) -> bool {
     matches!(kind, CallKind::Read | CallKind::Search)
 }
 
 impl Reads {
-    /// Takes a block in; false if it is none of these reads.
+    /// Adds a block; returns false if it does not belong to these reads.
     pub(crate) fn take_in(&mut self, block: &Arc<Block>) -> bool {
         let is_read = call(block).is_some_and(|call| looks(call.kind) && call.state == CallState::Done);
         if is_read && block.closed && block.agent.is_none() {
@@ -33,7 +33,7 @@ impl Reads {
         false
     }
 
-    /// Whether a block that is still open may become one of these reads.
+    /// Whether an open block may still join these reads.
     pub(crate) fn may_take_in(&self, block: &Block) -> bool {
         let Some(call) = call(block).filter(|_| !block.closed) else { return false };
         let may_be_read = match call.state {
@@ -47,12 +47,12 @@ impl Reads {
         self.0.is_empty()
     }
 
-    /// The blocks, which are taken out.
+    /// Takes the blocks.
     pub(crate) fn take(&mut self) -> Vec<Arc<Block>> {
         std::mem::take(&mut self.0)
     }
 
-    /// The rows of one read, or the one row of several.
+    /// Rows of one read, or the shared row of several.
     pub(crate) fn rows(blocks: &[Arc<Block>], width: usize) -> Vec<Row> {
         match blocks {
             [] => Vec::new(),
@@ -68,7 +68,7 @@ impl Reads {
     }
 }
 
-/// Summaries after each other; one that begins with the word of the one before goes without it.
+/// Joined summaries; one that starts with the same verb as the one before omits it.
 fn listed(summaries: &[&str]) -> String {
     let mut text = String::new();
     let mut before = None;

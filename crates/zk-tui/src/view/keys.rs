@@ -1,7 +1,7 @@
 use crate::row::{Row, Style};
 use crate::text::columns;
 
-/// The rows of keys and what each does, in `room` rows at most: short ones share a row where there are too many.
+/// Rows of a table of keys, at most `room`: short entries share a row if there are too many.
 pub(crate) fn key_table(keys: &[(String, impl AsRef<str>)], width: usize, room: usize) -> Vec<Row> {
     let wide = keys.iter().map(|(keys, _)| columns(keys)).max().unwrap_or_default();
     let row = |keys: &str, what: &str| {
@@ -41,7 +41,7 @@ pub(crate) fn key_table(keys: &[(String, impl AsRef<str>)], width: usize, room: 
     rows
 }
 
-/// The rows of keys and what each does, two to a row, in `room` rows at most.
+/// Rows of a table of keys in two columns, at most `room`.
 pub(crate) fn key_columns(keys: &[(String, &str)], width: usize, room: usize) -> Vec<Row> {
     let middle = width / 2;
     let wide = keys.iter().map(|(keys, _)| columns(keys)).max().unwrap_or_default();

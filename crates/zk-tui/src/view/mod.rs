@@ -45,7 +45,7 @@ pub fn thousands(tokens: u64) -> String {
     }
 }
 
-/// A duration in the larger of the units that say it well.
+/// Duration in its largest suitable unit.
 pub(crate) fn rounded(ms: u64) -> String {
     match (ms + 500) / 1000 {
         seconds @ 0..120 => format!("{seconds} s"),

@@ -10,7 +10,7 @@ use crate::row::{Row, Span, Style};
 /// Finds a renderer by the name of its registry item.
 type FindRenderer = dyn Fn(&str) -> Option<Arc<dyn Renderer>> + Send + Sync;
 
-/// Renderers of blocks and fences that others drew better. Without one, or where it fails, they are drawn as always.
+/// Custom renderers of blocks and fences. Without one, or if it fails, the default drawing is used.
 #[derive(Clone, Default)]
 pub struct Renderers(Option<Arc<FindRenderer>>);
 
@@ -26,17 +26,17 @@ impl Renderers {
         Self(Some(Arc::new(find)))
     }
 
-    /// Whether somebody draws the fences that begin so.
+    /// Whether a renderer exists for fences with this info string.
     pub(crate) fn has_fence(&self, info: &str) -> bool {
         self.of_fence(info).is_some()
     }
 
-    /// The rows of a fence; nothing where it is drawn as code.
+    /// Rows of a fence; `None` if it is drawn as code.
     pub(crate) fn fence(&self, info: &str, text: &str, width: usize) -> Option<Vec<Row>> {
         drawn(&*self.of_fence(info)?, text, width)
     }
 
-    /// The rows of a closed block of a plugin; nothing where it is drawn as text.
+    /// Rows of a closed plugin block; `None` if it is drawn as text.
     pub(crate) fn block(&self, block: &Block, width: usize) -> Option<Vec<Row>> {
         let (Content::Plugin(plugin), Some(find)) = (&block.content, &self.0) else { return None };
         let renderer = find(&format!("block:{}", plugin.kind.as_str()))?;
@@ -52,12 +52,12 @@ impl Renderers {
     }
 }
 
-/// The rows that a renderer makes of a text, as far as they are within their bounds.
+/// Rows of a renderer, if they are within bounds.
 fn drawn(renderer: &dyn Renderer, text: &str, width: usize) -> Option<Vec<Row>> {
     if text.len() > RenderInput::MAX_BYTES {
         return None;
     }
-    // A renderer of somebody else is not to end the screen.
+    // A panic in a foreign renderer must not end the screen.
     let rendered =
         catch_unwind(AssertUnwindSafe(|| renderer.render(&RenderInput { text, width }))).ok()??;
     if rendered.len() > RenderInput::MAX_ROWS {

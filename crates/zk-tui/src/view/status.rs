@@ -3,7 +3,7 @@ use zk_view::{Activity, JobRow, JobState, Status, Text};
 use super::{counted, rounded};
 use crate::row::{Row, Style};
 
-/// Commands in the background that are shown.
+/// Maximum number of shown background commands.
 const MAX_JOB_ROWS: usize = 3;
 
 /// The commands that run in the background.
@@ -21,19 +21,19 @@ pub(crate) fn job_rows(jobs: &[JobRow]) -> Vec<Row> {
     rows
 }
 
-/// Line of a run that is being stopped.
+/// Status of a run that is being stopped.
 const STOPPING: &str = "stopping …";
 
-/// Words for what goes on now.
+/// Text for the present activity.
 struct ActivityWords {
-    /// Activity, and for how long it has gone on.
+    /// Activity with its duration.
     doing: String,
-    /// Details of the activity, behind a count of tokens where lines have one.
+    /// Details of the activity, after the count of tokens if there is one.
     detail: String,
 }
 
 impl ActivityWords {
-    /// Words for an activity that has gone on for `ms`; Enter ends the wait for another attempt if somebody `can_hurry`.
+    /// Describes an activity of `ms`; if `can_hurry`, Enter triggers a retry.
     fn of(activity: &Activity, ms: u64, can_hurry: bool) -> Self {
         let seconds = ms / 1000;
         let doing = match activity {
@@ -70,19 +70,19 @@ impl ActivityWords {
     }
 }
 
-/// The silence of a server in words.
+/// Describes the silence of a server.
 pub(crate) fn silence(model: &Text, idle_ms: u64, limit_ms: u64, keep_alives: bool) -> String {
     let what = if keep_alives { ", only keep-alives" } else { "" };
     format!("waiting for {model}, {} s{what} (limit {})", idle_ms / 1000, rounded(limit_ms))
 }
 
-/// The tokens that the model wrote, behind something else.
+/// Number of written tokens, as a suffix.
 fn written(tokens: u64) -> String {
     if tokens == 0 { String::new() } else { format!(" · {tokens} tokens") }
 }
 
-/// Describes what goes on now in a line of its own, whose hint comes first, so that a narrow terminal cuts it last; nothing
-/// where what happens is in sight.
+/// Status in one line; the hint comes first, so that a narrow terminal cuts it last. `None` if the activity
+/// is visible elsewhere.
 #[must_use]
 pub fn status_line(status: &Status, stops: &str, has_keys: bool) -> Option<String> {
     let tokens = match &status.activity {
@@ -90,7 +90,7 @@ pub fn status_line(status: &Status, stops: &str, has_keys: bool) -> Option<Strin
             return None;
         }
         Activity::Stopping => return Some(STOPPING.to_owned()),
-        // They are about a server that writes nothing.
+        // They describe a server that sends nothing.
         Activity::Starting | Activity::Silent { .. } | Activity::Retrying { .. } => String::new(),
         Activity::Compacting { .. }
         | Activity::Waiting { .. }

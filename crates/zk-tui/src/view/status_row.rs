@@ -4,36 +4,36 @@ use super::detail::MARGIN;
 use super::{rounded, thousands};
 use crate::row::{Row, Style};
 
-/// Sign of work that goes on, and of an attempt that waits.
+/// Signs of activity, and of a waiting retry.
 const WORKS: &str = "◐";
 const RETRIES: &str = "↻";
 
-/// Columns between the left part of the row and the right one.
+/// Minimum gap in columns between the left and the right part of the row.
 const GAP: usize = 2;
 
-/// Facts about the conversation itself, beside what goes on in it.
+/// Facts about the conversation for the status row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelFacts {
     /// Name of the model.
     pub name: String,
-    /// Tokens that the model takes in, if that is known.
+    /// Context window in tokens, if known.
     pub window: Option<u64>,
-    /// Word for what runs without asking.
+    /// Name of the permission mode.
     pub mode: String,
-    /// Word for what holds commands, such as `sandbox`; empty where nothing does.
+    /// Name of the limit on commands, such as `sandbox`; empty without one.
     pub walls: String,
-    /// Directory that is worked in, in short.
+    /// Abbreviated working directory.
     pub directory: String,
-    /// Branch of its repository; empty where there is none.
+    /// Branch of its repository; empty without one.
     pub branch: String,
 }
 
 /// Fact of a status row.
 struct Fact {
     text: Row,
-    /// Shorter text, which is tried before any fact of a lower rank is dropped.
+    /// Shorter text, tried before any fact of a lower rank is dropped.
     brief: Option<Row>,
-    /// Rank of the fact: that of the highest one is dropped first. One of rank 0 is never dropped.
+    /// Rank: the fact with the highest one is dropped first, one of rank 0 never.
     rank: u8,
 }
 
@@ -47,9 +47,9 @@ impl Fact {
     }
 }
 
-/// Draws the status: what goes on now and for how long, or what holds for the next prompt; at the right the mode, how
-/// full the context is, and what the session `spent` so far with this run. On a narrow screen facts are dropped, the mode
-/// never.
+/// Draws the status: the activity with its duration, or facts for the next prompt; at the right the mode, the
+/// fill level of the context, and the cost of the session including this run. On a narrow screen facts are
+/// dropped, the mode never.
 pub(crate) fn status_row(
     status: &Status,
     model: &ModelFacts,
@@ -73,7 +73,7 @@ pub(crate) fn status_row(
         return Some(fitted(left, right, width));
     }
     let left = activity_facts(status, can_leave);
-    // The model is told where there is room for all the rest.
+    // The model is shown if there is room for everything else.
     let name = name.map(|name| Fact { rank: 13, ..name });
     let right = mode_fact(model).into_iter().chain(name).chain(gauge).chain(cost).collect();
     Some(fitted(left, right, width))
@@ -87,14 +87,14 @@ fn cost_fact(cost: f64) -> Option<Fact> {
     (cost > 0.0).then(|| Fact::dim(8, &dollars(cost)))
 }
 
-/// An amount in US dollars: in cents, or in smaller parts of what is less than one.
+/// Amount in US dollars: in cents, smaller amounts in finer parts.
 pub(crate) fn dollars(cost: f64) -> String {
     if cost < 0.01 { format!("${cost:.4}") } else { format!("${cost:.2}") }
 }
 
-/// Facts about the context: what part of the window it fills, how much that matters, and compactions.
+/// Facts about the context: fill level with urgency, and compactions.
 fn gauge_facts(tokens: Option<u64>, window: Option<u64>, gauge: Option<&ContextGauge>) -> Vec<Fact> {
-    // Of a session that was just opened the last answer is known, and the window of its model.
+    // For a session that was just opened, the last answer and its model's window are known.
     let by_window = tokens.zip(window).and_then(|(tokens, window)| ContextGauge::new(tokens, window, 0));
     let Some(gauge) = gauge.copied().or(by_window) else {
         return tokens
@@ -119,7 +119,7 @@ fn gauge_facts(tokens: Option<u64>, window: Option<u64>, gauge: Option<&ContextG
     std::iter::once(filled).chain(compacted.map(|badge| Fact::dim(7, &badge))).collect()
 }
 
-/// Facts about what goes on now: a sign and the time first, then keys, so that a narrow screen has the first ones.
+/// Facts about the activity: sign and time first, then keys, since a narrow screen shows only the first ones.
 fn activity_facts(status: &Status, can_leave: bool) -> Vec<Fact> {
     let seconds = |ms: u64| format!("{} s", ms / 1000);
     let whole = status.run_ms.unwrap_or(status.activity_ms);
@@ -138,7 +138,7 @@ fn activity_facts(status: &Status, can_leave: bool) -> Vec<Fact> {
         Activity::Silent { idle_ms, limit_ms, keep_alives, .. } => {
             let alive = if *keep_alives { ", which gives signs of life" } else { "" };
             let mut words = vec![Fact::dim(3, &format!("waiting for the model{alive}"))];
-            // A limit that is far away is nothing to worry about.
+            // A distant limit is not shown.
             if idle_ms.saturating_mul(2) >= *limit_ms {
                 let left = rounded(limit_ms.saturating_sub(*idle_ms));
                 words.push(Fact::dim(4, &format!("gives up in {left}")));
@@ -154,7 +154,7 @@ fn activity_facts(status: &Status, can_leave: bool) -> Vec<Fact> {
                 0 => format!("trying in {left}"),
                 failed => format!("attempt {} of {max_attempts} in {left}", failed + 1),
             };
-            // The reason in short, before what its provider said.
+            // Short reason, before the provider's message.
             let (short, _) = why.as_str().split_once(": ").unwrap_or((why.as_str(), ""));
             let words = vec![Fact::dim(1, &when), Fact::dim(2, "Enter now")];
             (RETRIES, Style::YELLOW, short.to_owned(), words)
@@ -238,7 +238,7 @@ fn joined(facts: &[Fact]) -> Row {
     row
 }
 
-/// Seconds for which calls have run; nothing while none does.
+/// Running time of the calls in seconds; `None` if none runs.
 pub(crate) fn running_seconds(status: &Status) -> Option<u64> {
     matches!(status.activity, Activity::Running { .. }).then_some(status.activity_ms / 1000)
 }

@@ -41,7 +41,7 @@ impl Renderer for Separated {
         let lines: Option<Vec<Vec<String>>> = input.text.lines().map(|line| cells(line, self.0)).collect();
         let lines = lines?;
         let count = lines.first().map(Vec::len).filter(|count| *count > 1)?;
-        // Lines of other lengths are no table, and values that have lines of their own are not known.
+        // Lines of different lengths are no table, and values with line ends are not supported.
         if lines.iter().any(|line| line.len() != count) {
             return None;
         }
@@ -71,7 +71,7 @@ fn row(cells: &[String], widths: &[usize]) -> RenderedRow {
     RenderedRow::of(SpanRole::Plain, text.trim_end())
 }
 
-/// The values of a line; nothing where a quote is not closed in it.
+/// Values of a line; `None` if a quote is not closed in it.
 fn cells(line: &str, separator: char) -> Option<Vec<String>> {
     let mut cells = vec![String::new()];
     let mut is_quoted = false;

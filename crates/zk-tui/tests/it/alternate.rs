@@ -17,7 +17,7 @@ fn prompt(desk: &mut Desk, id: &str, text: &str) {
     desk.patch(Patch::Open { block: block(id, true, None, &content) });
 }
 
-/// A conversation of `count` prompts and answers.
+/// Conversation of `count` prompts and answers.
 fn conversation(count: usize) -> Desk {
     let mut desk = desk_of(Size::new(60, 12));
     for n in 0..count {
@@ -130,7 +130,7 @@ fn rows_that_are_selected_in_the_pager_are_copied() {
     let mut desk = conversation(20);
     desk.keys("\x14");
     desk.keys("v");
-    // Beyond what is in sight.
+    // Beyond the visible part.
     for _ in 0..14 {
         desk.keys("k");
     }

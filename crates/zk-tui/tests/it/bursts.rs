@@ -6,13 +6,13 @@ use zk_view::Intent;
 
 use crate::person::desk_of;
 
-/// Returns the number of bursts to try: a hundredth, unless `ZK_BURSTS` says more.
+/// Number of bursts: a hundredth of the campaign, unless `ZK_BURSTS` says more.
 #[expect(clippy::disallowed_methods, reason = "how much is tried is chosen from outside")]
 fn bursts() -> u64 {
     std::env::var("ZK_BURSTS").ok().and_then(|count| count.parse().ok()).unwrap_or(100)
 }
 
-/// A small generator with a fixed seed, so that a failure can be repeated.
+/// Random generator with a fixed seed, for reproducible failures.
 struct Random(u64);
 
 impl Random {
@@ -22,7 +22,7 @@ impl Random {
     }
 }
 
-/// Letters and digits, the others are blanks and line ends, which a text that is sent loses at its ends.
+/// Letters and digits only, since a submitted text is trimmed.
 fn letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
@@ -36,7 +36,7 @@ fn no_burst_with_enters_and_pastes_that_began_before_a_question_answers_it_and_n
         if random.below(4) > 0 {
             desk.run();
         }
-        // The question comes at some time before the last key; the first key comes before it hears any.
+        // The question comes at some time before the last key; the first key comes in its deaf time.
         let count = 2 + random.below(30);
         let asked_before = random.below(count.min(8));
         let mut typed = String::new();

@@ -249,7 +249,7 @@ fn a_named_file_and_a_skill_are_one_row_each() {
     assert!(desk.shown().contains("def total"), "{}", desk.shown());
 }
 
-/// Draws the lines of a text backwards, and fails at an empty one.
+/// Renderer that reverses the lines of a text, and fails for an empty one.
 struct Backwards;
 
 impl Renderer for Backwards {

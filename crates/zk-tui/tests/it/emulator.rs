@@ -6,7 +6,7 @@ fn cells(count: usize) -> std::num::NonZeroU16 {
     u16::try_from(count).unwrap().try_into().unwrap()
 }
 
-/// A terminal with something on it that was there before.
+/// Emulated terminal with earlier content.
 pub(crate) struct Emulator(vt100::Parser);
 
 pub(crate) const BEFORE: &str = "$ ls";
@@ -16,7 +16,7 @@ impl Emulator {
         self.0.screen_mut().set_size(cells(size.height), cells(size.width));
     }
 
-    /// Whether a row of the screen goes on in the next one.
+    /// Whether a row of the screen continues in the next one.
     pub(crate) fn is_wrapped(&self, row: u16) -> bool {
         self.0.screen().row_wrapped(row)
     }
@@ -53,7 +53,7 @@ impl Emulator {
         self.0.screen().contents()
     }
 
-    /// Returns the text of the row in which the cursor stands.
+    /// Text of the cursor's row.
     pub(crate) fn cursor_row(&self) -> String {
         let screen = self.0.screen();
         screen.rows(0, screen.size().1.get()).nth(self.cursor().0).unwrap_or_default()
@@ -66,7 +66,7 @@ impl Emulator {
 }
 
 impl Emulator {
-    /// Fails if anything but text and styles is other than on a new terminal.
+    /// Fails if any state but text and styles differs from a new terminal.
     pub(crate) fn check_untouched(&self, why: &str) {
         let screen = self.0.screen();
         let modes = (screen.alternate_screen(), screen.application_keypad(), screen.application_cursor());

@@ -14,7 +14,7 @@ use zk_view::{Patch, View};
 use crate::emulator::Emulator;
 use crate::replay::block;
 
-/// Pieces that hostile text is made of.
+/// Pieces of hostile text.
 const PIECES: &[&str] = &[
     "\u{1b}",
     "\u{1b}[",
@@ -107,7 +107,7 @@ fn text() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 1..14).prop_map(|pieces| pieces.concat())
 }
 
-/// The contents that show a text, and the patch that makes it grow where it can.
+/// Contents that show a text, and the patch that appends it if possible.
 fn contents(text: &str) -> Vec<Value> {
     let body = |form: Value| json!({"form": form, "lines": [text], "total_lines": 9, "expandable": true});
     let call = |state: &str, form: Value| json!({"type": "call", "call_id": "c", "step": 0, "tool": text, "summary": text, "state": state, "reason": text, "progress": text, "body": body(form), "elapsed_ms": 5});
@@ -126,7 +126,7 @@ fn contents(text: &str) -> Vec<Value> {
     ]
 }
 
-/// The first sequence of an output that zk may not send, with a little of what follows.
+/// First sequence of an output that zk may not send, with some of the text after it.
 fn forbidden(sent: &str) -> Option<String> {
     let mut rest = sent;
     while let Some(at) = rest.find(|c: char| c.is_control()) {
@@ -143,7 +143,7 @@ fn forbidden(sent: &str) -> Option<String> {
     None
 }
 
-/// Returns what comes behind a sequence that zk itself writes; nothing behind any other.
+/// Rest after an allowed sequence; `None` for another one.
 fn allowed(after: &str) -> Option<&str> {
     if let Some(rest) = after.strip_prefix(['7', '8']) {
         return Some(rest);
@@ -176,7 +176,7 @@ fn nothing_but_own_sequences_is_sent_whatever_text_says_and_however_it_is_split(
         TestRng::from_seed(RngAlgorithm::ChaCha, &[14; 32]),
     );
     let strategy = (text(), any::<u64>());
-    // Each text is shown in eleven ways, and two of them in pieces.
+    // Each text is shown in eleven ways, two of them in pieces.
     for _ in 0..crate::cases() {
         let (text, salt) = strategy.new_tree(&mut runner).unwrap().current();
         let mut app =
@@ -227,7 +227,7 @@ fn nothing_but_own_sequences_is_sent_whatever_text_says_and_however_it_is_split(
     }
 }
 
-/// Everything that is sent where `text` stands in every place that shows one. Questions show `asked`.
+/// All output for `text` in every place that shows one. Questions show `asked`.
 fn shown_everywhere(text: &str, asked: &str) -> String {
     let size = Size::new(40, 16);
     let looks = Looks { theme: Theme::Dark, links: true };
@@ -290,7 +290,7 @@ fn shown_everywhere(text: &str, asked: &str) -> String {
             json!({"activity": activity, "activity_ms": 1000, "tokens_read": 0, "tokens_written": 0});
         step(&mut app, &[json!({"patch": "status", "status": status})], &[]);
     }
-    // A list of names, and every place of the picker.
+    // A completion list, and every part of the picker.
     step(&mut app, &[], &[Key::Char('@')]);
     step(&mut app, &[], &[Key::Escape, Key::Ctrl('u'), Key::Ctrl('o')]);
     (0..8).for_each(|_| step(&mut app, &[], &[Key::Tab]));
@@ -327,7 +327,7 @@ fn what_is_sent_is_that_of_the_harmless_text_wherever_a_text_is_shown() {
         let text = text().new_tree(&mut runner).unwrap().current();
         let harmless = zk_view::sanitise(&text).into_owned();
         assert!(harmless.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t')), "{text:?}");
-        // A question shows the brackets of others as code points too, so that none can look like zk's own.
+        // A question shows foreign brackets as code points too, so that none can imitate zk's own.
         let plain = |text: &str| text.replace('⟨', "‹").replace('⟩', "›");
         let visible = plain(&zk_core::service::visible_lines(&text).join("\n"));
         assert!(visible.chars().all(|c| !c.is_control() || c == '\n'), "{text:?}");

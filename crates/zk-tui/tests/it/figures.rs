@@ -17,7 +17,7 @@ fn app() -> App {
     App::new(View::default(), Size::new(120, 40), abilities, Vec::new(), Box::new(|_| Offered::default()))
 }
 
-/// An answer of about 200 KB with everything that answers have.
+/// Answer of about 200 KB with every kind of content.
 fn answer() -> String {
     let section = |n: usize| {
         format!(

@@ -68,7 +68,7 @@ impl Foreign {
         self.term.resize(Cells(size));
     }
 
-    /// All lines as they were written, one below the other, without what stands behind the last text.
+    /// All lines as written, without trailing empty cells.
     pub(crate) fn text(&self) -> String {
         let grid = self.term.grid();
         let (mut text, mut line) = (String::new(), String::new());
@@ -97,7 +97,7 @@ impl Foreign {
         *self.term.mode() == self.modes
     }
 
-    /// Fails if a mode is other than on a new terminal.
+    /// Fails if a mode differs from a new terminal.
     pub(crate) fn check_untouched(&self) {
         assert!(self.is_untouched(), "{:?} is not {:?}", self.term.mode(), self.modes);
     }

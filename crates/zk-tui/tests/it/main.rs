@@ -39,8 +39,7 @@ mod sessions;
 #[cfg(test)]
 mod transcript;
 
-/// Returns the number of generated sessions a test runs: a hundredth of a campaign, unless the environment
-/// says otherwise.
+/// Number of generated sessions: a hundredth of a campaign, unless the environment says otherwise.
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "whoever runs a campaign says how large it is")]
 fn cases() -> u32 {

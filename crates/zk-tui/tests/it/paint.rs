@@ -125,8 +125,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(crate::cases()))]
 
-    /// Whatever is drawn and however often the size changes, each closed row is on the terminal once, in order, and
-    /// what was there before still is.
+    /// After any drawing and resizing, each closed row is on the terminal once, in order, below the earlier
+    /// content.
     #[test]
     fn every_closed_row_is_there_once_in_order(steps in proptest::collection::vec(step(), 1..30)) {
         let size = Size::new(40, 8);
@@ -158,8 +158,7 @@ proptest! {
         prop_assert_eq!(shown.first().map(|row| row.trim()), Some(BEFORE));
     }
 
-    /// Whatever closes, comes or goes above rows that stay, the screen ends with the live rows and the caret stands in its
-    /// place.
+    /// After any change above kept rows, the screen ends with the live rows and the caret in its place.
     #[test]
     fn the_live_rows_stand_at_the_end_with_the_caret_in_its_place(
         steps in proptest::collection::vec(

@@ -30,7 +30,7 @@ fn one_picker_finds_models_commands_and_files_by_a_few_letters() {
     assert!(desk.shown().contains("❯ gpt-6") && !desk.shown().contains("claude-opus"), "{}", desk.shown());
     desk.keys("\r");
     assert_eq!(desk.lines(), ["/model gpt-6"]);
-    // Tab goes on to the next kind; what is chosen there is for the composer.
+    // Tab switches to the next kind; its choice goes to the composer.
     desk.keys("look at ");
     desk.keys("\x0f");
     desk.keys("\t\t\t\t");
@@ -141,7 +141,7 @@ fn the_keys_of_vi_edit_and_enter_still_sends() {
     assert_eq!(desk.app.draft(), "one x");
     desk.keys("\r");
     assert_eq!(desk.lines(), ["one x"]);
-    // Without a text Escape stops what runs at once.
+    // Without a text Escape stops the run at once.
     desk.run();
     desk.keys("\x1b");
     assert!(desk.stops());
@@ -163,7 +163,7 @@ fn the_path_of_an_image_that_is_pasted_is_for_the_host_and_its_mark_goes_as_a_wh
     assert_eq!(desk.app.draft(), "");
 }
 
-/// A desk whose lists have what a conversation has: levels, labels, hints and previews.
+/// Desk with complete lists: levels, labels, hints and previews.
 fn desk_with_facts(size: Size) -> Desk {
     desk_offering(size, |asked| {
         let of = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
@@ -217,7 +217,7 @@ fn a_model_that_no_list_has_is_taken_as_it_is_typed_and_its_level_is_chosen_with
         desk.shown()
     );
     desk.keys("\r");
-    // Without an arrow the level stays as it is; a model without levels has none.
+    // Without an arrow the level is unchanged; a model without levels has none.
     desk.keys("/model\r");
     desk.keys("plain\x1b[C\r");
     assert_eq!(desk.lines(), ["/model lab/large:high", "/model elsewhere/new-9", "/model lab/plain"]);
@@ -277,7 +277,7 @@ fn enter_runs_a_command_that_takes_nothing_and_tab_puts_in_any() {
     assert_eq!(desk.app.draft(), "/review ", "it may take more");
     desk.keys("\r");
     assert_eq!(desk.lines(), ["/copy", "/review"]);
-    // Only some of its letters: a person sees first what they run.
+    // Only some of its letters: the person sees the command first.
     desk.type_in("/py");
     desk.keys("\r");
     assert_eq!((desk.app.draft().as_str(), desk.lines().len()), ("/copy ", 2));

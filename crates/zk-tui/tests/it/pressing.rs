@@ -34,7 +34,7 @@ fn what_is_given_back_while_an_editor_has_the_text_stands_before_what_it_gives()
     assert_eq!(desk.app.draft(), "edited");
 }
 
-/// The terminal is somebody else's for a while.
+/// Another process has the terminal for a while.
 fn suspend(desk: &mut Desk) {
     let bytes = desk.app.leave();
     desk.emulator.send(&bytes);
@@ -126,7 +126,7 @@ fn keys_that_are_read_at_once_act_in_their_order() {
         assert_eq!(app.keys(&keys(typed), Duration::ZERO), [], "{typed:?}");
         assert_eq!(app.draft(), draft, "{typed:?}");
     }
-    // Text before Ctrl-C is cleared, text behind it stays.
+    // Text before Ctrl-C is cleared, text after it stays.
     let mut app = of(false);
     assert_eq!(app.keys(&keys("old\u{3}new"), Duration::ZERO), []);
     assert_eq!(app.draft(), "new");
@@ -160,7 +160,7 @@ fn a_key_that_runs_a_command_leaves_the_composer_as_it_is() {
     assert_eq!(app.draft(), "before");
     let ran = app.keys(&[Key::Alt('v')], now);
     assert!(ran.contains(&Action::Line("/greet".to_owned())), "{ran:?}");
-    // The line that the key ran stands between them.
+    // The line of the key comes between them.
     press(&mut app, &[down.clone(), down]);
     assert_eq!(app.draft(), "one", "the draft under the recalled text is not forgotten");
     // In vi's normal mode keys stay commands.
@@ -275,8 +275,7 @@ fn the_wheel_of_a_mouse_is_not_arrow_keys_on_the_full_screen() {
     assert!(before.contains("\u{1b}[?1007h\u{1b}[?1007r"), "{before:?}");
 }
 
-/// Returns what a terminal is sent within so many seconds after a question came, keys pressed at some of
-/// them.
+/// Output within some seconds after a question, with keys at given times.
 fn sent_after_a_question(name: &str, keys: &[(u64, Key)], seconds: u64) -> String {
     let abilities = Abilities { notices: NoticeForm::Osc9, ..Abilities::PLAIN };
     let mut app =

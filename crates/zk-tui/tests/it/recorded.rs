@@ -26,7 +26,7 @@ fn logs() -> Vec<(String, Vec<Patch>)> {
     logs
 }
 
-/// Returns the rows on a terminal at the end, where so many patches come at once.
+/// Rows on a terminal at the end, with a number of patches for each frame.
 fn draw(patches: &[Patch], size: Size, every: usize, is_full: bool) -> Vec<String> {
     let mut desk = desk_of(size);
     desk.app.set_full(is_full);
@@ -69,7 +69,7 @@ fn there_is_a_recorded_run_of_every_kind_of_content() {
 fn a_recorded_run_leaves_the_same_rows_however_its_patches_come() {
     let size = Size::new(100, 150);
     for (name, patches) in logs() {
-        // The rows of sub-agents stay as they come, before or after the call that began them.
+        // Rows of sub-agents keep their order of arrival, before or after the call that started them.
         let has_agents = patches.iter().any(|patch| matches!(patch, Patch::Agents { .. }));
         let draw = |every| {
             let mut rows = draw(&patches, size, every, false);

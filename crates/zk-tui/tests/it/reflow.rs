@@ -6,15 +6,15 @@ use zk_tui::Size;
 
 use crate::emulator::BEFORE;
 
-/// A line as it was written: where it is broken depends on the width.
+/// Line as written, before wrapping.
 type Line = Vec<String>;
 
-/// Fate of rows for which there is no room any more.
+/// Handling of rows that no longer fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reflows {
     /// Rows at the top scroll away for good.
     Away,
-    /// As tmux does: those below the cursor are gone, those at the top come back when there is room again.
+    /// Like tmux: rows below the cursor are lost, rows at the top come back when there is room.
     Back,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Reflowing {
     /// Rows above the first row of the screen.
     top: usize,
     saved: (usize, usize),
-    /// The cell before the cursor is the last one of its row, and the cursor stands on it.
+    /// Whether the cell before the cursor is the last of its row, with the cursor on it.
     is_pending: bool,
     is_alternate: bool,
 }
@@ -103,7 +103,7 @@ impl Reflowing {
         if self.reflows == Reflows::Back && size.height < self.size.height {
             self.drop_below(self.size.height - size.height);
         }
-        // After a resize the viewport stays as near to the end of the buffer as it can.
+        // After a resize the viewport stays as near to the end of the buffer as possible.
         self.size = size;
         let is_at_end = self.cell == self.lines[self.line].len();
         self.is_pending = is_at_end && self.cell > 0 && self.cell.is_multiple_of(size.width);
@@ -116,7 +116,7 @@ impl Reflowing {
         }
     }
 
-    /// Takes rows away below the cursor's.
+    /// Removes rows below the cursor's.
     fn drop_below(&mut self, count: usize) {
         let last = self.above(self.lines.len()).max(self.row() + 1) - 1;
         let below = last - self.row();
@@ -126,7 +126,7 @@ impl Reflowing {
     fn put(&mut self, grapheme: &str, columns: usize) {
         let width = self.size.width;
         if self.is_pending {
-            // The line goes on in the next row.
+            // The line continues in the next row.
             self.is_pending = false;
         }
         if columns == 2 && self.cell % width == width - 1 {
@@ -179,7 +179,7 @@ impl Reflowing {
         }
     }
 
-    /// Makes the row of the cursor the first of its line.
+    /// Makes the cursor's row the first of its line.
     fn split_line(&mut self) {
         let row = self.row();
         let (line, first) = self.at(row);
@@ -190,7 +190,7 @@ impl Reflowing {
         self.go(row, 0);
     }
 
-    /// Inserts rows at the cursor's; those that have no room at the bottom are gone.
+    /// Inserts rows at the cursor's; rows beyond the bottom are lost.
     fn insert_rows(&mut self, count: usize) {
         self.split_line();
         let (line, bottom) = (self.line, self.top + self.size.height);
@@ -200,7 +200,7 @@ impl Reflowing {
         self.cut_rows(over);
     }
 
-    /// Deletes rows from the cursor's on; those below move up.
+    /// Deletes rows from the cursor's on; rows below move up.
     fn delete_rows(&mut self, count: usize) {
         self.split_line();
         let (row, line) = (self.row(), self.line);
@@ -218,7 +218,7 @@ impl Reflowing {
         self.go(row, 0);
     }
 
-    /// Takes the last rows away.
+    /// Removes the last rows.
     fn cut_rows(&mut self, count: usize) {
         let width = self.size.width;
         for _ in 0..count {
@@ -232,7 +232,7 @@ impl Reflowing {
         }
     }
 
-    /// Erases from the cursor to the end of its row; what the line had behind it is a line of its own then.
+    /// Erases from the cursor to the end of its row; the rest of a wrapped line becomes its own line.
     fn erase_line(&mut self) {
         let width = self.size.width;
         let cell = if self.is_pending { self.cell - 1 } else { self.cell };
@@ -243,7 +243,7 @@ impl Reflowing {
             self.lines.insert(self.line + 1, rest);
         }
         self.lines[self.line].truncate(cell);
-        // A row that was part of a longer line is a line of its own.
+        // A row that was part of a longer line becomes its own line.
         if cell > 0 && cell.is_multiple_of(width) {
             let line = self.line;
             self.lines.insert(line + 1, Line::new());
@@ -309,7 +309,7 @@ impl Reflowing {
         rest.split_at(1).1
     }
 
-    /// All lines as they were written, one below the other, without what stands behind the last text.
+    /// All lines as written, without trailing empty cells.
     pub(crate) fn text(&self) -> String {
         let lines: Vec<String> = self.lines.iter().map(|line| line.concat().trim_end().to_owned()).collect();
         lines.join("\n").trim_end().to_owned()
@@ -331,7 +331,8 @@ fn a_line_that_is_broken_when_the_terminal_gets_narrower_is_whole_again_when_it_
 fn what_tmux_answers_with_its_columns_first_is_taken_for_what_it_is() {
     use zk_tui::{Abilities, Caret, InlineScreen, Row, Style};
 
-    // Told of 30 columns, while the terminal has become 90 columns wide and 30 rows high again: not the width it was told.
+    // Told of 30 columns, while the terminal is 90 columns wide and 30 rows high again: not the width it was
+    // told.
     let size = Size::new(90, 30);
     let tmux = Abilities { reflows: true, tmux: true, ..Abilities::PLAIN };
     for (told, reported, is_settled) in [
@@ -381,7 +382,7 @@ fn what_a_terminal_answered_holds_no_longer_than_its_size() {
     let live = [Row::of(Style::PLAIN, &"x".repeat(59)), Row::of(Style::PLAIN, "›")];
     let caret = Some(Caret { row: 1, column: 0 });
     terminal.send(&screen.frame(&[Row::of(Style::PLAIN, "closed")], &live, caret));
-    // The terminal is wide again before what it answered while it was narrow is acted upon.
+    // The terminal is wide again before its answer from the narrow state is handled.
     for size in &sizes[1..] {
         terminal.resize(*size);
         terminal.send(&screen.resize(*size));

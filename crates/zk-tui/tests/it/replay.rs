@@ -29,7 +29,7 @@ fn grow(id: &str, delta: &str) -> Patch {
     serde_json::from_value(json!({"patch": "grow", "id": id, "delta": delta})).unwrap()
 }
 
-/// One thing that happens in a conversation.
+/// Event of a conversation.
 #[derive(Clone, Debug)]
 enum Event {
     Prompt(String),
@@ -49,7 +49,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The patches of a conversation, and the marks that each of its closed rows has to bear once.
+/// Patches of a conversation, and the marks that its closed rows must show once.
 fn log(events: &[Event]) -> (Vec<Patch>, Vec<String>) {
     let (mut patches, mut marks) = (Vec::new(), Vec::new());
     for (n, event) in events.iter().enumerate() {
@@ -107,7 +107,7 @@ fn draw(patches: &[Patch], size: Size, every: usize) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(crate::cases()))]
 
-    /// Frames drawn more or less often change nothing of what stays; each closed row stays once, in order.
+    /// The frame rate does not affect closed rows: each appears once, in order.
     #[test]
     fn a_log_of_patches_leaves_each_closed_row_once_in_order(
         events in proptest::collection::vec(event(), 1..12),
@@ -141,7 +141,7 @@ fn a_running_call_holds_up_what_comes_after_it_and_sub_agents_are_not_in_between
     let text = |rows: Vec<Row>| rows.iter().map(Row::text).collect::<Vec<_>>();
     assert_eq!(transcript.take_closed(10), [], "what a sub-agent does has a view of its own");
     assert_eq!(text(transcript.open_rows()), ["  ● call 0", "  n2"]);
-    // A row that waits goes on where there is no room for it.
+    // A waiting row continues if there is no room.
     assert_eq!(text(transcript.take_closed(1)), ["  n2"]);
     transcript.patch(&Patch::Close { block: call("b0", 0, "done") });
     assert_eq!(text(transcript.take_closed(10)), [format!("  ✓ call 0{}result 0", " ".repeat(62))]);

@@ -47,7 +47,7 @@ fn reads_that_follow_each_other_share_one_counted_row() {
     answer(&mut desk, "b7", "The end.");
     let shown = desk.shown();
     assert_eq!(shown.matches("read a.rs").count(), 1, "{shown}");
-    // One alone, and one that failed, say what they came to.
+    // A single one, and a failed one, show their outcome.
     for row in [
         "  ✓ read d.rs                                                                 ok\n",
         "  ✗ read e.rs\n      ok\n",
@@ -167,7 +167,7 @@ fn a_frame_is_marked_as_one_only_where_the_terminal_agreed() {
     desk.press("\x1b[?2026;0$y");
     assert!(!frame(&mut desk, "two").contains("2026"), "it does not know the mode");
     desk.press("\x1b[?2026;2$y");
-    // Taking rows away after a resize is part of the frame.
+    // Removing rows after a resize is part of the frame.
     assert_eq!(desk.app.resize(Size::new(40, 10), desk.now), "");
     let sent = frame(&mut desk, "three");
     assert!(sent.starts_with("\u{1b}[?2026h") && sent.ends_with("\u{1b}[?2026l"), "{sent:?}");
@@ -278,7 +278,7 @@ fn what_was_shown_while_a_session_was_opened_is_not_shown_again() {
     };
     for (stored, times) in [(&contents[..], 1), (&contents[..2], 2)] {
         let mut desk = desk_of(Size::new(60, 20));
-        // Blocks are counted from the first of the session, or from the first that was read.
+        // Blocks are counted from the first of the session, or from the first one read.
         desk.app.announce(&blocks(0, &contents[1..]));
         desk.wait(20);
         let shown = desk.shown();

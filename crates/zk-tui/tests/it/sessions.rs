@@ -15,28 +15,28 @@ use crate::replay::block;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A prompt of the person.
+    /// Prompt of the person.
     Prompt,
-    /// An answer of paragraphs, in pieces of so many bytes.
+    /// Answer of paragraphs, in pieces of this many bytes.
     Answer {
         paragraphs: usize,
         piece: usize,
     },
-    /// A call that prints so many lines while it runs.
+    /// Call that prints lines while it runs.
     Call {
         lines: usize,
     },
     /// A line of the program.
     Print,
     Type(String),
-    /// Keys that are pressed in the pager.
+    /// Keys in the pager.
     Page(String),
     Full(bool),
     Resize(usize, usize),
-    /// Sizes one after the other. The program is told the one at this index, while the terminal has the last already.
+    /// Consecutive sizes. The program is told the one at this index while the terminal has the last.
     ResizeLate(Vec<(usize, usize)>, usize),
-    /// Sizes while a window is dragged, with the milliseconds between two of them. Each comes after the terminal answered
-    /// to the frame of the one before.
+    /// Sizes while a window is dragged, with the milliseconds between them. Each follows the terminal's
+    /// answer to the earlier frame.
     Drag(Vec<(usize, usize)>, u64),
     Suspend,
     Ask,
@@ -66,9 +66,9 @@ fn step() -> impl Strategy<Value = Step> {
 /// The terminal of a session.
 enum Terminal {
     Plain(Box<Emulator>),
-    /// One that breaks lines anew, which the screen knows.
+    /// Terminal that reflows, as the screen knows.
     Reflowing(Box<Reflowing>),
-    /// As well, and written by others.
+    /// Reflowing terminal of another implementation.
     Foreign(Box<Foreign>),
 }
 
@@ -109,7 +109,7 @@ impl Terminal {
         }
     }
 
-    /// The least width that takes nothing of what is written away.
+    /// Minimum width that cuts nothing off.
     fn least_width(&self) -> usize {
         match self {
             Self::Plain(_) => 20,
@@ -162,7 +162,7 @@ impl Session {
         Ok(())
     }
 
-    /// Each closed row is there once, in order, below what stood there before.
+    /// Checks that each closed row appears once, in order, below the earlier content.
     fn check(&self, text: &str) -> Result<(), TestCaseError> {
         let mut from = 0;
         for mark in &self.marks {
@@ -195,7 +195,7 @@ impl Session {
         self.wait(20);
     }
 
-    /// A mark that one row bears.
+    /// Unique mark for a row.
     fn mark(&mut self) -> String {
         self.n += 1;
         let mark = format!("#{}.", self.n);
@@ -203,7 +203,7 @@ impl Session {
         mark
     }
 
-    /// Sizes that the terminal can take. One that does not reflow cuts off what it has no columns for.
+    /// Sizes that the terminal can take. One without reflow cuts off the columns beyond its width.
     fn sizes(&self, sizes: &[(usize, usize)]) -> Vec<Size> {
         let least = self.terminal.least_width();
         sizes.iter().map(|(width, height)| Size::new((*width).max(least), *height)).collect()
@@ -354,8 +354,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// After any session each closed row is on the terminal's own screen once, in order, what stood there before still
-    /// stands, the draft is whole, and no mode is left on.
+    /// After any session each closed row is on the main screen once, in order, the earlier content and the
+    /// draft are intact, and no mode is left set.
     #[test]
     fn a_session_of_everything_leaves_each_row_once_and_the_draft_whole(
         steps in proptest::collection::vec(step(), 1..25),
@@ -371,7 +371,7 @@ proptest! {
         session.check(&text)?;
     }
 
-    /// A session on a terminal that breaks its lines anew at every resize leaves the same rows and draft.
+    /// A session on a terminal that reflows at every resize leaves the same rows and draft.
     #[test]
     fn a_session_on_a_terminal_that_reflows_leaves_each_row_once_and_the_draft_whole(
         steps in proptest::collection::vec(step(), 1..25),
@@ -385,7 +385,8 @@ proptest! {
         session.check(&text)?;
     }
 
-    /// A session on a terminal that others wrote, which answers by itself, leaves the same rows and draft.
+    /// A session on a foreign terminal implementation, which answers queries itself, leaves the same rows and
+    /// draft.
     #[test]
     fn a_session_on_a_terminal_that_others_wrote_leaves_each_row_once_and_the_draft_whole(
         steps in proptest::collection::vec(step(), 1..25),

@@ -7,7 +7,7 @@ use zk_core::service::RunStatus;
 
 use crate::{Body, Call, CallState, Text};
 
-/// Id of a block: unique in its view, and the same each time the stored session is shown.
+/// Id of a block: unique in its view, and stable when the stored session is shown again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
@@ -31,7 +31,7 @@ impl fmt::Display for BlockId {
     }
 }
 
-/// One piece of a conversation as it is shown. Once it is closed it never changes.
+/// Block of a conversation as shown. Immutable once closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Block {
@@ -39,10 +39,10 @@ pub struct Block {
     pub id: BlockId,
     /// Whether it is complete.
     pub closed: bool,
-    /// The sub-agent it belongs to; nothing for the conversation's own agent.
+    /// Sub-agent of the block; `None` for the main agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Arc<SubAgent>>,
-    /// The message that it shows a part of, once that is part of the conversation.
+    /// Message that the block is part of, once the message has joined the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageId>,
     /// Content of the block.
@@ -55,7 +55,7 @@ pub struct Block {
 pub struct SubAgent {
     /// Name of the sub-agent.
     pub name: Text,
-    /// 1 for a child of the conversation's agent, one more for each generation.
+    /// Depth of the agent, 1 for a child of the main agent.
     pub depth: u32,
 }
 
@@ -68,17 +68,17 @@ pub enum Content {
     User {
         /// The text.
         text: Text,
-        /// Number of images and documents that came with it.
+        /// Number of attached images and documents.
         attachments: u32,
     },
-    /// Message that somebody else put into the conversation: a budget, a steering message, a plugin.
+    /// Message from another source: a budget, a steering text, a plugin.
     Injected {
         /// Author of the message.
         by: Text,
         /// The text.
         text: Text,
     },
-    /// The model's reasoning; empty where its provider withholds it.
+    /// Reasoning of the model; empty if its provider withholds it.
     Thinking {
         /// The text.
         text: Text,
@@ -93,21 +93,21 @@ pub enum Content {
     },
     /// A tool call.
     Call(Box<Call>),
-    /// Acts of the provider beside answering, in a few words.
+    /// Server-side action of the provider, in a few words.
     Provider {
-        /// The words.
+        /// Description of the action.
         text: Text,
     },
-    /// Stands for messages that a compaction took out of the context.
+    /// Summary of messages that a compaction removed from the context.
     Summary {
         /// The summary.
         text: Text,
     },
     /// Content that a plugin shows.
     Plugin(Box<PluginBlock>),
-    /// The end of a run.
+    /// End of a run.
     End(RunEnd),
-    /// A notice about something that passes. Not part of the stored session.
+    /// Transient notice. Not part of the stored session.
     Note {
         /// Importance of the notice.
         level: NoteLevel,
@@ -117,7 +117,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// The body, of content that may have one.
+    /// Body of the content, if its kind has one.
     #[must_use]
     pub fn body(&self) -> Option<&Body> {
         match self {
@@ -141,7 +141,7 @@ impl Content {
 pub struct PluginBlock {
     /// The plugin.
     pub source: Text,
-    /// Kind of the content, in the plugin's own words.
+    /// Kind of the content, as the plugin names it.
     pub kind: Text,
     /// A line above the body.
     pub title: Text,
@@ -149,19 +149,19 @@ pub struct PluginBlock {
     pub body: Body,
 }
 
-/// End of an answer.
+/// Completeness of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum AnswerEnd {
-    /// Answer that is whole, or still growing.
+    /// Complete answer, or one that is still growing.
     #[default]
     Whole,
     /// The output limit cut it.
     MaxTokens,
     /// The context window was full.
     WindowFull,
-    /// The model said nothing at all.
+    /// Answer without any content.
     Empty,
     /// The model or a filter refused.
     Refused,
@@ -169,7 +169,7 @@ pub enum AnswerEnd {
     Stopped,
     /// The response broke off.
     Broken,
-    /// Broken off, and the request was sent again: it is no part of the conversation.
+    /// Broken-off answer whose request was retried: not part of the conversation.
     SentAgain,
     /// The provider gave a reason that zk does not know.
     Other {
@@ -179,7 +179,7 @@ pub enum AnswerEnd {
 }
 
 impl AnswerEnd {
-    /// Remark on the end; nothing for an answer that is whole.
+    /// Remark on the end; `None` for a complete answer.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
         let remark = match self {
@@ -197,27 +197,27 @@ impl AnswerEnd {
     }
 }
 
-/// End of a run, and what the run took.
+/// End of a run, with cost and duration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunEnd {
-    /// Status with which the run ended.
+    /// Final status of the run.
     pub status: RunStatus,
     /// The error it ended with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Text>,
     /// Turns of the run.
     pub turns: u32,
-    /// Tokens it read, cached ones included.
+    /// Input tokens of the run, cached ones included.
     pub tokens_read: u64,
     /// Tokens the model wrote.
     pub tokens_written: u64,
-    /// Cost of the run in US dollars, as far as it is known.
+    /// Cost of the run in US dollars, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// Whether the cost of some turn is not known: `cost` is the least that all of them cost.
+    /// Whether some turn's cost is unknown, so that `cost` is a lower bound.
     pub cost_is_partial: bool,
-    /// Milliseconds it took.
+    /// Duration of the run in milliseconds.
     pub duration_ms: u64,
 }
 
@@ -228,13 +228,12 @@ pub struct RunEnd {
 pub enum NoteLevel {
     /// Good to know.
     Info,
-    /// Something is not as it should be.
+    /// Warning.
     Warning,
 }
 
 impl Block {
-    /// Appends to a block that is still open; anything else stays as it is. Of a running call's output only the
-    /// end is kept.
+    /// Appends to an open block; other blocks ignore it. The output of a running call keeps only its tail.
     pub(crate) fn grow(&mut self, delta: &Text) {
         match &mut self.content {
             Content::Answer { text, .. } | Content::Thinking { text } => text.append(delta),
@@ -249,7 +248,7 @@ impl Block {
         }
     }
 
-    /// Whether it is a part of an answer that arrives, of which nothing stays if that breaks off.
+    /// Whether it is part of an arriving answer, to be dropped if the answer breaks off.
     pub(crate) fn is_arriving(&self) -> bool {
         match &self.content {
             Content::Call(call) => call.state == CallState::Writing,
@@ -265,8 +264,8 @@ impl Block {
         }
     }
 
-    /// Whether the stored session shows it too, once its run has ended: notices and the end of a run without an
-    /// answer are not in it.
+    /// Whether the stored session shows it after the run: false for notices and for the end of a run without
+    /// an answer.
     #[must_use]
     pub fn is_stored(&self) -> bool {
         self.agent.is_some() || self.id.as_str().starts_with('b')

@@ -9,25 +9,25 @@ use crate::{DiffLine, DiffReader, Text};
 const PREVIEW_LINES: usize = 40;
 const PREVIEW_BYTES: usize = 8 * 1024;
 
-/// Lines and bytes of a body that a person is to read as a whole.
+/// Limits in lines and bytes for a body to be read completely.
 const READ_LINES: usize = 1000;
 const READ_BYTES: usize = 64 * 1024;
 
-/// Characters of one line that a block holds.
+/// Maximum length of a line in a block, in characters.
 const PREVIEW_WIDTH: usize = 2000;
 
-/// The body of a result. Its block holds a bounded part; all lines come when asked for by
-/// [`Intent::Expand`](crate::Intent::Expand).
+/// Body of a result. The block holds a bounded part; [`Intent::Expand`](crate::Intent::Expand) requests all
+/// lines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Body {
     /// Form of the lines.
     pub form: Form,
-    /// The lines the block holds: the end of an output, the beginning of anything else.
+    /// Lines in the block: the tail of an output, the head of other bodies.
     pub lines: Vec<Text>,
-    /// Number of lines in all, those included that nobody kept.
+    /// Total number of lines, including discarded ones.
     pub total_lines: u64,
-    /// Whether asking for all lines gives more.
+    /// Whether [`Intent::Expand`](crate::Intent::Expand) returns more lines.
     pub expandable: bool,
 }
 
@@ -36,7 +36,7 @@ pub struct Body {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "form", rename_all = "snake_case")]
 pub enum Form {
-    /// One line that says it all.
+    /// Single line.
     Line,
     /// Text.
     Lines,
@@ -49,22 +49,22 @@ pub enum Form {
     Diff {
         /// The path it is of.
         path: Text,
-        /// Lines that were added.
+        /// Number of added lines.
         added: u64,
-        /// Lines that were removed.
+        /// Number of removed lines.
         removed: u64,
     },
     /// Rows of a table, cells separated by ` | `; the first is the head.
     Table,
     /// Lines of Markdown.
     Markdown {
-        /// Outcome in a line; empty where nothing has to be said.
+        /// Outcome in one line; empty on success.
         #[serde(default, skip_serializing_if = "Text::is_empty")]
         outcome: Text,
     },
-    /// Items of a list of what is to be done, each behind the sign of its state.
+    /// To-do list; each item starts with the sign of its state.
     Checklist {
-        /// Whether other items stand in it than before, and not the same ones further on.
+        /// Whether items were added, removed or changed, beyond their state.
         reshaped: bool,
     },
 }
@@ -77,7 +77,7 @@ pub(crate) struct FullBody {
 }
 
 impl FullBody {
-    /// Returns what is shown of a result: what its tool drew, or else the text that the model gets.
+    /// Body of a result: the tool's display, or else the text for the model.
     pub(crate) fn of_result(display: Option<&Display>, content: &ToolContent) -> Self {
         match display {
             Some(display) => Self::of_display(display),
@@ -125,7 +125,7 @@ impl FullBody {
         }
     }
 
-    /// Text, without empty lines at its end.
+    /// Body of a text, without trailing empty lines.
     fn of_text(text: &str) -> Self {
         Self::of_lines(text.trim_end().lines().map(Text::line))
     }
@@ -135,10 +135,10 @@ impl FullBody {
         Self { form: Form::Lines, total_lines: lines.len() as u64, lines }
     }
 
-    /// The part that its block holds.
+    /// Bounded part for the block.
     pub(crate) fn preview(&self) -> Body {
         let (most_lines, mut left) = match self.form {
-            // Somebody is to read all of them.
+            // The person has to read all of them.
             Form::Markdown { .. } | Form::Checklist { .. } => (READ_LINES, READ_BYTES),
             Form::Line | Form::Lines | Form::Command { .. } | Form::Diff { .. } | Form::Table => {
                 (PREVIEW_LINES, PREVIEW_BYTES)

@@ -6,70 +6,70 @@ use zk_core::model::{CallId, CallKind, CallLocation, ToolCall};
 
 use crate::{Body, Text};
 
-/// Lines and bytes of a running call's output that are kept.
+/// Limits in lines and bytes for the output of a running call.
 const PROGRESS: (usize, usize) = (5, 2048);
 
-/// Places of a call that are named.
+/// Maximum number of paths in a call.
 const LOCATIONS: usize = 16;
 
-/// Characters of an argument that stand for a call.
+/// Maximum length of an argument in a summary, in characters.
 const MAIN_ARGUMENT: usize = 200;
 
-/// Characters up to which a summary holds the argument of a call whole, if it has one line.
+/// Maximum length in characters of a one-line argument that a summary contains completely.
 const SUMMARISED: usize = 100;
 
-/// Bytes of a summary that are surely the beginning of the argument if that begins with them.
+/// Minimum number of bytes for which the end of a summary counts as the beginning of the argument.
 const SURELY: usize = 16;
 
-/// Characters of an argument that a call keeps beside its summary.
+/// Maximum length of the argument that a call keeps beside its summary, in characters.
 const KEPT_ARGUMENT: usize = 4000;
 
-/// A tool call as it is shown.
+/// Tool call as shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Call {
     /// The id its provider gave it; not unique in a session.
     pub call_id: CallId,
-    /// The number of the answer it is of, among those of its run, from 0.
+    /// Index of the call's answer within the run.
     pub step: u32,
     /// The tool's canonical name.
     pub tool: Text,
-    /// Summary of the call, in one line: what its tool says, before that its name and what its arguments
-    /// begin with.
+    /// Summary in one line: by its tool, and before that the tool's name with the first argument.
     pub summary: Text,
-    /// The argument that says most of what it does, such as a command, with all its lines; nothing where the summary has
-    /// it whole. Of a very long one the beginning.
+    /// Main argument, such as a command, in full; `None` if the summary contains it. A very long one is
+    /// truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub argument: Option<Text>,
-    /// The kind of the call; known once it is about to run.
+    /// Kind of the call, known just before it runs.
     #[serde(default, skip_serializing_if = "CallKind::is_other")]
     pub kind: CallKind,
-    /// The paths it reads or changes, as it names them, once it is about to run; the first ones of many.
+    /// Paths that the call reads or changes, as its arguments name them, known just before it runs; limited
+    /// in number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locations: Vec<Text>,
-    /// The line of the first of them, from 1, where the call is about one.
+    /// Line number in the first path, from 1, if the call names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
     /// State of the call.
     pub state: CallState,
-    /// Reason why the call did not run, where somebody gave one.
+    /// Reason for which the call did not run, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Text>,
-    /// The end of what it printed so far; empty once it is over.
+    /// Tail of the output so far; empty once the call is finished.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub progress: Text,
-    /// Remarks on the call, such as arguments that were converted or lines that the model does not see.
+    /// Remarks on the call, such as converted arguments or lines hidden from the model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<Text>,
     /// Result of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Body>,
-    /// Milliseconds it ran, once it is over.
+    /// Duration in milliseconds, once the call is finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_ms: Option<u64>,
 }
 
-/// The paths that a call names, the first ones of many.
+/// Paths that a call names, limited in number.
 pub(crate) fn paths(locations: &[CallLocation]) -> Vec<String> {
     locations.iter().take(LOCATIONS).map(|place| place.path.display().to_string()).collect()
 }
@@ -89,24 +89,24 @@ pub enum CallState {
     Done,
     /// Call that failed.
     Failed,
-    /// Call that a guard or the person refused.
+    /// Call refused by a guard or the person.
     Refused,
-    /// Call whose batch ended before it ran.
+    /// Call whose batch ended first.
     Skipped,
-    /// Call that waits for somebody who is not here.
+    /// Call parked for a person who is absent.
     Parked,
-    /// Call whose arguments do not fit its tool.
+    /// Call with invalid arguments.
     Invalid,
-    /// There is no such tool.
+    /// Call of an unknown tool.
     Unknown,
-    /// Call that was cut off while it ran: whether it took effect is not known.
+    /// Call cut off while running: the effect is unknown.
     OutcomeUnknown,
-    /// Call whose process ended before its result was stored; it changed nothing.
+    /// Call whose process ended before a result was stored; it changed nothing.
     NotRun,
 }
 
 impl CallState {
-    /// Whether the call is over.
+    /// Whether the call is finished.
     #[must_use]
     pub fn is_over(self) -> bool {
         match self {
@@ -144,7 +144,7 @@ impl Call {
         }
     }
 
-    /// A call whose arguments are known. It may never run, and then nothing else says what it was.
+    /// Call with known arguments. If it never runs, no later event describes it.
     pub(crate) fn waiting(call: &ToolCall, step: u32) -> Self {
         let mut shown = Self::new(call.id.clone(), step, &call.name, CallState::Waiting);
         if let Some((main, whole)) = main_argument(&call.args) {
@@ -162,7 +162,7 @@ impl Call {
         shown
     }
 
-    /// The summary, with the first line of [`argument`](Self::argument) whole where the summary cuts it.
+    /// Summary with the first line of [`argument`](Self::argument) in full.
     ///
     /// ```
     /// let call: zk_view::Call = serde_json::from_value(serde_json::json!({
@@ -179,7 +179,7 @@ impl Call {
         let argument = argument.as_str();
         let first = argument.lines().next().unwrap_or_default();
         let more = if argument.len() > first.len() { " …" } else { "" };
-        // The words of the call that stand before its argument are its tool's.
+        // The summary's text before the argument is the tool's own.
         let (before, after) = summary.split_once('…').unwrap_or((summary, ""));
         let begins = before.char_indices().find(|(at, _)| {
             before
@@ -198,8 +198,7 @@ impl Call {
     }
 }
 
-/// Word before the main argument of a call, until its tool says a better one: tools of commands and files begin with
-/// the same.
+/// Verb before the main argument, until the tool gives a summary: the same as for built-in tools.
 fn verb(call: &ToolCall) -> &str {
     if call.args.get("command").is_some_and(Value::is_string) {
         return "$";
@@ -208,7 +207,7 @@ fn verb(call: &ToolCall) -> &str {
     ["_file", "_files"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
 }
 
-/// The text among the arguments that says most of what a call does: its first line that is not blank, and all of it.
+/// Main argument of a call: its first line that is not blank, and the full text.
 fn main_argument(args: &Value) -> Option<(&str, &str)> {
     let args = args.as_object()?;
     let usual = ["command", "path", "pattern", "url", "query"].into_iter().filter_map(|name| args.get(name));

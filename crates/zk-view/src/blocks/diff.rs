@@ -3,35 +3,35 @@ use zk_core::service::HunkHead;
 /// A line of a unified diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffLine<'a> {
-    /// A name, a mode, or a note of the program that made the diff.
+    /// File name, mode, or note of the diff program.
     Header(&'a str),
     /// The beginning of a hunk.
     Hunk(&'a str),
     /// A line that stayed.
     Kept {
-        /// Line number in the new file, from 1; 0 where the diff does not say.
+        /// Line number in the new file, from 1; 0 if unknown.
         number: u64,
         /// The line without its sign.
         text: &'a str,
     },
-    /// A line that was added.
+    /// Added line.
     Added {
-        /// Line number in the new file, from 1; 0 where the diff does not say.
+        /// Line number in the new file, from 1; 0 if unknown.
         number: u64,
         /// The line without its sign.
         text: &'a str,
     },
-    /// A line that was removed.
+    /// Removed line.
     Removed {
-        /// Line number in the old file, from 1; 0 where the diff does not say.
+        /// Line number in the old file, from 1; 0 if unknown.
         number: u64,
         /// The line without its sign.
         text: &'a str,
     },
 }
 
-/// Reader of a unified diff, line by line. A hunk says how many lines it has, so that a changed line that looks like a
-/// header, such as the removed SQL comment `--- x`, is one of its lines all the same.
+/// Line-by-line parser of a unified diff. Hunk headers give the number of lines, so a changed line that looks
+/// like a header, such as the removed SQL comment `--- x`, is not mistaken for one.
 ///
 /// ```
 /// use zk_view::{DiffLine, DiffReader};
@@ -44,7 +44,7 @@ pub enum DiffLine<'a> {
 pub struct DiffReader {
     /// The numbers of the next lines, old and new.
     next: (u64, u64),
-    /// Number of lines of the hunk that are left, old and new.
+    /// Remaining lines of the hunk, old and new.
     left: (u64, u64),
 }
 
@@ -70,9 +70,9 @@ impl DiffReader {
                 let number = self.step_old();
                 DiffLine::Removed { number, text }
             }
-            // `\ No newline at end of file` is no line of either.
+            // `\ No newline at end of file` belongs to neither file.
             Some('\\') => DiffLine::Header(line),
-            // Some programs leave the blank of an empty line out.
+            // Some programs omit the blank of an empty line.
             Some(' ') | None if is_within => {
                 self.step_old();
                 let number = self.step_new();
@@ -91,7 +91,7 @@ impl DiffReader {
     }
 }
 
-/// The number of a line, and the next one's.
+/// Returns the present line number and advances it.
 fn step(next: &mut u64, left: &mut u64) -> u64 {
     let number = *next;
     *left = left.saturating_sub(1);

@@ -4,12 +4,12 @@ use zk_core::service::Conversation;
 use super::ViewDriver;
 use crate::{Effect, EngineInput, NoteLevel};
 
-/// Reason for the end of a run that the person stopped.
+/// Reason for a run stopped by the person.
 const STOPPED: &str = "the person stopped it";
 
 /// Carrying out the effects of a view.
 impl ViewDriver {
-    /// Carries out effects on a conversation until there is one that only the host can do, which is given back.
+    /// Carries out effects on a conversation until one needs the host; returns that one.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
@@ -41,15 +41,14 @@ impl ViewDriver {
         }
     }
 
-    /// Carries out what one effect asks of a conversation. Gives back one that only the host can do. What
-    /// fails is shown as a notice.
+    /// Carries out one effect on a conversation. Returns it if it needs the host. Failures become notices.
     pub async fn carry_out(&self, conversation: &dyn Conversation, effect: Effect) -> Option<Effect> {
         let done = match effect {
             Effect::Run { text } => {
                 let submitted = conversation.submit(vec![Block::text(text)]).await;
                 submitted.map(drop).map_err(|error| error.to_string())
             }
-            // Steering that comes too late waits in the queue of the view, which knows that the run is over.
+            // A steering text after the run's end waits in the queue of the view.
             Effect::Steer { text } => {
                 let _ = conversation.steer(Message::injected(text, "steer"));
                 Ok(())
@@ -77,14 +76,14 @@ impl ViewDriver {
         None
     }
 
-    /// Shows the questions of a view that [answers](ViewDriver::answering), for as long as this is polled.
-    /// It is for a front-end that asks something before there is a bus: on a bus, the view shows them
-    /// itself. If questions are followed already, this takes over once that ends.
+    /// Shows the questions of a view that [answers](ViewDriver::answering), while this future is polled. For
+    /// front ends that ask before there is a bus; on a bus, the view does this itself. Waits for an earlier
+    /// follower to end.
     pub async fn follow_questions(&self) {
         let Some(answering) = &self.shared.answering else { return };
-        // A follower that is aborted ends only once the runtime gets to it: the next one waits for that.
+        // An aborted follower ends only when the runtime polls it, so the next one waits.
         let _following = answering.following.lock().await;
-        // Something is asked between one bus and the next, too.
+        // Questions can be asked between two buses, too.
         self.shared.state().closed = false;
         let mut front_end = answering.questions.attach();
         loop {

@@ -25,11 +25,11 @@ use crate::{
     ObservedEvent, Patch, View,
 };
 
-/// The view of one bus: a plugin that reduces its events, answers its questions and feeds readers. Clones are the
-/// same view. Once its bus is closed it can be installed on another one, which goes on with the same conversation.
+/// View of one bus: a plugin that reduces events, answers questions and feeds readers. Clones share the view.
+/// After the bus is closed, it can be installed on another bus for the same conversation.
 ///
-/// The events of sub-agents are in it as well. What it keeps of a run beside the messages is its entry at
-/// `session:before-end`, so that [`rebuild`](crate::rebuild) shows the same.
+/// The view includes the events of sub-agents. Its record of a run is the entry at `session:before-end`, from
+/// which [`rebuild`](crate::rebuild) restores the blocks.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
@@ -58,10 +58,10 @@ struct Shared {
     began: Instant,
     /// A run began.
     running: Notify,
-    /// Signal that there are effects.
+    /// Signal for new effects.
     effects: Notify,
     answering: Option<Answering>,
-    /// Lock that is held while something is stored, so that nothing is stored twice.
+    /// Lock held during storing, so that nothing is stored twice.
     keeping: tokio::sync::Mutex<()>,
 }
 
@@ -69,7 +69,7 @@ struct Shared {
 struct Answering {
     questions: Questions,
     front_end: FrontEnd,
-    /// Lock of whoever follows the questions.
+    /// Lock of the task that follows the questions.
     following: tokio::sync::Mutex<()>,
 }
 
@@ -79,23 +79,23 @@ struct State {
     readers: Vec<Backlog>,
     last_reader: u64,
     effects: VecDeque<Effect>,
-    /// Whether the host has taken an effect, and did not ask for the next one since.
+    /// Whether the host is still working on the last effect it took.
     in_hand: bool,
     ticking: bool,
     closed: bool,
-    /// Count of registrations on a bus; the clean-up of the newest one closes the view.
+    /// Number of registrations on a bus; the clean-up of the newest one closes the view.
     registrations: u64,
-    /// Streamed text that the engine has not reduced yet. It waits until a reader looks or another event comes.
+    /// Streamed text that is not reduced yet, until a reader reads or another event arrives.
     text: Option<StreamText>,
-    /// Whether the last event was streamed text, so that more of it can be gathered.
+    /// Whether the last event was streamed text, to which more can be added.
     streams: bool,
 }
 
-/// Most bytes of streamed text that wait for the engine.
+/// Maximum size of unreduced streamed text, in bytes.
 const MAX_GATHERED: usize = 16 * 1024;
 
 impl State {
-    /// Adds a piece of streamed text to the one that waits. Returns false if the engine has to reduce it at once.
+    /// Adds streamed text to the pending piece. Returns false if the engine has to reduce it at once.
     fn gather(&mut self, event: &dyn AnyEvent, origin: &Origin) -> bool {
         let Some(piece) = event.as_any().downcast_ref::<StreamText>().filter(|_| origin.depth == 0) else {
             self.streams = false;
@@ -115,7 +115,7 @@ impl State {
         true
     }
 
-    /// Reduces what was gathered.
+    /// Reduces the pending text.
     fn settle(&mut self, now: u64) {
         let Some(text) = self.text.take() else { return };
         // Text has no effects.
@@ -145,7 +145,7 @@ impl ViewDriver {
         Self::with(None)
     }
 
-    /// A view whose front-end answers questions.
+    /// Creates a view that answers these questions.
     #[must_use]
     pub fn answering(questions: &Questions) -> Self {
         let (questions, front_end) = (questions.clone(), questions.attach());
@@ -164,7 +164,7 @@ impl ViewDriver {
         Self { shared: Arc::new(shared) }
     }
 
-    /// A reader, which gets the view as it is now first.
+    /// Creates a reader, which first gets the complete view.
     #[must_use]
     pub fn reader(&self) -> Reader {
         let mut state = self.shared.state();
@@ -176,20 +176,19 @@ impl ViewDriver {
         Reader { shared: self.shared.clone(), id, wake }
     }
 
-    /// The view as it is now.
+    /// Snapshot of the view.
     #[must_use]
     pub fn view(&self) -> View {
         self.shared.state().engine.view().clone()
     }
 
-    /// Takes in what the person wants. What is to be done comes as [effects](ViewDriver::next_effect), which
-    /// [`ViewDriver::drive`] carries out; answers of a view that [answers](ViewDriver::answering) go to its questions at
-    /// once.
+    /// Applies an intent. The results are [effects](ViewDriver::next_effect), which [`ViewDriver::drive`]
+    /// carries out; a view that [answers](ViewDriver::answering) passes answers on at once.
     pub fn intent(&self, intent: &Intent) {
         self.shared.apply(EngineInput::Intent(intent));
     }
 
-    /// Shows the commands in the background as they are now, the oldest first.
+    /// Replaces the list of background commands, oldest first.
     pub fn set_jobs(&self, jobs: &[JobRow]) {
         self.shared.apply(EngineInput::Jobs(jobs));
     }
@@ -199,13 +198,13 @@ impl ViewDriver {
         self.shared.apply(EngineInput::Note(level, text));
     }
 
-    /// Shows another session in the place of the one shown: its entries from the first to the leaf; none of a new one.
-    /// A conversation that is switched says so itself, with `session:switch`.
+    /// Replaces the shown session by another one: its entries from the first to the leaf; empty for a new
+    /// session. A conversation that switches emits `session:switch` instead.
     pub fn begin(&self, entries: &[Entry]) {
         self.shared.apply(EngineInput::Begin(entries));
     }
 
-    /// Hands in the lines that [`Effect::LoadBody`] asked for.
+    /// Passes the lines for [`Effect::LoadBody`].
     pub fn body(&self, id: &BlockId, lines: &Lines) {
         self.shared.apply(EngineInput::Body(id, lines));
     }
@@ -221,7 +220,7 @@ impl ViewDriver {
         }
     }
 
-    /// The next thing the host has to do, if there is one now.
+    /// Takes the next effect, if there is one.
     #[must_use]
     pub fn take_effect(&self) -> Option<Effect> {
         let mut state = self.shared.state();
@@ -230,15 +229,14 @@ impl ViewDriver {
         effect
     }
 
-    /// Whether the host has something to do yet, or does it: until it asks for the next effect, it is not done with the last
-    /// one.
+    /// Whether the host has effects to carry out, or has not asked again since the last one.
     #[must_use]
     pub fn owes_effects(&self) -> bool {
         let state = self.shared.state();
         state.in_hand || !state.effects.is_empty()
     }
 
-    /// The next thing of those that are `wanted`; what else the host has to do stays in its order.
+    /// Takes the next effect that satisfies `wanted`; the others stay in order.
     pub fn take_effect_where(&self, wanted: impl FnMut(&Effect) -> bool) -> Option<Effect> {
         let mut state = self.shared.state();
         let at = state.effects.iter().position(wanted)?;
@@ -254,7 +252,7 @@ impl Plugin for ViewDriver {
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         // The driver may have been on another bus before.
         let registration = self.shared.begin_registration();
-        // Before others: a handler that stops an event must not hide it.
+        // Runs before others: a handler that stops an event must not hide it.
         let first = HookOptions { stage: Stage::Early, reach: Some(Reach::Descendants), time_limit: None };
         macro_rules! listen {
             ($($event:ident),+) => {
@@ -269,7 +267,7 @@ impl Plugin for ViewDriver {
         with_events!(listen);
         scope.on_async_with(self.shared.clone(), keep_run);
         let shared = self.shared.clone();
-        // After whoever stores sessions, whose failure ends the emit.
+        // Runs after the session store, whose failure ends the emit.
         scope.on_sync_at(Stage::Late, move |_: &SessionEnd, _: &Cx| shared.run_is_stored());
         let kept = (self.shared.clone(), scope.clone());
         let last = HookOptions { stage: Stage::Late, reach: Some(Reach::Descendants), time_limit: None };
@@ -286,8 +284,8 @@ impl Plugin for ViewDriver {
     }
 }
 
-/// Has the session keep what it does not say itself of a turn that ended, so that it is known after a crash. What
-/// cannot be stored now is stored with the end of the run.
+/// Stores the view's record of a finished turn, so that it survives a crash. A failed store is repeated at
+/// the end of the run.
 async fn keep_turn((shared, own): &(Arc<Shared>, Scope), _: &ToolResultsAfter, cx: &Cx) {
     if cx.origin().depth > 0 {
         return shared.keep_agents(own, cx).await;
@@ -297,9 +295,9 @@ async fn keep_turn((shared, own): &(Arc<Shared>, Scope), _: &ToolResultsAfter, c
     shared.store(own, cx, entry).await;
 }
 
-/// Has the session keep what it does not have yet of a run that ends.
+/// Stores the remaining record of a run that ends.
 async fn keep_run(shared: &Arc<Shared>, _: &SessionBeforeEnd, _: &Cx) -> Option<NewEntry> {
-    // Records that are being stored now are not stored with the end as well.
+    // Records that are being stored are not stored again with the end.
     let _one_at_a_time = shared.keeping.lock().await;
     let mut state = shared.state();
     let (entry, kept) = state.engine.run_entry()?;
@@ -307,14 +305,13 @@ async fn keep_run(shared: &Arc<Shared>, _: &SessionBeforeEnd, _: &Cx) -> Option<
     Some(entry)
 }
 
-/// Has the session keep the last words of a sub-agent, whose parent may wait for others.
+/// Stores the last text of a sub-agent, since its parent may wait for others.
 async fn keep_child<E: Event>((shared, own): &(Arc<Shared>, Scope), _: &E, cx: &Cx) {
     shared.keep_agents(own, cx).await;
 }
 
 impl Shared {
-    /// Has the session keep what is known of sub-agents that are at work. What cannot be stored now is stored with the turn
-    /// of their parent.
+    /// Stores the records of running sub-agents. A failed store is repeated with the turn of the parent.
     async fn keep_agents(&self, own: &Scope, cx: &Cx) {
         let _one_at_a_time = self.keeping.lock().await;
         let entry = self.state().engine.agents_entry();
@@ -356,7 +353,7 @@ impl Shared {
         self.apply(EngineInput::Event(ObservedEvent { event, origin }));
     }
 
-    /// Reduces one input and hands the patches to the readers, who are never waited for.
+    /// Reduces one input and passes the patches to the readers without waiting.
     fn apply(&self, input: EngineInput<'_>) {
         let mut replies = Vec::new();
         {
@@ -399,7 +396,7 @@ impl Shared {
         }
     }
 
-    /// Looks at the time once a second while a run goes on; without one it has no timer.
+    /// Ticks once a second during a run; has no timer otherwise.
     async fn tick(self: Arc<Self>) {
         loop {
             self.running.notified().await;
@@ -417,7 +414,7 @@ impl Shared {
         }
     }
 
-    /// Number of a registration on a bus, which opens the view.
+    /// Opens the view for a registration on a bus; returns its number.
     fn begin_registration(&self) -> u64 {
         let mut state = self.state();
         state.closed = false;
@@ -425,13 +422,13 @@ impl Shared {
         state.registrations
     }
 
-    /// Closes the view, unless it was registered again since.
+    /// Closes the view unless there is a newer registration.
     fn close(&self, registration: u64) {
         let mut state = self.state();
         // The clock of the view ends with the bus.
         state.ticking = false;
         if state.registrations != registration {
-            // The clock of the next one takes over.
+            // The clock of the next bus takes over.
             if state.engine.next_tick().is_some() {
                 state.ticking = true;
                 self.running.notify_one();
@@ -442,7 +439,7 @@ impl Shared {
         state.readers.iter().for_each(Backlog::wake);
     }
 
-    /// Takes what reader `id` has to read; nothing yet if empty, and nothing more if there is none.
+    /// Takes the patches for reader `id`: an empty list if there are none yet, `None` at the end.
     fn take(&self, id: u64) -> Option<Vec<Patch>> {
         let mut state = self.state();
         let State { engine, readers, closed, .. } = &mut *state;

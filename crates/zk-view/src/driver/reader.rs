@@ -7,11 +7,11 @@ use tokio::sync::Notify;
 use super::Shared;
 use crate::{Patch, View};
 
-/// Most patches, and bytes of them, that a reader may leave unread. Beyond that it gets the whole view once.
+/// Maximum number and size of a reader's unread patches; beyond that it gets the complete view.
 const MAX_PATCHES: usize = 1024;
 const MAX_BYTES: usize = 1 << 20;
 
-/// Patches that one reader has not read yet.
+/// Unread patches of one reader.
 #[derive(Debug)]
 pub(super) struct Backlog {
     pub(super) id: u64,
@@ -19,9 +19,9 @@ pub(super) struct Backlog {
     drained: Arc<Notify>,
     patches: VecDeque<Patch>,
     bytes: usize,
-    /// The reader needs the whole view.
+    /// Whether the reader needs the complete view.
     behind: bool,
-    /// Whether it has dealt with everything it took.
+    /// Whether the reader has processed everything it took.
     idle: bool,
 }
 
@@ -42,8 +42,8 @@ impl Backlog {
         self.wake.notify_one();
     }
 
-    /// Adds a patch. Text that follows text of the same block joins it, and what replaces the whole of something
-    /// replaces an earlier patch of its kind.
+    /// Appends a patch. Consecutive texts of a block are joined, and a replacement supersedes an earlier
+    /// patch of its kind.
     pub(super) fn push(&mut self, patch: &Patch) {
         let weight = patch.weight();
         if self.behind {
@@ -93,8 +93,8 @@ impl Backlog {
     }
 }
 
-/// A bounded reader of a view's patches. Whoever reads slowly gets fewer and larger patches, and one
-/// [`Patch::Reset`] after falling behind.
+/// Bounded reader of a view's patches. A slow reader gets fewer and larger patches, and a [`Patch::Reset`]
+/// after falling behind.
 #[derive(Debug)]
 pub struct Reader {
     pub(super) shared: Arc<Shared>,
@@ -103,8 +103,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The next patches, waiting for some; nothing once the view's bus is closed and all is read. Asking again
-    /// says that the last ones were dealt with.
+    /// Waits for the next patches; `None` once the view's bus is closed and everything is read. Each call
+    /// confirms that the earlier patches were processed.
     pub async fn next(&mut self) -> Option<Vec<Patch>> {
         loop {
             let woken = self.wake.notified();
@@ -132,7 +132,7 @@ impl Drop for Reader {
     }
 }
 
-/// Waits for a [`Reader`], for those who write beside it.
+/// Handle that waits for a [`Reader`], for code that writes beside it.
 #[derive(Clone, Debug)]
 pub struct Drained {
     shared: Arc<Shared>,
@@ -140,7 +140,7 @@ pub struct Drained {
 }
 
 impl Drained {
-    /// Waits until the reader has dealt with everything there was, or is gone.
+    /// Waits until the reader has processed all present patches, or is dropped.
     pub async fn wait(&self) {
         loop {
             let drained = {
@@ -151,7 +151,7 @@ impl Drained {
                 }
             };
             let mut wait = std::pin::pin!(drained.notified());
-            // From here on nothing is missed; what happened before is looked at again.
+            // From here on no change is missed; earlier ones are checked next.
             wait.as_mut().enable();
             let is_over = {
                 let state = self.shared.state();

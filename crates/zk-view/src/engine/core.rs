@@ -6,10 +6,10 @@ use zk_core::model::CheckItem;
 use crate::blocks::body::FullBody;
 use crate::{Block, BlockId, Body, CheckRow, Content, Effect, IndexedView, Lines, Patch, Status};
 
-/// Bytes of full bodies that are kept; older ones are read from the stored session.
+/// Size of cached full bodies in bytes; older ones are loaded from the stored session.
 const BODY_BYTES: usize = 4 << 20;
 
-/// The view, and what changes in it.
+/// The view and its pending patches.
 #[derive(Debug, Default)]
 pub(super) struct Core {
     pub(super) view: IndexedView,
@@ -24,12 +24,12 @@ pub(super) struct Core {
 struct Bodies {
     kept: VecDeque<(BlockId, Lines)>,
     bytes: usize,
-    /// Nothing is dropped: one body is looked for.
+    /// Whether bodies are never dropped, during a search for one.
     unlimited: bool,
 }
 
 impl Core {
-    /// Makes a change and announces it.
+    /// Applies a patch and queues it.
     pub(super) fn emit(&mut self, patch: Patch) {
         self.view.apply(&patch);
         self.patches.push(patch);
@@ -39,7 +39,7 @@ impl Core {
         self.emit(Patch::Open { block: Arc::new(block) });
     }
 
-    /// Puts a block as it stays, unless it stands so already.
+    /// Stores a block in its final state, unless unchanged.
     pub(super) fn close(&mut self, block: Block) {
         match self.view.block(&block.id) {
             None => self.open(block),
@@ -48,7 +48,7 @@ impl Core {
         }
     }
 
-    /// Changes an open block; a closed one stays.
+    /// Changes an open block; ignores a closed one.
     pub(super) fn change(&mut self, id: &BlockId, change: impl FnOnce(&mut Content)) {
         let Some(known) = self.view.block(id).filter(|block| !block.closed) else { return };
         let mut block = Block::clone(known);
@@ -58,7 +58,7 @@ impl Core {
         }
     }
 
-    /// Shows the list of what is to be done.
+    /// Shows the to-do list.
     pub(super) fn set_checklist(&mut self, items: &[CheckItem]) {
         let items: Vec<CheckRow> = items.iter().map(CheckRow::of).collect();
         if self.view.checklist != items {
@@ -72,7 +72,7 @@ impl Core {
         }
     }
 
-    /// The part of a body that its block holds; the rest is kept for when somebody asks.
+    /// Bounded part of a body for its block; caches the rest.
     pub(super) fn keep_body(&mut self, id: &BlockId, body: FullBody) -> Body {
         let preview = body.preview();
         if preview.expandable {
@@ -81,12 +81,12 @@ impl Core {
         preview
     }
 
-    /// All lines of a body that is longer than its block holds, as long as they are kept.
+    /// All lines of a truncated body, if still cached.
     pub(super) fn body(&self, id: &BlockId) -> Option<&Lines> {
         self.bodies.kept.iter().find(|(kept, _)| kept == id).map(|(_, lines)| lines)
     }
 
-    /// Keeps all lines of a body that was stored.
+    /// Caches all lines of a stored body.
     pub(super) fn restore_body(&mut self, id: &BlockId, lines: Lines) {
         self.bodies.keep(id, lines);
     }

@@ -7,20 +7,20 @@ use super::Engine;
 use crate::record::{AgentRecord, RunRecord};
 use crate::{Block, BlockId};
 
-/// Parts of a run that an entry of the session holds. Once the entry is stored, [`Engine::entry_is_stored`]
-/// is told, and the next entries leave them out.
+/// Parts of a run in an entry. After the entry is stored, [`Engine::entry_is_stored`] removes them from later
+/// entries.
 #[derive(Clone, Debug)]
 pub struct Kept {
     run_id: Option<RunId>,
-    /// Number of turns in the entry, the oldest of those that were not stored yet.
+    /// Number of turns in the entry, from the oldest unstored one.
     turns: usize,
     /// Blocks of the sub-agents in the entry.
     agents: Vec<BlockId>,
 }
 
 impl Engine {
-    /// Returns the entry that the session has to keep of the run that ended last, so that
-    /// [`rebuild`](crate::rebuild) shows it again: the reply to `session:before-end`.
+    /// Entry with the record of the last run, for [`rebuild`](crate::rebuild): the reply to
+    /// `session:before-end`.
     #[must_use]
     pub fn run_entry(&self) -> Option<(NewEntry, Kept)> {
         if self.own.has_nothing_to_keep() {
@@ -32,8 +32,8 @@ impl Engine {
         Some((entry, kept))
     }
 
-    /// Returns the entry that the session has to keep of the turns that ended, before the run does: nothing
-    /// if it says all of it itself.
+    /// Entry with the records of finished turns of the present run; `None` if there is nothing to add to the
+    /// session.
     #[must_use]
     pub fn turn_entry(&self) -> Option<(NewEntry, Kept)> {
         let RunRecord { run_id, turns, .. } = &self.own.record;
@@ -45,8 +45,7 @@ impl Engine {
         Some((entry, kept))
     }
 
-    /// Returns the entry that the session has to keep of sub-agents while they go on; nothing if it has all
-    /// of them.
+    /// Entry with the records of running sub-agents; `None` if they are stored already.
     #[must_use]
     pub fn agents_entry(&self) -> Option<(NewEntry, Kept)> {
         let agents = self.settled_agents();
@@ -58,8 +57,7 @@ impl Engine {
         Some((record.entry()?, kept))
     }
 
-    /// An entry is stored. What happened since it was made is left for the next one; of another run than the present
-    /// one nothing is left out.
+    /// Marks an entry as stored, so that later ones omit its parts. Ignores an entry of another run.
     pub fn entry_is_stored(&mut self, kept: Kept) {
         let Kept { run_id, turns, agents } = kept;
         if run_id == self.own.record.run_id {
@@ -69,12 +67,12 @@ impl Engine {
         }
     }
 
-    /// The run's entry is about to be stored with its end: what other entries get meanwhile leaves out what it has.
+    /// Marks the run's entry as being stored: entries made meanwhile omit its parts.
     pub(crate) fn begin_storing_run(&mut self, kept: Kept) {
         self.ending = Some(kept);
     }
 
-    /// The end of the run is stored.
+    /// Marks the end of the run as stored.
     pub(crate) fn run_is_stored(&mut self) {
         if let Some(kept) = self.ending.take() {
             self.entry_is_stored(kept);
@@ -86,7 +84,7 @@ impl Engine {
         Kept { run_id: self.own.record.run_id.clone(), turns, agents }
     }
 
-    /// The blocks of the run that a session has, each with its place.
+    /// Blocks of the run that the session stores, each with its position.
     fn run_blocks(&self) -> impl Iterator<Item = (&Arc<Block>, u64)> {
         let blocks = self.core.view.blocks.get(self.run_from..).unwrap_or_default();
         blocks.iter().filter(|block| block.is_stored()).zip(0..)
@@ -102,9 +100,9 @@ impl Engine {
         })
     }
 
-    /// Records to keep of sub-agents, as far as their place cannot change.
+    /// Records of sub-agents whose positions are final.
     fn settled_agents(&self) -> Vec<AgentRecord> {
-        // A part of an answer that arrives may be removed again, which would move those behind it.
+        // A part of the arriving answer may be removed, which would move later blocks.
         let arriving = self.run_blocks().position(|(block, _)| block.is_arriving());
         let end = arriving.map_or(u64::MAX, |at| u64::try_from(at).unwrap_or(u64::MAX));
         let is_ending = |id: &BlockId| self.ending.as_ref().is_some_and(|kept| kept.agents.contains(id));

@@ -23,17 +23,17 @@ use crate::record::{CallFact, RunRecord, TurnRecord};
 use crate::text::Growing;
 use crate::{AnswerEnd, Block, BlockId, Call, CallState, Content, RunEnd, SubAgent, Text};
 
-/// Messages that are remembered, so that one which is announced again is not shown twice.
+/// Number of recent messages by which a repeated announcement is recognised.
 const REMEMBERED_MESSAGES: usize = 64;
 
-/// The blocks of one agent, in order.
+/// Blocks of one agent, in order.
 #[derive(Debug, Default)]
 pub(super) struct AgentBlocks {
     agent: Option<Arc<SubAgent>>,
     block_count: u64,
     /// Number of blocks when its run began.
     count_at_run_start: u64,
-    /// The blocks of the answer that is arriving or whose calls run.
+    /// Blocks of the answer that is arriving or whose calls run.
     pub(super) turn: TurnBlocks,
     /// Text that streamed in, for each text of the answer.
     texts: Vec<String>,
@@ -42,12 +42,12 @@ pub(super) struct AgentBlocks {
     streams: bool,
     /// Blocks of plugins that wait for that.
     held: Vec<ViewBlock>,
-    /// Blocks of plugins that may still change.
+    /// Open blocks of plugins.
     plugins: Vec<(BlockId, ViewBlock, usize)>,
-    /// Entries of plugins that were shown.
+    /// Number of shown entries of plugins.
     entries: u64,
     answers: u32,
-    /// The answer whose calls run.
+    /// Message of the answer whose calls run.
     said: Option<MessageId>,
     recent: VecDeque<Arc<Message>>,
     pub(super) record: RunRecord,
@@ -75,7 +75,7 @@ impl AgentBlocks {
         Block { id, closed, agent: self.agent.clone(), message: None, content }
     }
 
-    /// A block that shows a part of a message of the conversation.
+    /// Block for a part of a message.
     fn part(&self, id: BlockId, message: Option<&MessageId>, content: Content) -> Block {
         Block { message: message.cloned(), ..self.block(id, true, content) }
     }
@@ -151,7 +151,7 @@ impl AgentBlocks {
         self.turn.push(core, Open { id, tag, growing: Growing::default() });
     }
 
-    /// Removes the blocks from `at` on: the last ones of this lane.
+    /// Removes the last blocks, from position `at`.
     fn remove_from(&mut self, core: &mut Core, at: usize) {
         for open in self.turn.split_off(at).into_iter().rev() {
             self.block_count -= 1;
@@ -159,8 +159,8 @@ impl AgentBlocks {
         }
     }
 
-    /// Forgets an answer of which nothing became part of the conversation. Closed blocks of a sub-agent stay: the session may
-    /// have them already.
+    /// Drops an answer that did not join the conversation. Closed blocks of a sub-agent stay, since they may
+    /// be stored.
     pub(super) fn discard_turn(&mut self, core: &mut Core) {
         let is_kept = |core: &Core, open: &Open| {
             self.agent.is_some() && core.view.block(&open.id).is_some_and(|block| block.closed)
@@ -168,14 +168,14 @@ impl AgentBlocks {
         let kept: Vec<bool> = self.turn.iter().map(|open| is_kept(core, open)).collect();
         let behind = kept.iter().rposition(|kept| *kept).map_or(0, |last| last + 1);
         self.remove_from(core, behind);
-        // The ids before those that stay are not given again.
+        // Ids of removed blocks before remaining ones are not reused.
         for (open, _) in self.turn.split_off(0).into_iter().zip(kept).rev().filter(|(_, kept)| !kept) {
             core.emit(crate::Patch::Remove { id: open.id });
         }
         self.end_turn(core);
     }
 
-    /// The texts of the answer that arrives, as they are shown.
+    /// Texts of the arriving answer, as shown.
     pub(super) fn arriving_texts(&self, core: &Core) -> Vec<Text> {
         let is_answer = |open: &&Open| open.tag == Tag::Answer;
         let shown = self.turn.iter().filter(is_answer).filter_map(|open| core.view.block(&open.id));
@@ -204,12 +204,12 @@ impl AgentBlocks {
 
     // When the answer is known.
 
-    /// The texts as they were shown, if that is not what the model wrote.
+    /// Texts as shown, if they differ from the model's.
     fn shown_texts(&self, message: &Message) -> Option<Vec<String>> {
         (!self.texts.is_empty() && self.texts.concat() != message.text()).then(|| self.texts.clone())
     }
 
-    /// An answer whose calls are about to run.
+    /// Starts the turn of an answer with calls.
     pub(super) fn open_turn(&mut self, core: &mut Core, message: &Message) {
         let texts = self.shown_texts(message);
         self.said.clone_from(&message.id);
@@ -230,7 +230,7 @@ impl AgentBlocks {
         self.settle(core);
     }
 
-    /// Makes the open blocks those of the parts, and closes all but the calls.
+    /// Matches the open blocks to the parts, and closes all but the calls.
     fn match_parts(&mut self, core: &mut Core, message: Option<&MessageId>, parts: &[Part<'_>]) {
         let step = self.answers;
         let same = self.turn.iter().zip(parts).take_while(|(open, part)| open.tag == Tag::of(part)).count();
@@ -351,7 +351,7 @@ impl AgentBlocks {
         }
     }
 
-    /// Takes up messages that joined the conversation, other than pairs.
+    /// Shows messages that joined the conversation, except call-result pairs.
     pub(super) fn messages(&mut self, core: &mut Core, messages: &[Arc<Message>]) {
         for message in messages {
             if self.recent.iter().any(|known| Arc::ptr_eq(known, message)) {
@@ -375,7 +375,7 @@ impl AgentBlocks {
         }
     }
 
-    /// Remembers a message; false if it was shown before.
+    /// Remembers a message; returns false for a known one.
     pub(super) fn is_new(&mut self, message: &Arc<Message>) -> bool {
         let is_new = !self.recent.iter().any(|known| Arc::ptr_eq(known, message));
         if is_new {
@@ -392,11 +392,11 @@ impl AgentBlocks {
     }
 
     fn user(&mut self, core: &mut Core, message: &Message) {
-        // A message that only answers calls belongs to them.
+        // A message with only tool results is shown with its calls.
         if message.results().next().is_some() && message.text().is_empty() {
             return;
         }
-        // The place where the person works is no news to them.
+        // The working directory is known to the person.
         if message.injected_by.as_deref() == Some(QUERY_CONTEXT) {
             return;
         }
@@ -413,10 +413,9 @@ impl AgentBlocks {
         self.add(core, message.id.as_ref(), content);
     }
 
-    // The end of a run.
+    // End of a run.
 
-    /// Ends the run. Gives the end back that is no part of the stored session: that of a run without an answer, which
-    /// leaves nothing to keep.
+    /// Ends the run. Returns the end of a run without an answer, which is not stored.
     pub(super) fn end_run(&mut self, core: &mut Core, end: Option<RunEnd>) -> Option<RunEnd> {
         self.discard_turn(core);
         for (id, block, record) in std::mem::take(&mut self.plugins) {
@@ -433,18 +432,18 @@ impl AgentBlocks {
         None
     }
 
-    /// Goes on after the blocks of a stored session, of which `id` is one.
+    /// Continues the numbering after the block `id` of a stored session.
     pub(super) fn go_on_after(&mut self, id: &BlockId) {
         let number = id.as_str().rsplit_once("/b").and_then(|(_, number)| number.parse::<u64>().ok());
         self.block_count = self.block_count.max(number.map_or(0, |number| number + 1));
     }
 
-    /// Whether the record of a stored run has the answer that comes next.
+    /// Whether the record of a stored run contains the next answer.
     pub(super) fn is_recorded(&self, run: &RunRecord) -> bool {
         run.turns.iter().any(|turn| turn.answer == self.answers)
     }
 
-    /// Whether nothing came of the run.
+    /// Whether the run left nothing to store.
     pub(super) fn has_nothing_to_keep(&self) -> bool {
         self.answers == 0 && self.record.plugins.is_empty()
     }

@@ -32,22 +32,22 @@ pub enum EngineInput<'a> {
     Event(ObservedEvent<'a>),
     /// Intent of the person.
     Intent(&'a Intent),
-    /// Everything that is asked now.
+    /// All open questions.
     Questions(&'a [Arc<PendingQuestion>]),
-    /// A session switch: the entries of the session to show, from the first to the leaf; empty for a new session.
-    /// The texts that waited come back as [`Effect::GiveBack`].
+    /// Session switch, with the entries from the first to the leaf; empty for a new session. Queued texts
+    /// return as [`Effect::GiveBack`].
     Begin(&'a [Entry]),
-    /// All lines of a body, as [`Effect::LoadBody`] asked for.
+    /// All lines of a body, in response to [`Effect::LoadBody`].
     Body(&'a BlockId, &'a Lines),
     /// All commands in the background, the oldest first.
     Jobs(&'a [JobRow]),
     /// A notice of the program.
     Note(NoteLevel, &'a str),
-    /// Nothing happened but that time passed: [`Engine::next_tick`] says when it is wanted.
+    /// Passage of time; [`Engine::next_tick`] tells when it is needed.
     Tick,
 }
 
-/// An event, and whose it is.
+/// Event with its origin.
 #[derive(Clone, Copy)]
 pub struct ObservedEvent<'a> {
     /// The event.
@@ -83,14 +83,13 @@ impl std::fmt::Debug for EngineInput<'_> {
 /// Outcome of an input.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EngineOutput {
-    /// Changes of the view, already made in [`Engine::view`].
+    /// Patches, already applied to [`Engine::view`].
     pub patches: Vec<Patch>,
     /// Effects that the host has to carry out.
     pub effects: Vec<Effect>,
 }
 
-/// The reducer of one conversation. Pure: it knows no clock and does no I/O; the same inputs at the same times give
-/// the same patches.
+/// Reducer of one conversation. Pure: no clock and no I/O; equal inputs at equal times give equal patches.
 ///
 /// ```
 /// use zk_core::events::StreamText;
@@ -109,15 +108,15 @@ pub struct Engine {
     own: AgentBlocks,
     children: BTreeMap<Arc<str>, AgentBlocks>,
     run: Option<Run>,
-    /// Compaction that a person asked for between two runs.
+    /// Compaction requested by the person between two runs.
     compaction: Option<Compaction>,
     /// Blocks before the run that began last.
     run_from: usize,
     /// Blocks of its sub-agents that the session has.
     agents_kept: HashSet<BlockId>,
-    /// Times at which its sub-agents began, by their names.
+    /// Start times of its sub-agents, by name.
     agents_began: HashMap<String, u64>,
-    /// Content of the entry of a run that ends, until that is stored.
+    /// Content of the final entry of a run until it is stored.
     ending: Option<Kept>,
     notes: u64,
     queued: u64,
@@ -130,7 +129,7 @@ impl Engine {
         Self::default()
     }
 
-    /// Takes something in at `now`, in milliseconds since some fixed moment; it never goes back.
+    /// Applies an input at `now`, in milliseconds of a monotonic clock.
     pub fn apply(&mut self, now: u64, input: EngineInput<'_>) -> EngineOutput {
         self.core.now = now.max(self.core.now);
         match input {
@@ -151,7 +150,7 @@ impl Engine {
         }
     }
 
-    /// The view as it is now.
+    /// Present view.
     #[must_use]
     pub fn view(&self) -> &View {
         &self.core.view
@@ -164,7 +163,7 @@ impl Engine {
         self.agents_kept.clear();
         self.agents_began.clear();
         self.ending = None;
-        // A list of which nothing is left belongs to the run that did it.
+        // A completed list belongs to the run that completed it.
         if self.core.view.checklist.iter().all(|item| item.state == CheckState::Done) {
             self.core.set_checklist(&[]);
         }
@@ -182,7 +181,7 @@ impl Engine {
         self.beside(Content::Note { level, text: Text::new(text) });
     }
 
-    /// A block beside the conversation: no part of the stored session.
+    /// Adds a block that is not part of the stored session.
     fn beside(&mut self, content: Content) {
         let id = BlockId::new(&format!("n{}", self.notes));
         self.notes += 1;
@@ -204,7 +203,7 @@ impl Engine {
                 let (id, digest, answer) = (*id, *digest, answer.clone());
                 self.core.effects.push(Effect::Reply { id, digest, answer });
             }
-            // A run that has not begun yet shows nothing, and is stopped all the same.
+            // A run that has not started yet shows nothing, and can be stopped.
             Intent::Stop => {
                 self.core.effects.push(Effect::Abort);
                 self.stopping();
@@ -235,7 +234,7 @@ impl Engine {
         }
     }
 
-    /// The next of the texts that waited for the end of the run.
+    /// Sends the next queued text.
     fn send_next(&mut self) {
         let next = self.core.view.queue.iter().find(|queued| !queued.steers).cloned();
         if let Some(next) = next {

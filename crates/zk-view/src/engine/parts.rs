@@ -2,7 +2,7 @@ use zk_core::model::{Block as MessageBlock, Message, StopReason, ToolCall};
 
 use crate::{AnswerEnd, Text};
 
-/// A part of an answer that is one block.
+/// Part of an answer that becomes one block.
 #[derive(Clone, Debug)]
 pub(super) enum Part<'a> {
     Thinking(String),
@@ -12,7 +12,7 @@ pub(super) enum Part<'a> {
     Call(&'a ToolCall),
 }
 
-/// The parts of an answer, in order. `texts` are its texts as they were shown, where that is something else.
+/// Parts of an answer, in order. `texts` replace the model's texts if they were shown differently.
 pub(super) fn parts<'a>(message: &'a Message, texts: Option<&[String]>) -> Vec<Part<'a>> {
     let mut parts: Vec<Part<'a>> = Vec::new();
     for block in &message.content {
@@ -35,7 +35,7 @@ pub(super) fn parts<'a>(message: &'a Message, texts: Option<&[String]>) -> Vec<P
     parts
 }
 
-/// Puts the shown texts in the places of what the model wrote; all in the first place if they do not match.
+/// Replaces the model's texts by the shown ones; all go into the first if the numbers differ.
 fn replace_texts(parts: &mut Vec<Part<'_>>, texts: &[String]) {
     let count = parts.iter().filter(|part| matches!(part, Part::Answer(..))).count();
     let mut shown = if count == texts.len() { texts.to_vec() } else { vec![texts.concat()] }.into_iter();
@@ -51,7 +51,7 @@ fn replace_texts(parts: &mut Vec<Part<'_>>, texts: &[String]) {
     });
 }
 
-/// Notes on the last text how the answer ended. An answer that shows nothing gets a part that says so.
+/// Marks the last text with the answer's end. An empty answer gets a part of its own.
 fn end(parts: &mut Vec<Part<'_>>, message: &Message) {
     let has_calls = parts.iter().any(|part| matches!(part, Part::Call(_)));
     let is_blank = |part: &Part<'_>| matches!(part, Part::Answer(text, _) if text.trim().is_empty());

@@ -10,8 +10,9 @@ use crate::queues::Queues;
 use crate::record::{AgentRecord, Records, RunRecord, StoredCall};
 use crate::{Block, BlockId, CallState, Effect, Lines, Patch, View};
 
-/// The blocks of a stored session, from its entries (the first to the leaf). They equal those seen live, but for
-/// notices: see [`Block::is_stored`]. Of a run that was cut off, what was seen since its last turn ended may be missing.
+/// Rebuilds the blocks of a stored session from its entries, from the first to the leaf. They equal those
+/// seen live except notices: see [`Block::is_stored`]. Of an interrupted run, events after its last turn may
+/// be missing.
 #[must_use]
 pub fn rebuild(entries: &[Entry]) -> Vec<Arc<Block>> {
     let mut engine = Engine::new();
@@ -19,7 +20,7 @@ pub fn rebuild(entries: &[Entry]) -> Vec<Arc<Block>> {
     engine.core.view.into_view().blocks
 }
 
-/// All lines of the body of a block, from the entries of its session; nothing if it has none.
+/// All lines of a block's body, from the entries of its session; `None` if it has none.
 #[must_use]
 pub fn body_of(entries: &[Entry], id: &BlockId) -> Option<Lines> {
     let mut engine = Engine::new();
@@ -44,7 +45,7 @@ pub fn body_of(entries: &[Entry], id: &BlockId) -> Option<Lines> {
     })
 }
 
-/// A stored turn whose results have not come yet.
+/// Stored turn without results.
 struct OpenTurn<'a> {
     turn_id: &'a TurnId,
     message: &'a Arc<Message>,
@@ -59,8 +60,7 @@ impl<'a> OpenTurn<'a> {
         usage.is_some_and(|usage| usage.turn_id == *self.turn_id) || ids(message) == ids(self.message)
     }
 
-    /// Returns how far the next call of this id got, with what is known of it. Nothing keeps a model from
-    /// giving two calls one id.
+    /// Progress and facts of the next call with this id. A model may give two calls one id.
     fn take(&mut self, call_id: &CallId, records: &mut Records<'_>) -> CutOff {
         let begun = self.begun.take(call_id);
         let result = self.ended.take(call_id).cloned();
@@ -77,29 +77,29 @@ impl<'a> OpenTurn<'a> {
     }
 }
 
-/// State of a stored session that is being shown.
+/// State of a session that is being restored.
 #[derive(Default)]
 struct Restoring<'a> {
     records: Records<'a>,
     run: RunRecord,
     /// Blocks before the run.
     from: usize,
-    /// Blocks of sub-agents that are shown.
+    /// Shown blocks of sub-agents.
     agents: HashSet<BlockId>,
-    /// An answer with calls whose results are about to come.
+    /// Answer with calls whose results follow.
     answer: Option<(&'a Arc<Message>, Option<&'a TurnId>, Option<OpenTurn<'a>>)>,
     open: Option<OpenTurn<'a>>,
-    /// Entries of plugins that the record of the run says the places of.
+    /// Number of plugin entries whose positions are in the run's record.
     placed: usize,
-    /// Entries that were stored with the end of the run.
+    /// Entries stored with the end of the run.
     late: Vec<&'a CustomEntry>,
 }
 
 impl Engine {
-    /// Shows a stored session, or a new one, in the place of what is shown now.
+    /// Replaces the shown session by a stored or new one.
     pub(super) fn begin(&mut self, entries: &[Entry]) {
         let View { switches, queue, cards, jobs, .. } = std::mem::take(&mut self.core.view).into_view();
-        // They were for the conversation that is left; whoever typed them may send them again.
+        // Queued texts belong to the session that is left; the person may send them again.
         let given_back = queue.iter().map(|queued| queued.text.unsanitised().to_owned());
         self.core.effects.extend(given_back.map(|text| Effect::GiveBack { text }));
         self.core.forget_bodies();
@@ -114,7 +114,7 @@ impl Engine {
     }
 
     fn restore(&mut self, entries: &[Entry]) {
-        // Entries that were looked up in what is left out are no part of what is shown.
+        // Entries that the model looked up in removed history are not shown.
         let entries = entries.get(LiveEntries::looked_up(entries).len()..).unwrap_or_default();
         let mut state = Restoring { records: Records::of(entries), ..Restoring::default() };
         for entry in entries {
@@ -152,8 +152,8 @@ impl Engine {
                     self.restore_agents(&mut state);
                     self.own.begin_run(run_id);
                     state.run = state.records.run(run_id);
-                    // Block ids of sub-agents are unique within a run: two programs that go on with one session may
-                    // each name their first sub-agent alike.
+                    // Block ids of sub-agents are unique within a run only: two programs may name their first
+                    // sub-agents alike.
                     state.agents.clear();
                     state.from = self.core.view.blocks.len();
                     let placed = state.run.plugins.iter().filter(|plugin| plugin.is_entry);
@@ -198,7 +198,7 @@ impl Engine {
 
     fn restore_results(&mut self, state: &mut Restoring<'_>, results: &Message) {
         let Some((answer, turn_id, mut open)) = state.answer.take() else { return };
-        // Of a run that went on, the records say what became of calls that did not run.
+        // The records of a continued run tell the outcome of calls that did not run.
         let was_cut_off = state.run.end.is_none() && !self.own.is_recorded(&state.run);
         let records = &mut state.records;
         let stored = |call: &ToolCall| match &mut open {
@@ -216,17 +216,18 @@ impl Engine {
         self.own.restore_answer(&mut self.core, answer, Some(results), &mut state.run, stored);
     }
 
-    /// Shows a turn that was cut off, if there is one.
+    /// Shows an interrupted turn, if there is one.
     fn restore_cut_off(&mut self, state: &mut Restoring<'_>) {
         let Some(mut turn) = state.open.take() else { return };
         let (message, records) = (turn.message, &mut state.records);
         self.own.restore_open_turn(&mut self.core, message, |call| turn.take(&call.id, records));
     }
 
-    /// Puts the blocks of sub-agents where they were seen.
+    /// Inserts the blocks of sub-agents at their recorded positions.
     fn restore_agents(&mut self, state: &mut Restoring<'_>) {
         let mut agents = std::mem::take(&mut state.run.agents);
-        // They were stored as they ended, some perhaps twice: what was stored is not known of an append that broke off.
+        // They were stored as they ended, some perhaps twice, since the outcome of a failed append is
+        // unknown.
         agents.sort_by_key(|record| record.at);
         let mut shown = Vec::with_capacity(agents.len());
         for AgentRecord { at, block, lines } in agents {
@@ -249,7 +250,7 @@ impl Engine {
     fn restore_entry<'a>(&mut self, state: &mut Restoring<'a>, entry: &'a CustomEntry) {
         match entry.audience {
             Audience::Hidden => {}
-            // The block of the entry is in the record of the run, at its place.
+            // The block of the entry is in the run's record, with its position.
             Audience::Person | Audience::Model if state.placed > 0 => state.placed -= 1,
             Audience::Person | Audience::Model if state.run.end.is_some() => state.late.push(entry),
             Audience::Person | Audience::Model => self.own.entry(&mut self.core, entry),

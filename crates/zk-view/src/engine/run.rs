@@ -3,20 +3,20 @@ use zk_core::events::UsageUpdate;
 use super::Engine;
 use crate::{Activity, AgentRow, AgentState, ContextGauge, JobRow, Patch, Status, Text};
 
-/// Characters of a token, about.
+/// Approximate number of characters in a token.
 const CHARS_PER_TOKEN: u64 = 4;
 
-/// The run that goes on now.
+/// Present run.
 #[derive(Debug)]
 pub(super) struct Run {
     began: u64,
     activity: Activity,
     since: u64,
-    /// Time at which the wait for another attempt ends.
+    /// End of the wait before a retry.
     retry_at: Option<u64>,
     tokens_read: u64,
     tokens_written: u64,
-    /// Characters of the response that is arriving.
+    /// Characters of the arriving response.
     pub(super) arriving: u64,
     cost: Option<f64>,
     context_tokens: Option<u64>,
@@ -33,14 +33,14 @@ pub(super) struct Compaction {
 }
 
 impl Run {
-    /// Whether the person stopped it.
+    /// Whether the person has stopped it.
     pub(super) fn is_stopping(&self) -> bool {
         self.activity == Activity::Stopping
     }
 }
 
 impl Engine {
-    /// Shows a compaction that a person asked for between two runs.
+    /// Shows a compaction requested between two runs.
     pub(super) fn begin_compaction(&mut self, before: u64) {
         self.compaction = Some(Compaction { began: self.core.now, before });
         self.show_status();
@@ -76,14 +76,14 @@ impl Engine {
         self.show_status();
     }
 
-    /// Says what goes on now in the conversation's own agent.
+    /// Sets the activity of the main agent.
     pub(super) fn set_activity(&mut self, activity: Activity) {
         let now = self.core.now;
         let Some(run) = &mut self.run else { return };
         if run.activity == Activity::Stopping || run.activity == activity {
             return;
         }
-        // A silence or a countdown that goes on is one.
+        // A continuing silence or countdown is one activity.
         let goes_on = matches!(
             (&run.activity, &activity),
             (Activity::Silent { .. } | Activity::Waiting { .. }, Activity::Silent { .. })
@@ -114,7 +114,7 @@ impl Engine {
         self.set_activity(Activity::Stopping);
     }
 
-    /// Says which calls run now.
+    /// Updates the list of running calls.
     pub(super) fn set_calls(&mut self) {
         let Some(run) = &self.run else { return };
         let calls: Vec<Text> = run.calls.iter().map(|(_, summary)| summary.clone()).collect();
@@ -162,7 +162,7 @@ impl Engine {
         self.show_agent_times();
     }
 
-    /// Milliseconds until a second of what goes on is over; nothing while nothing does.
+    /// Milliseconds until the next full second of an activity; `None` while idle.
     #[must_use]
     pub fn next_tick(&self) -> Option<u64> {
         let until_whole = |since: u64| 1000 - self.core.now.saturating_sub(since) % 1000;
@@ -177,7 +177,7 @@ impl Engine {
         Some(rest.max(10))
     }
 
-    /// Announces the status, if it says something else than before. Times count as whole seconds.
+    /// Emits the status if it changed. Times count in whole seconds.
     pub(super) fn show_status(&mut self) {
         let now = self.core.now;
         let whole = |since: u64| now.saturating_sub(since) / 1000 * 1000;
@@ -213,14 +213,14 @@ impl Engine {
         });
     }
 
-    /// Shows the commands in the background as they are now.
+    /// Replaces the list of background commands.
     pub(super) fn set_jobs(&mut self, jobs: &[JobRow]) {
         if jobs != self.core.view.jobs {
             self.core.emit(Patch::Jobs { jobs: jobs.to_vec() });
         }
     }
 
-    /// Counts a call of a sub-agent that is over.
+    /// Counts a finished call of a sub-agent.
     pub(super) fn count_agent_call(&mut self, name: &str) {
         let name = Text::line(name);
         self.change_agents(|agents| {
@@ -230,7 +230,7 @@ impl Engine {
         });
     }
 
-    /// Shows for how long the sub-agents have worked, in whole seconds.
+    /// Updates the working times of sub-agents, in whole seconds.
     pub(super) fn show_agent_times(&mut self) {
         let (now, began) = (self.core.now, std::mem::take(&mut self.agents_began));
         self.change_agents(|agents| {

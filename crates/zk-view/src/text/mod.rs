@@ -8,10 +8,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use sanitise::{Sanitiser, is_harmless, is_plain_ascii, sanitise};
 
-/// Text that is safe to show on a terminal: the only way to one goes through the [`Sanitiser`], also from JSON.
+/// Text that is safe to show on a terminal: only the [`Sanitiser`] makes one, also from JSON.
 ///
-/// Two texts are equal if they look the same. What was taken out stays available to programs, as
-/// [`Text::unsanitised`]; it is not part of the serialised form.
+/// Equality compares the sanitised texts. Programs get the original by [`Text::unsanitised`]; it is not
+/// serialised.
 #[derive(Clone, Default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub struct Text {
@@ -38,7 +38,7 @@ impl Text {
         Self { shown, raw }
     }
 
-    /// Text of any origin as one line: line ends and tabs become blanks.
+    /// Sanitises a text to one line: line ends and tabs become blanks.
     #[must_use]
     pub fn line(text: &str) -> Self {
         if text.contains(['\n', '\t']) {
@@ -48,30 +48,30 @@ impl Text {
         }
     }
 
-    /// The text as it may be shown.
+    /// Sanitised text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.shown
     }
 
-    /// The text before anything was taken out: for programs, never for a terminal.
+    /// Original text: for programs, never for a terminal.
     #[must_use]
     pub fn unsanitised(&self) -> &str {
         self.raw.as_ref().map_or(&self.shown, |raw| &raw.0)
     }
 
-    /// Whether there is nothing to show.
+    /// Whether the sanitised text is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shown.is_empty()
     }
 
-    /// Bytes it takes in memory, about.
+    /// Approximate size in memory, in bytes.
     pub(crate) fn weight(&self) -> usize {
         self.shown.len() + self.raw.as_ref().map_or(0, |raw| raw.0.len())
     }
 
-    /// Appends text that goes on where this one ends.
+    /// Appends the continuation of this text.
     pub(crate) fn append(&mut self, more: &Self) {
         if self.raw.is_some() || more.raw.is_some() {
             let mut raw = self.raw.take().unwrap_or_else(|| Raw::boxed(self.shown.as_str()));
@@ -143,12 +143,12 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// Text that arrives in pieces, which may split a sequence or a picture.
+/// Text that arrives in pieces, which may split an escape sequence or an emoji.
 #[derive(Debug, Default)]
 pub(crate) struct Growing(Sanitiser);
 
 impl Growing {
-    /// Returns what the next piece adds.
+    /// Sanitises the next piece.
     pub(crate) fn push(&mut self, delta: &str) -> Text {
         let mut shown = String::with_capacity(delta.len());
         self.0.push(delta, &mut shown);

@@ -5,11 +5,11 @@ use zk_core::service::{MAX_MARKS, is_combining_mark};
 #[cfg(test)]
 mod tests;
 
-/// After this many characters a string sequence counts as unterminated, and what follows is text again.
+/// Length in characters after which a string sequence counts as unterminated, so that text resumes.
 const LONGEST_STRING: usize = 4096;
 
 /// Makes untrusted text harmless for a terminal: no escape sequence, no control character but tab and
-/// newline, nothing that reverses or hides text, no pile of combining marks comes through.
+/// newline, no character that reverses or hides text, no long run of combining marks passes.
 ///
 /// ```
 /// use zk_view::Sanitiser;
@@ -19,17 +19,16 @@ const LONGEST_STRING: usize = 4096;
 /// assert_eq!(out, "Nice and clean");
 /// ```
 ///
-/// The sanitiser remembers what it is inside of, so a sequence that is split over several pieces is removed
-/// as well. Variation selectors and joiners stay where they belong to an emoji, joiners also within words of
-/// scripts that need them.
+/// State is kept across pieces, so a split sequence is removed as well. Variation selectors and joiners are
+/// kept in emoji, joiners also within words of scripts that need them.
 #[derive(Debug, Default)]
 pub struct Sanitiser {
     state: State,
-    /// The last character that came through.
+    /// Last character that passed.
     last: char,
-    /// A joiner that came after an emoji, or a letter of a script that has joiners: it stays if another one follows.
+    /// Joiner after an emoji or a letter of a script with joiners: kept if another one follows.
     joiner: Option<char>,
-    /// Number of combining marks that came through since the last character of its own.
+    /// Number of combining marks since the last base character.
     marks: usize,
 }
 
@@ -48,7 +47,7 @@ enum State {
 }
 
 impl Sanitiser {
-    /// Appends what is harmless of `text` to `out`.
+    /// Appends the sanitised `text` to `out`.
     pub fn push(&mut self, text: &str, out: &mut String) {
         if self.state == State::Ground && self.joiner.is_none() && is_plain(text) {
             out.push_str(text);
@@ -121,7 +120,7 @@ impl Sanitiser {
     }
 }
 
-/// `text` as a whole, made harmless.
+/// Sanitises a complete text.
 pub fn sanitise(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         return Cow::Borrowed(text);
@@ -135,13 +134,13 @@ fn is_plain(text: &str) -> bool {
     is_plain_ascii(text.as_bytes()) || text.chars().all(|c| is_harmless(c) && !is_combining_mark(c))
 }
 
-/// Whether these bytes are printable ASCII, line ends and tabs alone: then they do nothing to a terminal. Fast.
-// Copied into a crate that is built for size, it would take eight times as long.
+/// Whether all bytes are printable ASCII, line ends or tabs, which need no sanitising. Fast.
+// Inlined into a crate that is optimised for size, it would take eight times as long.
 #[inline(never)]
 #[must_use]
 pub fn is_plain_ascii(text: &[u8]) -> bool {
     let plain = |bytes: &[u8]| bytes.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'));
-    // Eight bytes as one number; every streamed text passes here.
+    // Eight bytes as one number: every streamed text passes here.
     let (words, rest) = text.as_chunks::<8>();
     words.iter().all(|word| is_printable(u64::from_le_bytes(*word)) || plain(word)) && plain(rest)
 }
@@ -151,23 +150,24 @@ fn is_printable(bytes: u64) -> bool {
     const EACH: u64 = u64::from_le_bytes([1; 8]);
     let below_blank = bytes.wrapping_sub(EACH * 0x20);
     let above_tilde = bytes.wrapping_add(EACH);
-    // The first bit of a byte is set where it is beyond ASCII, or one of the two went below zero or beyond 127 there.
+    // The high bit of a byte is set if it is beyond ASCII, or if a subtraction or addition left the range
+    // 0–127.
     (bytes | below_blank | above_tilde) & (EACH * 0x80) == 0
 }
 
-/// Joins two emoji to one, or two letters.
+/// Zero-width joiner, which joins two emoji or two letters.
 const JOINER: char = '\u{200d}';
-/// Keeps two letters apart that would be joined.
+/// Zero-width non-joiner, which keeps two letters apart.
 const NON_JOINER: char = '\u{200c}';
 
-/// Whether `c` is part of a word in a script whose words are spelt with joiners: Arabic and Syriac, and those of India, with
-/// the sign that takes the vowel from a letter.
+/// Whether `c` is a letter or sign of a script that is spelt with joiners: Arabic, Syriac and the Indic
+/// scripts with a virama.
 fn has_joiners(c: char) -> bool {
     let is_virama = c == '\u{dca}' || (c >= '\u{900}' && u32::from(c) & 0x7f == 0x4d);
     matches!(c, '\u{600}'..='\u{77f}' | '\u{8a0}'..='\u{dff}') && (c.is_alphabetic() || is_virama)
 }
 
-/// Whether `c` asks for the text or the picture form of the emoji before it.
+/// Whether `c` selects the text or the emoji style of the character before it.
 fn is_emoji_style(c: char) -> bool {
     matches!(c, '\u{fe0e}' | '\u{fe0f}')
 }
@@ -181,7 +181,7 @@ fn is_emoji(c: char) -> bool {
     )
 }
 
-/// Whether `c` shows itself and nothing else, wherever it stands. Unicode's default-ignorable characters do not.
+/// Whether `c` is always shown as itself. Unicode's default-ignorable characters are not.
 pub fn is_harmless(c: char) -> bool {
     match c {
         '\t' | '\n' => true,
@@ -189,7 +189,7 @@ pub fn is_harmless(c: char) -> bool {
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => false,
         // Marks and controls of writing direction.
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => false,
-        // Characters without width, and fillers, which make two texts look the same.
+        // Zero-width characters and fillers, which make different texts look alike.
         '\u{ad}'
         | '\u{34f}'
         | '\u{115f}'

@@ -8,7 +8,7 @@ use zk_view::rebuild;
 
 use crate::support::{Rig, rig};
 
-/// Time that the processor spent on this thread, whatever else the machine did meanwhile.
+/// Processor time of this thread, independent of other load.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(stat.split_whitespace().next().unwrap().parse().unwrap())
@@ -23,7 +23,7 @@ async fn rig_of_calls(count: usize) -> Rig {
     rig(script).await
 }
 
-/// The least processor time of three runs with `count` calls in one answer, and of showing their sessions again.
+/// Minimum processor time of three runs with `count` calls in one answer, live and restored.
 async fn least_time(count: usize) -> (Duration, Duration) {
     let mut least = (Duration::MAX, Duration::MAX);
     for _ in 0..3 {

@@ -25,13 +25,13 @@ const CHILDREN: usize = 3;
 enum Act {
     /// A sub-agent's answer grows.
     Grow(usize),
-    /// The answer is whole.
+    /// Complete answer.
     Say(usize),
-    /// The answer broke off, and begins again.
+    /// Answer that breaks off and is retried.
     Again(usize),
-    /// A call of a sub-agent begins, or ends.
+    /// Call of a sub-agent starts or ends.
     Call(usize),
-    /// Answer of the main agent, whose display text differs from the stored message.
+    /// Answer of the main agent, shown with other texts than stored.
     Answer,
     /// An append of an entry begins.
     Append { turns: bool },
@@ -120,7 +120,7 @@ impl Rig {
 
     fn act(&mut self, act: Act) {
         match act {
-            // A sub-agent that calls does not speak meanwhile.
+            // A sub-agent with a running call writes no text meanwhile.
             Act::Grow(child) | Act::Say(child) | Act::Again(child) if self.calls[child].is_some() => {}
             Act::Grow(child) => self.text("more ", &Self::origin(child)),
             Act::Say(child) => {
@@ -211,7 +211,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         prop_assert_eq!(runtime.block_on(rig.rebuilt()), live.clone());
 
-        // An append whose end nobody heard of stores again what is there already.
+        // An append with an unknown outcome stores existing data again.
         let twice = rig.entries.iter().rposition(|entry| matches!(entry, EntryKind::Custom(_))).unwrap();
         rig.entries.insert(twice, rig.entries[twice].clone());
         prop_assert_eq!(runtime.block_on(rig.rebuilt()), live);
@@ -312,7 +312,7 @@ async fn questions_are_shown_by_whoever_follows_after_one_that_is_aborted() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    // The runtime has not dropped the one before yet when this begins.
+    // The runtime may not have dropped the earlier one yet.
     tokio::select! {
         biased;
         () = driver.follow_questions() => panic!("nobody follows the questions"),

@@ -28,7 +28,7 @@ struct Person {
 }
 
 impl Person {
-    /// Reads patches until the view is so.
+    /// Reads patches until the view satisfies `is_so`.
     async fn sees(&mut self, is_so: impl Fn(&View) -> bool) {
         while !is_so(&self.view) {
             for patch in self.reader.next().await.unwrap() {

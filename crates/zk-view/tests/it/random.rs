@@ -130,7 +130,7 @@ async fn rig(turns: Vec<(Vec<Said>, End)>, masks: bool, shows: bool) -> Rig {
     rig
 }
 
-/// Acts on the run each time so many events have happened.
+/// Acts on the run after each given number of events.
 async fn run(rig: &mut Rig, prompt: &str, acts: Vec<(usize, Act)>) {
     let run = rig.agent.run(prompt).unwrap();
     let (handle, seen) = (Mutex::new(run.handle()), AtomicUsize::new(0));
@@ -149,7 +149,7 @@ async fn run(rig: &mut Rig, prompt: &str, acts: Vec<(usize, Act)>) {
     let handle = run.handle();
     let waiting = run.wait();
     tokio::pin!(waiting);
-    // A model or a tool that hangs is what a person stops.
+    // A person stops a model or tool that hangs.
     if tokio::time::timeout(Duration::from_secs(60), &mut waiting).await.is_err() {
         handle.abort();
         waiting.await;
@@ -158,7 +158,7 @@ async fn run(rig: &mut Rig, prompt: &str, acts: Vec<(usize, Act)>) {
     rig.check().await;
 }
 
-/// Configures the same 96 runs each time, or as many others as the variable says.
+/// Runs the same 96 cases each time, or the number in the variable.
 #[expect(clippy::disallowed_methods, reason = "the size of a campaign is set from outside")]
 fn campaign() -> ProptestConfig {
     let asked = std::env::var("ZK_VIEW_RUNS").ok().and_then(|cases| cases.parse().ok());

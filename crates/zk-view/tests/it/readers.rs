@@ -81,7 +81,7 @@ async fn an_agent_ends_long_before_a_reader_that_sleeps_has_read() {
     let (with, without) = (agent(Some(&driver)), agent(None));
     let mut reader = driver.reader();
     reader.next().await.unwrap();
-    // The reader takes nothing before the run is over: whoever waited for it would wait for ever.
+    // The reader takes nothing before the run is over, so waiting for it would never end.
     let seen = with.run("go").unwrap().wait().await;
     let alone = without.run("go").unwrap().wait().await;
     assert_eq!((seen.text.len(), &seen.text), (20 * DELTAS, &alone.text));

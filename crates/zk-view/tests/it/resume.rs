@@ -34,7 +34,7 @@ async fn a_resumed_view_goes_on_where_the_stored_one_ended() {
     assert!(rig.lines().contains("b3 › two"), "{}", rig.lines());
 }
 
-/// Opens a new session, or the one that is given.
+/// Session store that opens a new session or a given one.
 struct Sessions {
     entries: Vec<Entry>,
 }
@@ -83,7 +83,7 @@ async fn a_conversation_that_is_switched_shows_the_other_session_and_nothing_of_
     conversation.switch(SwitchTarget::Session("stored".into())).await.unwrap();
     let view = rig.driver.view();
     assert_eq!((&view.blocks, view.switches), (&first.blocks, first.switches + 2));
-    // Whoever falls behind meanwhile gets the same.
+    // A slow reader gets the same.
     let mut replayed = View::default();
     reader.next().await.unwrap().iter().for_each(|patch| replayed.apply(patch));
     assert_eq!(replayed, view);
@@ -193,7 +193,7 @@ async fn bodies_beyond_the_budget_are_asked_for() {
     assert_eq!(rig.driver.take_effect(), Some(Effect::LoadBody { id: first.id.clone() }));
 }
 
-// The conversation of a sub-agent is stored nowhere else.
+// The conversation of a sub-agent is not stored elsewhere.
 #[tokio::test]
 async fn a_long_result_of_a_sub_agent_is_expanded_from_the_session_too() {
     let text: String = (0..2000).map(|n| format!("line {n}\n")).collect();
@@ -214,7 +214,7 @@ async fn a_long_result_of_a_sub_agent_is_expanded_from_the_session_too() {
     assert_eq!((lines.len(), lines.last().unwrap().as_str()), (2000, "line 1999"));
 }
 
-// Whoever ends the program in the middle finds what sub-agents did until then.
+// Ending the program in the middle keeps what sub-agents did until then.
 #[tokio::test]
 async fn what_a_sub_agent_did_is_stored_while_it_works() {
     let script = Script::answering(move |asked| {
@@ -252,7 +252,7 @@ async fn what_a_sub_agent_did_is_stored_while_it_works() {
     rig.check().await;
 }
 
-/// Shows the items of its arguments as a list of what is to be done.
+/// Tool that shows its arguments as a to-do list.
 struct Lists(Arc<zk_core::model::ToolSpec>);
 
 #[async_trait]

@@ -30,7 +30,7 @@ fn done(turn: Turn) -> Turn {
     turn.text("Done.")
 }
 
-/// A model that has sub-agents look around, who have one of their own do it.
+/// Script in which a sub-agent starts a sub-agent of its own.
 fn spawning(asked: &Asked) -> Turn {
     let turn = Turn::new();
     match (asked.last_user_text().as_str(), asked.results().is_empty()) {
@@ -50,7 +50,7 @@ fn person_entry(text: &str) -> NewEntry {
     NewEntry { kind: "goal".into(), version: 1, data: json!(text), audience: Audience::Person }
 }
 
-/// Does something once so many turns have begun.
+/// Runs an action after a number of turns have begun.
 fn at_turn(
     rig: &Rig,
     number: usize,
@@ -336,13 +336,13 @@ const SCENARIOS: [&str; 25] = [
 async fn whatever_happens_in_a_run_its_session_shows_the_blocks_that_were_seen() {
     for name in SCENARIOS {
         let mut rig = scenario(name).await;
-        // And the blocks of another run go on after them.
+        // The blocks of another run follow them.
         rig.run("again").await;
         record(name, &rig);
     }
 }
 
-/// Writes the patches of a scenario where `ZK_RECORD_PATCHES` says: the screens draw them in their tests.
+/// Writes the patches of a scenario to the directory `ZK_RECORD_PATCHES`, for the tests of the screens.
 fn record(name: &str, rig: &Rig) {
     let Some(directory) = recordings() else { return };
     let patches = rig.recorded.lock().unwrap();
@@ -355,7 +355,7 @@ fn record(name: &str, rig: &Rig) {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_ends_anywhere_shows_what_was_seen_up_to_its_last_whole_turn() {
     let mut turns = 0;
-    // Blocks of a plugin may change until its run ends, so that they are stored with the end.
+    // Blocks of a plugin may change until its run ends, so they are stored with the end.
     for name in SCENARIOS.into_iter().filter(|name| *name != "blocks and entries of plugins") {
         let rig = scenario(name).await;
         let entries = rig.session.entries().await.unwrap();
@@ -364,7 +364,7 @@ async fn a_session_that_ends_anywhere_shows_what_was_seen_up_to_its_last_whole_t
             let shown = rebuild(&entries[..end]);
             let whole = match &entries[end].kind {
                 EntryKind::OpenTurn { .. } => shown.len(),
-                // Calls of the open turn are the only blocks that may differ from what came of them.
+                // Only calls of the open turn may differ from their final state.
                 _ => {
                     shown.iter().take_while(|block| call(block).is_none_or(|call| !is_cut_off(call))).count()
                 }

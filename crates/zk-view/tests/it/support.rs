@@ -18,7 +18,7 @@ pub(crate) struct Rig {
     pub(crate) session: Arc<dyn OpenSession>,
     reader: Reader,
     pub(crate) patches: Vec<Patch>,
-    /// The patches as they came, where they are recorded.
+    /// Patches in order, if recorded.
     pub(crate) recorded: Arc<Mutex<Vec<Patch>>>,
 }
 
@@ -79,7 +79,8 @@ impl Rig {
         outcome
     }
 
-    /// The stored session shows the blocks that were seen live, and the log of patches replays to the view.
+    /// Checks that the stored session shows the same blocks as live, and that replaying the patches gives the
+    /// view.
     pub(crate) async fn check(&mut self) {
         self.patches.extend(self.reader.next().await.unwrap());
         let view = self.driver.view();
@@ -89,7 +90,7 @@ impl Rig {
         assert_eq!(replay(&self.patches), view);
     }
 
-    /// Returns the shown blocks, in a line for each.
+    /// Shown blocks, one per line.
     pub(crate) fn lines(&self) -> String {
         let view = self.driver.view();
         view.blocks.iter().map(|block| format!("{}\n", line(block))).collect()
@@ -108,7 +109,7 @@ pub(crate) fn call(block: &Block) -> Option<&Call> {
     }
 }
 
-/// The view that a log of patches makes, written down and read again.
+/// Serialises and reads a log of patches, and replays it to a view.
 pub(crate) fn replay(patches: &[Patch]) -> View {
     let mut view = View::default();
     for patch in patches {

@@ -18,7 +18,7 @@ use crate::QueueMode;
 /// then to the defaults named here.
 #[derive(Clone, Default)]
 pub struct Behavior {
-    /// Most turns before a run stops with an error; no limit by default.
+    /// Maximum number of turns before a run stops with an error; no limit by default.
     pub max_turns: Option<u32>,
     /// Output limit of one response in tokens; by default two fifths of the model's window, at most 65,536,
     /// and 16,384 if the window is not known.
@@ -31,7 +31,8 @@ pub struct Behavior {
     pub budget: Option<Budget>,
     /// Whether to mark stable prefixes for the provider's prompt cache; on by default.
     pub cache: Option<bool>,
-    /// Most tool calls of one batch that run concurrently; 10 by default, 1 runs them one after the other.
+    /// Maximum number of tool calls of one batch that run concurrently; 10 by default, 1 runs them one after
+    /// the other.
     pub max_concurrent_tools: Option<usize>,
     /// Size of one turn's tool results above which the model is asked to summarise; no limit by default.
     pub tool_output_budget: Option<OutputBudget>,
@@ -119,7 +120,7 @@ pub enum OutputBudget {
 /// Limit on the calls of a tool in one run. Replayed and substituted calls count too.
 #[derive(Clone, Debug)]
 pub struct ToolBudget {
-    /// Most calls.
+    /// Maximum number of calls.
     pub max: u32,
     /// Treatment of further calls.
     pub on_exceed: OnExceed,
@@ -264,7 +265,7 @@ fn changes_nothing(tool: &dyn Tool, place: &CallPlace) -> bool {
         Effects::Known { list } => list.iter().all(is_fetched),
         Effects::Unknown => false,
     };
-    // A call that starts other calls may do more by them than its own effects say.
+    // A call may start other calls with more effects than its own.
     !tool.starts_calls() && (effects.is_read_only() || (kind == Some(CallKind::Fetch) && only_fetches()))
 }
 

@@ -96,7 +96,7 @@ pub struct CallSettings {
     /// Bytes of the results of one turn.
     #[schemars(range(min = 1))]
     pub output_budget: Option<u32>,
-    /// Results of one turn, in per cent of what is left of the model's window.
+    /// Results of one turn, in per cent of the rest of the model's window.
     #[schemars(range(min = 1))]
     pub output_budget_percent: Option<u32>,
 }
@@ -108,7 +108,7 @@ pub enum OverBudget {
     /// The call is refused.
     #[default]
     Block,
-    /// The call runs, and the model is asked to come to an end.
+    /// The call runs, and the model is asked to finish.
     Steer,
 }
 

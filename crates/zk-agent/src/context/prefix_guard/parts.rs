@@ -30,7 +30,7 @@ pub(super) struct Difference<'a> {
     pub(super) at: usize,
     /// Whether only digits of the part changed, as in a clock.
     pub(super) only_digits: bool,
-    /// Whether all parts of the earlier request come before it.
+    /// Whether all parts of the earlier request precede it.
     pub(super) is_behind: bool,
 }
 

@@ -19,7 +19,7 @@ use zk_core::service::{RetryNotice, RunStatus};
 use super::{MAX_UNREAD_ITEMS, Run};
 use crate::turn::OUTPUT_TOOL;
 
-/// Most unread bytes of text, arguments and results.
+/// Maximum number of unread bytes of text, arguments and results.
 const MAX_UNREAD_BYTES: usize = 16 << 20;
 
 /// Update on a run, for a program that displays or logs it. Sub-agents appear only as the result of their

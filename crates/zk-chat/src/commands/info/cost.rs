@@ -6,7 +6,7 @@ use zk_core::model::{Spending, TurnUsage};
 
 use crate::opening::sessions::ConversationSessions;
 
-/// Returns what the session has cost so far, in lines.
+/// Cost of the session so far, in lines.
 pub(super) async fn cost(sessions: &dyn ConversationSessions, agent: &Agent) -> Result<String, BoxError> {
     let entries = sessions.shown_entries().await?;
     let turns = entries.iter().filter_map(|entry| entry.kind.usage());
@@ -19,7 +19,7 @@ pub(super) async fn cost(sessions: &dyn ConversationSessions, agent: &Agent) -> 
     Ok(lines.join("\n"))
 }
 
-/// A sum over all models, and a line for each where there are several.
+/// Total over all models, then a line for each if there are several.
 fn lines<'a>(turns: impl Iterator<Item = &'a TurnUsage>) -> Vec<String> {
     let models = Spending::by_model(turns);
     let mut all = Spending::default();

@@ -13,7 +13,7 @@ use zk_view::{Block, Content, Text};
 
 use super::info_context::InfoContext;
 
-/// Writes the conversation to a new file, and says which.
+/// Writes the conversation to a new file; returns a message with the path.
 pub(super) fn export(context: &InfoContext, args: &str, cx: &Cx) -> Result<String, BoxError> {
     let blocks = context.view.view().blocks;
     if blocks.is_empty() {
@@ -28,7 +28,7 @@ pub(super) fn export(context: &InfoContext, args: &str, cx: &Cx) -> Result<Strin
     let path = cwd.join(&name);
     let model = context.agent.model().reference().to_string();
     let text = export_markdown(&blocks, session.as_deref(), &model);
-    // Others should not read everything that was said.
+    // The conversation must not be readable by other users.
     let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     let mut file = opened.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
@@ -77,7 +77,7 @@ pub fn export_markdown(blocks: &[Arc<Block>], session: Option<&str>, model: &str
                 let rows: Vec<&str> = rows.iter().map(|(_, row)| row.as_str()).collect();
                 fenced(&mut out, &rows);
             }
-            // These pass, or were never said.
+            // These are transient, or not part of the conversation.
             Content::Thinking { .. } | Content::Provider { .. } | Content::End(_) | Content::Note { .. } => {}
         }
     }
@@ -88,7 +88,7 @@ fn section(out: &mut String, title: &str, text: &Text) {
     let _ = write!(out, "\n## {title}\n\n{}\n", text.as_str().trim_end());
 }
 
-/// Lines between fences that are longer than any in them.
+/// Writes rows as a code block, with a fence longer than any inside.
 fn fenced(out: &mut String, rows: &[&str]) {
     let longest = rows.iter().map(|row| row.chars().take_while(|c| *c == '`').count()).max();
     let fence = "`".repeat(longest.unwrap_or_default().max(2) + 1);

@@ -6,7 +6,7 @@ use zk_tui::Theme;
 use super::info_context::InfoContext;
 use crate::opening::setup::OWN_THEME;
 
-/// Shows the settings with their origins, or has the person's own file opened.
+/// Lists the settings with their origins, or opens the person's settings file in the editor.
 pub(super) fn config(context: &InfoContext, args: &str) -> Result<String, BoxError> {
     let report = context.factory.settings_report();
     match (args, report.file) {

@@ -13,24 +13,25 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 /// Longest answer, in tokens.
 const MAX_ANSWER_TOKENS: u32 = 4_096;
 
-/// Characters of the conversation that are sent, its end first; of a window that is known, a part of that.
+/// Maximum length of the transcript in characters, taken from the end; less if the window is known to be
+/// small.
 const MAX_CONVERSATION_CHARS: usize = 400_000;
 
-/// Characters of one result of a tool that are sent.
+/// Maximum length of one tool result in the transcript, in characters.
 const MAX_RESULT_CHARS: usize = 2_000;
 
-/// System prompt of such a question.
+/// System prompt of a side question.
 const SYSTEM: &str = "You answer a side question of the user about a conversation between the user and a coding agent. \
     The conversation so far follows; it may be in the middle of its work. You have no tools, and nothing you say changes \
     the work. Answer briefly, from what is there; say so where it does not tell.";
 
-/// Asks the model, and gives its answer. Nothing of it becomes part of the conversation.
+/// Asks the model outside of the conversation and returns the answer.
 pub(super) async fn ask(agent: &Agent, question: &str, cx: &Cx) -> Result<String, BoxError> {
     if question.is_empty() {
         return Err("/btw takes a question: `/btw why was this file changed?`".into());
     }
     let window = agent.model().window.and_then(|tokens| usize::try_from(tokens).ok());
-    // Two characters a token are few in any language but those with a sign for each word.
+    // Two characters a token is a low estimate, except for scripts with a sign for each word.
     let room = window.map_or(MAX_CONVERSATION_CHARS, |tokens| MAX_CONVERSATION_CHARS.min(tokens * 2));
     let history = agent.history();
     let so_far = transcript(history.iter().map(|message| &**message), room);
@@ -48,7 +49,7 @@ pub(super) async fn ask(agent: &Agent, question: &str, cx: &Cx) -> Result<String
     Ok(format!("{text}\n(beside the conversation, which does not know of it{cost})"))
 }
 
-/// A conversation as text: its end, where all of it is longer than `room` characters.
+/// Transcript of a conversation, cut at its beginning to `room` characters.
 fn transcript<'a>(messages: impl DoubleEndedIterator<Item = &'a Message>, room: usize) -> String {
     let (mut parts, mut left) = (Vec::new(), room);
     for message in messages.rev() {
@@ -65,7 +66,7 @@ fn transcript<'a>(messages: impl DoubleEndedIterator<Item = &'a Message>, room: 
     parts.concat()
 }
 
-/// One message as text.
+/// Transcript of one message.
 fn spoken(message: &Message) -> String {
     let who = match message.role {
         Role::User => "User",

@@ -9,7 +9,7 @@ use super::info_context::InfoContext;
 use crate::commands::backends::{OWN_PERMISSIONS, foreign_backend};
 use crate::conversation::summary;
 
-/// Columns before what is said of each.
+/// Width of the name column.
 const NAME_COLUMNS: usize = 11;
 
 /// Lists all that holds now, a line for each.
@@ -51,7 +51,7 @@ pub(super) async fn status(context: &InfoContext, cx: &Cx) -> String {
     rows.into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The MCP servers, as their own command tells of them.
+/// State of the MCP servers, as their own command reports it.
 async fn servers(cx: &Cx) -> Vec<String> {
     let Some(command) = cx.item::<dyn Command>("mcp") else { return Vec::new() };
     match command.run("", cx).await {

@@ -9,7 +9,7 @@ use zk_tui::{DraftFiles, LostDraft};
 use super::editor::{MAX_DRAFT_BYTES, write_private};
 use crate::opening::setup::ChatSetup;
 
-/// Files of drafts in a directory of the person's, named after their processes.
+/// Draft files in a directory, named by process id.
 struct LocalDraftFiles {
     dir: PathBuf,
     /// File of this process.
@@ -25,7 +25,7 @@ impl std::fmt::Debug for LocalDraftFiles {
     }
 }
 
-/// The files of drafts; nothing without a directory for them.
+/// Store of draft files; `None` without a directory.
 pub(crate) fn draft_files(setup: &ChatSetup) -> Option<Box<dyn DraftFiles>> {
     let dir = setup.state_dir.as_ref()?.join("drafts");
     let file = dir.join(std::process::id().to_string());
@@ -68,6 +68,6 @@ impl DraftFiles for LocalDraftFiles {
 }
 
 fn forget(file: &Path) {
-    // Most processes never stored one.
+    // Most processes store no draft.
     let _ = std::fs::remove_file(file);
 }

@@ -5,22 +5,22 @@ use std::pin::Pin;
 
 use zk_tui::{Input, Typed};
 
-/// Thing to give to an editor.
+/// Subject of an editor.
 pub(crate) enum EditedThing {
-    /// Text that is being typed.
+    /// Draft text.
     Text(String),
-    /// A file of the person's, which need not be there yet.
+    /// File of the person, which may not exist yet.
     File(PathBuf),
 }
 
-/// A thing that is being edited.
+/// Open editor and its subject.
 pub(crate) struct Edited {
-    /// Text that the editor was given; nothing where it was given a file.
+    /// Text given to the editor; `None` for a file.
     pub(crate) before: Option<String>,
     pub(crate) result: Pin<Box<dyn Future<Output = Result<String, String>>>>,
 }
 
-/// The text that an editor was given, and the one that it gives; waits for good where there is none.
+/// Waits for the editor; returns the text before and after. Never returns without an editor.
 pub(crate) async fn edited(editing: Option<&mut Edited>) -> Result<(Option<String>, String), String> {
     match editing {
         Some(Edited { before, result }) => Ok((before.clone(), result.await?)),
@@ -28,7 +28,7 @@ pub(crate) async fn edited(editing: Option<&mut Edited>) -> Result<(Option<Strin
     }
 }
 
-/// Waits for input; for good while somebody else reads it.
+/// Waits for input; never returns while another reader has the terminal.
 pub(crate) async fn typed(input: Option<&mut Input>) -> Typed {
     match input {
         Some(input) => input.next().await,

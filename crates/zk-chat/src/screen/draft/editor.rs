@@ -15,10 +15,10 @@ use zk_tui::{Input, Modes, Typed};
 use crate::opening::setup::ChatSetup;
 use crate::screen::host_messages::OpenConversation;
 
-/// Interval of looks whether the terminal is given back, while another program has it.
+/// Poll interval for the terminal while another program has it.
 const AWAY: Duration = Duration::from_millis(250);
 
-/// Variables that an editor sees beside those of every command: how to draw, and where its settings are.
+/// Environment variables for an editor besides the standard ones: display and configuration.
 const GRANTED: [&str; 13] = [
     "TERM",
     "COLORTERM",
@@ -35,13 +35,13 @@ const GRANTED: [&str; 13] = [
     "TMUX",
 ];
 
-/// Variables of [`GRANTED`] that say where the display is.
+/// Variables of [`GRANTED`] that locate the display.
 const DISPLAY: [&str; 4] = ["DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "XAUTHORITY"];
 
 /// Size limit of drafts and edited prompts, in bytes.
 pub(crate) const MAX_DRAFT_BYTES: usize = 64 << 20;
 
-/// Editor of the person, and the variables of the environment that it sees.
+/// Editor command and its environment.
 #[derive(Clone, Debug)]
 pub struct EditorEnv {
     command: String,
@@ -49,7 +49,7 @@ pub struct EditorEnv {
 }
 
 impl EditorEnv {
-    /// Takes the values that `find` knows; an empty one counts as none.
+    /// Reads the variables through `find`; an empty value counts as unset.
     pub fn new(find: impl Fn(&str) -> Option<OsString>) -> Self {
         let found = |name: &str| find(name).filter(|value| !value.is_empty());
         let command = ["VISUAL", "EDITOR"].into_iter().find_map(|name| found(name)?.into_string().ok());
@@ -57,25 +57,25 @@ impl EditorEnv {
         Self { command: command.unwrap_or_else(|| "vi".to_owned()), granted: granted.collect() }
     }
 
-    /// Variables that programs of the person's display need.
+    /// Variables for programs that use the display.
     pub(crate) fn display(&self) -> Vec<(&'static str, OsString)> {
         let is_of_display = |name: &str| DISPLAY.contains(&name);
         self.granted.iter().filter(|(name, _)| is_of_display(name)).cloned().collect()
     }
 }
 
-/// A text in the person's own editor, on this terminal.
+/// External editor that runs on this terminal.
 pub(crate) struct Editing {
     process: Box<dyn Process>,
     input: Input,
     file: PathBuf,
-    /// Whether the file is the person's own, and stays.
+    /// Whether the file is the person's and is not deleted.
     is_kept: bool,
     host_files: Arc<dyn HostFiles>,
 }
 
 impl Editing {
-    /// Opens `text` in `$VISUAL` or `$EDITOR`, or `vi`. The terminal gives bytes already, and nobody else reads it.
+    /// Opens `text` in `$VISUAL`, `$EDITOR` or `vi`. The terminal must be in raw mode without another reader.
     pub(crate) async fn begin(
         setup: &ChatSetup,
         opened: &OpenConversation,
@@ -89,7 +89,7 @@ impl Editing {
         Self::open(setup, opened, file, false).await
     }
 
-    /// Opens a file of the person's. Its directory is made where it is absent.
+    /// Opens a file of the person. Creates its directory.
     pub(crate) async fn of_file(
         setup: &ChatSetup,
         opened: &OpenConversation,
@@ -125,8 +125,7 @@ impl Editing {
         Ok(Self { process, input, file, is_kept, host_files: setup.host_files.clone() })
     }
 
-    /// Hands on what the editor shows and what is typed at it, until it ends. Gives the text as it is then; nothing if the
-    /// editor failed.
+    /// Relays output and input until the editor exits. Returns the edited text; `Err` if the editor failed.
     pub(crate) async fn finish(mut self) -> Result<String, String> {
         let mut resized = signal(SignalKind::window_change()).map_err(|error| error.to_string())?;
         let (mut exit, mut is_away) = (None, false);
@@ -139,7 +138,7 @@ impl Editing {
                     None => break,
                 },
                 typed = self.input.next() => match typed {
-                    // An editor that reads no more is about to end.
+                    // An editor that stopped reading is about to exit.
                     Typed::Bytes(bytes) => drop(self.process.write(&bytes).await),
                     Typed::Keys(_) => {}
                     Typed::Away => is_away = true,
@@ -162,14 +161,14 @@ impl Editing {
             _ if self.is_kept => {
                 return Err("the editor failed; look whether the file is as you want it".to_owned());
             }
-            // The only copy of what was edited stays where the message says.
+            // The only copy of the edited text stays at the reported path.
             Some(Exit::Code(0)) => Ok(read(&*self.host_files, &self.file)?),
             Some(Exit::Code(code)) => Err(format!("the editor ended with {code}; the draft is as it was")),
             Some(Exit::Signal(_) | Exit::TimedOut | Exit::Stopped) | None => {
                 Err("the editor was stopped; the draft is as it was".to_owned())
             }
         };
-        // A file that stays is in a directory of the person's own.
+        // A kept file lies in a directory of the person.
         let _ = std::fs::remove_file(&self.file);
         text
     }
@@ -179,11 +178,11 @@ fn read(files: &dyn HostFiles, file: &Path) -> Result<String, String> {
     let read = files.read(file, &HostRead::whole(MAX_DRAFT_BYTES));
     let bytes = read.map_err(|error| format!("cannot read {}: {error}", file.display()))?.bytes;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    // Editors end the last line.
+    // Editors append a line end.
     Ok(text.strip_suffix('\n').map_or(text.clone(), str::to_owned))
 }
 
-/// Writes a file that nobody else can read.
+/// Writes a file with mode 0600.
 pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut file =
         std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;

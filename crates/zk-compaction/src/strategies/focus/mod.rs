@@ -18,7 +18,7 @@ use crate::window::plugin;
 /// Default of the fewest turns between two merges.
 const MIN_WINDOW: u32 = 4;
 
-/// Most conversations whose merges are remembered.
+/// Maximum number of conversations whose merges are remembered.
 const MAX_CONVERSATIONS: usize = 64;
 
 /// Replaces the work on each of a person's prompts by a section, without a model: the prompt, and a line for

@@ -21,10 +21,10 @@ const OLDER: &str = "(older parts are not here; conversation_recall browses and 
 /// Title of a section made of another strategy's summary.
 const EARLIER: &str = "an earlier summary";
 
-/// Most lines of a section.
+/// Maximum number of lines of a section.
 const MAX_LINES_OF_SEGMENT: usize = 40;
 
-/// Similarity of words from which on two sections are merged, from 0 to 1.
+/// Minimum word similarity for merging two sections, from 0 to 1.
 const MIN_LIKENESS: f64 = 0.35;
 
 /// Section about one prompt.

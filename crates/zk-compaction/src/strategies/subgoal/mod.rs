@@ -35,7 +35,7 @@ const MAX_FAILURES: u32 = 3;
 /// Expected size of a summary, in bytes.
 const EXPECTED_SUMMARY_BYTES: usize = 16_000;
 
-/// Most conversations whose subgoals are remembered.
+/// Maximum number of conversations whose subgoals are remembered.
 const MAX_CONVERSATIONS: usize = 64;
 
 /// Keeps the messages of the current subgoal; leaves out first the results of no subgoal, then those of
@@ -68,8 +68,7 @@ pub struct Subgoal {
 }
 
 impl Subgoal {
-    /// Variant in which, of two results with the same information, the less relevant one leaves first
-    /// (`subgoal_mig`).
+    /// Variant that removes the less relevant of two results with the same information first (`subgoal_mig`).
     #[must_use]
     pub fn by_gain() -> Self {
         Self { gain: true }
@@ -270,7 +269,7 @@ impl Subgoals {
     ) -> Result<Vec<usize>, BoxError> {
         let gain = self.gain;
         let blocks = messages.iter().zip(tiers).enumerate().filter(|(_, (message, _))| {
-            // A message that stands for omitted ones has no results.
+            // A message that represents omitted ones has no results.
             !is_from_before(message) && message.results().next().is_some()
         });
         let block = |(index, (message, tier)): (usize, (&Arc<Message>, &Tier))| {

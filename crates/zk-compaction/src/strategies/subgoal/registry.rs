@@ -6,7 +6,7 @@ use zk_core::model::Message;
 
 use crate::window::conversation::is_same;
 
-/// Most subgoals that are remembered; older ones are dropped.
+/// Maximum number of subgoals that are remembered; older ones are dropped.
 const MAX_SUBGOALS: usize = 200;
 
 /// Subgoals of an agent, with the positions of their messages.

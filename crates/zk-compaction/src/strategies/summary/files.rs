@@ -7,7 +7,7 @@ use zk_core::model::Message;
 const READ: &str = "\n\n## Files read\n";
 const CHANGED: &str = "\n\n## Files changed\n";
 
-/// Most files of each kind that are listed; the last ones in sort order.
+/// Maximum number of files of each kind that are listed; the last ones in sort order.
 const MAX_PATHS: usize = 200;
 
 /// Files that calls named, copied from summary to summary.

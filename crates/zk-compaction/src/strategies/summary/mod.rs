@@ -23,8 +23,8 @@ pub(crate) const SUMMARY: &str = "compaction";
 /// Time limit of one request for a summary.
 const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(100);
 
-/// Most tokens of a summary, and of the summary of a turn's beginning: a share of the answer's reserve, with
-/// an upper limit, and always enough for a few sentences.
+/// Maximum size of a summary, and of the summary of a turn's beginning: a share of the reserve for the
+/// answer, with an upper limit in tokens.
 const SUMMARY_TOKENS: (f64, u32) = (0.8, 4096);
 const PREFIX_TOKENS: (f64, u32) = (0.5, 2048);
 const MIN_TOKENS: u32 = 256;
@@ -136,7 +136,7 @@ pub(crate) async fn of(
     marker(view.messages, gone, &summary).map(Some)
 }
 
-/// Message that stands for the messages `gone` of `messages`, with `summary`.
+/// Message with `summary` that represents the messages `gone` of `messages`.
 pub(crate) fn marker(
     messages: &[Arc<Message>],
     gone: &[Arc<Message>],
@@ -178,7 +178,7 @@ async fn ask(
     Ok(answer.trim().to_owned())
 }
 
-/// Summary in a message that stands for omitted ones.
+/// Summary in a message that represents omitted ones.
 pub(crate) fn summary_of(message: &Message) -> Option<&str> {
     message.content.iter().find_map(|block| match block {
         Block::Compaction(compaction) => Some(compaction.summary.as_str()),
@@ -192,7 +192,7 @@ pub(crate) fn summary_of(message: &Message) -> Option<&str> {
     })
 }
 
-/// Whether a message stands for omitted ones.
+/// Whether a message represents omitted ones.
 pub(crate) fn is_from_before(message: &Message) -> bool {
     matches!(message.injected_by.as_deref(), Some(SUMMARY | crate::window::view::PINNED))
 }

@@ -26,7 +26,8 @@ what remains, in order
 ## What must not be lost
 paths, names, values, commands and messages that will be needed";
 
-/// Most bytes of a result and of another text, in steps from generous to tight, tried until the whole fits.
+/// Limits in bytes for a result and for another text, from generous to tight; the first that makes everything
+/// fit is used.
 const CLIPS: [(usize, usize); 3] = [(2000, 12_000), (600, 4000), (200, 1000)];
 
 /// Prompt for a summary.

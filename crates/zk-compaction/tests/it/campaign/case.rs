@@ -6,8 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use zk_core::model::{Block, Message, MessageId, ModelRef, Thinking, ToolCall};
 
-/// Number of strategies, and the indices of the one that prepares beside the conversation and of the
-/// provider's.
+/// Number of strategies, and the indices of the background strategy and of the provider's.
 pub(super) const STRATEGIES: usize = 12;
 pub(super) const PAIRS: usize = 6;
 pub(super) const SERVER: usize = 9;
@@ -15,11 +14,11 @@ pub(super) const SERVER: usize = 9;
 /// One turn.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TurnOf {
-    /// Bytes that the person says before it, if anything.
+    /// Length of the person's text before it in bytes, if any.
     pub(super) said: Option<usize>,
     /// A line of it asks to remember something.
     pub(super) remembers: bool,
-    /// A skill that a person gives, and one that the model asks for: its number and its bytes.
+    /// Skill given by the person, and one requested by the model: number and size in bytes.
     pub(super) given: Option<(usize, usize)>,
     pub(super) asked: Option<(usize, usize)>,
     /// Bytes of the results of its calls.
@@ -36,9 +35,9 @@ pub(super) struct Case {
     /// Settings for when less is sent: the lower threshold, the upper one, tokens that stay, turns of rest,
     /// the part to be freed.
     pub(super) thresholds: (f64, f64, u64, u32, f64),
-    /// Bytes of what plugins pin: rules, to-dos and sub-agents.
+    /// Size of the content pinned by plugins in bytes: rules, to-dos and sub-agents.
     pub(super) pinned: [usize; 3],
-    /// Turns after which the provider says that it did not fit.
+    /// Turns at which the provider reports an overflow.
     pub(super) overflows: Vec<usize>,
     /// Turns before which a person takes the last compaction back, and asks for one.
     pub(super) restores: Vec<usize>,
@@ -132,7 +131,7 @@ pub(super) fn line_to_remember(number: usize) -> String {
     format!("Remember:  keep\tthis line {number}, ünd its bytes")
 }
 
-/// Text of a skill, as it was given in this turn.
+/// Text of a skill in this turn.
 pub(super) fn skill_text(skill: usize, turn: usize, bytes: usize) -> String {
     format!("<skill_content name=\"s{skill}\">\n  As of {turn}:\t{}\n</skill_content>", "ö".repeat(bytes / 2))
 }
@@ -154,7 +153,7 @@ pub(super) fn messages(case: &Case, number: usize, turn: &TurnOf) -> Vec<Arc<Mes
     }
     let call = |at: usize| format!("c{number}_{at}");
     let mut answer = vec![thinking(number), Block::text("well")];
-    // The provider compacted what came before, now and then, and wants its block back as it was.
+    // The provider sometimes compacts earlier messages, and requires its block unchanged.
     if case.strategy == SERVER && number % 5 == 4 {
         answer.insert(0, provider_compaction(number));
     }

@@ -50,7 +50,7 @@ fn torn(messages: &[Arc<Message>], rules: &WireRules) -> (WireReady, Vec<CallId>
     (ready, alone)
 }
 
-/// Checks that what is sent of `history` is as it has to be. `pins` are what plugins pinned last.
+/// Checks that the sent form of `history` is valid. `pins` is the last pinned content.
 pub(super) fn check_sent(
     case: &Case,
     history: &[Arc<Message>],
@@ -78,7 +78,7 @@ pub(super) fn check_sent(
     for (skill, text) in skills(history) {
         prop_assert!(texts.has(&text), "the skill {skill} is gone: {case:?}");
     }
-    // Pinned texts are there where something left, as they were said last.
+    // After an omission, pinned texts are present in their last version.
     let is_pinned = |message: &&Arc<Message>| message.injected_by.as_deref() == Some("pinned");
     if sent.iter().any(|message| is_pinned(&message)) && pins.is_known() {
         for text in pins.said() {

@@ -31,7 +31,7 @@ const FALLBACK: usize = 100_000;
 /// Seconds between two turns.
 const BETWEEN: Duration = Duration::from_secs(25);
 
-/// A run whose model summarises in one way.
+/// Run with one kind of summariser.
 struct Run(u8);
 
 #[async_trait]
@@ -122,7 +122,7 @@ impl PinnedContext for Pin {
 
 fn bus(case: &Case, pins: &Arc<Pins>) -> Bus {
     let bus = Bus::new();
-    // A tokenizer that is there from some turn on would change the sizes between two requests.
+    // A tokenizer available only from some turn on would change the sizes between two requests.
     let (soft, hard, keep, cooldown, least_freed) = case.thresholds;
     let options = WindowOptions {
         soft,
@@ -157,7 +157,7 @@ fn bus(case: &Case, pins: &Arc<Pins>) -> Bus {
             bus.install(&tail).unwrap();
             bus.install(&Rolling).unwrap();
         }
-        // Nothing here: what the provider sent stands in the answers.
+        // Empty: the provider's output is in the answers.
         _ => {}
     }
     bus.install(&Shorten).unwrap();
@@ -167,7 +167,8 @@ fn bus(case: &Case, pins: &Arc<Pins>) -> Bus {
     bus
 }
 
-/// Whether of the conversation nothing is left that could leave: its first message, what was put in, and the newest turn.
+/// Whether nothing more can be omitted: only the first message, injected messages and the newest turn are
+/// left.
 fn is_least(sent: &[Arc<Message>]) -> bool {
     let answered = sent.iter().rposition(|message| message.role == Role::Assistant).unwrap_or(0);
     let older = sent.get(1..answered).unwrap_or_default();
@@ -226,7 +227,7 @@ async fn run(case: &Case) -> Result<(), TestCaseError> {
             check_sent(case, &history, &sent, &pins)?;
             let more = put_in(&sent).saturating_sub(was_put_in);
             prop_assert!(context_size(&sent) <= before.max(3000) + 400 + more, "it grew: {case:?}");
-            // Messages that are put in take more than next to nothing; the agent does not send that again.
+            // Injected messages have a substantial size, and the agent does not send them again.
             let is_less = context_size(&sent) < before || before < 3000 + more;
             prop_assert!(is_less || is_least(&sent), "it stayed as large: {case:?}");
         }
@@ -238,7 +239,7 @@ async fn run(case: &Case) -> Result<(), TestCaseError> {
         );
         if fill.level < WindowLevel::Hard {
             let mut again = emit(&history, &id).await;
-            // Summaries that were prepared meanwhile are applied, a few at a time.
+            // Summaries prepared in the background are applied, a few at a time.
             for _ in 0..if matches!(case.strategy, PAIRS | 10) { 30 } else { 0 } {
                 tokio::task::yield_now().await;
                 sent = std::mem::replace(&mut again, emit(&history, &id).await);
@@ -287,7 +288,7 @@ fn a_summary_that_takes_more_than_what_it_stands_for_is_not_used() {
     runtime().block_on(run(&case)).unwrap();
 }
 
-/// Before, a plan that left out a part of what was put in earlier could not be carried out.
+/// Regression: a plan that omitted a part of earlier injected messages could not be applied.
 #[test]
 fn where_what_is_pinned_is_most_of_what_is_sent_the_rest_leaves_all_the_same() {
     let remembers = TurnOf { remembers: true, ..TurnOf::default() };

@@ -60,7 +60,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Creates a model about which nothing is known, with tolerant defaults.
+    /// Creates a model without metadata, with tolerant defaults.
     pub fn unknown(provider: impl Into<String>, id: impl Into<String>) -> Self {
         Self {
             provider: provider.into(),

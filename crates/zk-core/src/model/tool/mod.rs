@@ -138,26 +138,26 @@ pub enum Display {
     },
     /// Output of a command and its exit.
     Command {
-        /// Last lines of the output, as far as they were kept.
+        /// Last lines of the output, if retained.
         lines: Vec<String>,
         /// Number of lines that the command printed in all.
         total_lines: u64,
         /// Exit of the command.
         exit: CommandExit,
     },
-    /// Markdown, and what came of it.
+    /// Markdown, and the outcome.
     Markdown {
         /// The text.
         text: String,
-        /// Outcome in a line; empty where nothing has to be said.
+        /// Outcome in one line; empty on success.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         outcome: String,
     },
-    /// A list of what is to be done, as it is now.
+    /// To-do list in its present state.
     Checklist {
         /// The items, in order.
         items: Vec<CheckItem>,
-        /// Whether other items stand in it than before, and not the same ones further on.
+        /// Whether items were added, removed or changed, beyond their state.
         reshaped: bool,
     },
 }

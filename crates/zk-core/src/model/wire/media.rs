@@ -3,7 +3,7 @@
 use super::{DOCUMENT_FOLLOWS, IMAGE_FOLLOWS, IMAGE_OMITTED, WireRules};
 use crate::model::{Block, ToolContent, ToolResult};
 
-/// Most characters of a file name or media type that a placeholder shows to the model.
+/// Maximum number of characters of a file name or media type that a placeholder shows to the model.
 const MAX_NAME_CHARS: usize = 100;
 
 /// Media types that a provider accepts. Each entry is one type, such as `image/png`, or a prefix and a star,

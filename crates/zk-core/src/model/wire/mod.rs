@@ -117,7 +117,7 @@ pub enum Repair {
         /// Call id as sent.
         sent: CallId,
     },
-    /// A call got another name, because the model invented one that no provider accepts back.
+    /// A call was renamed, because the model invented a name that no provider accepts back.
     NewName {
         /// Tool name as stored.
         stored: String,
@@ -169,8 +169,8 @@ impl WireReady {
         Self { messages: self.messages.iter().map(message).collect(), repairs: self.repairs.clone() }
     }
 
-    /// Returns the history with the calls that `change` gives in the place of others: for a provider that offers tools under
-    /// other names. Ids stay as they are.
+    /// Returns the history with calls replaced by the results of `change`: for a provider that offers tools
+    /// under other names. Ids stay unchanged.
     #[must_use]
     pub fn with_calls(&self, change: impl Fn(&ToolCall) -> Option<ToolCall>) -> Self {
         let message = |message: &Arc<Message>| {

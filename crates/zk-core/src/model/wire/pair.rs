@@ -60,7 +60,7 @@ pub(super) fn normalise(history: &[Arc<Message>], rules: &WireRules) -> WireRead
         out.insert(0, user_draft(OPENING));
     }
     let is_paused = |last: &Draft| rules.resumes && last.stop.as_ref().is_some_and(StopReason::is_pause);
-    // An empty history has no last message at all.
+    // An empty history has no last message.
     if out.last().is_none_or(|last| last.role == Role::Assistant && !is_paused(last)) {
         repairs.push(Repair::Boundary);
         out.push(user_draft(CONTINUE));

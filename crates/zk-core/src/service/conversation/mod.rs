@@ -252,7 +252,7 @@ pub enum ConversationError {
     Unsupported {
         /// Description of the request.
         what: String,
-        /// Reason, and what to do instead.
+        /// Reason, and the alternative.
         reason: String,
     },
     /// The session store failed to open the session.

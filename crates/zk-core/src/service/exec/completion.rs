@@ -122,7 +122,7 @@ impl Attended<'_> {
             }
             match self.exit {
                 Some(exit) => return Ok(Some(exit)),
-                // The streams are closed, and no exit status came.
+                // The streams are closed without an exit status.
                 None if self.is_over => return Ok(Some(Exit::Code(-1))),
                 None => {}
             }

@@ -145,8 +145,7 @@ pub trait Process: Send {
         Vec::new()
     }
 
-    /// Detaches from the processes that the command left in the background: they go on, and their output is
-    /// discarded.
+    /// Detaches from the background processes of the command: they continue, and their output is discarded.
     fn release(self: Box<Self>);
 
     /// Returns the exit, if it happens within `limit`, and all standard error until then, including output
@@ -213,7 +212,7 @@ pub struct ExecRequest {
     pub args: Vec<OsString>,
     /// Working directory.
     pub cwd: PathBuf,
-    /// Environment variables for this command beside the allow-listed ones.
+    /// Environment variables of this command besides the allow-listed ones.
     pub env: BTreeMap<OsString, OsString>,
     /// Variables of the host's environment that the command sees.
     pub environment: EnvPolicy,
@@ -379,8 +378,7 @@ pub enum DeniedAct {
     Connect,
     /// Exceeding a limit of one command: memory, processes or output. The command was ended or refused more.
     Exceed,
-    /// Leaving behind a file from which programs outside of the sandbox would be started. The file was
-    /// renamed.
+    /// Left behind a file that would start programs outside of the sandbox. The file was renamed.
     SetAside,
 }
 

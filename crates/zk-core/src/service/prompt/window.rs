@@ -35,8 +35,8 @@ pub trait ContextWindow: Send + Sync {
     /// changes then. If this future is dropped early, the undo may be stored without having taken effect.
     async fn restore(&self, context: &ContextId, cx: &Cx) -> Result<bool, BoxError>;
 
-    /// Takes the reason for which the request that was just built must not be sent, because reducing it
-    /// failed. Each reason is returned once.
+    /// Takes the reason for which the request just built must not be sent: reducing it failed. Each reason is
+    /// returned once.
     fn take_refusal(&self, context: &ContextId) -> Option<String>;
 }
 
@@ -60,8 +60,8 @@ pub struct WindowFill {
     pub bytes: usize,
     /// Estimated tokens of a request sent now: the provider's last count plus an estimate for new messages.
     pub estimate: u64,
-    /// Most tokens that a request may have: the window minus the room for the answer. `None` if the window is
-    /// not known.
+    /// Maximum number of tokens that a request may have: the window minus the room for the answer. `None` if
+    /// the window is not known.
     pub usable: Option<u64>,
     /// Highest threshold that the request exceeds.
     pub level: WindowLevel,
@@ -98,7 +98,7 @@ pub struct Compacted {
 }
 
 /// Text that survives compactions: a registry item. After each compaction, the manager of the window asks for
-/// it and sends it, byte for byte, behind the remaining beginning of the conversation. Not asked for if only
+/// it and sends it, byte for byte, after the remaining beginning of the conversation. Not asked for if only
 /// tool results were shortened.
 ///
 /// Use it for content that governs the work and is not in the system prompt: open to-dos, running sub-agents,

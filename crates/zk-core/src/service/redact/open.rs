@@ -48,7 +48,7 @@ fn open_prefixed_key(text: &str) -> Option<usize> {
         .then_some(at)
 }
 
-/// Finds a web token at the end of the text, of which one or two parts are there.
+/// Finds an incomplete web token at the end of the text.
 fn open_token(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let dot_before = |at: usize| at.checked_sub(1).filter(|dot| bytes.get(*dot) == Some(&b'.'));

@@ -58,7 +58,7 @@ impl RedactedPieces {
         Self { redactor, text: String::new(), from: 0, covered: 0, signs: Signs::default() }
     }
 
-    /// Appends a piece; returns the text that can be shown by now.
+    /// Appends a piece; returns the text that is certain by now.
     pub fn push(&mut self, piece: String) -> String {
         let is_fresh = self.covered == self.text.len();
         self.text.push_str(&piece);
@@ -147,7 +147,7 @@ impl RedactedPieces {
 }
 
 impl Redactor {
-    /// Searches the part of `text` behind `around` that was not searched before.
+    /// Searches the part of `text` after `around` that was not searched before.
     fn search_signs(&self, text: &[u8], around: usize, signs: &mut Signs) {
         let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if signs.known != all.values.len() {

@@ -37,13 +37,13 @@ pub(super) const PREFIXES: &[(&str, usize)] = &[
     ("xai-", 40),
 ];
 
-/// Characters behind the prefix of a known kind from which a word is hardly a name.
+/// Number of characters after a known prefix from which on a word is taken for a key rather than a name.
 const MIN_KEY_REST: usize = 8;
 
 /// Characters of a word from which one with letters and digits, and more than one of the latter, is hardly a name.
 const MIN_KEY_LEN: usize = 28;
 
-/// Whether a word that stands in the place of a name is rather a key: it begins like one, or is long and random.
+/// Whether a word in the place of a name is rather a key: it has a key's prefix, or is long and random.
 ///
 /// ```
 /// use zk_core::service::looks_like_key;
@@ -84,7 +84,7 @@ fn starts() -> impl Iterator<Item = &'static [u8]> {
 /// Length of the longest of [`signs`] and of the values' first bytes.
 pub(super) const MAX_SIGN_BYTES: usize = 11;
 
-/// Returns the signs that stand at the beginning of, or before, a secret of a known form.
+/// Signs at the beginning of, or before, a secret of a known form.
 pub(super) fn signs() -> impl Iterator<Item = &'static [u8]> {
     starts().chain([USER.as_bytes()])
 }

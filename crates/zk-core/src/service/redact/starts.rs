@@ -44,7 +44,7 @@ impl Pairs {
 /// Length of text from which one searcher pays, in bytes.
 const MIN_SEARCHED_BYTES: usize = 48;
 
-/// Most strings for one searcher.
+/// Maximum number of strings for one searcher.
 const MAX_OF_SEARCHER: usize = 48;
 
 /// Hides the strings, which are beginnings of secrets.

@@ -113,7 +113,7 @@ pub enum CompactionMark {
 /// Beginning of a conversation that is left out.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct CutMark {
-    /// First message behind the left-out beginning.
+    /// First message after the omitted beginning.
     pub first: MessageId,
     head: Vec<HeadMark>,
 }
@@ -151,7 +151,7 @@ impl CompactionMark {
 }
 
 impl CutMark {
-    /// Returns the ids of stored messages that stand in for the left-out beginning.
+    /// Ids of the stored messages that represent the omitted beginning.
     pub fn stored(&self) -> impl Iterator<Item = &MessageId> {
         self.head.iter().filter_map(|part| match part {
             HeadMark::Stored(id) => Some(id),
@@ -207,7 +207,7 @@ pub struct CustomEntry {
 }
 
 impl CustomEntry {
-    /// Returns the data as text: a string as it is, anything else as JSON.
+    /// Returns the data as text: a string unchanged, other values as JSON.
     #[must_use]
     pub fn text(&self) -> String {
         self.data.read::<String>().unwrap_or_else(|_| self.data.as_json().to_owned())

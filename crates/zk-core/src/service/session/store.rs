@@ -108,12 +108,12 @@ pub trait OpenSession: Send + Sync {
         Vec::new()
     }
 
-    /// Hints that the first entries come soon, so that the store can prepare while no caller waits. The
-    /// preparation is undone if no entries come.
+    /// Hints that entries will follow soon, so that the store can prepare in the background. The preparation
+    /// is undone if no entries follow.
     fn prepare(&self) {}
 
-    /// Appends entries behind the current leaf, all or none. Once this returns, they and all earlier entries survive the failure
-    /// that `durability` names. An empty list with [`Durability::Disk`] syncs earlier entries.
+    /// Appends entries after the current leaf, all or none. On return, they and all earlier entries survive
+    /// the failure in `durability`. An empty list with [`Durability::Disk`] syncs earlier entries.
     ///
     /// # Errors
     /// [`StoreError`]; no entry was added then.
@@ -384,7 +384,7 @@ pub enum RunStatus {
 pub struct SessionFilter {
     /// Working directory of the sessions; `None` for all.
     pub cwd: Option<PathBuf>,
-    /// Most sessions to return; `None` for no limit.
+    /// Maximum number of sessions to return; `None` for no limit.
     pub limit: Option<usize>,
     /// Whether to list sessions without any answer of a model too.
     pub unanswered: bool,

@@ -37,8 +37,7 @@ pub struct LiveEntries {
     /// summaries of the rest (usage, model, thinking level, unfinished run), then the branch from some entry
     /// to the leaf.
     pub entries: Vec<Entry>,
-    /// Index in `entries` of the complete tail, behind which nothing is left out; 0 if the session is
-    /// complete.
+    /// Index in `entries` of the complete tail; 0 if the session is complete.
     pub tail: usize,
     /// Number of messages before the tail.
     pub earlier: u64,

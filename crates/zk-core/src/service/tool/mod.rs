@@ -129,8 +129,8 @@ pub trait Tool: Send + Sync {
         self.inner().is_some_and(|inner| inner.starts_calls())
     }
 
-    /// Whether a failure of this call cancels the calls running beside it: commands often depend on each
-    /// other, reads do not.
+    /// Whether a failure of this call cancels concurrent calls: commands often depend on each other, reads do
+    /// not.
     fn failure_cancels_siblings(&self) -> bool {
         self.inner().is_some_and(|inner| inner.failure_cancels_siblings())
     }

@@ -41,18 +41,17 @@ pub trait Command: Send + Sync {
     fn name(&self) -> &str;
     /// Returns one line of help.
     fn help(&self) -> &str;
-    /// The arguments in words, such as `NAME` or `[BASE]`, for a list of commands; nothing for a command that works without
-    /// any, which such a list runs at once.
+    /// Hint for the arguments, such as `NAME` or `[BASE]`, in a list of commands; `None` for a command
+    /// without required arguments, which the list runs at once.
     fn argument_hint(&self) -> Option<&str> {
         None
     }
-    /// The texts that may follow `before`, the arguments that are typed already, for whoever completes a line. It is asked
-    /// beside everything else, and may take its time.
+    /// Completions after the arguments `before`. Runs in the background and may take time.
     async fn complete(&self, before: &str, cx: &Cx) -> Vec<ArgumentChoice> {
         let _ = (before, cx);
         Vec::new()
     }
-    /// Runs the command with the trimmed text behind its name.
+    /// Runs the command with the trimmed text after its name.
     ///
     /// # Errors
     /// An error whose message is shown to the person.
@@ -62,9 +61,9 @@ pub trait Command: Send + Sync {
 /// Argument that a command may be given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArgumentChoice {
-    /// The argument, as it is typed.
+    /// Argument as typed.
     pub value: String,
-    /// Remark on it in a few words; may be empty.
+    /// Remark in a few words; may be empty.
     pub note: String,
 }
 
@@ -91,7 +90,7 @@ pub enum CommandOutcome {
     Reload,
 }
 
-/// Most words in a name, as in `/git commit`.
+/// Maximum number of words in a name, as in `/git commit`.
 const MAX_NAME_WORDS: usize = 5;
 
 /// Finds the command with the longest name that `line` begins with: returns the result of `find` and the

@@ -1,10 +1,10 @@
-/// Draws the blocks of one kind, or the fences of one language, better than a front-end that does not know them. A registry
-/// item: its name is `block:KIND`, the [kind](crate::events::ViewBlock::kind) of blocks, or `fence:LANGUAGE`, the first word
-/// behind the backticks in an answer.
+/// Renderer for blocks of one kind, or for fences of one language. A registry item: its name is `block:KIND`,
+/// the [kind](crate::events::ViewBlock::kind) of blocks, or `fence:LANGUAGE`, the first word after the
+/// backticks in an answer.
 ///
-/// A renderer is pure: the same input gives the same rows, whenever it is asked. A front-end that draws in lines for a
-/// screen reader shows the text as it is. What a renderer gives up on, what it draws wider than the input says, or in more
-/// than [`RenderInput::MAX_ROWS`] rows, is drawn as if there were none.
+/// A renderer is pure: equal inputs give equal rows. A front-end for a screen reader shows the original text.
+/// The default drawing is used if a renderer returns `None`, exceeds the width, or returns more than
+/// [`RenderInput::MAX_ROWS`] rows.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -39,7 +39,7 @@
 /// assert_eq!(renderer.render(&RenderInput { text: "apples many", width: 40 }), None);
 /// ```
 pub trait Renderer: Send + Sync {
-    /// The rows of a text, none of which is wider than the input says; nothing where it is none that this renderer draws.
+    /// Rows of a text within the width of the input; `None` if this renderer does not draw it.
     fn render(&self, input: &RenderInput<'_>) -> Option<Vec<RenderedRow>>;
 }
 
@@ -98,8 +98,8 @@ pub struct RenderedSpan {
     pub bold: bool,
 }
 
-/// Meaning of the colour of a text, which a theme chooses. No colour says anything that a sign or a word beside it does
-/// not say too.
+/// Role of a text's colour, which a theme chooses. Every colour is accompanied by a sign or a word with the
+/// same meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpanRole {
     /// The terminal's own colour.
@@ -107,9 +107,9 @@ pub enum SpanRole {
     Plain,
     /// Facts that are not the matter itself.
     Faint,
-    /// Success, and what was added.
+    /// Success or addition.
     Good,
-    /// Failure, and what was removed.
+    /// Failure or removal.
     Bad,
     /// A warning.
     Warning,

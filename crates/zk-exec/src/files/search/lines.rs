@@ -14,7 +14,7 @@ pub(super) struct Lines<'a> {
     width: usize,
     results: &'a mut Results,
     any: bool,
-    /// Whether a binary part of the file came after some matches.
+    /// Whether a binary part of the file followed some matches.
     pub(super) binary: bool,
 }
 

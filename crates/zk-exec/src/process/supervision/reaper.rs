@@ -45,7 +45,7 @@ pub(super) mod say {
     pub(in super::super) const EXITED: u8 = b'X';
     /// No process of the command is left.
     pub(in super::super) const GONE: u8 = b'G';
-    /// The command is killed because it exceeded a limit; the number says which.
+    /// The command is killed because it exceeded a limit; the number identifies the limit.
     pub(in super::super) const LIMIT: u8 = b'M';
     /// List of running processes; the number is its length.
     pub(in super::super) const LISTED: u8 = b'L';
@@ -112,7 +112,7 @@ pub(super) fn run(
     tell(&mut socket, say::READY, 0)?;
     let (command, mut bounds) = match start(&mut socket, of_command, cgroup, confinement) {
         Ok((pid, bounds)) => {
-            // A failed write is ignored: if zk is gone, the command still has to be supervised to its end.
+            // A failed write is ignored: after the end of zk the command is still supervised.
             let _ = tell(&mut socket, say::STARTED, pid);
             (pid, bounds)
         }
@@ -173,7 +173,7 @@ fn start(
     let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0).min(64 << 10));
     Read::by_ref(socket).take(len).read_to_end(&mut bytes)?;
     if bytes.len() as u64 != len {
-        // The caller is gone, or cancelled before the launch was complete.
+        // The caller ended, or cancelled before the launch was complete.
         return Err(rustix::io::Errno::CANCELED.into());
     }
     let launch = Launch::decode(&bytes).ok_or(io::ErrorKind::InvalidData)?;

@@ -28,7 +28,7 @@ use crate::Limits;
 use crate::limits::Exceeded;
 use crate::wire::put_len;
 
-/// Longest wait for the supervisor to end after it was told to kill.
+/// Maximum wait for the supervisor to end after a kill request.
 const SUPERVISOR_END_WAIT: Duration = Duration::from_secs(2);
 
 /// Client of the supervisor process: starts it with the first command, and again after its death.
@@ -38,7 +38,7 @@ pub(in super::super) struct Supervisor {
     /// Encoded plan of the sandbox that the supervisor sets up.
     #[cfg(feature = "sandbox")]
     plan: Option<Vec<u8>>,
-    /// Proxy that serves the listener which the sandbox hands out.
+    /// Proxy behind the sandbox's listener.
     #[cfg(feature = "sandbox")]
     proxy: Option<crate::sandbox::Proxy>,
     /// Reader of the names that commands create, if the plan guards some.
@@ -105,7 +105,7 @@ impl Supervisor {
         let told = running.as_ref().and_then(|running| running.socket.as_ref());
         let told = told.map_or(Ok(()), |socket| hidden::hide(socket, paths));
         if told.is_err() {
-            // The next supervisor is told of them at its start.
+            // The next supervisor learns of them at its start.
             *running = None;
         }
         told
@@ -201,7 +201,7 @@ impl Supervisor {
             let listed = tokio::sync::Mutex::new(listed);
             // From here on the command may run, so its guard must exist.
             let reaper = Reaper { socket, seen, listed, reader: None, armed: true, group: None };
-            // Writes as much of the launch as the socket takes, before the reaper is there to read it.
+            // Writes as much of the launch as the socket accepts, before the reaper reads it.
             let sent = (&reaper.socket).write(order).unwrap_or_default();
             match frame(&mut stream).await {
                 Ok((say::READY, _)) => {
@@ -338,7 +338,7 @@ pub(in super::super) struct Progress {
     status: Option<i32>,
     /// Limit for which the command is killed.
     exceeded: Option<Exceeded>,
-    /// The state is final: all processes are gone, or the reaper was killed.
+    /// Whether the state is final: all processes have ended, or the reaper was killed.
     over: bool,
 }
 
@@ -421,7 +421,7 @@ impl Reaper {
         });
     }
 
-    /// Gives up the guard after the command's end; background processes go on.
+    /// Gives up the guard after the command's end; background processes continue.
     pub(in super::super) fn release(mut self) {
         self.armed = false;
     }

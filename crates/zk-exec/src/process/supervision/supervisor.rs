@@ -173,7 +173,7 @@ fn first_byte(socket: impl AsFd) -> rustix::io::Result<Option<u8>> {
     }
 }
 
-/// Receives one byte and its descriptors; `None` when the program is gone.
+/// Receives one byte and its descriptors; `None` after the end of the program.
 fn receive(socket: impl AsFd) -> Option<(u8, Vec<OwnedFd>)> {
     let mut byte = [0_u8];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];

@@ -11,7 +11,7 @@ pub(super) struct Member {
 }
 
 /// Lists all running descendants of this process. This process is a subreaper, so these are all processes
-/// that it ever caused, whatever sessions, groups or environments they have.
+/// that it ever caused, in any session, group or environment.
 ///
 /// A process that is forked during the scan can be missing: only "no child to wait for" proves an empty tree.
 pub(super) fn descendants() -> Vec<Member> {
@@ -85,7 +85,7 @@ pub(super) fn signal(members: &[Member], signals: &[Signal]) {
     for member in members {
         let Some(pid) = Pid::from_raw(member.pid) else { continue };
         let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
-            // The process is gone, or the kernel has no pidfds.
+            // The process has ended, or the kernel has no pidfds.
             if still_ours(*member, own) {
                 for signal in signals {
                     let _ = kill_process(pid, *signal);

@@ -39,7 +39,7 @@ pub(super) fn package_directories(
     let mut found = Vec::new();
     for (base, names, otherwise) in [
         (cargo, &["registry", "git"][..], Some(("CARGO_HOME", "/tmp/.cargo"))),
-        // The checksums lie beside the modules.
+        // The checksums are next to the modules.
         (go, &["pkg"][..], Some(("GOPATH", "/tmp/.go"))),
         (home.map(Path::to_owned), &[".gem", ".local/share/gem", ".bundle"][..], None),
     ] {

@@ -35,15 +35,13 @@ use crate::{BoundedExec, Environment, Limits, ProcessExec, Supervision};
 /// commands, which Landlock and seccomp restrict further and which have no superuser rights. The guarantees
 /// of [`ProcessExec`] hold as well.
 ///
-/// | | inside the sandbox |
-/// |---|---|
-/// | workspace, `/tmp`, `/var/tmp`, `/dev/shm` | writable; the last three are private, in memory, and gone with the sandbox |
-/// | `.git/{config,hooks,info,commondir}`, `.zk` | read-only, even if they do not exist |
-/// | start files of shells and of git in a writable directory | read-only, even if they do not exist; in its subdirectories only existing ones |
-/// | credentials, zk's own files, `/run`, sockets of services | hidden |
-/// | everything else | read-only |
-/// | processes outside | invisible |
-/// | network | none, loopback, named hosts through a proxy, or all: [`Network`](crate::Network); and the hosts that a request names |
+/// | | inside the sandbox | |---|---| | workspace, `/tmp`, `/var/tmp`, `/dev/shm` | writable; the last three
+/// are private, in memory, and removed with the sandbox | | `.git/{config,hooks,info,commondir}`, `.zk` |
+/// read-only, even if they do not exist | | start files of shells and of git in a writable directory |
+/// read-only, even if they do not exist; in its subdirectories only existing ones | | credentials, zk's own
+/// files, `/run`, sockets of services | hidden | | everything else | read-only | | processes outside |
+/// invisible | | network | none, loopback, named hosts through a proxy, or all: [`Network`](crate::Network);
+/// and the hosts that a request names |
 ///
 /// On a machine that refuses namespaces, [`SandboxPolicy::landlock_only`] guarantees less, and says so in its
 /// report.
@@ -73,7 +71,7 @@ pub struct SandboxExec {
     around_state: Option<PathBuf>,
     landlock_only: bool,
     loss_report: Option<LossReport>,
-    /// Temporary directory of the commands if they have no `/tmp` of their own; removed on drop.
+    /// Temporary directory of commands without a private `/tmp`; removed on drop.
     #[expect(dead_code, reason = "it lives as long as the commands")]
     temporary: Option<Temporary>,
 }
@@ -154,7 +152,7 @@ impl SandboxExec {
         }
         if plan.connects {
             (plan.overlaid, environment) = caches::package_directories(policy.home.as_deref(), environment);
-            // A directory inside of, or around, a writable one stays as it is.
+            // A directory inside of, or around, a writable one is unchanged.
             let touches =
                 |dir: &PathBuf| plan.writable.iter().any(|own| own.starts_with(dir) || dir.starts_with(own));
             plan.overlaid.retain(|dir| !touches(dir));
@@ -382,8 +380,8 @@ impl SandboxExec {
 fn proxy_variables(address: Ipv4Addr, names_this_machine: bool) -> Vec<(&'static str, String)> {
     let place = format!("{address}:{}", proxy::PORT);
     let (http, socks) = (format!("http://{place}"), format!("socks5h://{place}"));
-    // Libraries without SOCKS support fail if `ALL_PROXY` is a SOCKS proxy; tools with support have variables
-    // of their own.
+    // Libraries without SOCKS support fail if `ALL_PROXY` is a SOCKS proxy; tools with support have separate
+    // variables.
     let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
     let mut variables: Vec<_> = names.into_iter().map(|name| (name, http.clone())).collect();
     variables.extend(["SOCKS_PROXY", "socks_proxy"].map(|name| (name, socks.clone())));

@@ -21,7 +21,7 @@ use zk_exec::ProcessExec;
 
 use crate::support::{environment, supervised};
 
-/// An engine; gone with its files when dropped.
+/// Fake engine, removed with its files on drop.
 pub(crate) struct FakeEngine {
     dir: tempfile::TempDir,
     state: Arc<State>,
@@ -29,7 +29,7 @@ pub(crate) struct FakeEngine {
 
 struct State {
     exec: ProcessExec,
-    /// The image that is there.
+    /// Existing image.
     image: &'static str,
     /// Requests so far, as `POST /containers/create`.
     asked: Mutex<Vec<String>>,
@@ -81,18 +81,18 @@ impl FakeEngine {
         self.dir.path().join("engine.sock")
     }
 
-    /// Counts the requests that begin with `what`.
+    /// Number of requests that begin with `what`.
     pub(crate) fn asked(&self, what: &str) -> usize {
         self.state.asked.lock().unwrap().iter().filter(|asked| asked.starts_with(what)).count()
     }
 
-    /// Returns what the containers that are there were made of.
+    /// Creation requests of the existing containers.
     pub(crate) fn containers(&self) -> Vec<Value> {
         let containers = self.state.containers.lock().unwrap();
         containers.values().map(|container| container.made_of.clone()).collect()
     }
 
-    /// As if somebody had removed all containers.
+    /// Removes all containers, like another user.
     pub(crate) fn lose_containers(&self) {
         self.state.containers.lock().unwrap().clear();
     }
@@ -184,7 +184,7 @@ impl State {
         reply(StatusCode::CREATED, &json!({ "Id": id }))
     }
 
-    /// Attaches to the first process, `cat`: the container is gone with the end of this connection.
+    /// Attaches to the first process, `cat`: the container ends with this connection.
     fn attach(self: &Arc<Self>, id: &str, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (state, id) = (self.clone(), id.to_owned());
         tokio::spawn(async move {
@@ -256,7 +256,7 @@ impl State {
                 },
                 read = from.read(&mut typed), if reads => match read {
                     Ok(length @ 1..) => {
-                        // A size that was asked for before holds before what was typed after.
+                        // A requested size applies before later input.
                         self.resize(id, &mut *process).await;
                         let _ = process.write(&typed[..length]).await;
                     }
@@ -284,7 +284,7 @@ impl State {
     }
 }
 
-/// A socket where nobody answers as an engine does.
+/// Socket that does not answer like an engine.
 pub(crate) fn garbage(dir: &Path) -> PathBuf {
     let path = dir.join("garbage.sock");
     let listener = tokio::net::UnixListener::bind(&path).unwrap();

@@ -131,7 +131,7 @@ async fn a_container_ends_with_the_connection_of_the_program_and_a_lost_one_is_m
     engine.lose_containers();
     let (_, out) = bash_in(&exec, "echo two", work.path(), None).await;
     assert_eq!((out.as_str(), engine.asked("POST /containers/create")), ("two\n", 2));
-    // As when the program is killed: nobody says goodbye.
+    // Like a killed program, which closes nothing.
     drop(exec);
     eventually("the end of the container", || engine.containers().is_empty());
 }
@@ -289,7 +289,7 @@ async fn an_image_without_the_program_is_told_in_one_sentence() {
     let (engine, work) = (FakeEngine::start(IMAGE), tempfile::tempdir().unwrap());
     let exec = docker(&engine, work.path());
     lacks_a_program(&exec, work.path(), IMAGE).await;
-    // A command that prints the same is one that ran.
+    // A command that prints the same text has run.
     let words = "echo 'OCI runtime exec failed: executable file not found in $PATH'";
     let (_, out) = bash_in(&exec, words, work.path(), None).await;
     assert!(out.starts_with("OCI runtime"), "{out}");
@@ -366,7 +366,7 @@ async fn in_a_real_container_nothing_is_made_or_replaced_that_runs_later() {
     // Files that git writes for a commit, and files around the directory.
     let work = "echo x > ../.git/index.lock && mv ../.git/index.lock ../.git/index && echo x > ../Cargo.lock && echo ok";
     assert_eq!(bash_in(&exec, work, &member, None).await.1, "ok\n");
-    // A file that the person replaces meanwhile is protected again.
+    // A file that the person replaces is protected again.
     std::fs::write(top.join(".git/config.lock"), "another").unwrap();
     std::fs::rename(top.join(".git/config.lock"), top.join(".git/config")).unwrap();
     bash_in(&exec, "echo owned > ../.git/config", &member, None).await.0.unwrap();

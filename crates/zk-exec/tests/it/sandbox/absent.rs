@@ -96,7 +96,7 @@ async fn what_is_run_later_cannot_be_made_where_it_is_absent() {
     exec.close().await;
 }
 
-/// Deeper than in a writable directory itself, that is: those that are there.
+/// Below a writable directory's top level, existing names are protected.
 #[tokio::test]
 async fn what_is_run_later_is_not_changed_deeper_below_where_it_exists() {
     let base = tempfile::tempdir().unwrap();
@@ -157,7 +157,7 @@ async fn of_a_directory_with_some_guarded_files_the_others_are_written() {
     assert_eq!(names(&work.join(".claude")), ["notes.md", "skills"]);
 }
 
-/// A file tool that somebody approved writes it; commands still do not.
+/// A file tool with approval writes it; commands still do not.
 #[tokio::test]
 async fn what_a_person_approves_is_written_where_the_name_is_kept_free() {
     let base = tempfile::tempdir().unwrap();

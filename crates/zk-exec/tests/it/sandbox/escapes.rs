@@ -11,8 +11,8 @@ use zk_exec::{Environment, Layer, Network, SandboxExec, SandboxPolicy};
 use super::{has, sandboxed};
 use crate::support::{bash_in, environment, supervised, supervision};
 
-/// Attempts that fail outside too where the machine or its kernel does not have what they use, and what that is. All others have
-/// a target that is planted for them.
+/// Attempts that fail outside as well if the machine or kernel lacks a feature, with that feature. All others
+/// have a planted target.
 const DEPENDS_ON_THE_MACHINE: [(&str, &str); 20] = [
     ("tcp6", "no IPv6, as in many containers"),
     ("set_attribute", "a file system without attributes of users"),
@@ -60,7 +60,7 @@ const NEEDS_A_SUPERUSER: [&str; 17] = [
     "mount_attributes",
 ];
 
-/// Number of attempts that are made apart: in a mount namespace.
+/// Number of attempts made in a separate mount namespace.
 const MADE_APART: usize = 8;
 
 /// Variable with the directory that scenes are made in, for a test process of another user.
@@ -69,7 +69,7 @@ const PLACE_OF_SCENES: &str = "ZK_TEST_SCENES";
 /// User and group without any right, `nobody` on most machines.
 const UNPRIVILEGED_ID: u32 = 65_534;
 
-/// A workspace, and a directory beside it with everything that a command must not reach.
+/// Workspace, and a directory next to it with everything that a command must not reach.
 struct Scene {
     base: tempfile::TempDir,
     victim: Child,
@@ -126,7 +126,7 @@ impl Scene {
         for name in ["docker.sock", "system_bus_socket", "X0"] {
             keep.push(Box::new(UnixListener::bind(services.path().join(name)).unwrap()));
         }
-        // A library that leaves a file where a variable says, in whatever program it is loaded into.
+        // Library that writes a file named by a variable, in any program that loads it.
         fs::write(at("preload.c"), PRELOAD).unwrap();
         let compiled = command("cc")
             .args(["-shared", "-fPIC", "-o"])
@@ -189,7 +189,7 @@ impl Scene {
         found
     }
 
-    /// Makes the attempts that would change the view of all others' files, each in a view of its own.
+    /// Makes the attempts that would change all other processes' view of files, each in a separate view.
     async fn run_apart(&self, exec: &dyn Exec) -> BTreeMap<String, String> {
         let (work, out) = (self.at("work"), self.at("out"));
         fs::write(work.join("escapes.py"), include_str!("escapes.py")).unwrap();
@@ -215,12 +215,12 @@ impl Scene {
     }
 }
 
-/// Returns what the machine lacks where an attempt fails outside as well.
+/// Missing feature of the machine, if an attempt fails outside as well.
 fn why_not_here(attempt: &str) -> Option<&'static str> {
     DEPENDS_ON_THE_MACHINE.iter().find(|(name, _)| *name == attempt).map(|(_, why)| *why)
 }
 
-/// Whether the scene is where a sandbox has a directory of its own.
+/// Whether the scene is in a directory that is private in a sandbox.
 fn is_below_tmp(scene: &Scene) -> bool {
     scene.at("work").starts_with("/tmp")
 }
@@ -323,7 +323,7 @@ async fn none_of_the_escapes_leaves_the_sandbox() {
         let landlock = report.layers.iter().find(|state| state.layer == Layer::Landlock).unwrap();
         let version = landlock.detail.strip_prefix("version ").map(|version| version.parse::<u32>().unwrap());
         if version.is_none_or(|version| version < 6) {
-            // Older ones do not know of signals; whoever watches is in here as well, so that it is no way out.
+            // Older versions do not know signals; the observer is inside as well, so it is no way out.
             found.remove("signal_watcher");
         }
         if is_below_tmp(&scene) {
@@ -387,7 +387,7 @@ async fn each_escape_works_outside_of_a_sandbox() {
     fs::create_dir(scene.at("work/.zk")).unwrap();
     let exec = supervised(environment());
     let mut found = if has("unshare") { scene.run_apart(&exec).await } else { BTreeMap::new() };
-    // A descriptor and a variable that somebody left to it.
+    // Inherited descriptor and variable.
     found.extend(scene.run(&exec, "exec 9< /dev/null; export LEFT=CANARY;", "outside").await);
     let is_excused = |name: &str| {
         (name == "unmount_tmp" && is_below_tmp(&scene))

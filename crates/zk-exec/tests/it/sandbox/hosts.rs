@@ -18,7 +18,7 @@ fn greeting_host() -> CountingHost {
     .unwrap()
 }
 
-/// Asks the proxy for a host from inside and prints what it answers.
+/// Requests a host from the proxy, inside, and prints the answer.
 fn tunnel(target: &str) -> String {
     format!(
         r#"exec 3<>/dev/tcp/127.0.0.1/${{HTTP_PROXY##*:}} && printf 'CONNECT {target} HTTP/1.1\r\n\r\n' >&3 && cat <&3 | tee /tmp/got; grep -q hello /tmp/got"#
@@ -38,7 +38,7 @@ async fn a_named_host_is_reached_through_the_proxy_and_only_there() {
         "{out}({code})"
     );
     assert_eq!(host.connections(), 1);
-    // Past the proxy there is nothing, and nobody hears a datagram.
+    // Without the proxy there is no route, and datagrams are lost.
     let (code, out) = run(&exec, &format!("exec 3<>/dev/tcp/127.0.0.1/{port}"), dir.path()).await;
     assert!(code != 0 && host.connections() == 1, "{out}");
     let (_, out) = run(&exec, "env | grep -i _proxy | sort | tr '\\n' ' '", dir.path()).await;
@@ -83,7 +83,7 @@ async fn a_sandbox_with_named_hosts_holds_and_commands_in_it_reach_each_other() 
     exec.close().await;
 }
 
-/// Asks the proxy that this command was told of for a host, and prints what it answers.
+/// Requests a host from the proxy of this command, and prints the answer.
 fn asked(target: &str) -> String {
     format!(
         r#"at=${{HTTP_PROXY#http://}}; exec 3<>/dev/tcp/${{at%:*}}/${{at##*:}} && printf 'CONNECT {target} HTTP/1.1\r\n\r\n' >&3 && cat <&3"#
@@ -124,7 +124,7 @@ async fn one_command_reaches_the_hosts_of_its_request_and_all_others_have_no_net
         let (outcome, out) = connected(&exec, &command, dir.path(), granted()).await;
         assert!(out.contains("not a public address"), "{out}");
         assert!(outcome.denials.iter().any(|denial| denial.target == unnamed), "{outcome:?}");
-        // The next command has nothing, and the address of the proxy does not help it.
+        // The next command has no grant, and the proxy's address does not help it.
         let at = "HTTP_PROXY=http://127.9.9.9:3128";
         let (_, out) = connected(&exec, &format!("{at}; {}", asked(&target)), dir.path(), None).await;
         assert!(!out.contains("hello"), "{out}");
@@ -152,7 +152,7 @@ async fn programs_that_speak_socks_or_take_a_program_to_connect_reach_what_their
     let (outcome, out) = connected(&exec, &by_socks(&unnamed), dir.path(), granted()).await;
     assert!(!out.contains("hello"), "{out}");
     assert!(outcome.denials.iter().any(|denial| denial.target == unnamed), "{outcome:?}");
-    // Git's own protocol, of which this host knows nothing: the answer that came is shown.
+    // Git's own protocol, which this host does not speak: the received answer is shown.
     let by_program = |at: &str| format!("git ls-remote git://{at}/x.git");
     let (_, out) = connected(&exec, &by_program(&named), dir.path(), granted()).await;
     assert!(out.contains("protocol error: bad line length character: HTTP"), "{out}");
@@ -182,7 +182,7 @@ async fn packages_that_one_command_fetches_are_there_for_the_next_and_not_on_the
     std::fs::create_dir_all(cargo.join("registry/cache")).unwrap();
     std::fs::create_dir_all(&project).unwrap();
     std::fs::write(cargo.join("registry/cache/old"), "old").unwrap();
-    // Seen as well where the target directory is a temporary one, which a sandbox has of its own.
+    // Also seen if the target directory is temporary, which is private in a sandbox.
     let policy = SandboxPolicy::new(&project).readable(&cargo).grant_connections();
     let environment = environment().grant("CARGO_HOME", &cargo).grant("GOPATH", place.path());
     let exec = SandboxExec::new(&policy, environment, supervision()).unwrap();

@@ -38,7 +38,7 @@ fn supervisor_without_landlock() {
 #[test]
 #[ignore = "started by another test"]
 fn supervisor_without_seccomp() {
-    // The first look is whether there is such a call at all.
+    // The first probe is whether the call exists.
     supervise_without(&[libc::SYS_seccomp], libc::ENOSYS);
 }
 
@@ -111,7 +111,7 @@ impl Machine {
     }
 }
 
-/// Whether this machine has what the tests take away from it.
+/// Whether this machine supports the layers that the tests disable.
 fn is_whole() -> bool {
     super::sandboxed(&SandboxPolicy::new(tempfile::tempdir().unwrap().path())).is_some()
 }
@@ -207,7 +207,7 @@ async fn without_mounts_nothing_runs_and_that_is_said() {
     assert!(told.contains("cannot detach the mounts"), "{told}");
 }
 
-/// As in a container that shows only a part of `/proc`: the kernel gives nobody in it a whole one.
+/// Like a container with a partial `/proc`: the kernel refuses a full one inside.
 #[tokio::test]
 async fn without_a_proc_of_its_own_nothing_runs_and_that_is_said() {
     if !is_whole() || !has("unshare") {

@@ -16,7 +16,7 @@ use zk_exec::{SandboxExec, SandboxPolicy};
 
 use crate::support::{bash_in, environment, supervision};
 
-/// Whether a program is here; says so if it is not.
+/// Whether a program exists; prints a line if not.
 #[expect(clippy::print_stdout, reason = "a skipped test says so")]
 pub(crate) fn has(program: &str) -> bool {
     let found =
@@ -27,7 +27,7 @@ pub(crate) fn has(program: &str) -> bool {
     found
 }
 
-/// Commands in a sandbox; nothing, with a printed line, where this machine cannot make one.
+/// Executor in a sandbox; `None`, with a printed line, if this machine cannot make one.
 #[expect(clippy::print_stdout, reason = "a skipped test says so")]
 pub(crate) fn sandboxed(policy: &SandboxPolicy) -> Option<SandboxExec> {
     let exec = SandboxExec::new(policy, environment(), supervision()).unwrap();
@@ -40,7 +40,7 @@ pub(crate) fn sandboxed(policy: &SandboxPolicy) -> Option<SandboxExec> {
     }
 }
 
-/// Returns the exit code of a command, and what it printed.
+/// Exit code and output of a command.
 pub(crate) async fn run(exec: &SandboxExec, command: &str, cwd: &Path) -> (i32, String) {
     let (outcome, out) = bash_in(exec, &format!("exec 2>&1; {command}"), cwd, None).await;
     match outcome.unwrap().exit {

@@ -210,7 +210,7 @@ async fn however_many_wait_for_the_reader_of_a_pipe_others_go_on() {
     exec.close().await;
 }
 
-/// Opens what the process above and the first one have open, by their directories of `/proc`.
+/// Opens the open files of the parent and the first process, through their directories of `/proc`.
 pub(super) const SEARCH: &str = "for p in /proc/$PPID /proc/1 /proc/$PPID/task/*; do for n in $(seq 0 30); do
         (: > $p/fd/$n) 2>/dev/null && echo opened $p/fd/$n; done
         (echo x > $p/cwd/$$-there) 2>/dev/null && echo made in $p; done; echo over";

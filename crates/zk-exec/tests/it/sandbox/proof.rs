@@ -48,7 +48,7 @@ async fn the_self_test_proves_each_denial_and_is_not_repeated_for_the_same_sandb
 #[tokio::test]
 async fn the_self_test_refuses_a_sandbox_with_a_hole() {
     let scene = scene();
-    // The planted files lie beside the state directory, which this policy lets commands write.
+    // The planted files are next to the state directory, which commands can write with this policy.
     let hole = scene.state.parent().unwrap();
     let policy = SandboxPolicy::new(&scene.work).state(&scene.state).writable(hole);
     let Some(exec) = sandboxed(&policy) else { return };
@@ -85,7 +85,7 @@ async fn a_state_directory_where_commands_write_is_named_with_what_to_do() {
 async fn a_failed_command_says_what_the_sandbox_denied_it() {
     let scene = scene();
     let Some(exec) = sandboxed(&SandboxPolicy::new(&scene.work).state(&scene.state)) else { return };
-    // Not below the temporary directory, which commands have one of their own of.
+    // Not below the temporary directory, which is private to commands.
     let outside = Path::new("/usr/lib/zk-outside-of-the-sandbox");
     let told = async |command: String| {
         let mut sink = |_: OutputStream, _: &[u8]| ();
@@ -97,7 +97,7 @@ async fn a_failed_command_says_what_the_sandbox_denied_it() {
     assert_eq!((denials[0].act, denials[0].target.as_str()), (DeniedAct::Write, outside.to_str().unwrap()));
     let denials = told("mkdir .zk && echo x > .zk/settings.toml".to_owned()).await;
     assert!(denials[0].target.ends_with("work/.zk"), "{denials:?}");
-    // A command that goes on in spite of it was denied it all the same.
+    // The denial counts even if the command continues.
     let lines = "seq 20000";
     for command in [
         format!("touch {} || true", outside.display()),

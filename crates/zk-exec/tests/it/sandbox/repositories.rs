@@ -34,7 +34,7 @@ impl Project {
         self.tree.path().canonicalize().unwrap().join(name)
     }
 
-    /// Program that says so when it runs outside of the sandbox.
+    /// Program that leaves a mark when it runs outside of the sandbox.
     fn mark(&self) -> PathBuf {
         self.outside.path().join("mark")
     }
@@ -75,7 +75,7 @@ fn look(tree: &Path) {
     }
 }
 
-/// Scripts that leave something behind for the git of whoever works here.
+/// Scripts that leave traps for a later git command of the person.
 const HOSTILE: &[(&str, &str)] = &[
     ("monitor", "git init -q sub && git -C sub config core.fsmonitor 'MARK; false' && git add sub"),
     ("alias", "git init -q sub && git -C sub config alias.x '!MARK'"),
@@ -238,13 +238,13 @@ async fn the_result_of_a_command_tells_of_what_was_set_aside() {
     assert!(fs::read_to_string(config.with_extension("set-aside")).unwrap().contains("fsmonitor"));
     let kept = fs::read_to_string(&config).unwrap();
     assert!(kept.contains("name = me") && !kept.contains("fsmonitor"), "{kept}");
-    // A repository with nothing of that kind is left as it is.
+    // A repository without traps is unchanged.
     let (outcome, _) = project.bash("git init -q other && touch other/x && git -C other add x").await;
     assert_eq!((outcome.denials.len(), project.at("other/.git/config.set-aside").exists()), (0, false));
     project.exec.close().await;
 }
 
-/// Repositories are not looked for at the set-up in directories that tools make.
+/// The set-up does not search tool-made directories for repositories.
 #[tokio::test]
 async fn a_repository_among_the_files_of_tools_that_is_armed_and_added_to_the_index_is_disarmed() {
     let hook = |name: &str| {

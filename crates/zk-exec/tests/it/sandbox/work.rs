@@ -180,7 +180,7 @@ test('starts', () => assert.match(execFileSync('git', ['--version']).toString(),
     assert!(code != 0 && out.contains("fail 1"), "{out}");
 }
 
-/// With `pytest` where that is there, and with python's own runner of tests.
+/// With `pytest` if available, and with python's own test runner.
 #[tokio::test]
 async fn python_runs_the_tests_of_a_project() {
     let (dir, policy) = workspace();
@@ -212,15 +212,14 @@ class Tiny(unittest.TestCase):
     } else {
         println!("skipped: there is no pytest");
     }
-    // Python takes its compiled copy for current if size and second of the source are the same, so
-    // the wrong version has another size.
+    // Python treats its compiled copy as current if size and second of the source are equal, so the wrong
+    // version has another size.
     fs::write(dir.path().join("tiny.py"), "def add(a, b):\n    return a - b - 1\n").unwrap();
     let (code, out) = run(&exec, "python3 -m unittest", dir.path()).await;
     assert!(code != 0 && out.contains("FAILED (failures=1)"), "{out}");
 }
 
-/// Shell code that finds the cargo that built this test and its home; nothing, with a printed line, if none
-/// did.
+/// Shell code that finds the cargo of this build and its home; `None`, with a printed line, without one.
 #[expect(clippy::disallowed_methods, reason = "where cargo keeps what it has downloaded")]
 #[expect(clippy::print_stdout, reason = "a skipped test says so")]
 fn cargo() -> Option<String> {
@@ -234,7 +233,7 @@ fn cargo() -> Option<String> {
     Some(format!("export {home}PATH={}:$PATH;", cargo.display()))
 }
 
-/// A package that depends on a published one, which cargo has kept from building zk.
+/// Package with a published dependency, which cargo has cached for the build of zk.
 fn package(dir: &Path, name: &str) {
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
     let lock = fs::read_to_string(lock).unwrap();
@@ -295,7 +294,8 @@ async fn work_in_a_member_of_a_workspace_reaches_the_repository_around_it() {
     }
     let (_, left) = run(&exec, "git status --short --untracked-files=all", &member).await;
     assert_eq!(left.replace("?? ../../Cargo.lock\n", ""), "", "what is kept free is not in the way");
-    // Other tools take a directory of this name for the root of a repository, and what is ignored above it for kept.
+    // Other tools take a directory of this name for a repository's root, and parents' ignore files do not
+    // apply.
     assert!(!member.join(".git").exists() && !member.join("HEAD").exists());
     for forbidden in [
         "echo x > ../../.git/hooks/post-commit",
@@ -403,12 +403,12 @@ async fn what_a_person_replaces_outside_is_protected_again() {
     fs::copy(&config, dir.path().join(".git/config.lock")).unwrap();
     fs::rename(dir.path().join(".git/config.lock"), &config).unwrap();
     assert_ne!(run(&exec, "echo x >> .git/config", dir.path()).await.0, 0);
-    // Made outside while the sandbox stands.
+    // Made outside while the sandbox is running.
     fs::write(dir.path().join(".bashrc"), "made outside").unwrap();
     assert_ne!(run(&exec, "echo x >> .bashrc", dir.path()).await.0, 0);
 }
 
-/// A zk before 0.1 kept names free with empty directories, and a killed one left them.
+/// A zk before 0.1 used empty directories as placeholders, and a killed one left them.
 #[tokio::test]
 async fn what_an_older_program_kept_names_free_with_goes_at_the_next_start() {
     let base = tempfile::tempdir().unwrap();

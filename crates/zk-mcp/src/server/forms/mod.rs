@@ -15,11 +15,11 @@ use crate::server::model_sampling::sample;
 
 /// Time limit for a person to answer one question.
 const PERSON_TIME_LIMIT: Duration = Duration::from_secs(600);
-/// Most fields of a form.
+/// Maximum number of fields of a form.
 const MAX_FIELDS: usize = 20;
-/// Most times a person is asked for one field if the answers are invalid.
+/// Maximum number of questions for one field with invalid answers.
 const MAX_TRIES: usize = 3;
-/// Words in names of fields that ask for secrets, which no server should get this way.
+/// Words in names of secret fields, which no server may request this way.
 const SECRET_WORDS: [&str; 9] = [
     "password",
     "passwort",
@@ -33,7 +33,7 @@ const SECRET_WORDS: [&str; 9] = [
 ];
 
 /// Asks the person through the bus. Without a person, a form is filled with its defaults if every field has
-/// one, which tells the server nothing new, and declined otherwise.
+/// one, which reveals nothing, and declined otherwise.
 pub(crate) struct AskPerson(pub(crate) Scope);
 
 #[async_trait]

@@ -17,9 +17,9 @@ use crate::config::secret_values::SecretValues;
 use crate::config::server_transport::ServerTransport;
 use pump::{Order, Pump};
 
-/// Most messages that wait for their reader.
+/// Maximum number of messages that wait for their reader.
 const MAX_WAITING_MESSAGES: usize = 32;
-/// Size of the kept end of the program's standard error in bytes.
+/// Maximum kept size of the program's standard error, in bytes.
 const MAX_SAID_BYTES: usize = 8 << 10;
 
 /// Receiver of the program's standard error, for a log.

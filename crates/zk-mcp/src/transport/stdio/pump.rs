@@ -20,7 +20,7 @@ const CHUNK_BYTES: usize = 4096;
 const STUCK_PAUSE: Duration = Duration::from_millis(5);
 /// Longest time without the program reading input, after which it is given up.
 const NOT_READING_LIMIT: Duration = Duration::from_secs(30);
-/// Time limits for the program to end: after its input was closed, and after it was told to end.
+/// Time limits for the program's end: after closing its input, and after the request to end.
 const END_GRACE: Duration = Duration::from_millis(300);
 const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(700);
 /// Time limit for reading the last output after the program's end.

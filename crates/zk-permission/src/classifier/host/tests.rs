@@ -9,7 +9,7 @@ fn program(dir: &Path, name: &str, mode: u32) {
     fs::set_permissions(dir.join(name), fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Temporary directories are shared with everybody, so the tests make theirs beside the program they are in.
+/// Temporary directories are shared, so the tests make theirs next to their program.
 fn scratch() -> tempfile::TempDir {
     let own = std::env::current_exe().unwrap();
     tempfile::tempdir_in(own.parent().unwrap()).unwrap()

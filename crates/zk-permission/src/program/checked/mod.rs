@@ -19,7 +19,7 @@ enum Takes {
     Nothing,
 }
 
-/// Every flag of a table, as it is written, with what it takes of the word behind it.
+/// Every flag of a table as written, and its use of the next word.
 fn flags(spec: &str) -> Vec<(String, Takes)> {
     let mut found = Vec::new();
     for word in spec.split_ascii_whitespace().filter(|word| *word != "#") {
@@ -35,7 +35,7 @@ fn flags(spec: &str) -> Vec<(String, Takes)> {
     found
 }
 
-/// Runs a program in a directory of its own; its output, or nothing if it is not there or does not end.
+/// Output of a program that runs in a separate directory; `None` if it is missing or does not end.
 #[expect(
     clippy::disallowed_methods,
     reason = "the table is compared with the programs themselves, without the harness"
@@ -67,7 +67,7 @@ fn output(argv: &[&str], directory: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether a program says that it does not know a flag.
+/// Whether a program reports an unknown flag.
 fn complains(output: &str, flag: &str) -> bool {
     let name = flag.trim_start_matches('-');
     let complaints = [
@@ -101,7 +101,7 @@ fn reading_rows() -> Vec<(Vec<&'static str>, &'static str)> {
     let mut rows: Vec<(Vec<&str>, &str)> =
         table::READERS.iter().map(|row| (vec![row.name], row.flags)).collect();
     rows.extend(git::READERS.iter().map(|(name, flags, _)| match *name {
-        // Their flags are those of the word behind.
+        // Their flags are those of the next word.
         "stash" | "worktree" => (vec!["git", *name, "list"], *flags),
         name => (vec!["git", name], *flags),
     }));
@@ -113,7 +113,7 @@ fn reading_rows() -> Vec<(Vec<&'static str>, &'static str)> {
     rows
 }
 
-/// A directory with a repository and nothing else.
+/// Directory that contains only a repository.
 fn repository(temp: &Path) -> std::path::PathBuf {
     let directory = temp.join("empty");
     std::fs::create_dir(&directory).unwrap();
@@ -145,7 +145,7 @@ fn every_flag_of_the_tables_takes_of_the_next_word_what_its_program_takes() {
             continue;
         };
         if !complains(&control, STRANGE_FLAG) {
-            // A program without flags, or one that takes all words for text.
+            // Program without flags, or one that takes all words for text.
             continue;
         }
         if !seen.contains(&program[0]) {

@@ -12,7 +12,7 @@ fn every_program_takes_flags_behind_operands_where_its_row_says_so() {
     for program in rows {
         let run = |more: &[&str]| output(&[&program, more].concat(), &directory);
         if !run(&[STRANGE_FLAG]).is_some_and(|told| complains(&told, STRANGE_FLAG)) {
-            // A program that is not here, has no flags, or takes all words for text.
+            // Program that is missing, has no flags, or takes all words for text.
             continue;
         }
         // Behind a file, git refuses flags and does not take them for operands.
@@ -24,7 +24,7 @@ fn every_program_takes_flags_behind_operands_where_its_row_says_so() {
         };
         let Some(told) = run(&[operands, &[STRANGE_FLAG]].concat()) else { continue };
         if told.contains("must come before non-option arguments") {
-            // Refused, whatever it is.
+            // Refused in any form.
             continue;
         }
         count += 1;

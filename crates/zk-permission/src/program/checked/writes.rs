@@ -10,16 +10,16 @@ use crate::program::tried::{is_read, told_changes};
 use crate::program::writers::{Role, WRITERS};
 use crate::shell::quote_all;
 
-/// Commands that run with the other tests; the variable `ZK_JUDGE_FLAGS` says another number.
+/// Number of commands in an ordinary test run; the variable `ZK_JUDGE_FLAGS` overrides it.
 const TESTED_COMMANDS: usize = 100;
 
 /// Values that are tried for a flag.
 const VALUES: [&str; 2] = ["1", "out"];
 
-/// Operands that are tried behind a flag.
+/// Operands tried after a flag.
 const OPERANDS: [&[&str]; 2] = [&["a"], &["a", "b"]];
 
-/// Every flag in each way in which it may take a value.
+/// Every flag in each form of its value.
 fn spellings(spec: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for (flag, takes) in flags(spec) {
@@ -27,7 +27,7 @@ fn spellings(spec: &str) -> Vec<Vec<String>> {
             Takes::Nothing => found.push(vec![flag.clone()]),
             Takes::NextWord => found.extend(VALUES.map(|value| vec![flag.clone(), value.to_owned()])),
         }
-        // Optional values stand in the same word.
+        // Optional values are part of the same word.
         let joined = if flag.starts_with("--") { format!("{flag}=out") } else { format!("{flag}out") };
         found.push(vec![joined]);
     }
@@ -134,7 +134,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, (u64, Vec<u8>)> {
     found
 }
 
-/// Paths that a program makes, changes and removes in a directory of its own; nothing if it is not here.
+/// Paths created, changed and removed by a program in a separate directory; `None` if the program is missing.
 fn changed_by(words: &[String]) -> Option<Vec<PathBuf>> {
     let temp = tempfile::tempdir().unwrap();
     let is_of_git = words.first().is_some_and(|word| word == "git");

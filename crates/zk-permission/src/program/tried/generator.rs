@@ -2,7 +2,7 @@ use fastrand::Rng;
 
 use crate::program::{expressions, git, scripts, table};
 
-/// Words that can stand anywhere: files, revisions, patterns, and some that look like flags.
+/// Words for any position: files, revisions, patterns, and words that look like flags.
 const WORDS: [&str; 68] = [
     "a",
     "b",
@@ -295,7 +295,7 @@ const FIND: [&str; 40] = [
     "-true",
 ];
 
-/// Programs without a table of their own flags, and such as write.
+/// Programs without a flag table, and programs that write.
 const OTHERS: [&str; 44] = [
     "rm", "mv", "cp", "mkdir", "touch", "ln", "chmod", "tee", "dd", "truncate", "install", "tar", "gzip",
     "patch", "split", "make", "python3", "perl", "curl", "ssh", "test", "[", "printf", "cd", "set",
@@ -303,7 +303,7 @@ const OTHERS: [&str; 44] = [
     "readelf", "objdump", "size", "ldd", "cal", "look", "iconv", "zcat",
 ];
 
-/// Subcommands of git that are not in the table, or are with few words only.
+/// Subcommands of git without a table, or with a small one.
 const SUBCOMMANDS: [&str; 24] = [
     "add",
     "commit",
@@ -340,7 +340,7 @@ fn value(random: &mut Rng) -> &'static str {
     if random.bool() { one(random, &VALUES) } else { one(random, &WORDS) }
 }
 
-/// A flag of a table in one of the ways in which it can be written.
+/// Flag of a table in one of its written forms.
 fn flag(random: &mut Rng, spec: &str) -> String {
     let words: Vec<&str> = spec.split_ascii_whitespace().collect();
     if words.is_empty() || random.u8(..12) == 0 {

@@ -14,7 +14,7 @@ use crate::mode::Mode;
 use crate::rules::{Decision, Rules};
 use throwaway::{changes, skipped};
 
-/// Generated commands that run with the other tests; the variable `ZK_JUDGE_COMMANDS` says another number.
+/// Number of generated commands in an ordinary test run; the variable `ZK_JUDGE_COMMANDS` overrides it.
 const TESTED_COMMANDS: usize = 1_000;
 
 /// Seed of the generated commands.
@@ -23,7 +23,7 @@ const SEED: u64 = 26;
 /// Commands that are judged together.
 const ROUND_COMMANDS: usize = 2_000;
 
-/// Whether a command runs unasked where nothing is allowed but reading.
+/// Whether a command runs without a question if only reads are allowed.
 pub(super) fn is_read(command: &str) -> bool {
     let classifier = TextPathClassifier::new(["/p"]);
     let here = Circumstances {
@@ -48,7 +48,7 @@ fn reads(random: &mut fastrand::Rng, wanted: usize) -> (Vec<String>, usize) {
     (commands, judged)
 }
 
-/// Returns the changes that commands made, in words; nothing where they cannot be run.
+/// Descriptions of the changes that commands made; `None` if they cannot be run.
 pub(super) fn told_changes(commands: &[String]) -> Option<Vec<String>> {
     match changes(commands) {
         Err(why) => {

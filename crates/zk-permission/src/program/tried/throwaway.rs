@@ -2,11 +2,11 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Commands of one root; it is looked at behind the last of them.
+/// Number of commands in one root, which is checked after the last of them.
 const BATCH_COMMANDS: usize = 100;
 
-/// Root of a namespace of its own: `/p` is the workspace, `/home/me` the home, `/tmp` private, all else the machine's.
-/// Changes go to layers above, whose files are printed in the end.
+/// Root of a namespace: `/p` is the workspace, `/home/me` the home, `/tmp` private, all else the machine's.
+/// Changes go to overlay layers, whose files are printed at the end.
 const ROOT: &str = r#"
 set -e; PATH=$PATH:/usr/sbin:/sbin; chroot=$(command -v chroot)
 mount -t tmpfs tried "$1/layers"; mount -t tmpfs tried "$1/root"; cd "$1"
@@ -37,7 +37,7 @@ diff layers/before layers/after | grep '^[<>]' || true
 find layers/up -mindepth 2 ! -path layers/up/p/socket
 "#;
 
-/// Files of the workspace, its home and a directory beside them.
+/// Creates the files of the workspace, its home and a neighbouring directory.
 #[expect(clippy::disallowed_methods, reason = "the repository is made by git itself, without the harness")]
 pub(super) fn fill(template: &Path) {
     let write = |name: &str, text: &str| {
@@ -87,14 +87,14 @@ pub(super) fn fill(template: &Path) {
     assert!(made.is_ok(), "{made:?}");
 }
 
-/// Output of a program; what it says of its failure otherwise.
+/// Output of a program; its error message if it fails.
 fn run(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
-/// Commands that changed something when they ran in a throw-away root, with the names of what changed; an error where
+/// Commands that changed something in a throw-away root, with the names of the changed files; an error if
 /// this machine cannot make one.
 #[expect(
     clippy::disallowed_methods,
@@ -135,7 +135,7 @@ pub(super) fn changes(commands: &[String]) -> Result<Vec<(String, String)>, Stri
     Ok(found)
 }
 
-/// Not a test of its own: the listener in the root, which leaves a file when anybody connects.
+/// Helper process, no test: the listener in the root, which creates a file on a connection.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "this program is told by a variable that it is the listener")]
 fn listener() {

@@ -10,13 +10,13 @@ use zk_exec::{Environment, ProcessExec, SandboxExec, SandboxPolicy, Supervision}
 use super::throwaway::{fill, skipped};
 use super::{SEED, reads, told_changes};
 
-/// Generated commands that run with the other tests; the variable `ZK_JUDGE_WALLED` says another number.
+/// Number of generated commands in an ordinary test run; the variable `ZK_JUDGE_WALLED` overrides it.
 const TESTED_COMMANDS: usize = 100;
 
 /// Time that one command gets.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 
-/// Most repetitions of a command whose output differs.
+/// Maximum number of repetitions of a command whose output differs.
 const MOST_REPETITIONS: usize = 3;
 
 /// Programs that show the machine, which a sandbox hides a part of; `vdir` shows the directory above the project.
@@ -37,7 +37,7 @@ async fn run(exec: &dyn Exec, command: &str, cwd: &Path) -> Ran {
     let request = ExecRequest { timeout: Some(COMMAND_LIMIT), ..shell };
     let exit = exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap().exit;
     if command.contains('|') {
-        // Programs of a pipeline write their messages at the same time, and not always in whole lines.
+        // Programs of a pipeline write messages concurrently, sometimes in partial lines.
         messages.sort_unstable();
     }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

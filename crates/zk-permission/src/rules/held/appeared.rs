@@ -9,20 +9,21 @@ use super::look_through;
 use crate::PermissionJudge;
 use crate::rules::{Access, Decision, Rule};
 
-/// Age from which on the time of a directory tells of each change after it: longer than the tick of any kernel's clock.
+/// Age of a directory's time stamp from which on it reveals every later change: longer than the tick of any
+/// kernel's clock.
 const SETTLED: Duration = Duration::from_millis(20);
 
-/// Tells a sandbox to hide files too; false once the sandbox is gone.
+/// Callback that makes a sandbox hide further files; returns false once the sandbox is closed.
 pub type HideFiles = Box<dyn Fn(&[PathBuf]) -> bool + Send + Sync>;
 
-/// Files that rules deny by a pattern, so that more of them may appear. They are looked for before each command of the model.
+/// Files denied by patterns, of which more may appear. Searched for before each command of the model.
 pub struct DeniedFiles {
     judge: PermissionJudge,
     rules: Mutex<Vec<Watched>>,
     sandboxes: Mutex<Vec<HideFiles>>,
 }
 
-/// A rule with a pattern, and what was found when it was looked for last.
+/// Rule with a pattern, and the files found by the last search.
 struct Watched {
     rule: Rule,
     below: PathBuf,
@@ -61,7 +62,7 @@ impl Watched {
         self.directories.as_ref().is_some_and(|directories| directories.iter().all(is_same))
     }
 
-    /// Looks again; returns what has appeared.
+    /// Searches again; returns new files.
     fn look(&mut self) -> Vec<PathBuf> {
         if self.is_as_found() {
             return Vec::new();
@@ -81,7 +82,7 @@ impl Watched {
 }
 
 impl DeniedFiles {
-    /// Watches the rules that a sandbox holds by what their patterns find.
+    /// Watches sandbox-enforced rules by the files that match their patterns.
     pub fn new(rules: impl Iterator<Item = Rule>, judge: PermissionJudge) -> Self {
         let watched = rules.filter_map(|rule| {
             let (access, below) = rule.denied_below()?;
@@ -113,10 +114,10 @@ impl DeniedFiles {
         }
     }
 
-    /// Looks for denied files that have appeared, hides them in the sandboxes and tells the judge which
-    /// rules the sandbox enforces. Reads directories.
+    /// Searches for new denied files, hides them in the sandboxes and tells the judge which rules the sandbox
+    /// enforces. Reads directories.
     pub fn look(&self) {
-        // Locked until all sandboxes hide the files, so that none is added meanwhile.
+        // Locked until all sandboxes hide the files, so that no sandbox is added in between.
         let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let mut appeared = Vec::new();

@@ -7,10 +7,10 @@ pub use appeared::{DeniedFiles, HideFiles};
 
 use super::{Access, Rule};
 
-/// Names that are looked at for one pattern, to find the files that it denies.
+/// Maximum number of names checked for one pattern.
 const MAX_NAMES: usize = 20_000;
 
-/// Mounts by which a sandbox keeps every command from what a rule denies.
+/// Mounts by which a sandbox enforces a denial for every command.
 ///
 /// ```
 /// use std::path::Path;
@@ -22,14 +22,14 @@ const MAX_NAMES: usize = 20_000;
 /// ```
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct HeldPaths {
-    /// Files and directories of which nothing is seen.
+    /// Files and directories to hide.
     pub hidden: Vec<PathBuf>,
     /// Files and directories that cannot be written.
     pub protected: Vec<PathBuf>,
 }
 
 impl HeldPaths {
-    /// The mounts for a rule, in a sandbox that writes to these places; nothing if it cannot hold the rule.
+    /// Mounts for a rule, in a sandbox with these writable directories; `None` if it cannot enforce the rule.
     #[must_use]
     pub fn of(rule: &Rule, writable: &[&Path]) -> Option<Self> {
         let (access, below) = rule.denied_below()?;
@@ -63,18 +63,18 @@ fn exists_plainly(path: &Path) -> bool {
     fs::canonicalize(path).is_ok_and(|real| real == path)
 }
 
-/// Whether nothing has a path, and no link leads to where it would be.
+/// Whether a path does not exist, and no link leads to it.
 fn is_absent_plainly(path: &Path) -> bool {
     let is_there = |path: &&Path| path.symlink_metadata().is_ok();
     !is_there(&path) && path.ancestors().find(is_there).is_some_and(exists_plainly)
 }
 
-/// Files below a directory that a rule keeps from being read; nothing if there is too much to look through, or a link.
+/// Files below a directory that a rule hides; `None` if there are too many names, or a link.
 fn matching(rule: &Rule, below: &Path) -> Option<Vec<PathBuf>> {
     look_through(rule, below, &mut |_| ())
 }
 
-/// Looks for matches as [`matching`] does; each directory is `passed` before it is looked into.
+/// Variant of [`matching`] that calls `passed` for each directory before reading it.
 fn look_through(rule: &Rule, below: &Path, passed: &mut dyn FnMut(&Path)) -> Option<Vec<PathBuf>> {
     if below.symlink_metadata().is_err() {
         return Some(Vec::new());

@@ -152,7 +152,7 @@ pub(crate) fn did_you_mean(provider: &str, id: &str, now: SystemTime) -> Option<
     if let Some(end) = known_shutdown(provider, id).filter(|end| end.is_past(now)) {
         return Some(format!("It was shut down on {end}: choose another model"));
     }
-    // A name that is refused is no advice, whatever the table says.
+    // A name that the provider refuses is no advice, even if the table lists it.
     let near: Vec<&str> = served_near(provider, id, now).into_iter().filter(|near| *near != id).collect();
     let (last, others) = near.split_last()?;
     let names: Vec<String> = others.iter().map(|id| format!("`{id}`")).collect();

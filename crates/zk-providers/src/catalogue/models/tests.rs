@@ -183,7 +183,7 @@ fn every_name_that_a_list_prints_is_accepted_with_its_provider_chosen_and_withou
             for chosen in [Some(*provider), None, Some("lab")] {
                 let model = resolve_model(&printed, chosen, &["lab"]);
                 if chosen == Some("lab") {
-                    // A server of one's own may call its models what it likes.
+                    // A custom server may use any names for its models.
                     assert_eq!((model.provider.as_deref(), &*model.id), (chosen, &*printed));
                     continue;
                 }

@@ -30,12 +30,12 @@ const KNOWN_AS: &[(&str, &str, &str)] = &[
     ("vllm", "vLLM", ""),
 ];
 
-/// Vendors that are offered first, and whether each has a row of its own in a short list.
+/// Vendors that are offered first, and whether each has its own row in a short list.
 pub(crate) const FIRST_OFFERED: [(&str, bool); 4] =
     [("anthropic", true), ("openai", true), ("openrouter", false), ("gemini", false)];
 /// Vendors that are another one by another dialect.
 const DOUBLE_VENDORS: [&str; 1] = ["openai_chat"];
-/// Vendor, the vendor that its subscription is used with, and the sign-in in a few words.
+/// Vendor, the vendor that serves its subscription, and the sign-in in a few words.
 pub(crate) const SUBSCRIPTION_SIGN_INS: [(&str, &str, &str); 1] =
     [("openai", "openai_codex", "sign in with ChatGPT")];
 

@@ -15,7 +15,7 @@ pub fn subscription_sign_in() -> OAuthClient {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let pairs = [
         ("id_token_add_organizations", "true"),
-        // Otherwise the server ends the sign-in on a page of its own, and no answer comes back.
+        // Otherwise the server ends the sign-in on its own page, and no answer arrives.
         ("codex_cli_simplified_flow", "true"),
         ("originator", "zk"),
     ];

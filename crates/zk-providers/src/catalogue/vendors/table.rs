@@ -50,8 +50,7 @@ pub(crate) const GEMINI: Vendor = service(
 
 pub(crate) const OLLAMA: Vendor = server("ollama", "http://127.0.0.1:11434", 11_434, VendorDialect::Ollama);
 
-/// The built-in vendors. Where several could be meant, such as two that accept the same key, the first one
-/// counts.
+/// The built-in vendors. If several match, such as two that accept the same key, the first one is used.
 pub const VENDORS: &[Vendor] = &[
     ANTHROPIC,
     Vendor {

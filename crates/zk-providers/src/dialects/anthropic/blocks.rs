@@ -71,7 +71,7 @@ impl Open {
         Self { index, block, kind }
     }
 
-    /// Emits the events for content that came with the beginning of the block.
+    /// Emits the events for content at the beginning of the block.
     pub(super) fn announce(&self, out: &mut Out) {
         let block = self.block;
         match &self.kind {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use zk_core::model::{Block, Message, ProviderBlock, Role, StopReason, ToolCall};
 
-/// Returns the block to send. `None` for a container, which is named beside the messages instead.
+/// Block to send. `None` for a container, which is named next to the messages instead.
 pub(super) fn sent(block: &ProviderBlock) -> Option<&Value> {
     Some(&block.wire.data).filter(|data| data.get("type").is_some())
 }

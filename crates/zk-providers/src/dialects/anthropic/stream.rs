@@ -23,7 +23,7 @@ type Out = VecDeque<StreamEvent>;
 const LOST: &str =
     "Part of the answer was lost on its way: try again, or ask the server directly if it is behind a proxy";
 
-/// Index of a block that came without one.
+/// Index of a block without one.
 const WHOLE: u64 = u64::MAX;
 
 /// Decoder of one response.
@@ -144,7 +144,7 @@ impl Decoder {
         for name in ["context_management", "input_transformations"] {
             self.report.note(name, message.get_mut(name).map(Value::take));
         }
-        // A call made by code that the provider runs comes complete within the message.
+        // A call made by code that runs at the provider is complete within the message.
         if let Some(Value::Array(content)) = message.get_mut("content").map(Value::take) {
             for block in content {
                 self.block_start(WHOLE, block, out);
@@ -326,7 +326,7 @@ impl Decode for Decoder {
     }
 
     fn is_complete(&self) -> bool {
-        // Before `message_stop` the stream may be cut without notice, so nothing else counts as the end.
+        // Before `message_stop` the stream may be cut without notice, so no other event marks the end.
         self.done
     }
 }

@@ -63,7 +63,7 @@ pub(super) struct Delta<'a> {
     pub(super) refusal: Option<Str<'a>>,
     #[serde(borrow)]
     pub(super) tool_calls: Option<Vec<CallPiece<'a>>>,
-    /// The old format of `tool_calls`; servers that send both mean the same call.
+    /// Old format of `tool_calls`; servers that send both repeat the same call.
     #[serde(borrow)]
     pub(super) function_call: Option<Function<'a>>,
 }

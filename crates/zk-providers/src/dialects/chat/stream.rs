@@ -298,7 +298,7 @@ impl Decode for Decoder {
             // The data of an error event need not be a chunk.
             if event.name == "error" { of_stream(ErrorBody::parse(data)) } else { unreadable(data, &error) }
         })?;
-        // Some servers put the error's name beside the error object.
+        // Some servers put the error's name next to the error object.
         if chunk.error.is_some() || event.name == "error" {
             return Err(of_stream(ErrorBody::parse(data)));
         }
@@ -324,7 +324,7 @@ impl Decode for Decoder {
     }
 
     fn is_complete_without_end_event(&self) -> bool {
-        // After the finish reason come only token counts and the end mark.
+        // Only token counts and the end mark follow the finish reason.
         self.finish.is_some()
     }
 }

@@ -12,8 +12,8 @@ pub(super) enum Part<'a> {
     Answer(Cow<'a, str>),
 }
 
-/// Splitter of reasoning between tags from the text behind it, however the text is cut into deltas. Only tags
-/// at the beginning count: later ones are text that the model writes about.
+/// Splitter of reasoning between tags from the text after it, however the text is cut into deltas. Only tags
+/// at the beginning count: later ones are part of the text.
 #[derive(Debug, Default)]
 pub(super) struct Tags {
     state: State,
@@ -23,7 +23,7 @@ pub(super) struct Tags {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 enum State {
-    /// At most white space has come.
+    /// At most white space has arrived.
     #[default]
     Start,
     /// After the opening tag, followed by at most line ends.

@@ -61,8 +61,7 @@ pub(super) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Takes the content of a part for a tool that the provider runs: the field, a name in words, and the
-    /// value.
+    /// Takes the content of a part for a server-side tool: the field, a display name, and the value.
     pub(super) fn take_hosted(&mut self) -> Option<(&'static str, &'static str, Value)> {
         let fields = [
             ("executableCode", "executable_code", self.executable_code.take()),

@@ -13,11 +13,11 @@ pub(super) struct PartialArg {
     bool_value: Option<bool>,
 }
 
-/// Most array items that may be skipped: values arrive roughly in order, and a path of a few bytes must not
-/// fill the memory.
+/// Maximum number of array items that may be skipped: values arrive roughly in order, and a path of a few
+/// bytes must not fill the memory.
 const MAX_GAP_ITEMS: usize = 16;
 
-/// Most nesting of values, the same as for JSON.
+/// Maximum nesting depth of values, the same as for JSON.
 const MAX_VALUE_DEPTH: usize = 64;
 
 #[derive(Debug, PartialEq)]

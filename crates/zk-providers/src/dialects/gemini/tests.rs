@@ -200,7 +200,7 @@ fn other_limits_are_left_alone() {
     assert_eq!(quota::explain(error.clone(), || 9000), error);
 }
 
-/// Closes a run of these parts, and says what its blocks become again.
+/// Closes a run of these parts, and encodes its blocks again.
 fn echoed(parts: &[(&str, Option<&str>)], is_thought: bool) -> (Vec<Block>, Value) {
     let origin = ModelRef::new("gemini", "m");
     let mut run = text_run::Run::new(0, is_thought);

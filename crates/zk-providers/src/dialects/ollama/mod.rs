@@ -73,7 +73,7 @@ pub struct OllamaDialect {
 const CHAT: &str = "/api/chat";
 /// Average bytes of text per token.
 const BYTES_PER_TOKEN: u64 = 4;
-/// Most models whose details are requested one by one.
+/// Maximum number of models whose details are requested one by one.
 const MAX_LISTED_MODELS: usize = 100;
 
 const TOO_LONG: &str =

@@ -15,7 +15,7 @@ const MAX_ID_CHARS: usize = 64;
 /// Form in which reasoning is sent back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reasoning {
-    /// As the sealed item it came in, always together with the item that followed.
+    /// As the original sealed item, always together with the item that followed.
     Sealed,
     /// As plain text, for servers that do not seal it.
     Plain,

@@ -198,7 +198,7 @@ fn joined(item: &Value, list: &str, field: &str) -> String {
     parts(item, list).map(|part| text(part, field)).collect()
 }
 
-/// Returns the part of `whole` behind `came`; empty if `whole` does not begin with it.
+/// Returns the part of `whole` after `came`; empty if `whole` does not begin with it.
 pub(super) fn rest<'a>(came: &str, whole: &'a str) -> &'a str {
     whole.strip_prefix(came).unwrap_or_default()
 }

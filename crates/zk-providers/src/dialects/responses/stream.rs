@@ -35,7 +35,7 @@ pub(crate) struct Decoder {
     started: bool,
     /// Whether any item was streamed.
     streamed: bool,
-    /// Whether a delta came for an item that had not begun; the complete item may still come.
+    /// Whether a delta arrived for an item that had not begun; the complete item may follow.
     lost: bool,
     done: bool,
 }
@@ -136,7 +136,7 @@ impl Decoder {
     fn finish(&mut self, ending: Ending, response: &Value, out: &mut Out) -> Result<(), WireError> {
         let usage = self.tiers.billed(finish::usage(response), text(response, "service_tier"));
         if usage != Usage::default() {
-            // The usage counts whatever follows.
+            // The usage counts in any case.
             out.push_back(StreamEvent::Usage(usage));
         }
         if ending == Ending::Failed {

@@ -6,7 +6,7 @@ use zk_core::service::Request;
 
 use super::{Encode, PrefixCache, PrefixKey};
 
-/// Writes the text of each message, a `*` behind a marked one, and counts what it writes.
+/// Encoder that writes the text of each message, a `*` after a marked one, and counts its writes.
 #[derive(Default)]
 struct Plain {
     marks: bool,

@@ -16,7 +16,7 @@ pub(super) enum WaitOutcome<T> {
     TimedOut(Clock),
 }
 
-/// Waits for `what` until a clock expires, and announces an idle stream meanwhile. An answer that is
+/// Waits for `what` until a clock expires, and announces an idle stream in the meantime. An answer that is
 /// `complete` except for its end mark does not count as idle.
 ///
 /// # Errors

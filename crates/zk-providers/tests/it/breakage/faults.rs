@@ -21,10 +21,10 @@ pub(crate) enum Expect {
     WithoutUsage,
     /// With an error of one of these classes.
     Fails(&'static [ErrorKind]),
-    /// As the unbroken one, counts of tokens apart, or with an error of one of these classes: how much arrived
-    /// before the fault is for the network to say.
+    /// Equal to the unbroken answer except token counts, or an error of one of these classes: the network
+    /// decides how much arrived before the fault.
     WholeOr(&'static [ErrorKind]),
-    /// As far as it arrived, or with an error of one of these classes: it was said to be over and was not.
+    /// Partial answer, or an error of one of these classes: a false end was announced.
     PartOr(&'static [ErrorKind]),
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Case {
     pub(crate) fault: &'static str,
     pub(crate) reply: Reply,
     pub(crate) expect: Expect,
-    /// Time to wait that the error says.
+    /// Retry time of the error.
     pub(crate) wait: Option<Duration>,
     /// Whether the server keeps quiet until a clock runs out.
     pub(crate) stalls: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Broken {
     pub(crate) expect: Expect,
 }
 
-/// Expects a whole answer where nothing but the end is missing, and an error of the class elsewhere.
+/// Expects a whole answer if only the end is missing, and otherwise an error of the class.
 fn or_whole(sample: &Sample, at: usize, class: &'static [ErrorKind]) -> Expect {
     match sample.is_complete(at) {
         _ if sample.is_open(at) => Expect::PartOr(class),
@@ -91,7 +91,7 @@ fn or_lost(sample: &Sample, at: usize, class: &'static [ErrorKind]) -> Expect {
     }
 }
 
-/// The faults in the bytes behind the first `at` events, with this much in what is giant.
+/// Faults in the bytes after the first `at` events, with giant parts of `padding` bytes.
 pub(crate) fn in_bytes(sample: &Sample, at: usize, padding: usize) -> Vec<Broken> {
     let dialect = sample.dialect;
     let (before, after) = sample.events.split_at(at);
@@ -134,7 +134,7 @@ pub(crate) fn uncounted(sample: &Sample) -> Broken {
     Broken { fault: "missing usage", body: body.into_bytes(), expect: Expect::WithoutUsage }
 }
 
-/// Size of a giant chunk that comes over the network, in bytes.
+/// Size of a giant chunk sent over the network, in bytes.
 const GIANT: usize = 256 << 10;
 
 /// The faults behind the first `at` events.
@@ -222,7 +222,7 @@ fn everywhere(sample: &Sample) -> Vec<Case> {
         Case::new("529", status("529 Overloaded", "", &overloaded), busy),
         Case::new("200 with an error body", status("200 OK", "", &limited), named),
         Case::new(uncounted.fault, dialect.head().send(uncounted.body), uncounted.expect),
-        // Compression is not asked for: what is compressed in spite of that cannot be read.
+        // Compression is not requested, so a compressed body is unreadable.
         Case::new("gzip", zipped(&packed), Expect::Fails(&[ErrorKind::Malformed])),
         Case::new("gzip cut", zipped(&packed[..packed.len() / 2]), Expect::Fails(&[ErrorKind::Malformed])),
     ];
@@ -249,7 +249,7 @@ fn malformed(dialect: Dialect) -> &'static str {
     }
 }
 
-/// A rate-limit error in the dialect's words.
+/// Rate-limit error of the dialect.
 fn limited(dialect: Dialect) -> Value {
     match dialect {
         Dialect::Anthropic => {
@@ -294,7 +294,7 @@ fn in_stream(dialect: Dialect, error: &Value) -> String {
     }
 }
 
-/// The event with a field of so many bytes that nobody asked for; nothing for one that is no object.
+/// Event with an unknown field of `padding` bytes; `None` for a value that is no object.
 fn giant(event: &str, padding: usize) -> Option<String> {
     let open = event.find('{')?;
     let (head, rest) = event.split_at(open + 1);
@@ -316,7 +316,7 @@ fn without_usage(event: &str) -> String {
     altered(event, strip)
 }
 
-/// The end of an answer once more, without what the first one said.
+/// Second end of an answer, without the content of the first.
 fn silent(event: &str) -> String {
     altered(event, |value| {
         for (place, nothing) in [

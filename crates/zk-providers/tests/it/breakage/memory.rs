@@ -15,7 +15,7 @@ use crate::recordings::{Dialect, print_table};
 /// Size of a giant chunk, in bytes.
 const GIANT: usize = 8 << 10;
 
-/// Reads these bytes and the end behind them with the adapter.
+/// Reads these bytes, followed by the end, with the adapter.
 async fn read(dialect: Dialect, body: &[u8]) -> Outcome {
     let mut replay = dialect.replay();
     replay.feed(body);
@@ -40,7 +40,7 @@ async fn read(dialect: Dialect, body: &[u8]) -> Outcome {
     collect(Box::pin(stream::iter(events))).await
 }
 
-/// Tells what is wrong with how a broken stream ended, if anything.
+/// Fault in the end of a broken stream, if any.
 fn judge(dialect: Dialect, broken: &Broken, whole: &Answer) -> Result<(), String> {
     let judged = catch_unwind(AssertUnwindSafe(|| {
         let outcome = read(dialect, &broken.body).now_or_never().expect("nothing is waited for");

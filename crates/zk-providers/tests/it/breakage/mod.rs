@@ -59,7 +59,7 @@ async fn unbroken(sample: &Sample) -> Answer {
     ask(&*provider).await.unwrap_or_else(|(error, _)| panic!("{}: {error}", sample.place))
 }
 
-/// Tells what is wrong with how a broken answer ended, if anything; otherwise the error it ended with.
+/// Fault in the end of a broken answer; otherwise the error that it ended with.
 fn ended(
     dialect: Dialect,
     expect: &Expect,
@@ -84,7 +84,7 @@ fn ended(
     }
 }
 
-/// Tells what of a part of an answer is not how the whole one begins, if anything.
+/// Difference between a partial answer and the beginning of the whole one, if any.
 fn begins(whole: &Answer, part: &Answer) -> Result<(), String> {
     let calls = |answer: &Answer| -> Vec<_> {
         answer.calls.iter().map(|(_, name, args)| (name.clone(), args.clone())).collect()
@@ -100,7 +100,7 @@ fn begins(whole: &Answer, part: &Answer) -> Result<(), String> {
     }
 }
 
-/// Tells what is wrong with how a case ended, if anything.
+/// Fault in the end of a case, if any.
 fn verdict(dialect: Dialect, case: &Case, whole: &Answer, outcome: Outcome) -> Result<(), String> {
     let Some(error) = ended(dialect, &case.expect, whole, outcome)? else { return Ok(()) };
     // Without a head there is no id.
@@ -136,7 +136,7 @@ fn same(dialect: Dialect, mut got: Answer, mut expected: Answer) -> Result<(), S
     if got == expected { Ok(()) } else { Err(format!("\n  got      {got:?}\n  expected {expected:?}")) }
 }
 
-/// Runs one case, and says what is wrong.
+/// Runs one case; the error describes its fault.
 async fn run(dialect: Dialect, case: &Case, whole: &Answer) -> Result<(), String> {
     let server = Server::start([case.reply.clone()]).await;
     let provider = dialect.provider(&server.url, clocks(case.stalls));
@@ -148,7 +148,7 @@ async fn run(dialect: Dialect, case: &Case, whole: &Answer) -> Result<(), String
     }
 }
 
-/// Runs all these cases, many at once, and tells what came of each.
+/// Runs all cases concurrently and reports their outcomes.
 async fn every_case<T, F>(
     wanted: fn(&(usize, Case)) -> bool,
     run: impl Fn(Arc<Sample>, Case, Arc<Answer>) -> F + Copy,

@@ -52,7 +52,7 @@ const PASSING: &[&str] = &[
     "529",
 ];
 
-/// Piece that was handed out: a part of an answer, or the word that the request is sent again.
+/// Emitted item: a part of an answer, or the notice of a retry.
 #[derive(Clone, Copy, PartialEq)]
 enum Seen {
     Answer,
@@ -108,7 +108,7 @@ impl Provider for HastyOnce {
     }
 }
 
-/// Returns the end of a case, or what is wrong with that.
+/// Outcome of a case; the error describes its fault.
 async fn run(sample: &Sample, case: Case, whole: &Answer) -> Result<&'static str, String> {
     let dialect = sample.dialect;
     let server = Server::start([case.reply, dialect.head().send(sample.body())]).await;

@@ -24,9 +24,9 @@ pub(crate) struct Sample {
     pub(crate) place: String,
     pub(crate) feature: &'static str,
     pub(crate) events: Vec<String>,
-    /// Which event first says that the answer is over.
+    /// Index of the first event that announces the answer's end.
     end: Option<usize>,
-    /// The last event that says more in spite of that.
+    /// Index of the last event that adds content after it.
     more: Option<usize>,
 }
 
@@ -39,8 +39,8 @@ impl Sample {
         Self { dialect, place: exchange.place(), feature, events, end, more }
     }
 
-    /// Returns the places where it is broken: behind every event, or, of a long one, behind those at both
-    /// ends and some between.
+    /// Positions of the faults: after every event, or in a long stream after those at both ends and some
+    /// between.
     pub(crate) fn boundaries(&self) -> Vec<usize> {
         let (count, ends) = (self.events.len(), 12);
         let is_chosen =
@@ -48,8 +48,8 @@ impl Sample {
         (0..=count).filter(is_chosen).collect()
     }
 
-    /// Returns the places where it is broken in memory: behind every event of a short one, and of a long one
-    /// behind 8 at each end and about 16 between.
+    /// Positions of the faults in memory: after every event of a short stream; in a long one after 8 at each
+    /// end and about 16 between.
     pub(crate) fn more_boundaries(&self) -> Vec<usize> {
         let count = self.events.len();
         let step = (count / 16).max(1);
@@ -61,18 +61,19 @@ impl Sample {
         self.events.concat()
     }
 
-    /// Whether nothing but the end mark can be missing behind so many events.
+    /// Whether only the end mark can be missing after this number of events.
     pub(crate) fn is_complete(&self, events: usize) -> bool {
         self.end.is_some_and(|end| end < events) && !self.is_open(events)
     }
 
-    /// Whether the answer has been said to be over and goes on behind so many events: no reader of these can know.
+    /// Whether the answer's end is announced and content follows after this number of events, so that a
+    /// reader cannot detect the fault.
     pub(crate) fn is_open(&self, events: usize) -> bool {
         self.end.is_some_and(|end| end < events) && self.more.is_some_and(|more| more >= events)
     }
 }
 
-/// Whether an event says that the answer is over.
+/// Whether an event announces the answer's end.
 pub(crate) fn ends(dialect: Dialect, event: &str) -> bool {
     let data = event.lines().find_map(|line| line.strip_prefix("data:")).unwrap_or(event).trim();
     if data == "[DONE]" {
@@ -94,7 +95,8 @@ pub(crate) fn ends(dialect: Dialect, event: &str) -> bool {
     }
 }
 
-/// Whether an event behind the end adds to the answer: Gemini ends a stream more than once where its own tools ran.
+/// Whether an event after the end adds to the answer: Gemini ends a stream several times if its own tools
+/// ran.
 fn says_more(dialect: Dialect, event: &str) -> bool {
     let data = event.lines().find_map(|line| line.strip_prefix("data:")).unwrap_or_default();
     let data: Value = serde_json::from_str(data).unwrap_or_default();
@@ -112,7 +114,7 @@ pub(crate) fn samples() -> Vec<Sample> {
             .filter_map(|exchange| Some((dialect.naive(&exchange.body).ok()?, exchange)))
             .map(|(answer, exchange)| (exchange, answer))
             .collect();
-        // An answer that came in pieces is worth more than one that was recorded whole.
+        // An answer recorded in pieces is worth more than one recorded whole.
         known.sort_by_key(|(exchange, _)| (exchange.form, events(dialect, &exchange.body).len()));
         for (feature, holds) in FEATURES {
             let fits = |(exchange, answer): &&(Exchange, Answer)| holds(answer, &exchange.body);
@@ -128,7 +130,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     all
 }
 
-/// Every stream of a dialect that was recorded, and every answer that was recorded whole, unless it is broken as it is.
+/// All recorded streams and whole answers of a dialect, except broken ones.
 pub(crate) fn recorded(dialect: Dialect) -> Vec<Sample> {
     let mut all = exchanges_of(dialect);
     all.retain(|exchange| {

@@ -10,7 +10,7 @@ fn thought(text: &str) -> Thinking {
     Thinking { text: text.into(), origin: Some(origin()), ..Thinking::default() }
 }
 
-/// Reads what the model said.
+/// Reads the model's message.
 fn said(message: &Value) -> Message {
     let conversation = read(OpenAiChat, &json!([message]));
     let mut said = messages(&conversation)[0].clone();

@@ -97,7 +97,7 @@ fn hostile() -> impl Strategy<Value = Value> {
         .prop_map(|(written, breaks)| broken(written.into_body(), breaks))
 }
 
-/// One that is the same again when it is read, or an error that says where.
+/// Checks that a value is read and written unchanged, or refused with a position.
 fn check(format: Format, value: &Value) {
     match format.read(value, &origin()) {
         Ok(read) => {

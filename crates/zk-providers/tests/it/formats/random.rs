@@ -64,7 +64,7 @@ fn args() -> impl Strategy<Value = Value> {
 
 /// Parts that histories are made of.
 struct Parts {
-    /// Blocks of the model beside its calls.
+    /// Blocks of the model besides its calls.
     said: BoxedStrategy<Vec<Block>>,
     /// Results of tools, and whether they failed.
     result: BoxedStrategy<(ToolContent, bool)>,
@@ -73,7 +73,7 @@ struct Parts {
     joined: bool,
 }
 
-/// Histories that a provider takes as they are.
+/// Generator of histories that a provider accepts unchanged.
 fn conversations(parts: Parts) -> impl Strategy<Value = Conversation> {
     let Parts { said, result, user, joined } = parts;
     let turn = (said, vec((args(), result), 0..3), option::of(user.clone()));
@@ -118,7 +118,7 @@ fn wire(data: Value) -> Option<WireData> {
     Some(WireData { origin: origin(), data })
 }
 
-/// All that Messages can say.
+/// Generator of everything that Messages can express.
 pub(super) fn of_messages() -> impl Strategy<Value = Conversation> {
     let block = prop_oneof![
         text().prop_map(Block::text),
@@ -146,7 +146,8 @@ pub(super) fn of_messages() -> impl Strategy<Value = Conversation> {
     })
 }
 
-/// All that Chat Completions can say; with `thoughts` those too, which not every server takes.
+/// Generator of everything that Chat Completions can express; with `thoughts` also reasoning, which not every
+/// server accepts.
 pub(super) fn of_chats(thoughts: bool) -> impl Strategy<Value = Conversation> {
     let thought = prop_oneof![
         text().prop_map(|text| Thinking { text, ..thinking() }),

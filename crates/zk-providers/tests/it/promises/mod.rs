@@ -21,7 +21,7 @@ pub(crate) fn check(target: &str, bytes: &[u8], cuts: Cuts) {
     }
 }
 
-/// Cuts of a stream: the lengths of its pieces, the same each time for the same seed.
+/// Generator of piece lengths of a stream, by seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cuts {
     state: u64,

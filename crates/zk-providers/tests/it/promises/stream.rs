@@ -7,7 +7,7 @@ use zk_providers::Replay;
 
 use super::Cuts;
 
-/// Parts that a dialect may take back after it began.
+/// Parts that a dialect may withdraw after their start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Voids {
     Nothing,
@@ -91,7 +91,7 @@ impl Reading {
                 StreamEvent::Report(report) => assert!(report.is_object(), "a report has fields"),
                 StreamEvent::Retry(notice) => panic!("a decoder does not retry: {notice:?}"),
                 StreamEvent::Done { usage: counts, .. } => {
-                    // Some dialects say what it cost only with the end.
+                    // Some dialects report the cost only at the end.
                     assert!(usage == Usage::default() || usage == *counts, "the last usage is the usage");
                     let open = blocks.values().find(|came| !matches!(came, Came::Whole));
                     assert!(open.is_none() || voids == Voids::Blocks, "never ended: {open:?}");

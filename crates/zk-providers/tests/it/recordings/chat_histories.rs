@@ -71,7 +71,7 @@ fn text(content: &Value) -> Option<String> {
     }
 }
 
-/// Returns the conversation, if it has nothing that the vendor's profile does not send.
+/// Conversation, if the vendor's profile sends all of it.
 fn plainly(
     conversation: Conversation,
     recorded: &Value,
@@ -87,7 +87,7 @@ fn plainly(
     Ok(conversation)
 }
 
-/// The body with everything said one way that may be said in two.
+/// Normal form of a body, with one spelling for equivalent forms.
 pub(super) fn plain(body: &Value) -> Value {
     let mut body = body.clone();
     body.as_object_mut().expect("a body").retain(|_, value| !value.is_null() && *value != json!([]));
@@ -111,7 +111,7 @@ pub(super) fn plain(body: &Value) -> Value {
             fields["function"]["arguments"] = args.unwrap_or_default();
         }
         let fields = message.as_object_mut().expect("a message");
-        // A tool's name says nothing that the id of its call does not.
+        // A tool's name is redundant with the id of its call.
         fields.remove("name");
         fields.retain(|name, value| {
             let is_empty = value.is_null() || *value == json!([]) || name == "content" && *value == "";
@@ -137,7 +137,7 @@ pub(super) fn plain(body: &Value) -> Value {
     body
 }
 
-/// The ids of calls as numbers: a recorder blanked out some, to what no vendor would take back.
+/// Replaces call ids by numbers: a recorder blanked some, which no vendor would accept.
 fn with_numbered_calls(mut body: Value) -> Value {
     let mut ids: Vec<Value> = Vec::new();
     let mut number = |id: &mut Value| {
@@ -154,7 +154,7 @@ fn with_numbered_calls(mut body: Value) -> Value {
     body
 }
 
-/// The body as it is for a model that cannot see: with a word where an image was.
+/// Body for a model without vision: placeholders in place of images.
 fn without_images(mut body: Value) -> Value {
     for message in body["messages"].as_array_mut().into_iter().flatten() {
         for part in message["content"].as_array_mut().into_iter().flatten() {
@@ -183,7 +183,7 @@ fn choice(body: &Value) -> ToolChoice {
     }
 }
 
-/// The thinking that a request asks for, in whose words ever.
+/// Requested thinking, in any vendor's fields.
 fn thinking(body: &Value) -> ThinkingRequest {
     let (reasoning, kind) = (&body["reasoning"], &body["thinking"]["type"]);
     let word = body["reasoning_effort"].as_str().or(reasoning["effort"].as_str());

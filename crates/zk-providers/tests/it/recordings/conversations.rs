@@ -24,7 +24,7 @@ fn model(exchange: &Exchange) -> Model {
     Model::unknown("recorded", exchange.model())
 }
 
-/// The recorded conversation, if a request can send it as it is; why not, otherwise.
+/// Recorded conversation, if a request can send it unchanged; otherwise the reason.
 pub(crate) fn sendable(format: Format, body: &Value, origin: &ModelRef) -> Result<Conversation, String> {
     let unsupported = |error: FormatError| match error {
         FormatError::Unsupported { reason, .. } => reason,
@@ -159,7 +159,7 @@ fn every_recorded_conversation_of_messages_is_written_as_it_was_read() {
     for (exchange, body, read) in conversations(Format::AnthropicMessages, Dialect::Anthropic) {
         let Ok(read) = read else { continue };
         if is_instructed(&read) {
-            // An instruction in the middle becomes part of what the user says there.
+            // An instruction in the middle becomes part of the user's text there.
             instructed += 1;
             continue;
         }
@@ -178,7 +178,7 @@ fn every_recorded_conversation_of_messages_is_written_as_it_was_read() {
 
 const CHATS: &[Explained] = &[("messages[].prefix", "Mistral's own word for what is the default")];
 
-/// The body with more said one way: one name for instructions, one field for thoughts.
+/// Normal form of a body, with further unifications: one name for instructions, one field for thoughts.
 fn plain_chat(body: &Value) -> Value {
     let mut body = chat_histories::plain(body);
     for message in body["messages"].as_array_mut().expect("messages") {
@@ -200,7 +200,7 @@ pub(super) fn has_thoughts_in_parts(body: &Value) -> bool {
     parts.any(|part| part["type"] == "thinking")
 }
 
-/// A server that takes whatever a recorded one took.
+/// Profile of a server that accepts everything that a recorded one accepted.
 fn every_field(body: &Value) -> CompatProfile {
     let echo = if has_thoughts_in_parts(body) {
         ReasoningEcho::Parts
@@ -230,7 +230,7 @@ fn every_recorded_conversation_of_chats_is_written_as_it_was_read() {
     differences.settle(CHATS);
 }
 
-/// Returns what both formats can say: the texts, what is called for, and what came of it.
+/// Content that both formats can express: texts, calls and results.
 fn said(conversation: &Conversation) -> Vec<String> {
     let mut said = vec![conversation.system.clone()];
     let mut texts = String::new();
@@ -254,8 +254,8 @@ fn a_recorded_conversation_in_the_other_format_says_the_same() {
     for (dialect, format) in FORMATS {
         for (exchange, _, read) in conversations(format, dialect) {
             let Ok(read) = read else { continue };
-            // Only the format itself has a place for some blocks: documents of text become text, and what
-            // only the provider has is gone.
+            // Only the same format can express some blocks: text documents become text, and provider-specific
+            // blocks are dropped.
             let has_more = |block: &Block| matches!(block, Block::Document(_) | Block::Provider(_));
             if read.messages.iter().flat_map(|message| &message.content).any(has_more) {
                 continue;

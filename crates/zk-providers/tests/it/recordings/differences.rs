@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// A place, and why both are right there. `[]` stands for the number in a list, `*.` before it for any first name,
-/// and `.*` behind it for all that is below too. `+` in front means only what zk adds, `-` only what it leaves out.
+/// Explained difference: a path and the reason. `[]` matches a list index, a leading `*.` any first name, a
+/// trailing `.*` everything below. A prefix `+` limits it to additions by zk, `-` to omissions.
 pub(crate) type Explained = (&'static str, &'static str);
 
 /// The differences of many requests, by their place.
@@ -17,7 +17,7 @@ pub(crate) struct Differences {
 }
 
 impl Differences {
-    /// Takes down where `ours` is not `recorded`.
+    /// Records the differences between `ours` and `recorded`.
     pub(crate) fn compare(&mut self, place: &str, ours: &Value, recorded: &Value, explained: &[Explained]) {
         self.compared += 1;
         let mut found = Vec::new();

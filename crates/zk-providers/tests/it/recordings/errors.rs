@@ -6,7 +6,7 @@ use zk_core::model::ErrorKind;
 
 use super::{Exchange, Form, exchanges, print_table};
 
-/// The classes an error response may get, by its status and what it says.
+/// Permitted classes of an error response, by status and message.
 fn classes(exchange: &Exchange) -> &'static [ErrorKind] {
     const OVERFLOW: &[&str] = &[
         "too long",

@@ -24,7 +24,7 @@ fn places(dialect: Dialect) -> (&'static str, &'static str) {
     }
 }
 
-/// The format without what only people read, what no provider enforces, and what is said by leaving it out.
+/// Output format without descriptions, keywords that no provider enforces, and explicit defaults.
 fn plain(mut format: Value) -> Value {
     const LEFT_OUT: &[&str] = &["$schema", "title", "description", "format", "minimum", "maximum"];
     match &mut format {

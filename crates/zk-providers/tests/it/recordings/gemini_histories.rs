@@ -15,12 +15,12 @@ use super::{Dialect, exchanges_of};
 use crate::collect::{collect, request};
 use crate::server::{Reply, Server};
 
-/// Parts as both sides can be compared: nothing that says nothing, and results as their text.
+/// Comparable form of a part: without empty fields, and results as text.
 fn plain(part: &Value) -> Option<Value> {
     let mut fields: Map<String, Value> = part.as_object()?.clone();
     fields.retain(|name, value| !(value.is_null() || name == "thought" && *value == false));
     if let Some(response) = fields.get_mut("functionResponse") {
-        // The recorders wrap what a tool gave in their own ways.
+        // The recorders wrap tool results in different ways.
         let text = match response["response"]["output"].as_str() {
             Some(ours) => ours.to_owned(),
             None => response["response"].to_string(),
@@ -39,7 +39,7 @@ fn plain(part: &Value) -> Option<Value> {
     (!blank && !fields.is_empty()).then_some(Value::Object(fields))
 }
 
-/// Contents with neighbours of one role joined: whether they are apart is a matter of taste.
+/// Contents with neighbours of one role joined, since separation has no meaning.
 fn contents(body: &Value) -> Vec<(String, Vec<Value>)> {
     let mut all: Vec<(String, Vec<Value>)> = Vec::new();
     for content in body["contents"].as_array().into_iter().flatten() {
@@ -57,7 +57,7 @@ fn contents(body: &Value) -> Vec<(String, Vec<Value>)> {
     all
 }
 
-/// The history a request was made of; nothing where it holds what a history of ours cannot.
+/// History behind a request; the error tells if it cannot be expressed.
 fn rebuild(body: &Value, origin: &ModelRef) -> Result<Vec<Arc<Message>>, &'static str> {
     let mut history = Vec::new();
     let mut open: Vec<(String, String)> = Vec::new();
@@ -131,7 +131,7 @@ const EXPLAINED: &[Explained] = &[
     ("tools[].schema.type", "a schema says in lower case that it is an object"),
 ];
 
-/// The body with everything said one way that may be said in two.
+/// Normal form of a body, with one spelling for equivalent forms.
 fn whole(body: &Value) -> Value {
     let mut whole = body.clone();
     let contents: Vec<Value> =

@@ -63,7 +63,7 @@ fn received(body: &str) -> Vec<Value> {
     whole.into_iter().filter_map(sendable).collect()
 }
 
-/// A received block as it may go back; nothing for one that may not.
+/// Received block in the form to send back; `None` for one that must not be sent.
 fn sendable(mut block: Value) -> Option<Value> {
     let is_empty = |value: &Value| value.as_str().is_none_or(|text| text.trim().is_empty());
     match block["type"].as_str()? {
@@ -104,7 +104,7 @@ async fn every_recorded_message_goes_back_as_it_came() {
         }
         let (mut got, _) = sent_back(message).await;
         for (mine, theirs) in got.iter_mut().zip(&mut wanted) {
-            // Arguments that were cut go back as what they are: text.
+            // Truncated arguments are sent back as text.
             if theirs["input"].is_null() && theirs["type"] == "tool_use" {
                 (mine["input"], theirs["input"]) = (Value::Null, Value::Null);
             }

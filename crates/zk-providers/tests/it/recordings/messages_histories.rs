@@ -36,7 +36,7 @@ const EXPLAINED: &[Explained] = &[
     ("tools[].input_schema.type", "a schema says that it is an object, and of what"),
 ];
 
-/// The body with everything said one way that may be said in two.
+/// Normal form of a body, with one spelling for equivalent forms.
 pub(super) fn plain(body: &Value) -> Value {
     let mut body = body.clone();
     let fields = body.as_object_mut().expect("a body");

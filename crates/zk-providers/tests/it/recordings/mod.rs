@@ -47,7 +47,7 @@ impl Dialect {
     pub(crate) const ALL: [Self; 5] =
         [Self::Anthropic, Self::Chat, Self::Responses, Self::Gemini, Self::Ollama];
 
-    /// The dialect of what is asked there; nothing where no model answers.
+    /// Dialect of a URL; `None` if it is no model's endpoint.
     pub(crate) fn of(url: &str) -> Option<Self> {
         let path = url.split('?').next().unwrap_or_default().trim_end_matches('/');
         Self::ALL.into_iter().find(|dialect| path.ends_with(dialect.path()))
@@ -76,7 +76,7 @@ impl Dialect {
         let connection = Connection { clocks: Some(clocks), ..connection.base_url(url).key("k-test") };
         let provider: Result<Box<dyn Provider>, SetupError> = match self {
             Self::Anthropic => boxed(Anthropic::new(connection, AnthropicOptions::default())),
-            // The recorded servers call the tool they are told.
+            // The recorded servers call the tool they are given.
             Self::Chat => {
                 let profile = CompatProfile { tool_choice: ToolChoices::All, ..CompatProfile::default() };
                 boxed(Compat::new(connection, profile))
@@ -280,8 +280,8 @@ pub(crate) fn exchanges_of(dialect: Dialect) -> Vec<Exchange> {
     all.filter(|exchange| exchange.dialect == dialect).collect()
 }
 
-/// Reduces both answers to what both readings can know: not the ids that are made up here nor what several
-/// models cost together, and of signatures only those they read alike.
+/// Reduces both answers to comparable content: without generated ids and the cost of several models, and only
+/// with signatures that both readers support.
 pub(crate) fn comparable(dialect: Dialect, mut got: Answer, mut expected: Answer) -> (Answer, Answer) {
     for (mine, theirs) in got.calls.iter_mut().zip(&expected.calls) {
         if theirs.0.is_empty() {

@@ -69,7 +69,8 @@ const EXPLAINED: &[Explained] = &[
     ("-format", "a format is asked for by a request of its own"),
 ];
 
-/// The body with everything said one way that may be said in two, and without ids, which only some servers read.
+/// Normal form of a body, with one spelling for equivalent forms, and without ids, which only some servers
+/// read.
 fn plain(body: &Value) -> Value {
     let mut body = body.clone();
     for message in body["messages"].as_array_mut().into_iter().flatten() {

@@ -11,7 +11,7 @@ use crate::collect::{Answer, collect};
 use crate::fixtures;
 use crate::server::Reply;
 
-/// Reads the recorded bytes with an adapter that was told nothing about the server.
+/// Reads the recorded bytes with an unconfigured adapter.
 async fn read(exchange: &Exchange) -> Result<Answer, (ProviderError, Answer)> {
     let mut replay = exchange.dialect.replay();
     replay.feed(exchange.body.as_bytes());
@@ -28,7 +28,7 @@ const BROKEN: &[(&str, &str)] = &[
     ("parallel-tool-call-wrapper.1.chunks.txt", "no terminal event"),
 ];
 
-/// Recorded interactions that are none with a model, and what they are.
+/// Recorded interactions with other endpoints, with their kinds.
 const OTHERS: &[(&str, &str)] = &[
     ("/files", "files"),
     ("/count_tokens", "counts of tokens"),

@@ -17,8 +17,7 @@ use crate::collect::request;
 use crate::responses::{openai, sent_back};
 use crate::responses_requests::sent;
 
-/// A recorded request as a history: the other way round than the adapter goes. Nothing where it says what a
-/// history cannot.
+/// History behind a recorded request: the inverse of the adapter. The error tells if it cannot be expressed.
 fn history(input: &Value, origin: &ModelRef) -> Result<(String, Vec<Arc<Message>>), String> {
     let items = match input {
         Value::String(text) => vec![json!({"role": "user", "content": text})],
@@ -123,7 +122,7 @@ fn parts(content: &Value) -> Result<Vec<Block>, String> {
     parts.iter().map(part).collect()
 }
 
-/// The items with everything gone that may be said in several ways, and neighbours of one role joined.
+/// Normal form of the items, with neighbours of one role joined.
 pub(crate) fn plain(input: &Value) -> Vec<Value> {
     let items = match input {
         Value::String(text) => vec![json!({"role": "user", "content": text})],
@@ -191,7 +190,7 @@ const EXPLAINED: &[Explained] = &[
     ("-reasoning.context", "a wish of its own goes into the extra body"),
 ];
 
-/// Joins the system prompt of a recorded request: the instructions, and what stands in the input.
+/// Joins the system prompt of a recorded request: the instructions, and those in the input.
 fn instructions(recorded: &Value, system: &str) -> String {
     let instructions = recorded["instructions"].as_str().unwrap_or_default();
     [instructions, system].iter().filter(|text| !text.is_empty()).copied().collect::<Vec<_>>().join("\n\n")
@@ -203,7 +202,7 @@ fn functions(body: &Value) -> Vec<Value> {
     tools.filter(|tool| tool["type"] == "function").cloned().collect()
 }
 
-/// The body with everything said one way that may be said in two.
+/// Normal form of a body, with one spelling for equivalent forms.
 fn whole(body: &Value, system: &str) -> Value {
     let mut body = body.clone();
     let (input, instructions, tools) = (plain(&body["input"]), instructions(&body, system), functions(&body));
@@ -275,7 +274,7 @@ async fn the_recorded_histories_are_sent_as_they_were_recorded() {
     differences.settle(EXPLAINED);
 }
 
-/// Kinds of items somebody on this side would have had to answer.
+/// Kinds of items that need an answer by the client.
 const UNANSWERED: &[&str] = &[
     "apply_patch_call",
     "custom_tool_call",
@@ -285,7 +284,7 @@ const UNANSWERED: &[&str] = &[
     "tool_search_call",
 ];
 
-/// The items of a response that have to go back, without what a request leaves out.
+/// Items of a response that the next request must contain, without fields that requests omit.
 fn expected(body: &str) -> Vec<Value> {
     let mut items = naive::responses::items(body);
     items.retain(|item| {
@@ -325,11 +324,11 @@ async fn every_recorded_response_goes_back_as_it_came() {
             ids += usize::from(item["id"].is_string());
         }
         for (mine, theirs) in got.iter_mut().zip(&mut wanted) {
-            // Ids may stay behind, but never change.
+            // Ids may be omitted, but never changed.
             if mine["id"].is_null() {
                 theirs.as_object_mut().expect("an item").remove("id");
             }
-            // Arguments that were cut go back as what they are: text.
+            // Truncated arguments are sent back as text.
             if theirs["type"] == "function_call" && theirs["arguments"].is_null() {
                 mine["arguments"] = Value::Null;
             }

@@ -61,7 +61,7 @@ fn pieces<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
     starts.zip(ends).map(|(start, end)| &bytes[start..end]).collect()
 }
 
-/// Fails where fixtures are there, and fewer than they were.
+/// Fails if fixtures exist, but fewer than before.
 fn at_least(counts: &BTreeMap<(String, String), usize>, streams: usize, splits: usize) {
     let total = |name: &str| -> usize {
         counts.iter().filter(|((_, column), _)| column == name).map(|(_, count)| count).sum()

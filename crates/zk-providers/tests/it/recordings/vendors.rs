@@ -7,7 +7,7 @@ use zk_providers::{Clocks, Compat, CompatProfile, Connection, ToolChoices, Vendo
 
 use super::Exchange;
 
-/// Vendors of recorded chats, and zk's row for each. Of the others nothing is known that is special.
+/// Vendors of recorded chats, with zk's rows. The others have no special row.
 const ROWS: &[(&str, &str)] = &[
     ("azure", "openai_chat"),
     ("deepseek", "deepseek"),
@@ -18,7 +18,7 @@ const ROWS: &[(&str, &str)] = &[
     ("openrouter", "openrouter"),
 ];
 
-/// xAI's row speaks another dialect; its profile is for whoever configures it.
+/// xAI's row uses another dialect; its profile is for manual configuration.
 const PROFILES: &[(&str, &str)] = &[("xai", "xai")];
 
 /// The vendor's own settings for Chat Completions.
@@ -29,12 +29,12 @@ pub(super) fn profile(exchange: &Exchange) -> CompatProfile {
     }
     match PROFILES.iter().find(is_it) {
         Some((_, name)) => CompatProfile::named(name).expect("a profile"),
-        // The recorded servers call the tool they are told.
+        // The recorded servers call the tool they are given.
         None => CompatProfile { tool_choice: ToolChoices::All, ..CompatProfile::default() },
     }
 }
 
-/// The provider that whoever uses this vendor has, asking the server at `url`.
+/// Provider as configured for this vendor, with the server at `url`.
 pub(super) fn provider(exchange: &Exchange, url: &str) -> Arc<dyn Provider> {
     let row = ROWS.iter().find(|(name, _)| *name == exchange.provider());
     let vendor = row.and_then(|(_, row)| Vendor::named(row));

@@ -190,7 +190,7 @@ fn by_status() -> Vec<Row> {
     ]
 }
 
-/// Returns the rows in which the provider's word on trying again outranks what is known of the class.
+/// Rows in which the provider's statement on retries overrides the class.
 fn by_header() -> Vec<Row> {
     let overloaded = typed("overloaded_error", "Overloaded");
     let busy = "529 Overloaded";

@@ -11,7 +11,7 @@ fn error(error: impl Into<Value>) -> String {
     json!({ "error": error.into() }).to_string()
 }
 
-/// A chunk with some text, and what comes behind it.
+/// Chunk with some text, and the text after it.
 fn behind(last: Value) -> String {
     data([json!({"model": "m-1", "choices": [{"delta": {"content": "hel"}}]}), last])
 }

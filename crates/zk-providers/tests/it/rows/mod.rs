@@ -26,7 +26,7 @@ const KEY: &str = "sk-secret-key";
 const ID: &str = "req_7f3";
 const MODEL: &str = "m-1";
 
-/// One cause: what the provider sends, and what has to become of it.
+/// One cause: the provider's response, and the expected error.
 struct Row {
     provider: &'static str,
     reply: Reply,
@@ -45,7 +45,7 @@ struct Row {
 }
 
 impl Row {
-    /// A cause whose status says that something failed.
+    /// Row of a cause with an error status.
     fn new(
         provider: &'static str,
         (status, body): (&str, impl AsRef<str>),
@@ -192,7 +192,7 @@ async fn meet(row: &Row) -> ProviderError {
     answer.expect_err(row.says).0
 }
 
-/// Whatever a row lacks of what it has to have.
+/// Missing properties of a row's error.
 fn faults(row: &Row, error: &ProviderError) -> Vec<String> {
     let told = error.to_string();
     let hint = error.hint.as_deref().unwrap_or_default();
@@ -200,7 +200,7 @@ fn faults(row: &Row, error: &ProviderError) -> Vec<String> {
         (Some(asked), Some(found)) => found <= asked && asked - found <= row.passed,
         (asked, found) => asked == found,
     };
-    // An answer that broke off may come whole the next time.
+    // A broken-off answer may succeed next time.
     let is_cut = ["cuts long", "too long for them"].iter().any(|advice| hint.contains(advice));
     let checks = [
         ("class", error.kind == row.kind),
@@ -247,7 +247,7 @@ async fn every_cause_is_told_with_its_place_and_what_to_do_and_as_no_other() {
             wrong.push(format!("`{other}` and `{}` are told alike: {error}", row.says));
         }
         let hint = error.hint.clone().unwrap_or_default();
-        // A wrong address shows itself in many ways.
+        // A wrong address has many symptoms.
         let is_address = hint.contains("base URL");
         let kind = *advice.entry(hint).or_insert(error.kind);
         if kind != error.kind && !is_address {

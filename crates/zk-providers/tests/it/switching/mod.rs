@@ -38,7 +38,7 @@ async fn travel(route: &[Stop<'_>]) -> BTreeMap<&'static str, Heard> {
     let mut history: Vec<Arc<Message>> = Vec::new();
     for (number, stop) in route.iter().enumerate() {
         let at = heard.entry(stop.station.name).or_insert_with(|| Heard::at(stop.station));
-        // To come back is enough to see what is sent there.
+        // Coming back is enough to see the next request.
         if number < 2 {
             stay(stop, &at.server, &mut history).await;
         } else {
@@ -68,7 +68,7 @@ fn assert_none(bodies: &[String], of: &str, route: &[Stop<'_>]) {
     }
 }
 
-/// Checks that what `back` says went back to the model it came from.
+/// Checks that the data of `back` was sent back to the model it came from.
 fn assert_back(bodies: &[String], of: &str, back: Back, route: &[Stop<'_>]) {
     let last = bodies.last().expect("a visit has requests");
     let has = |mark: String| last.contains(&mark);

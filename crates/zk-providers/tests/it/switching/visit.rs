@@ -50,18 +50,18 @@ const FAIL: &str = "Fail.";
 const LEAVE: &str = "Call, I shall not answer.";
 const TALK: &str = "Just talk.";
 const CUT: &str = "It goes on ";
-/// Name that models call for although nobody offered it.
+/// Name of a tool that models call without an offer.
 const MADE_UP: &str = "functions.read";
 const GARBLED: &str = "look<|channel|>json";
 
 /// Twelve bytes that pass for a picture.
 const PICTURE: &str = "iVBORw0KGgoAAAAN";
 
-/// A model that only ever drew, and what it drew.
+/// Model that only draws images, and its output.
 pub(super) const PAINTER: &str = "painter-1";
 pub(super) const PAINTED: &str = "iVBORw0KGgoAAAAO";
 
-/// Returns the model's script: its answers by the last thing it was told.
+/// Script of the model: answers by its last input.
 pub(super) fn script() -> Script {
     Script::answering(|asked| {
         let told = asked.messages.last().map(|message| message.text()).unwrap_or_default();
@@ -88,8 +88,8 @@ fn thinking(turn: Turn, asked: &Asked, more: usize) -> Turn {
     turn.signed_thinking(format!("{thought} {number}"), format!("{proof}{number}"))
 }
 
-/// A turn with tools, one that is stopped, one that fails, one whose call is never answered, a plain one, and
-/// one whose results another model will read.
+/// Turns at one stop: with tools, stopped, failed, with an unanswered call, plain, and one whose results
+/// another model reads.
 pub(super) async fn stay(stop: &Stop<'_>, server: &FakeServer, history: &mut Vec<Arc<Message>>) {
     let provider = stop.station.provider(server);
     finish_loop(&*provider, stop, history).await;
@@ -141,14 +141,14 @@ async fn begin_loop(provider: &dyn Provider, stop: &Stop<'_>, history: &mut Vec<
     history.push(Message::user(results).shared());
 }
 
-/// The answer to results, whoever called for them.
+/// Answers results of any model's calls.
 async fn finish_loop(provider: &dyn Provider, stop: &Stop<'_>, history: &mut Vec<Arc<Message>>) {
     if !history.is_empty() {
         take_turn(provider, stop, history, StopReason::EndTurn).await;
     }
 }
 
-/// Asks, adds what came to the history, and gives its calls.
+/// Sends a request, adds the answer to the history, and returns its calls.
 async fn take_turn(
     provider: &dyn Provider,
     stop: &Stop<'_>,

@@ -51,8 +51,8 @@ pub(super) fn quarantine(files: &Files, rows: &[Unreadable]) -> Result<(), Store
 
 /// Replaces a damaged database by one with the readable part of `log`, and keeps the damaged file.
 ///
-/// Returns the new path of the damaged file. If the process is killed meanwhile, the damaged file is still in
-/// place, or [`finish`] completes the replacement.
+/// Returns the new path of the damaged file. If the process is killed before the end, the damaged file is
+/// still in place, or [`finish`] completes the replacement.
 ///
 /// # Errors
 /// [`StoreError`] when the new file cannot be written; the damaged one then stays in place.
@@ -63,7 +63,7 @@ pub(super) fn replace(files: &Files, log: &Log) -> Result<PathBuf, StoreError> {
     Ok(kept)
 }
 
-/// Writes the readable part of `log` to a new database beside the session's. Returns its path.
+/// Writes the readable part of `log` to a new database next to the session's. Returns its path.
 ///
 /// # Errors
 /// [`StoreError`] when the database cannot be written.

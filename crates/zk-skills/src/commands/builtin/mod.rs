@@ -1,3 +1,4 @@
-/// Commands that stand for a prompt of zk's own, as the text of a file: a file or a plugin with the name takes the place.
+/// Commands with built-in prompts, in the format of files: a file or a plugin with the same name replaces
+/// one.
 pub const BUILTIN_COMMANDS: [(&str, &str); 2] =
     [("init", include_str!("init.md")), ("review", include_str!("review.md"))];

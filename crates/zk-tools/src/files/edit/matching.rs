@@ -7,8 +7,8 @@ use super::normal::{Form, Normal};
 /// Size in bytes above which only exact matches are tried.
 const TOLERANT_UP_TO: usize = 8 * 1024 * 1024;
 
-/// Most positions of a text that are kept, as many as a message names: a short text may occur 60 million
-/// times.
+/// Maximum number of positions of a text that are kept, as many as a message names: a short text may occur 60
+/// million times.
 pub(super) const MAX_KEPT_PLACES: usize = 10;
 
 /// Way in which a text was found.

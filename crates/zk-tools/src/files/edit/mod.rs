@@ -68,7 +68,7 @@ struct EditArgs {
     replace_all: Option<bool>,
 }
 
-/// Lines that an edit replaced, and the way in which they were found.
+/// Lines that an edit replaced, and the kind of match.
 type Done = (Lines, How);
 
 #[derive(Debug, Deserialize, JsonSchema)]

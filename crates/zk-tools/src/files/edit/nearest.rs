@@ -1,11 +1,11 @@
 use super::matching::find;
 use crate::text::head;
 
-/// Most lines of a file that are compared.
+/// Maximum number of lines of a file that are compared.
 const MAX_LINES: usize = 50_000;
-/// Most candidates that are compared in detail.
+/// Maximum number of candidates that are compared in detail.
 const MAX_COMPARED_PLACES: usize = 8;
-/// Most lines that are shown.
+/// Maximum number of lines that are shown.
 const MAX_SHOWN_LINES: usize = 24;
 /// Bytes of each side in a detailed comparison.
 const CLOSE: usize = 4_000;
@@ -31,7 +31,7 @@ pub(super) fn nearest(content: &[u8], wanted: &str) -> Option<String> {
     (likeness >= ALIKE).then(|| numbered(&lines, start, height))
 }
 
-/// Most regions that an edit's error shows.
+/// Maximum number of regions that an edit's error shows.
 const REGIONS: usize = 5;
 
 /// Current lines at the positions of `wanted`, for a model whose knowledge is outdated.

@@ -89,7 +89,7 @@ fn typographic_characters_match_plain_ones_and_stay_where_nothing_changes() {
 #[test]
 fn what_unicode_writes_in_several_ways_matches_and_stays_where_nothing_changes() {
     for (content, old, new, expected) in [
-        // An accent of its own, in the file or in the call.
+        // Separate combining accent, in the file or in the call.
         ("let cafe\u{301} = 1;\n", "let caf\u{e9} = 1;", "let caf\u{e9} = 2;", "let cafe\u{301} = 2;\n"),
         ("let caf\u{e9} = 1;\n", "let cafe\u{301} = 1;", "let cafe\u{301} = 2;", "let caf\u{e9} = 2;\n"),
         // A ligature is one character: it stays whole, or goes whole.
@@ -105,7 +105,7 @@ fn what_unicode_writes_in_several_ways_matches_and_stays_where_nothing_changes()
         let made = changed(content.as_bytes(), old, new);
         assert_eq!(String::from_utf8(made).unwrap(), expected, "{content:?} {old:?} {new:?}");
     }
-    // Half of a character is not there, and what is there twice is still ambiguous.
+    // Half of a character does not match, and a text that occurs twice is ambiguous.
     assert!(matches!(apply("\u{fb01}".as_bytes(), &edit("i", "x")), Err(Failure::Missing(_))));
     assert!(matches!(apply("cafe\u{301}".as_bytes(), &edit("caf\u{e9}s", "x")), Err(Failure::Missing(_))));
     let twice = "\u{ff21} \n\u{ff21}\n".as_bytes();
@@ -220,7 +220,7 @@ fn string(rng: &mut Rng, most: usize) -> String {
     String::from_utf8_lossy(&bytes(rng, most)).into_owned()
 }
 
-/// Checks that an edit leaves all bytes outside of where it says it matched.
+/// Checks that an edit leaves all bytes outside of its matches unchanged.
 fn outside_is_untouched(content: &[u8], old: &str, new: &str, all: bool) {
     let Ok(done) = apply(content, &Replacement { old: old.into(), new: new.into(), all }) else { return };
     let found = [Some(old.to_owned()), without_numbers(old)]
@@ -263,7 +263,7 @@ fn a_tolerant_edit_changes_nothing_outside_its_match() {
     for seed in 0..100_000 {
         let mut rng = Rng::with_seed(seed);
         let (old, new) = (string(&mut rng, 5), string(&mut rng, 4));
-        // The file has the text in another dress than the model remembers.
+        // The file has the text in another form than the model remembers.
         let (old, dressed) = match rng.u8(0..6) {
             0 => (old.clone(), old.replace("\r\n", "\n").replace('\n', "\r\n")),
             1 => (old.clone(), old.replace('\n', "  \t\n")),
@@ -277,7 +277,7 @@ fn a_tolerant_edit_changes_nothing_outside_its_match() {
     }
 }
 
-/// Whatever form a file has, it says after an edit what it said before with the new text in the place of the old one.
+/// An edited file in any form has its old normalised content with the new text in place of the old one.
 #[test]
 fn an_edit_of_a_text_in_another_form_is_that_edit() {
     const LETTERS: [&str; 10] =
@@ -303,7 +303,7 @@ fn an_edit_of_a_text_in_another_form_is_that_edit() {
     assert!(made > 3_000, "{made}");
 }
 
-/// The other half of the rule: what is in the place of the match is the new text, in the file's line ends.
+/// The converse: the match is replaced by exactly the new text, with the file's line ends.
 #[test]
 fn a_unique_exact_edit_is_a_plain_replacement() {
     let mut made = 0;

@@ -1,14 +1,14 @@
-/// The most mentions of a text that are looked at: a pasted log may be full of them.
+/// Maximum number of examined mentions in a text: a pasted log may contain many.
 const MAX_MENTIONS: usize = 200;
 
-/// Characters behind a mention that belong to the sentence, where no file has such a name.
+/// Characters after a mention that belong to the sentence, unless a file has such a name.
 const PUNCTUATION: &[char] = &['.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '\'', '"', '`', '…'];
 
 /// A file that a text may name, as one of the readings of an `@` in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Mention {
     pub(super) path: String,
-    /// The first and the last line that are wanted; all of them if nothing.
+    /// First and last requested line; all lines if `None`.
     pub(super) lines: Option<(u64, u64)>,
 }
 
@@ -60,7 +60,7 @@ fn in_quotes(text: &str) -> Option<Mention> {
     Some(Mention { path: path.to_owned(), lines })
 }
 
-/// The readings of a word: all of it is a name, or a name with lines, or that without the marks of a sentence behind it.
+/// Interpretations of a word: a name, a name with lines, or either without trailing punctuation.
 fn readings(word: &str) -> Vec<Mention> {
     let bare = word.trim_end_matches(PUNCTUATION);
     let mut all = Vec::new();

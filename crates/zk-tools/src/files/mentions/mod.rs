@@ -22,8 +22,8 @@ use crate::tool_support::{blocking, files};
 /// The most files of one prompt that are attached.
 const MAX_ATTACHED_FILES: usize = 20;
 
-/// Attaches the files that a person names with `@` in what is typed: each as a message behind it, as the model would
-/// have read it, its lines numbered and bounded. A name that is no file stays text.
+/// Attaches files that a person mentions with `@` in a prompt: each as a message after it, in the form of the
+/// model's own reads, with numbered and limited lines. A name without a file stays text.
 pub(crate) struct Mentions {
     read: ReadFile,
     list: ListFiles,
@@ -43,7 +43,7 @@ impl Mentions {
         Self { read, list, state }
     }
 
-    /// Attaches what is named in each input of the person, behind those who change its text.
+    /// Registers a handler that attaches the mentions in each input, after handlers that change its text.
     pub(crate) fn register(self, scope: &Scope) {
         scope.on_async_with_at(Stage::Framework, self, async |mentions: &Self, input: &Input, cx: &Cx| {
             let messages = mentions.attach(&input.text, cx).await;
@@ -72,7 +72,7 @@ impl Mentions {
         messages
     }
 
-    /// A message with what is at a place.
+    /// Message with the content of a file or directory.
     async fn show(&self, mention: &Mention, at: &Resolved, kind: FileKind, place: &ToolCx) -> Message {
         let place = ToolCx::new(place.cx.clone(), &place.cwd);
         let label = mention.label(&at.shown);
@@ -130,7 +130,7 @@ fn look_for(
     found
 }
 
-/// Place that a mention leads to; nothing where there is no such file.
+/// Path behind a mention; `None` if there is no such file.
 fn look(mention: &Mention, files: &dyn Files, judge: Option<&dyn CallJudge>, cwd: &Path) -> Option<Found> {
     let label = mention.label(&mention.path);
     let refused = |why: String| Some(Found::Refused(label.clone(), why));
@@ -164,13 +164,14 @@ fn look(mention: &Mention, files: &dyn Files, judge: Option<&dyn CallJudge>, cwd
 /// Reason for which a file outside of the workspace is not attached.
 const OUTSIDE: &str = "it is outside of the directories of this conversation; /add-dir adds one";
 
-/// The message in the place of a file that cannot be attached: the person sees it, and the model does not guess.
+/// Message in place of a file that cannot be attached, so that the person sees it and the model does not
+/// guess.
 fn refusal(label: &str, why: &str) -> Message {
     let by = format!("{MENTIONED_BY}{label} · not attached: {why}");
     Message::injected(format!("`{label}` was named and is not attached: {why}"), by)
 }
 
-/// Text as results come to a model: without secrets, and with every tag visible.
+/// Text like a tool's result: without secrets, and with every tag visible.
 fn clean(content: ToolContent, cx: &Cx) -> ToolContent {
     let redactor = cx.service::<Redactor>();
     let clean = |text: &str| {
@@ -189,7 +190,7 @@ fn clean(content: ToolContent, cx: &Cx) -> ToolContent {
     }
 }
 
-/// The extent of what is attached, by the line that its tool shows: `42 lines`.
+/// Size of an attachment, from its tool's display: `42 lines`.
 fn size(display: &Display) -> String {
     let line = match display {
         Display::Line { text } => text.as_str(),

@@ -36,7 +36,7 @@ const UTF_16_BYTES: u64 = 16 << 20;
 /// thread would take longer.
 const QUICK_BYTES: usize = 32 << 10;
 
-/// Tool `read_file`: shows pages of text files, images and PDFs as they are, and notebooks by their cells.
+/// Tool `read_file`: shows pages of text files, images and PDFs unchanged, and notebooks by their cells.
 ///
 /// ```
 /// use std::sync::Arc;

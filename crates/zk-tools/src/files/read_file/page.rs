@@ -90,7 +90,7 @@ pub(super) fn page(
 /// Collector of the requested lines from a stream of bytes.
 struct Keep {
     slice: Slice,
-    /// Bytes of the file that may still be kept.
+    /// Remaining bytes that may be kept.
     budget: u64,
     /// Bytes that the result may still take, line numbers included.
     room: u64,
@@ -144,7 +144,7 @@ impl Keep {
         if self.full
             && let Some(last) = memrchr(b'\n', piece)
         {
-            // Nothing more is kept; further lines are only counted.
+            // Further lines are only counted.
             self.line += memchr_iter(b'\n', piece).count() as u64;
             self.current.clear();
             self.current_len = 0;
@@ -153,7 +153,7 @@ impl Keep {
         self.extend(piece);
     }
 
-    /// Most bytes of the current line.
+    /// Maximum number of bytes of the current line.
     fn line_limit(&self) -> u64 {
         self.budget.min(self.room.saturating_sub(self.line_overhead()))
     }
@@ -281,7 +281,7 @@ impl Page {
     pub(super) fn shown(&self) -> Shown {
         Shown {
             lines: (self.lines > 0).then(|| (self.first, self.last())),
-            // A page after the end shows nothing of the file.
+            // A page after the end contains nothing of the file.
             to_the_end: self
                 .total
                 .is_some_and(|total| self.last() >= total && (self.lines > 0 || total == 0))

@@ -8,10 +8,10 @@ use super::rules::complains;
 use crate::policy::visible_tags;
 use crate::text::{head, size, tail};
 
-/// Bytes of a file that are looked at: half from its beginning, half from its end.
+/// Maximum examined size of a file in bytes: half from its beginning, half from its end.
 const LOOKED_AT: u64 = 8 << 20;
 
-/// An output of which a result has the end only.
+/// Output of which a result contains only the end.
 #[derive(Clone, Debug)]
 pub(crate) struct CutOutput {
     /// Text of the result before that end.
@@ -24,7 +24,7 @@ pub(crate) struct CutOutput {
     pub(crate) limit: usize,
 }
 
-/// All of an output, as far as it is looked at.
+/// Examined part of an output.
 pub(super) struct Whole {
     pub(super) text: String,
     /// Size on disk, in bytes.
@@ -35,7 +35,7 @@ pub(super) struct Whole {
 }
 
 impl CutOutput {
-    /// The whole of it, if a file has that and `result` is still what the tool gave.
+    /// Full output, if a file has it and `result` is unchanged since the tool returned it.
     pub(super) fn whole(self, result: &str) -> Option<Whole> {
         let file = self.file?;
         if !result.starts_with(&self.head) || !result.ends_with(&self.footer) {
@@ -76,8 +76,8 @@ pub(super) struct Fitted {
     pub(super) left_out: usize,
 }
 
-/// Shortens a text to `limit` bytes: it keeps its end, and up to a quarter of the room for the lines before that say
-/// what went wrong, the first of them first.
+/// Truncates a text to `limit` bytes: its end, and up to a quarter of the space for earlier lines that report
+/// errors, the first ones first.
 pub(super) fn fit(text: &str, limit: usize) -> Fitted {
     if text.len() <= limit {
         return Fitted { text: text.to_owned(), left_out: 0 };

@@ -8,7 +8,7 @@ use super::rules::{Kind, Line, Rules, complains};
 /// Lines of noise in a row that are worth a note in their place.
 const LEAST_RUN: usize = 4;
 
-/// Lines alike in a row that are worth a note.
+/// Minimum number of consecutive similar lines for a note.
 const LEAST_ALIKE: usize = 5;
 
 /// An output without its noise.
@@ -24,15 +24,15 @@ impl Compressed {
         self.left_out.values().sum()
     }
 
-    /// Describes what was left out: `312 lines: progress of a build, passed tests`.
+    /// Describes the omission: `312 lines: progress of a build, passed tests`.
     pub(super) fn describe(&self) -> String {
         let kinds: Vec<&str> = self.left_out.keys().map(|kind| kind.words()).collect();
         format!("{} lines: {}", self.lines(), kinds.join(", "))
     }
 }
 
-/// Shortens what `command` printed by what nobody needs. Lines that complain stay, and every line that stays
-/// is as it was but for colours and what a carriage return overwrote.
+/// Removes noise from the output of `command`. Error lines are kept, and every kept line is unchanged except
+/// for colours and text overwritten by a carriage return.
 pub(super) fn compress(command: &str, text: &str) -> Compressed {
     let mut rules = Rules::of(&runs(command));
     let shown: Vec<String> = text.split('\n').map(as_shown).collect();
@@ -50,7 +50,7 @@ pub(super) fn compress(command: &str, text: &str) -> Compressed {
         let same = noise.iter().skip(at).take_while(|next| kind.is_some() && **next == kind).count();
         match kind {
             Some(kind) if same >= LEAST_RUN => {
-                // The last of them says how far it got.
+                // The last line tells the progress.
                 let last = at + same - 1;
                 out.leave_out(kind, same - 1);
                 out.keep(shown.get(last));
@@ -86,7 +86,7 @@ impl Out {
     }
 }
 
-/// A line as a terminal shows it in the end: without colours, and of what was overwritten the last.
+/// Line as finally shown by a terminal: without colours and overwritten text.
 fn as_shown(line: &str) -> String {
     let line = line.strip_suffix('\r').unwrap_or(line);
     let last = line.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or(line);
@@ -114,8 +114,8 @@ fn without_colours(line: &str) -> String {
     out
 }
 
-/// Marks all but the first of lines that differ in their numbers at most: those of a log. Lines that complain are marked
-/// only if they are the same to the letter.
+/// Marks all but the first of consecutive log lines that differ only in numbers. Error lines are marked only
+/// if they are identical.
 fn mark_alike(lines: &[String], noise: &mut [Option<Kind>]) {
     let mut at = 0;
     while at < lines.len() {
@@ -134,8 +134,8 @@ fn mark_alike(lines: &[String], noise: &mut [Option<Kind>]) {
     }
 }
 
-/// Returns what lines of a log that say the same have in common: the line without its numbers. Other lines
-/// have no such shape, for their numbers may be what was asked for.
+/// Common form of similar log lines: the line without its numbers. `None` for other lines, whose numbers may
+/// matter.
 fn shape(line: &str) -> Option<String> {
     if !is_of_a_log(line) {
         return None;

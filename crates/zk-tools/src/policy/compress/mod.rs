@@ -27,18 +27,18 @@ pub(crate) use cut::CutOutput;
 use cut::fit;
 use filter::compress;
 
-/// Lines below which nothing is compressed.
+/// Minimum number of lines for compression.
 const LEAST_LINES: usize = 10;
 
 /// The part of an output that has to be left out for a note about it to be worth reading.
 const LEAST_SAVED: f64 = 0.1;
 
-/// Makes the outputs of builds, tests, listings and logs shorter before they join the history: progress, tests that
-/// passed, repetitions and generated files are left out. Lines that complain stay, so that what failed can be mended
-/// from what is left; the whole output is kept in a file that the result names, and without a place for it nothing is
-/// left out.
+/// Shortens the output of builds, tests, listings and logs before it joins the history: progress, passed
+/// tests, repetitions and generated files are omitted. Error lines are kept, so that a failure can be fixed
+/// from the result; the full output is in a file that the result names. Without a directory for it nothing is
+/// omitted.
 ///
-/// Install it before [`Spill`](crate::Spill), which offers that place.
+/// Install it before [`Spill`](crate::Spill), which provides that directory.
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -49,7 +49,7 @@ const LEAST_SAVED: f64 = 0.1;
 #[derive(Clone, Debug, Default)]
 pub struct Compress {
     shared: Arc<Shared>,
-    /// Whether a model shortens what the rules leave long.
+    /// Whether a model shortens output that is still long after the rules.
     asks_model: bool,
 }
 
@@ -66,9 +66,9 @@ struct Running {
     command: String,
     /// The whole output, where the result has its end only.
     cut: Option<CutOutput>,
-    /// Whether the result has only a part of what the command printed.
+    /// Whether the result has only a part of the output.
     is_part: bool,
-    /// A person let exactly this call run, and wants to see what the model sees.
+    /// A person approved exactly this call, and wants to see the model's view.
     is_confirmed: bool,
 }
 
@@ -83,7 +83,7 @@ impl Compression {
         (self.0.before.load(Ordering::Relaxed), self.0.after.load(Ordering::Relaxed))
     }
 
-    /// Takes note that the result of a call has the end of its output only.
+    /// Records that a call's result has only the end of its output.
     pub(crate) fn note_cut(&self, call: &CallId, cut: CutOutput) {
         self.0.running(|running| {
             let running = running.entry(call.clone()).or_default();
@@ -107,7 +107,7 @@ impl Compression {
 pub struct OutputCompressed {
     /// The call.
     pub call: Arc<CallRef>,
-    /// Description of what was left out, in words.
+    /// Description of the omission.
     pub what: String,
     /// Bytes before.
     pub before: usize,
@@ -128,8 +128,8 @@ impl Compress {
         Self::default()
     }
 
-    /// Makes the model of the run, without tools, shorten what the rules leave above some 2,000 tokens. What
-    /// a person approved by hand is not given to it, and where it fails the result stays as it is.
+    /// Lets the run's model, without tools, shorten output that is still above about 2,000 tokens after the
+    /// rules. Calls that a person approved are exempt; after a failure the result is unchanged.
     #[must_use]
     pub fn asking_model(mut self) -> Self {
         self.asks_model = true;
@@ -180,7 +180,7 @@ impl Shared {
     }
 }
 
-/// `text` with `footer` on a line of its own.
+/// `text` with `footer` on a separate line.
 fn joined(text: &str, footer: &str) -> String {
     let is_apart = footer.is_empty() || text.is_empty() || text.ends_with('\n') || footer.starts_with('\n');
     format!("{text}{}{footer}", if is_apart { "" } else { "\n" })
@@ -230,7 +230,7 @@ impl Handler<ToolTransform> for Compress {
                 let saved =
                     tokio::task::spawn_blocking(move || spill::save(&dir, &tool, bytes.as_bytes())).await?;
                 let Ok(place) = saved else { return Ok(None) };
-                // The first line of a part says what it is a part of.
+                // The first line of a part names its whole.
                 (place, if running.is_part { "this part" } else { "the whole of it" })
             }
         };

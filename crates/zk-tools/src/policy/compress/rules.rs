@@ -11,13 +11,13 @@ use super::command::Run;
 pub(super) enum Line {
     /// Line that may matter.
     Kept,
-    /// Noise of this kind, unless it says that something went wrong.
+    /// Noise of this kind, unless the line reports an error.
     Likely(Kind),
-    /// Noise of this kind whatever its words are: the name of a test that passed may have `error` in it.
+    /// Noise of this kind in any case: the name of a passed test may contain `error`.
     Surely(Kind),
 }
 
-/// A kind of noise, as the model is told.
+/// Kind of noise, as described to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Progress,
@@ -64,13 +64,13 @@ enum Family {
 }
 
 impl Rules {
-    /// The rules for what these programs print.
+    /// Rules for the output of these programs.
     pub(super) fn of(runs: &[Run]) -> Self {
         let families = runs.iter().flat_map(families).collect();
         Self { families, is_generated: false, last_author: String::new() }
     }
 
-    /// Judges a line, in its place behind the lines before it.
+    /// Classifies a line, given the lines before it.
     pub(super) fn judge(&mut self, line: &str) -> Line {
         for at in 0..self.families.len() {
             let Some(family) = self.families.get(at).copied() else { break };
@@ -128,7 +128,7 @@ impl Rules {
                 })
             })
         };
-        // A directory of `ls -R`: what follows is in it, up to an empty line.
+        // A directory of `ls -R`: its entries follow, up to an empty line.
         if let Some(dir) = line.strip_suffix(':') {
             self.is_generated = in_generated(&format!("{dir}/"));
             return Line::Kept;
@@ -217,7 +217,7 @@ fn cargo(line: &str) -> Line {
 fn node(line: &str) -> Line {
     let trimmed = line.trim_start();
     let passed = ["✓ ", "✔ ", "√ "].iter().any(|mark| trimmed.starts_with(mark));
-    // vitest writes what failed of a file behind its mark: `✓ a.test.ts (4 tests | 1 failed)`
+    // vitest reports failures of a file after its mark: `✓ a.test.ts (4 tests | 1 failed)`
     if passed && !trimmed.contains(" failed") {
         return Line::Surely(Kind::PassedTests);
     }
@@ -352,7 +352,7 @@ fn installer(line: &str) -> Line {
 const LAYER: [&str; 6] =
     ["Pulling", "Waiting", "Downloading", "Verifying", "Download complete", "Pull complete"];
 
-/// The words and marks with which programs say that something is not as it should be.
+/// Words and marks by which programs report errors.
 const COMPLAINTS: [&str; 38] = [
     "error",
     "fail",
@@ -397,7 +397,7 @@ const COMPLAINTS: [&str; 38] = [
 static COMPLAINING: LazyLock<Option<AhoCorasick>> =
     LazyLock::new(|| AhoCorasick::builder().ascii_case_insensitive(true).build(COMPLAINTS).ok());
 
-/// Whether a line says that something is not as it should be. Without a searcher every line does, and stays.
+/// Whether a line reports an error. Without a searcher every line does, and is kept.
 pub(super) fn complains(line: &str) -> bool {
     COMPLAINING.as_ref().is_none_or(|words| words.is_match(line))
 }

@@ -23,7 +23,7 @@ impl Drop for Foreground {
     }
 }
 
-/// A command that goes on in the background, and what is known of it so far.
+/// Command that moved to the background, and its state so far.
 pub(crate) struct Leaving {
     pub(crate) command: String,
     pub(crate) process: Box<dyn Process>,
@@ -44,7 +44,7 @@ impl Jobs {
         foreground.len()
     }
 
-    /// A command that can be put in the background until what is given is dropped.
+    /// Registers a command that can be moved to the background until the guard is dropped.
     pub(crate) fn foreground(&self) -> Foreground {
         let (all, leave) = (self.foreground.clone(), CancellationToken::new());
         let mut running = all.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,13 +3,13 @@ use std::sync::{Arc, PoisonError};
 
 use super::{Job, Jobs, told};
 
-/// Jobs of a conversation that ends, for the one that goes on in its place.
+/// Jobs of an ended conversation, for its successor.
 #[derive(Clone, Debug, Default)]
 pub struct JobHandover {
     jobs: Vec<Arc<Job>>,
-    /// Number of jobs that were started: ids go on from there.
+    /// Number of started jobs, for the next id.
     started: u32,
-    /// Ends that the model was not told of yet.
+    /// Ends that the model does not know yet.
     ends: Vec<String>,
 }
 
@@ -28,8 +28,8 @@ impl Jobs {
         JobHandover { jobs: leaving, started: self.next.load(Ordering::Relaxed), ends: self.take_ends() }
     }
 
-    /// Goes on with the jobs of the conversation before: they keep their ids, and the model is told with a prompt how
-    /// they ended.
+    /// Takes over the jobs of the earlier conversation: they keep their ids, and the model learns their ends
+    /// with a prompt.
     pub fn take_over(&self, handover: &JobHandover) {
         self.next.fetch_max(handover.started, Ordering::Relaxed);
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).extend(handover.ends.iter().cloned());

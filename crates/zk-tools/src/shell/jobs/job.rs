@@ -15,7 +15,7 @@ const END_GRACE: Duration = Duration::from_millis(1_750);
 const KILL_WAIT: Duration = Duration::from_millis(1_000);
 /// Time for which output is still read that something held open after the command ended.
 const DRAIN: Duration = Duration::from_millis(200);
-/// The longest pause between two looks at what a command left behind.
+/// Maximum interval between checks of a command's background processes.
 const LEFT_BEHIND: Duration = Duration::from_secs(2);
 
 /// A command in the background.
@@ -24,19 +24,19 @@ pub(crate) struct Job {
     pub(crate) id: String,
     pub(crate) command: String,
     pub(crate) began: Instant,
-    /// The file that a detached one prints to: it goes on without this process.
+    /// Output file of a detached job, which outlives this process.
     pub(crate) detached: Option<Detached>,
     state: Mutex<State>,
     kill: mpsc::UnboundedSender<()>,
     phase: watch::Sender<JobPhase>,
-    /// Number of calls of the model that wait for its end, or ended it; they say it.
+    /// Number of calls of the model that wait for its end, or ended it, and will report it.
     pub(super) awaited: AtomicU32,
 }
 
-/// Place of the output of a job that goes on without this process.
+/// Output place of a job that outlives this process.
 #[derive(Clone, Debug)]
 pub(crate) struct Detached {
-    /// Nothing if what it prints is lost.
+    /// Output file; `None` if the output is lost.
     pub(crate) file: Option<PathBuf>,
 }
 
@@ -74,7 +74,7 @@ pub enum JobPhase {
 }
 
 impl JobPhase {
-    /// Whether nothing more happens.
+    /// Whether the job has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         match self {
@@ -85,7 +85,7 @@ impl JobPhase {
 }
 
 impl Job {
-    /// A job without its process yet, and what kills it.
+    /// Creates a job without its process yet, and its kill switch.
     pub(super) fn new(
         id: String,
         command: String,
@@ -128,7 +128,7 @@ impl Job {
         self.phase.borrow().clone()
     }
 
-    /// Returns what was printed since this was last asked, and where all of it is.
+    /// Output since the last call, and the path of the full output.
     pub(crate) fn read_new(&self, max: usize) -> (Since, Option<String>) {
         let mut state = self.state();
         if let Some(Detached { file }) = &self.detached {
@@ -155,7 +155,7 @@ impl Job {
         (since, place)
     }
 
-    /// The end of what was printed, and where all of it is; nothing of it counts as read.
+    /// End of the output, and the path of the full output; does not count as read.
     pub(crate) fn tail(&self, max: usize) -> String {
         let total = self.printed().0;
         let from = total.saturating_sub(max as u64);
@@ -179,7 +179,7 @@ impl Job {
         self.phase.subscribe()
     }
 
-    /// Counts the bytes that were printed, and those of them that nobody has read.
+    /// Number of printed bytes, and of the unread ones.
     pub(crate) fn printed(&self) -> (u64, u64) {
         let state = self.state();
         let file = self.detached.as_ref().and_then(|detached| detached.file.as_ref());
@@ -190,7 +190,7 @@ impl Job {
         (total, total.saturating_sub(state.read))
     }
 
-    /// Ends everything it started: `TERM`, and `KILL` to what is left.
+    /// Ends all its processes: `TERM`, then `KILL` for the rest.
     pub(crate) fn kill(&self) {
         let _ = self.kill.send(());
     }
@@ -262,7 +262,7 @@ impl Job {
                 let mut left = process.members().await?;
                 let mut pause = DRAIN;
                 while !left.is_empty() {
-                    // Nothing says that the last of them ended: the longer it takes, the more seldom it is looked.
+                    // There is no event for the last process's end: it is polled with growing intervals.
                     let is_to_end = tokio::select! {
                         done = async {
                             self.drain(&mut *process, pause).await?;
@@ -300,7 +300,7 @@ impl Job {
         timeout(patience, reading).await.unwrap_or(Ok(()))
     }
 
-    /// Reads on until nothing of it is left; says what is after `patience`.
+    /// Reads until all processes have ended; returns those left after `patience`.
     async fn gone_within(
         &self,
         process: &mut dyn Process,
@@ -322,7 +322,7 @@ impl Job {
     fn note(&self, event: ProcessEvent) {
         if let ProcessEvent::Output(stream, bytes) = event {
             let mut state = self.state();
-            // Two outputs share the text; one does not go on in the middle of the other's line.
+            // Two streams share the text; one must not continue in the middle of the other's line.
             if state.last.is_some_and(|last| last != stream) && !state.output.ends_in_line() {
                 state.output.write(b"\n");
             }

@@ -28,25 +28,25 @@ pub use tool::JobsTool;
 use crate::shell::output::{Output, OutputPlace};
 use crate::text::{one_line, size};
 
-/// Most jobs that may run at a time.
+/// Maximum number of jobs that may run at a time.
 const RUNNING: usize = 16;
-/// Longest kept end of the output of a person's own job, in bytes.
+/// Maximum kept size of the output of a person's own job, in bytes.
 const OWN_OUTPUT: usize = 256 << 10;
-/// Most ended jobs that are remembered.
+/// Maximum number of ended jobs that are remembered.
 const REMEMBERED: usize = 32;
 
 /// The background commands of a conversation: `cx.service::<Jobs>()`.
 ///
-/// A job is started by the tool `shell` with `background`, and looked after with the tool `jobs`. Its output is kept in
-/// memory of a fixed size, and in a file once it is more. All jobs end with the conversation, but for those that a person
-/// allowed to be detached.
+/// A job is started by the tool `shell` with `background`, and managed with the tool `jobs`. Its output is
+/// kept in memory up to a fixed size, and in a file beyond it. All jobs end with the conversation, except
+/// those that a person allowed to be detached.
 #[derive(Debug, Default)]
 pub struct Jobs {
-    /// Counts what changed.
+    /// Counter of changes.
     changes: watch::Sender<u64>,
     jobs: Mutex<Vec<Arc<Job>>>,
     next: AtomicU32,
-    /// Ends of jobs that the model is told of with the next prompt: no run was there to be told.
+    /// Ends of jobs to report to the model with the next prompt, since no run was active.
     ends: Arc<Mutex<Vec<String>>>,
     /// Commands in the foreground that can be put in the background, by their numbers.
     foreground: Arc<Mutex<BTreeMap<u64, CancellationToken>>>,
@@ -59,7 +59,7 @@ pub struct JobInfo {
     pub id: String,
     /// Command of the job.
     pub command: String,
-    /// Whether it goes on without this process.
+    /// Whether it outlives this process.
     pub detached: bool,
     /// Time since it was started.
     pub age: Duration,
@@ -77,7 +77,7 @@ pub(crate) struct JobStart {
     pub(crate) command: String,
     pub(crate) request: ExecRequest,
     pub(crate) place: Option<OutputPlace>,
-    /// Bytes of its output that are kept in memory.
+    /// Size of its output kept in memory, in bytes.
     pub(crate) memory: usize,
     pub(crate) detach: bool,
 }
@@ -101,13 +101,14 @@ impl Jobs {
         self.jobs().iter().map(info).collect()
     }
 
-    /// Returns what a job printed since the model last read of it, its end. Reading it here counts.
+    /// End of a job's output since the model last read it. Counts as read.
     #[must_use]
     pub fn read_new(&self, id: &str, max_bytes: usize) -> Option<String> {
         self.find(id).map(|job| read_new(&job, max_bytes))
     }
 
-    /// The end of what a job printed, and where all of it is, for a person: for the model nothing of it counts as read.
+    /// End of a job's output, and the path of the full output, for a person: does not count as read by the
+    /// model.
     #[must_use]
     pub fn tail(&self, id: &str, max_bytes: usize) -> Option<String> {
         self.find(id).map(|job| job.tail(max_bytes))
@@ -131,7 +132,7 @@ impl Jobs {
         })
     }
 
-    /// Ends all jobs but the detached ones, and waits until nothing of them is left.
+    /// Ends all jobs but the detached ones, and waits for the end of their processes.
     pub async fn close(&self) {
         let jobs = std::mem::take(&mut *self.jobs());
         jobs.iter().for_each(|job| _ = job.awaited.fetch_add(1, Ordering::Relaxed));
@@ -158,7 +159,7 @@ impl Jobs {
 
     /// Starts a command in the background.
     ///
-    /// The job's end is told to the model: in the `run` that started it, or with the next prompt.
+    /// The job's end is reported to the model: in the `run` that started it, or with the next prompt.
     pub(crate) async fn start(
         &self,
         exec: &dyn Exec,
@@ -189,7 +190,7 @@ impl Jobs {
         format!("job-{}", self.next.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Has a job watched to its end, and the model told of that.
+    /// Watches a job until its end, and reports the end to the model.
     fn watch(
         &self,
         job: Job,
@@ -228,8 +229,8 @@ impl Jobs {
         job
     }
 
-    /// Starts a command of the person's own in the background, and gives the id of its job. The model is told of its
-    /// end with the next prompt.
+    /// Starts a command of the person in the background and returns the id of its job. The model learns of
+    /// its end with the next prompt.
     ///
     /// # Errors
     /// [`ToolError`] when it cannot be started.
@@ -249,7 +250,7 @@ impl Jobs {
         self.start(exec, start, None).await.map(|job| job.id.clone())
     }
 
-    /// Ends of jobs that no run was told of.
+    /// Ends of jobs that were not reported in a run.
     pub(crate) fn take_ends(&self) -> Vec<String> {
         std::mem::take(&mut *self.ends.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -268,7 +269,7 @@ impl Jobs {
     }
 }
 
-/// Tells the model of the end of a job; nothing where a call says it.
+/// Message to the model about the end of a job; `None` if a call reports it.
 fn told(job: &Job) -> Option<String> {
     let unheard = job.awaited.load(Ordering::Relaxed) == 0;
     let (_, unread) = job.printed();
@@ -279,7 +280,7 @@ fn told(job: &Job) -> Option<String> {
     })
 }
 
-/// The new output of a job for the model, saying what is left out of it.
+/// New output of a job for the model, with a note on the omission.
 fn read_new(job: &Job, max: usize) -> String {
     let (since, place) = job.read_new(max);
     let text = since.text;

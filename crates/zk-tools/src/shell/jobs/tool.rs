@@ -18,10 +18,10 @@ use crate::tool_names::ToolNames;
 use crate::tool_support::stopped;
 use crate::{Compression, ToolsOptions, args};
 
-/// Time limit of a wait, unless the call says otherwise.
+/// Default time limit of a wait.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// Lists the commands in the background, reads what they printed, waits for them and ends them.
+/// Tool `jobs`: lists background commands, reads their output, waits for them and ends them.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -74,7 +74,7 @@ impl JobsTool {
         })
     }
 
-    /// Returns what the job printed since the last report, and its state.
+    /// Output of the job since the last report, and its state.
     fn report(&self, job: &Job, cx: &ToolCx) -> String {
         if let Some(compression) = cx.cx.service::<Compression>() {
             compression.note_command(&cx.call_id, &job.command);
@@ -139,7 +139,7 @@ impl Tool for JobsTool {
     }
 
     fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
-        // A job was allowed when it was started; to look after it changes nothing else.
+        // A job was approved when it was started; managing it has no further effects.
         if args.get("action").is_some() { Effects::none() } else { Effects::Unknown }
     }
 
@@ -149,7 +149,7 @@ impl Tool for JobsTool {
     }
 }
 
-/// Somebody waits for the end of a job, and says it.
+/// Guard of a call that waits for a job's end and will report it.
 struct Awaited<'a>(&'a Job);
 
 impl<'a> Awaited<'a> {
@@ -161,7 +161,7 @@ impl<'a> Awaited<'a> {
 
 impl Drop for Awaited<'_> {
     fn drop(&mut self) {
-        // Whoever saw the end has said it, now and later.
+        // The call that saw the end has reported it.
         if !self.0.phase().is_over() {
             self.0.awaited.fetch_sub(1, Ordering::Relaxed);
         }

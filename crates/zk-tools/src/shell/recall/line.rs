@@ -7,13 +7,13 @@ use tokio_util::sync::CancellationToken;
 /// Bytes of a line that are shown.
 const MAX_SHOWN_BYTES: usize = 2_000;
 
-/// Bytes that are shown before what was looked for.
+/// Number of shown bytes before a match.
 const BEFORE: usize = 400;
 
 /// Bytes of a line that are searched at a time.
 const SEARCHED: usize = 64 * 1024;
 
-/// A line as it is read: what is shown of it, or else its last bytes that are still to be searched.
+/// Line during reading: its visible part, or else its last bytes, still to be searched.
 #[derive(Debug)]
 pub(super) struct Line {
     /// Byte of the line to begin at.
@@ -22,7 +22,7 @@ pub(super) struct Line {
     buffer: Vec<u8>,
     /// Byte of the line at which the buffer begins.
     start: u64,
-    /// Byte of the line at which the text that was looked for stands.
+    /// Offset of the match within the line.
     found: Option<u64>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Part {
 }
 
 impl Line {
-    /// A line that is looked at from this byte on.
+    /// Creates a line that is examined from this byte on.
     pub(super) fn new(begin: u64) -> Self {
         Self { begin, length: 0, buffer: Vec::new(), start: begin, found: None }
     }
@@ -86,7 +86,7 @@ impl Line {
         }
     }
 
-    /// Looks for the text in what was read, and forgets what need not be shown.
+    /// Searches the text read so far, and drops what need not be shown.
     fn search(&mut self, query: Option<&str>, is_end: bool) {
         let Some(query) = query.filter(|_| self.found.is_none()) else { return };
         let keep_from = match find(&self.buffer, query) {
@@ -95,7 +95,7 @@ impl Line {
                 let is_short = is_end && self.buffer.len() <= MAX_SHOWN_BYTES;
                 if is_short { 0 } else { at.saturating_sub(BEFORE) }
             }
-            // The text that is looked for may have begun, and have another length in other letters.
+            // The searched text may have started, and its length may differ in other letter case.
             None => self.buffer.len().saturating_sub(BEFORE + query.len() * 3),
         };
         self.buffer.drain(..keep_from);
@@ -105,7 +105,7 @@ impl Line {
         }
     }
 
-    /// Returns the part that is shown; nothing if the line does not have what was looked for.
+    /// Visible part; `None` if the line does not match.
     pub(super) fn part(&self, query: Option<&str>) -> Option<Part> {
         if query.is_some() && self.found.is_none() {
             return None;
@@ -126,7 +126,7 @@ impl Line {
     }
 }
 
-/// Finds a text in small letters, whatever its letters are in `bytes`.
+/// Finds a lower-case text in `bytes`, ignoring case.
 fn find(bytes: &[u8], query: &str) -> Option<usize> {
     if query.is_ascii() {
         let query = query.as_bytes();
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     fn part(text: &str, begin: u64, query: Option<&str>) -> Option<Part> {
-        // Small pieces, so that what is looked for comes in two of them.
+        // Small pieces, so that a match spans two of them.
         let mut reader = BufReader::with_capacity(7, text.as_bytes());
         let mut line = Line::new(begin);
         assert!(line.read(&mut reader, query, &CancellationToken::new()).unwrap());

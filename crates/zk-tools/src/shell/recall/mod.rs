@@ -20,10 +20,10 @@ use crate::tool_support::{blocking, go_on, io_error};
 use crate::{OutputDir, args};
 use line::Line;
 
-/// Lines of one answer, unless the call says otherwise.
+/// Default number of lines in an answer.
 const LINES: u64 = 200;
 
-/// Bytes of one answer: less than what is moved to files.
+/// Maximum size of an answer in bytes, below the spill limit.
 const BYTES: usize = 32 * 1024;
 
 /// Shows parts of results that were too large to be given whole: by lines, or those lines that contain a text.

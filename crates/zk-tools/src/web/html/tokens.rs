@@ -3,7 +3,7 @@ use super::entities;
 /// Elements whose content is not parsed as HTML.
 const RAW: [&str; 5] = ["script", "style", "textarea", "title", "xmp"];
 
-/// Most attributes of a tag that are read.
+/// Maximum number of attributes of a tag that are read.
 const ATTRIBUTES: usize = 64;
 
 /// Token of HTML.

@@ -1,9 +1,9 @@
 use reqwest::Url;
 
-/// Most levels of lists and quotes that are rendered.
+/// Maximum number of levels of lists and quotes that are rendered.
 const MAX_NESTING_DEPTH: usize = 12;
 
-/// Most columns of a table that is rendered as one; wider tables are for layout.
+/// Maximum number of columns of a table that is rendered as one; wider tables are for layout.
 const COLUMNS: usize = 20;
 
 /// Fence longer than every run of backticks in `text`, found in one pass, since untrusted pages may have long
@@ -172,7 +172,7 @@ impl<'a> Writer<'a> {
 
     pub(super) fn list(&mut self, is_ordered: bool) {
         self.block();
-        // A list in an item without text of its own.
+        // A nested list in an item without text.
         self.lists.push(is_ordered.then_some(0));
     }
 

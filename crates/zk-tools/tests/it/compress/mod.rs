@@ -29,7 +29,7 @@ impl Bench {
         Self { bus, dir }
     }
 
-    /// Returns what the model gets of `text`, as the result of a call of `tool`.
+    /// Text that the model gets for `text` as a result of `tool`.
     async fn result(&self, tool: &str, command: &str, text: &str) -> String {
         let call = Arc::new(CallRef {
             turn_id: TurnId::fresh(),
@@ -182,7 +182,7 @@ fn line() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    // A line that complains is only ever left out as a repetition of the same line, which stays.
+    // An error line is only omitted as a repetition of an identical line, which stays.
     #[test]
     fn a_line_that_complains_is_never_lost(
         lines in proptest::collection::vec(line(), 10..80),
@@ -203,7 +203,7 @@ proptest! {
     }
 }
 
-/// A project whose script prints what a test run prints: 200 KB, and a failure early in it.
+/// Project whose script prints the output of a test run: 200 KB, with a failure early in it.
 fn failing_desk() -> Desk {
     let desk = Desk::new();
     desk.bus.install(&Compress::new()).unwrap();
@@ -235,7 +235,7 @@ async fn an_early_failure_in_a_long_output_is_still_there() {
     let path = note.split(" is in ").nth(1).unwrap().split("; `").next().unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), desk.get("log"));
     assert_eq!(std::fs::read_dir(desk.root.join("outputs")).unwrap().count(), 1, "it is kept once");
-    // Output that no rule makes shorter keeps its end, and what went wrong before that.
+    // Output that no rule shortens keeps its end, and earlier errors.
     let result = desk.whole("shell", json!({ "command": "cat other.log" })).await;
     assert!(result.starts_with("error: the disk is full\n[… "), "{result}");
     assert!(result.len() < 33 * 1024 && result.contains("or else\n(exit 0, "), "{}", result.len());

@@ -12,7 +12,7 @@ use zk_core::service::{Tool, ToolCx};
 use zk_testkit::{Script, ScriptedProvider, Turn};
 use zk_tools::{Compress, OutputDir};
 
-/// A `shell` whose every command prints the same.
+/// Fake `shell` whose every command prints the same.
 struct Shell {
     spec: Arc<ToolSpec>,
     prints: String,
@@ -29,15 +29,14 @@ impl Tool for Shell {
     }
 }
 
-/// Outcome of an output: the result as the model has it, what the model was asked beside, and the files that
-/// were kept.
+/// Outcome of an output: the model's result, the side requests, and the stored files.
 struct Ended {
     result: String,
     asked: Vec<String>,
     kept: Vec<String>,
 }
 
-/// Runs a command that prints `prints` where a model answers `side` to what it is asked beside the conversation.
+/// Runs a command that prints `prints`, with a model that answers side requests by `side`.
 async fn run(prints: &str, by_person: bool, side: fn() -> Turn) -> Ended {
     let dir = tempfile::tempdir().unwrap();
     let bus = Bus::new();

@@ -128,7 +128,7 @@ fn grep(dir: &Path, rng: &mut Rng) -> Option<Recorded> {
     })
 }
 
-/// Lines that somebody needs who has to mend a failed test, whichever program ran it.
+/// Whether a line is needed to fix a failed test, for any test runner.
 fn is_of_a_failure(line: &str) -> bool {
     [
         "wrong_", "FAIL", "failed", "panicked", "Error", "error", "assert", "left:", "right:", "expected",

@@ -4,7 +4,7 @@ use crate::inline::Caret;
 use crate::row::{Span, Style};
 use crate::text::graphemes;
 
-/// Rows of a text that is being typed: words stay whole, and one that is longer than a row is cut.
+/// Layout of a draft: breaks at words; a word longer than a row is split.
 pub(super) struct Layout {
     /// Columns of a row.
     room: usize,
@@ -19,7 +19,7 @@ struct Piece {
     at: usize,
     span: Span,
     columns: usize,
-    /// Whether a row may end behind it.
+    /// Whether a row may end after it.
     is_break: bool,
 }
 
@@ -28,7 +28,7 @@ impl Layout {
         Self { room: room.max(1), rows: vec![Vec::new()], column: 0 }
     }
 
-    /// The rows of a text, and the place of the caret, which stands before the byte `caret` of it.
+    /// Rows of a text, and the position of the caret before the byte `caret`.
     pub(super) fn lay_out(mut self, text: &str, caret: usize) -> (Vec<Vec<Span>>, Caret) {
         let mut at = 0;
         for grapheme in text.graphemes(true) {
@@ -64,7 +64,7 @@ impl Layout {
         (self.rows.into_iter().map(spans).collect(), caret)
     }
 
-    /// Goes on in another row, with the word that has begun, where `columns` more do not fit.
+    /// Moves the current word to a new row if `columns` more do not fit.
     fn make_room(&mut self, columns: usize) {
         while self.column > 0 && self.column + columns > self.room {
             let row = self.rows.last_mut().filter(|_| columns < 2);

@@ -1,16 +1,16 @@
 use super::Buffer;
 
-/// Marks in a text that stand for something else: pasted text, or something attached.
+/// Marks in a text for folded pastes and attachments.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Marks {
-    /// Each mark with the text in its place.
+    /// Each mark with its text.
     known: Vec<(String, String)>,
-    /// Number of the last mark of a paste. Numbers are not used again.
+    /// Number of the last paste's mark. Numbers are not reused.
     pastes: usize,
 }
 
 impl Marks {
-    /// Adds a mark for a pasted text; `size` says how long it is, such as `12 lines`.
+    /// Adds a mark for a pasted text; `size` is its length in words, such as `12 lines`.
     pub(super) fn fold(&mut self, size: &str, text: String) -> String {
         self.pastes += 1;
         let mark = format!("[paste {}: {size}]", self.pastes);
@@ -18,20 +18,20 @@ impl Marks {
         mark
     }
 
-    /// Adds the mark of an attachment, which no text takes the place of.
+    /// Adds the mark of an attachment, which has no text.
     pub(super) fn attach(&mut self, mark: &str) {
         if self.known.iter().all(|(known, _)| known != mark) {
             self.known.push((mark.to_owned(), mark.to_owned()));
         }
     }
 
-    /// Forgets the pastes whose marks are in none of the texts.
+    /// Forgets pastes whose marks are in none of the texts.
     pub(super) fn keep_those_in(&mut self, texts: &[String]) {
         let is_kept = |mark: &str| texts.iter().any(|text| text.contains(mark));
         self.known.retain(|(mark, content)| mark == content || is_kept(mark));
     }
 
-    /// The first mark in a text: where it stands, and what it stands for.
+    /// First mark in a text: position, mark and its text.
     fn first_in(&self, text: &str) -> Option<(usize, &str, &str)> {
         let places = self.known.iter().filter_map(|(mark, content)| {
             let at = text.find(mark.as_str())?;
@@ -40,7 +40,7 @@ impl Marks {
         places.min_by_key(|(at, _, _)| *at)
     }
 
-    /// A text with what its marks stand for.
+    /// Expands the marks of a text.
     pub(super) fn expand(&self, text: &str) -> String {
         let (mut out, mut rest) = (String::new(), text);
         while let Some((at, mark, content)) = self.first_in(rest) {
@@ -51,7 +51,7 @@ impl Marks {
         out + rest
     }
 
-    /// The mark that the byte `at` of a text is within: where it begins and where it ends.
+    /// Range of the mark that contains the byte `at`.
     fn around(&self, text: &str, at: usize) -> Option<(usize, usize)> {
         let mut from = 0;
         while let Some((place, mark, _)) = self.first_in(text.get(from..)?) {
@@ -68,25 +68,25 @@ impl Marks {
     }
 }
 
-/// Places in a text between its units: a grapheme is one, and so is a mark.
+/// Positions between units of a text: a unit is a grapheme or a mark.
 impl Buffer {
-    /// `at`, or where the mark begins that it is within.
+    /// Moves `at` to the start of the mark that contains it.
     pub(super) fn not_within(&self, at: usize) -> usize {
         self.marks.around(&self.text, at).map_or(at, |(begin, _)| begin)
     }
 
-    /// `at`, or where the mark ends that it is within.
+    /// Moves `at` to the end of the mark that contains it.
     pub(super) fn behind_mark(&self, at: usize) -> usize {
         self.marks.around(&self.text, at).map_or(at, |(_, end)| end)
     }
 
-    /// Returns the beginning of the mark that ends at the caret.
+    /// Start of the mark that ends at the caret.
     pub(super) fn mark_before(&self) -> Option<usize> {
         let before = self.caret.checked_sub(1)?;
         self.marks.around(&self.text, before).filter(|(_, end)| *end == self.caret).map(|(begin, _)| begin)
     }
 
-    /// Returns the end of the mark that begins at the caret.
+    /// End of the mark that starts at the caret.
     pub(super) fn mark_after(&self) -> Option<usize> {
         let (begin, end) = self.marks.around(&self.text, self.caret + 1)?;
         (begin == self.caret).then_some(end)

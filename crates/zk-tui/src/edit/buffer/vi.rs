@@ -2,14 +2,14 @@ use super::Buffer;
 
 /// Moves and edits that only the keys of vi make.
 impl Buffer {
-    /// Moves to the left, but not over the beginning of the line.
+    /// Moves left within the line.
     pub(crate) fn left_in_line(&mut self) {
         if self.caret > self.line_start() {
             self.left(false);
         }
     }
 
-    /// Moves to the beginning of the text, and to its end.
+    /// Moves to the start of the text.
     pub(crate) fn go_to_start(&mut self) {
         self.go(0);
     }
@@ -18,12 +18,12 @@ impl Buffer {
         self.go(self.text.len());
     }
 
-    /// Moves to the beginning of the next word.
+    /// Moves to the start of the next word.
     pub(crate) fn go_to_next_word(&mut self) {
         self.go(self.caret + self.words_ahead(1, true));
     }
 
-    /// Bytes from the caret to the end of so many words, or to the beginning of the next one.
+    /// Number of bytes from the caret to the end of the nth word, or to the start of the next one.
     pub(crate) fn words_ahead(&self, words: usize, with_blanks: bool) -> usize {
         let mut at = self.caret;
         for word in 1..=words {
@@ -37,7 +37,7 @@ impl Buffer {
         at + if with_blanks { blanks } else { 0 } - self.caret
     }
 
-    /// Takes so many bytes behind the caret away.
+    /// Kills bytes after the caret.
     pub(crate) fn kill_ahead(&mut self, bytes: usize) {
         self.kill(self.caret, self.caret + bytes);
     }
@@ -47,12 +47,12 @@ impl Buffer {
         self.kill(self.caret, to);
     }
 
-    /// Takes the rest of the line away, but not its end.
+    /// Kills the rest of the line, without its line end.
     pub(crate) fn kill_to_line_end(&mut self) {
         self.kill(self.caret, self.line_end());
     }
 
-    /// Takes the line away; its end too, unless that is kept.
+    /// Kills the line, with its line end unless `keeps_end`.
     pub(crate) fn kill_line(&mut self, keeps_end: bool) {
         let (mut from, mut to) = (self.line_start(), self.line_end());
         if !keeps_end && to < self.text.len() {

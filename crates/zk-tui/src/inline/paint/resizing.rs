@@ -1,44 +1,43 @@
 use super::{Caret, InlineScreen, Size};
 
-/// Asks how large the terminal is, and then what it is, which every one answers.
+/// Queries the terminal's size, then its device attributes, which every terminal answers.
 const ASK_SIZE: &str = "\u{1b}[18t\u{1b}[c";
 
 /// Uncertainties after a resize.
 #[derive(Debug, Default)]
 pub(super) struct Resizing {
-    /// Questions for the size that are not answered.
+    /// Number of unanswered size queries.
     asked: usize,
     /// Rows and columns that the terminal answered to the oldest of them.
     reported: Option<(usize, usize)>,
-    /// Set once the terminal answered: the width at which it breaks lines, or nothing if it breaks none.
-    /// The drawn rows are removed with the next frame. If the size changes before that frame, it would move
-    /// up too far, so it waits for the next answer.
+    /// Width at which the terminal wraps lines, `None` if it does not, once it has answered. The next frame
+    /// erases the old rows with it; if the size changes before that, the frame waits for the next answer,
+    /// since it would move up too far.
     answered: Option<Option<usize>>,
-    /// The terminal answered that it has another width than the process was told: another size is to come.
+    /// Whether the terminal reported another width than the process knows, so that another resize follows.
     is_outdated: bool,
-    /// The rows on the screen were drawn on a terminal that may have been narrower than the process knew.
-    /// What is moved over and written there is no more than the rows that it has on a terminal wide enough,
-    /// but may be less than their columns.
+    /// Whether the rows were drawn on a terminal that may have been narrower than the process knew. Movement
+    /// then covers only the rows of a wide terminal, which may be too few.
     is_doubtful: bool,
-    /// Columns of live rows that were above the screen when it was made smaller, top to bottom. They may come back.
+    /// Widths of live rows that a smaller height moved above the screen, top to bottom. They may come back.
     hidden: Vec<usize>,
-    /// Bytes that take the live rows away, to be written with the next frame.
+    /// Bytes that erase the live rows, written with the next frame.
     bytes: String,
 }
 
 impl Resizing {
-    /// Something closed is written below what is hidden, which therefore stays.
+    /// Marks hidden rows as permanent, since closed rows are written below them.
     pub(super) fn keep_hidden(&mut self) {
         self.hidden.clear();
     }
 }
 
-/// A terminal that breaks lines anew makes several rows of a live row that does not fit any more. How many there are to
-/// take away depends on its width at the moment it takes in the bytes, which the process may learn late: tmux tells of a
-/// resize up to 250 ms after the next one. So it is asked, and nothing is drawn until it answered.
+/// A terminal that reflows turns a live row that no longer fits into several rows. The number of rows to
+/// erase depends on its width when it processes the bytes, which the process may learn late: tmux reports a
+/// resize up to 250 ms after the next one. So the terminal is queried, and drawing waits for the answer.
 impl InlineScreen {
-    /// Takes in another size. The next frame draws the live rows anew. Where it is not sure which rows they are, the bytes
-    /// ask the terminal: see [`is_asking`](Self::is_asking).
+    /// Applies a new size. The next frame redraws the live rows. If their position is uncertain, the returned
+    /// bytes query the terminal: see [`is_asking`](Self::is_asking).
     #[must_use]
     pub fn resize(&mut self, size: Size) -> String {
         if size == self.size {
@@ -48,7 +47,7 @@ impl InlineScreen {
         self.resizing.is_outdated = false;
         self.resizing.answered = None;
         let is_drawn = !self.live.is_empty() || !self.resizing.hidden.is_empty();
-        // Also where every row fits: only the answer says whether the terminal has become narrower since.
+        // Also if every row fits: only the answer tells whether the terminal has become narrower since.
         if self.abilities.reflows && (is_drawn || self.is_asking()) {
             self.resizing.asked += 1;
             return ASK_SIZE.to_owned();
@@ -57,44 +56,44 @@ impl InlineScreen {
         String::new()
     }
 
-    /// Whether the terminal was asked for its size, or said that the process is to be told another one:
-    /// [`frame`](Self::frame) takes that for unanswered.
+    /// Whether a size query is unanswered, or another resize is known to follow. [`frame`](Self::frame)
+    /// proceeds without an answer.
     #[must_use]
     pub fn is_asking(&self) -> bool {
         self.resizing.asked > 0 || self.resizing.is_outdated
     }
 
-    /// The terminal says how large it is.
+    /// Applies the size in the terminal's answer.
     pub fn set_reported_size(&mut self, rows: usize, columns: usize) {
         if self.is_asking() {
             self.resizing.reported = Some((rows, columns));
         }
     }
 
-    /// Whether the terminal answered, and what is drawn was not taken away yet. Another size may be to come, so a frame that
-    /// is drawn before that is sure needs [`doubt`](Self::doubt).
+    /// Whether the terminal answered and the old rows are not erased yet. Another resize may follow, so a
+    /// frame before that is certain needs [`doubt`](Self::doubt).
     pub(crate) fn is_settling(&self) -> bool {
         self.resizing.answered.is_some()
     }
 
-    /// Drops the answer of the terminal, because a frame is drawn before it is known to hold still.
+    /// Drops the terminal's answer, since a frame is drawn before the size is stable.
     pub(crate) fn doubt(&mut self) {
         if self.is_settling() {
             (self.resizing.answered, self.resizing.is_outdated) = (None, true);
         }
     }
 
-    /// Whether this is the size with the width that the process was told last.
+    /// Whether this size has the width that the process knows.
     fn is_reported_width(&self, (rows, columns): (usize, usize)) -> bool {
         let Size { width, height } = self.size;
         if !self.abilities.tmux {
             return columns == width;
         }
-        // tmux up to 3.3 answers with the columns first, so one of both says nothing.
+        // tmux up to 3.3 answers with the columns first, so either value may be the width.
         [(height, width), (width, height)].contains(&(rows, columns))
     }
 
-    /// The terminal answered what it is, and all that it was asked before.
+    /// Marks all queries as answered, after the device attributes.
     pub fn end_answer(&mut self) {
         let reported = self.resizing.reported.take();
         match self.resizing.asked {
@@ -104,8 +103,8 @@ impl InlineScreen {
                 match reported {
                     Some(reported) if !self.is_reported_width(reported) => {
                         self.resizing.is_outdated = true;
-                        // Wide characters leave columns empty at one width that they do not at the next one, and
-                        // terminals differ in what becomes of the cursor then.
+                        // Wide characters leave other columns empty after a resize, and terminals differ in
+                        // the cursor's position then.
                         self.resizing.is_doubtful |= self.live.iter().any(|drawn| drawn.has_wide);
                     }
                     reported => self.resizing.answered = Some(reported.map(|_| self.size.width)),
@@ -115,8 +114,7 @@ impl InlineScreen {
         }
     }
 
-    /// The bytes that take away what was drawn at another size. If the terminal did not answer yet, as far as it is sure
-    /// which rows that is.
+    /// Bytes that erase rows drawn at another size; without an answer only the rows that are certain.
     pub(super) fn take_resized(&mut self) -> String {
         if self.is_asking() {
             (self.resizing.asked, self.resizing.reported, self.resizing.is_outdated) = (0, None, false);
@@ -128,8 +126,8 @@ impl InlineScreen {
         std::mem::take(&mut self.resizing.bytes)
     }
 
-    /// Takes the live rows away, on a terminal that breaks what is longer than `width`. Without one each of them has one
-    /// row: some may stay, but nothing is taken away that is not this screen's.
+    /// Erases the live rows on a terminal that wraps at `width`. Without a width each counts as one row: some
+    /// may stay, but nothing above them is erased.
     fn take_away(&mut self, width: Option<usize>) {
         let is_doubtful = std::mem::take(&mut self.resizing.is_doubtful);
         let width = width.filter(|_| !is_doubtful);
@@ -137,8 +135,8 @@ impl InlineScreen {
         let within = match width {
             Some(width) => {
                 let written = self.live.get(self.caret.row).map_or(0, |drawn| drawn.columns);
-                // Behind the last character terminals differ: a row too few stays as it is, one too many would take away
-                // what is not this screen's.
+                // Terminals differ after the last character: erasing a row too few is harmless, one too many
+                // would erase foreign content.
                 let last =
                     if written > self.caret.column { self.caret.column } else { written.saturating_sub(1) };
                 last / width
@@ -164,7 +162,7 @@ impl InlineScreen {
         self.caret.row = total.min(seen);
         if !self.live.is_empty() {
             let mut out = std::mem::take(&mut self.resizing.bytes);
-            // One row may be several by now.
+            // One row may have become several.
             self.erase_rows(&mut out, true);
             self.resizing.bytes = out;
         }

@@ -4,23 +4,22 @@ use super::{Caret, Drawn, InlineScreen, go, rewrite, up};
 use crate::row::Row;
 use crate::text::columns;
 
-/// Bytes of the movements that make room for rows, at the most.
+/// Upper bound of the bytes for the movement that makes room for rows.
 const MOVEMENT_BYTES: usize = 30;
 
-/// Way to a frame on which the last live rows stay as they stand, and are moved as one.
+/// Transition to a frame in which the last live rows are kept and moved together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shift {
-    /// Rows at the end that are kept.
+    /// Number of kept rows at the end.
     kept: usize,
-    /// First of the kept rows, from the first live row of before.
+    /// Index of the first kept row among the earlier live rows.
     from: usize,
-    /// First of the kept rows, from the first row that is drawn now.
+    /// Index of the first kept row among the rows now drawn.
     to: usize,
 }
 
 impl Shift {
-    /// Returns the way from the rows of before to `closed` rows and the live ones below them, if it costs fewer bytes
-    /// than drawing them anew.
+    /// Transition from the earlier rows to `closed` and live rows, if it takes fewer bytes than a redraw.
     pub(super) fn between(before: &[Drawn], closed: &[Drawn], live: &[Drawn]) -> Option<Self> {
         let kept = kept(before, live);
         let from = before.len() - kept;
@@ -48,7 +47,7 @@ impl Shift {
     }
 }
 
-/// Counts the rows at the end of both that are to stay. One row between them may have changed.
+/// Number of equal rows at the end of both. One row between them may differ.
 fn kept(before: &[Drawn], live: &[Drawn]) -> usize {
     let (mut kept, mut changed) = (0, 0);
     for (at, (old, new)) in before.iter().rev().zip(live.iter().rev()).enumerate() {
@@ -62,14 +61,14 @@ fn kept(before: &[Drawn], live: &[Drawn]) -> usize {
     kept
 }
 
-/// Bytes of the rows that are other than those that stand in their places.
+/// Number of bytes of rows that differ from those in their positions.
 fn changed_bytes(before: &[Drawn], rows: &[Drawn]) -> usize {
     let is_same = |at: usize, row: &Drawn| before.get(at) == Some(row);
     rows.iter().enumerate().filter(|(at, row)| !is_same(*at, row)).map(|(_, row)| row.encoded.len()).sum()
 }
 
 impl InlineScreen {
-    /// The closed rows, if each of them is one row of the terminal, and all that is drawn has room on it.
+    /// Closed rows, if each is one row of the terminal and everything fits on it.
     pub(super) fn closed_in_place(&self, closed: &[Row], live: usize) -> Option<Vec<Drawn>> {
         if self.live.is_empty() || closed.len() + live > self.size.live_rows() {
             return None;
@@ -80,11 +79,10 @@ impl InlineScreen {
         closed.iter().all(|row| is_one(&row)).then(|| closed.iter().map(drawn).collect())
     }
 
-    /// Draws `closed` and `live` rows where the live ones of before stand, of which those that are kept are moved.
+    /// Draws `closed` and `live` rows over the earlier live rows, and moves the kept ones.
     ///
-    /// A closed row is always written whole. On a terminal that has other columns by now than this process knows, a live
-    /// row may not stand as it was written, and what is moved over may be more rows: the cursor is never higher than the
-    /// first row that is not closed.
+    /// A closed row is always written whole. If the terminal's width has changed unnoticed, live rows may
+    /// have been reflowed to more rows: the cursor is never above the first row that is not closed.
     pub(super) fn shift(&mut self, out: &mut String, closed: &[Drawn], live: Vec<Drawn>, shift: Shift) {
         let Shift { from, to, .. } = shift;
         let width = self.size.width;
@@ -102,7 +100,7 @@ impl InlineScreen {
             }
         }
         if to > from {
-            // Rows of the terminal for those that come: what stands above scrolls away by itself, and is not lost.
+            // New rows at the bottom; rows above scroll away into the history.
             let last = self.live.len().saturating_sub(1);
             go(out, at, last + to - from);
             up(out, last + to - from - from);

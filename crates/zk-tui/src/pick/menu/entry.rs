@@ -3,7 +3,7 @@ use crate::keys::Key;
 use crate::row::{Row, Style};
 use crate::text::{columns, graphemes, wrap};
 
-/// Characters of a typed line at most: no key and no address is longer.
+/// Maximum length of a typed line in characters, above that of any key or address.
 const MAX_ENTRY_CHARS: usize = 16 * 1024;
 
 /// Outcome of a key of an entry.
@@ -13,11 +13,11 @@ pub enum EntryKey {
     Open,
     /// The line was ended with Enter.
     Typed(String),
-    /// Nothing was entered, and the entry closes.
+    /// Cancelled; the entry closes.
     Left,
 }
 
-/// Line that is typed or pasted; hidden where it is a secret.
+/// Text entry for one line; hidden for a secret.
 ///
 /// ```
 /// use zk_tui::{Entry, EntryKey, Key};
@@ -40,12 +40,12 @@ impl std::fmt::Debug for Entry {
 }
 
 impl Entry {
-    /// Makes an entry whose text is seen.
+    /// Creates a visible entry.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), text: String::new(), is_hidden: false }
     }
 
-    /// Makes an entry whose text is never drawn.
+    /// Creates an entry whose text is never drawn.
     pub fn hidden(title: impl Into<String>) -> Self {
         Self { is_hidden: true, ..Self::new(title) }
     }
@@ -56,7 +56,7 @@ impl Entry {
         &self.title
     }
 
-    /// Takes a key. A paste never ends the line, and only its first line counts.
+    /// Handles a key. A paste never submits the line, and only its first line counts.
     pub fn press(&mut self, key: &Key) -> EntryKey {
         match key {
             Key::Enter => return EntryKey::Typed(std::mem::take(&mut self.text)),
@@ -93,7 +93,7 @@ impl Entry {
     }
 }
 
-/// The end of a text, of as many columns as there is room for.
+/// End of a text, as many columns as fit.
 fn end(text: &str, room: usize) -> &str {
     let mut taken = columns(text);
     let mut from = 0;

@@ -6,24 +6,24 @@ use crate::pick::fuzzy::best;
 use crate::row::{Row, Style};
 use crate::text::{clip, columns, wrap};
 
-/// Columns of the labels at least, so that the notes of most menus stand below each other.
+/// Minimum width of the label column, for which the notes of most menus align.
 const MIN_LABEL_COLUMNS: usize = 13;
-/// Columns of the labels at most.
+/// Maximum width of the label column.
 const MAX_LABEL_COLUMNS: usize = 28;
-/// Columns of a terminal from which on a note stands beside its label.
+/// Minimum space in columns for a note beside its label.
 const MIN_NOTE_COLUMNS: usize = 12;
 
 /// Row of a menu.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MenuRow {
-    /// Name of what is chosen.
+    /// Label of the row.
     pub label: String,
     /// Remark on it.
     pub note: String,
 }
 
 impl MenuRow {
-    /// Makes a row.
+    /// Creates a row.
     pub fn new(label: impl Into<String>, note: impl Into<String>) -> Self {
         Self { label: label.into(), note: note.into() }
     }
@@ -32,15 +32,15 @@ impl MenuRow {
 /// Outcome of a key of a menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MenuKey {
-    /// The menu stays.
+    /// The menu stays open.
     Open,
-    /// The row at this place was chosen.
+    /// Index of the chosen row.
     Chosen(usize),
-    /// Nothing was chosen, and the menu closes.
+    /// Cancelled; the menu closes.
     Left,
 }
 
-/// One of several rows, chosen with the arrows and Enter; where it is searched, by a few letters as well.
+/// Menu of rows, chosen with arrows and Enter, optionally with a search.
 ///
 /// ```
 /// use zk_tui::{Direction, Key, Menu, MenuKey, MenuRow};
@@ -54,7 +54,7 @@ pub struct Menu {
     title: String,
     rows: Vec<MenuRow>,
     is_searched: bool,
-    /// Effect of Escape in words, where it is said.
+    /// Effect of Escape in words, if shown.
     escape: &'static str,
     query: String,
     /// Places of the rows that fit the query.
@@ -63,14 +63,14 @@ pub struct Menu {
 }
 
 impl Menu {
-    /// Makes a menu whose first row is marked.
+    /// Creates a menu whose first row is marked.
     pub fn new(title: impl Into<String>, rows: Vec<MenuRow>) -> Self {
         let found = (0..rows.len()).collect();
         let (title, query) = (title.into(), String::new());
         Self { title, rows, is_searched: false, escape: "", query, found, chosen: 0 }
     }
 
-    /// Says behind the title what Escape does, such as `goes back`.
+    /// Shows the effect of Escape after the title, such as `goes back`.
     #[must_use]
     pub fn leaving(self, escape: &'static str) -> Self {
         Self { escape, ..self }
@@ -82,14 +82,14 @@ impl Menu {
         Self { is_searched: true, ..self }
     }
 
-    /// Marks the row at this place.
+    /// Marks the row with this index.
     #[must_use]
     pub fn marking(mut self, at: usize) -> Self {
         self.chosen = at.min(self.found.len().saturating_sub(1));
         self
     }
 
-    /// Replaces the remark on the row at this place.
+    /// Replaces the remark on the row with this index.
     pub fn set_note(&mut self, at: usize, note: impl Into<String>) {
         if let Some(row) = self.rows.get_mut(at) {
             row.note = note.into();
@@ -135,7 +135,7 @@ impl Menu {
         (self.query, self.chosen) = (query, 0);
     }
 
-    /// The rows on a terminal of this size, and the caret of the letters that are searched for.
+    /// Rows for a terminal of this size, and the caret of the search text.
     #[must_use]
     pub fn draw(&self, size: Size) -> (Vec<Row>, Option<Caret>) {
         let margin = Row::of(Style::PLAIN, "  ");
@@ -176,7 +176,7 @@ impl Menu {
         format!("{letters}↑↓ choose, Enter{escape}")
     }
 
-    /// The menu in lines, with a number for each row, for whoever answers in a line.
+    /// Menu in numbered lines, for an answer by line.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let number = |(at, row): (usize, &MenuRow)| match row.note.as_str() {
@@ -186,7 +186,7 @@ impl Menu {
         std::iter::once(self.title.clone()).chain(self.rows.iter().enumerate().map(number)).collect()
     }
 
-    /// The place of the row that a typed line names: its number, its label, or the beginning of the only label that begins so.
+    /// Index of the row that a typed line names: by number, label, or a unique prefix of a label.
     #[must_use]
     pub fn named(&self, line: &str) -> Option<usize> {
         let line = line.trim();

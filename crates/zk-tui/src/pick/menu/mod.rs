@@ -9,7 +9,7 @@ pub use list::{Menu, MenuKey, MenuRow};
 use crate::row::{Row, Style};
 use crate::text::wrap;
 
-/// The rows of a message that stays: it is wrapped at words, below a margin of two columns.
+/// Rows of a permanent message, wrapped at words, with a margin of two columns.
 #[must_use]
 pub fn message_rows(style: Style, text: &str, width: usize) -> Vec<Row> {
     let margin = Row::of(Style::PLAIN, "  ");

@@ -35,7 +35,7 @@ impl Drop for Watching {
     }
 }
 
-/// A question that is answered, or not wanted any more, when this is dropped.
+/// Open question, withdrawn on drop.
 pub(super) struct Asking(pub(super) Keyboard);
 
 impl Drop for Asking {
@@ -46,16 +46,16 @@ impl Drop for Asking {
     }
 }
 
-/// The keys of one question, as long as it lives.
+/// Keys of one question.
 pub(crate) struct Choosing {
     pub(super) meanings: mpsc::UnboundedReceiver<KeyMeaning>,
-    // Dropped before the listening: the reader's thread is joined there.
+    // Dropped before the listener, whose drop joins the reader's thread.
     pub(super) _asking: Asking,
     pub(super) _listening: Listening,
 }
 
 impl Choosing {
-    /// Returns the meaning of the next key; nothing when nobody is there any more.
+    /// Meaning of the next key; `None` if the terminal is disconnected.
     pub(crate) async fn next(&mut self) -> Option<KeyMeaning> {
         self.meanings.recv().await
     }

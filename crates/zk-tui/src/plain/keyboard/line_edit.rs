@@ -1,6 +1,6 @@
 use crate::keys::Key;
 
-/// Applies a key to a line that is typed without being seen whole: it grows and shrinks at its end.
+/// Applies a key to a text that is edited only at its end.
 pub(super) fn edit(text: &mut String, key: &Key) {
     match key {
         Key::Char(c) => text.push(*c),

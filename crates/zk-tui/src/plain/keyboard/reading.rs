@@ -11,15 +11,15 @@ use super::{Inner, Question};
 use crate::keys::{Key, KeyDecoder};
 use crate::term::KeyMode;
 
-/// Longest time after ESC for the rest of a sequence: longer than a terminal needs, shorter than a person
+/// Maximum wait after ESC for the rest of a sequence: longer than a terminal needs, shorter than a person
 /// notices.
 const SEQUENCE_WAIT: Duration = Duration::from_millis(15);
 
-/// Interval of looks at the terminal while nothing is typed: a shell may have changed it.
+/// Interval between checks of the terminal's modes while idle, since a shell may have changed them.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Inner {
-    /// Reads until the other end of `woken` is gone; fails when the terminal is.
+    /// Reads until the other end of `woken` is closed; fails when the terminal is disconnected.
     pub(super) fn read(&self, mode: &KeyMode, woken: &UnixStream) -> io::Result<()> {
         let stdin = io::stdin();
         let mut keys = KeyDecoder::default();
@@ -27,7 +27,7 @@ impl Inner {
         let mut is_ours = true;
         let mut typed_before = mode.typed_before;
         loop {
-            // In the background the keys are for somebody else.
+            // In the background the keys belong to another process.
             let input = if is_ours { PollFlags::IN } else { PollFlags::empty() };
             let mut fds = [PollFd::new(&stdin, input), PollFd::new(woken, PollFlags::IN)];
             let wait =
@@ -79,17 +79,18 @@ impl Inner {
         at.map_or(LOOK_INTERVAL, |at| at.saturating_sub(self.began.elapsed()))
     }
 
-    /// Lets a choice answer after which nothing came.
+    /// Answers with a choice that no key followed.
     fn tick(&self) {
         if let Some(Question::Keys { keys, meanings }) = &mut self.state().question
             && let Some(meaning) = keys.tick(self.began.elapsed())
         {
-            // Whoever asked may be gone already.
+            // The receiver may be gone.
             let _ = meanings.send(meaning);
         }
     }
 
-    /// Takes in keys that were read at once. A line end within them does not end the text: it is part of a paste.
+    /// Handles keys that were read together. A line end within them is part of a paste and does not submit
+    /// the text.
     fn press_all(&self, mode: &KeyMode, keys: &[Key]) {
         let mut together = Vec::new();
         for (at, key) in keys.iter().enumerate() {
@@ -122,7 +123,7 @@ impl Inner {
                 | Key::Back
                 | Key::Ctrl('u' | 'w')) => together.push(key.clone()),
                 Key::Alt('q') => self.focus_question(),
-                // The others have no use for a line: they neither edit it nor answer.
+                // The remaining keys have no meaning for a line.
                 Key::Ctrl(_)
                 | Key::Alt(_)
                 | Key::Delete

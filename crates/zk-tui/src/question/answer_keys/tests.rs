@@ -8,7 +8,7 @@ fn all() -> Offer {
     Offer { keys: keys.collect(), why: true, more: false }
 }
 
-/// All choices, with calls like this one behind a letter of their own.
+/// All choices, with a letter for similar calls.
 fn wider(letter: char) -> Offer {
     let mut offer = all();
     offer.keys.insert(1, OfferedKey { key: letter, choice: Choice::WiderSession, is_row: true });
@@ -21,8 +21,8 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Presses keys at their times, in milliseconds after the question was drawn: the answer and its time, and
-/// what the draft got.
+/// Presses keys at times in milliseconds after the question was drawn: returns the answer with its time, and
+/// the draft's keys.
 fn typed(offer: Offer, has_draft: bool, keys: &[(u64, &[Key])]) -> (Option<(Choice, u64)>, String) {
     let mut state: AnswerKeys = AnswerKeys::new(offer, has_draft, Duration::ZERO);
     let mut draft = String::new();
@@ -197,7 +197,7 @@ fn the_blank_turns_pages_only_where_there_are_some() {
     assert_eq!(state.press(&[Key::Char(' ')], ms(600)), [KeyMeaning::Draft(Key::Char(' '))]);
 }
 
-/// A small generator with a fixed seed, so that a failure can be repeated.
+/// Random generator with a fixed seed, for reproducible failures.
 struct Random(u64);
 
 impl Random {
@@ -207,7 +207,7 @@ impl Random {
     }
 }
 
-/// Returns the number of bursts to try: a hundredth, unless `ZK_BURSTS` says more.
+/// Number of bursts: a hundredth of the campaign, unless `ZK_BURSTS` says more.
 #[expect(clippy::disallowed_methods, reason = "how much is tried is chosen from outside")]
 fn bursts() -> u64 {
     std::env::var("ZK_BURSTS").ok().and_then(|count| count.parse().ok()).unwrap_or(100)
@@ -218,8 +218,8 @@ fn no_burst_of_typing_answers_and_every_key_of_it_is_in_the_draft() {
     let letters: Vec<char> = "ysanwYSAN abcdelorti".chars().collect();
     let mut random = Random(7);
     for burst in 0..bursts() {
-        // Somebody types a line of some length that began at any time before or after the question was drawn, at the
-        // speed of hands: from 20 to 350 ms between keys. It has more than one key after the question is drawn.
+        // A person types a line, starting before or after the question is drawn, with 20 to 350 ms between
+        // keys. More than one key follows the drawing.
         let mut at = random.below(3000);
         let mut keys = Vec::new();
         for _ in 0..2 + random.below(40) {
@@ -292,7 +292,7 @@ fn enter_approves_only_a_choice_that_an_arrow_moved_to_a_moment_before() {
         Some((Choice::No, 1000)),
         "up marks the last"
     );
-    // One that came with the arrow, or before the question hears, answers nothing and is no text.
+    // A key that came with the arrow, or in the deaf time, answers nothing and is no text.
     assert_eq!(typed(all(), false, &[(600, down), (899, enter)]), (None, String::new()));
     assert_eq!(
         typed(all(), false, &[(600, down), (899, enter), (1200, enter)]).0,
@@ -306,7 +306,7 @@ fn enter_approves_only_a_choice_that_an_arrow_moved_to_a_moment_before() {
     );
     assert_eq!(typed(all(), false, &[(600, &[DOWN, Key::Enter])]).0, None, "they came together");
     assert_eq!(typed(all(), false, &[(600, &[DOWN, DOWN, DOWN]), (1000, enter)]).0, Some((Choice::No, 1000)));
-    // A letter that is none of the choices takes the mark back.
+    // A letter of no choice removes the mark.
     let x: &[Key] = &[Key::Char('x')];
     assert_eq!(typed(all(), false, &[(600, down), (1000, x), (2000, enter)]).0, None);
 }

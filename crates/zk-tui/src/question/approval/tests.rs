@@ -14,7 +14,7 @@ fn command(args: Value) -> Approval {
     Approval { tool, args, effects: Effects::executes(text), session, ..Approval::default() }
 }
 
-/// A change of one place in a file, with what stands around it.
+/// Edit of one place in a file, with context.
 fn edit() -> Approval {
     let diff = "--- discounts.py\n+++ discounts.py\n@@ -7,5 +7,7 @@\n \n def percent(cents: int, pct: int) -> int:\n     \"\"\"Take pct \
                 percent off.\"\"\"\n-    return round(cents * (1 - pct))\n+    if not 0 <= pct <= 100:\n+        raise \

@@ -32,7 +32,7 @@ fn everything_arrives_in_order() {
     assert_eq!(*sink.0.lock().unwrap(), expected.into_bytes());
 }
 
-/// A reader that takes one write for each permission.
+/// Reader that accepts one write for each permit.
 struct Slow(mpsc::Receiver<()>);
 
 impl Write for Slow {

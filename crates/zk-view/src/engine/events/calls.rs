@@ -13,7 +13,7 @@ use crate::engine::lane::CallBlock;
 use crate::{CallState, Content, NoteLevel, Patch, Text};
 
 impl Engine {
-    /// Notes something about a call, and shows it in another state.
+    /// Records a fact about a call and updates its state.
     fn call_is(
         &mut self,
         origin: &Origin,
@@ -49,7 +49,7 @@ impl Engine {
             fact.state = Some(state);
             fact.reason = reason.map(str::to_owned);
         });
-        // Calls that run beside it are counted with it.
+        // Calls that run in parallel are counted with it.
         self.set_calls();
     }
 }
@@ -76,7 +76,7 @@ impl Reduce for ToolBatch {
 
 impl Reduce for ToolBegin {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        // The session has it from here on, also when the call is stopped before it runs.
+        // The call is stored from here on, also if it is stopped before it runs.
         if let Some(fact) = engine.lane(origin).0.facts.of(&self.call.call_id) {
             fact.summary = Some(self.summary.clone());
             (fact.kind, fact.locations) = (self.kind, paths(&self.locations));
@@ -93,10 +93,10 @@ impl Reduce for PermissionDecided {
     }
 }
 
-/// Returns the reason why a call does not run, for a person: `reason` tells the model what to do next.
+/// Reason for a refused call, for a person; `reason` is advice for the model.
 fn why_refused(by: DecidedBy, reasons: &[String], reason: &str) -> String {
     match by {
-        // The person's own words come behind a colon.
+        // The person's own words follow a colon.
         DecidedBy::Person => match reason.split_once(": ") {
             Some((_, words)) => format!("you said: {words}"),
             None => "you said no".to_owned(),
@@ -153,14 +153,14 @@ impl Reduce for ToolParked {
 
 impl Reduce for ToolSkipped {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        // One that ran was cut off.
+        // A call that had started was cut off.
         let is_running = |fact: &&mut crate::record::CallFact| fact.is_running;
         let facts = &mut engine.lane(origin).0.facts;
         let state = match facts.of(&self.call.call_id).filter(is_running) {
             Some(_) => CallState::OutcomeUnknown,
             None => CallState::Skipped,
         };
-        // Words for the model say what it may do next; the person knows.
+        // Texts for the model advise it on the next step, which the person knows.
         let is_stopped = self.reason.starts_with("Aborted: the run was stopped");
         let is_by_person = engine.run.as_ref().is_some_and(|run| run.is_stopping());
         let reason = match (is_stopped, is_by_person) {
@@ -201,7 +201,7 @@ impl Reduce for ToolAfter {
         let (lane, core) = engine.lane(origin);
         let call_id = self.call.call_id.clone();
         let result = ToolResult { call_id, content: self.content.clone(), is_error: self.is_error };
-        // A gate's substitute has no end of its own.
+        // A gate's substitute result has no end event.
         if let Some(fact) = lane.facts.of(&self.call.call_id).filter(|fact| !fact.is_stored) {
             fact.display.clone_from(&self.display);
         }
@@ -219,7 +219,7 @@ impl Reduce for ToolAfter {
     }
 }
 
-/// The most remarks of one call.
+/// Maximum number of remarks on a call.
 const REMARKS: usize = 8;
 
 /// Characters of a value that a remark shows.
@@ -246,7 +246,7 @@ impl Reduce for ValidationCoerce {
 }
 
 impl Engine {
-    /// Notes a remark on a call; it is shown with the result.
+    /// Adds a remark on a call, shown with the result.
     fn remark(&mut self, origin: &Origin, call_id: &CallId, text: &str) {
         if let Some(fact) = self.lane(origin).0.facts.of(call_id)
             && fact.remarks.len() < REMARKS
@@ -271,7 +271,7 @@ impl Reduce for RunBudgetReached {
     fn reduce(&self, engine: &mut Engine, _: &Origin) {
         let shortage = self.budget.describe_shortage(self.spent, self.wanted);
         let text = match self.outcome {
-            // The question says it, and the end of the run.
+            // The question shows it, and the end of the run.
             BudgetOutcome::Asked | BudgetOutcome::Stopped => return,
             BudgetOutcome::Shortened { max_tokens } => {
                 format!("{shortage}: this answer may have {max_tokens} tokens")

@@ -16,7 +16,7 @@ impl Reduce for PartLeftOut {
 
 impl Reduce for ToolsChanged {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        // Tools that a sub-agent is not offered are not offered to its parent either, which says so.
+        // Tools that a sub-agent lacks are reported by its parent, which lacks them too.
         let left_out = self.left_out.iter().filter(|_| origin.depth == 0);
         for ToolLeftOut { name, source, reason } in left_out {
             let (name, source) = (Text::line(name), Text::line(source));
@@ -26,7 +26,7 @@ impl Reduce for ToolsChanged {
 }
 
 impl Engine {
-    /// Names the tools that a run asks for and nobody has.
+    /// Shows a notice with the missing tools of a run.
     pub(super) fn note_missing_tools(&mut self, start: &AgentStart) {
         for name in &start.missing_tools {
             let name = Text::line(name);

@@ -19,7 +19,7 @@ use zk_core::kernel::Origin;
 use super::{Engine, ObservedEvent};
 use crate::Activity;
 
-/// Calls a macro with the events that a view is made of.
+/// Invokes a macro with the list of events that the view handles.
 macro_rules! with_events {
     ($do:ident) => {
         $do!(
@@ -91,7 +91,7 @@ impl Engine {
         with_events!(dispatch);
     }
 
-    /// Sets the activity that the person sees: only that of the conversation's own agent.
+    /// Sets the activity, for events of the main agent only.
     fn own_activity(&mut self, origin: &Origin, activity: Activity) {
         if origin.depth == 0 {
             self.set_activity(activity);

@@ -38,7 +38,7 @@ impl Reduce for AgentAbort {
 impl Reduce for AgentDone {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         let end = (origin.depth == 0).then(|| run_end(self));
-        // One that was stopped before it began was not announced.
+        // A run that was stopped before its start was not announced.
         if !engine.lane(origin).0.is_in_run(&self.run_id) {
             match origin.depth {
                 0 => engine.begin_own_run(&self.run_id),
@@ -51,7 +51,7 @@ impl Reduce for AgentDone {
             engine.beside(Content::End(end));
         }
         if origin.depth == 0 {
-            // Whatever their agents did not close stays as it is.
+            // Blocks that its agents left open keep their state.
             for lane in engine.children.values_mut() {
                 lane.end_run(&mut engine.core, None);
             }
@@ -124,7 +124,7 @@ impl Reduce for SessionEnd {
 }
 
 impl Engine {
-    /// Shows what a plugin appended for the person; sub-agents have no session of their own.
+    /// Shows an entry that a plugin appended for the person; sub-agents have no session of their own.
     fn entry(&mut self, entry: &CustomEntry) {
         match entry.audience {
             Audience::Hidden => {}
@@ -167,7 +167,7 @@ impl Reduce for SteerInject {
         if origin.depth > 0 {
             return;
         }
-        // As the person typed them: handlers of `input` may have made others of them, or nothing.
+        // The texts as typed: handlers of `input` may have changed or dropped them.
         let texts: Vec<String> =
             self.sent.iter().map(|message: &std::sync::Arc<Message>| message.text()).collect();
         engine.change_queue(|queue| {
@@ -237,7 +237,7 @@ impl Reduce for ContextCompaction {
             CompactionStage::Began => {
                 engine.own_activity(origin, Activity::Compacting { before: self.before });
             }
-            // Messages that it left out are told for themselves, and whoever asked is answered.
+            // Omitted messages have events of their own, and requests to take a text back have an answer.
             CompactionStage::Done | CompactionStage::Deferred => {
                 engine.own_activity(origin, Activity::Starting)
             }
@@ -247,13 +247,13 @@ impl Reduce for ContextCompaction {
             CompactionStage::Cancelled if origin.depth == 0 => {
                 engine.note(NoteLevel::Warning, &format!("the conversation was not made smaller: {note}"));
             }
-            // A compaction that stopped ends the run, which says so.
+            // A failed compaction ends the run, whose end shows it.
             CompactionStage::Failed | CompactionStage::Stopped | CompactionStage::Cancelled => {}
             CompactionStage::Restored if origin.depth == 0 => {
                 engine
                     .note(NoteLevel::Info, "everything is sent again: the window of this model has the room");
             }
-            // Whoever took it back is answered. What the next request has is not known before it.
+            // A request to take a text back was answered. The text may still be in the next request.
             CompactionStage::Undone if origin.depth == 0 => engine.forget_fill(),
             CompactionStage::Undone | CompactionStage::Restored => {}
         }

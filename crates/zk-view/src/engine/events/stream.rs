@@ -68,7 +68,7 @@ impl Reduce for ToolArgsRepaired {
 impl Reduce for StreamIdle {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         let Self { idle_ms, idle_limit_ms, no_data_ms, no_data_limit_ms, .. } = *self;
-        // Keep-alives come every few seconds, or not at all.
+        // Keep-alives arrive every few seconds, or never.
         let began = idle_ms.saturating_sub(no_data_ms);
         let keep_alives = began > 1000;
         let limit_ms = match keep_alives {
@@ -86,7 +86,7 @@ impl Reduce for ProviderRetry {
         if retry.discards {
             let (lane, core) = engine.lane(origin);
             let texts = lane.arriving_texts(core);
-            // The blocks that stay come first: a screen takes the rows of those that go for theirs.
+            // Remaining blocks come first: a screen reuses the rows of removed blocks for them.
             for text in texts.into_iter().filter(|text| origin.depth == 0 && !text.is_empty()) {
                 engine.beside(Content::Answer { text, end: AnswerEnd::SentAgain });
             }
@@ -95,8 +95,8 @@ impl Reduce for ProviderRetry {
         }
         let why = format!("{}: {}", retry.kind.as_str(), retry.message);
         let (attempt, max_attempts) = (retry.attempt, retry.max_attempts);
-        // The status counts the waits of the conversation's own agent, in one place. The request that is sent again at
-        // once is another one than before, and of the waits of a sub-agent the first one stands for all.
+        // The status counts only the waits of the main agent. An immediate retry is a new request, and the
+        // first wait of the sub-agents stands for all.
         if retry.delay.is_zero() {
             engine.note(NoteLevel::Warning, &format!("{why}; trying again"));
         } else if origin.depth > 0 && attempt <= 1 {

@@ -7,14 +7,14 @@ use crate::blocks::body::FullBody;
 use crate::record::{PluginRecord, RunRecord};
 use crate::{BlockId, Content, PluginBlock, Text};
 
-/// Begin of the keys of blocks that show an entry.
+/// Prefix of keys of blocks that show an entry.
 const ENTRY_KEY: &str = "\0entry ";
 
-/// Bytes that a plugin may show in one block.
+/// Maximum size of a plugin's block in bytes.
 const PLUGIN_BYTES: usize = 256 * 1024;
 
 impl AgentBlocks {
-    /// Shows a block of a plugin, or the new state of one. Gives why it is left out, if it is.
+    /// Shows or updates a block of a plugin. Returns the reason if it is left out.
     pub(in crate::engine) fn plugin(&mut self, core: &mut Core, block: &ViewBlock) -> Result<(), String> {
         let bytes = serde_json::to_string(&block.body).map_or(usize::MAX, |json| json.len());
         if bytes > PLUGIN_BYTES {
@@ -76,7 +76,7 @@ impl AgentBlocks {
         }
     }
 
-    /// Shows the blocks of plugins that stood at this place in a stored run.
+    /// Shows the plugin blocks recorded at this position of a stored run.
     pub(in crate::engine) fn restore_plugins(&mut self, core: &mut Core, record: &mut RunRecord) {
         while record
             .plugins

@@ -5,7 +5,7 @@ use crate::facts::Facts;
 use crate::record::{CallFact, RunRecord, StoredCall};
 use crate::{CallState, Content, RunEnd};
 
-/// Facts that are known of a call of a stored turn that was cut off.
+/// Facts about a call of a stored, interrupted turn.
 pub(in crate::engine) struct CutOff {
     pub(in crate::engine) state: CallState,
     pub(in crate::engine) call: Option<StoredCall>,
@@ -19,7 +19,7 @@ impl AgentBlocks {
         self.add(core, None, Content::End(end));
     }
 
-    /// Shows an answer of a stored run. `results` are those of its calls, if it has any.
+    /// Shows an answer of a stored run with the `results` of its calls.
     pub(in crate::engine) fn restore_answer(
         &mut self,
         core: &mut Core,
@@ -50,7 +50,7 @@ impl AgentBlocks {
         self.end_turn(core);
     }
 
-    /// Shows the calls of a stored turn that was cut off: `state` says how far each got.
+    /// Shows the calls of a stored, interrupted turn; `state` returns the progress of each.
     pub(in crate::engine) fn restore_open_turn(
         &mut self,
         core: &mut Core,

@@ -6,7 +6,7 @@ use super::{Core, Part};
 use crate::text::Growing;
 use crate::{BatchCounts, BlockId, CallState, Content};
 
-/// A block of the answer that is arriving.
+/// Block of the arriving answer.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) id: BlockId,
@@ -39,7 +39,7 @@ impl Tag {
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct CallBlock {
     pub(in crate::engine) id: BlockId,
-    /// Number of the call among those of the turn.
+    /// Index of the call within the turn.
     number: usize,
 }
 
@@ -52,12 +52,12 @@ struct TurnCall {
     counted: CallState,
 }
 
-/// The blocks of an answer in their order. Its calls are found by number and by id in constant time.
+/// Blocks of an answer in order. Calls are found by index and by id in constant time.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct TurnBlocks {
     blocks: Vec<Open>,
     calls: Vec<TurnCall>,
-    /// Numbers of the calls of an id: those that are over leave from the front.
+    /// Indexes of the calls with an id; finished ones are removed from the front.
     by_id: HashMap<CallId, VecDeque<usize>>,
     counts: BatchCounts,
 }
@@ -83,7 +83,7 @@ impl TurnBlocks {
         self.blocks.last_mut()
     }
 
-    /// Adds a block that is shown.
+    /// Adds a shown block.
     pub(super) fn push(&mut self, core: &Core, open: Open) {
         if let Tag::Call(call_id) = &open.tag {
             let counted = call_state(core, &open.id).unwrap_or(CallState::Writing);
@@ -118,7 +118,7 @@ impl TurnBlocks {
         Some(CallBlock { id: open.id.clone(), number })
     }
 
-    /// The block of the first call of this id that is not over.
+    /// Block of the first unfinished call with this id.
     pub(in crate::engine) fn open_call(&mut self, core: &Core, call_id: &CallId) -> Option<CallBlock> {
         loop {
             let number = *self.by_id.get(call_id)?.front()?;
@@ -132,7 +132,7 @@ impl TurnBlocks {
         }
     }
 
-    /// Counts a call in the state that its block shows now.
+    /// Counts a call by the state of its block.
     pub(in crate::engine) fn count_call(&mut self, core: &Core, block: &CallBlock) {
         if let Some(call) = self.calls.get_mut(block.number)
             && let Some(state) = call_state(core, &block.id)
@@ -143,7 +143,7 @@ impl TurnBlocks {
         }
     }
 
-    /// Returns the counts of the turn's calls by state.
+    /// Counts of the turn's calls by state.
     pub(in crate::engine) fn counts(&self) -> BatchCounts {
         self.counts
     }

@@ -109,7 +109,7 @@ fn an_interrupted_sequence_starts_the_next_one() {
     assert_eq!(sanitise("\u{1b}\u{1b}[1mb"), "b");
 }
 
-/// Pieces that texts are made of: beginnings, middles and ends of sequences, and what is fine.
+/// Pieces of generated texts: parts of sequences, and harmless text.
 const PIECES: [&str; 37] = [
     "\u{1b}",
     "\u{1b}[",
@@ -206,8 +206,8 @@ fn joiners_stay_within_words_of_scripts_that_need_them_and_nowhere_else() {
     }
 }
 
-/// The bytes are judged eight at a time: each value at each place of a block and behind the last one, alone and beside bytes
-/// that end or begin a range.
+/// Bytes are checked eight at a time: each value at each position of a block and after the last one, alone
+/// and next to the limits of a range.
 #[test]
 fn each_byte_is_judged_alike_wherever_it_stands() {
     for beside in [b' ', b'~', b'\n', b'a'] {

@@ -12,7 +12,7 @@ fn redactor() -> Arc<Redactor> {
     Arc::new(redactor)
 }
 
-/// Keys, beginnings and ends of keys, and what only looks like one.
+/// Generator of keys, parts of keys, and look-alikes.
 fn part() -> impl Strategy<Value = String> {
     let key = prop::sample::select(vec!["sk-ant-", "ghp_", "AKIA", "gsk_", "xai-", "sk-", "hf_", "AIza"]);
     let shape = (key, "[a-z0-9]{0,50}").prop_map(|(prefix, rest)| format!("{prefix}{rest}"));
@@ -46,7 +46,7 @@ fn shown(pieces: Vec<String>) -> Vec<String> {
     shown
 }
 
-/// Number of texts that are tried: a hundredth of 20,000, unless `ZK_PIECES` says otherwise.
+/// Number of texts: a hundredth of 20,000, unless `ZK_PIECES` says otherwise.
 #[expect(clippy::disallowed_methods, reason = "how much is tried is chosen from outside")]
 fn cases() -> u32 {
     std::env::var("ZK_PIECES").ok().and_then(|count| count.parse().ok()).unwrap_or(200)

@@ -362,9 +362,9 @@ impl CallSteps {
     }
 }
 
-/// Most conversions that the note for the model lists.
+/// Maximum number of conversions that the note for the model lists.
 const MAX_COERCIONS_SHOWN: usize = 4;
-/// Most characters of a converted value in the note.
+/// Maximum number of characters of a converted value in the note.
 const MAX_VALUE_CHARS: usize = 60;
 
 /// Returns the note for the model on arguments whose types had to be converted.

@@ -17,10 +17,9 @@ pub struct Validated {
 /// digits for booleans, digits for numbers, JSON text for arrays and objects, numbers and booleans for
 /// strings. A required field that is missing or null is an error.
 ///
-/// Deeper levels are left to the tool.
+/// Deeper levels are checked by the tool.
 ///
-/// # Errors
-/// One readable line for each argument that does not fit.
+/// # Errors One readable line for each invalid argument.
 ///
 /// ```
 /// use serde_json::json;

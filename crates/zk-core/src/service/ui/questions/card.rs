@@ -6,7 +6,7 @@ use super::question::{Answer, Approval, WiderKind};
 use super::visible::{visible_line, visible_lines};
 use crate::model::{Display, Effect, Effects};
 
-/// A question about a call as a person reads it: the same words on every screen and for every front-end.
+/// Question about a call in words, equal on every screen and front-end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApprovalCard {
@@ -16,13 +16,13 @@ pub struct ApprovalCard {
     pub title: String,
     /// Everything that will run, the most telling part first.
     pub parts: Vec<CardPart>,
-    /// Remarks on what a choice allows, in a line each.
+    /// Remarks on the effect of choices, one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
     /// Reasons for the question, whole, in a line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
-    /// All choices, those with a row of their own first.
+    /// All choices, first those with their own row.
     pub choices: Vec<CardChoice>,
 }
 
@@ -45,17 +45,17 @@ pub enum AskedKind {
     Read,
     /// A host is connected to.
     Fetch,
-    /// A tool is called, of which nothing else is known.
+    /// Call of an unknown tool.
     Tool,
 }
 
-/// A part of what will run.
+/// Part of the call to show.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CardPart {
     /// Form of the lines.
     pub kind: PartKind,
-    /// The argument's name, the path of a difference, or nothing.
+    /// Name of the argument, path of a diff, or empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub heading: String,
     /// The lines, everything in them visible.
@@ -71,7 +71,7 @@ pub enum PartKind {
     Command,
     /// A unified difference.
     Diff,
-    /// The purpose of a call, in the words of whoever calls. It is no evidence.
+    /// Purpose of a call as claimed by the model. Not verified.
     ModelSays,
     /// A fact of the program's own.
     Fact,
@@ -89,20 +89,20 @@ pub enum PartKind {
 pub struct CardChoice {
     /// The key that chooses it.
     pub key: char,
-    /// The answer. A refusal with words carries none yet.
+    /// Answer. A refusal with a message does not contain it yet.
     pub answer: Answer,
-    /// The choice in words.
+    /// Text of the choice.
     pub text: String,
-    /// Calls that it lets run from then on, in words; nothing for this one alone.
+    /// Description of the calls allowed from then on; `None` for this call only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allows: Option<String>,
     /// Words for after it was chosen.
     pub done: String,
-    /// Whether it has a row of its own; others stand beside those.
+    /// Whether it has its own row; the others share one.
     pub is_row: bool,
 }
 
-/// The key of a refusal with words to the model.
+/// Key of a refusal with a message to the model.
 pub const WORDS_KEY: char = 'w';
 
 const OUTSIDE_TITLE: &str = "Run OUTSIDE the sandbox? It gets the network and all your files.";
@@ -209,7 +209,7 @@ impl Approval {
         hosts.flatten().map(String::as_str).collect()
     }
 
-    /// The files that the call is about, in a few words.
+    /// Short description of the call's files.
     fn place(&self, diff: Option<&DiffText<'_>>) -> String {
         if let Some(diff) = diff {
             return visible_line(diff.path());
@@ -222,7 +222,7 @@ impl Approval {
         }
     }
 
-    /// Everything that will run, each thing once: no argument stands beside a difference that says the same.
+    /// Parts of the call to show, without duplicates: no argument that the diff shows as well.
     fn parts(&self, kind: AskedKind) -> Vec<CardPart> {
         let part = |kind, heading: &str, lines| CardPart { kind, heading: visible_line(heading), lines };
         let fact = |text: String| part(PartKind::Fact, "", vec![text]);
@@ -267,7 +267,7 @@ impl Approval {
                 let path = diff.as_ref().map(|diff| diff.path()).unwrap_or_default();
                 parts.insert(0, part(PartKind::Diff, path, drawn.lines));
             }
-            // A reason that stands there already.
+            // A reason that is shown already.
             Some(drawn) if self.own_reason().is_some_and(|own| drawn.lines == visible_lines(own)) => {}
             Some(drawn) => parts.push(part(PartKind::Preview, "", drawn.lines)),
             None => {}

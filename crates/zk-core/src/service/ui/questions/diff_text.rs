@@ -2,16 +2,16 @@ use serde_json::Value;
 
 use super::hunk::HunkHead;
 
-/// A unified difference, for whoever must know which text is in it.
+/// Unified diff, for finding texts in it.
 pub(super) struct DiffText<'a> {
     path: &'a str,
-    /// Lines after the change; nothing for those between two hunks, which are not known.
+    /// Lines after the change; `None` for unknown lines between two hunks.
     new: Vec<Option<&'a str>>,
     /// Lines before the change, likewise.
     old: Vec<Option<&'a str>>,
     added: usize,
     removed: usize,
-    /// Whether nothing was there before.
+    /// Whether the file is new.
     is_new: bool,
 }
 
@@ -58,7 +58,7 @@ impl<'a> DiffText<'a> {
         self.path
     }
 
-    /// Lines that come and lines that go.
+    /// Number of added and of removed lines.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.added, self.removed)
     }
@@ -68,7 +68,7 @@ impl<'a> DiffText<'a> {
         self.is_new.then_some(self.added)
     }
 
-    /// Whether these lines stand one after the other on one side of the change.
+    /// Whether these lines occur consecutively on one side of the change.
     fn has(&self, text: &str) -> bool {
         let wanted: Vec<&str> = text.strip_suffix('\n').unwrap_or(text).split('\n').collect();
         let last = wanted.len().saturating_sub(1);
@@ -89,7 +89,7 @@ impl<'a> DiffText<'a> {
     }
 }
 
-/// Whether a difference says everything that an argument does.
+/// Whether a diff shows all of an argument.
 pub(super) fn is_said(value: &Value, diff: &DiffText<'_>) -> bool {
     match value {
         Value::Null => true,

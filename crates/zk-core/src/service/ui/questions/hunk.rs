@@ -15,7 +15,7 @@ pub struct HunkHead {
 }
 
 impl HunkHead {
-    /// Reads the head; nothing where the line is none or has no numbers.
+    /// Parses a hunk header; `None` if the line is not a valid one.
     #[must_use]
     pub fn of(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix("@@ ")?.split_whitespace();

@@ -17,7 +17,7 @@ pub enum Question {
         /// Text of the question.
         text: String,
     },
-    /// Asks whether something of a project is trusted as it is.
+    /// Question about trust in exact content of a project.
     Trust(Box<TrustRequest>),
     /// Asks for one of several options.
     Select(Box<Selection>),
@@ -48,7 +48,7 @@ pub struct Selection {
     /// Descriptions of the choices, in their order; those of the last ones may be missing, and any be empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub descriptions: Vec<String>,
-    /// Whether words that are none of the choices are an answer too: [`Answer::Text`].
+    /// Whether a free text is an answer, too: [`Answer::Text`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accepts_words: bool,
     /// Content that the question is about, to be read before it.
@@ -57,7 +57,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// A choice among these, each of which says all of itself.
+    /// Creates a selection of options without descriptions.
     pub fn new(text: impl Into<String>, options: Vec<String>) -> Self {
         Self { text: text.into(), options, descriptions: Vec::new(), accepts_words: false, preview: None }
     }
@@ -69,14 +69,14 @@ impl Selection {
         self
     }
 
-    /// Lets words that are none of the choices be an answer.
+    /// Allows a free text as an answer.
     #[must_use]
     pub fn accepting_words(mut self) -> Self {
         self.accepts_words = true;
         self
     }
 
-    /// Adds what the question is about.
+    /// Adds the subject of the question.
     #[must_use]
     pub fn about(mut self, preview: Display) -> Self {
         self.preview = Some(preview);
@@ -90,7 +90,7 @@ impl From<Selection> for Question {
     }
 }
 
-/// Something of a project that a person can trust, exactly as it is.
+/// Content of a project that a person can trust, exactly as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrustRequest {
@@ -98,7 +98,7 @@ pub struct TrustRequest {
     pub text: String,
     /// Things that count once they are trusted, in a line each.
     pub items: Vec<String>,
-    /// Lines for who wants to know exactly what is trusted, such as hashes; a front-end shows them on demand.
+    /// Detail lines, such as hashes; a front-end shows them on demand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
 }
@@ -148,10 +148,10 @@ pub struct Wider {
     /// Description of the similar calls, with one that the choice allows and one that it does not, such as "commands that
     /// begin with `cargo test`, so also …, but not …".
     pub allows: String,
-    /// The calls in a few words, such as "every `git push …`".
+    /// Short description of the calls, such as "every `git push …`".
     #[serde(default)]
     pub label: String,
-    /// Warning about what the choice allows, where there is one.
+    /// Warning about the choice, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }
@@ -161,15 +161,15 @@ pub struct Wider {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WiderKind {
-    /// The command begins with the same words.
+    /// Commands with the same first words.
     Prefix,
-    /// The files are in the same directory.
+    /// Files in the same directory.
     Directory,
-    /// The command runs the code of the project in the same way.
+    /// Commands that run the project's code in the same way.
     ProjectCode,
-    /// The tool is the same, whatever its arguments are.
+    /// Same tool, with any arguments.
     Tool,
-    /// The tool is one of the same MCP server.
+    /// Any tool of the same MCP server.
     Server,
 }
 
@@ -186,7 +186,7 @@ impl WiderKind {
         }
     }
 
-    /// The key that chooses it for the session; the same in upper case chooses it for good.
+    /// Key of the choice for the session; in upper case permanently.
     #[must_use]
     pub fn key(self) -> char {
         match self {
@@ -204,7 +204,7 @@ impl WiderKind {
 pub struct Section {
     /// Name of the argument, or a title of the lines. May be text from a model too: see [`visible_line`].
     pub heading: String,
-    /// Format of the lines. A front-end shows it apart from the heading, which could imitate it.
+    /// Format of the lines. A front-end shows it separately from the heading, which could imitate it.
     pub kind: SectionKind,
     /// The lines, with invisible characters made visible.
     pub lines: Vec<String>,
@@ -288,12 +288,12 @@ pub enum Answer {
     WiderSession,
     /// Yes, and [`Approval::wider`] from now on, in this project.
     WiderAlways,
-    /// Yes, and what one of [`Approval::more`] says for the rest of the session.
+    /// Yes, and the calls of one [`Approval::more`] for the rest of the session.
     MoreSession {
         /// Index of the choice.
         index: usize,
     },
-    /// Yes, and what one of [`Approval::more`] says from now on, in this project.
+    /// Yes, and the calls of one [`Approval::more`] permanently, in this project.
     MoreAlways {
         /// Index of the choice.
         index: usize,

@@ -30,8 +30,8 @@ pub fn visible_line(text: &str) -> String {
     visible_lines(text).join("⟨U+000A⟩")
 }
 
-/// The lines of a unified diff, visible as those of [`visible_lines`], but for the blank that stands before a line which
-/// stays: an empty one is shown as nothing.
+/// Visible lines of a unified diff, as by [`visible_lines`], except for the blank before an unchanged line:
+/// an empty one is shown as empty.
 pub(super) fn visible_diff(diff: &str) -> Vec<String> {
     let line = |line: &str| match line.strip_prefix(' ') {
         Some(kept) => format!(" {}", escape_line(kept)),
@@ -40,7 +40,7 @@ pub(super) fn visible_diff(diff: &str) -> Vec<String> {
     diff.strip_suffix('\n').unwrap_or(diff).split('\n').map(line).collect()
 }
 
-/// Most combining marks on one character; more would cover neighbouring rows.
+/// Maximum number of combining marks on one character; more would cover neighbouring rows.
 pub const MAX_MARKS: usize = 8;
 
 /// Whether `c` is drawn on top of the character before it: a combining mark of the Unicode blocks whose marks
@@ -71,7 +71,7 @@ fn escape_line(line: &str) -> String {
         }
         before_is_emoji = is_emoji(c) || (presents && before_is_emoji);
     }
-    // Trailing blanks are part of what runs and would be invisible.
+    // Trailing blanks are part of the call and would be invisible.
     let blanks = out.chars().rev().take_while(|c| *c == ' ').count();
     if blanks > 0 {
         out.truncate(out.len() - blanks);

@@ -20,7 +20,7 @@ use super::resolve::{MAX_LINKS, Place, Proc, Status};
 const MAX_PATH_BYTES: usize = 4096;
 const PAGE_BYTES: usize = 4096;
 const MAX_ADDRESS_BYTES: usize = 128;
-/// Error for the creation of a guarded name: "read-only file system", which programs report in plain words.
+/// Error for the creation of a guarded name: "read-only file system", which programs report clearly.
 const GUARDED: Errno = Errno::ROFS;
 /// Interval at which a pipe without a reader is tried again.
 const LOOK: Duration = Duration::from_millis(5);

@@ -25,7 +25,8 @@ pub(super) use reports::{Reported, Reports, channel};
 /// Name of the set-up step in error messages.
 const INSTALL: &str =
     "have a filter ask before a name is made (seccomp user notification, Linux 5.14 or later)";
-/// Most calls that are carried out at a time. Calls that wait for the other end of a pipe do not count.
+/// Maximum number of calls that are carried out at a time. Calls that wait for the other end of a pipe do not
+/// count.
 const MAX_WORKERS: usize = 64;
 /// Idle threads that are kept for further calls.
 const MAX_IDLE_WORKERS: usize = 4;
@@ -113,7 +114,7 @@ fn serve(shared: &Arc<Shared>) {
     shared.workers.fetch_sub(1, Ordering::AcqRel);
 }
 
-/// Blocked worker: another worker takes the calls that arrive meanwhile.
+/// Blocked worker: another worker takes calls that arrive in the meantime.
 pub(super) struct Waiting<'a>(&'a Shared);
 
 impl<'a> Waiting<'a> {

@@ -32,7 +32,7 @@ pub(super) fn install(filter: &[sock_filter]) -> io::Result<Listener> {
     let len = u16::try_from(filter.len()).map_err(io::Error::other)?;
     let program = libc::sock_fprog { len, filter: filter.as_mut_ptr() };
     let install = |flags: libc::c_ulong| {
-        // SAFETY: the program points to as many instructions as it says, which live through the call.
+        // SAFETY: the program points to the stated number of instructions, which live through the call.
         unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) }
     };
     let mut fd =
@@ -69,7 +69,7 @@ impl Listener {
                 });
             }
             let error = io::Error::last_os_error();
-            // The caller ended meanwhile, or a signal arrived.
+            // The caller has ended, or a signal arrived.
             if !matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) {
                 return Err(error);
             }
@@ -134,7 +134,7 @@ pub(super) fn read_memory(thread: u32, address: u64, into: &mut [u8]) -> Result<
 #[expect(unsafe_code, reason = "rustix takes no address in the form it has in memory")]
 pub(super) fn bind(socket: &OwnedFd, address: &[u8]) -> Result<(), Errno> {
     let len = libc::socklen_t::try_from(address.len()).map_err(|_| Errno::INVAL)?;
-    // SAFETY: the kernel reads `len` bytes of the address, whatever their content.
+    // SAFETY: the kernel reads `len` bytes of the address, with any content.
     let done = unsafe { libc::bind(socket.as_raw_fd(), address.as_ptr().cast(), len) };
     if done == 0 { Ok(()) } else { Err(last_error()) }
 }

@@ -14,7 +14,7 @@ use super::resolve::Place;
 
 /// Largest record: a pipe writes so many bytes atomically.
 const MAX_RECORD_BYTES: usize = 4096;
-/// Bytes that one reading accepts, since commands may go on to write.
+/// Maximum size of one reading in bytes, since commands may keep writing.
 const MAX_READ_BYTES: usize = 1 << 20;
 /// Names by which git recognises a repository or git directory, and names of the files by which it starts
 /// programs.
@@ -180,7 +180,7 @@ mod tests {
             reports.made(&place(dir.path(), "HEAD"));
         }
         assert!(reader.take().is_cut);
-        // One read leaves nothing behind that would be taken for a whole record later.
+        // One read leaves no remainder that could be taken for a whole record later.
         while reader.take().is_cut {}
         reports.moved_to(&place(
             dir.path().parent().unwrap(),

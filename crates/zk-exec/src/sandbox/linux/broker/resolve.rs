@@ -9,7 +9,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Most symbolic links in one path, as in the kernel.
+/// Maximum number of symbolic links in one path, as in the kernel.
 pub(super) const MAX_LINKS: usize = 40;
 const PROC_ROOT_INODE: u64 = 1;
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

@@ -186,7 +186,7 @@ fn without_mounts(
     Ok(ruleset)
 }
 
-/// Fewest files and directories that cover all paths but the hidden ones.
+/// Smallest set of files and directories that covers all paths but the hidden ones.
 fn all_but(hidden: &[PathBuf]) -> Vec<PathBuf> {
     let (mut found, mut todo) = (Vec::new(), vec![PathBuf::from("/")]);
     while let Some(path) = todo.pop() {
@@ -198,7 +198,7 @@ fn all_but(hidden: &[PathBuf]) -> Vec<PathBuf> {
             continue;
         }
         let inside = std::fs::read_dir(&path).into_iter().flatten().flatten();
-        // The target of a link has a rule of its own, or none.
+        // The target of a link has a separate rule, or none.
         todo.extend(
             inside
                 .filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()))

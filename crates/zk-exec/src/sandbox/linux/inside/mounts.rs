@@ -106,8 +106,8 @@ fn overlay(at: usize, dir: &Path) -> io::Result<()> {
 
 /// Mounts all missing protection over existing paths of the plan.
 ///
-/// When the host replaces a file, as `git config` does, the mount over it is gone, so this runs before each
-/// command.
+/// When the host replaces a file, as `git config` does, the mount over it is removed, so this runs before
+/// each command.
 pub(super) fn protect(plan: &Plan) -> io::Result<()> {
     for path in &plan.pins {
         if let Some(false) = mount_state(path) {

@@ -9,7 +9,7 @@ use zk_core::service::Connections;
 
 use crate::sandbox::hosts::{Host, HostRules, is_localhost};
 
-/// Most random loopback addresses that are tried for a grant; there are 16 million.
+/// Maximum number of random loopback addresses that are tried for a grant; there are 16 million.
 const MAX_ATTEMPTS: usize = 64;
 
 /// Hosts that commands may reach, keyed by the loopback address through which a command uses the proxy.
@@ -40,8 +40,7 @@ pub(in crate::sandbox) struct Granted {
     grants: Arc<Grants>,
     /// Proxy address of this command.
     pub(in crate::sandbox) address: Ipv4Addr,
-    /// Whether the grant includes this machine, to which programs connect without a proxy unless told
-    /// otherwise.
+    /// Whether the grant includes this machine, to which programs connect without a proxy by default.
     pub(in crate::sandbox) names_this_machine: bool,
 }
 
@@ -107,8 +106,8 @@ impl Reach {
         {
             return true;
         }
-        // A person who approved a host of a private network knows it. A host name for this machine must say
-        // so.
+        // A person who approved a host of a private network knows it. A host name for this machine must be
+        // explicit.
         match host {
             Host::Name(name) if self.of_command.allow(host, port) => {
                 if is_localhost(name) {

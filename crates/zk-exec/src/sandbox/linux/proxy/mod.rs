@@ -24,11 +24,11 @@ use socks::Reply;
 
 /// Port of the proxy, in the sandbox's own network.
 pub(super) const PORT: u16 = 3128;
-/// Most connections at a time.
+/// Maximum number of connections at a time.
 const CONNECTIONS: usize = 256;
 /// Time limit for a host to accept a connection, and for a command to send its request.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Most refusals that are kept.
+/// Maximum number of refusals that are kept.
 const REMEMBERED: usize = 64;
 
 /// Resolver of host names.
@@ -266,7 +266,7 @@ fn copy_until_end(mut from: TcpStream, mut to: TcpStream) {
             Ok(0) | Err(_) => break,
             Ok(read) => {
                 if to.write_all(buffer.get(..read).unwrap_or_default()).is_err() {
-                    // Ends the other direction too, since its reader is gone.
+                    // Ends the other direction too, since its reader is closed.
                     let _ = from.shutdown(Shutdown::Both);
                     break;
                 }

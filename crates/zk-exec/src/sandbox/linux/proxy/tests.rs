@@ -14,7 +14,7 @@ fn proxy(rules: &[&str], addresses: &'static [&'static str]) -> (Proxy, Arc<Atom
     (Proxy { resolve, ..Proxy::new(HostRules::parse(rules).unwrap()) }, asked)
 }
 
-/// Returns the proxy's answer to a request, and what a host behind it got.
+/// Proxy's answer to a request, and the request as received by the host.
 fn ask(proxy: &Proxy, request: &str) -> String {
     String::from_utf8(ask_in_bytes(proxy, request.as_bytes())).unwrap()
 }

@@ -17,7 +17,7 @@ use super::settings;
 
 /// Largest file of git that is read, in bytes; larger ones are set aside unread.
 const MAX_BYTES: u64 = 64 << 10;
-/// Most new names that are tried for a file that is set aside.
+/// Maximum number of new names that are tried for a file that is set aside.
 const MAX_NAMES: u32 = 1000;
 const ENDING: &str = "set-aside";
 
@@ -44,7 +44,7 @@ pub(super) struct SetAside {
 }
 
 impl Directory {
-    /// Opens the directory `path` below `root`; fails if a symbolic link is on the way.
+    /// Opens the directory `path` below `root`; fails if a symbolic link is on the path.
     pub(super) fn open(root: &Path, path: &Path) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let base = openat(CWD, root, flags, Mode::empty())?;

@@ -118,7 +118,7 @@ fn parse(bytes: &[u8], hash: usize) -> Option<BTreeSet<PathBuf>> {
     (rest.len() >= hash && !is_split(rest)).then_some(found)
 }
 
-/// Whether the index is split, which an extension behind the entries says: another file has the rest of the
+/// Whether the index is split, according to an extension after the entries: another file has the rest of the
 /// entries.
 fn is_split(mut extensions: &[u8]) -> bool {
     while let Some((name, rest)) = extensions.split_first_chunk::<4>() {

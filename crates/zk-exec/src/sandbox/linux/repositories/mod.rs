@@ -25,9 +25,9 @@ use aside::{Common, Directory, SetAside};
 use commands::Commands;
 use gitlinks::Gitlinks;
 
-/// Most directory entries that one search visits.
+/// Maximum number of directory entries that one search visits.
 const MAX_ENTRIES: usize = 300_000;
-/// Most git directories that refer to each other in a row.
+/// Maximum number of git directories that refer to each other in a row.
 const MAX_HOPS: usize = 4;
 
 /// Checks the repositories that commands of a sandbox make.
@@ -43,7 +43,7 @@ struct Shared {
     /// Read-only files and directories inside of these.
     read_only: Vec<PathBuf>,
     reports: ReportReader,
-    /// Most directory entries that one search visits.
+    /// Maximum number of directory entries that one search visits.
     most_entries: usize,
     state: Mutex<State>,
 }
@@ -244,7 +244,7 @@ impl Shared {
         }
     }
 
-    /// Checks the targets of new gitlinks, whoever made the repositories there: git now obeys settings in
+    /// Checks the targets of new gitlinks, regardless of the repositories' origin: git now obeys settings in
     /// them that it ignored before.
     fn look_at_gitlinks(&self, state: &mut State, found: &mut Vec<SetAside>) {
         let mut added = Vec::new();

@@ -18,8 +18,8 @@ pub(in super::super) struct Planted {
 }
 
 impl Planted {
-    /// Plants the targets beside the host's state directory, in a directory that commands can read but must
-    /// not write.
+    /// Plants the targets next to the host's state directory, in a directory that commands can read but not
+    /// write.
     ///
     /// # Errors
     /// The path that could not be planted, with the system's error.

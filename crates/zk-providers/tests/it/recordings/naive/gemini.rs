@@ -34,7 +34,7 @@ pub(crate) fn parts(body: &str) -> Vec<Value> {
             } else if part["text"].is_string() || HOSTED.iter().any(|name| part[name].is_object()) {
                 all.push(part.clone());
             } else {
-                // Something else between two texts keeps them apart.
+                // Another part between two texts keeps them separate.
                 all.push(json!({"unknown": true}));
             }
         }
@@ -112,8 +112,8 @@ pub(crate) fn answer(body: &str) -> Answer {
     answer
 }
 
-/// Returns what of a response has to come back in the next request: every signed part as it was, unsigned
-/// neighbours as one, and no thoughts without a signature.
+/// Parts of a response that the next request must contain: every signed part unchanged, unsigned neighbours
+/// joined, and no thoughts without a signature.
 pub(crate) fn echo(body: &str) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
     for mut part in parts(body) {

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Returns the events of the stream: each block begins empty and comes in one piece, as far as its kind is
-/// streamed at all.
+/// Events of the stream: each block starts empty and arrives in one piece, if its kind is streamed.
 pub(crate) fn stream(whole: &Value) -> Vec<Value> {
     let mut start = whole.clone();
     start["content"] = json!([]);

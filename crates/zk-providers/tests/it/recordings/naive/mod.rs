@@ -266,7 +266,7 @@ pub(crate) fn chat(body: &str) -> Answer {
             finish = reason.to_owned();
         }
     }
-    // Thoughts that a server does not tell apart are between tags.
+    // Thoughts without a separate field are between tags.
     if let Some(aloud) = answer.text.trim_start().strip_prefix("<think>") {
         let (thought, said) = aloud.split_once("</think>").unwrap_or((aloud, ""));
         answer.thinking.push_str(thought.trim_start_matches(['\r', '\n']));

@@ -1,81 +1,41 @@
-//! Reports of a run without a person: its answer, its refused calls, and on standard error what passes.
-
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 
-use zk_tui::Style;
-use zk_tui::plain::{SharedScreen, StatusLine, lines};
-use zk_view::{Activity, AnswerEnd, Block, BlockId, CallState, Content, NoteLevel, Patch, Text};
+use zk_view::{Activity, AnswerEnd, Block, BlockId, CallState, Content, NoteLevel, Patch, Status, Text};
 
-use crate::output::result::DeniedCall;
+use super::lines;
+use super::{SharedScreen, StatusLine};
+use crate::row::Style;
 
-/// Text of a run's final answer, as it was shown, with whatever a terminal must not get: what stands behind the last
-/// call and the last message.
-pub(crate) fn final_answer(blocks: &[Arc<Block>]) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for block in blocks.iter().rev().filter(|block| block.agent.is_none()) {
-        match &block.content {
-            Content::Answer { end: AnswerEnd::SentAgain, .. } => {}
-            Content::Answer { text, .. } => parts.push(text.unsanitised()),
-            Content::User { .. } | Content::Injected { .. } | Content::Call(_) => break,
-            Content::Thinking { .. }
-            | Content::Provider { .. }
-            | Content::Summary { .. }
-            | Content::Plugin(_)
-            | Content::End(_)
-            | Content::Note { .. } => {}
-        }
-    }
-    parts.reverse();
-    parts.concat()
-}
-
-/// The calls of a run that were refused.
-#[derive(Default)]
-pub(crate) struct Refused {
-    pub(crate) all: Vec<DeniedCall>,
-    /// Whether the run had a step with calls, and every call of the last such step was refused: it could not do what it
-    /// set out to do.
-    pub(crate) decided_the_run: bool,
-}
-
-impl Refused {
-    pub(crate) fn of(blocks: &[Arc<Block>]) -> Self {
-        let mut refused = Self::default();
-        let mut step = None;
-        for block in blocks.iter().filter(|block| block.agent.is_none()) {
-            let Content::Call(call) = &block.content else { continue };
-            let is_refused = call.state == CallState::Refused;
-            if step != Some(call.step) {
-                (step, refused.decided_the_run) = (Some(call.step), true);
-            }
-            refused.decided_the_run &= is_refused;
-            if is_refused {
-                let reason = call.reason.as_ref().map_or("", Text::unsanitised).to_owned();
-                refused.all.push(DeniedCall { tool: call.tool.unsanitised().to_owned(), reason });
-            }
-        }
-        refused
-    }
-}
-
-/// Writes what passes to standard error: warnings, waits, and when asked for what the run does.
-pub(crate) struct Teller {
-    pub(crate) stderr: SharedScreen,
+/// Report of a run without a person, on standard error: warnings and waits, with `verbose` also calls and interim texts.
+pub struct RunReport {
+    stderr: SharedScreen,
     /// Whether a person reads it.
-    pub(crate) warns: bool,
-    pub(crate) verbose: bool,
-    /// Text that is interim if a call follows.
-    pub(crate) interim: Vec<Text>,
-    pub(crate) done: HashSet<BlockId>,
-    pub(crate) announced: HashSet<BlockId>,
-    pub(crate) line: Option<StatusLine>,
-    /// Waits that were told of.
-    pub(crate) waits: lines::ToldWaits,
+    warns: bool,
+    verbose: bool,
+    /// Texts that are interim if a call follows.
+    interim: Vec<Text>,
+    done: HashSet<BlockId>,
+    announced: HashSet<BlockId>,
+    line: Option<StatusLine>,
+    /// Waits already reported.
+    waits: lines::ToldWaits,
 }
 
-impl Teller {
-    pub(crate) fn new(stderr: SharedScreen, warns: bool, verbose: bool, done: &[Arc<Block>]) -> Self {
+impl fmt::Debug for RunReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunReport")
+            .field("warns", &self.warns)
+            .field("verbose", &self.verbose)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RunReport {
+    /// Creates a report on a screen for standard error. `warns` says that a person reads it; blocks in `done` are not
+    /// reported.
+    pub fn new(stderr: SharedScreen, warns: bool, verbose: bool, done: &[Arc<Block>]) -> Self {
         let done = done.iter().map(|block| block.id.clone()).collect();
         Self {
             stderr,
@@ -89,7 +49,8 @@ impl Teller {
         }
     }
 
-    pub(crate) fn patch(&mut self, patch: &Patch) {
+    /// Reports a change of the view.
+    pub fn patch(&mut self, patch: &Patch) {
         match patch {
             Patch::Reset { view } => {
                 view.blocks.iter().for_each(|block| self.block(block));
@@ -152,9 +113,9 @@ impl Teller {
         }
     }
 
-    /// Counts waits on a terminal that can take lines back. Elsewhere another attempt is told of once, and a silent server
-    /// less and less often.
-    fn activity(&mut self, status: &zk_view::Status) {
+    /// Shows waits in a status line on a screen that can erase. Elsewhere a retry is reported once, and a silent server
+    /// at growing intervals.
+    fn activity(&mut self, status: &Status) {
         if !self.warns {
             return;
         }
@@ -184,21 +145,21 @@ mod tests {
     use zk_core::events::{SessionStart, StreamIdle};
     use zk_core::kernel::{AnyEvent, Origin};
     use zk_core::model::{ModelRef, Phase, RunId};
-    use zk_tui::TerminalEnv;
-    use zk_tui::plain::{Backlog, Screen, Sink};
     use zk_view::{Engine, EngineInput, ObservedEvent};
 
     use super::*;
+    use crate::plain::{Backlog, Screen, Sink};
+    use crate::term::TerminalEnv;
 
     #[test]
     fn a_silent_server_is_told_of_on_standard_error_while_nothing_else_is() {
         let (sender, mut lines) = tokio::sync::mpsc::unbounded_channel();
         let screen = Screen::drawn_by(Sink { sender, backlog: Backlog::default() }, &TerminalEnv::default());
-        let mut teller = Teller::new(SharedScreen::new(screen), true, false, &[]);
+        let mut report = RunReport::new(SharedScreen::new(screen), true, false, &[]);
         let mut engine = Engine::new();
         let mut happen = |seconds: u64, event: &dyn AnyEvent| {
             let seen = EngineInput::Event(ObservedEvent { event, origin: &Origin::default() });
-            engine.apply(seconds * 1000, seen).patches.iter().for_each(|patch| teller.patch(patch));
+            engine.apply(seconds * 1000, seen).patches.iter().for_each(|patch| report.patch(patch));
         };
         happen(0, &SessionStart { session_id: None, run_id: RunId::fresh(), messages: 0 });
         for seconds in 3..=70 {
