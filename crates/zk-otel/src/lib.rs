@@ -28,6 +28,7 @@
 mod config;
 mod error;
 mod export;
+mod log;
 mod names;
 mod plugin;
 mod propagation;
@@ -38,6 +39,7 @@ mod span_context;
 pub use config::{Collector, OtelConfig, Sampling};
 pub use error::OtelError;
 pub use export::Telemetry;
+pub use log::EventLog;
 pub use plugin::OtelPlugin;
 pub use settings::OtelSettings;
 pub use span_context::{parse_trace_parent, trace_parent};
