@@ -4,7 +4,7 @@ use toml::Value;
 
 /// Crates that may use a certain outside crate, because it is large, or because its use belongs in one place.
 const HOMES: [(&str, &[&str]); 14] = [
-    ("reqwest", &["zk-auth", "zk-providers", "zk-mcp", "zk-tools"]),
+    ("reqwest", &["zk-auth", "zk-otel", "zk-providers", "zk-mcp", "zk-tools"]),
     ("rustls", &["zk-auth"]),
     ("rusqlite", &["zk-session"]),
     ("rmcp", &["zk-mcp"]),
@@ -23,7 +23,7 @@ const HOMES: [(&str, &[&str]); 14] = [
 /// Crates that may depend on a sibling: sign-in is below the crates that need a token, and the chat engine
 /// below those that draw it.
 const BELOW: [(&str, &[&str]); 2] =
-    [("zk-auth", &["zk-providers", "zk-mcp", "zk-tools"]), ("zk-view", &["zk-tui"])];
+    [("zk-auth", &["zk-otel", "zk-providers", "zk-mcp", "zk-tools"]), ("zk-view", &["zk-tui"])];
 
 /// Crates that `zk-chat` may depend on.
 const IN_CHAT: [&str; 10] = [

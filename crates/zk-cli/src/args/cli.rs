@@ -186,6 +186,11 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "DIR")]
     pub(crate) debug_dump: Option<String>,
 
+    /// Write what zk does to a log: error, warn, info, debug or trace; without a file to logs/zk.log of its state
+    #[cfg(feature = "otel")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "LEVEL[=FILE]")]
+    pub(crate) log: Option<String>,
+
     /// With --print, show tool calls on standard error
     #[arg(short, long, global = true, help_heading = GLOBAL, action = ArgAction::SetTrue)]
     pub(crate) verbose: bool,
@@ -355,6 +360,11 @@ pub(crate) enum CliCommand {
     Completions {
         /// The shell
         shell: Shell,
+    },
+    /// List zk's own log files, and print one
+    Logs {
+        /// The log, by a part of its path
+        name: Option<String>,
     },
     /// Look into zk itself
     Debug {

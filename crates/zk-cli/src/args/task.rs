@@ -27,6 +27,8 @@ pub(crate) struct Task {
     /// The address and the key of whichever provider is chosen.
     pub(crate) endpoint: GivenValues,
     pub(crate) cwd: Option<PathBuf>,
+    /// Level of the log, and its file, as they were given.
+    pub(crate) log: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -65,6 +67,7 @@ pub(crate) enum Job {
         json: bool,
     },
     Hooks,
+    Logs(Option<String>),
     Registry,
     ManualPages(PathBuf),
     Completions(Shell),
@@ -132,7 +135,7 @@ impl Task {
     /// The job of an Agent SDK, whose arguments are read by those who speak its protocol.
     pub(crate) fn agent_sdk(words: Vec<String>) -> Self {
         let endpoint = GivenValues { base_url: None, api_key: None };
-        Self { job: Job::AgentSdk(words), launch: Launch::default(), endpoint, cwd: None }
+        Self { job: Job::AgentSdk(words), launch: Launch::default(), endpoint, cwd: None, log: None }
     }
 }
 
@@ -262,6 +265,7 @@ impl Cli {
                     CliCommand::Demo { keep } => Job::Demo { keep },
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,
+                    CliCommand::Logs { name } => Job::Logs(name),
                     CliCommand::Debug { action: DebugAction::Registry } => Job::Registry,
                     CliCommand::Debug { action: DebugAction::Man { dir } } => Job::ManualPages(dir),
                     CliCommand::Completions { shell } => Job::Completions(shell),
@@ -303,6 +307,10 @@ impl Cli {
             ..Launch::default()
         };
         let endpoint = GivenValues { base_url: self.base_url, api_key: self.api_key };
-        Ok(Task { job, launch, endpoint, cwd: self.cwd })
+        #[cfg(feature = "otel")]
+        let log = self.log;
+        #[cfg(not(feature = "otel"))]
+        let log = None;
+        Ok(Task { job, launch, endpoint, cwd: self.cwd, log })
     }
 }

@@ -12,6 +12,8 @@ mod reachable_files;
 pub(crate) mod session_switch;
 pub(crate) mod sessions;
 pub(crate) mod skills;
+#[cfg(feature = "otel")]
+pub(crate) mod telemetry;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,8 +124,10 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     }
     // Their handlers come in the order of their stages, so that none has to stand before another. Those that come first
     // close last.
-    let mut plugins: Vec<Arc<dyn Plugin>> =
-        vec![Arc::new(local(&app.work, &app.settings, children, sandbox)?)];
+    let mut plugins: Vec<Arc<dyn Plugin>> = Vec::new();
+    #[cfg(feature = "otel")]
+    plugins.extend(telemetry::plugins(app));
+    plugins.push(Arc::new(local(&app.work, &app.settings, children, sandbox)?));
     plugins.extend(mcp::plugin(&app.work, &app.settings, own.clone(), host.questions.is_some()));
     plugins.push(Arc::new(backends::plugin(&app.work, &app.settings, own.clone())));
     let extensions = extensions::plugins(&app.work, &app.settings, &own);

@@ -57,6 +57,9 @@ pub(crate) struct Shared {
     pub(crate) tunnel: Arc<OnceLock<SshTunnel>>,
     /// Decorator of each provider.
     pub(crate) provider_layer: Option<Layer>,
+    /// Traces, metrics and the log.
+    #[cfg(feature = "otel")]
+    pub(crate) observed: crate::compose::telemetry::Observed,
 }
 
 /// Decorator of providers that another program asks for.

@@ -18,7 +18,7 @@ const IN_CONFIG: [&str; 12] = [
     "APPEND_SYSTEM.md",
 ];
 /// Entries of the directory of state, but for large results of sessions.
-const IN_STATE: [&str; 12] = [
+const IN_STATE: [&str; 13] = [
     "trust.json",
     "auth",
     "extensions",
@@ -27,6 +27,7 @@ const IN_STATE: [&str; 12] = [
     "sandbox",
     "sessions",
     "audit",
+    "logs",
     "history",
     "lines.jsonl",
     "drafts",
@@ -108,6 +109,11 @@ impl Dirs {
     /// Returns the directory of what extensions printed to standard error.
     pub(crate) fn extensions(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("extensions"))
+    }
+
+    /// Returns the directory of the logs of zk itself.
+    pub(crate) fn logs(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("logs"))
     }
 
     /// Returns the directory of the plugins that the person added, with all of their files.

@@ -4,6 +4,8 @@ pub(crate) mod dirs;
 pub(crate) mod env;
 pub(crate) mod exit;
 pub(crate) mod hardening;
+#[cfg(feature = "otel")]
+pub(crate) mod log;
 pub(crate) mod own_files;
 pub(crate) mod signals;
 pub(crate) mod stdin;

@@ -101,7 +101,7 @@ fn usage_hint(error: &clap::Error) -> Option<&'static str> {
 }
 
 fn start(task: Task, additions: Additions) -> Outcome<Exit> {
-    let Task { job, launch, endpoint, cwd } = task;
+    let Task { job, launch, endpoint, cwd, log } = task;
     let env = Env::read();
     let dirs = Dirs::new(&env);
     let cwd = directory(cwd)?;
@@ -117,7 +117,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         .telling(move |problem| told.show(&format!("warning: {problem}")));
     let trust = Arc::new(trust);
     let machine = Machine { env, dirs, host_files, notices, redactor: Arc::new(Redactor::new()), trust };
-    let (app, mut warnings) = AppContext::read((cwd, project), machine, launch, endpoint, additions)?;
+    #[cfg_attr(not(feature = "otel"), expect(unused_mut, reason = "only a log changes it"))]
+    let (mut app, mut warnings) = AppContext::read((cwd, project), machine, launch, endpoint, additions)?;
     if !matches!(job, Job::Trust(_)) {
         warnings.extend(app.settings.untrusted_warnings(&app.work.project));
     }
@@ -131,6 +132,13 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     let key = app.given.api_key.as_ref().map(ExposeSecret::expose_secret);
     app.work.machine.env.secrets().chain(key).for_each(|secret| app.work.machine.redactor.learn(secret));
     term::redact_with(&app.work.machine.redactor);
+    #[cfg(feature = "otel")]
+    if let Some(wanted) = log {
+        crate::host::log::start(&wanted, &app.work.machine.dirs)?;
+        app.shared.observed.has_log = true;
+    }
+    #[cfg(not(feature = "otel"))]
+    drop(log);
     match job {
         Job::Prompt(prompt) => mode::run(&app, prompt),
         Job::Sessions(action) => commands::sessions(&app, action),
@@ -148,6 +156,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Mcp(action) => commands::mcp(&app, action),
         Job::Ext(action) => commands::ext(&app, action),
         Job::Hooks => commands::command_hooks(&app.work.machine, &app.settings),
+        Job::Logs(name) => commands::logs(&app.work.machine, name.as_deref()),
         Job::Registry => commands::registry(&app),
         Job::ManualPages(dir) => commands::manual_pages(&dir),
         Job::Completions(shell) => commands::completions(&app.work.machine, shell),

@@ -65,6 +65,8 @@ sections! {
     providers: BTreeMap<String, ProviderSettings> = "providers",
     backend: BackendChoice = "backend",
     backends: BTreeMap<String, BackendSettings> = "backends",
+    #[cfg(feature = "otel")]
+    otel: zk_otel::OtelSettings = "otel",
     #[cfg(feature = "fetch")]
     fetch: zk_tools::FetchOptions = "fetch",
 }

@@ -16,6 +16,7 @@ mod provider;
 mod redact;
 mod session;
 mod tool;
+mod trace;
 mod ui;
 
 pub use backend::{BUILT_IN_BACKEND, Backend, BuiltInBackend};
@@ -60,6 +61,7 @@ pub use tool::{
     BegunCall, CallEnd, CallPlace, CallSteps, Gated, NotRun, Progress, RunTool, RunTools, SERVER_TOOL_PREFIX,
     STOPPED_BEFORE_CALL, Tool, ToolCx, UnknownTool, Validated, foreign_server_names, validate,
 };
+pub use trace::TraceContext;
 pub use ui::{
     AnswerError, Approval, ApprovalCard, ArgumentChoice, AskedKind, CardChoice, CardPart, Command,
     CommandOutcome, FrontEnd, HunkHead, MAX_MARKS, PartKind, PendingQuestion, Question, QuestionDigest,

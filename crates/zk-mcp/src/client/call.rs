@@ -7,12 +7,14 @@ use futures_util::future::BoxFuture;
 use rmcp::model::{
     CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest, ErrorCode,
     GetPromptRequestParams, GetPromptResult, InputRequest, InputRequests, InputRequiredResult,
-    InputResponses, ReadResourceRequestParams, ReadResourceResult, Request, RequestId, ServerResult,
+    InputResponses, ReadResourceRequestParams, ReadResourceResult, Request, RequestId, RequestMetaObject,
+    ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Cx;
+use zk_core::service::TraceContext;
 
 use super::connect::{Connection, root_cause};
 use super::result::CallResult;
@@ -34,6 +36,14 @@ pub(crate) struct CallRequest<'a> {
     pub(crate) progress: OnProgress,
     /// Context of the call, with its stop token.
     pub(crate) cx: &'a Cx,
+}
+
+/// Returns the place of a call in its trace; `None` if no traces are made.
+fn trace_meta(cx: &Cx) -> Option<RequestMetaObject> {
+    let headers = cx.service::<dyn TraceContext>()?.headers(cx);
+    let mut meta = RequestMetaObject::default();
+    meta.0.0.extend(headers.into_iter().map(|(name, value)| (name.to_owned(), value.into())));
+    Some(meta)
 }
 
 /// Reason for which a request has no result.
@@ -134,6 +144,7 @@ impl Connection {
     /// Calls a tool, and answers the server's requests during the call.
     pub(crate) async fn call(&self, call: CallRequest<'_>) -> Result<CallResult, CallEnd> {
         let mut params = CallToolRequestParams::new(call.tool.to_owned()).with_arguments(call.args);
+        params.meta = trace_meta(call.cx);
         let _calling = self.handler.callers.enter(call.cx);
         let stop = call.cx.stop_token();
         for round in 0..MAX_ROUNDS {

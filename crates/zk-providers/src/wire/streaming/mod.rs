@@ -17,7 +17,7 @@ use zk_auth::http::{Received, read_some};
 use zk_core::events::{ProviderPayload, ProviderResponse};
 use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{ErrorKind, ModelRef, Phase, ProviderError};
-use zk_core::service::{EventStream, StreamEvent, Ui};
+use zk_core::service::{EventStream, StreamEvent, TraceContext, Ui};
 
 use crate::wire::endpoint::Endpoint;
 use crate::wire::error::{self, ErrorBody, RequestContext, WireError};
@@ -193,6 +193,11 @@ impl Exchange {
             .header("accept", self.frames.media_type());
         for (name, value) in headers.into_pairs() {
             request = request.header(name, value);
+        }
+        if let Some(trace) = self.cx.service::<dyn TraceContext>() {
+            for (name, value) in trace.headers(&self.cx) {
+                request = request.header(name, value);
+            }
         }
         let sent = self.endpoint.send(request.body(body), &self.cx);
         let response = match wait_for(sent, &mut self.watch, &self.context, &self.cx, false).await? {

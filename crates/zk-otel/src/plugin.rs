@@ -1,0 +1,97 @@
+use std::sync::Arc;
+
+use zk_core::events::{
+    AgentDone, AgentStart, ContextCompaction, ContextTransform, PermissionDecided, PermissionRequest,
+    ProviderRequest, ProviderResponse, ProviderRetry, RunBudgetReached, SessionStart, SideCallEnd,
+    SpawnBefore, StreamStart, SystemTransform, ToolBatchEnd, ToolBegin, ToolBlocked, ToolEnd, ToolErrored,
+    ToolGate, ToolParked, ToolSkipped, TurnAfter, TurnBefore,
+};
+use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
+use zk_core::service::{Tool, TraceContext};
+
+use crate::Telemetry;
+use crate::export::FLUSH_TIMEOUT;
+use crate::propagation::{Headers, InTrace};
+
+/// Plugin that makes spans and metrics of what an agent and its sub-agents do.
+#[derive(Debug)]
+pub struct OtelPlugin {
+    telemetry: Telemetry,
+}
+
+impl OtelPlugin {
+    /// Creates the plugin of one conversation.
+    #[must_use]
+    pub fn new(telemetry: &Telemetry) -> Self {
+        Self { telemetry: telemetry.clone() }
+    }
+}
+
+/// Registers methods of the recorder as handlers that answer nothing.
+macro_rules! listen {
+    ($scope:expr, $recorder:expr, $stage:expr, $($event:ty => $method:ident,)*) => {
+        $({
+            let recorder = $recorder.clone();
+            $scope.on_sync_at(everywhere($stage), move |event: &$event, cx: &Cx| {
+                recorder.$method(event, cx);
+            });
+        })*
+    };
+}
+
+fn everywhere(stage: Stage) -> HookOptions {
+    HookOptions { stage, reach: Some(Reach::Descendants), ..HookOptions::default() }
+}
+
+impl Plugin for OtelPlugin {
+    fn name(&self) -> &str {
+        "otel"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let recorder = Arc::new(self.telemetry.recorder());
+        // Begins are heard before, ends after what other plugins do.
+        listen!(scope, recorder, Stage::Early,
+            SessionStart => run_begins,
+            TurnBefore => turn_begins,
+            ToolGate => call_is_judged,
+            ToolBegin => call_begins,
+            PermissionRequest => person_is_asked,
+            SpawnBefore => child_begins,
+        );
+        listen!(scope, recorder, Stage::Late,
+            AgentStart => run_is_ready,
+            ProviderRequest => request_is_made,
+            ProviderResponse => response_arrives,
+            ProviderRetry => request_waits,
+            StreamStart => answer_begins,
+            TurnAfter => answer_ends,
+            SideCallEnd => side_call_ends,
+            ToolErrored => call_fails,
+            ToolEnd => call_ends,
+            ToolBlocked => call_is_refused,
+            ToolParked => call_is_parked,
+            ToolSkipped => call_is_skipped,
+            ToolBatchEnd => batch_ends,
+            PermissionDecided => permission_is_decided,
+            ContextCompaction => compaction_moves,
+            RunBudgetReached => budget_is_reached,
+            AgentDone => run_ends,
+        );
+        if recorder.sends_content() {
+            listen!(scope, recorder, Stage::Late,
+                ContextTransform => messages_are_ready,
+                SystemTransform => system_is_ready,
+            );
+        }
+        let decorating = recorder.clone();
+        scope
+            .decorate_all::<dyn Tool>(move |inner| Arc::new(InTrace { inner, recorder: decorating.clone() }));
+        scope.provide_service::<dyn TraceContext>(Arc::new(Headers(recorder)));
+        let telemetry = self.telemetry.clone();
+        scope.on_close(async move || {
+            telemetry.flush(FLUSH_TIMEOUT).await;
+        });
+        Ok(())
+    }
+}

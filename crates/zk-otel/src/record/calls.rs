@@ -1,0 +1,130 @@
+use std::time::{Instant, SystemTime};
+
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{Span as _, SpanContext, SpanKind};
+use opentelemetry_sdk::trace::Span;
+use zk_core::events::{
+    CallRef, ToolBatchEnd, ToolBegin, ToolBlocked, ToolEnd, ToolErrored, ToolGate, ToolParked, ToolSkipped,
+};
+use zk_core::kernel::Cx;
+
+use super::{CallPlaceInTrace, Recorder, content, fail, span, text, word};
+use crate::names;
+
+/// Trace of a call that runs.
+pub(super) struct CallTrace {
+    pub(super) span: Span,
+    pub(super) place: SpanContext,
+    began: Instant,
+    /// Class of the tool's error.
+    error: Option<String>,
+}
+
+impl Recorder {
+    pub(crate) fn call_is_judged(&self, event: &ToolGate, cx: &Cx) {
+        self.with_run(cx, |run| run.judged.insert(event.call.call_id.as_str().into(), SystemTime::now()));
+    }
+
+    pub(crate) fn call_begins(&self, event: &ToolBegin, cx: &Cx) {
+        let args = self.has_content.then(|| Self::redacted(cx, content::bounded(event.args.to_string())));
+        let within = cx.service::<CallPlaceInTrace>();
+        self.with_run(cx, |run| {
+            let parent = within.map_or_else(|| run.turn_place(), |call| call.0.clone());
+            let mut attributes = call_attributes(&event.call);
+            attributes.push(KeyValue::new(names::READ_ONLY, event.read_only));
+            attributes.extend(args.map(|args| text(names::TOOL_ARGUMENTS, args)));
+            let name = format!("execute_tool {}", event.call.name);
+            let span = self.begin(Some(&parent), span(name, SpanKind::Internal, attributes));
+            let place = span.span_context().clone();
+            let call = CallTrace { span, place, began: Instant::now(), error: None };
+            let id = event.call.call_id.as_str();
+            run.told.insert(id.into());
+            run.calls.insert(id.into(), call);
+        });
+    }
+
+    pub(crate) fn call_fails(&self, event: &ToolErrored, cx: &Cx) {
+        self.with_run(cx, |run| {
+            if let Some(call) = run.calls.get_mut(event.call.call_id.as_str()) {
+                call.error = Some(word(&event.error.kind));
+            }
+        });
+    }
+
+    pub(crate) fn call_ends(&self, event: &ToolEnd, cx: &Cx) {
+        let result =
+            self.has_content.then(|| Self::redacted(cx, content::bounded(event.result.content.to_text())));
+        self.with_run(cx, |run| {
+            let Some(mut call) = run.calls.remove(event.call.call_id.as_str()) else { return };
+            call.span
+                .set_attribute(text(names::OUTCOME, if event.result.is_error { "failed" } else { "done" }));
+            if let Some(code) = event.exit_code {
+                call.span.set_attribute(KeyValue::new(names::EXIT_CODE, i64::from(code)));
+            }
+            if let Some(result) = result {
+                call.span.set_attribute(text(names::TOOL_RESULT, result));
+            }
+            let error =
+                event.result.is_error.then(|| call.error.unwrap_or_else(|| names::OTHER_ERROR.to_owned()));
+            if let Some(error) = &error {
+                fail(&mut call.span, error.clone());
+            }
+            self.metrics.call(&event.call.name, call.began.elapsed(), error.as_deref());
+            call.span.end();
+        });
+    }
+
+    pub(crate) fn call_is_refused(&self, event: &ToolBlocked, cx: &Cx) {
+        self.not_run(cx, &event.call, "refused", true);
+    }
+
+    pub(crate) fn call_is_parked(&self, event: &ToolParked, cx: &Cx) {
+        self.not_run(cx, &event.call, "parked", true);
+        self.with_run(cx, |run| run.end = Some("parked"));
+    }
+
+    pub(crate) fn call_is_skipped(&self, event: &ToolSkipped, cx: &Cx) {
+        self.not_run(cx, &event.call, "skipped", true);
+    }
+
+    /// Calls without a span never began: their arguments were wrong, there is no such tool, or a gate had the result.
+    pub(crate) fn batch_ends(&self, event: &ToolBatchEnd, cx: &Cx) {
+        for ended in &event.calls {
+            let outcome = if ended.is_error { "rejected" } else { "substituted" };
+            self.not_run(cx, &ended.call, outcome, ended.is_error);
+        }
+    }
+
+    /// Makes the span of a call that did not run, unless it has one.
+    fn not_run(&self, cx: &Cx, call: &CallRef, outcome: &'static str, is_error: bool) {
+        let within = cx.service::<CallPlaceInTrace>();
+        self.with_run(cx, |run| {
+            let id = call.call_id.as_str();
+            if !run.told.insert(id.into()) {
+                return;
+            }
+            let parent = within.map_or_else(|| run.turn_place(), |call| call.0.clone());
+            let mut attributes = call_attributes(call);
+            attributes.push(text(names::OUTCOME, outcome));
+            let builder = span(format!("execute_tool {}", call.name), SpanKind::Internal, attributes);
+            let builder = match run.judged.remove(id) {
+                Some(judged) => builder.with_start_time(judged),
+                None => builder,
+            };
+            let mut span = self.begin(Some(&parent), builder);
+            if is_error {
+                fail(&mut span, outcome);
+            }
+            span.end();
+        });
+    }
+}
+
+fn call_attributes(call: &CallRef) -> Vec<KeyValue> {
+    vec![
+        text(names::OPERATION, "execute_tool"),
+        text(names::TOOL_NAME, &*call.name),
+        text(names::TOOL_CALL, call.call_id.as_str()),
+        text(names::TOOL_TYPE, "function"),
+    ]
+}

@@ -1,0 +1,84 @@
+//! Content of messages in the form of the conventions, for those who asked for it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use zk_core::model::{Block, Message, Role};
+
+/// Most bytes of one attribute with content. What is oldest is left out first.
+const MAX_CONTENT_BYTES: usize = 128 * 1024;
+
+/// Returns messages as a JSON list, the newest that have room.
+pub(super) fn messages(messages: &[Arc<Message>]) -> String {
+    let mut left = MAX_CONTENT_BYTES;
+    let mut kept = Vec::new();
+    for message in messages.iter().rev() {
+        let written = message_of(message);
+        let bytes = written.to_string().len();
+        if bytes > left {
+            if kept.is_empty() {
+                kept.push(json!({"role": role(message.role), "parts": [cut_part()]}));
+            }
+            break;
+        }
+        left -= bytes;
+        kept.push(written);
+    }
+    kept.reverse();
+    Value::Array(kept).to_string()
+}
+
+/// Returns a system prompt as a JSON list.
+pub(super) fn instructions(system: &str) -> String {
+    json!([text_part(&bounded(system.to_owned()))]).to_string()
+}
+
+/// Returns the beginning of `text` that has room in an attribute.
+pub(super) fn bounded(mut text: String) -> String {
+    if text.len() > MAX_CONTENT_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_CONTENT_BYTES));
+    }
+    text
+}
+
+fn message_of(message: &Message) -> Value {
+    let parts: Vec<Value> = message.content.iter().filter_map(part).collect();
+    let finish = message.stop.as_ref().map(super::word);
+    match finish {
+        Some(finish) => json!({"role": role(message.role), "parts": parts, "finish_reason": finish}),
+        None => json!({"role": role(message.role), "parts": parts}),
+    }
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    }
+}
+
+fn part(block: &Block) -> Option<Value> {
+    Some(match block {
+        Block::Text(text) => text_part(&text.text),
+        Block::Thinking(thinking) => json!({"type": "reasoning", "content": thinking.text}),
+        Block::ToolCall(call) => {
+            json!({"type": "tool_call", "id": call.id.as_str(), "name": call.name, "arguments": call.args})
+        }
+        Block::ToolResult(result) => json!({
+            "type": "tool_call_response", "id": result.call_id.as_str(), "response": result.content.to_text(),
+        }),
+        Block::Image(image) => json!({"type": "blob", "modality": "image", "mime_type": image.media_type}),
+        Block::Document(document) => {
+            json!({"type": "blob", "modality": "document", "mime_type": document.media_type})
+        }
+        Block::Compaction(_) | Block::Provider(_) => return None,
+    })
+}
+
+fn text_part(text: &str) -> Value {
+    json!({"type": "text", "content": text})
+}
+
+fn cut_part() -> Value {
+    text_part("(too long for a trace)")
+}

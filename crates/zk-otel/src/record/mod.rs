@@ -1,0 +1,139 @@
+//! Spans of what happens: the state between an event that begins something and the one that ends it.
+
+mod calls;
+mod content;
+mod metrics;
+mod runs;
+mod turns;
+mod waits;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use opentelemetry::trace::{
+    Span as _, SpanBuilder, SpanContext, SpanKind, Status, TraceContextExt as _, Tracer as _,
+};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_sdk::trace::{SdkTracer, Span};
+use serde::Serialize;
+use zk_core::kernel::Cx;
+use zk_core::model::CallId;
+use zk_core::service::Redactor;
+
+pub(crate) use self::metrics::Metrics;
+use self::runs::RunTrace;
+use crate::names;
+
+/// Place of a call in its trace: a service of everything that the call does.
+pub(crate) struct CallPlaceInTrace(pub(crate) SpanContext);
+
+/// Maker of spans and metrics.
+pub(crate) struct Recorder {
+    tracer: SdkTracer,
+    metrics: Metrics,
+    has_content: bool,
+    /// Place in a trace that the runs of this program belong to.
+    parent: Option<SpanContext>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Runs that have not ended, by id.
+    runs: HashMap<Box<str>, RunTrace>,
+    /// Places of calls that started sub-agents, by the sub-agent's name.
+    starters: HashMap<Box<str>, SpanContext>,
+}
+
+impl Recorder {
+    pub(crate) fn new(
+        tracer: SdkTracer,
+        metrics: Metrics,
+        has_content: bool,
+        parent: Option<SpanContext>,
+    ) -> Self {
+        Self { tracer, metrics, has_content, parent, state: Mutex::default() }
+    }
+
+    pub(crate) fn sends_content(&self) -> bool {
+        self.has_content
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the trace of the run that `cx` belongs to; nothing if there is none.
+    fn with_run<T>(&self, cx: &Cx, change: impl FnOnce(&mut RunTrace) -> T) -> Option<T> {
+        self.state().runs.get_mut(cx.run_id()).map(change)
+    }
+
+    /// Returns the place in the trace of whatever is done in `cx`.
+    pub(crate) fn place(&self, cx: &Cx) -> Option<SpanContext> {
+        if let Some(call) = cx.service::<CallPlaceInTrace>() {
+            return Some(call.0.clone());
+        }
+        self.with_run(cx, |run| run.request_place(cx.turn_id()))
+    }
+
+    /// Returns the place of a call that runs.
+    pub(crate) fn call_place(&self, run: &str, call: &CallId) -> Option<SpanContext> {
+        Some(self.state().runs.get(run)?.calls.get(call.as_str())?.place.clone())
+    }
+
+    /// Begins a span below `parent`.
+    fn begin(&self, parent: Option<&SpanContext>, builder: SpanBuilder) -> Span {
+        let context = match parent {
+            Some(parent) => Context::new().with_remote_span_context(parent.clone()),
+            None => Context::new(),
+        };
+        self.tracer.build_with_context(builder, &context)
+    }
+
+    /// Returns `text` without secrets that are known here.
+    fn redacted(cx: &Cx, text: String) -> String {
+        match cx.service::<Redactor>() {
+            Some(redactor) => redactor.redact(&text).into_owned(),
+            None => Redactor::new().redact(&text).into_owned(),
+        }
+    }
+}
+
+/// Describes a span that begins now.
+fn span(
+    name: impl Into<Cow<'static, str>>,
+    kind: SpanKind,
+    attributes: impl IntoIterator<Item = KeyValue>,
+) -> SpanBuilder {
+    SpanBuilder::from_name(name)
+        .with_kind(kind)
+        .with_start_time(SystemTime::now())
+        .with_attributes(attributes.into_iter().collect::<Vec<_>>())
+}
+
+/// Ends a span with a class of error.
+fn fail(span: &mut Span, class: impl Into<Cow<'static, str>>) {
+    let class = class.into();
+    span.set_attribute(text(names::ERROR_TYPE, class.to_string()));
+    // Its words may quote what the model was sent.
+    span.set_status(Status::error(class));
+}
+
+fn text(name: &'static str, value: impl Into<String>) -> KeyValue {
+    KeyValue::new(name, value.into())
+}
+
+fn number(name: &'static str, value: u64) -> KeyValue {
+    KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+/// Returns the word by which a value without data is stored.
+fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(serde_json::Value::Object(tagged)) => tagged.keys().next().cloned().unwrap_or_default(),
+        Ok(_) | Err(_) => names::OTHER_ERROR.to_owned(),
+    }
+}

@@ -1,0 +1,26 @@
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Section `[otel]` of the settings: traces and metrics for an OpenTelemetry collector. The standard's variables, such as
+/// `OTEL_EXPORTER_OTLP_ENDPOINT`, outrank it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(extend("x-guarded" = true, "x-by-projects" = false))]
+pub struct OtelSettings {
+    /// Whether traces and metrics are sent; without it, if there is an endpoint.
+    pub enabled: Option<bool>,
+    /// Address of the collector, such as `http://127.0.0.1:4318`, which is where it is looked for without one.
+    #[schemars(regex(pattern = "^https?://"))]
+    pub endpoint: Option<String>,
+    /// Headers of requests to the collector, such as one with a key.
+    pub headers: BTreeMap<String, String>,
+    /// Name of this program in traces; `zk` without one.
+    pub service_name: Option<String>,
+    /// Whether prompts, arguments, results and answers are sent too, without secrets.
+    pub content: bool,
+    /// Share of traces that is sent, from 0 to 1; all without it.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub sample: Option<f64>,
+}

@@ -1,0 +1,7 @@
+//! What a collector receives of runs with a scripted model.
+
+mod collector;
+mod config;
+mod export;
+mod rig;
+mod scenes;
