@@ -12,6 +12,7 @@ mod fuzz;
 mod house;
 mod models;
 mod picture;
+mod release;
 mod run;
 mod scaffold;
 mod tidy;
@@ -80,6 +81,7 @@ fn task(args: &[&str]) -> Result<()> {
             Ok(suite) => suite.run_browser(&workspace),
             Err(why) => bail!("{why}"),
         },
+        ["dist", rest @ ..] => release::dist::run(&workspace, rest),
         ["fuzz"] => fuzz::run(&workspace, fuzz::SECONDS),
         ["fuzz", "--seconds", seconds] => fuzz::run(&workspace, seconds.parse().context("--seconds")?),
         ["models"] => models::write(&workspace, None),
