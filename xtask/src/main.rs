@@ -82,6 +82,12 @@ fn task(args: &[&str]) -> Result<()> {
             Err(why) => bail!("{why}"),
         },
         ["dist", rest @ ..] => release::dist::run(&workspace, rest),
+        ["release", "--undo"] => release::cut::undo(&workspace, None),
+        ["release", "--undo", version] => release::cut::undo(&workspace, Some(version)),
+        ["release", version, "--dry-run"] | ["release", "--dry-run", version] => {
+            release::cut::run(&workspace, version, true)
+        }
+        ["release", version] => release::cut::run(&workspace, version, false),
         ["fuzz"] => fuzz::run(&workspace, fuzz::SECONDS),
         ["fuzz", "--seconds", seconds] => fuzz::run(&workspace, seconds.parse().context("--seconds")?),
         ["models"] => models::write(&workspace, None),

@@ -1,4 +1,8 @@
 //! Releases: packages of the program, cutting and publishing a version, and what its dependencies cost.
 
+pub(crate) mod cut;
 pub(crate) mod dist;
 mod metadata;
+mod version;
+
+use dist::python_version;

@@ -74,7 +74,8 @@ mod tests {
     #[test]
     fn versions_have_an_order_and_say_which_may_follow() {
         let parse = |text| Version::parse(text).unwrap();
-        let ordered = ["0.1.0-1", "0.1.0-alpha", "0.1.0-rc.2", "0.1.0-rc.10", "0.1.0", "0.1.1", "0.2.0", "1.0.0"];
+        let ordered =
+            ["0.1.0-1", "0.1.0-alpha", "0.1.0-rc.2", "0.1.0-rc.10", "0.1.0", "0.1.1", "0.2.0", "1.0.0"];
         for pair in ordered.windows(2) {
             assert!(parse(pair[0]) < parse(pair[1]), "{pair:?}");
             assert_eq!(parse(pair[0]).to_string(), pair[0]);
@@ -93,7 +94,8 @@ mod tests {
         ] {
             assert_eq!(parse(from).is_followed_by(&parse(to)), may, "{from} {to}");
         }
-        for wrong in ["", "1", "1.2", "1.2.3.4", "v1.2.3", "01.2.3", "1.2.x", "1.2.3-", "1.2.3-a b", "+1.0.0"] {
+        for wrong in ["", "1", "1.2", "1.2.3.4", "v1.2.3", "01.2.3", "1.2.x", "1.2.3-", "1.2.3-a b", "+1.0.0"]
+        {
             assert!(Version::parse(wrong).is_err(), "{wrong}");
         }
     }

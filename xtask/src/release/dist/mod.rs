@@ -25,6 +25,7 @@ use contents::Contents;
 use entry::{Entry, hex, sha256, tar_gz};
 use install::Archive;
 use target::Target;
+pub(super) use wheel::python_version;
 
 use super::metadata::Metadata;
 use crate::run::{Run, programs};

@@ -62,7 +62,7 @@ fn tag_lines(tag: &str) -> String {
 }
 
 /// Version in Python's spelling: `0.2.0-rc.1` is `0.2.0rc1`.
-pub(super) fn python_version(version: &str) -> String {
+pub(in crate::release) fn python_version(version: &str) -> String {
     let Some((numbers, before)) = version.split_once('-') else { return version.to_owned() };
     let (word, number) = before.split_once('.').unwrap_or((before, "0"));
     let word = match word {

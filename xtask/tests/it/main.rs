@@ -1,0 +1,8 @@
+//! The program as a person runs it, in scratch checkouts.
+
+#[cfg(test)]
+mod checkout;
+#[cfg(test)]
+mod release;
+#[cfg(test)]
+mod scratch;
