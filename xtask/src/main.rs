@@ -88,6 +88,7 @@ fn task(args: &[&str]) -> Result<()> {
             release::cut::run(&workspace, version, true)
         }
         ["release", version] => release::cut::run(&workspace, version, false),
+        ["publish", rest @ ..] => release::publish::run(&workspace, rest),
         ["fuzz"] => fuzz::run(&workspace, fuzz::SECONDS),
         ["fuzz", "--seconds", seconds] => fuzz::run(&workspace, seconds.parse().context("--seconds")?),
         ["models"] => models::write(&workspace, None),

@@ -3,6 +3,7 @@
 pub(crate) mod cut;
 pub(crate) mod dist;
 mod metadata;
+pub(crate) mod publish;
 mod version;
 
 use dist::python_version;

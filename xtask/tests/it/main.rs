@@ -3,6 +3,12 @@
 #[cfg(test)]
 mod checkout;
 #[cfg(test)]
+mod dist;
+#[cfg(test)]
+mod publish;
+#[cfg(test)]
+mod registry;
+#[cfg(test)]
 mod release;
 #[cfg(test)]
 mod scratch;

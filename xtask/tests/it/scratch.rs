@@ -75,6 +75,13 @@ impl Scratch {
         scratch
     }
 
+    /// Another checkout of its commit.
+    pub(crate) fn clone_of(&self) -> Self {
+        let other = Self::empty();
+        other.run("git", &["clone", "--quiet", &self.path().to_string_lossy(), "."]);
+        other
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
@@ -106,7 +113,13 @@ impl Scratch {
         self.tried(env!("CARGO_BIN_EXE_xtask"), args, dir, variables)
     }
 
-    fn tried(&self, program: &str, args: &[&str], dir: &str, variables: &[(&str, &str)]) -> (bool, String) {
+    pub(crate) fn tried(
+        &self,
+        program: &str,
+        args: &[&str],
+        dir: &str,
+        variables: &[(&str, &str)],
+    ) -> (bool, String) {
         let mut command = Command::new(program);
         command
             .args(args)
