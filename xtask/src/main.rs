@@ -82,6 +82,7 @@ fn task(args: &[&str]) -> Result<()> {
             Err(why) => bail!("{why}"),
         },
         ["dist", rest @ ..] => release::dist::run(&workspace, rest),
+        ["release", "--check"] => release::check::run(&workspace),
         ["release", "--undo"] => release::cut::undo(&workspace, None),
         ["release", "--undo", version] => release::cut::undo(&workspace, Some(version)),
         ["release", version, "--dry-run"] | ["release", "--dry-run", version] => {

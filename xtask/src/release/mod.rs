@@ -1,5 +1,6 @@
 //! Releases: packages of the program, cutting and publishing a version, and what its dependencies cost.
 
+pub(crate) mod check;
 pub(crate) mod cut;
 pub(crate) mod dist;
 mod metadata;

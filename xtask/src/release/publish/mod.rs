@@ -1,6 +1,6 @@
 //! Crates go to a registry in the order in which they need each other, each tested from its packaged sources.
 
-mod order;
+pub(super) mod order;
 mod sources;
 
 use std::fs;

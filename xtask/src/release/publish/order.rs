@@ -3,7 +3,7 @@ use anyhow::{Result, bail};
 use crate::release::metadata::Package;
 
 /// Packages so that each comes after those it needs; by name where none needs the other.
-pub(super) fn by_need(mut waiting: Vec<&Package>) -> Result<Vec<&Package>> {
+pub(in crate::release) fn by_need(mut waiting: Vec<&Package>) -> Result<Vec<&Package>> {
     waiting.sort_by(|a, b| a.name.cmp(&b.name));
     let mut ordered = Vec::new();
     while !waiting.is_empty() {
