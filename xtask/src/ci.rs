@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use crate::run::{Run, exists, programs};
 use crate::scaffold::{self, Kind};
 use crate::workspace::{Package, Workspace};
-use crate::{conformance, docs, fuzz, tidy, vendor_guide};
+use crate::{conformance, docs, fuzz, release, tidy, vendor_guide};
 
 /// Time limit of an example.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
@@ -32,18 +32,17 @@ pub(crate) fn judge_table(workspace: &Workspace) -> Result<()> {
     Run::cargo(&args, workspace.root()).env("ZK_JUDGE_FLAGS", "20000").wait()
 }
 
-/// Runs what takes programs that no machine has by itself, such as a browser.
+/// Runs what takes programs that no machine has by itself, such as a browser, or a build of its own.
 pub(crate) fn run_long(workspace: &Workspace) -> Result<()> {
     match conformance::install_browser(workspace) {
         Ok(suite) => {
             println!("\n==> the page in a browser");
-            suite.run_browser(workspace)
+            suite.run_browser(workspace)?;
         }
-        Err(why) => {
-            println!("\n==> the page in a browser: skipped, {why}");
-            Ok(())
-        }
+        Err(why) => println!("\n==> the page in a browser: skipped, {why}"),
     }
+    println!("\n==> tests of each crate from its packaged sources");
+    release::check::run_long(workspace)
 }
 
 /// Runs all steps of the continuous integration, and stops at the first failure.
@@ -83,6 +82,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     step("flag tables of the judge", &mut || judge_table(workspace))?;
     step("generated docs", &mut || docs::check(workspace))?;
     step("examples", &mut || examples(workspace))?;
+    step("what a release needs", &mut || release::check::run(workspace))?;
     step("packages of examples/", &mut || example_packages(workspace))?;
     match conformance::install(workspace) {
         Ok(suite) => step("conformance of MCP", &mut || suite.run(workspace))?,

@@ -12,6 +12,7 @@ mod fuzz;
 mod house;
 mod models;
 mod picture;
+mod release;
 mod run;
 mod scaffold;
 mod tidy;
@@ -80,6 +81,15 @@ fn task(args: &[&str]) -> Result<()> {
             Ok(suite) => suite.run_browser(&workspace),
             Err(why) => bail!("{why}"),
         },
+        ["dist", rest @ ..] => release::dist::run(&workspace, rest),
+        ["release", "--check"] => release::check::run(&workspace),
+        ["release", "--undo"] => release::cut::undo(&workspace, None),
+        ["release", "--undo", version] => release::cut::undo(&workspace, Some(version)),
+        ["release", version, "--dry-run"] | ["release", "--dry-run", version] => {
+            release::cut::run(&workspace, version, true)
+        }
+        ["release", version] => release::cut::run(&workspace, version, false),
+        ["publish", rest @ ..] => release::publish::run(&workspace, rest),
         ["fuzz"] => fuzz::run(&workspace, fuzz::SECONDS),
         ["fuzz", "--seconds", seconds] => fuzz::run(&workspace, seconds.parse().context("--seconds")?),
         ["models"] => models::write(&workspace, None),

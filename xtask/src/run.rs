@@ -62,6 +62,14 @@ impl Run {
         }
     }
 
+    /// Runs it to its end, and returns its messages where it fails.
+    pub(crate) fn tried(mut self) -> Result<Result<(), String>> {
+        let output = self.command.stdout(Stdio::inherit()).output();
+        let output = output.with_context(|| format!("`{}` did not start", self.shown))?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ok(if output.status.success() { Ok(()) } else { Err(said) })
+    }
+
     /// Runs it to its end and returns its output.
     pub(crate) fn output(mut self) -> Result<Vec<u8>> {
         let output = self.command.stderr(Stdio::inherit()).output();

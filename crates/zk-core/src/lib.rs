@@ -21,6 +21,11 @@
 //! environment, opens no file and no socket, and prints nothing. Its only dependency within zk is the kernel;
 //! the other crates meet in its registries and events.
 
+#[cfg(windows)]
+compile_error!(
+    "zk runs on Windows inside of WSL2, not natively: install WSL2, and build or install zk in its Linux; see docs/installing.md"
+);
+
 pub mod events;
 pub mod model;
 pub mod service;

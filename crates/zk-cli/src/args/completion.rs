@@ -12,6 +12,9 @@ use crate::exit::{Failure, Outcome};
 /// Variable by which the script of a shell asks for words.
 const ASKED_BY: &str = "ZK_COMPLETE";
 
+/// Day in the heading of manual pages. Without one, the library puts the next word in its place.
+const MANUAL_DAY: &str = "2026-11-27";
+
 /// Answers a shell that asks for words, and ends the process then.
 pub(crate) fn answer_shell() {
     CompleteEnv::with_factory(help::command).var(ASKED_BY).bin("zk").complete();
@@ -45,8 +48,12 @@ fn add_page(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) -
     let mut page = Vec::new();
     // The library takes names that live as long as the program.
     let titled = command.clone().name(name.to_owned().leak() as &'static str).display_name(name.to_owned());
-    clap_mangen::Man::new(titled).render(&mut page).map_err(Failure::failed)?;
-    pages.push((format!("{name}.1"), page));
+    let man = clap_mangen::Man::new(titled).title(name.to_uppercase()).date(MANUAL_DAY).manual("zk");
+    let man = man.source(concat!("zk ", env!("CARGO_PKG_VERSION")));
+    man.render(&mut page).map_err(Failure::failed)?;
+    // The library breaks a line before and after an empty one, which readers of pages warn of.
+    let page = String::from_utf8(page).map_err(Failure::failed)?.replace("\n.br\n\n.br\n", "\n.sp\n");
+    pages.push((format!("{name}.1"), page.into_bytes()));
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help")
     {
         add_page(inner, &format!("{name}-{}", inner.get_name()), pages)?;

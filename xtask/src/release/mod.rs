@@ -1,0 +1,10 @@
+//! Releases: packages of the program, cutting and publishing a version, and what its dependencies cost.
+
+pub(crate) mod check;
+pub(crate) mod cut;
+pub(crate) mod dist;
+mod metadata;
+pub(crate) mod publish;
+mod version;
+
+use dist::python_version;
