@@ -200,6 +200,9 @@ pub trait ConversationFactory: Send + Sync {
         Err(format!("there is no provider {name}: this program has only one").into())
     }
 
+    /// Waits until programs that take part in the conversation have registered what they bring, or failed to.
+    async fn programs_ready(&self, _: &Agent) {}
+
     /// The model that the built-in agent begins with, for a conversation that began with another backend. Its provider is
     /// opened where it is not there.
     ///
