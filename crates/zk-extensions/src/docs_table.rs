@@ -53,7 +53,7 @@ fn every_method_and_every_kind_of_registration_is_on_the_page() {
         assert!(page.contains(&format!("`{method}`")), "{method}");
     }
     let kinds = keys(&schema["$defs"]["Registrations"]["properties"]).unwrap_or_default();
-    assert_eq!(kinds.len(), 7);
+    assert_eq!(kinds.len(), 8);
     for kind in kinds {
         assert!(page.contains(&kind), "{kind}");
     }
@@ -62,7 +62,7 @@ fn every_method_and_every_kind_of_registration_is_on_the_page() {
 #[test]
 fn the_examples_of_the_page_are_the_files() {
     let Some(page) = page() else { return };
-    for file in ["abilities.py", "abilities.mjs"] {
+    for file in ["abilities.py", "abilities.mjs", "backend.py", "backend.mjs"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("sdk/examples").join(file);
         let code = std::fs::read_to_string(path).unwrap();
         assert!(page.contains(&code), "{file}");

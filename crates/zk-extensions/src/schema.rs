@@ -3,11 +3,11 @@ use serde_json::{Value, json};
 use zk_core::model::Display;
 
 use crate::protocol::{
-    AppendEntry, Appended, ArgumentNote, AskPerson, Cancel, CommandCompletion, CommandReply, CommandRun,
-    ContextQuery, Deliver, Delivered, EXTENSION_PROTOCOL, EntriesQuery, ErrorObject, EventQuestion,
-    EventTold, EventsLost, Hello, HelloAnswer, Notice, OwnEntry, PersonAnswer, Preview, Registered,
-    Registrations, RemovedRegistrations, RunMessage, RunOrder, SectionQuery, ShowBlock, SideQuestion,
-    SideReply, ToolCall, ToolProgress, ToolReply,
+    AppendEntry, Appended, ArgumentNote, AskPerson, BackendReply, BackendText, BackendTurn, Cancel,
+    CommandCompletion, CommandReply, CommandRun, ContextQuery, Deliver, Delivered, EXTENSION_PROTOCOL,
+    EntriesQuery, ErrorObject, EventQuestion, EventTold, EventsLost, Hello, HelloAnswer, Notice, OwnEntry,
+    PersonAnswer, Preview, Registered, Registrations, RemovedRegistrations, RunMessage, RunOrder,
+    SectionQuery, ShowBlock, SideQuestion, SideReply, ToolCall, ToolProgress, ToolReply,
 };
 
 /// JSON Schema of the protocol: for each method the parameters, and the result where there is one.
@@ -39,6 +39,7 @@ pub fn protocol_schema() -> Value {
         "command/complete": method!(CommandCompletion<'_>, Vec<ArgumentNote>),
         "section/text": method!(SectionQuery<'_>, Option<String>),
         "context/text": method!(ContextQuery<'_>, Option<String>),
+        "backend/turn": method!(BackendTurn<'_>, BackendReply),
         "cancel": method!(Cancel),
     });
     let from_extension = json!({
@@ -48,6 +49,7 @@ pub fn protocol_schema() -> Value {
         "notify": method!(Notice),
         "show": method!(ShowBlock),
         "tool/progress": method!(ToolProgress),
+        "backend/text": method!(BackendText),
         "session/append": method!(AppendEntry, Appended),
         "session/entries": method!(EntriesQuery, Vec<OwnEntry>),
         "side_call": method!(SideQuestion, SideReply),

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zk_core::model::{Block, Document, Image, Message, Role};
-use zk_core::service::{QUERY_CONTEXT, is_dynamic_context};
+use zk_core::service::{QUERY_CONTEXT, is_said};
 
 use super::protocol::PromptCapabilities;
 
@@ -23,23 +23,6 @@ pub(crate) fn said_since(history: &[Arc<Message>], takes: &PromptCapabilities) -
 
 fn is_context(message: &Message) -> bool {
     message.injected_by.as_deref() == Some(QUERY_CONTEXT)
-}
-
-/// Whether a block is part of a prompt: results of calls, and the context that zk tells its own models, are not.
-fn is_said(block: &Block) -> bool {
-    match block {
-        // A history that is ready to be sent may have joined it to a prompt.
-        Block::Text(said) => {
-            let inner = said.text.strip_prefix('<').and_then(|text| text.strip_prefix(QUERY_CONTEXT));
-            !is_dynamic_context(block) && !inner.is_some_and(|rest| rest.starts_with('>'))
-        }
-        Block::Image(_) | Block::Document(_) => true,
-        Block::ToolCall(_)
-        | Block::ToolResult(_)
-        | Block::Thinking(_)
-        | Block::Compaction(_)
-        | Block::Provider(_) => false,
-    }
 }
 
 /// The blocks of a prompt; with `earlier`, the conversation before it comes first.

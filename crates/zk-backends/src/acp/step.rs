@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 use similar::TextDiff;
 use zk_core::model::{CallKind, Display, Effect, Effects, ToolError, ToolOutput};
+use zk_core::service::shell_word;
 
 use super::protocol::{StepUpdate, text_of};
 
@@ -105,7 +106,7 @@ impl Step {
                 // The last word of `bash -lc COMMAND` is the command.
                 match words.as_slice() {
                     [shell, "-c" | "-lc", command] if SHELLS.contains(shell) => Some((*command).to_owned()),
-                    words => Some(words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
+                    words => Some(words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")),
                 }
             }
             _ => None,
@@ -306,13 +307,6 @@ fn host_of(url: &str) -> Option<String> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
     let host = rest.split(['/', '?', '#']).next()?;
     (!host.is_empty() && !host.contains('@')).then(|| host.to_owned())
-}
-
-/// A word as a shell reads it again.
-pub(super) fn quoted(word: &str) -> String {
-    let is_plain =
-        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c));
-    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]

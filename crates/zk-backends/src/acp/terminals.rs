@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use zk_core::model::{Effect, Effects};
-use zk_core::service::{CallJudge, Exec, ExecRequest, Exit, OutputStream, ReadExec};
+use zk_core::service::{CallJudge, Exec, ExecRequest, Exit, OutputStream, ReadExec, shell_word};
 
 use super::asking::AskedCall;
 use super::refusal::{Refusal, read as read_params};
@@ -179,7 +179,7 @@ fn command_line(command: &str, args: &[String]) -> String {
         return command.to_owned();
     }
     let words = std::iter::once(command).chain(args.iter().map(String::as_str));
-    words.map(super::step::quoted).collect::<Vec<_>>().join(" ")
+    words.map(shell_word).collect::<Vec<_>>().join(" ")
 }
 
 /// The executor of reads, where the command runs for nothing but that it reads.

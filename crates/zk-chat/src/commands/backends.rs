@@ -47,8 +47,10 @@ impl BackendCommand {
         let width = items.iter().map(|item| item.name.chars().count()).max().unwrap_or_default();
         let line = |backend: &dyn Backend| {
             let mark = if backend.name() == present { "●" } else { " " };
-            let own =
-                if backend.provider().is_some() { format!(" · {OWN_PERMISSIONS}") } else { String::new() };
+            let own = match backend.has_own_permissions() {
+                true => format!(" · {OWN_PERMISSIONS}"),
+                false => String::new(),
+            };
             let walls = match backend.walls() {
                 "" => String::new(),
                 walls => format!(" · {walls}"),
@@ -59,7 +61,7 @@ impl BackendCommand {
         match items.len() {
             0 => "this program has the built-in agent alone".to_owned(),
             1 => {
-                lines.push("[backends.NAME] in the settings adds another one".to_owned());
+                lines.push("[backends.NAME] in the settings, or an extension, adds another one".to_owned());
                 lines.join("\n")
             }
             _ => lines.join("\n"),
@@ -67,7 +69,13 @@ impl BackendCommand {
     }
 
     async fn switch(&self, name: &str, cx: &Cx) -> Result<String, BoxError> {
-        let Some(backend) = cx.item::<dyn Backend>(name) else {
+        let mut found = cx.item::<dyn Backend>(name);
+        if found.is_none() {
+            // One of an extension comes once that runs.
+            self.factory.programs_ready(&self.agent).await;
+            found = cx.item::<dyn Backend>(name);
+        }
+        let Some(backend) = found else {
             let names: Vec<String> =
                 cx.items::<dyn Backend>().iter().map(|item| item.name.to_string()).collect();
             return Err(format!("there is no backend `{name}`; there are: {}", names.join(", ")).into());
@@ -106,7 +114,8 @@ fn told(backend: &dyn Backend, model: &Model) -> String {
     if backend.provider().is_none() {
         return format!("{} answers from the next prompt on, with {}", backend.name(), model.reference());
     }
-    let mut text = format!("{} answers from the next prompt on: {OWN_PERMISSIONS}", backend.name());
+    let own = if backend.has_own_permissions() { OWN_PERMISSIONS } else { "zk's permissions" };
+    let mut text = format!("{} answers from the next prompt on: {own}", backend.name());
     for line in backend.unenforced() {
         text.push_str("\n  ");
         text.push_str(&visible_line(&line));

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use zk_agent::AgentConversation;
-use zk_core::service::{Command, CommandOutcome, match_command};
-use zk_skills::CommandFilesPlugin;
+use zk_core::service::{CommandOutcome, match_command};
+use zk_skills::{CommandFilesPlugin, typed_command};
 use zk_tui::{ScreenKind, Style};
 use zk_view::{Effect, Intent};
 
@@ -17,7 +17,7 @@ use crate::screen::host_messages::{HostEvent, Made, OpenConversation};
 /// Runs a command that works during a run, and returns its output.
 async fn output(conversation: &AgentConversation, line: &str) -> String {
     let cx = conversation.command_cx();
-    match match_command(line.trim_start_matches('/'), |name| cx.item::<dyn Command>(name)) {
+    match match_command(line.trim_start_matches('/'), |name| typed_command(name, &cx)) {
         None => no_command(line, &cx),
         Some((command, args)) => match command.run(args, &cx).await {
             Ok(CommandOutcome::Show(text)) => text,
@@ -155,7 +155,7 @@ async fn made_by(
     let cx = conversation.command_cx().with_stop(stop.clone());
     refresh_files(&cx).await;
     let rest = line.trim_start_matches('/');
-    let made = match match_command(rest, |name| cx.item::<dyn Command>(name)) {
+    let made = match match_command(rest, |name| typed_command(name, &cx)) {
         // Text such as `/etc/hosts` is the beginning of a prompt.
         None if rest.split_whitespace().next().is_some_and(|name| name.contains('/')) => Ok(line.to_owned()),
         None => Err(Made::Said(no_command(line, &cx))),

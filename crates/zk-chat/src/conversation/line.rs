@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zk_agent::RunOptions;
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, MENTIONED_BY, Message, Role};
-use zk_core::service::{Command, CommandOutcome, Conversation, UiAnswer, match_command};
-use zk_skills::{CommandFilesPlugin, Skills};
+use zk_core::service::{Command, CommandOutcome, Conversation, Tool, UiAnswer, match_command};
+use zk_skills::{CommandFilesPlugin, Skills, typed_command};
 use zk_tui::Style;
 use zk_tui::plain::FOLLOW_UP_WAIT;
 use zk_view::Intent;
@@ -54,11 +55,21 @@ fn other_words(name: &str) -> Option<&'static str> {
     })
 }
 
+/// Whether a sub-agent has this name.
+fn is_agent(name: &str, cx: &Cx) -> bool {
+    let Some(spawn) = cx.item::<dyn Tool>("spawn") else { return false };
+    let names = spawn.spec().schema.pointer("/properties/agent/enum").and_then(Value::as_array);
+    names.is_some_and(|names| names.iter().any(|one| one == name))
+}
+
 /// Message for an unknown command.
 pub(crate) fn no_command(line: &str, cx: &Cx) -> String {
     let name = line.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
     if let Some(instead) = other_words(name) {
         return format!("zk has no /{name}: {instead}");
+    }
+    if is_agent(name, cx) {
+        return format!("{name} is an agent, and no command: say `use the agent {name} to …` in a prompt");
     }
     let all = cx.items::<dyn Command>();
     let hint = suggest::did_you_mean(name, all.iter().map(|command| &*command.name));
@@ -75,7 +86,7 @@ impl Chat {
         }
         let cx = self.conversation.command_cx();
         refresh_files(&cx).await;
-        let is_known = |line: &str| match_command(line, |name| cx.item::<dyn Command>(name)).is_some();
+        let is_known = |line: &str| match_command(line, |name| typed_command(name, &cx)).is_some();
         names
             .filter(|line| !is_known(line))
             .filter_map(|line| line.split_whitespace().next())
@@ -227,7 +238,7 @@ impl Chat {
             let _ = skills.refresh(&cx).await;
         }
         refresh_files(&cx).await;
-        let Some((command, args)) = match_command(rest, |name| cx.item::<dyn Command>(name)) else {
+        let Some((command, args)) = match_command(rest, |name| typed_command(name, &cx)) else {
             let name = rest.split_whitespace().next().filter(|_| !rest.starts_with(char::is_whitespace));
             let name = name.unwrap_or_default();
             if rest.trim().is_empty() {

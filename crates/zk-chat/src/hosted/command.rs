@@ -1,6 +1,6 @@
 use zk_core::kernel::Cx;
 use zk_core::service::{ArgumentChoice, Command, CommandOutcome, match_command};
-use zk_skills::Skills;
+use zk_skills::{Skills, typed_command};
 use zk_view::Intent;
 
 use super::conversation::{HostedConversation, HostedEvent, Present};
@@ -64,7 +64,7 @@ impl HostedConversation {
     pub fn find_command(&self, line: &str) -> Option<(String, String)> {
         let cx = self.present().opened.conversation.command_cx();
         let (name, args) = match_command(bare(line).ok()?, |name| {
-            cx.item::<dyn Command>(name).map(|command| command.name().to_owned())
+            typed_command(name, &cx).map(|command| command.name().to_owned())
         })?;
         Some((name, args.to_owned()))
     }
@@ -102,7 +102,7 @@ impl HostedConversation {
     /// Completions for the arguments of a command line.
     pub async fn complete(&self, line: &str) -> Vec<ArgumentChoice> {
         let cx = self.present().opened.conversation.command_cx();
-        let found = match_command(line.trim_start_matches('/'), |name| cx.item::<dyn Command>(name));
+        let found = match_command(line.trim_start_matches('/'), |name| typed_command(name, &cx));
         match found {
             Some((command, before)) => command.complete(before, &cx).await,
             None => Vec::new(),
@@ -123,7 +123,7 @@ fn bare(line: &str) -> Result<&str, String> {
 async fn run(present: &Present, line: &str) -> Result<CommandOutcome, String> {
     let cx = present.opened.conversation.command_cx();
     refresh(line, &cx).await;
-    let Some((command, args)) = match_command(line, |name| cx.item::<dyn Command>(name)) else {
+    let Some((command, args)) = match_command(line, |name| typed_command(name, &cx)) else {
         return Err(no_command(line, &cx));
     };
     command.run(args, &cx).await.map_err(|error| error.to_string())

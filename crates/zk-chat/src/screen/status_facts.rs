@@ -29,7 +29,7 @@ impl InlineScreen {
         let place = self.place.as_ref().map(|(_, _, place)| place.clone()).unwrap_or_default();
         let model = agent.model();
         let backend = foreign_backend(agent);
-        let mode = match &backend {
+        let mode = match backend.as_ref().filter(|backend| backend.has_own_permissions()) {
             Some(_) => Some(OWN_PERMISSIONS.to_owned()),
             None => bus.service::<ModeSwitch>().map(|modes| modes.name().to_owned()),
         };

@@ -9,6 +9,7 @@ use zk_core::service::{BUILT_IN_BACKEND, Backend, Exec, Provider, visible_line};
 use zk_exec::Environment;
 use zk_tui::plain::Notices;
 
+use super::extensions;
 use crate::app::{AppContext, Workplace};
 use crate::exit::{Failure, Outcome};
 use crate::sandbox;
@@ -38,20 +39,33 @@ impl Answering {
         Ok(Self::Provider(provider))
     }
 
-    pub(crate) fn provider(&self, bus: &Bus) -> Outcome<Arc<dyn Provider>> {
+    /// The provider; where an extension may have it, once that runs.
+    pub(crate) async fn provider(&self, bus: &Bus, settings: &Settings) -> Outcome<Arc<dyn Provider>> {
         match self {
             Self::Provider(provider) => Ok(provider.clone()),
-            Self::Backend(name) => bus.item::<dyn Provider>(name).ok_or_else(|| {
-                Failure::usage(format!("the backend {name} cannot be used; `zk doctor` says why"))
-            }),
+            Self::Backend(name) if settings.backends.contains_key(name) => {
+                bus.item::<dyn Provider>(name).ok_or_else(|| {
+                    Failure::usage(format!("the backend {name} cannot be used; `zk doctor` says why"))
+                })
+            }
+            Self::Backend(name) => {
+                extensions::started(bus).await;
+                bus.item::<dyn Backend>(name).and_then(|backend| backend.provider()).ok_or_else(|| {
+                    Failure::usage(format!(
+                        "no extension provides the backend {name}, and there is no [backends.{name}]; `zk ext test \
+                         EXTENSION` prints what one registers, and --provider NAME goes on with zk's own agent"
+                    ))
+                })
+            }
         }
     }
 
     /// Says what zk cannot enforce of a backend, where nobody is there to be told in a conversation.
     pub(crate) fn tell_unenforced(&self, bus: &Bus, notices: &Notices) {
         let Self::Backend(name) = self else { return };
-        let lines = bus.item::<dyn Backend>(name).map(|backend| backend.unenforced()).unwrap_or_default();
-        notices.show(&visible_line(&format!("{name} has its own permissions: {}", lines.join("; "))));
+        let Some(backend) = bus.item::<dyn Backend>(name) else { return };
+        let own = if backend.has_own_permissions() { " has its own permissions" } else { "" };
+        notices.show(&visible_line(&format!("{name}{own}: {}", backend.unenforced().join("; "))));
     }
 
     /// The model that a conversation begins with.
@@ -77,13 +91,24 @@ impl Answering {
 
 /// The name of the backend to begin with, unless that is the built-in agent.
 pub(crate) fn chosen(settings: &Settings, used: Option<&str>) -> Outcome<Option<String>> {
-    let is_known = |name: &str| settings.backends.contains_key(name);
     // A model or provider that the command line names is one of the built-in agent.
     let is_said = |key| settings.origin(key).is_some_and(|origin| matches!(origin.layer, Layer::CommandLine));
-    let usual = settings.backend.default.as_deref().filter(|_| !is_said("model") && !is_said("provider"));
-    match used.or(usual) {
-        Some(name) if is_known(name) => Ok(Some(name.to_owned())),
-        Some(name) if used.is_none() && name != BUILT_IN_BACKEND => Err(Failure::usage(format!(
+    let is_own = is_said("model") || is_said("provider");
+    // Which backends extensions have is known once they run.
+    let is_of_extension = |name: &str| {
+        !is_own && settings.extensions().iter().any(|one| one.enabled) && name != BUILT_IN_BACKEND
+    };
+    let is_provider = |name: &str| settings.known_providers().find(name).is_ok();
+    if let Some(name) = used {
+        let is_backend =
+            settings.backends.contains_key(name) || (is_of_extension(name) && !is_provider(name));
+        return Ok(is_backend.then(|| name.to_owned()));
+    }
+    match settings.backend.default.as_deref().filter(|_| !is_own) {
+        Some(name) if settings.backends.contains_key(name) || is_of_extension(name) => {
+            Ok(Some(name.to_owned()))
+        }
+        Some(name) if name != BUILT_IN_BACKEND => Err(Failure::usage(format!(
             "backend.default: there is no [backends.{name}]; `{BUILT_IN_BACKEND}` is the built-in agent"
         ))),
         Some(_) | None => Ok(None),

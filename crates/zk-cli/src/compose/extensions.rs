@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use zk_core::kernel::Plugin;
+use zk_core::kernel::{BoxError, Bus, Plugin, plugin_fn};
 use zk_core::service::{Exec, visible_line};
 use zk_exec::{Environment, LocalStateFiles};
-use zk_extensions::{Extension, ExtensionConfig, ExtensionLogs, Fingerprint};
+use zk_extensions::{Extension, ExtensionConfig, ExtensionHandle, ExtensionLogs, Fingerprint};
 
 use crate::app::Workplace;
 use crate::sandbox;
@@ -19,23 +19,45 @@ const NO_SANDBOX: &str =
 /// of a project in the sandbox.
 pub(crate) fn plugins(work: &Workplace, settings: &Settings, own: &Arc<dyn Exec>) -> Vec<Arc<dyn Plugin>> {
     let all = settings.extensions().into_iter().filter(|extension| extension.enabled);
-    let mut contained = None;
-    let plugins = all.filter_map(|extension| {
-        let exec = match extension.origin.is_project {
-            false => Some(own.clone()),
-            true => contained.get_or_insert_with(|| sandbox_of(work, settings)).clone(),
-        };
-        let guards = extension.guards;
-        let built = build(work, settings, extension);
-        let built = match exec {
-            Some(exec) => built.exec(exec),
-            // One that guards calls never starts, and so refuses them: without it they would run unguarded.
-            None if guards => built.exec(own.clone()).check_starts(|_| Err(NO_SANDBOX.to_owned())),
-            None => return None,
-        };
-        Some(Arc::new(built) as Arc<dyn Plugin>)
-    });
-    plugins.collect()
+    let (mut contained, mut handles) = (None, Vec::new());
+    let mut plugins: Vec<Arc<dyn Plugin>> = all
+        .filter_map(|extension| {
+            let exec = match extension.origin.is_project {
+                false => Some(own.clone()),
+                true => contained.get_or_insert_with(|| sandbox_of(work, settings)).clone(),
+            };
+            let guards = extension.guards;
+            let built = build(work, settings, extension);
+            let built = match exec {
+                Some(exec) => built.exec(exec),
+                // One that guards calls never starts, and so refuses them: without it they would run unguarded.
+                None if guards => built.exec(own.clone()).check_starts(|_| Err(NO_SANDBOX.to_owned())),
+                None => return None,
+            };
+            handles.push(built.handle());
+            Some(Arc::new(built) as Arc<dyn Plugin>)
+        })
+        .collect();
+    if !handles.is_empty() {
+        let starting = Arc::new(Starting(handles));
+        plugins.push(Arc::new(plugin_fn("extensions", move |scope| {
+            scope.provide_service(starting.clone());
+            Ok::<(), BoxError>(())
+        })));
+    }
+    plugins
+}
+
+/// Extensions of a conversation, as a service.
+struct Starting(Vec<ExtensionHandle>);
+
+/// Waits until each extension runs or failed to.
+pub(crate) async fn started(bus: &Bus) {
+    let Some(starting) = bus.service::<Starting>() else { return };
+    // They start side by side, and each tells its failure itself.
+    for extension in &starting.0 {
+        let _ = extension.ready().await;
+    }
 }
 
 /// Sandbox of the extensions of a project; without it they do not run.
@@ -71,6 +93,7 @@ pub(crate) fn build(work: &Workplace, settings: &Settings, extension: ExtensionC
     let built = Extension::new(extension.clone(), &work.project)
         .cwd(&work.cwd)
         .host("zk", env!("CARGO_PKG_VERSION"))
+        .reserve_backend_names(settings.known_providers().names())
         .check_starts(check)
         .on_notice(move |text| notices.show(&visible_line(text)));
     match logs(work) {

@@ -2,9 +2,9 @@
 
 use tokio_util::sync::CancellationToken;
 use zk_agent::Agent;
-use zk_core::service::{Command, CommandOutcome, match_command};
+use zk_core::service::{CommandOutcome, match_command};
 use zk_mcp::McpServers;
-use zk_skills::CommandFilesPlugin;
+use zk_skills::{CommandFilesPlugin, Skills, typed_command};
 
 use crate::exit::{Failure, Outcome};
 use zk_chat::OWN_COMMANDS;
@@ -32,7 +32,14 @@ pub(super) async fn prompt_of(
         files.refresh(&cx).await;
     }
     let name = line.split_whitespace().next().unwrap_or_default();
-    let Some((command, args)) = match_command(line, |name| cx.item::<dyn Command>(name)) else {
+    // One of a bundle may be a skill.
+    if name.contains(':')
+        && let Some(skills) = cx.service::<Skills>()
+    {
+        // Skills that cannot be read are told of by their own plugin.
+        let _ = skills.resolve(&cx).await;
+    }
+    let Some((command, args)) = match_command(line, |name| typed_command(name, &cx)) else {
         if OWN_COMMANDS.contains(&name) {
             return Err(for_conversations(name));
         }

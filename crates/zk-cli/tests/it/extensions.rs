@@ -66,7 +66,7 @@ fn a_first_extension_is_written_tried_added_used_and_removed() {
     assert!(again.code == 2 && again.stderr.contains("exists already"), "{}", again.stderr);
     let script = person.project().join("first/extension.py");
     let tried = person.run(&["ext", "test", "--", "python3", script.to_str().unwrap()]);
-    for row in ["first 0.1.0, protocol 1.0", "ask       tool:gate", "command   shout", "tool      word_count"]
+    for row in ["first 0.1.0, protocol 1.1", "ask       tool:gate", "command   shout", "tool      word_count"]
     {
         assert!(tried.stdout.contains(row), "{row}: {}{}", tried.stdout, tried.stderr);
     }
@@ -234,4 +234,65 @@ fn a_background_task_of_an_extension_begins_a_run() {
     assert!(server.bodies()[0]["messages"].to_string().contains("CI is green."));
     terminal.leave();
     assert_eq!(terminal.code(), Some(0));
+}
+
+/// The example of a backend in Python, added as the extension `counter`.
+fn counter(person: &Person) {
+    let sdk = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../zk-extensions/sdk");
+    for (file, name) in [("python/zk_extension.py", "zk_extension.py"), ("examples/backend.py", "backend.py")]
+    {
+        person.write(name, &std::fs::read_to_string(sdk.join(file)).unwrap());
+    }
+    person.write("three.txt", "1\n2\n3\n");
+    assert_eq!(person.run(&["ext", "add", "counter", "--", "python3", "backend.py"]).code, 0);
+}
+
+#[test]
+fn an_agent_of_an_extension_answers_without_a_key_and_its_session_goes_on() {
+    if !runs("python3", &["--version"]) {
+        return;
+    }
+    let person = Person::new();
+    counter(&person);
+    let settings = std::fs::read_to_string(person.home().join("settings.toml")).unwrap_or_default();
+    person.settings(&format!("{settings}\n[backend]\ndefault = \"counter\"\n"));
+    let ended = person.run(&["-p", "count three.txt"]);
+    assert_eq!((ended.code, ended.stdout.trim()), (0, "Counted: 3"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("pass zk's permissions"), "{}", ended.stderr);
+    let ended = person.run(&["-p", "--continue", "count gone.txt"]);
+    assert!(ended.stdout.contains("It cannot be counted"), "{} {}", ended.stdout, ended.stderr);
+    // A deny rule holds for what the agent wants run.
+    let ended = person.run(&["-p", "count three.txt", "--disallowed-tools", "shell"]);
+    assert!(ended.stdout.contains("It cannot be counted"), "{} {}", ended.stdout, ended.stderr);
+    assert_eq!(person.run(&["ext", "remove", "counter"]).code, 0);
+    let ended = person.run(&["-p", "count three.txt"]);
+    assert!(ended.code == 2 && ended.stderr.contains("[backends.counter]"), "{}", ended.stderr);
+}
+
+#[test]
+fn an_agent_of_an_extension_is_chosen_in_a_conversation_and_left_again() {
+    if !runs("python3", &["--version"]) {
+        return;
+    }
+    let server = server(Script::new().turn(|turn| turn.text("The model is back.")));
+    let person = Person::asking(&server);
+    counter(&person);
+    let Some(mut terminal) = Terminal::open(&person, "") else { return };
+    terminal.expect("› ");
+    terminal.keys("/backend counter\r");
+    terminal.expect("zk's permissions");
+    terminal.expect("› ");
+    terminal.keys("count three.txt\r");
+    terminal.expect("Counted: 3");
+    terminal.expect("› ");
+    terminal.keys("/backend zk\r");
+    terminal.expect("zk answers from the next prompt on");
+    terminal.expect("› ");
+    terminal.keys("and now?\r");
+    terminal.expect("The model is back.");
+    terminal.expect("› ");
+    terminal.keys("/quit\r");
+    terminal.rest();
+    assert_eq!(server.violations(), []);
+    assert!(server.bodies()[0]["messages"].to_string().contains("Counted: 3"));
 }

@@ -259,3 +259,22 @@ fn a_plugin_comes_from_a_marketplace_by_its_name_and_a_directory_counts_for_one_
         missing.stderr
     );
 }
+
+#[test]
+fn a_skill_of_a_plugin_is_used_by_its_name_and_an_agent_says_how_it_is_asked_for() {
+    let server = server(Script::answering(|_| zk_testkit::Turn::new().text("Done.")));
+    let person = Person::asking(&server);
+    add(&person, demo(&person).to_str().unwrap());
+    assert_eq!(person.run(&["-p", "/demo:greeter hi", "--allow-all"]).code, 0);
+    assert!(server.bodies()[0]["messages"].to_string().contains("Greet from"), "{:?}", server.bodies()[0]);
+    let Some(mut terminal) = crate::terminal::Terminal::open(&person, "") else { return };
+    terminal.expect("› ");
+    terminal.keys("/demo:helper look\r");
+    terminal.expect("use the agent demo:helper to");
+    terminal.expect("› ");
+    terminal.keys("/demo:greeter hi\r");
+    terminal.expect("Done.");
+    terminal.keys("/quit\r");
+    terminal.rest();
+    assert!(server.bodies()[1]["messages"].to_string().contains("Greet from"));
+}

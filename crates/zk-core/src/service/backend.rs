@@ -36,6 +36,12 @@ pub trait Backend: Send + Sync {
         None
     }
 
+    /// Whether the backend runs tools of its own, which zk's modes and rules do not hold; false if all its calls are
+    /// those of zk's tools.
+    fn has_own_permissions(&self) -> bool {
+        self.provider().is_some()
+    }
+
     /// Lists the limits that zk cannot enforce here, one per entry. Empty if every call passes zk's own
     /// gates.
     fn unenforced(&self) -> Vec<String> {

@@ -29,7 +29,7 @@ pub use conversation::{
 pub use exec::{
     Attendance, Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit,
     Input, KillSignal, OutputSink, OutputStream, OutsideExec, Process, ProcessEvent, ReadExec, TerminalSize,
-    attend,
+    attend, shell_word,
 };
 pub use files::{
     BlobError, BlobId, Blobs, CachedFile, FileIdentity, FileKind, FileOwner, FileStat, FileWatch, Files,
@@ -44,7 +44,7 @@ pub use plugin_settings::{PluginSettings, PluginSettingsError, settings_of};
 pub use prompt::{
     Compacted, ContextId, ContextMode, ContextProducer, ContextWindow, DYNAMIC_CONTEXT, FixedSection,
     PinnedContext, PromptSection, QUERY_CONTEXT, Reduction, WindowCause, WindowFill, WindowLevel, WindowPlan,
-    WindowStrategy, WindowView, drop_section, is_dynamic_context, section_order,
+    WindowStrategy, WindowView, drop_section, is_dynamic_context, is_said, section_order,
 };
 pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice};
 pub use redact::{REDACTED, RedactedPieces, Redactor, looks_like_key};

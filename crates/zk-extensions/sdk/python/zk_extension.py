@@ -18,8 +18,9 @@ import json
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
-PROTOCOL = "1.0"
+PROTOCOL = "1.1"
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
 
 
@@ -47,9 +48,10 @@ class Extension:
         self.name, self.version = name, version
         self.hello, self.settings, self.cwd, self.project = {}, {}, None, None
         self._lists = {key: [] for key in
-                       ("tools", "commands", "asks", "tells", "sections", "contexts", "renderers")}
+                       ("tools", "commands", "asks", "tells", "sections", "contexts", "renderers", "backends")}
         self._tools, self._previews, self._commands, self._completions = {}, {}, {}, {}
         self._asks, self._tells, self._sections, self._contexts, self._starts = {}, {}, {}, {}, []
+        self._backends = {}
         self._greeted, self._last_id, self._waiting, self._cancelled = False, 0, {}, {}
         self._lock, self._here = threading.Lock(), threading.local()
         self._pool = ThreadPoolExecutor(32)
@@ -111,6 +113,13 @@ class Extension:
         """Rules that colour lines of `fence:LANGUAGE` or `block:KIND`: `{"matches": REGEX, "role": "bad"}`."""
         self._register("renderers", {"name": name, "rules": rules})
 
+    def backend(self, name, description="", models=()):
+        """An agent that answers prompts once the person chose it with `/backend NAME`. The function gets a turn: `prompt`,
+        `results` of the calls before (`text`, `failed`), `messages`, `model`, `tools`, `system`, `session`, `cwd`. It
+        returns its answer, behind what `say` sent, or a list of calls of zk's tools: `{"tool": NAME, "args": {…}}`."""
+        entry = {"name": name, "description": description, "models": list(models)}
+        return self._registering("backends", self._backends, name, entry)
+
     def start(self, function):
         """Runs the function in a thread of its own once zk has said hello."""
         self._starts.append(function)
@@ -159,6 +168,10 @@ class Extension:
     def progress(self, text):
         """Shows output of the call of a tool that is being worked on."""
         self._send({"method": "tool/progress", "params": {"call": self._here.call, "text": text}})
+
+    def say(self, text, thought=False):
+        """Sends the next piece of the answer of the turn that is being worked on."""
+        self._send({"method": "backend/text", "params": {"turn": self._here.turn, "text": text, "thought": thought}})
 
     def confirm(self, text, **more):
         """Asks the person for yes or no; False without an answer."""
@@ -231,6 +244,7 @@ class Extension:
 
     def _answer(self, id, method, params):
         self._here.cancelled, self._here.call = self._cancelled.get(id), params.get("call")
+        self._here.turn = params.get("turn")
         try:
             reply = {"id": id, "result": self._work(method, params)}
         except Exception as error:  # The caller gets every failure.
@@ -263,6 +277,9 @@ class Extension:
             return self._sections[params["id"]]()
         if method == "context/text":
             return self._contexts[params["name"]]()
+        if method == "backend/turn":
+            reply = self._backends[params["backend"]](SimpleNamespace(**params, results=_results(params["messages"])))
+            return reply if isinstance(reply, dict) else {"calls": reply} if isinstance(reply, list) else {"text": reply or ""}
         raise RequestError(f"this extension knows no method {method}", -32601)
 
     def _send(self, message):
@@ -270,3 +287,14 @@ class Extension:
         with self._lock:
             self._out.write(line)
             self._out.flush()
+
+
+def _results(messages):
+    """Results of the calls of the last answer."""
+    blocks = messages[-1]["content"] if messages and messages[-1]["role"] == "user" else []
+    results = [block for block in blocks if block["type"] == "tool_result"]
+    return [SimpleNamespace(text=_text(one["content"]), failed=one.get("is_error", False)) for one in results]
+
+
+def _text(content):
+    return content if isinstance(content, str) else "\n".join(block.get("text", "") for block in content)

@@ -50,6 +50,28 @@ export type Stage = "early" | "consumer" | "framework" | "review" | "late";
 export type Role = "plain" | "faint" | "good" | "bad" | "warning" | "work";
 export type Delivery = "steer" | "follow_up" | "next_prompt";
 
+/** Call of a tool of zk. */
+export interface AskedCall {
+  tool: string;
+  args?: Record<string, unknown>;
+}
+
+/** Turn of a backend: the whole conversation, and what is new in it. */
+export interface BackendTurn {
+  prompt: string;
+  /** Results of the calls of the last answer. */
+  results: { text: string; failed: boolean }[];
+  messages: { role: "user" | "assistant"; content: any[] }[];
+  model: string;
+  tools: { name: string; description: string; schema: any }[];
+  system: string;
+  session?: string;
+  cwd?: string;
+  run: string;
+}
+
+export type BackendReply = string | void | null | AskedCall[] | { text?: string; calls?: AskedCall[]; usage?: object };
+
 type MaybeAsync<T> = T | Promise<T>;
 
 /** Question options: seconds to wait for the person, and what the question is about. */
@@ -75,13 +97,15 @@ export declare class Extension {
   section(id: string, text: string | (() => MaybeAsync<string>), order?: number): unknown;
   context(name: string, text: () => MaybeAsync<string | null | undefined>, when?: "prompt" | "request"): unknown;
   renderer(name: string, rules: { matches: string; role: Role; bold?: boolean }[]): unknown;
+  backend(name: string, description: string, answer: (turn: BackendTurn) => MaybeAsync<BackendReply>, options?: { models?: string[] }): unknown;
   start(begin: () => MaybeAsync<void>): void;
-  unregister(names: Partial<Record<"tools" | "commands" | "tells" | "sections" | "contexts" | "renderers", string[]>>): Promise<unknown>;
+  unregister(names: Partial<Record<"tools" | "commands" | "tells" | "sections" | "contexts" | "renderers" | "backends", string[]>>): Promise<unknown>;
 
   request(method: string, params?: object): Promise<any>;
   notify(text: string): void;
   show(key: string, title: string, body: string[] | Display, options?: { kind?: string; last?: boolean }): void;
   progress(text: string): void;
+  say(text: string, options?: { thought?: boolean }): void;
   confirm(text: string, options?: QuestionOptions): Promise<boolean>;
   select(text: string, choices: string[], options?: QuestionOptions): Promise<string | undefined>;
   input(text: string, options?: QuestionOptions): Promise<string | undefined>;

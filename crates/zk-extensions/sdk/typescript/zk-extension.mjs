@@ -12,7 +12,7 @@
 import { Console } from "node:console";
 import { AsyncLocalStorage } from "node:async_hooks";
 
-export const PROTOCOL = "1.0";
+export const PROTOCOL = "1.1";
 
 /** A request to zk that failed, or an error to give zk. */
 export class RequestError extends Error {
@@ -24,7 +24,7 @@ export class RequestError extends Error {
 
 /** One extension. Register with its methods, then `run()`. */
 export class Extension {
-  #lists = { tools: [], commands: [], asks: [], tells: [], sections: [], contexts: [], renderers: [] };
+  #lists = { tools: [], commands: [], asks: [], tells: [], sections: [], contexts: [], renderers: [], backends: [] };
   #functions = new Map();
   #starts = [];
   #greeted = false;
@@ -96,6 +96,12 @@ export class Extension {
     return this.#register("renderers", `renderer ${name}`, undefined, { name, rules });
   }
 
+  /** An agent that answers prompts once the person chose it with `/backend NAME`: gets a turn, returns its answer behind
+   * what `say` sent, or a list of calls of zk's tools. */
+  backend(name, description, answer, { models = [] } = {}) {
+    return this.#register("backends", `backend ${name}`, answer, { name, description, models });
+  }
+
   /** Runs the function once zk has said hello. */
   start(begin) {
     this.#starts.push(begin);
@@ -137,6 +143,11 @@ export class Extension {
   /** Shows output of the call of a tool that is being worked on. */
   progress(text) {
     this.#send({ method: "tool/progress", params: { call: this.#here.getStore()?.call, text } });
+  }
+
+  /** Sends the next piece of the answer of the turn that is being worked on. */
+  say(text, { thought = false } = {}) {
+    this.#send({ method: "backend/text", params: { turn: this.#here.getStore()?.turn, text, thought } });
   }
 
   /** Asks the person for yes or no; false without an answer. */
@@ -213,7 +224,7 @@ export class Extension {
     } else {
       const abort = new AbortController();
       this.#aborts.set(id, abort);
-      this.#here.run({ call: params.call, signal: abort.signal }, () => this.#answer(id, method, params));
+      this.#here.run({ call: params.call, turn: params.turn, signal: abort.signal }, () => this.#answer(id, method, params));
     }
   }
 
@@ -261,6 +272,11 @@ export class Extension {
         return run(`section ${params.id}`);
       case "context/text":
         return run(`context ${params.name}`);
+      case "backend/turn": {
+        const reply = (await run(`backend ${params.backend}`, { ...params, results: results(params.messages) })) ?? "";
+        if (Array.isArray(reply)) return { calls: reply };
+        return typeof reply === "string" ? { text: reply } : reply;
+      }
       default:
         throw new RequestError(`this extension knows no method ${method}`, -32601);
     }
@@ -274,4 +290,12 @@ export class Extension {
 /** Data of an event; `name` and `run` beside it, and for calls `tool` and `args`. */
 function event({ event: name, run, data }) {
   return { ...data, name, run, tool: data?.call?.name, args: data?.args ?? {} };
+}
+
+/** Results of the calls of the last answer. */
+function results(messages) {
+  const last = messages.at(-1);
+  const blocks = last?.role === "user" ? last.content.filter((block) => block.type === "tool_result") : [];
+  const text = (content) => (typeof content === "string" ? content : content.map((block) => block.text ?? "").join("\n"));
+  return blocks.map((block) => ({ text: text(block.content), failed: block.is_error ?? false }));
 }

@@ -13,7 +13,7 @@ use super::registry::Registry;
 use super::requests;
 use super::shared::Shared;
 use crate::link::{Link, Served};
-use crate::protocol::{ErrorObject, Notice, ShowBlock, ToolProgress};
+use crate::protocol::{BackendText, ErrorObject, Notice, ShowBlock, ToolProgress};
 
 /// Lines for the person and blocks that an extension may show within [`SHOWN_WITHIN`].
 const MAX_SHOWN: usize = 50;
@@ -23,13 +23,14 @@ const MAX_DELIVERED: usize = 30;
 const DELIVERED_WITHIN: Duration = Duration::from_secs(3600);
 
 /// Methods that an extension can call.
-pub(crate) const METHODS: [&str; 16] = [
+pub(crate) const METHODS: [&str; 17] = [
     "register",
     "unregister",
     "ask",
     "notify",
     "show",
     "tool/progress",
+    "backend/text",
     "session/append",
     "session/entries",
     "side_call",
@@ -124,6 +125,11 @@ impl Served for Host {
                     && let Some(progress) = self.shared.progress(&call)
                 {
                     progress.show(&text);
+                }
+            }
+            "backend/text" => {
+                if let Ok(text) = read::<BackendText>(params) {
+                    self.shared.turns.say(text);
                 }
             }
             // Notifications of a later version have no meaning here.

@@ -101,6 +101,12 @@ impl Extension {
         self
     }
 
+    /// Keeps these names from backends of the extension, such as those of providers that the host knows.
+    pub fn reserve_backend_names(self, names: impl IntoIterator<Item = String>) -> Self {
+        self.shared.reserve(names.into_iter().collect());
+        self
+    }
+
     /// Returns a handle for whoever installs it.
     #[must_use]
     pub fn handle(&self) -> ExtensionHandle {

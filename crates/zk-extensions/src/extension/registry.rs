@@ -6,7 +6,8 @@ use zk_core::kernel::{Bus, Scope};
 
 use super::shared::Shared;
 use crate::abilities::{
-    ExtensionCommand, ExtensionContext, ExtensionRenderer, ExtensionSection, ExtensionTool, askable, observe,
+    ExtensionBackend, ExtensionCommand, ExtensionContext, ExtensionRenderer, ExtensionSection, ExtensionTool,
+    askable, observe,
 };
 use crate::protocol::{LeftOut, Registrations, RemovedRegistrations};
 
@@ -18,7 +19,7 @@ const MAX_NAME_CHARS: usize = 128;
 /// Something that an extension registered.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Registration {
-    /// Kind: `tool`, `command`, `ask`, `tell`, `section`, `context` or `renderer`.
+    /// Kind: `tool`, `command`, `ask`, `tell`, `section`, `context`, `renderer` or `backend`.
     pub kind: &'static str,
     /// Name, unique within the kind.
     pub name: String,
@@ -134,7 +135,8 @@ impl Registry {
 
     /// Removes the registrations that an extension names.
     pub(crate) async fn unregister(&self, removed: RemovedRegistrations) {
-        let RemovedRegistrations { tools, commands, tells, sections, contexts, renderers } = removed;
+        let RemovedRegistrations { tools, commands, tells, sections, contexts, renderers, backends } =
+            removed;
         let lists = [
             ("tool", tools),
             ("command", commands),
@@ -142,6 +144,7 @@ impl Registry {
             ("section", sections),
             ("context", contexts),
             ("renderer", renderers),
+            ("backend", backends),
         ];
         let gone = lists
             .into_iter()
@@ -164,7 +167,8 @@ impl Registry {
 
 /// Everything that is to be registered, as the actions that do so.
 fn wanted<'a>(shared: &'a Arc<Shared>, registrations: Registrations) -> Vec<Wanted<'a>> {
-    let Registrations { tools, commands, asks, tells, sections, contexts, renderers } = registrations;
+    let Registrations { tools, commands, asks, tells, sections, contexts, renderers, backends } =
+        registrations;
     let mut wanted: Vec<Wanted<'a>> = Vec::new();
     // Guards first: nothing else is there without them.
     for ask in asks {
@@ -211,6 +215,12 @@ fn wanted<'a>(shared: &'a Arc<Shared>, registrations: Registrations) -> Vec<Want
         let (name, definition) = (renderer.name.clone(), format!("{renderer:?}"));
         wanted.push(one("renderer", name, definition, move |scope| {
             ExtensionRenderer::provide(scope, renderer)
+        }));
+    }
+    for backend in backends {
+        let (name, definition) = (backend.name.clone(), format!("{backend:?}"));
+        wanted.push(one("backend", name, definition, move |scope| {
+            ExtensionBackend::provide(scope, shared, backend)
         }));
     }
     wanted

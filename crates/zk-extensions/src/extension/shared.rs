@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use zk_core::kernel::Cx;
 use zk_core::service::Progress;
 
+use crate::abilities::OpenTurns;
 use crate::config::ExtensionConfig;
 use crate::error::ExtensionError;
 use crate::link::Link;
@@ -81,6 +82,10 @@ pub(crate) struct Shared {
     runs: Mutex<HashMap<String, (usize, Cx)>>,
     /// Receivers of the output of calls.
     calls: Mutex<HashMap<String, Progress>>,
+    /// Turns of backends that are being answered.
+    pub(crate) turns: OpenTurns,
+    /// Names that no backend may have.
+    reserved: OnceLock<BTreeSet<String>>,
     on_notice: OnceLock<NoticeSink>,
 }
 
@@ -99,6 +104,8 @@ impl Shared {
             asked: Mutex::default(),
             runs: Mutex::default(),
             calls: Mutex::default(),
+            turns: OpenTurns::default(),
+            reserved: OnceLock::new(),
             on_notice: OnceLock::new(),
         })
     }
@@ -114,6 +121,14 @@ impl Shared {
 
     pub(crate) fn set_cwd(&self, cwd: PathBuf) {
         let _ = self.cwd.set(cwd);
+    }
+
+    pub(crate) fn reserve(&self, names: BTreeSet<String>) {
+        let _ = self.reserved.set(names);
+    }
+
+    pub(crate) fn is_reserved(&self, name: &str) -> bool {
+        self.reserved.get().is_some_and(|names| names.contains(name))
     }
 
     pub(crate) fn set_notice(&self, notice: NoticeSink) {

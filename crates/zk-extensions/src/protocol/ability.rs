@@ -191,6 +191,21 @@ pub enum RuleRole {
     Work,
 }
 
+/// Agent that answers prompts of conversations in the place of zk's own: `backend/turn`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct BackendRegistration {
+    /// Name, of letters, digits, `-` and `_`; at most 32, and no provider of zk has it.
+    pub name: String,
+    /// One line for the person.
+    #[serde(default)]
+    pub description: String,
+    /// Ids of the models that the person may choose; the first one is used unless another is chosen.
+    #[serde(default)]
+    pub models: Vec<String>,
+}
+
 /// Parameters of `unregister`: names of registrations to remove. An event that was asked for stays: a guard goes only
 /// with its extension.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,4 +224,6 @@ pub struct RemovedRegistrations {
     pub contexts: Vec<String>,
     /// Renderers.
     pub renderers: Vec<String>,
+    /// Backends.
+    pub backends: Vec<String>,
 }

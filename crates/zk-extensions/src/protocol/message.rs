@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ability::{
-    AskRegistration, CommandRegistration, ContextRegistration, RendererRegistration, SectionRegistration,
-    ToolRegistration,
+    AskRegistration, BackendRegistration, CommandRegistration, ContextRegistration, RendererRegistration,
+    SectionRegistration, ToolRegistration,
 };
 
 /// Parameters of `hello`, the first request of zk.
@@ -91,6 +91,8 @@ pub struct Registrations {
     pub contexts: Vec<ContextRegistration>,
     /// Rules by which fences and blocks are drawn.
     pub renderers: Vec<RendererRegistration>,
+    /// Agents that answer prompts.
+    pub backends: Vec<BackendRegistration>,
 }
 
 /// Result of `register`.

@@ -1,6 +1,7 @@
 //! Messages between zk and an extension: JSON-RPC 2.0, one message a line.
 
 mod ability;
+mod backend;
 mod effects;
 mod frame;
 mod message;
@@ -8,9 +9,11 @@ mod person;
 mod work;
 
 pub use ability::{
-    AskRegistration, CommandRegistration, ContextRegistration, ContextTime, RemovedRegistrations,
-    RendererRegistration, RowRule, RuleRole, SectionRegistration, StageName, ToolRegistration,
+    AskRegistration, BackendRegistration, CommandRegistration, ContextRegistration, ContextTime,
+    RemovedRegistrations, RendererRegistration, RowRule, RuleRole, SectionRegistration, StageName,
+    ToolRegistration,
 };
+pub use backend::{AskedCall, BackendReply, BackendText, BackendTurn, OfferedTool};
 pub use effects::DeclaredEffects;
 pub use message::{
     Cancel, ErrorObject, EventsLost, Hello, HelloAnswer, HostLimits, LeftOut, Notice, Registered,
@@ -29,7 +32,7 @@ pub(crate) use frame::{Lines, MAX_LINE_BYTES};
 pub(crate) use message::{Incoming, notification, request, response};
 
 /// Version of the protocol: the second part grows with additions, the first with incompatible changes.
-pub const EXTENSION_PROTOCOL: &str = "1.0";
+pub const EXTENSION_PROTOCOL: &str = "1.1";
 
 /// Part of a version before its first point, which both sides must share.
 pub(crate) fn major(version: &str) -> &str {

@@ -5,14 +5,15 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use zk_agent::Agent;
 use zk_core::events::PartLeftOut;
 use zk_core::kernel::Cx;
-use zk_core::service::{Command, ContextProducer, Questions};
+use zk_core::service::{Backend, Command, ContextProducer, Questions};
 
 use crate::support::{Called, Stage, call};
 
 /// Registrations, with the method or event by which zk asks about each.
-const REGISTRATIONS: [(&str, &str, &str); 9] = [
+const REGISTRATIONS: [(&str, &str, &str); 10] = [
     ("gate", r#""asks":[{"event":"tool:gate"}]"#, "tool:gate"),
     ("prepare", r#""asks":[{"event":"tool:prepare"}]"#, "tool:prepare"),
     ("transform", r#""asks":[{"event":"tool:transform"}]"#, "tool:transform"),
@@ -21,6 +22,7 @@ const REGISTRATIONS: [(&str, &str, &str); 9] = [
     ("completion", r#""commands":[{"name":"go","completes":true}]"#, "command/complete"),
     ("section", r#""sections":[{"id":"mine"}]"#, "section/text"),
     ("context", r#""contexts":[{"name":"mine"}]"#, "context/text"),
+    ("backend", r#""backends":[{"name":"mine"}]"#, "backend/turn"),
     ("tell", r#""tells":["tool:after"]"#, "event/tell"),
 ];
 
@@ -79,6 +81,13 @@ async fn play(what: &str, registration: &str, asked: &str, fault: (&str, &str)) 
         "context" if ready.is_ok() => {
             let context = stage.bus.item::<dyn ContextProducer>("mine").unwrap();
             context.text(&cx).await.unwrap_err().to_string()
+        }
+        "backend" if ready.is_ok() => {
+            let provider = stage.bus.item::<dyn Backend>("mine").unwrap().provider().unwrap();
+            let agent = Agent::builder(provider).unguarded().bus(stage.bus.clone()).build().unwrap();
+            let ended = agent.run("Hello.").unwrap().wait().await;
+            agent.close().await;
+            ended.result.unwrap_err().to_string()
         }
         _ => "extension `x`".to_owned(),
     };

@@ -12,11 +12,10 @@ use zk_core::model::{
 };
 use zk_core::service::{
     CallPlace, Exec, ExecRequest, Exit, HostFiles, HostRead, OutputStream, Overflow, Tool, ToolCx, Trust,
-    TurnEnv,
+    TurnEnv, shell_word,
 };
 
 use crate::active::skills::{Skills, check_approval};
-use crate::commands::arguments::quoted;
 use crate::events::ActivatedBy;
 use crate::skill::{Bundle, Skill, SkillSource};
 
@@ -221,7 +220,7 @@ impl RunScript {
         let mut words: Vec<String> = interpreter(&script).into_iter().map(str::to_owned).collect();
         words.push(script.to_string_lossy().into_owned());
         words.extend(args.args.iter().cloned());
-        Ok((words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "), skill))
+        Ok((words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "), skill))
     }
 }
 

@@ -247,12 +247,6 @@ impl Quotes {
     }
 }
 
-/// Quotes a word for the shell.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { in_quotes(word) }
-}
-
 fn in_quotes(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

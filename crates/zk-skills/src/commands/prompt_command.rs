@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{ArgumentChoice, Command, CommandOutcome};
@@ -34,4 +36,12 @@ impl Command for PromptCommand {
     async fn run(&self, args: &str, _: &Cx) -> Result<CommandOutcome, BoxError> {
         Ok(CommandOutcome::Prompt(format!("/{} {args}", self.name).trim_end().to_owned()))
     }
+}
+
+/// Finds the command that a person means: one of this name, or the skill of a bundle, `/BUNDLE:SKILL` for
+/// `/skill:BUNDLE:SKILL`.
+#[must_use]
+pub fn typed_command(name: &str, cx: &Cx) -> Option<Arc<dyn Command>> {
+    let skill = || name.contains(':').then(|| cx.item::<dyn Command>(&format!("skill:{name}"))).flatten();
+    cx.item::<dyn Command>(name).or_else(skill)
 }

@@ -23,7 +23,8 @@ pub(super) async fn status(context: &InfoContext, cx: &Cx) -> String {
         ("model", format!("{}{window} · thinking {}", model.reference(), level.as_str())),
     ];
     if let Some(backend) = foreign_backend(agent) {
-        rows.push(("backend", format!("{}: {OWN_PERMISSIONS}", backend.name())));
+        let own = if backend.has_own_permissions() { OWN_PERMISSIONS } else { "zk's permissions" };
+        rows.push(("backend", format!("{}: {own}", backend.name())));
         rows.extend(backend.unenforced().into_iter().map(|line| ("", line)));
     }
     if let Some(modes) = cx.service::<ModeSwitch>() {

@@ -190,7 +190,7 @@ impl ConversationFactory for ChatFactory {
         if self.plans && !is_carried {
             bus.service::<ModeSwitch>().iter().for_each(|modes| modes.plan());
         }
-        let provider = match answering.provider(&bus) {
+        let provider = match answering.provider(&bus, &app.settings).await {
             Ok(provider) => provider,
             Err(failure) => {
                 bus.close().await;
@@ -254,6 +254,10 @@ impl ConversationFactory for ChatFactory {
 
     async fn find_provider(&self, name: &str, model: Option<&str>, agent: &Agent) -> Result<Model, BoxError> {
         Ok(models::find_provider(&self.app, name, model, agent).await?)
+    }
+
+    async fn programs_ready(&self, agent: &Agent) {
+        compose::extensions::started(agent.bus()).await;
     }
 
     async fn own_model(&self, agent: &Agent) -> Result<Model, BoxError> {

@@ -1,4 +1,5 @@
 mod completion;
+mod word;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 pub use completion::{Attendance, attend};
+pub use word::shell_word;
 
 /// Execution context of commands: this machine, a container, a remote sandbox.
 ///

@@ -70,3 +70,21 @@ pub fn is_dynamic_context(block: &Block) -> bool {
     let inner = block.as_text().and_then(|text| text.strip_prefix('<')?.strip_prefix(DYNAMIC_CONTEXT));
     inner.is_some_and(|rest| rest.starts_with('>'))
 }
+
+/// Whether the block was said to a model: neither context that zk tells it, nor a call, a result or a thought.
+#[must_use]
+pub fn is_said(block: &Block) -> bool {
+    match block {
+        // A history that is ready to be sent may have joined context to a prompt.
+        Block::Text(said) => {
+            let inner = said.text.strip_prefix('<').and_then(|text| text.strip_prefix(QUERY_CONTEXT));
+            !is_dynamic_context(block) && !inner.is_some_and(|rest| rest.starts_with('>'))
+        }
+        Block::Image(_) | Block::Document(_) => true,
+        Block::ToolCall(_)
+        | Block::ToolResult(_)
+        | Block::Thinking(_)
+        | Block::Compaction(_)
+        | Block::Provider(_) => false,
+    }
+}

@@ -7,7 +7,7 @@ mod window;
 
 pub use context_id::ContextId;
 pub use context_producer::{
-    ContextMode, ContextProducer, DYNAMIC_CONTEXT, QUERY_CONTEXT, is_dynamic_context,
+    ContextMode, ContextProducer, DYNAMIC_CONTEXT, QUERY_CONTEXT, is_dynamic_context, is_said,
 };
 pub use section::{FixedSection, PromptSection, drop_section, section_order};
 pub use window::{

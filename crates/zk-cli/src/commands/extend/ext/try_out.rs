@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use zk_core::kernel::Bus;
-use zk_core::service::{Command, CommandOutcome, Exec, Tool, ToolCx, visible_line, visible_lines};
+use zk_core::service::{Backend, Command, CommandOutcome, Exec, Tool, ToolCx, visible_line, visible_lines};
 use zk_exec::{Environment, ProcessExec, Supervision};
 use zk_extensions::{ExtensionConfig, ExtensionHandle, ExtensionOrigin, Registration};
 
@@ -106,6 +106,7 @@ fn about(bus: &Bus, of: &Registration) -> String {
     let text = match of.kind {
         "tool" => bus.item::<dyn Tool>(&of.name).map(|tool| tool.spec().description.clone()),
         "command" => bus.item::<dyn Command>(&of.name).map(|command| command.help().to_owned()),
+        "backend" => bus.item::<dyn Backend>(&of.name).map(|backend| backend.describe()),
         _ => None,
     };
     text.filter(|text| !text.is_empty()).map_or(String::new(), |text| format!("  {text}"))
