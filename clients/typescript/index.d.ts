@@ -8,8 +8,10 @@ import type {
   NewParams,
   NotificationName,
   Notifications,
+  OpenConversation,
   Role,
   SubscribeResult,
+  SwitchTarget,
   View,
 } from "./types.js";
 
@@ -48,16 +50,19 @@ export class Conversation {
   readonly id: string;
   readonly view: View;
   seq: number | undefined;
-  readonly settledCount: number;
+  readonly settledSeq: number;
   readonly isOver: boolean;
   request<M extends MethodName>(method: M, params?: About<M>): Promise<Methods[M]["result"]>;
   subscribe(): Promise<SubscribeResult>;
+  moveTo(client: Client): Promise<SubscribeResult>;
   onChange(changed: (method: string, params: object) => void): () => void;
   until(isDone: (conversation: Conversation) => boolean): Promise<Conversation>;
-  submit(text: string, images?: string[]): Promise<object>;
+  submit(text: string, images?: string[]): Promise<number>;
+  settledAfter(seq: number): Promise<Conversation>;
   ask(text: string): Promise<string>;
   lastAnswer(): string;
-  steer(text: string): Promise<object>;
+  steer(text: string): Promise<number>;
+  switch(to: SwitchTarget): Promise<OpenConversation>;
   stop(): Promise<object>;
   answer(card: Card, answer: Answer): Promise<object>;
   command(line: string): Promise<Methods["command"]["result"]>;

@@ -5,7 +5,7 @@ import { applyPatch, emptyView } from "./view.js";
 export { applyPatch, emptyView };
 
 /** Version of the protocol that this client was made for. */
-export const PROTOCOL_VERSION = "1.0";
+export const PROTOCOL_VERSION = "1.1";
 
 /** Error that answers a request. */
 export class RpcError extends Error {
@@ -111,17 +111,24 @@ export class Conversation {
     this.id = id;
     this.view = emptyView();
     this.seq = undefined;
-    this.settledCount = 0;
+    this.settledSeq = -1;
+    this.#listen();
+  }
+
+  #listen() {
+    const client = this.#client;
     this.isOver = false;
     this.#forget = client.onNotification((note) => this.#take(note));
-    client.closed.then(() => this.#end());
+    client.closed.then(() => {
+      if (client === this.#client) this.#end();
+    });
   }
 
   #take({ method, params }) {
     if (params.conversation !== this.id) return;
     if (params.seq !== undefined) this.seq = params.seq;
     if (method === "conversation/patch") applyPatch(this.view, params.patch);
-    if (method === "conversation/settled") this.settledCount += 1;
+    if (method === "conversation/settled" || params.settled) this.settledSeq = params.seq;
     if (method === "conversation/closed") this.#end();
     for (const changed of [...this.#changed]) changed(method, params);
   }
@@ -140,6 +147,14 @@ export class Conversation {
   /** Follows the conversation, from the last notification that is known on. */
   subscribe() {
     return this.request("subscribe", this.seq === undefined ? {} : { after: this.seq });
+  }
+
+  /** Goes on over another connection, behind the last notification that came over this one. */
+  moveTo(client) {
+    this.#forget();
+    this.#client = client;
+    this.#listen();
+    return this.subscribe();
   }
 
   /** Calls `changed` after each notification, until what is given back is called. */
@@ -163,15 +178,19 @@ export class Conversation {
     });
   }
 
-  submit(text, images = []) {
-    return this.request("submit", images.length === 0 ? { text } : { text, images });
+  /** Sends a prompt; gives the number for `settledAfter`. Images are base64. */
+  async submit(text, images = []) {
+    return (await this.request("submit", images.length === 0 ? { text } : { text, images })).seq;
   }
 
-  /** Sends a prompt, and waits until nothing follows. */
+  /** Waits until all is done that was asked for up to this number. */
+  settledAfter(seq) {
+    return this.until(({ settledSeq }) => settledSeq > seq);
+  }
+
+  /** Sends a prompt, waits until nothing follows, and gives the last answer. */
   async ask(text) {
-    const before = this.settledCount;
-    await this.submit(text);
-    await this.until(({ settledCount }) => settledCount > before);
+    await this.settledAfter(await this.submit(text));
     return this.lastAnswer();
   }
 
@@ -181,8 +200,14 @@ export class Conversation {
     return said.at(-1)?.content.text ?? "";
   }
 
-  steer(text) {
-    return this.request("steer", { text });
+  /** Interrupts the run with a text; gives the number for `settledAfter`. */
+  async steer(text) {
+    return (await this.request("steer", { text })).seq;
+  }
+
+  /** Puts another session in the place of this one: `"new"`, or `{ session }`. */
+  switch(to) {
+    return this.request("switch", { to });
   }
 
   stop() {

@@ -10,7 +10,7 @@ from typing import Any
 from .view import apply_patch, empty_view
 
 # Version of the protocol that this client was made for.
-PROTOCOL_VERSION = "1.0"
+PROTOCOL_VERSION = "1.1"
 
 # Most bytes of a line that is read.
 MAX_LINE_BYTES = 256 << 20
@@ -123,7 +123,7 @@ class Conversation:
         self._client, self.id = client, conversation_id
         self.view = empty_view()
         self.seq: int | None = None
-        self.settled_count = 0
+        self.settled_seq = -1
         self.is_over = False
         self._changed = asyncio.Event()
         self._forget = client.on_notification(self._take)
@@ -134,8 +134,8 @@ class Conversation:
         self.seq = params.get("seq", self.seq)
         if method == "conversation/patch":
             apply_patch(self.view, params["patch"])
-        elif method == "conversation/settled":
-            self.settled_count += 1
+        if method == "conversation/settled" or params.get("settled"):
+            self.settled_seq = params["seq"]
         elif method in ("conversation/closed", "connection/closed"):
             self.is_over = True
             self._forget()
@@ -149,6 +149,13 @@ class Conversation:
         """Follows the conversation, from the last notification that is known on."""
         return await self.request("subscribe", **({} if self.seq is None else {"after": self.seq}))
 
+    async def move_to(self, client: Client) -> dict[str, Any]:
+        """Goes on over another connection, behind the last notification that came over this one."""
+        self._forget()
+        self._client, self.is_over = client, False
+        self._forget = client.on_notification(self._take)
+        return await self.subscribe()
+
     async def until(self, is_done: Callable[[Conversation], bool]) -> None:
         """Waits until `is_done` holds of this conversation."""
         while not is_done(self):
@@ -157,14 +164,17 @@ class Conversation:
             self._changed.clear()
             await self._changed.wait()
 
-    async def submit(self, text: str, images: list[str] | None = None) -> None:
-        await self.request("submit", text=text, **({"images": images} if images else {}))
+    async def submit(self, text: str, images: list[str] | None = None) -> int:
+        """Sends a prompt; gives the number for `settled_after`. Images are base64."""
+        return (await self.request("submit", text=text, **({"images": images} if images else {})))["seq"]
+
+    async def settled_after(self, seq: int) -> None:
+        """Waits until all is done that was asked for up to this number."""
+        await self.until(lambda now: now.settled_seq > seq)
 
     async def ask(self, text: str) -> str:
         """Sends a prompt, waits until nothing follows, and gives the last answer."""
-        before = self.settled_count
-        await self.submit(text)
-        await self.until(lambda now: now.settled_count > before)
+        await self.settled_after(await self.submit(text))
         return self.last_answer()
 
     def last_answer(self) -> str:
@@ -175,8 +185,13 @@ class Conversation:
                 return content["text"]
         return ""
 
-    async def steer(self, text: str) -> None:
-        await self.request("steer", text=text)
+    async def steer(self, text: str) -> int:
+        """Interrupts the run with a text; gives the number for `settled_after`."""
+        return (await self.request("steer", text=text))["seq"]
+
+    async def switch(self, to: str | dict[str, Any]) -> dict[str, Any]:
+        """Puts another session in the place of this one: `"new"`, or `{"session": ID}`."""
+        return await self.request("switch", to=to)
 
     async def stop(self) -> None:
         await self.request("stop")

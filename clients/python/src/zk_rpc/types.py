@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+from typing import Any, Literal, Optional, TypedDict, Union
 
 
-class AgentRow(TypedDict):
-    """A sub-agent as a list shows it."""
-
-    calls: NotRequired[int]
-    context_tokens: NotRequired[int | None]
-    cost: NotRequired[float | None]
+class _AgentRow(TypedDict):
     depth: int
-    elapsed_ms: NotRequired[int]
-    gauge: NotRequired[ContextGauge | None]
     name: Text
     state: AgentState
     task: Text
-    tokens: NotRequired[int]
+
+
+class AgentRow(_AgentRow, total=False):
+    """A sub-agent as a list shows it."""
+
+    calls: int
+    context_tokens: Optional[int]
+    cost: Optional[float]
+    elapsed_ms: int
+    gauge: Optional[ContextGauge]
+    tokens: int
 
 
 class AnswerParams(TypedDict):
@@ -39,31 +42,37 @@ class AnsweredNote(TypedDict):
     time_ms: int
 
 
-class Approval(TypedDict):
+class _Approval(TypedDict):
+    args: Any
+    effects: Effects
+    tool: str
+
+
+class Approval(_Approval, total=False):
     """A tool call that needs approval."""
 
-    always: NotRequired[str | None]
-    args: Any
-    connections: NotRequired[Connections | None]
-    contained: NotRequired[Connections | None]
-    effects: Effects
-    more: NotRequired[list[Wider]]
-    preview: NotRequired[Display | None]
-    reasons: NotRequired[list[str]]
-    session: NotRequired[str | None]
-    tool: str
-    wider: NotRequired[Wider | None]
+    always: Optional[str]
+    connections: Optional[Connections]
+    contained: Optional[Connections]
+    more: list[Wider]
+    preview: Optional[Display]
+    reasons: list[str]
+    session: Optional[str]
+    wider: Optional[Wider]
 
 
-class ApprovalCard(TypedDict):
-    """A question about a call as a person reads it: the same words on every screen and for every front-end."""
-
+class _ApprovalCard(TypedDict):
     choices: list[CardChoice]
     kind: AskedKind
     parts: list[CardPart]
-    reasons: NotRequired[list[str]]
-    remarks: NotRequired[list[str]]
     title: str
+
+
+class ApprovalCard(_ApprovalCard, total=False):
+    """A question about a call as a person reads it: the same words on every screen and for every front-end."""
+
+    reasons: list[str]
+    remarks: list[str]
 
 
 class AttachedClient(TypedDict):
@@ -75,14 +84,17 @@ class AttachedClient(TypedDict):
     role: Role
 
 
-class Block(TypedDict):
-    """One piece of a conversation as it is shown. Once it is closed it never changes."""
-
-    agent: NotRequired[SubAgent | None]
+class _Block(TypedDict):
     closed: bool
     content: Content
     id: BlockId
-    message: NotRequired[MessageId | None]
+
+
+class Block(_Block, total=False):
+    """One piece of a conversation as it is shown. Once it is closed it never changes."""
+
+    agent: Optional[SubAgent]
+    message: Optional[MessageId]
 
 
 class Body(TypedDict):
@@ -107,39 +119,42 @@ class BodyResult(TypedDict):
     lines: list[Text]
 
 
-class Call(TypedDict):
-    """A tool call as it is shown."""
-
-    argument: NotRequired[Text | None]
-    body: NotRequired[Body | None]
+class _Call(TypedDict):
     call_id: CallId
-    elapsed_ms: NotRequired[int | None]
-    kind: NotRequired[CallKind]
-    line: NotRequired[int | None]
-    locations: NotRequired[list[Text]]
-    progress: NotRequired[Text]
-    reason: NotRequired[Text | None]
-    remarks: NotRequired[list[Text]]
     state: CallState
     step: int
     summary: Text
     tool: Text
 
 
-class Card(TypedDict):
-    """A question that waits for the person, as structured data to draw."""
+class Call(_Call, total=False):
+    """A tool call as it is shown."""
 
-    agent: NotRequired[SubAgent | None]
-    approval: NotRequired[ApprovalCard | None]
+    argument: Optional[Text]
+    body: Optional[Body]
+    elapsed_ms: Optional[int]
+    kind: CallKind
+    line: Optional[int]
+    locations: list[Text]
+    progress: Text
+    reason: Optional[Text]
+    remarks: list[Text]
+
+
+class _Card(TypedDict):
     digest: QuestionDigest
     id: QuestionId
     question: Question
 
 
-class CardChoice(TypedDict):
-    """An answer that a question offers."""
+class Card(_Card, total=False):
+    """A question that waits for the person, as structured data to draw."""
 
-    allows: NotRequired[str | None]
+    agent: Optional[SubAgent]
+    approval: Optional[ApprovalCard]
+
+
+class _CardChoice(TypedDict):
     answer: Answer
     done: str
     is_row: bool
@@ -147,12 +162,21 @@ class CardChoice(TypedDict):
     text: str
 
 
-class CardPart(TypedDict):
-    """A part of what will run."""
+class CardChoice(_CardChoice, total=False):
+    """An answer that a question offers."""
 
-    heading: NotRequired[str]
+    allows: Optional[str]
+
+
+class _CardPart(TypedDict):
     kind: PartKind
     lines: list[str]
+
+
+class CardPart(_CardPart, total=False):
+    """A part of what will run."""
+
+    heading: str
 
 
 class CheckItem(TypedDict):
@@ -169,11 +193,14 @@ class CheckRow(TypedDict):
     text: Text
 
 
-class Choice(TypedDict):
+class _Choice(TypedDict):
+    value: str
+
+
+class Choice(_Choice, total=False):
     """Text that may be chosen."""
 
-    note: NotRequired[str]
-    value: str
+    note: str
 
 
 class Choices(TypedDict):
@@ -182,11 +209,14 @@ class Choices(TypedDict):
     choices: list[Choice]
 
 
-class ClientInfo(TypedDict):
+class _ClientInfo(TypedDict):
+    name: str
+
+
+class ClientInfo(_ClientInfo, total=False):
     """Program that a client is."""
 
-    name: str
-    version: NotRequired[str]
+    version: str
 
 
 class Clients(TypedDict):
@@ -195,13 +225,16 @@ class Clients(TypedDict):
     clients: list[AttachedClient]
 
 
-class ClosedNote(TypedDict):
-    """End of a conversation: the notification `conversation/closed`."""
-
+class _ClosedNote(TypedDict):
     conversation: str
     seq: int
     time_ms: int
-    unsaved: NotRequired[list[str]]
+
+
+class ClosedNote(_ClosedNote, total=False):
+    """End of a conversation: the notification `conversation/closed`."""
+
+    unsaved: list[str]
 
 
 class CommandParams(TypedDict):
@@ -211,20 +244,26 @@ class CommandParams(TypedDict):
     line: str
 
 
-class CommandResult(TypedDict):
-    """Outcome of a command."""
-
+class _CommandResult(TypedDict):
     ended: bool
     prompted: bool
-    said: NotRequired[str]
 
 
-class CommandRow(TypedDict):
-    """Command that a conversation has."""
+class CommandResult(_CommandResult, total=False):
+    """Outcome of a command."""
 
-    argument_hint: NotRequired[str | None]
+    said: str
+
+
+class _CommandRow(TypedDict):
     help: str
     name: str
+
+
+class CommandRow(_CommandRow, total=False):
+    """Command that a conversation has."""
+
+    argument_hint: Optional[str]
 
 
 class Commands(TypedDict):
@@ -270,11 +309,14 @@ class Conversations(TypedDict):
     conversations: list[OpenConversation]
 
 
-class ExportParams(TypedDict):
+class _ExportParams(TypedDict):
+    session: str
+
+
+class ExportParams(_ExportParams, total=False):
     """Params of an export."""
 
-    format: NotRequired[ExportFormat]
-    session: str
+    format: ExportFormat
 
 
 class ExportResult(TypedDict):
@@ -283,11 +325,14 @@ class ExportResult(TypedDict):
     text: str
 
 
-class ForkParams(TypedDict):
+class _ForkParams(TypedDict):
+    session: str
+
+
+class ForkParams(_ForkParams, total=False):
     """Params of a copy of a session."""
 
-    entry: NotRequired[str | None]
-    session: str
+    entry: Optional[str]
 
 
 class GivenBackNote(TypedDict):
@@ -299,14 +344,17 @@ class GivenBackNote(TypedDict):
     time_ms: int
 
 
-class InitializeParams(TypedDict):
-    """First request of a client."""
-
-    client: NotRequired[ClientInfo]
+class _InitializeParams(TypedDict):
     protocol_version: str
     role: Role
-    stop_on_disconnect: NotRequired[bool]
-    token: NotRequired[str | None]
+
+
+class InitializeParams(_InitializeParams, total=False):
+    """First request of a client."""
+
+    client: ClientInfo
+    stop_on_disconnect: bool
+    token: Optional[str]
 
 
 class InitializeResult(TypedDict):
@@ -321,73 +369,91 @@ class InitializeResult(TypedDict):
     view_version: str
 
 
-class JobRow(TypedDict):
-    """A command in the background, as a list shows it."""
-
+class _JobRow(TypedDict):
     command: Text
-    detached: NotRequired[bool]
     id: Text
     state: JobState
 
 
-class ListParams(TypedDict):
+class JobRow(_JobRow, total=False):
+    """A command in the background, as a list shows it."""
+
+    detached: bool
+
+
+class ListParams(TypedDict, total=False):
     """Params of a list of stored sessions."""
 
-    cwd: NotRequired[str | None]
-    limit: NotRequired[int | None]
-    text: NotRequired[str]
+    cwd: Optional[str]
+    limit: Optional[int]
+    text: str
 
 
-class ModelRow(TypedDict):
-    """Model that a conversation may use."""
-
-    input_price: NotRequired[float | None]
+class _ModelRow(TypedDict):
     is_current: bool
     name: str
-    output_price: NotRequired[float | None]
     thinking: list[str]
-    window: NotRequired[int | None]
 
 
-class Models(TypedDict):
-    """Models that a conversation may use."""
+class ModelRow(_ModelRow, total=False):
+    """Model that a conversation may use."""
 
-    failed: NotRequired[list[str]]
+    input_price: Optional[float]
+    output_price: Optional[float]
+    window: Optional[int]
+
+
+class _Models(TypedDict):
     models: list[ModelRow]
 
 
-class ModelsParams(TypedDict):
+class Models(_Models, total=False):
+    """Models that a conversation may use."""
+
+    failed: list[str]
+
+
+class _ModelsParams(TypedDict):
+    conversation: str
+
+
+class ModelsParams(_ModelsParams, total=False):
     """Params of a list of models."""
 
-    conversation: str
-    refresh: NotRequired[bool]
+    refresh: bool
 
 
-class NewParams(TypedDict):
+class NewParams(TypedDict, total=False):
     """Params of a conversation that is opened."""
 
-    add_directories: NotRequired[list[str]]
-    ask_about_project: NotRequired[bool]
-    cwd: NotRequired[str | None]
-    settings: NotRequired[dict[str, Any]]
-    unattended: NotRequired[bool]
+    add_directories: list[str]
+    ask_about_project: bool
+    cwd: Optional[str]
+    settings: dict[str, Any]
+    unattended: bool
 
 
-class OpenConversation(TypedDict):
-    """Conversation that is open."""
-
+class _OpenConversation(TypedDict):
     conversation: str
     cwd: str
     is_running: bool
     seq: int
-    session: NotRequired[str | None]
 
 
-class OpenParams(TypedDict):
+class OpenConversation(_OpenConversation, total=False):
+    """Conversation that is open."""
+
+    session: Optional[str]
+
+
+class _OpenParams(TypedDict):
+    session: str
+
+
+class OpenParams(_OpenParams, total=False):
     """Params of a stored session that is opened."""
 
-    session: str
-    unattended: NotRequired[bool]
+    unattended: bool
 
 
 class OpeningNote(TypedDict):
@@ -405,13 +471,16 @@ class PatchNote(TypedDict):
     time_ms: int
 
 
-class PromptRow(TypedDict):
-    """Prompt of a stored session."""
-
-    before: NotRequired[str | None]
+class _PromptRow(TypedDict):
     entry: str
     text: str
     time_ms: int
+
+
+class PromptRow(_PromptRow, total=False):
+    """Prompt of a stored session."""
+
+    before: Optional[str]
 
 
 class Queue(TypedDict):
@@ -443,27 +512,33 @@ class RenameParams(TypedDict):
     title: str
 
 
-class RunEnd(TypedDict):
-    """End of a run, and what the run took."""
-
-    cost: NotRequired[float | None]
+class _RunEnd(TypedDict):
     cost_is_partial: bool
     duration_ms: int
-    error: NotRequired[Text | None]
     status: RunStatus
     tokens_read: int
     tokens_written: int
     turns: int
 
 
-class Selection(TypedDict):
+class RunEnd(_RunEnd, total=False):
+    """End of a run, and what the run took."""
+
+    cost: Optional[float]
+    error: Optional[Text]
+
+
+class _Selection(TypedDict):
+    options: list[str]
+    text: str
+
+
+class Selection(_Selection, total=False):
     """A choice of one among several."""
 
-    accepts_words: NotRequired[bool]
-    descriptions: NotRequired[list[str]]
-    options: list[str]
-    preview: NotRequired[Display | None]
-    text: str
+    accepts_words: bool
+    descriptions: list[str]
+    preview: Optional[Display]
 
 
 class SessionParams(TypedDict):
@@ -478,18 +553,21 @@ class SessionResult(TypedDict):
     session: str
 
 
-class SessionRow(TypedDict):
-    """A stored session."""
-
-    conversation: NotRequired[str | None]
+class _SessionRow(TypedDict):
     cwd: str
-    found: NotRequired[str | None]
     messages: int
-    parent: NotRequired[str | None]
     session: str
     title: str
-    unreadable: NotRequired[str | None]
     updated_ms: int
+
+
+class SessionRow(_SessionRow, total=False):
+    """A stored session."""
+
+    conversation: Optional[str]
+    found: Optional[str]
+    parent: Optional[str]
+    unreadable: Optional[str]
 
 
 class Sessions(TypedDict):
@@ -498,26 +576,32 @@ class Sessions(TypedDict):
     sessions: list[SessionRow]
 
 
-class Settings(TypedDict):
-    """Settings of a conversation."""
-
+class _Settings(TypedDict):
     cwd: str
     directories: list[str]
-    mode: NotRequired[str | None]
     model: str
-    session: NotRequired[str | None]
     thinking: str
 
 
-class SettingsParams(TypedDict):
+class Settings(_Settings, total=False):
+    """Settings of a conversation."""
+
+    mode: Optional[str]
+    session: Optional[str]
+
+
+class _SettingsParams(TypedDict):
+    conversation: str
+
+
+class SettingsParams(_SettingsParams, total=False):
     """Settings that are changed."""
 
-    add_directory: NotRequired[str | None]
-    conversation: str
-    cwd: NotRequired[str | None]
-    mode: NotRequired[str | None]
-    model: NotRequired[str | None]
-    thinking: NotRequired[str | None]
+    add_directory: Optional[str]
+    cwd: Optional[str]
+    mode: Optional[str]
+    model: Optional[str]
+    thinking: Optional[str]
 
 
 class SettledNote(TypedDict):
@@ -528,17 +612,20 @@ class SettledNote(TypedDict):
     time_ms: int
 
 
-class Status(TypedDict):
-    """Content of a status line: what is going on now."""
-
+class _Status(TypedDict):
     activity: Activity
     activity_ms: int
-    context_tokens: NotRequired[int | None]
-    cost: NotRequired[float | None]
-    gauge: NotRequired[ContextGauge | None]
-    run_ms: NotRequired[int | None]
     tokens_read: int
     tokens_written: int
+
+
+class Status(_Status, total=False):
+    """Content of a status line: what is going on now."""
+
+    context_tokens: Optional[int]
+    cost: Optional[float]
+    gauge: Optional[ContextGauge]
+    run_ms: Optional[int]
 
 
 class SteerParams(TypedDict):
@@ -555,19 +642,25 @@ class SubAgent(TypedDict):
     name: Text
 
 
-class SubmitParams(TypedDict):
-    """Params of a prompt."""
-
+class _SubmitParams(TypedDict):
     conversation: str
-    images: NotRequired[list[str]]
     text: str
 
 
-class SubscribeParams(TypedDict):
+class SubmitParams(_SubmitParams, total=False):
+    """Params of a prompt."""
+
+    images: list[str]
+
+
+class _SubscribeParams(TypedDict):
+    conversation: str
+
+
+class SubscribeParams(_SubscribeParams, total=False):
     """Params of whoever follows a conversation."""
 
-    after: NotRequired[int | None]
-    conversation: str
+    after: Optional[int]
 
 
 class SubscribeResult(TypedDict):
@@ -590,12 +683,15 @@ class Tree(TypedDict):
     prompts: list[PromptRow]
 
 
-class TrustRequest(TypedDict):
-    """Something of a project that a person can trust, exactly as it is."""
-
-    details: NotRequired[list[str]]
+class _TrustRequest(TypedDict):
     items: list[str]
     text: str
+
+
+class TrustRequest(_TrustRequest, total=False):
+    """Something of a project that a person can trust, exactly as it is."""
+
+    details: list[str]
 
 
 class UnqueueParams(TypedDict):
@@ -605,26 +701,35 @@ class UnqueueParams(TypedDict):
     id: int
 
 
-class View(TypedDict):
-    """A conversation as it is shown at one moment. Plain data: the same patches make the same view. Blocks are searched for from the end; [`IndexedView`](crate::IndexedView) finds them in constant time."""
-
+class _View(TypedDict):
     agents: list[AgentRow]
     blocks: list[Block]
     cards: list[Card]
-    checklist: NotRequired[list[CheckRow]]
-    jobs: NotRequired[list[JobRow]]
     queue: list[Queued]
     status: Status
-    switches: NotRequired[int]
 
 
-class Wider(TypedDict):
-    """Similar calls that a person can allow together with a call."""
+class View(_View, total=False):
+    """A conversation as it is shown at one moment. Plain data: the same patches make the same view. Blocks are searched for from the end; [`IndexedView`](crate::IndexedView) finds them in constant time."""
 
+    checklist: list[CheckRow]
+    jobs: list[JobRow]
+    switches: int
+
+
+class _Wider(TypedDict):
     allows: str
     kind: WiderKind
-    label: NotRequired[str]
-    warning: NotRequired[str | None]
+
+
+class Wider(_Wider, total=False):
+    """Similar calls that a person can allow together with a call."""
+
+    label: str
+    warning: Optional[str]
+
+
+Text = str
 
 
 class ActivityIdle(TypedDict):
@@ -692,16 +797,19 @@ class ActivityWriting(TypedDict):
     tool: Text
 
 
-class ActivityRunning(TypedDict):
-    """Tools run."""
-
+class _ActivityRunning(TypedDict):
     calls: list[Text]
     doing: Literal["running"]
-    failed: NotRequired[int]
-    of: NotRequired[int]
-    over: NotRequired[int]
-    refused: NotRequired[int]
-    skipped: NotRequired[int]
+
+
+class ActivityRunning(_ActivityRunning, total=False):
+    """Tools run."""
+
+    failed: int
+    of: int
+    over: int
+    refused: int
+    skipped: int
 
 
 class ActivityAsking(TypedDict):
@@ -716,10 +824,10 @@ class ActivityStopping(TypedDict):
     doing: Literal["stopping"]
 
 
-Activity: TypeAlias = "ActivityIdle | ActivityStarting | ActivityCompacting | ActivityWaiting | ActivitySilent | ActivityRetrying | ActivityThinking | ActivityAnswering | ActivityWriting | ActivityRunning | ActivityAsking | ActivityStopping"
+Activity = Union[ActivityIdle, ActivityStarting, ActivityCompacting, ActivityWaiting, ActivitySilent, ActivityRetrying, ActivityThinking, ActivityAnswering, ActivityWriting, ActivityRunning, ActivityAsking, ActivityStopping]
 
 
-AgentState: TypeAlias = "Literal['running'] | Literal['done'] | Literal['failed']"
+AgentState = Union[Literal["running"], Literal["done"], Literal["failed"]]
 
 
 class AnswerOnce(TypedDict):
@@ -772,11 +880,14 @@ class AnswerContained(TypedDict):
     answer: Literal["contained"]
 
 
-class AnswerNo(TypedDict):
+class _AnswerNo(TypedDict):
+    answer: Literal["no"]
+
+
+class AnswerNo(_AnswerNo, total=False):
     """No, optionally with a message to the model."""
 
-    answer: Literal["no"]
-    message: NotRequired[str | None]
+    message: Optional[str]
 
 
 class AnswerChoice(TypedDict):
@@ -799,7 +910,7 @@ class AnswerAbsent(TypedDict):
     answer: Literal["absent"]
 
 
-Answer: TypeAlias = "AnswerOnce | AnswerSession | AnswerAlways | AnswerWiderSession | AnswerWiderAlways | AnswerMoreSession | AnswerMoreAlways | AnswerContained | AnswerNo | AnswerChoice | AnswerText | AnswerAbsent"
+Answer = Union[AnswerOnce, AnswerSession, AnswerAlways, AnswerWiderSession, AnswerWiderAlways, AnswerMoreSession, AnswerMoreAlways, AnswerContained, AnswerNo, AnswerChoice, AnswerText, AnswerAbsent]
 
 
 class AnswerEndWhole(TypedDict):
@@ -857,25 +968,25 @@ class AnswerEndOther(TypedDict):
     reason: Text
 
 
-AnswerEnd: TypeAlias = "AnswerEndWhole | AnswerEndMaxTokens | AnswerEndWindowFull | AnswerEndEmpty | AnswerEndRefused | AnswerEndStopped | AnswerEndBroken | AnswerEndSentAgain | AnswerEndOther"
+AnswerEnd = Union[AnswerEndWhole, AnswerEndMaxTokens, AnswerEndWindowFull, AnswerEndEmpty, AnswerEndRefused, AnswerEndStopped, AnswerEndBroken, AnswerEndSentAgain, AnswerEndOther]
 
 
-AskedKind: TypeAlias = "Literal['outside'] | Literal['network'] | Literal['command'] | Literal['edit'] | Literal['create'] | Literal['read'] | Literal['fetch'] | Literal['tool']"
+AskedKind = Union[Literal["outside"], Literal["network"], Literal["command"], Literal["edit"], Literal["create"], Literal["read"], Literal["fetch"], Literal["tool"]]
 
 
-BlockId: TypeAlias = "str"
+BlockId = str
 
 
-CallId: TypeAlias = "str"
+CallId = str
 
 
-CallKind: TypeAlias = "Literal['read'] | Literal['search'] | Literal['edit'] | Literal['execute'] | Literal['fetch'] | Literal['ask'] | Literal['plan'] | Literal['delegate'] | Literal['other']"
+CallKind = Union[Literal["read"], Literal["search"], Literal["edit"], Literal["execute"], Literal["fetch"], Literal["ask"], Literal["plan"], Literal["delegate"], Literal["other"]]
 
 
-CallState: TypeAlias = "Literal['writing'] | Literal['waiting'] | Literal['running'] | Literal['done'] | Literal['failed'] | Literal['refused'] | Literal['skipped'] | Literal['parked'] | Literal['invalid'] | Literal['unknown'] | Literal['outcome_unknown'] | Literal['not_run']"
+CallState = Union[Literal["writing"], Literal["waiting"], Literal["running"], Literal["done"], Literal["failed"], Literal["refused"], Literal["skipped"], Literal["parked"], Literal["invalid"], Literal["unknown"], Literal["outcome_unknown"], Literal["not_run"]]
 
 
-CheckState: TypeAlias = "Literal['open'] | Literal['current'] | Literal['done']"
+CheckState = Union[Literal["open"], Literal["current"], Literal["done"]]
 
 
 class CommandExitCode(TypedDict):
@@ -904,10 +1015,13 @@ class CommandExitStopped(TypedDict):
     how: Literal["stopped"]
 
 
-CommandExit: TypeAlias = "CommandExitCode | CommandExitSignal | CommandExitTimedOut | CommandExitStopped"
+CommandExit = Union[CommandExitCode, CommandExitSignal, CommandExitTimedOut, CommandExitStopped]
 
 
-CompleteKind: TypeAlias = "Literal['command'] | Literal['argument'] | Literal['file']"
+CompleteKind = Union[Literal["command"], Literal["argument"], Literal["file"]]
+
+
+NoteLevel = Union[Literal["info"], Literal["warning"]]
 
 
 class ContentUser(TypedDict):
@@ -933,12 +1047,15 @@ class ContentThinking(TypedDict):
     type: Literal["thinking"]
 
 
-class ContentAnswer(TypedDict):
-    """The model's answer."""
-
-    end: NotRequired[AnswerEnd]
+class _ContentAnswer(TypedDict):
     text: Text
     type: Literal["answer"]
+
+
+class ContentAnswer(_ContentAnswer, total=False):
+    """The model's answer."""
+
+    end: AnswerEnd
 
 
 class ContentCall(Call):
@@ -985,7 +1102,7 @@ class ContentNote(TypedDict):
     type: Literal["note"]
 
 
-Content: TypeAlias = "ContentUser | ContentInjected | ContentThinking | ContentAnswer | ContentCall | ContentProvider | ContentSummary | ContentPlugin | ContentEnd | ContentNote"
+Content = Union[ContentUser, ContentInjected, ContentThinking, ContentAnswer, ContentCall, ContentProvider, ContentSummary, ContentPlugin, ContentEnd, ContentNote]
 
 
 class DisplayLine(TypedDict):
@@ -1027,12 +1144,15 @@ class DisplayCommand(TypedDict):
     total_lines: int
 
 
-class DisplayMarkdown(TypedDict):
+class _DisplayMarkdown(TypedDict):
+    kind: Literal["markdown"]
+    text: str
+
+
+class DisplayMarkdown(_DisplayMarkdown, total=False):
     """Markdown, and what came of it."""
 
-    kind: Literal["markdown"]
-    outcome: NotRequired[str]
-    text: str
+    outcome: str
 
 
 class DisplayChecklist(TypedDict):
@@ -1043,7 +1163,7 @@ class DisplayChecklist(TypedDict):
     reshaped: bool
 
 
-Display: TypeAlias = "DisplayLine | DisplayDiff | DisplayLines | DisplayTable | DisplayCommand | DisplayMarkdown | DisplayChecklist"
+Display = Union[DisplayLine, DisplayDiff, DisplayLines, DisplayTable, DisplayCommand, DisplayMarkdown, DisplayChecklist]
 
 
 class EffectReads(TypedDict):
@@ -1060,12 +1180,15 @@ class EffectWrites(TypedDict):
     paths: list[str]
 
 
-class EffectExecutes(TypedDict):
+class _EffectExecutes(TypedDict):
+    argv: list[str]
+    effect: Literal["executes"]
+
+
+class EffectExecutes(_EffectExecutes, total=False):
     """Runs a program."""
 
-    argv: list[str]
-    command: NotRequired[str | None]
-    effect: Literal["executes"]
+    command: Optional[str]
 
 
 class EffectNetwork(TypedDict):
@@ -1082,7 +1205,7 @@ class EffectLeavesContext(TypedDict):
     reason: str
 
 
-Effect: TypeAlias = "EffectReads | EffectWrites | EffectExecutes | EffectNetwork | EffectLeavesContext"
+Effect = Union[EffectReads, EffectWrites, EffectExecutes, EffectNetwork, EffectLeavesContext]
 
 
 class EffectsUnknown(TypedDict):
@@ -1098,13 +1221,13 @@ class EffectsKnown(TypedDict):
     list: list[Effect]
 
 
-Effects: TypeAlias = "EffectsUnknown | EffectsKnown"
+Effects = Union[EffectsUnknown, EffectsKnown]
 
 
-EntryId: TypeAlias = "str"
+EntryId = str
 
 
-ExportFormat: TypeAlias = "Literal['markdown'] | Literal['jsonl']"
+ExportFormat = Union[Literal["markdown"], Literal["jsonl"]]
 
 
 class FormLine(TypedDict):
@@ -1141,11 +1264,14 @@ class FormTable(TypedDict):
     form: Literal["table"]
 
 
-class FormMarkdown(TypedDict):
+class _FormMarkdown(TypedDict):
+    form: Literal["markdown"]
+
+
+class FormMarkdown(_FormMarkdown, total=False):
     """Lines of Markdown."""
 
-    form: Literal["markdown"]
-    outcome: NotRequired[Text]
+    outcome: Text
 
 
 class FormChecklist(TypedDict):
@@ -1155,10 +1281,10 @@ class FormChecklist(TypedDict):
     reshaped: bool
 
 
-Form: TypeAlias = "FormLine | FormLines | FormCommand | FormDiff | FormTable | FormMarkdown | FormChecklist"
+Form = Union[FormLine, FormLines, FormCommand, FormDiff, FormTable, FormMarkdown, FormChecklist]
 
 
-GaugeColour: TypeAlias = "Literal['green'] | Literal['yellow'] | Literal['red']"
+GaugeColour = Union[Literal["green"], Literal["yellow"], Literal["red"]]
 
 
 class JobStateRunning(TypedDict):
@@ -1181,19 +1307,19 @@ class JobStateEnded(TypedDict):
     state: Literal["ended"]
 
 
-JobState: TypeAlias = "JobStateRunning | JobStateEnding | JobStateEnded"
+JobState = Union[JobStateRunning, JobStateEnding, JobStateEnded]
 
 
-MessageId: TypeAlias = "str"
+MessageId = str
 
 
-NoteLevel: TypeAlias = "Literal['info'] | Literal['warning']"
+Nothing = dict[str, Any]
 
 
-Nothing: TypeAlias = "dict[str, Any]"
+PartKind = Union[Literal["command"], Literal["diff"], Literal["model_says"], Literal["fact"], Literal["text"], Literal["json"], Literal["preview"]]
 
 
-PartKind: TypeAlias = "Literal['command'] | Literal['diff'] | Literal['model_says'] | Literal['fact'] | Literal['text'] | Literal['json'] | Literal['preview']"
+QuestionId = int
 
 
 class PatchReset(TypedDict):
@@ -1296,7 +1422,7 @@ class PatchChecklist(TypedDict):
     patch: Literal["checklist"]
 
 
-Patch: TypeAlias = "PatchReset | PatchOpen | PatchGrow | PatchChange | PatchClose | PatchRemove | PatchBody | PatchAsk | PatchAnswered | PatchQueue | PatchStatus | PatchAgents | PatchJobs | PatchChecklist"
+Patch = Union[PatchReset, PatchOpen, PatchGrow, PatchChange, PatchClose, PatchRemove, PatchBody, PatchAsk, PatchAnswered, PatchQueue, PatchStatus, PatchAgents, PatchJobs, PatchChecklist]
 
 
 class QuestionApprove(Approval):
@@ -1331,31 +1457,25 @@ class QuestionInput(TypedDict):
     text: str
 
 
-Question: TypeAlias = "QuestionApprove | QuestionConfirm | QuestionTrust | QuestionSelect | QuestionInput"
+Question = Union[QuestionApprove, QuestionConfirm, QuestionTrust, QuestionSelect, QuestionInput]
 
 
-QuestionDigest: TypeAlias = "str"
+QuestionDigest = str
 
 
-QuestionId: TypeAlias = "int"
+Role = Union[Literal["viewer"], Literal["driver"], Literal["approver"]]
 
 
-Role: TypeAlias = "Literal['viewer'] | Literal['driver'] | Literal['approver']"
+RunStatus = Union[Literal["completed"], Literal["aborted"], Literal["error"]]
 
 
-RunStatus: TypeAlias = "Literal['completed'] | Literal['aborted'] | Literal['error']"
+SessionId = str
 
 
-SessionId: TypeAlias = "str"
+SwitchTarget = Union[Literal["new"], dict[str, Any], dict[str, Any], dict[str, Any]]
 
 
-SwitchTarget: TypeAlias = "Literal['new'] | dict[str, Any] | dict[str, Any] | dict[str, Any]"
-
-
-Text: TypeAlias = "str"
-
-
-WiderKind: TypeAlias = "Literal['prefix'] | Literal['directory'] | Literal['project_code'] | Literal['tool'] | Literal['server']"
+WiderKind = Union[Literal["prefix"], Literal["directory"], Literal["project_code"], Literal["tool"], Literal["server"]]
 
 
 # Params and result of each method.

@@ -11,6 +11,9 @@ use zk_core::service::{HostFiles, HostRead};
 /// Maximum size of an image in bytes: most providers refuse larger ones.
 pub(crate) const MAX_IMAGE_BYTES: usize = 5 << 20;
 
+/// The most bytes, in base64, of all images that were attached in a conversation.
+const MAX_ATTACHED_BYTES: usize = 256 << 20;
+
 /// Attached images by their marks in a text. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attachments(Arc<Mutex<Vec<(String, Image)>>>);
@@ -24,23 +27,33 @@ impl Attachments {
         let bytes = read.map_err(|error| cannot(&error.to_string()))?.bytes;
         let media_type = media_type(&bytes).ok_or_else(|| cannot("it is no PNG, JPEG, GIF or WebP image"))?;
         let name = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
-        Ok(self.keep(&name.unwrap_or_default(), media_type, &bytes))
+        self.keep(&name.unwrap_or_default(), media_type, &bytes).map_err(|why| cannot(&why))
     }
 
     /// Attaches image bytes without a file and returns the mark, or the reason for a refusal.
     pub(crate) fn add_unnamed(&self, bytes: &[u8]) -> Result<String, String> {
-        let media_type =
-            media_type(bytes).ok_or("what is in the clipboard is no PNG, JPEG, GIF or WebP image")?;
+        if bytes.len() > MAX_IMAGE_BYTES {
+            let (has, most) = (bytes.len().div_ceil(1 << 20), MAX_IMAGE_BYTES >> 20);
+            return Err(format!("the image has {has} MiB, and models take {most}: make it smaller"));
+        }
+        let media_type = media_type(bytes).ok_or("the image is no PNG, JPEG, GIF or WebP")?;
         let name =
             png_size(bytes).map_or("clipboard".to_owned(), |(width, height)| format!("{width}×{height}"));
-        Ok(self.keep(&name, media_type, bytes))
+        self.keep(&name, media_type, bytes)
     }
 
-    fn keep(&self, name: &str, media_type: &str, bytes: &[u8]) -> String {
+    fn keep(&self, name: &str, media_type: &str, bytes: &[u8]) -> Result<String, String> {
         let mut images = self.images();
+        let size = bytes.len().div_ceil(3) * 4;
+        if images.iter().map(|(_, image)| image.data.len()).sum::<usize>() + size > MAX_ATTACHED_BYTES {
+            let most = MAX_ATTACHED_BYTES >> 20;
+            return Err(format!(
+                "the images of this conversation take up the {most} MiB for them: go on in another one"
+            ));
+        }
         let mark = format!("[image {}: {name}]", images.len() + 1);
         images.push((mark.clone(), Image::new(media_type, STANDARD.encode(bytes))));
-        mark
+        Ok(mark)
     }
 
     /// Images whose marks occur in a text.
@@ -85,5 +98,16 @@ mod tests {
         assert_eq!(attachments.add_unnamed(b"\xff\xd8\xff\xe0").as_deref(), Ok("[image 2: clipboard]"));
         assert_eq!(attachments.of("see [image 1: 640×480]").len(), 1);
         assert!(attachments.add_unnamed(b"text").unwrap_err().contains("no PNG"));
+    }
+
+    #[test]
+    fn an_image_is_bounded_and_so_are_all_of_a_conversation() {
+        let attachments = Attachments::default();
+        let image = |bytes: usize| [b"\xff\xd8\xff".to_vec(), vec![0; bytes - 3]].concat();
+        assert!(attachments.add_unnamed(&image(MAX_IMAGE_BYTES + 1)).unwrap_err().contains("6 MiB"));
+        let all = Image::new("image/png", "x".repeat(MAX_ATTACHED_BYTES - 4));
+        attachments.images().push(("[image 1]".to_owned(), all));
+        assert!(attachments.add_unnamed(&image(3)).is_ok());
+        assert!(attachments.add_unnamed(&image(3)).unwrap_err().contains("another one"));
     }
 }

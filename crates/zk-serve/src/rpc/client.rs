@@ -159,7 +159,7 @@ impl Client {
         let (id, method, params) = match message::read(line) {
             Ok(Incoming::Request { id, method, params }) => (id, method, params),
             Ok(Incoming::Answer) => return,
-            Err((id, error)) => return self.reply(Some(&id), Err(error)),
+            Err((id, error)) => return self.reply(id.as_ref(), Err(error)),
         };
         if method == "initialize" {
             let outcome = self.initialize(&params);

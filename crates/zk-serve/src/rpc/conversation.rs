@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use zk_chat::{HostedConversation, HostedEvent};
 use zk_core::service::{AnswerError, Conversation as _, FrontEnd, QuestionDigest, QuestionId, UiAnswer};
-use zk_view::{BlockId, Intent, Lines, Patch, Reader, ViewDriver};
+use zk_view::{BlockId, Drained, Intent, Lines, Patch, Reader, ViewDriver};
 
 use super::journal::Journal;
 use super::message::RpcError;
@@ -34,6 +34,8 @@ pub(super) struct Shared {
     pub(super) cwd: PathBuf,
     pub(super) journal: Journal,
     view: ViewDriver,
+    /// Wait until the journal has all that the view says.
+    written: Drained,
     opened: OnceLock<Opened>,
     /// Requests for lines of blocks.
     bodies: Mutex<HashMap<BlockId, Vec<oneshot::Sender<Lines>>>>,
@@ -49,16 +51,18 @@ struct Opened {
 
 impl Shared {
     pub(super) fn new(id: String, cwd: PathBuf, journal: Journal, view: &ViewDriver) -> Arc<Self> {
+        let reader = view.reader();
         let shared = Arc::new(Self {
             id,
             cwd,
             journal,
             view: view.clone(),
+            written: reader.drained(),
             opened: OnceLock::new(),
             bodies: Mutex::default(),
             following: Mutex::default(),
         });
-        shared.spawn(follow_view(Arc::downgrade(&shared), view.reader()));
+        shared.spawn(follow_view(Arc::downgrade(&shared), reader));
         shared
     }
 
@@ -81,12 +85,12 @@ impl Shared {
         self.opened.get().is_some()
     }
 
-    /// Hands in what a client wants.
-    pub(super) fn intent(&self, intent: &Intent) -> Result<(), RpcError> {
+    /// Hands in what a client wants. Gives the number of the last notification before that.
+    pub(super) fn intent(&self, intent: &Intent) -> Result<u64, RpcError> {
         let hosted = self.hosted()?;
-        self.journal.unsettle();
+        let asking = self.journal.ask();
         hosted.intent(intent);
-        Ok(())
+        Ok(asking.seq)
     }
 
     /// Answers a question for a client. The first valid answer wins.
@@ -116,8 +120,11 @@ impl Shared {
     /// All lines of a block.
     pub(super) async fn body(&self, id: BlockId) -> Result<Lines, RpcError> {
         self.hosted()?;
-        if self.journal.with_view(|view| view.block(&id).is_none()) {
-            return Err(RpcError::field("block", format_args!("there is no block {id}")));
+        let has_body = self.journal.with_view(|view| Some(view.block(&id)?.content.body().is_some()));
+        match has_body {
+            Some(true) => {}
+            Some(false) => return Err(RpcError::field("block", format_args!("the block {id} has no body"))),
+            None => return Err(RpcError::field("block", format_args!("there is no block {id}"))),
         }
         let (send, lines) = oneshot::channel();
         self.bodies().entry(id.clone()).or_default().push(send);
@@ -216,15 +223,22 @@ async fn follow_view(shared: Weak<Shared>, mut reader: Reader) {
 
 /// Tells when nothing follows any more.
 async fn settle(shared: Weak<Shared>) {
-    let Some(mut changes) = shared.upgrade().map(|shared| shared.journal.changes()) else { return };
+    let journal = shared.upgrade().map(|shared| (shared.journal.changes(), shared.journal.asked()));
+    let Some((mut changes, asked)) = journal else { return };
     loop {
         let Some(now) = shared.upgrade() else { return };
-        let is_over = now.journal.settle(now.is_idle());
+        // What ended a moment ago may have said things that are not in the journal yet.
+        let was_idle = now.is_idle();
+        now.written.wait().await;
+        let is_over = now.journal.settle(was_idle && now.is_idle());
         drop(now);
         if !is_over {
             sleep(SETTLING_STEP).await;
-        } else if changes.changed().await.is_err() {
-            return;
+            continue;
+        }
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return },
+            () = asked.notified() => {}
         }
     }
 }

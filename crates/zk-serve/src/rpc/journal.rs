@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use zk_core::service::Redactor;
 use zk_view::{Activity, IndexedView, Patch, View};
 
@@ -21,6 +21,8 @@ pub(super) struct Journal {
     redactor: Arc<Redactor>,
     state: Mutex<State>,
     changed: watch::Sender<u64>,
+    /// Signal that something was asked for.
+    asked: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -32,6 +34,25 @@ struct State {
     is_over: bool,
     /// Whether something was asked for since all was settled.
     is_unsettled: bool,
+    /// Requests that are being handed in.
+    handed_in: usize,
+}
+
+/// Request that is being handed in: until this is dropped, nothing is settled.
+#[derive(Debug)]
+pub(super) struct Asking<'a> {
+    journal: &'a Journal,
+    /// Number of the last notification before the request.
+    pub(super) seq: u64,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let mut state = self.journal.state();
+        state.handed_in = state.handed_in.saturating_sub(1);
+        drop(state);
+        self.journal.asked.notify_one();
+    }
 }
 
 /// Notifications for one who follows.
@@ -47,7 +68,13 @@ pub(super) struct Taken {
 
 impl Journal {
     pub(super) fn new(conversation: String, redactor: Arc<Redactor>) -> Self {
-        Self { conversation, redactor, state: Mutex::default(), changed: watch::Sender::new(0) }
+        Self {
+            conversation,
+            redactor,
+            state: Mutex::default(),
+            changed: watch::Sender::new(0),
+            asked: Arc::default(),
+        }
     }
 
     /// Adds a change of the view.
@@ -58,7 +85,8 @@ impl Journal {
             state.is_unsettled = true;
         }
         let seq = state.last + 1;
-        let note = PatchNote { conversation: self.conversation.clone(), seq, time_ms: now_ms(), patch };
+        let conversation = self.conversation.clone();
+        let note = PatchNote { conversation, seq, time_ms: now_ms(), patch, settled: false };
         self.keep(state, notification("conversation/patch", &note));
     }
 
@@ -84,7 +112,7 @@ impl Journal {
     /// is left to be waited for.
     pub(super) fn settle(&self, is_idle: bool) -> bool {
         let mut state = self.state();
-        if !state.is_unsettled || state.is_over || state.is_busy() {
+        if !state.is_unsettled || state.is_over || state.is_busy() || state.handed_in > 0 {
             return true;
         }
         if !is_idle {
@@ -96,9 +124,17 @@ impl Journal {
         true
     }
 
-    /// Notes that something was asked for.
-    pub(super) fn unsettle(&self) {
-        self.state().is_unsettled = true;
+    /// Notes that something is being asked for.
+    pub(super) fn ask(&self) -> Asking<'_> {
+        let mut state = self.state();
+        state.is_unsettled = true;
+        state.handed_in += 1;
+        Asking { journal: self, seq: state.last }
+    }
+
+    /// Signal that something was asked for.
+    pub(super) fn asked(&self) -> Arc<Notify> {
+        self.asked.clone()
     }
 
     /// Number of the last notification.
@@ -127,9 +163,10 @@ impl Journal {
             return Taken { lines, last, resync: false, is_over };
         }
         let view = Box::new(View::clone(&state.view));
+        let settled = !state.is_unsettled && !state.is_busy();
         drop(state);
         let (conversation, time_ms) = (self.conversation.clone(), now_ms());
-        let note = PatchNote { conversation, seq: last, time_ms, patch: Patch::Reset { view } };
+        let note = PatchNote { conversation, seq: last, time_ms, patch: Patch::Reset { view }, settled };
         let line = self.redacted(notification("conversation/patch", &note));
         Taken { lines: vec![line], last, resync: true, is_over }
     }

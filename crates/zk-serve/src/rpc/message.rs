@@ -41,15 +41,15 @@ pub(super) enum Incoming {
     Answer,
 }
 
-/// Error of a message that is no request, for the id that it has.
-pub(super) type Unreadable = (Value, RpcError);
+/// Error of a message that is no request, for the id that it has; nothing is told of a notification.
+pub(super) type Unreadable = (Option<Value>, RpcError);
 
 /// Reads a line as a message.
 pub(super) fn read(line: &str) -> Result<Incoming, Unreadable> {
     let parsed: Value = serde_json::from_str(line).map_err(|error| {
-        (Value::Null, RpcError::new(Refusal::Parse, format!("this line is no JSON: {error}")))
+        (Some(Value::Null), RpcError::new(Refusal::Parse, format!("this line is no JSON: {error}")))
     })?;
-    let invalid = |id: Value, why: &str| (id, RpcError::new(Refusal::InvalidRequest, why));
+    let invalid = |id: Value, why: &str| (Some(id), RpcError::new(Refusal::InvalidRequest, why));
     let Value::Object(mut fields) = parsed else {
         let why = match parsed {
             Value::Array(_) => "batches are not served: send each message as a line of its own",
@@ -76,7 +76,7 @@ pub(super) fn read(line: &str) -> Result<Incoming, Unreadable> {
         Some(params @ Value::Object(_)) => params,
         Some(_) => {
             let error = RpcError::new(Refusal::InvalidParams, "`params` is an object with named fields");
-            return Err((known(), error.with(json!({ "field": "params" }))));
+            return Err((id, error.with(json!({ "field": "params" }))));
         }
     };
     Ok(Incoming::Request { id, method, params })
@@ -127,8 +127,9 @@ mod tests {
             (r#"{"id":1,"method":"x","params":[1]}"#, json!(1), -32602),
         ] {
             let (of, error) = read(line).unwrap_err();
-            assert_eq!((of, error.code), (id, code), "{line}");
+            assert_eq!((of, error.code), (Some(id), code), "{line}");
         }
+        assert_eq!(read(r#"{"method":"x","params":[1]}"#).unwrap_err().0, None);
         assert_eq!(read(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), Ok(Incoming::Answer));
     }
 

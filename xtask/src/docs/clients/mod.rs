@@ -82,6 +82,7 @@ mod tests {
                     { "type": "object", "required": ["kind"], "properties": { "kind": { "const": "one" } } },
                     { "type": "object", "required": ["kind"], "properties": { "kind": { "const": "two" } }, "$ref": "#/$defs/Params" }
                 ] },
+                "Again": { "$ref": "#/$defs/Level" },
                 "Level": { "enum": ["low", "high"], "type": "string" }
             }
         })
@@ -104,11 +105,12 @@ mod tests {
     fn a_schema_becomes_types_of_python() {
         let file = python::file(&schema());
         for expected in [
-            "class Params(TypedDict):\n    \"\"\"Words on it.\"\"\"\n\n    id: int\n    lines: NotRequired[list[str]]\n    may: NotRequired[str | None]\n",
+            "class _Params(TypedDict):\n    id: int\n",
+            "class Params(_Params, total=False):\n    \"\"\"Words on it.\"\"\"\n\n    lines: list[str]\n    may: Optional[str]\n",
             "class ChoiceOne(TypedDict):\n    kind: Literal[\"one\"]\n",
             "class ChoiceTwo(Params):\n    kind: Literal[\"two\"]\n",
-            "Choice: TypeAlias = \"ChoiceOne | ChoiceTwo\"",
-            "Level: TypeAlias = \"Literal['low', 'high']\"",
+            "Choice = Union[ChoiceOne, ChoiceTwo]",
+            "Level = Literal[\"low\", \"high\"]\n\n\nAgain = Level",
         ] {
             assert!(file.contains(expected), "{expected}\n{file}");
         }

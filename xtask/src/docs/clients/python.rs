@@ -1,23 +1,27 @@
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{choices, fields, object, reference, types, words};
 
 /// Classes and aliases of all types. Annotations are texts until somebody asks, so that their order is free, but for what a
-/// class extends.
+/// class extends and an alias names; then each can be evaluated by Python 3.9.
 pub(super) fn file(schema: &Value) -> String {
     let mut out = String::from(
         "\"\"\"Types of the messages, made by `cargo xtask docs` from the schema of `zk rpc`.\"\"\"\n\n\
          from __future__ import annotations\n\n\
-         from typing import Any, Literal, NotRequired, TypeAlias, TypedDict\n",
+         from typing import Any, Literal, Optional, TypedDict, Union\n",
     );
-    let all: Vec<(&String, &Value)> = object(schema, "$defs").collect();
-    for (name, of) in all.iter().filter(|(_, of)| is_class(of)) {
+    let root = Map::new();
+    let root = schema["$defs"].as_object().unwrap_or(&root);
+    for (name, of) in root.iter().filter(|(_, of)| is_class(of)) {
         class(&mut out, name, "TypedDict", of);
     }
-    for (name, of) in all.iter().filter(|(_, of)| !is_class(of)) {
-        alias(&mut out, name, of, schema);
+    let mut made: BTreeSet<&str> =
+        root.iter().filter(|(_, of)| is_class(of)).map(|(name, _)| name.as_str()).collect();
+    for (name, of) in root.iter().filter(|(_, of)| !is_class(of)) {
+        alias_behind_its_parts(&mut out, name, of, root, &mut made);
     }
     out.push_str("\n\n# Params and result of each method.\nMETHODS = {\n");
     for (name, of) in object(schema, "methods") {
@@ -33,22 +37,65 @@ fn is_class(schema: &Value) -> bool {
     choices(schema).is_none() && reference(schema).is_none() && !fields(schema).is_empty()
 }
 
+/// A class; fields that may be absent are in one that extends the class of the others.
 fn class(out: &mut String, name: &str, base: &str, schema: &Value) {
-    let _ = write!(out, "\n\nclass {name}({base}):\n");
-    if let Some(words) = words(schema) {
-        let _ = write!(out, "    \"\"\"{}\"\"\"\n\n", words.replace('\\', "\\\\"));
+    let all = fields(schema);
+    let (needed, free): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, _, is_required)| *is_required);
+    let write = |out: &mut String, head: &str, help: Option<&str>, fields: &[(&str, &Value, bool)]| {
+        let _ = write!(out, "\n\nclass {head}:\n");
+        if let Some(help) = help {
+            let _ = write!(out, "    \"\"\"{}\"\"\"\n\n", help.replace('\\', "\\\\"));
+        }
+        for (field, of, _) in fields {
+            let _ = writeln!(out, "    {field}: {}", of_schema(of));
+        }
+    };
+    let help = words(schema);
+    if free.is_empty() {
+        write(out, &format!("{name}({base})"), help.as_deref(), &needed);
+    } else if needed.is_empty() {
+        write(out, &format!("{name}({base}, total=False)"), help.as_deref(), &free);
+    } else {
+        write(out, &format!("_{name}({base})"), None, &needed);
+        write(out, &format!("{name}(_{name}, total=False)"), help.as_deref(), &free);
     }
-    for (field, of, is_required) in fields(schema) {
-        let of = of_schema(of);
-        let of = if is_required { of } else { format!("NotRequired[{of}]") };
-        let _ = writeln!(out, "    {field}: {of}");
+}
+
+/// A type with choices, and before it the aliases that it names.
+fn alias_behind_its_parts<'a>(
+    out: &mut String,
+    name: &'a str,
+    schema: &'a Value,
+    root: &'a Map<String, Value>,
+    made: &mut BTreeSet<&'a str>,
+) {
+    if !made.insert(name) {
+        return;
+    }
+    let mut named = BTreeSet::new();
+    names_in(schema, &mut named);
+    for part in named {
+        if let Some((part, of)) = root.get_key_value(part) {
+            alias_behind_its_parts(out, part, of, root, made);
+        }
+    }
+    alias(out, name, schema, root);
+}
+
+/// Names of the types that a schema refers to.
+fn names_in<'a>(schema: &'a Value, names: &mut BTreeSet<&'a str>) {
+    names.extend(reference(schema));
+    match schema {
+        Value::Object(all) => all.values().for_each(|of| names_in(of, names)),
+        Value::Array(all) => all.iter().for_each(|of| names_in(of, names)),
+        _ => {}
     }
 }
 
 /// A type with choices: an object among them becomes a class, named by what tells it from the others.
-fn alias(out: &mut String, name: &str, schema: &Value, root: &Value) {
+fn alias(out: &mut String, name: &str, schema: &Value, root: &Map<String, Value>) {
     let Some(all) = choices(schema) else {
-        let _ = write!(out, "\n\n{name}: TypeAlias = \"{}\"\n", of_schema(schema).replace('"', "'"));
+        let _ = write!(out, "\n\n{name} = {}\n", of_schema(schema));
         return;
     };
     let mut names = Vec::new();
@@ -57,16 +104,14 @@ fn alias(out: &mut String, name: &str, schema: &Value, root: &Value) {
         match tag {
             Some(tag) if !fields(one).is_empty() => {
                 let own = format!("{name}{}", camel(tag));
-                let base = reference(one).filter(|base| {
-                    is_class(root.get("$defs").and_then(|all| all.get(base)).unwrap_or(&Value::Null))
-                });
+                let base = reference(one).filter(|base| root.get(*base).is_some_and(is_class));
                 class(out, &own, base.unwrap_or("TypedDict"), one);
                 names.push(own);
             }
             Some(_) | None => names.push(of_schema(one)),
         }
     }
-    let _ = write!(out, "\n\n{name}: TypeAlias = \"{}\"\n", names.join(" | ").replace('"', "'"));
+    let _ = write!(out, "\n\n{name} = {}\n", union(&names));
 }
 
 fn of_schema(schema: &Value) -> String {
@@ -81,10 +126,21 @@ fn of_schema(schema: &Value) -> String {
         return name.to_owned();
     }
     if let Some(all) = choices(schema).filter(|_| fields(schema).is_empty()) {
-        return all.iter().map(of_schema).collect::<Vec<_>>().join(" | ");
+        return union(&all.iter().map(of_schema).collect::<Vec<_>>());
     }
-    let all: Vec<String> = types(schema).into_iter().map(|name| of_type(name, schema)).collect();
-    if all.is_empty() { "Any".to_owned() } else { all.join(" | ") }
+    union(&types(schema).into_iter().map(|name| of_type(name, schema)).collect::<Vec<_>>())
+}
+
+/// One of several types, as Python 3.9 has it.
+fn union(all: &[String]) -> String {
+    let some: Vec<&str> = all.iter().map(String::as_str).filter(|name| *name != "None").collect();
+    let joined = match some.as_slice() {
+        [] if all.is_empty() => return "Any".to_owned(),
+        [] => return "None".to_owned(),
+        [one] => (*one).to_owned(),
+        some => format!("Union[{}]", some.join(", ")),
+    };
+    if some.len() == all.len() { joined } else { format!("Optional[{joined}]") }
 }
 
 fn of_type(name: &str, schema: &Value) -> String {

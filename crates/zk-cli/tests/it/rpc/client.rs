@@ -39,7 +39,10 @@ impl Serving {
 
     pub(super) fn connect(&self) -> Client {
         let stream = UnixStream::connect(self.access["socket"].as_str().unwrap()).unwrap();
-        Client::new(stream.try_clone().unwrap(), stream)
+        let lost = stream.try_clone().unwrap();
+        let mut client = Client::new(stream.try_clone().unwrap(), stream);
+        client.lost = Some(lost);
+        client
     }
 
     /// A client of the socket that may answer questions.
@@ -68,11 +71,25 @@ pub(super) fn agreed(conversation: &str, card: &Card) -> Value {
 /// Client of `zk rpc`: requests, and the view that the notifications make.
 pub(super) struct Client {
     to: Box<dyn Write + Send>,
+    /// Connection that is over once this client is dropped.
+    lost: Option<UnixStream>,
     lines: Receiver<Value>,
     last_id: u64,
     pub(super) view: View,
     pub(super) seq: u64,
     pub(super) notes: Vec<Value>,
+    /// Whether it follows from any number, so that no view comes of it.
+    pub(super) is_wild: bool,
+    /// Errors of lines that had no id.
+    pub(super) refused: Vec<Value>,
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if let Some(stream) = &self.lost {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
 }
 
 impl Client {
@@ -86,11 +103,26 @@ impl Client {
                 }
             }
         });
-        Self { to: Box::new(to), lines, last_id: 0, view: View::default(), seq: 0, notes: Vec::new() }
+        Self {
+            to: Box::new(to),
+            lost: None,
+            lines,
+            last_id: 0,
+            view: View::default(),
+            seq: 0,
+            notes: Vec::new(),
+            is_wild: false,
+            refused: Vec::new(),
+        }
     }
 
     pub(super) fn write(&mut self, line: &str) {
         let _ = self.to.write_all(line.as_bytes()).and_then(|()| self.to.write_all(b"\n"));
+    }
+
+    /// Writes a part of a line.
+    pub(super) fn write_part(&mut self, part: &str) {
+        let _ = self.to.write_all(part.as_bytes());
     }
 
     pub(super) fn request(&mut self, method: &str, params: &Value) -> u64 {
@@ -112,11 +144,17 @@ impl Client {
         }
     }
 
+    /// The next line that is no notification.
+    pub(super) fn next_answer(&mut self) -> Value {
+        let lines = std::iter::repeat_with(|| self.next().unwrap_or_else(|| panic!("no answer")));
+        lines.into_iter().find(|line| line.get("method").is_none()).unwrap()
+    }
+
     /// The next line; nothing once the connection is over. Notifications change the view.
     pub(super) fn next(&mut self) -> Option<Value> {
         let line = self.lines.recv_timeout(LONG).ok()?;
         let params = &line["params"];
-        if let Some(seq) = params["seq"].as_u64() {
+        if let Some(seq) = params["seq"].as_u64().filter(|_| !self.is_wild) {
             let patch = &params["patch"];
             assert!(seq == self.seq + 1 || patch["patch"] == "reset", "{} {line}", self.seq);
             self.seq = seq;
@@ -126,6 +164,9 @@ impl Client {
         }
         if line.get("method").is_some() {
             self.notes.push(line.clone());
+        }
+        if line.get("id") == Some(&Value::Null) {
+            self.refused.push(line["error"].clone());
         }
         Some(line)
     }

@@ -1,6 +1,9 @@
 //! `zk rpc`, driven by programs.
 
 mod client;
+mod clients;
+mod dialogues;
+mod refusals;
 
 use std::process::Stdio;
 
@@ -34,7 +37,7 @@ fn view_now(serving: &Serving, conversation: &str) -> View {
     attach(&mut other, "viewer");
     other.call("subscribe", &json!({ "conversation": conversation })).unwrap();
     other.next().unwrap();
-    other.view
+    std::mem::take(&mut other.view)
 }
 
 fn has_running_call(view: &View) -> bool {
@@ -88,7 +91,7 @@ fn a_client_that_comes_back_rebuilds_the_view_of_all_that_happened() {
     client.settled();
     assert!(person.project().join("made").exists());
 
-    client.call("submit", &of(json!({ "text": "run until test -e go" }))).unwrap();
+    client.call("submit", &of(json!({ "text": "run until test -e go; do sleep 0.02; done" }))).unwrap();
     let card = client.card();
     let yes = agreed(&conversation, &card);
     client.call("answer", &yes).unwrap();
@@ -307,7 +310,7 @@ fn a_client_that_vanishes_stops_nothing_unless_it_asked_for_that() {
         client
             .call(
                 "submit",
-                &json!({ "conversation": conversation, "text": format!("run until test -e {go}") }),
+                &json!({ "conversation": conversation, "text": format!("run until test -e {go}; do sleep 0.02; done") }),
             )
             .unwrap();
         client.until("the call", |view, _| has_running_call(view));

@@ -1,7 +1,7 @@
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
@@ -24,7 +24,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{Role as Side, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role as Side, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::super::client::{self, Door};
@@ -267,27 +268,43 @@ impl Gate {
         let socket = WebSocketStream::from_raw_socket(stream, Side::Server, Some(config)).await;
         let (mut sink, mut source) = socket.split();
         let ((mut typed, from), (to, printed)) = (duplex(PIPE_BYTES), duplex(PIPE_BYTES));
-        let receiving = async move {
-            while let Some(Ok(message)) = source.next().await {
+        let refused = OnceLock::new();
+        let receiving = async {
+            while let Some(message) = source.next().await {
                 let mut line = match message {
-                    Message::Text(text) => text.as_str().replace(['\n', '\r'], " "),
-                    Message::Close(_) => break,
-                    Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => continue,
+                    Ok(Message::Text(text)) => text.as_str().as_bytes().to_vec(),
+                    Ok(Message::Binary(bytes)) => bytes.to_vec(),
+                    Ok(Message::Close(_)) => break,
+                    Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => continue,
+                    Err(error) => {
+                        // There is one error, the last one.
+                        let _ = refused.set(error);
+                        break;
+                    }
                 };
-                line.push('\n');
-                if typed.write_all(line.as_bytes()).await.is_err() {
+                // A message is a line, however it is laid out.
+                line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+                line.push(b'\n');
+                if typed.write_all(&line).await.is_err() {
                     break;
                 }
             }
+            drop(typed);
         };
-        let sending = async move {
+        let sending = async {
             let mut lines = LineReader::new(printed).limited_to(MAX_SENT_BYTES);
             while let Ok(Some(line)) = lines.next().await {
                 if sink.send(Message::text(line)).await.is_err() {
                     return;
                 }
             }
-            // The other side may be gone already.
+            if let Some(Error::Capacity(error)) = refused.get() {
+                let reason = format!("a message has at most {MAX_LINE_BYTES} bytes: {error}");
+                let frame = CloseFrame { code: CloseCode::Size, reason: reason.into() };
+                // The other side may be gone already.
+                let _ = sink.send(Message::Close(Some(frame))).await;
+            }
+            // As above.
             let _: Result<(), Error> = sink.close().await;
         };
         let client = client::serve(&self.server, from, to, Door::Token(role));

@@ -10,7 +10,7 @@ use crate::rpc::message::RpcError;
 use crate::rpc::wire::attach::{Nothing, Role};
 use crate::rpc::wire::conversation::{
     AnswerParams, CommandParams, CommandResult, ConversationParams, Queue, QueuedText, SteerParams,
-    SubmitParams, UnqueueParams,
+    SubmitParams, SubmitResult, UnqueueParams,
 };
 use crate::rpc::wire::refusal::Refusal;
 
@@ -24,16 +24,25 @@ const COMMANDS_OF_DRIVERS: [&str; 16] = [
 /// Commands that need an approver also without arguments, or that are of another crate.
 const COMMANDS_OF_APPROVERS: [&str; 5] = ["backend", "export", "login", "logout", "mcp"];
 
+/// Most images of a prompt.
+const MAX_IMAGES: usize = 20;
+
 /// Most texts of a conversation that wait for their turn.
 const MAX_WAITING_TEXTS: usize = 256;
 
-pub(super) async fn submit(client: &Arc<Client>, params: SubmitParams) -> Result<Nothing, RpcError> {
+pub(super) async fn submit(client: &Arc<Client>, params: SubmitParams) -> Result<SubmitResult, RpcError> {
     let shared = client.server.conversation(&params.conversation)?;
     let hosted = shared.hosted()?;
+    let wrong = |why: String| RpcError::field("images", why);
+    if params.images.len() > MAX_IMAGES {
+        return Err(wrong(format!("a prompt has at most {MAX_IMAGES} images, not {}", params.images.len())));
+    }
+    let decoded = params.images.iter().map(|image| STANDARD.decode(image));
+    let images: Vec<Vec<u8>> = decoded.collect::<Result<_, _>>().map_err(|error| wrong(error.to_string()))?;
+    has_room(hosted)?;
     let mut text = params.text;
-    for image in &params.images {
-        let bytes = STANDARD.decode(image).map_err(|error| RpcError::field("images", error))?;
-        let mark = hosted.attach_image(&bytes).map_err(|why| RpcError::field("images", why))?;
+    for bytes in &images {
+        let mark = hosted.attach_image(bytes).map_err(wrong)?;
         if !text.is_empty() {
             text.push(' ');
         }
@@ -42,21 +51,18 @@ pub(super) async fn submit(client: &Arc<Client>, params: SubmitParams) -> Result
     if text.trim().is_empty() {
         return Err(RpcError::field("text", "a prompt is not empty"));
     }
-    has_room(hosted)?;
     client.drives(&params.conversation);
-    shared.intent(&Intent::Submit { text })?;
-    Ok(Nothing {})
+    Ok(SubmitResult { seq: shared.intent(&Intent::Submit { text })? })
 }
 
-pub(super) async fn steer(client: &Arc<Client>, params: SteerParams) -> Result<Nothing, RpcError> {
+pub(super) async fn steer(client: &Arc<Client>, params: SteerParams) -> Result<SubmitResult, RpcError> {
     let shared = client.server.conversation(&params.conversation)?;
     if params.text.trim().is_empty() {
         return Err(RpcError::field("text", "a text is not empty"));
     }
     has_room(shared.hosted()?)?;
     client.drives(&params.conversation);
-    shared.intent(&Intent::Steer { text: params.text })?;
-    Ok(Nothing {})
+    Ok(SubmitResult { seq: shared.intent(&Intent::Steer { text: params.text })? })
 }
 
 /// Fails where so many texts wait that another one has no room.
@@ -108,13 +114,13 @@ pub(super) async fn command(client: &Arc<Client>, params: CommandParams) -> Resu
             client.require(Role::Approver, &format!("`/{name}`"))?;
         }
     }
+    let _asking = shared.journal.ask();
     let outcome = hosted.run_command(line).await.map_err(RpcError::failed)?;
     let result = match &outcome {
         HostedOutcome::Done => CommandResult::default(),
         HostedOutcome::Said(text) => CommandResult { said: text.clone(), ..CommandResult::default() },
         HostedOutcome::Prompt(_) => {
             client.drives(&params.conversation);
-            shared.journal.unsettle();
             CommandResult { prompted: true, ..CommandResult::default() }
         }
         HostedOutcome::Reloaded(warnings) => {

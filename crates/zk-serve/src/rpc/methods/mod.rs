@@ -19,7 +19,7 @@ use super::wire::attach::{Clients, Conversations, Nothing, OpenConversation, Rol
 use super::wire::conversation::{
     AnswerParams, BodyParams, BodyResult, Choices, CommandParams, CommandResult, Commands, CompleteParams,
     ConversationParams, Models, ModelsParams, Queue, Settings, SettingsParams, SteerParams, SubmitParams,
-    SubscribeParams, SubscribeResult, SwitchParams, UnqueueParams,
+    SubmitResult, SubscribeParams, SubscribeResult, SwitchParams, UnqueueParams,
 };
 use super::wire::sessions::{
     ExportParams, ExportResult, ForkParams, ListParams, NewParams, OpenParams, RenameParams, SessionParams,
@@ -125,9 +125,9 @@ methods! {
     /// Gives all lines of a block.
     Body = "body", Viewer, Slow, BodyParams => BodyResult, reading::body;
     /// Sends a prompt; during a run it waits in the queue for the run's end.
-    Submit = "submit", Driver, Quick, SubmitParams => Nothing, driving::submit;
+    Submit = "submit", Driver, Quick, SubmitParams => SubmitResult, driving::submit;
     /// Interrupts the run with a text; without a run, sends a prompt.
-    Steer = "steer", Driver, Quick, SteerParams => Nothing, driving::steer;
+    Steer = "steer", Driver, Quick, SteerParams => SubmitResult, driving::steer;
     /// Lists the texts that wait for their turn.
     Queue = "queue", Viewer, Quick, ConversationParams => Queue, driving::queue;
     /// Takes a text back that waits for its turn.

@@ -25,6 +25,14 @@ pub struct SubmitParams {
     pub images: Vec<String>,
 }
 
+/// Answer to a prompt or a text that was taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SubmitResult {
+    /// Number of the last notification before it: the first `conversation/settled` with a greater one says that it is done.
+    pub seq: u64,
+}
+
 /// Params of a text that interrupts a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -14,6 +14,10 @@ pub struct PatchNote {
     pub time_ms: u64,
     /// The change.
     pub patch: Patch,
+    /// Whether nothing follows until somebody asks for more; said with a whole view, which stands for a
+    /// `conversation/settled` as well.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub settled: bool,
 }
 
 /// End of all that was asked for: the notification `conversation/settled`. Nothing follows until somebody asks for more.

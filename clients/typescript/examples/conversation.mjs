@@ -1,0 +1,54 @@
+// Three prompts, a permission, a text in between, a stop, two sessions and a lost connection, at `zk rpc --socket PATH`.
+// Takes the file that zk names at its start, and prints the session with its view in the end.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { connectSocket } from "../index.js";
+
+const access = JSON.parse(readFileSync(process.argv[2], "utf8"));
+
+async function connect() {
+  const client = await connectSocket(access.socket);
+  return [client, await client.initialize({ role: "approver", token: access.approver_token })];
+}
+
+const hasRunningCall = ({ view }) => view.blocks.some(({ content }) => content.state === "running");
+
+/** Shows what the next question is about, and agrees this once. */
+async function approve(conversation) {
+  await conversation.until(({ view }) => view.cards.length > 0);
+  const [card] = conversation.view.cards;
+  console.error(card.approval.title);
+  await conversation.answer(card, { answer: "once" });
+}
+
+let [client, server] = await connect();
+const conversation = await client.newConversation();
+let sent = await conversation.submit("run touch made");
+await approve(conversation);
+await conversation.settledAfter(sent);
+
+sent = await conversation.submit("run until test -e go; do sleep 0.02; done");
+await conversation.until(hasRunningCall);
+await conversation.steer("And then look around.");
+client.close(); // The run goes on.
+await client.closed;
+writeFileSync(join(server.cwd, "go"), "");
+[client] = await connect();
+await conversation.moveTo(client);
+await conversation.settledAfter(sent);
+
+sent = await conversation.submit("run sleep 1000");
+await conversation.until(hasRunningCall);
+await conversation.stop();
+await conversation.settledAfter(sent);
+
+const { session } = await conversation.request("settings/get");
+await conversation.switch("new");
+console.error(await conversation.ask("Hello."));
+const switched = conversation.view.switches + 1;
+await conversation.switch({ session });
+await conversation.until(({ view }) => view.switches === switched);
+console.log(JSON.stringify({ conversation: conversation.id, session, view: conversation.view }));
+client.close();
