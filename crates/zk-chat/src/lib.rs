@@ -52,6 +52,7 @@ pub use commands::info::export_markdown;
 pub use commands::own_commands::OWN_COMMANDS;
 pub use commands::session_lines::{parent_remark, session_lines};
 pub use conversation::job_rows::JobRows;
+pub use conversation::plan_ways::PlanWays;
 pub use conversation::summary::{choices, incomplete, is_empty, totals};
 pub use hosted::command::{HostedOutcome, ListedCommand};
 pub use hosted::conversation::{HostedConversation, HostedEvent, HostedOptions};
