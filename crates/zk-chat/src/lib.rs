@@ -69,6 +69,7 @@ pub use opening::person_exec::PersonExec;
 pub use opening::provider_access::{AccessWay, LocalOffer, PendingSignIn, ProviderAccess, ProviderOffer};
 pub use opening::sessions::{ConversationSessions, NoSessions, UnsavedSession};
 pub use opening::setup::{ChatSetup, ExecutionPlace, ProgramPhrases};
+pub use opening::signals::Signals;
 pub use opening::start::{ChatEnd, ChatStart};
 pub use screen::draft::editor::EditorEnv;
 pub use screen::runtime::Runtime;
