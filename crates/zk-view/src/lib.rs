@@ -63,5 +63,5 @@ pub use status::{
     Status,
 };
 pub use subagents::SubagentWords;
-pub use text::{Sanitiser, Text, is_harmless, is_plain_ascii, sanitise};
+pub use text::{Sanitiser, Text, escape_controls, is_harmless, is_plain_ascii, redact_json, sanitise};
 pub use view::View;

@@ -7,6 +7,7 @@ pub(crate) mod effects;
 pub(crate) mod greeting;
 pub(crate) mod job_rows;
 pub(crate) mod line;
+pub(crate) mod plan_ways;
 pub(crate) mod reload;
 pub(crate) mod summary;
 pub(crate) mod wanted_screen;

@@ -9,5 +9,6 @@ pub(crate) mod person_exec;
 pub(crate) mod provider_access;
 pub(crate) mod sessions;
 pub(crate) mod setup;
+pub(crate) mod signals;
 pub(crate) mod start;
 pub(crate) mod workplace;

@@ -16,7 +16,8 @@ use crate::app::{AppContext, Workplace, runtime};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::sessions::Session;
-use crate::signals::Signals;
+use crate::signals;
+use zk_chat::Interrupts;
 
 /// Pause between two pieces of the scripted model's text, for a person who watches.
 const PACE: Duration = Duration::from_millis(20);
@@ -37,14 +38,14 @@ pub(crate) fn run(app: &AppContext, keep: bool) -> Outcome<Exit> {
     screen.lock().prose(Style::PLAIN, &format!("› {PROMPT}"));
 
     let stop = CancellationToken::new();
-    let signals = Signals::watch(|| ())
+    let signals = signals::watch(|| ())
         .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
     signals.arm_process(stop.clone(), || ());
     let exit = runtime()?.block_on(repair(&app, &screen, &stop))?;
     if keep {
         screen.line(Style::PLAIN, &format!("the project is kept in {}", project.dir().display()));
     }
-    Ok(signals.seen().unwrap_or(exit))
+    Ok(signals.seen().map_or(exit, Exit::from))
 }
 
 async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToken) -> Outcome<Exit> {

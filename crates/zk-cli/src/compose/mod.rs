@@ -41,12 +41,12 @@ use crate::app::{AppContext, Layer, Machine, Shared, Workplace};
 use crate::containment::Containment;
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
-use crate::mode::{PlanWays, summary};
+use crate::mode::summary;
 use crate::place::ExecutionTarget;
 use crate::sessions::Session;
 use crate::settings::Settings;
 use crate::{commands, policy, sandbox, select};
-use zk_chat::{JobRows, PersonExec};
+use zk_chat::{JobRows, PersonExec, PlanWays};
 
 /// Longest wait of a run to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);

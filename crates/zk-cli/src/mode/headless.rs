@@ -26,9 +26,8 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::output::events::{PROTOCOL, write_line, write_patch, write_value};
 use crate::output::result::{PermissionDenial, RunResult};
 use crate::sessions::{self, Session};
-use crate::signals::Signals;
-use crate::stdin;
-use zk_chat::incomplete;
+use crate::{signals, stdin};
+use zk_chat::{Interrupts, Signals, incomplete};
 
 /// Longest time for the output of a stopped run to be read.
 const STOPPED_FLUSH_LIMIT: Duration = Duration::from_secs(2);
@@ -48,7 +47,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let broken = stop.clone();
     let cannot = |error: std::io::Error| Failure::failed(format!("cannot start: {error}"));
     let output = Output::stdout(move || broken.cancel()).map_err(cannot)?;
-    let signals = Signals::watch(|| ()).map_err(cannot)?;
+    let signals = signals::watch(|| ()).map_err(cannot)?;
     let no_waiting = output.clone();
     signals.arm_process(stop.clone(), move || no_waiting.stop_waiting());
     runtime()?.block_on(async {
@@ -236,7 +235,7 @@ impl Headless {
         session: &Session,
         closed: Result<LeftSession, StoreError>,
     ) -> Exit {
-        let signal = signals.seen();
+        let signal = signals.seen().map(Exit::from);
         let (kept, unsaved) = match closed {
             Ok(kept) => (Some(kept), None),
             Err(error) => (None, Some(format!("session not saved: {error}"))),

@@ -3,14 +3,12 @@
 mod conversation;
 mod headless;
 mod messages;
-mod plan_ways;
 mod prompt_command;
 pub(crate) mod summary;
 
 use std::io::IsTerminal;
 
 pub(crate) use conversation::Launcher;
-pub(crate) use plan_ways::PlanWays;
 
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};

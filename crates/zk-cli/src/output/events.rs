@@ -6,9 +6,7 @@ use zk_core::events::{SessionLoaded, SessionSwitch, ToolAfter, ToolEnd, ToolProg
 use zk_core::kernel::{AnyEvent, Cx};
 use zk_core::model::Display;
 use zk_core::service::Redactor;
-use zk_view::Patch;
-
-use super::{escape_controls, redact_json};
+use zk_view::{Patch, escape_controls, redact_json};
 
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,8 @@ use zk_core::model::{AgentError, CallId, SessionId, StopReason, Usage};
 use zk_core::service::Redactor;
 
 use crate::exit::{Exit, Failure};
-use crate::output::{escape_controls, redact_json};
 use zk_chat::is_empty;
-use zk_view::RefusedCall;
+use zk_view::{RefusedCall, escape_controls, redact_json};
 
 /// The version of the result's shape: the second part grows with what is added, the first with what is taken away.
 const VERSION: &str = "1.0";

@@ -1,11 +1,13 @@
 //! Text for people: harmless by type.
 
+mod json;
 mod sanitise;
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use json::{escape_controls, redact_json};
 pub use sanitise::{Sanitiser, is_harmless, is_plain_ascii, sanitise};
 
 /// Text that is safe to show on a terminal: only the [`Sanitiser`] makes one, also from JSON.

@@ -10,16 +10,14 @@ mod trust_question;
 
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
-
 use self::factory::ChatFactory;
 pub(crate) use self::launcher::Launcher;
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
 use crate::commands;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::signals::Signals;
-use zk_chat::{self, ChatEnd, ChatError, ChatStart, Interruption, Interrupts};
+use crate::signals;
+use zk_chat::{self, ChatEnd, ChatError, ChatStart, Interrupts};
 
 /// A conversation on the terminal.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
@@ -27,7 +25,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let start = ChatStart { prompt: text, chooses_session: resume == Some(Resume::Choose) };
     let factory = Arc::new(ChatFactory::new(app.clone(), resume));
     let ended = zk_chat::run(factory, start, |leave| {
-        Signals::watch(leave).map(|signals| Arc::new(signals) as Arc<dyn Interrupts>)
+        signals::watch(leave).map(|signals| Arc::new(signals) as Arc<dyn Interrupts>)
     });
     Ok(match ended? {
         ChatEnd::Done => Exit::Done,
@@ -35,27 +33,6 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         ChatEnd::Failed => Exit::Failed,
         ChatEnd::Terminated => Exit::Terminated,
     })
-}
-
-impl Interrupts for Signals {
-    fn arm(&self, stop: CancellationToken) {
-        self.arm_run(stop);
-    }
-
-    fn disarm(&self) {
-        Self::disarm(self);
-    }
-
-    fn seen(&self) -> Option<Interruption> {
-        Some(match Self::seen(self)? {
-            Exit::Terminated => Interruption::Terminated,
-            _ => Interruption::Interrupted,
-        })
-    }
-
-    fn on_suspend(&self, suspend: Box<dyn Fn() + Send + Sync>) {
-        Self::on_suspend(self, suspend);
-    }
 }
 
 impl From<ChatError> for Failure {

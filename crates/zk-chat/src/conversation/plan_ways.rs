@@ -3,12 +3,13 @@ use zk_tools::PlanModes;
 
 /// Permission modes in which an approved plan is carried out.
 #[derive(Debug)]
-pub(crate) struct PlanWays {
+pub struct PlanWays {
     modes: ModeSwitch,
 }
 
 impl PlanWays {
-    pub(crate) fn new(modes: ModeSwitch) -> Self {
+    /// Creates the ways for the modes of a conversation.
+    pub fn new(modes: ModeSwitch) -> Self {
         Self { modes }
     }
 

@@ -2,10 +2,11 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use zk_core::service::Redactor;
-use zk_view::is_harmless;
 
-/// Takes secrets out of the JSON that begins at `from`. A quote ends every shape of a key, so that it stays JSON.
-pub(crate) fn redact_json(out: &mut Vec<u8>, from: usize, redactor: &Redactor) {
+use super::{is_harmless, is_plain_ascii};
+
+/// Removes secrets from the JSON that starts at `from`. The result is valid JSON, since a quote ends every form of a key.
+pub fn redact_json(out: &mut Vec<u8>, from: usize, redactor: &Redactor) {
     if out.get(from..).is_none_or(|json| !redactor.has_candidate(json)) {
         return;
     }
@@ -20,13 +21,13 @@ pub(crate) fn redact_json(out: &mut Vec<u8>, from: usize, redactor: &Redactor) {
     out.extend_from_slice(clean.as_bytes());
 }
 
-/// Escapes, in the JSON that begins at `from`, every character that could act on a terminal or hide there: C1 and
-/// DEL, controls of writing direction, and what has no width. What the JSON says stays the same.
+/// Escapes every character in the JSON that starts at `from` that a terminal could interpret or hide: C1 and DEL,
+/// bidirectional controls and zero-width characters. The value of the JSON is unchanged.
 ///
 /// JSON has non-ASCII characters only within its strings, so each can be written as `\u`.
-pub(crate) fn escape_controls(out: &mut Vec<u8>, from: usize) {
-    let Some(json) = out.get(from..).filter(|json| !zk_view::is_plain_ascii(json)) else { return };
-    // Only what is no UTF-8 fails, which a JSON writer does not make.
+pub fn escape_controls(out: &mut Vec<u8>, from: usize) {
+    let Some(json) = out.get(from..).filter(|json| !is_plain_ascii(json)) else { return };
+    // JSON writers only produce UTF-8.
     let Ok(text) = std::str::from_utf8(json) else { return };
     if text.chars().all(is_harmless) {
         return;
