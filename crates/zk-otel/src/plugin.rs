@@ -12,6 +12,7 @@ use zk_core::service::{Tool, TraceContext};
 use crate::Telemetry;
 use crate::export::FLUSH_TIMEOUT;
 use crate::propagation::{Headers, InTrace};
+use crate::record::Recorder;
 
 /// Plugin that makes spans and metrics of what an agent and its sub-agents do.
 #[derive(Debug)]
@@ -41,6 +42,12 @@ macro_rules! listen {
 
 fn everywhere(stage: Stage) -> HookOptions {
     HookOptions { stage, reach: Some(Reach::Descendants), ..HookOptions::default() }
+}
+
+/// Has all tools run in the trace of their calls.
+fn decorate(scope: &Scope, recorder: &Arc<Recorder>) {
+    let recorder = recorder.clone();
+    scope.decorate_all::<dyn Tool>(move |inner| Arc::new(InTrace { inner, recorder: recorder.clone() }));
 }
 
 impl Plugin for OtelPlugin {
@@ -84,9 +91,14 @@ impl Plugin for OtelPlugin {
                 SystemTransform => system_is_ready,
             );
         }
-        let decorating = recorder.clone();
-        scope
-            .decorate_all::<dyn Tool>(move |inner| Arc::new(InTrace { inner, recorder: decorating.clone() }));
+        decorate(scope, &recorder);
+        let of_children = recorder.clone();
+        scope.on_sync_at(everywhere(Stage::Early), move |_: &SessionStart, cx: &Cx| {
+            // A sub-agent has tools of its own beside those that it inherits.
+            if cx.origin().depth > 0 && of_children.is_new_agent(cx) {
+                decorate(&cx.bus().scope("otel"), &of_children);
+            }
+        });
         scope.provide_service::<dyn TraceContext>(Arc::new(Headers(recorder)));
         let telemetry = self.telemetry.clone();
         scope.on_close(async move || {

@@ -46,6 +46,9 @@ impl Tool for InTrace {
         let Some(place) = self.recorder.call_place(cx.cx.run_id(), &cx.call_id) else {
             return self.inner.call(call, cx).await;
         };
+        if cx.cx.service::<CallPlaceInTrace>().is_some_and(|known| known.0 == place) {
+            return self.inner.call(call, cx).await;
+        }
         let given = cx.cx.service::<TurnEnv>().unwrap_or_default();
         let mut variables: BTreeMap<String, String> = given.0.clone();
         // A state of the run's trace does not belong to another.

@@ -78,8 +78,8 @@ pub enum FakeMcpFault {
 /// an image; `fail` fails; `slow` reports `steps` of progress, each after `step_ms`, and can be cancelled.
 /// With `task`, `slow` is a task that completes after so many status requests, samples the model first if
 /// `asked` is set, and can be made to `fail`. `mutate` switches to the tools of [`FakeMcpScript::then`];
-/// `crash` ends the process; `env` lists the names of `vars`; `roots`, `ask` and `sample` send requests to
-/// the client.
+/// `crash` ends the process; `env` lists the names of `vars`, and the place in a trace that the call has;
+/// `roots`, `ask` and `sample` send requests to the client.
 #[derive(Debug)]
 pub struct FakeMcpServer<W> {
     script: FakeMcpScript,
@@ -319,7 +319,10 @@ impl<W: Write> FakeMcpServer<W> {
                 text("changed".to_owned())
             }
             "crash" => return Ok(Called::Crash),
-            "env" => text(self.vars.join(" ")),
+            "env" => {
+                let trace = params["_meta"]["traceparent"].as_str().map(str::to_owned);
+                text(self.vars.iter().cloned().chain(trace).collect::<Vec<_>>().join(" "))
+            }
             "roots" => text(self.ask("roots/list", &json!({}))?.to_string()),
             "sample" => {
                 let asked = json!({

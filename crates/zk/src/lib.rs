@@ -14,6 +14,7 @@
 //! | `extensions` | `extensions` | programs in any language that extend zk |
 //! | `hooks` | `hooks` | commands as hooks |
 //! | `mcp` | `mcp` | the Model Context Protocol |
+//! | `otel` | `otel` | traces and metrics by OpenTelemetry |
 //! | `permission` | `permission` (default) | the judge of calls, and the gate that asks about them |
 //! | `providers` | `providers` (default) | models of many vendors |
 //! | `session` | `session` (default) | sessions in SQLite |
@@ -61,6 +62,8 @@ pub use zk_extensions as extensions;
 pub use zk_hooks as hooks;
 #[cfg(feature = "mcp")]
 pub use zk_mcp as mcp;
+#[cfg(feature = "otel")]
+pub use zk_otel as otel;
 #[cfg(feature = "permission")]
 pub use zk_permission as permission;
 #[cfg(feature = "providers")]

@@ -131,6 +131,8 @@ mod slash_commands;
 mod streams;
 mod switching;
 #[cfg(test)]
+mod telemetry;
+#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod tmux;

@@ -64,8 +64,9 @@ impl Recorder {
             if let Some(result) = result {
                 call.span.set_attribute(text(names::TOOL_RESULT, result));
             }
-            let error =
-                event.result.is_error.then(|| call.error.unwrap_or_else(|| names::OTHER_ERROR.to_owned()));
+            // A tool that was stopped announces no error.
+            let usual = if cx.is_stopped() { "cancelled" } else { names::OTHER_ERROR };
+            let error = event.result.is_error.then(|| call.error.unwrap_or_else(|| usual.to_owned()));
             if let Some(error) = &error {
                 fail(&mut call.span, error.clone());
             }

@@ -8,8 +8,8 @@ mod turns;
 mod waits;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use opentelemetry::trace::{
@@ -45,6 +45,8 @@ struct State {
     runs: HashMap<Box<str>, RunTrace>,
     /// Places of calls that started sub-agents, by the sub-agent's name.
     starters: HashMap<Box<str>, SpanContext>,
+    /// Names of sub-agents that had a run.
+    agents: HashSet<Arc<str>>,
 }
 
 impl Recorder {
@@ -63,6 +65,11 @@ impl Recorder {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the agent of `cx` has had no run yet.
+    pub(crate) fn is_new_agent(&self, cx: &Cx) -> bool {
+        self.state().agents.insert(cx.origin().agent.clone())
     }
 
     /// Changes the trace of the run that `cx` belongs to; nothing if there is none.

@@ -220,7 +220,7 @@ fn scenes() -> Vec<Scene> {
             |builder| {
                 builder.tool(TestTool::new("outer", async |_, cx: ToolCx| {
                     let inner = cx.cx.item::<dyn Tool>("echo").unwrap();
-                    cx.run(inner, json!({"text": PRIVATE})).await
+                    cx.run(inner, json!({"text": PRIVATE})).await.unwrap().into_output()
                 }))
             },
             "invoke_agent main\n  turn\n    chat scripted-1\n    execute_tool outer\n      execute_tool echo\n  turn\n    chat scripted-1",
@@ -409,7 +409,7 @@ async fn a_run_that_is_stopped_ends_its_spans_as_cancelled() {
         (
             "in a call",
             Script::new().turn(|t| t.text("x").call("wait", json!({}))),
-            "invoke_agent main !cancelled\n  turn\n    chat scripted-1\n    execute_tool wait !aborted",
+            "invoke_agent main !cancelled\n  turn\n    chat scripted-1\n    execute_tool wait !cancelled",
         ),
     ] {
         let (begun, begins) = tokio::sync::oneshot::channel();
@@ -422,7 +422,7 @@ async fn a_run_that_is_stopped_ends_its_spans_as_cancelled() {
         });
         let scope = rig.agent.bus().scope("watch");
         let is_in_call = what == "in a call";
-        let tell = move || drop(begun.lock().unwrap().take().map(|begun| begun.send(())));
+        let tell = move || begun.lock().unwrap().take().map_or((), |begun| begun.send(()).unwrap());
         let tell_call = tell.clone();
         scope.on_sync(move |_: &zk_core::events::StreamText, _: &Cx| {
             if !is_in_call {

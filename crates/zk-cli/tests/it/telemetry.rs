@@ -1,0 +1,168 @@
+//! Traces, metrics and the log of the program, as a collector and a person get them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use zk_testkit::{FakeMcpScript, Script, Turn};
+
+use crate::mcp::settings;
+use crate::zk::{Person, server};
+
+const PROMPT: &str = "words that are nobody's business";
+
+/// A collector: each request as its path, and the texts of its body.
+fn collector() -> (String, Arc<Mutex<Vec<(String, String)>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keeping = kept.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut path, mut length) = (String::new(), 0);
+            let mut line = String::new();
+            while reader.read_line(&mut line).is_ok_and(|bytes| bytes > 2) {
+                let lower = line.to_lowercase();
+                if let Some(bytes) = lower.strip_prefix("content-length:") {
+                    length = bytes.trim().parse().unwrap();
+                } else if let Some(rest) = line.strip_prefix("POST ") {
+                    path = rest.split(' ').next().unwrap().to_owned();
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            if reader.read_exact(&mut body).is_ok() {
+                keeping.lock().unwrap().push((path, String::from_utf8_lossy(&body).into_owned()));
+            }
+            let _ = write!(&stream, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        }
+    });
+    (address, kept)
+}
+
+fn script() -> Script {
+    Script::answering(|asked| match asked.number {
+        1 => Turn::new()
+            .call("shell", json!({"command": "echo parent=$TRACEPARENT"}))
+            .call("mcp_fake_env", json!({})),
+        _ => Turn::new().text("Done."),
+    })
+}
+
+#[test]
+fn a_run_is_one_trace_with_its_commands_its_servers_and_its_requests() {
+    let (collector, kept) = collector();
+    let server = server(script());
+    let person = Person::asking(&server).with("OTEL_EXPORTER_OTLP_ENDPOINT", &collector);
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let person = person.with("TRACEPARENT", &format!("00-{trace}-b7ad6b7169203331-01"));
+    person.settings(&settings(&FakeMcpScript::default()));
+    let ended = person.run(&["-p", PROMPT, "--allow-all"]);
+    assert_eq!((ended.code, ended.stdout.trim()), (0, "Done."), "{}", ended.stderr);
+    let requests = server.requests();
+    let parents: Vec<&str> = requests
+        .iter()
+        .flat_map(|request| &request.headers)
+        .filter(|(name, _)| name == "traceparent")
+        .map(|(_, value)| &**value)
+        .collect();
+    assert_eq!(parents.len(), 2, "each request has its place: {parents:?}");
+    assert!(parents.iter().all(|parent| parent.starts_with(&format!("00-{trace}-"))), "{parents:?}");
+    assert_ne!(parents[0], parents[1], "each request is a span of its own");
+    let results = server.bodies()[1].to_string();
+    assert!(results.contains(&format!("parent=00-{trace}-")), "{results}");
+    assert_eq!(results.matches(&format!("00-{trace}-")).count(), 2, "the MCP server has it, too: {results}");
+    let kept = kept.lock().unwrap();
+    let sent = |path: &str| {
+        let bodies = kept.iter().filter(|(to, _)| to == path).map(|(_, body)| &**body);
+        bodies.collect::<String>()
+    };
+    let traces = sent("/v1/traces");
+    for name in
+        ["invoke_agent main", "chat claude", "execute_tool shell", "execute_tool mcp_fake_env", "anthropic"]
+    {
+        assert!(traces.contains(name), "{name}");
+    }
+    assert!(sent("/v1/metrics").contains("gen_ai.client.token.usage"));
+    for private in [PROMPT, "echo parent", "test-key", "Done."] {
+        assert!(kept.iter().all(|(_, body)| !body.contains(private)), "{private}");
+    }
+}
+
+#[test]
+fn nothing_is_added_unless_somebody_asks_for_traces() {
+    let server = server(script());
+    let person = Person::asking(&server)
+        .with("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    person.settings(&settings(&FakeMcpScript::default()));
+    let ended = person.run(&["-p", PROMPT, "--allow-all"]);
+    assert_eq!((ended.code, &*ended.stderr), (0, ""));
+    let requests = server.requests();
+    assert!(requests.iter().flat_map(|request| &request.headers).all(|(name, _)| name != "traceparent"));
+    assert!(!server.bodies()[1].to_string().contains("00-"));
+    let registry = person.run(&["debug", "registry"]).stdout;
+    assert!(!registry.contains("otel"), "{registry}");
+}
+
+#[test]
+fn a_collector_that_is_not_there_or_not_possible_is_named_once_and_the_run_succeeds() {
+    for (name, value, told) in [
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "http://127.0.0.1:9",
+            "warning: OpenTelemetry: 127.0.0.1:9 takes nothing",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "nowhere",
+            "warning: OpenTelemetry is off: the endpoint of OpenTelemetry is",
+        ),
+    ] {
+        let server = server(Script::answering(|_| Turn::new().text("Done.")));
+        let person = Person::asking(&server).with(name, value);
+        let ended = person.run(&["-p", PROMPT]);
+        assert_eq!((ended.code, ended.stdout.trim()), (0, "Done."), "{}", ended.stderr);
+        assert_eq!(ended.stderr.matches(told).count(), 1, "{}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn the_settings_of_a_project_cannot_send_traces_anywhere() {
+    let server = server(Script::answering(|_| Turn::new().text("Done.")));
+    let person = Person::asking(&server);
+    person.write(".zk/settings.toml", "[otel]\nendpoint = \"http://127.0.0.1:9\"\ncontent = true\n");
+    let ended = person.run(&["-p", PROMPT]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(!ended.stderr.contains("takes nothing"), "{}", ended.stderr);
+    assert!(person.run(&["config", "get", "otel.content"]).stdout.contains("false"));
+}
+
+#[test]
+fn a_log_has_the_steps_of_a_run_and_is_listed_and_printed() {
+    let server = server(script());
+    let person = Person::asking(&server);
+    person.settings(&settings(&FakeMcpScript::default()));
+    assert!(person.run(&["logs"]).stdout.contains("--log info"), "there is no log yet");
+    let ended = person.run(&["-p", PROMPT, "--allow-all", "--log", "info"]);
+    assert_eq!((ended.code, ended.stdout.trim()), (0, "Done."), "{}", ended.stderr);
+    let listed = person.run(&["logs"]).stdout;
+    assert!(listed.contains("logs/zk.log") && listed.contains("mcp/logs/"), "{listed}");
+    let log = person.run(&["logs", "zk.log"]).stdout;
+    for step in ["session:start", "tool:begin", "tool:end", "agent:done", "agent=\"main\""] {
+        assert!(log.contains(step), "{step}: {log}");
+    }
+    assert!(!log.contains(PROMPT) && !log.contains("stream:text"), "{log}");
+    let all = person.run(&["-p", PROMPT, "--log", "trace=all.log"]);
+    assert_eq!(all.code, 0, "{}", all.stderr);
+    let all = std::fs::read_to_string(person.project().join("all.log")).unwrap();
+    assert!(all.contains(PROMPT) && !all.contains("test-key"), "data has no keys");
+    for (wanted, told) in
+        [("loud", "there is no level `loud`"), ("info=/nowhere/log", "cannot write to /nowhere/log")]
+    {
+        let ended = person.run(&["-p", PROMPT, "--log", wanted]);
+        assert!(ended.code != 0 && ended.stderr.contains(told), "{}", ended.stderr);
+    }
+}
