@@ -40,6 +40,13 @@ cargo xtask <task>
   models [--check] [--from FILE]  write the table of models from a catalogue, or fail if it is stale
   judge-table                   the flag tables of the judge against the programs of this machine, with their versions
   vendor-guide                  follows the guide for vendors in a copy of the checkout
+  dist [--target T] [--binary FILE] [--pages-of FILE] [--out DIR] [--base URL]
+                                packages of the program: archive, deb, rpm, npm, wheel, image, formula, install script
+  release VERSION [--dry-run]   versions, changes, docs, CI, one commit and its tag; goes on where it was broken off
+  release --undo [VERSION]      takes a release back that nobody else has
+  release --check               manifests of the crates, manual pages, completions in real shells
+  publish [--dry-run] [--registry NAME] [--only CRATE]  crates to a registry, each tested from its package
+  deps [--timings FILE] [--binary FILE]  every dependency with its reason and its cost, and `unsafe` in all of them
   new-plugin NAME [--into DIR]    a plugin crate that compiles, with a test and an example
   new-provider NAME [--into DIR]  the same for a model provider
 
@@ -81,6 +88,7 @@ fn task(args: &[&str]) -> Result<()> {
             Ok(suite) => suite.run_browser(&workspace),
             Err(why) => bail!("{why}"),
         },
+        ["deps", rest @ ..] => release::deps::run(&workspace, rest),
         ["dist", rest @ ..] => release::dist::run(&workspace, rest),
         ["release", "--check"] => release::check::run(&workspace),
         ["release", "--undo"] => release::cut::undo(&workspace, None),

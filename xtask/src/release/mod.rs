@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod cut;
+pub(crate) mod deps;
 pub(crate) mod dist;
 mod metadata;
 pub(crate) mod publish;

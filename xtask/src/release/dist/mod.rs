@@ -25,6 +25,7 @@ use contents::Contents;
 use entry::{Entry, hex, sha256, tar_gz};
 use install::Archive;
 use target::Target;
+pub(super) use target::host;
 pub(super) use wheel::python_version;
 
 use super::metadata::Metadata;
@@ -94,7 +95,7 @@ impl About<'_> {
 pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
     let options = Options::parse(args)?;
     let root = workspace.root();
-    let host = target::host(root)?;
+    let host = host(root)?;
     let target = Target::named(options.target.as_deref().unwrap_or(&host))?;
     let seconds = commit_time(root)?;
     let metadata = Metadata::read(root, Some(target.triple))?;

@@ -55,7 +55,7 @@ impl Target {
 }
 
 /// Platform of this machine.
-pub(super) fn host(root: &std::path::Path) -> Result<String> {
+pub(in crate::release) fn host(root: &std::path::Path) -> Result<String> {
     let printed = String::from_utf8(Run::new("rustc", &["-vV"], root).output()?)?;
     let host = printed.lines().find_map(|line| line.strip_prefix("host: "));
     Ok(host.context("`rustc -vV` names no host")?.to_owned())
