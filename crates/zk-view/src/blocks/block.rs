@@ -82,6 +82,9 @@ pub enum Content {
     Thinking {
         /// The text.
         text: Text,
+        /// Milliseconds from the beginning of the reasoning to its end, once that came and if both were seen.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thought_ms: Option<u64>,
     },
     /// The model's answer.
     Answer {
@@ -237,7 +240,7 @@ impl Block {
     /// end is kept.
     pub(crate) fn grow(&mut self, delta: &Text) {
         match &mut self.content {
-            Content::Answer { text, .. } | Content::Thinking { text } => text.append(delta),
+            Content::Answer { text, .. } | Content::Thinking { text, .. } => text.append(delta),
             Content::Call(call) => call.add_progress(delta),
             Content::User { .. }
             | Content::Injected { .. }
