@@ -252,13 +252,12 @@ impl App {
             self.timing.late_notice = None;
             self.hint.take_if(|hint| hint == QUESTION_WAITS);
             if let Some(card) = &card {
-                let text = describe_card(card);
-                self.notify(text, now);
+                self.notify(describe_card(card), now);
             }
             // A picker is closed: letters that were typed to find something are not an answer.
             self.ask(card, now);
         } else if is_over {
-            self.notify("the run has ended".to_owned(), now);
+            self.notify(self.describe_end(), now);
         }
     }
 
