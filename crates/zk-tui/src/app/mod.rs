@@ -5,6 +5,7 @@ mod composing;
 mod drawing;
 mod enters;
 mod focus;
+mod idle_keys;
 mod layout;
 mod notifying;
 mod picking;
