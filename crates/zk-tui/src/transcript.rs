@@ -4,16 +4,14 @@ mod item;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use zk_view::{Activity, AnswerEnd, Block, BlockId, Content, IndexedView, Patch, View};
+use zk_view::{AnswerEnd, Block, BlockId, Content, IndexedView, Patch, View};
 
 use self::exchange::{exchange_rows, last_exchange, shows_the_same};
 use self::item::{Answer, Item, bytes_of};
 use crate::full::Log;
 use crate::markdown::Markdown;
 use crate::row::{Row, Style};
-use crate::view::{
-    Detail, Kind, Reads, Renderers, block_rows, kind, open_rows, running_seconds, thought_row,
-};
+use crate::view::{Detail, Kind, Reads, Renderers, block_rows, kind, open_rows, running_seconds};
 
 /// Maximum size of pending printed rows in bytes, as on the alternate screen; the oldest are dropped.
 const WAITING: usize = 64 * 1024 * 1024;
@@ -160,10 +158,10 @@ impl Transcript {
             Patch::Body { lines, .. } => {
                 self.print(lines.iter().map(|line| Row::of(Style::PLAIN, line.as_str())).collect());
             }
-            Patch::Status { .. } => self.note_thought(),
             // The id of a removed block may be reused by a later block.
             Patch::Remove { id } => self.forget(id),
-            Patch::Ask { .. }
+            Patch::Status { .. }
+            | Patch::Ask { .. }
             | Patch::Answered { .. }
             | Patch::Queue { .. }
             | Patch::Agents { .. }
@@ -274,26 +272,7 @@ impl Transcript {
     /// The rows of a closed block.
     fn closed_rows(&self, block: &Block) -> Vec<Row> {
         let own = self.renderers.block(block, self.width);
-        let mut rows = own.unwrap_or_else(|| block_rows(block, self.width, Detail::Short));
-        if let (Content::Thinking { .. }, Some(seconds), Some(first)) =
-            (&block.content, self.log.thought(&block.id), rows.first_mut())
-        {
-            *first = thought_row(Some(seconds));
-        }
-        rows
-    }
-
-    /// Notes for how long the model has been reasoning.
-    fn note_thought(&mut self) {
-        if self.view.status.activity != Activity::Thinking {
-            return;
-        }
-        let is_open = |block: &&Arc<Block>| {
-            !block.closed && block.agent.is_none() && matches!(block.content, Content::Thinking { .. })
-        };
-        if let Some(block) = self.view.blocks.iter().rev().take(8).find(is_open) {
-            self.log.note_thought(&block.id, self.view.status.activity_ms / 1000);
-        }
+        own.unwrap_or_else(|| block_rows(block, self.width, Detail::Short))
     }
 
     fn take_in_all(&mut self) {

@@ -47,6 +47,9 @@ pub(crate) struct TurnRecord {
     /// Texts as shown, if they differ from the model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) texts: Option<Vec<String>>,
+    /// Milliseconds of each part in which the model reasoned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) thoughts_ms: Vec<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) calls: Vec<CallFact>,
 }

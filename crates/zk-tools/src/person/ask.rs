@@ -34,9 +34,42 @@ pub struct AskUser(InteractionTool);
 struct Args {
     question: String,
     /// To choose from; without any, the answer is in words
-    options: Option<Vec<String>>,
+    #[schemars(with = "Option<Vec<String>>")]
+    options: Option<Vec<Choice>>,
     /// Of the options, in their order
     descriptions: Option<Vec<String>>,
+}
+
+/// Option of a question: as zk asks for it, or as models know it from other harnesses.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Choice {
+    Text(String),
+    Described {
+        label: String,
+        #[serde(default)]
+        description: String,
+    },
+}
+
+/// The texts of options, and what describes them: `descriptions` come before those in the options.
+fn described(options: Vec<Choice>, mut descriptions: Vec<String>) -> (Vec<String>, Vec<String>) {
+    let given = descriptions.len();
+    let mut texts = Vec::with_capacity(options.len());
+    for (place, option) in options.into_iter().enumerate() {
+        let (text, description) = match option {
+            Choice::Text(text) => (text, String::new()),
+            Choice::Described { label, description } => (label, description),
+        };
+        texts.push(text);
+        if place >= given {
+            descriptions.push(description);
+        }
+    }
+    let used =
+        descriptions.iter().rposition(|text| !text.is_empty()).map_or(given, |last| given.max(last + 1));
+    descriptions.truncate(used);
+    (texts, descriptions)
 }
 
 impl AskUser {
@@ -57,8 +90,7 @@ interaction!(AskUser);
 
 async fn ask_user(args: Value, cx: ToolCx) -> Result<ToolOutput, ToolError> {
     let Args { question, options, descriptions } = parse("ask_user", args)?;
-    let descriptions = descriptions.unwrap_or_default();
-    let options = options.unwrap_or_default();
+    let (options, descriptions) = described(options.unwrap_or_default(), descriptions.unwrap_or_default());
     let bytes = question.len() + options.iter().chain(&descriptions).map(String::len).sum::<usize>();
     if descriptions.len() > options.len() {
         return Err(ToolError::invalid("each of the `descriptions` belongs to one of the `options`"));

@@ -53,7 +53,11 @@ async fn a_question_is_answered_in_words_or_by_a_choice() {
     let described = json!({ "question": "Which?", "options": ["a", "b"], "descriptions": ["the first"] });
     let (_, asked) = call("ask_user", described, vec![UiAnswer::Choice { index: 0 }]).await;
     let expected = Selection::new("Which?", options).described(vec!["the first".to_owned()]);
-    assert_eq!(asked, [expected.accepting_words().into()]);
+    assert_eq!(asked, [expected.clone().accepting_words().into()]);
+    let in_options =
+        json!({ "question": "Which?", "options": [{ "label": "a", "description": "the first" }, "b"] });
+    let (answer, asked) = call("ask_user", in_options, vec![UiAnswer::Choice { index: 0 }]).await;
+    assert_eq!((answer.as_str(), asked), ("The user answers: a", vec![expected.accepting_words().into()]));
     let (answer, _) = call("ask_user", args, vec![UiAnswer::No { message: None }]).await;
     assert!(answer.contains("does not want to answer"), "{answer}");
 }

@@ -4,6 +4,7 @@ use zk_core::service::Question;
 use zk_view::{Card, sanitise};
 
 use super::layout::card_room;
+use super::notifying::subject;
 use super::{Action, App};
 use crate::keys::Key;
 use crate::question::{CardState, Outcome};
@@ -56,12 +57,12 @@ impl App {
     }
 }
 
-/// Describes a question by the title of its card, which names a file and no command.
+/// Describes a question by the title of its card, which names a file and no command, or by its text.
 pub(super) fn describe_card(card: &Card) -> String {
     match &card.question {
         Question::Approve(approval) => sanitise(&approval.card().title).into_owned(),
-        Question::Confirm { .. } | Question::Trust(_) | Question::Select { .. } | Question::Input { .. } => {
-            "a question waits".to_owned()
-        }
+        Question::Select(selection) => subject("a question waits", &selection.text),
+        Question::Confirm { text } | Question::Input { text } => subject("a question waits", text),
+        Question::Trust(_) => "a question waits: is this project trusted?".to_owned(),
     }
 }

@@ -95,6 +95,12 @@ impl App {
     /// Handles a key for the draft.
     pub(super) fn press(&mut self, key: &Key, actions: &mut Vec<Action>) {
         (self.hint, self.timing.escaped) = (None, None);
+        let before = self.draft_state(actions);
+        self.press_draft(key, actions);
+        self.tell_idle_key(key, &before, actions);
+    }
+
+    fn press_draft(&mut self, key: &Key, actions: &mut Vec<Action>) {
         self.settle_offer(key);
         self.focus.stop_awaiting();
         let is_prefixed = std::mem::take(&mut self.keyboard.is_prefixed);

@@ -5,6 +5,7 @@ mod composing;
 mod drawing;
 mod enters;
 mod focus;
+mod idle_keys;
 mod layout;
 mod notifying;
 mod picking;
@@ -252,13 +253,12 @@ impl App {
             self.timing.late_notice = None;
             self.hint.take_if(|hint| hint == QUESTION_WAITS);
             if let Some(card) = &card {
-                let text = describe_card(card);
-                self.notify(text, now);
+                self.notify(describe_card(card), now);
             }
             // The picker is closed, so that its search letters do not answer the question.
             self.ask(card, now);
         } else if is_over {
-            self.notify("the run has ended".to_owned(), now);
+            self.notify(self.describe_end(), now);
         }
     }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use zk_view::sanitise;
+use zk_view::{Content, sanitise};
 
 use super::App;
 use crate::inline::Abilities;
@@ -12,8 +12,31 @@ const AWAY_AFTER: Duration = Duration::from_secs(10);
 /// Longest title of a terminal.
 const MAX_TITLE_CHARS: usize = 80;
 
+/// Most characters of a subject in a notice.
+const MAX_SUBJECT_CHARS: usize = 60;
+
+/// A notice and its subject: the first line of a text, cut where it is long.
+pub(super) fn subject(notice: &str, text: &str) -> String {
+    let line = sanitise(text.trim().lines().next().unwrap_or_default()).into_owned();
+    let mut shown: String = line.chars().take(MAX_SUBJECT_CHARS).collect();
+    if shown.len() < line.len() {
+        shown.push('…');
+    }
+    if shown.is_empty() { notice.to_owned() } else { format!("{notice}: {shown}") }
+}
+
 /// Notices for a person who is away.
 impl App {
+    /// Describes the run that ended by its prompt.
+    pub(super) fn describe_end(&self) -> String {
+        let prompt = self.transcript.view().blocks.iter().rev().find_map(|block| match &block.content {
+            Content::User { text, .. } => Some(text.as_str().to_owned()),
+            _ => None,
+        });
+        let prompt = prompt.unwrap_or_default();
+        subject("the run has ended", (self.host.mask)(&prompt).as_deref().unwrap_or(&prompt))
+    }
+
     /// Switches the title of the terminal on or off: the directory, and whether a run or a question is open.
     pub fn set_titles(&mut self, has_titles: bool) {
         self.output.has_titles = has_titles;

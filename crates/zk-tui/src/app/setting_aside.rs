@@ -78,7 +78,7 @@ impl App {
             }
             (false, true) => Some("Esc again clears the text; ↑ brings it back"),
             (false, false) if self.has_prompts() => Some("Esc again goes back to an earlier prompt"),
-            (_, false) => None,
+            (_, false) => Some("nothing runs that Esc could stop"),
         };
         self.hint = hint.map(Into::into);
         if !is_again {

@@ -8,9 +8,7 @@ use crate::app::Mask;
 use crate::markdown::Markdown;
 use crate::row::{Row, Style};
 use crate::text::soft_split;
-use crate::view::{
-    Detail, Kind, Reads, Renderers, block_rows, kind, open_rows, running_seconds, thought_row,
-};
+use crate::view::{Detail, Kind, Reads, Renderers, block_rows, kind, open_rows, running_seconds};
 
 /// Maximum number of kept rows of the program.
 const MAX_PRINTED_ROWS: usize = 2000;
@@ -39,8 +37,6 @@ pub(crate) struct Log {
     /// Positions of rows of the program, oldest first, and their number.
     printed: VecDeque<usize>,
     printed_rows: usize,
-    /// Duration of reasoning blocks in seconds.
-    thought: HashMap<BlockId, u64>,
 }
 
 impl Log {
@@ -74,16 +70,6 @@ impl Log {
     fn push(&mut self, entry: Entry) {
         self.entries.insert(self.next, entry);
         self.next += 1;
-    }
-
-    /// Records the duration of a reasoning block so far.
-    pub(crate) fn note_thought(&mut self, id: &BlockId, seconds: u64) {
-        self.thought.insert(id.clone(), seconds);
-    }
-
-    /// Duration of a reasoning block in seconds, if observed.
-    pub(crate) fn thought(&self, id: &BlockId) -> Option<u64> {
-        self.thought.get(id).copied()
     }
 
     /// Position after the last entry. Earlier positions may be empty.
@@ -190,18 +176,12 @@ impl Drawer {
                 Content::Answer { text, .. } if block.agent.is_none() => {
                     (self.answer(&block, text.as_str(), is_apart(at, log, view)), block.closed)
                 }
-                content => {
+                _ => {
                     let (rows, is_closed) = self.reads(at, &block, log, view).unwrap_or_else(|| {
-                        let rows = match (content, log.thought(&block.id)) {
-                            (Content::Thinking { .. }, Some(seconds)) if block.closed => {
-                                let mut rows = block_rows(&block, self.width, self.detail);
-                                if let Some(first) = rows.first_mut() {
-                                    *first = thought_row(Some(seconds));
-                                }
-                                rows
-                            }
-                            _ if block.closed => self.closed_rows(&block),
-                            _ => open_rows(&block, self.width, running_seconds(&view.status)),
+                        let rows = if block.closed {
+                            self.closed_rows(&block)
+                        } else {
+                            open_rows(&block, self.width, running_seconds(&view.status))
                         };
                         (rows, block.closed)
                     });

@@ -257,7 +257,7 @@ fn parse(text: &str) -> Option<Key> {
     }
 }
 
-fn describe(key: &Key) -> String {
+pub(crate) fn describe(key: &Key) -> String {
     let direction = |to: &Direction| format!("{to:?}");
     match key {
         Key::Ctrl(c) => format!("Ctrl-{}", c.to_ascii_uppercase()),

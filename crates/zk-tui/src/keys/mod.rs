@@ -5,6 +5,7 @@ mod tests;
 use std::time::Duration;
 
 pub use self::keymap::Keymap;
+pub(crate) use self::keymap::describe;
 
 /// Key, or other input from a terminal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -329,14 +329,7 @@ impl Picker {
                 [("Enter".to_owned(), self.kind.enter_key())].into_iter().chain(keys).collect();
             return key_table(&keys, width, room);
         }
-        let mut title = Row::default();
-        for kind in PickerKind::ALL {
-            let style = if kind == self.kind { Style { bold: true, ..Style::CYAN } } else { Style::DIM };
-            let mark =
-                if kind == self.kind { format!("[{}]", kind.title()) } else { kind.title().to_owned() };
-            title = title.with(style, &mark).with(Style::PLAIN, " ");
-        }
-        let mut rows = vec![title];
+        let mut rows = vec![self.title(width)];
         let preview = self.preview_rows(width, room);
         let shown = MAX_PICKER_ROWS.min(room.saturating_sub(2 + preview.len())).max(1);
         let first = self.chosen.saturating_sub(shown - 1);
@@ -345,8 +338,31 @@ impl Picker {
         let wide = wide.clamp(LABEL_COLUMNS, (width / 2).max(LABEL_COLUMNS));
         rows.extend(places.map(|place| self.row(place, wide, width)));
         rows.extend(preview);
-        rows.push(self.hint());
+        rows.push(self.hint(width));
         rows
+    }
+
+    /// The kinds in a row, of which those before the present one leave where it would be cut.
+    fn title(&self, width: usize) -> Row {
+        let kinds = PickerKind::ALL;
+        let at = kinds.iter().position(|kind| *kind == self.kind).unwrap_or_default();
+        let title = |first: usize| {
+            let begin = if first == 0 { "" } else { "… " };
+            let row = Row::of(Style::DIM, begin);
+            kinds.iter().skip(first).fold(row, |row, kind| {
+                let (style, mark) = match *kind == self.kind {
+                    true => (Style { bold: true, ..Style::CYAN }, format!("[{}]", kind.title())),
+                    false => (Style::DIM, kind.title().to_owned()),
+                };
+                row.with(style, &mark).with(Style::PLAIN, " ")
+            })
+        };
+        let behind = |first: usize| {
+            kinds.iter().skip(first.max(at + 1)).map(|kind| kind.title().len() + 1).sum::<usize>()
+        };
+        // Those behind it may be cut, with a mark of their own.
+        let fits = |first: &usize| title(*first).columns().saturating_sub(behind(*first)) < width;
+        title((0..=at).find(fits).unwrap_or(at))
     }
 
     /// Rows of the preview, between the list and the keys.
@@ -360,7 +376,7 @@ impl Picker {
     }
 
     /// Hint row with the number of entries and the keys.
-    fn hint(&self) -> Row {
+    fn hint(&self, width: usize) -> Row {
         if self.typing == Typing::Removal {
             let text =
                 "  Ctrl-K again removes it for good, with all that was said in it · any other key keeps it";
@@ -383,7 +399,11 @@ impl Picker {
         };
         let levels = if self.levels().is_empty() { "" } else { " · ←→ thinking" };
         let more = self.kind.more_keys();
-        Row::of(Style::DIM, &format!("  {said}{levels}{more} · Tab: others · ?: keys · Esc closes"))
+        let ends = [" · Tab: others · ?: keys · Esc closes", " · ?: keys · Esc closes", " · Esc closes", ""];
+        let said = format!("  {said}{levels}{more}");
+        let rows = ends.map(|end| Row::of(Style::DIM, &format!("{said}{end}")));
+        let fits = rows.iter().position(|row| row.columns() <= width).unwrap_or(ends.len() - 1);
+        rows.into_iter().nth(fits).unwrap_or_default()
     }
 
     /// Label of an entry, sanitised.

@@ -11,7 +11,7 @@ use rustyline::history::{FileHistory, History};
 use rustyline::validate::Validator;
 use rustyline::{
     Cmd, ConditionalEventHandler, Config, Context, Editor, Event, EventContext, EventHandler, Helper,
-    KeyCode, KeyEvent, Modifiers, RepeatCount,
+    KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
 };
 
 use crate::edit::Recall;
@@ -53,6 +53,38 @@ impl ConditionalEventHandler for BackTab {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.line().to_owned());
         Some(Cmd::Interrupt)
+    }
+}
+
+/// Breaks the line where Enter comes behind a backslash. A command of the person's own keeps it, as a shell does.
+struct BreakAtBackslash;
+
+impl ConditionalEventHandler for BreakAtBackslash {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
+        let before = context.line().get(..context.pos()).unwrap_or_default();
+        let slashes = before.len() - before.trim_end_matches('\\').len();
+        if slashes.is_multiple_of(2) {
+            return None;
+        }
+        Some(match before.starts_with('!') {
+            true => Cmd::Insert(1, "\n".to_owned()),
+            false => Cmd::Replace(Movement::BackwardChar(1), Some("\n".to_owned())),
+        })
+    }
+}
+
+/// Puts what is typed aside, and brings back what was put aside last where nothing is.
+#[derive(Default)]
+struct Stash(Mutex<Vec<String>>);
+
+impl ConditionalEventHandler for Stash {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
+        let mut aside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if context.line().is_empty() {
+            return Some(aside.pop().map_or(Cmd::Noop, |text| Cmd::Insert(1, text)));
+        }
+        aside.push(context.line().to_owned());
+        Some(Cmd::Kill(Movement::WholeBuffer))
     }
 }
 
@@ -126,6 +158,9 @@ impl LineEditor {
         let key = KeyEvent(KeyCode::BackTab, Modifiers::NONE);
         let handler = EventHandler::Conditional(Box::new(back_tab.clone()));
         editor.bind_sequence(key, handler);
+        let enter = KeyEvent(KeyCode::Enter, Modifiers::NONE);
+        editor.bind_sequence(enter, EventHandler::Conditional(Box::new(BreakAtBackslash)));
+        editor.bind_sequence(KeyEvent::ctrl('S'), EventHandler::Conditional(Box::<Stash>::default()));
         let seen = kept.as_deref().and_then(stamp);
         Ok(Self { editor, back_tab, kept, seen })
     }

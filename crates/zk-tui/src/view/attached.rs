@@ -1,15 +1,21 @@
+use zk_core::events::UserBash;
+use zk_core::kernel::Event;
 use zk_core::model::MENTIONED_BY;
 use zk_core::service::has_skill_text;
 use zk_view::Text;
 
 use super::counted;
 
-/// Row in place of an injected text that the person knows: a file that they named, or the text of a skill.
-/// `None` for other texts.
+/// Row in place of an injected text that the person knows: a file that they named, the text of a skill, or output of a
+/// command of theirs. `None` for other texts.
 pub(crate) fn folded(by: &Text, text: &Text) -> Option<String> {
     let by = by.as_str();
     if by.starts_with(MENTIONED_BY) {
         return Some(format!("  {by}"));
+    }
+    if by == UserBash::NAME {
+        let command = text.as_str().lines().find_map(|line| line.strip_prefix("$ "))?;
+        return Some(format!("  with the output of !{command}"));
     }
     let name = by.strip_prefix("skill:").filter(|_| has_skill_text(text.as_str()))?;
     Some(format!("  skill {name} · {}", counted(text.as_str().lines().count() as u64, "line")))
@@ -33,6 +39,8 @@ mod tests {
         let skill = "<skill_content name=\"release\">\nDo it.\n</skill_content>";
         assert_eq!(folded("skill:release", skill).as_deref(), Some("  skill release · 3 lines"));
         assert_eq!(folded("skill:release", "The user asked for the skill, which cannot be used"), None);
+        let ran = "The user ran a command.\n$ make\nall done\n(exit code 0)";
+        assert_eq!(folded("user:bash", ran).as_deref(), Some("  with the output of !make"));
         assert_eq!(folded("budget", "two turns are left"), None);
     }
 

@@ -61,8 +61,8 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
             wrap(&Row::of(Style::DIM, &folded), &Row::default(), &Row::of(Style::DIM, "    "), width)
         }
         Content::Injected { by, text } => prompt(&format!("› ({by}) "), text, width),
-        Content::Thinking { text } => {
-            let mut rows = vec![thought_row(None)];
+        Content::Thinking { text, thought_ms } => {
+            let mut rows = vec![thought_row(thought_ms.map(|ms| ms / 1000))];
             if detail == Detail::All {
                 let edge = Row::of(Style::DIM, "    ");
                 let style = Style { dim: true, italic: true, ..Style::PLAIN };
@@ -106,7 +106,7 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
 }
 
 /// Row of folded reasoning, with its duration if known.
-pub(crate) fn thought_row(seconds: Option<u64>) -> Row {
+fn thought_row(seconds: Option<u64>) -> Row {
     let text = match seconds.filter(|seconds| *seconds > 0) {
         Some(seconds) => format!("Thought for {seconds} s"),
         None => "Thought".to_owned(),

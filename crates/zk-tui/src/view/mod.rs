@@ -14,7 +14,7 @@ mod status;
 mod status_row;
 mod tables;
 
-pub(crate) use block::{Kind, block_rows, kind, open_rows, thought_row};
+pub(crate) use block::{Kind, block_rows, kind, open_rows};
 pub(crate) use call::{duration, exit_words, with_facts};
 pub(crate) use detail::{Detail, MARGIN};
 pub(crate) use diff::{short_diff, whole_diff};

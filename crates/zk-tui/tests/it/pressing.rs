@@ -410,3 +410,35 @@ fn names_that_are_found_during_a_search_are_not_listed_in_it() {
     desk.wait(50);
     assert!(desk.shown().contains("⌕") && !desk.shown().contains("❯ /mode"), "{}", desk.shown());
 }
+
+#[test]
+fn a_key_that_finds_nothing_to_do_says_so() {
+    for (key, said) in [
+        ("\t", "Tab completes what is typed"),
+        ("\r", "nothing is typed"),
+        ("\x7f", "nothing is typed"),
+        ("\x1b[D", "nothing is typed"),
+        ("\x0b", "nothing is typed"),
+        ("\x1b[B", "nothing was typed after this"),
+        ("\x1b[1;3A", "no text waits"),
+        ("\x19", "nothing was cut"),
+        ("\x1by", "nothing was cut"),
+        ("\x1f", "there is nothing to undo"),
+        ("\x1bq", "no question waits"),
+        ("\x0c", "Ctrl-L has no meaning here"),
+        ("\x02", "no command runs"),
+        ("\x1b", "nothing runs that Esc could stop"),
+    ] {
+        let mut desk = desk_of(Size::new(80, 16));
+        desk.keys(key);
+        assert!(desk.shown().contains(said), "{key:?}: {}", desk.shown());
+        desk.keys("x");
+        assert!(!desk.shown().contains(said), "{key:?}: {}", desk.shown());
+    }
+    // The caret says it where it stands at an end of a text.
+    let mut desk = desk_of(Size::new(80, 16));
+    desk.keys("word");
+    let before = desk.shown();
+    desk.keys("\x1b[C");
+    assert_eq!(desk.shown(), before);
+}

@@ -199,11 +199,10 @@ fn reads_are_not_lost_when_the_screen_is_left_before_anything_follows() {
 #[test]
 fn reasoning_folds_to_a_row_with_its_time() {
     let mut desk = desk_of(Size::new(60, 16));
-    let thinking = |closed| block("b0", closed, None, &json!({"type": "thinking", "text": "one two three"}));
+    let thinking = |closed| {
+        block("b0", closed, None, &json!({"type": "thinking", "text": "one two three", "thought_ms": 12_345}))
+    };
     desk.patch(Patch::Open { block: thinking(false) });
-    desk.patch(status(&json!({"doing": "thinking"}), 0));
-    desk.patch(status(&json!({"doing": "thinking"}), 12_000));
-    desk.patch(status(&json!({"doing": "answering"}), 0));
     desk.patch(Patch::Close { block: thinking(true) });
     answer(&mut desk, "b1", "So.");
     assert!(desk.shown().contains("Thought for 12 s"), "{}", desk.shown());
@@ -297,9 +296,10 @@ fn what_was_shown_while_a_session_was_opened_is_not_shown_again() {
 fn full_screen_shows_reads_in_one_row_and_the_time_of_reasoning() {
     let mut desk = desk_of(Size::new(60, 16));
     desk.app.set_full(true);
-    let thinking = |closed| block("b9", closed, None, &json!({"type": "thinking", "text": "one two three"}));
+    let thinking = |closed| {
+        block("b9", closed, None, &json!({"type": "thinking", "text": "one two three", "thought_ms": 12_345}))
+    };
     desk.patch(Patch::Open { block: thinking(false) });
-    desk.patch(status(&json!({"doing": "thinking"}), 12_000));
     desk.patch(Patch::Close { block: thinking(true) });
     call(&mut desk, "b0", "read a.rs", "read", "done");
     call(&mut desk, "b1", "read b.rs", "read", "running");

@@ -82,6 +82,9 @@ pub enum Content {
     Thinking {
         /// The text.
         text: Text,
+        /// Milliseconds from the beginning of the reasoning to its end, once that came and if both were seen.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thought_ms: Option<u64>,
     },
     /// The model's answer.
     Answer {
@@ -236,7 +239,7 @@ impl Block {
     /// Appends to an open block; other blocks ignore it. The output of a running call keeps only its tail.
     pub(crate) fn grow(&mut self, delta: &Text) {
         match &mut self.content {
-            Content::Answer { text, .. } | Content::Thinking { text } => text.append(delta),
+            Content::Answer { text, .. } | Content::Thinking { text, .. } => text.append(delta),
             Content::Call(call) => call.add_progress(delta),
             Content::User { .. }
             | Content::Injected { .. }

@@ -37,6 +37,10 @@ pub(super) struct AgentBlocks {
     pub(super) turn: TurnBlocks,
     /// Text that streamed in, for each text of the answer.
     texts: Vec<String>,
+    /// Milliseconds of each part of the answer in which the model reasons.
+    thoughts_ms: Vec<u64>,
+    /// Time at which the last of them began.
+    thinks_since: u64,
     pub(super) facts: Facts,
     /// The answer is arriving: its blocks are not settled.
     streams: bool,
@@ -115,7 +119,14 @@ impl AgentBlocks {
     }
 
     pub(super) fn stream_thinking(&mut self, core: &mut Core, delta: &str) {
-        self.stream(core, Tag::Thinking, Content::Thinking { text: Text::default() }, delta);
+        if self.turn.last().is_none_or(|open| open.tag != Tag::Thinking) {
+            self.thoughts_ms.push(0);
+            self.thinks_since = core.now;
+        } else if let Some(thought) = self.thoughts_ms.last_mut() {
+            *thought = core.now.saturating_sub(self.thinks_since);
+        }
+        let empty = Content::Thinking { text: Text::default(), thought_ms: None };
+        self.stream(core, Tag::Thinking, empty, delta);
     }
 
     fn stream(&mut self, core: &mut Core, tag: Tag, empty: Content, delta: &str) {
@@ -191,6 +202,7 @@ impl AgentBlocks {
         self.turn = TurnBlocks::default();
         self.said = None;
         self.texts.clear();
+        self.thoughts_ms.clear();
         self.facts.clear();
         self.settle(core);
     }
@@ -235,9 +247,14 @@ impl AgentBlocks {
         let step = self.answers;
         let same = self.turn.iter().zip(parts).take_while(|(open, part)| open.tag == Tag::of(part)).count();
         self.remove_from(core, same);
+        let count = parts.iter().filter(|part| matches!(part, Part::Thinking(_))).count();
+        let is_timed = count == self.thoughts_ms.len();
+        let mut thoughts = if is_timed { self.thoughts_ms.clone() } else { Vec::new() }.into_iter();
         for (at, part) in parts.iter().enumerate() {
             let content = match part {
-                Part::Thinking(text) => Content::Thinking { text: Text::new(text) },
+                Part::Thinking(text) => {
+                    Content::Thinking { text: Text::new(text), thought_ms: thoughts.next() }
+                }
                 Part::Answer(text, end) => Content::Answer { text: Text::new(text), end: end.clone() },
                 Part::Provider(text) => Content::Provider { text: Text::line(text) },
                 Part::Summary(text) => Content::Summary { text: Text::new(text) },
@@ -324,6 +341,7 @@ impl AgentBlocks {
         self.record.turns.push(TurnRecord {
             answer: self.answers,
             texts: texts.clone(),
+            thoughts_ms: self.thoughts_ms.clone(),
             calls: facts.to_vec(),
         });
         self.show_pair(core, answer, results, texts.as_deref(), facts);
@@ -361,9 +379,13 @@ impl AgentBlocks {
             match message.role {
                 Role::Assistant => {
                     let texts = self.shown_texts(message);
-                    if texts.is_some() {
-                        let turn =
-                            TurnRecord { answer: self.answers, texts: texts.clone(), calls: Vec::new() };
+                    if texts.is_some() || !self.thoughts_ms.is_empty() {
+                        let turn = TurnRecord {
+                            answer: self.answers,
+                            texts: texts.clone(),
+                            thoughts_ms: self.thoughts_ms.clone(),
+                            calls: Vec::new(),
+                        };
                         self.record.turns.push(turn);
                     }
                     self.answers += 1;

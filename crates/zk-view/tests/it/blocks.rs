@@ -268,3 +268,19 @@ async fn jobs_stay_in_the_view_when_another_session_takes_its_place() {
     view.begin(&[]);
     assert_eq!(view.view().jobs, [job]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_reasoning_is_known_live_and_from_the_store() {
+    let thinks = |turn: zk_testkit::Turn| {
+        turn.thinking("Hm.").delay(std::time::Duration::from_millis(2300)).thinking(" So.").text("Done.")
+    };
+    let mut rig = rig(Script::new().turn(thinks)).await;
+    // The session shows the same blocks.
+    rig.run("think").await;
+    let view = rig.driver.view();
+    let thought = view.blocks.iter().find_map(|block| match block.content {
+        zk_view::Content::Thinking { thought_ms, .. } => thought_ms,
+        _ => None,
+    });
+    assert!(thought.is_some_and(|ms| (2300..3000).contains(&ms)), "{thought:?}");
+}

@@ -80,7 +80,7 @@ fn act() -> impl Strategy<Value = (usize, Act)> {
 fn speak((said, end): (Vec<Said>, End)) -> Turn {
     let turn = said.into_iter().fold(Turn::new(), |turn, said| match said {
         Said::Text => turn.text("My key is K,\u{1b}[2J I think."),
-        Said::Thinking => turn.thinking("Hm."),
+        Said::Thinking => turn.thinking("Hm.").delay(Duration::from_millis(2300)).thinking(" So."),
         Said::Echo => turn.call("echo", json!({"text": "one\ntwo"})),
         Said::Run => turn.call("run", json!({"text": "x\n".repeat(100)})),
         Said::Fail => turn.call("fail", json!({})),

@@ -123,7 +123,7 @@ fn line(block: &Block) -> String {
     let what = match &block.content {
         Content::User { text, .. } => format!("› {text}"),
         Content::Injected { by, text } => format!("({by}) {text}"),
-        Content::Thinking { text } => format!("thinks: {text}"),
+        Content::Thinking { text, .. } => format!("thinks: {text}"),
         Content::Answer { text, end } => format!("says: {text} {end:?}"),
         Content::Call(call) => {
             let body = call.body.as_ref();

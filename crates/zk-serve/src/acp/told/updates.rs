@@ -157,7 +157,7 @@ impl Updates {
                 told.call = Some(now);
                 return;
             }
-            Content::Thinking { text } if is_own => {
+            Content::Thinking { text, .. } if is_own => {
                 updates.extend(more(text, told).map(|more| chunk("agent_thought_chunk", more)));
             }
             Content::Answer { text, end } if is_own => {

@@ -32,6 +32,7 @@ impl AgentBlocks {
         let at = run.turns.iter().position(|turn| turn.answer == number);
         let turn = at.map(|at| run.turns.remove(at)).unwrap_or_default();
         let mut facts = Facts::from_stored(turn.calls);
+        self.thoughts_ms = turn.thoughts_ms;
         for call in answer.calls() {
             let (call_stored, state) = stored(call);
             let Some(fact) = facts.end_first(&call.id) else { continue };
