@@ -13,7 +13,7 @@
 //! | [`ChatSetup`], [`EditorEnv`] | place, settings and environment, as plain values |
 //! | [`ConversationSessions`] | the present session, those that were left, and those to go on with; [`NoSessions`] keeps none |
 //! | [`Interrupts`] | the signals of the process; [`NoInterrupts`] has none |
-//! | [`ProviderAccess`], [`sign_in`] | the providers there are, and what makes one usable; the list to choose from |
+//! | [`ProviderAccess`], [`sign_in`], [`set_up`] | the providers there are, and what makes one usable; the list to choose from |
 //! | [`UnapprovedProject`] | parts of a project that the person is asked about first |
 //! | [`zk_permission::ModeSwitch`], [`PersonExec`], [`JobRows`] | services and a plugin of the bus: permission mode, the person's own commands, rows of jobs |
 //! | [`session_lines`], [`context_lines`], [`totals`] | lists and sums in lines, as commands print them |
@@ -71,9 +71,9 @@ pub use opening::sessions::{ConversationSessions, NoSessions, UnsavedSession};
 pub use opening::setup::{ChatSetup, ExecutionPlace, ProgramPhrases};
 pub use opening::signals::Signals;
 pub use opening::start::{ChatEnd, ChatStart};
-pub use screen::draft::editor::EditorEnv;
+pub use screen::draft::editor::{EditorEnv, edit_file};
 pub use screen::runtime::Runtime;
-pub use sign_in::sign_in;
+pub use sign_in::{set_up, sign_in};
 
 use conversation::chat::Chat;
 use conversation::reload;

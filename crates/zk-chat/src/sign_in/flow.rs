@@ -11,6 +11,8 @@ use crate::opening::provider_access::{AccessWay, LocalOffer, ProviderAccess, Pro
 pub(crate) enum Purpose {
     /// First start: nothing is configured, so the choice is stored.
     FirstStart,
+    /// Set-up on request: the choice is kept.
+    SetUp,
     /// Sign-in on request, with an optional provider name.
     LogIn(Option<String>),
 }
@@ -74,9 +76,9 @@ pub(crate) async fn choose(
     let mut asking = Asking { dialog, access, offers: access.offers() };
     let choice = match &purpose {
         Purpose::LogIn(Some(name)) => asking.named(name).await?,
-        Purpose::FirstStart | Purpose::LogIn(None) => asking.first_list(&purpose).await?,
+        Purpose::FirstStart | Purpose::SetUp | Purpose::LogIn(None) => asking.first_list(&purpose).await?,
     };
-    if let (Purpose::FirstStart, Choice::Provider { name, model }) = (&purpose, &choice)
+    if let (Purpose::FirstStart | Purpose::SetUp, Choice::Provider { name, model }) = (&purpose, &choice)
         && let Err(why) = access.keep_choice(name, model.as_deref())
     {
         asking.dialog.say(Style::YELLOW, &messages::not_kept(&why.to_string()))?;

@@ -17,6 +17,7 @@ pub(super) const LOOKING: &str = "Looking for model servers on this computer …
 pub(super) fn title(purpose: &Purpose) -> &'static str {
     match purpose {
         Purpose::FirstStart => "zk needs a model.",
+        Purpose::SetUp => "Which provider should answer?",
         Purpose::LogIn(_) => "Sign in to which provider?",
     }
 }

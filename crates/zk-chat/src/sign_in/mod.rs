@@ -25,6 +25,22 @@ pub(crate) use flow::{Choice, Purpose, choose};
 /// # Errors
 /// [`ChatError`] when the terminal cannot be used.
 pub fn sign_in(access: &Arc<dyn ProviderAccess>, env: &TerminalEnv) -> Result<Option<String>, ChatError> {
+    chosen_on_terminal(&**access, env, Purpose::LogIn(None))
+}
+
+/// Lets the person choose the provider that answers from now on, as [`sign_in`] does, and keeps the choice.
+///
+/// # Errors
+/// [`ChatError`] when the terminal cannot be used.
+pub fn set_up(access: &Arc<dyn ProviderAccess>, env: &TerminalEnv) -> Result<Option<String>, ChatError> {
+    chosen_on_terminal(&**access, env, Purpose::SetUp)
+}
+
+fn chosen_on_terminal(
+    access: &dyn ProviderAccess,
+    env: &TerminalEnv,
+    purpose: Purpose,
+) -> Result<Option<String>, ChatError> {
     let tty = Tty::of_stdin(Screen::stdout(env).is_capable()).map_err(ChatError::Terminal)?;
     let guard = TerminalGuard::of_stdin(tty).map_err(ChatError::Terminal)?;
     let _restored = Restored(guard.clone());
@@ -32,7 +48,7 @@ pub fn sign_in(access: &Arc<dyn ProviderAccess>, env: &TerminalEnv) -> Result<Op
     let abilities = term::abilities(env, None, None);
     let chosen = Runtime::new()?.block_on(async {
         let mut dialog = TerminalDialog::begin(&guard, is_drawn, abilities, Screen::stdout(env))?;
-        let chosen = choose(&mut dialog, &**access, Purpose::LogIn(None)).await;
+        let chosen = choose(&mut dialog, access, purpose).await;
         dialog.end().await;
         chosen
     })?;

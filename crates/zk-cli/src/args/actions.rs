@@ -321,6 +321,12 @@ pub(crate) enum ConfigAction {
         #[arg(long)]
         project: bool,
     },
+    /// Change your settings file in $VISUAL or $EDITOR; what is wrong with it is told before it counts
+    Edit {
+        /// The project's .zk/settings.toml instead
+        #[arg(long)]
+        project: bool,
+    },
     /// Print every key with its values, its default and its meaning
     Keys,
     /// Print the JSON Schema of the settings, for editors

@@ -252,6 +252,8 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: ConfigAction,
     },
+    /// Choose the provider that answers, store its key, and ask it one question
+    Setup,
     /// Check what is configured, reachable and missing
     Doctor,
     /// Watch a scripted model repair a small project with the real tools: no key, no network

@@ -52,12 +52,16 @@ pub(crate) enum Job {
         value: Option<String>,
         project: bool,
     },
+    ConfigEdit {
+        project: bool,
+    },
     ConfigSchema {
         of_result: bool,
     },
     ConfigShow {
         origin: bool,
     },
+    Setup,
     Doctor,
     Demo {
         keep: bool,
@@ -199,7 +203,9 @@ impl Cli {
         given.flag("permissions.allow_all", "--allow-all", self.allow_all.then_some(true));
         let mode = self.permission_mode.map(|mode| mode.name().to_owned());
         given.text("permissions.mode", "--permission-mode", mode);
-        given.flag("sessions", "--no-session", self.no_session.then_some(false));
+        // The question of a set-up is no conversation.
+        let is_setup = matches!(self.command, Some(CliCommand::Setup));
+        given.flag("sessions", "--no-session", (self.no_session || is_setup).then_some(false));
 
         let resume = match (self.continue_, self.resume) {
             (true, _) => Some(Resume::Latest),
@@ -255,12 +261,16 @@ impl Cli {
                     CliCommand::Config { action: ConfigAction::Unset { key, project } } => {
                         Job::ConfigChange { key, value: None, project }
                     }
+                    CliCommand::Config { action: ConfigAction::Edit { project } } => {
+                        Job::ConfigEdit { project }
+                    }
                     CliCommand::Config { action: ConfigAction::Schema { result } } => {
                         Job::ConfigSchema { of_result: result }
                     }
                     CliCommand::Config { action: ConfigAction::Show { origin } } => {
                         Job::ConfigShow { origin }
                     }
+                    CliCommand::Setup => Job::Setup,
                     CliCommand::Doctor => Job::Doctor,
                     CliCommand::Demo { keep } => Job::Demo { keep },
                     CliCommand::Models { filter, json } => Job::Models { filter, json },

@@ -117,8 +117,15 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         .telling(move |problem| told.show(&format!("warning: {problem}")));
     let trust = Arc::new(trust);
     let machine = Machine { env, dirs, host_files, notices, redactor: Arc::new(Redactor::new()), trust };
+    let of_edit = (machine.clone(), project.clone(), additions.clone());
+    let read = AppContext::read((cwd, project), machine, launch, endpoint, additions);
+    if let (Err(_), Job::ConfigEdit { project: is_project }) = (&read, &job) {
+        // Settings that cannot be read are repaired by an edit.
+        let (machine, project, additions) = of_edit;
+        return commands::config_edit(&machine, &project, *is_project, additions);
+    }
     #[cfg_attr(not(feature = "otel"), expect(unused_mut, reason = "only a log changes it"))]
-    let (mut app, mut warnings) = AppContext::read((cwd, project), machine, launch, endpoint, additions)?;
+    let (mut app, mut warnings) = read?;
     if !matches!(job, Job::Trust(_)) {
         warnings.extend(app.settings.untrusted_warnings(&app.work.project));
     }
@@ -149,6 +156,13 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::ConfigKeys => commands::config_keys(&app.work.machine),
         Job::ConfigSchema { of_result } => commands::config_schema(&app.work.machine, of_result),
         Job::ConfigShow { origin } => commands::config_show(&app.work.machine, &app.settings, origin),
+        Job::ConfigEdit { project: is_project } => commands::config_edit(
+            &app.work.machine,
+            &app.work.project,
+            is_project,
+            app.settings.additions.clone(),
+        ),
+        Job::Setup => commands::setup(&app),
         Job::Doctor => commands::doctor(&app),
         Job::Demo { keep } => commands::demo(&app, keep),
         Job::Models { filter, json } => commands::models(&app, &filter, json),

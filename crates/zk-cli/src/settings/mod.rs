@@ -167,6 +167,24 @@ impl Settings {
         Ok(Self { merged, additions, ..Self::default() })
     }
 
+    /// Reads one file as that of a layer, and gives the warnings about it.
+    ///
+    /// # Errors
+    /// The faults of the file.
+    pub(crate) fn check_file(
+        additions: Additions,
+        files: &dyn HostFiles,
+        layer: Layer,
+        path: &Path,
+    ) -> Outcome<Vec<String>> {
+        let mut settings = Self::empty(additions)?;
+        let mut warnings = Vec::new();
+        settings.give(Layer::Default, variables::defaults(), &mut Vec::new())?;
+        settings.file(files, layer, path, true, &mut warnings)?;
+        settings.read_sections()?;
+        Ok(warnings)
+    }
+
     /// Settings of the demo: nothing is kept, nothing of the person's is used.
     pub(crate) fn for_demo() -> Self {
         let mut sections = Sections::default();

@@ -1,4 +1,5 @@
-use crate::zk::Person;
+use crate::terminal::Terminal;
+use crate::zk::{Person, program};
 
 #[test]
 fn a_setting_is_changed_shown_and_taken_out_and_comments_stay() {
@@ -40,4 +41,39 @@ fn what_no_setting_takes_is_refused_and_the_file_stays_as_it_was() {
     }
     assert_eq!(std::fs::read_to_string(person.home().join("settings.toml")).unwrap(), "model = \"a\"\n");
     assert!(!person.project().join(".zk").exists());
+}
+
+#[test]
+fn an_edit_counts_once_the_text_is_right_and_goes_on_with_one_that_was_not() {
+    let person = Person::new();
+    person.settings("# mine\nmodel = \"a\" # quick\n");
+    let settings = || std::fs::read_to_string(person.home().join("settings.toml")).unwrap();
+    let draft = person.home().join("settings.draft.toml");
+    let edit = |editor: &str| {
+        let command = format!("exec env EDITOR={editor:?} {} config edit", program().display());
+        let terminal = Terminal::run(&person, &command)?;
+        Some(terminal.rest())
+    };
+    let Some(shown) = edit("sed -i s/quick/slow/") else { return };
+    assert!(shown.contains("is changed"), "{shown:?}");
+    assert_eq!(settings(), "# mine\nmodel = \"a\" # slow\n");
+
+    let shown = edit("sed -i s/model/max_turns/").unwrap();
+    assert!(shown.contains("max_turns") && shown.contains("nothing was changed"), "{shown:?}");
+    assert_eq!(settings(), "# mine\nmodel = \"a\" # slow\n");
+    assert!(draft.exists());
+    let shown = edit("sed -i 's/.a. /5 /'").unwrap();
+    assert!(shown.contains("going on with") && shown.contains("is changed"), "{shown:?}");
+    assert_eq!(settings(), "# mine\nmax_turns = 5 # slow\n");
+    assert!(!draft.exists());
+
+    // A file that nothing else can read is what an editor is for.
+    person.settings("max_turns = = 5\n");
+    let shown = edit("sed -i 's/= =/=/'").unwrap();
+    assert!(shown.contains("is changed"), "{shown:?}");
+    assert_eq!(settings(), "max_turns = 5\n");
+    let shown = edit("false").unwrap();
+    assert!(shown.contains("the editor failed"), "{shown:?}");
+    assert_eq!(settings(), "max_turns = 5\n");
+    assert_eq!(person.run(&["config", "edit"]).code, 2, "without a terminal");
 }

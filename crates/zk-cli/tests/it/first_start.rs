@@ -136,3 +136,32 @@ fn a_narrow_terminal_gets_lines_broken_at_words_and_a_pipe_gets_them_whole() {
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(words(&shown), words(&piped));
 }
+
+#[test]
+fn a_set_up_stores_a_key_keeps_the_choice_and_asks_one_question() {
+    let script = Script::answering(|asked| Turn::new().text(format!("Heard: {}", asked.last_user_text())));
+    let server = FakeServer::builder(script).require_key("right-key").start().unwrap();
+    let Some(person) = newcomer("inline") else { return };
+    let person = person.with("ANTHROPIC_BASE_URL", &server.url());
+    let Some(mut terminal) = Terminal::open(&person, "setup") else { return };
+    terminal.expect("Which provider should answer?");
+    terminal.keys("\r");
+    terminal.expect("Key for Anthropic");
+    terminal.keys("right-key\r");
+    terminal.expect("the key works and is stored");
+    terminal.expect("Heard: Say hello");
+    terminal.expect("zk is set up");
+    assert_eq!(terminal.code(), Some(0));
+    let settings = std::fs::read_to_string(person.home().join("settings.toml")).unwrap();
+    assert_eq!(settings, "provider = \"anthropic\"\n");
+    let sessions = person.run(&["sessions"]).stdout;
+    assert!(!sessions.contains("Say hello"), "{sessions}");
+
+    let Some(mut terminal) = Terminal::open(&person, "setup") else { return };
+    terminal.expect("anthropic can be used as it is: Esc keeps it");
+    terminal.expect("Which provider should answer?");
+    terminal.keys("\u{1b}");
+    terminal.expect("Heard: Say hello");
+    assert_eq!(terminal.code(), Some(0));
+    assert_eq!(person.run(&["setup"]).code, 2, "without a terminal");
+}

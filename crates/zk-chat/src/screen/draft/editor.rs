@@ -10,10 +10,12 @@ use zk_core::service::{
     Exec, ExecRequest, Exit, HostFiles, HostRead, Input as ExecInput, OutsideExec, Process, ProcessEvent,
     TerminalSize, make_private_dir,
 };
+use zk_tui::term::{Restored, TerminalGuard, Tty};
 use zk_tui::{Input, Modes, Typed};
 
 use crate::opening::setup::ChatSetup;
 use crate::screen::host_messages::OpenConversation;
+use crate::screen::runtime::Runtime;
 
 /// Poll interval for the terminal while another program has it.
 const AWAY: Duration = Duration::from_millis(250);
@@ -107,22 +109,33 @@ impl Editing {
         file: PathBuf,
         is_kept: bool,
     ) -> Result<Self, String> {
-        let editor = &setup.editor.command;
         let bus = opened.agent.bus();
         let outside = bus.service::<OutsideExec>().map(|outside| outside.0.clone());
         let exec = outside.or_else(|| bus.service::<dyn Exec>()).ok_or("nothing here can run an editor")?;
+        let host_files = setup.host_files.clone();
+        Self::start(&setup.editor, &*exec, host_files, (&setup.cwd, file), is_kept).await
+    }
+
+    async fn start(
+        env: &EditorEnv,
+        exec: &dyn Exec,
+        host_files: Arc<dyn HostFiles>,
+        (cwd, file): (&Path, PathBuf),
+        is_kept: bool,
+    ) -> Result<Self, String> {
+        let editor = &env.command;
         let size = Modes::size();
         let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
         let request = ExecRequest {
             args: vec!["-c".into(), format!("{editor} \"$1\"").into(), "zk".into(), file.clone().into()],
             input: ExecInput::Piped,
             terminal: Some(TerminalSize { rows: cells(size.height), columns: cells(size.width) }),
-            env: setup.editor.granted.iter().map(|(name, value)| (name.into(), value.clone())).collect(),
-            ..ExecRequest::new("bash", setup.cwd.clone())
+            env: env.granted.iter().map(|(name, value)| (name.into(), value.clone())).collect(),
+            ..ExecRequest::new("bash", cwd)
         };
         let process = exec.spawn(request).await.map_err(|error| format!("cannot run {editor}: {error}"))?;
         let input = Input::read_bytes().map_err(|error| format!("cannot read the terminal: {error}"))?;
-        Ok(Self { process, input, file, is_kept, host_files: setup.host_files.clone() })
+        Ok(Self { process, input, file, is_kept, host_files })
     }
 
     /// Relays output and input until the editor exits. Returns the edited text; `Err` if the editor failed.
@@ -172,6 +185,30 @@ impl Editing {
         let _ = std::fs::remove_file(&self.file);
         text
     }
+}
+
+/// Opens a file in the person's editor on the terminal of this process, outside of a conversation, and waits for its end.
+///
+/// # Errors
+/// No terminal, an editor that cannot be started or that failed, in words for the person.
+pub fn edit_file(
+    env: &EditorEnv,
+    exec: &dyn Exec,
+    host_files: Arc<dyn HostFiles>,
+    file: &Path,
+) -> Result<(), String> {
+    let cannot = |error: io::Error| format!("cannot use the terminal: {error}");
+    let tty = Tty::of_stdin(true).map_err(cannot)?;
+    let guard = TerminalGuard::of_stdin(tty).map_err(cannot)?;
+    let _restored = Restored(guard.clone());
+    guard.modes().enter_raw().map_err(cannot)?;
+    let runtime = Runtime::new().map_err(|error| error.to_string())?;
+    let cwd = file.parent().unwrap_or_else(|| Path::new("/"));
+    let edited = runtime.block_on(async {
+        Editing::start(env, exec, host_files, (cwd, file.to_path_buf()), true).await?.finish().await
+    });
+    guard.modes().leave();
+    edited.map(drop)
 }
 
 fn read(files: &dyn HostFiles, file: &Path) -> Result<String, String> {

@@ -1,16 +1,21 @@
-use std::path::PathBuf;
+pub(super) mod edit;
+
+use std::path::{Path, PathBuf};
 
 use zk_core::service::{StateFiles as _, make_private_dir};
 use zk_exec::LocalStateFiles;
 use zk_settings::{Check, Layer, with_value, without_value};
 
 use super::print;
-use crate::app::AppContext;
+use crate::app::{AppContext, Machine};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::own_files;
 
 /// The project's settings file, which is shared with others.
 const PROJECT_FILE: &str = ".zk/settings.toml";
+
+/// Remark on a change of the project's file.
+const UNAPPROVED: &str = "the project's file counts once `zk trust add` approved it as it is now";
 
 /// Prints one setting as it counts, or those of a table.
 pub(crate) fn config_get(app: &AppContext, key: &str, origin: bool) -> Outcome<Exit> {
@@ -32,28 +37,12 @@ pub(crate) fn config_change(
     value: Option<String>,
     project: bool,
 ) -> Outcome<Exit> {
-    let layer = if project { Layer::Project } else { Layer::User };
-    let path = if project {
-        app.work.project.join(PROJECT_FILE)
-    } else {
-        let path = app.work.machine.dirs.settings();
-        path.ok_or_else(|| Failure::usage("there is no place for settings: set HOME or ZK_HOME"))?
-    };
+    let (layer, path) = settings_file(&app.work.machine, &app.work.project, project)?;
     let value = value.map(|value| typed(app, key, &value, layer)).transpose()?;
-    if !project && let Some(dir) = path.parent() {
-        make_private_dir(dir)
-            .map_err(|error| Failure::failed(format!("cannot make {}: {error}", dir.display())))?;
-    } else if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir)
-            .map_err(|error| Failure::failed(format!("cannot make {}: {error}", dir.display())))?;
-    }
+    make_directory_of(&path, layer)?;
     let files = LocalStateFiles::default();
     let _locked = files.lock(&lock_of(&path)).map_err(Failure::failed)?;
-    let before = match own_files::read_text(&path, own_files::RECORD) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(Failure::failed(format!("{}: {error}", path.display()))),
-    };
+    let before = text_of(&path)?;
     let mut tables: Vec<&str> = key.split('.').collect();
     let name = tables.pop().unwrap_or_default();
     let place = |error| Failure::usage(format!("{}: {error}", path.display()));
@@ -70,13 +59,39 @@ pub(crate) fn config_change(
     files.replace(&path, after.as_bytes()).map_err(Failure::failed)?;
     let mut lines = vec![said];
     if project {
-        lines.push("the project's file counts once `zk trust add` approved it as it is now".to_owned());
+        lines.push(UNAPPROVED.to_owned());
     }
     print(&app.work.machine, &lines)
 }
 
-/// The file whose lock keeps two changes apart.
-fn lock_of(path: &std::path::Path) -> PathBuf {
+/// File of the person's settings, or of the project's, with its layer.
+fn settings_file(machine: &Machine, project: &Path, is_project: bool) -> Outcome<(Layer, PathBuf)> {
+    if is_project {
+        return Ok((Layer::Project, project.join(PROJECT_FILE)));
+    }
+    let path = machine.dirs.settings();
+    let path = path.ok_or_else(|| Failure::usage("there is no place for settings: set HOME or ZK_HOME"))?;
+    Ok((Layer::User, path))
+}
+
+/// Makes the directory of a settings file, a private one for the person's own.
+fn make_directory_of(path: &Path, layer: Layer) -> Outcome<()> {
+    let Some(dir) = path.parent() else { return Ok(()) };
+    let made = if layer.is_project() { std::fs::create_dir_all(dir) } else { make_private_dir(dir) };
+    made.map_err(|error| Failure::failed(format!("cannot make {}: {error}", dir.display())))
+}
+
+/// Text of a settings file, empty where there is none.
+fn text_of(path: &Path) -> Outcome<String> {
+    match own_files::read_text(path, own_files::RECORD) {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(Failure::failed(format!("{}: {error}", path.display()))),
+    }
+}
+
+/// File whose lock keeps two changes apart.
+fn lock_of(path: &Path) -> PathBuf {
     path.with_extension("toml.lock")
 }
 
