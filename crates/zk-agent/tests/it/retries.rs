@@ -11,7 +11,7 @@ use zk_testkit::{Script, ScriptedProvider};
 
 use crate::support::{Rig, rig, rig_with};
 
-/// One that is overloaded so often before it answers.
+/// Provider that is overloaded this number of times before it answers.
 fn overloaded(times: usize) -> Script {
     let failing = (0..times).fold(Script::new(), |script, _| {
         script.turn(|turn| turn.error(ErrorKind::Overloaded, "come back later"))

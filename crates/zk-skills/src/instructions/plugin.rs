@@ -51,7 +51,7 @@ struct Told {
 struct Known {
     /// Files that were delivered with a result that is still sent, with the delivered text.
     files: BTreeMap<PathBuf, String>,
-    /// Files whose result may no longer be sent: they are delivered again, unless they are pinned first.
+    /// Files whose results may no longer be sent: they are delivered again, unless pinned first.
     left: BTreeMap<PathBuf, String>,
     /// Files that are pinned since a compaction, with the delivered text.
     pinned: BTreeMap<PathBuf, String>,

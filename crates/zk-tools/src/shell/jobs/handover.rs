@@ -14,8 +14,8 @@ pub struct JobHandover {
 }
 
 impl Jobs {
-    /// Hands over the jobs that outlive this conversation: the detached ones, and those that are over. The others stay,
-    /// and end with it.
+    /// Hands over the jobs that outlive this conversation: detached and ended ones. The others stay and end
+    /// with it.
     #[must_use]
     pub fn hand_over(&self) -> JobHandover {
         let mut jobs = self.jobs();

@@ -8,15 +8,14 @@ use fastrand::Rng;
 
 use super::Bench;
 
-/// Output of a program, and which of its lines have to stay.
+/// Output of a program, with the lines that must be kept.
 struct Recorded {
     command: &'static str,
     text: String,
     needed: fn(&str) -> bool,
 }
 
-/// Returns the number of outputs that are recorded: `ZK_RECORDED_OUTPUTS` of them, else a few of each kind,
-/// which takes seconds.
+/// Number of recorded outputs: `ZK_RECORDED_OUTPUTS`, by default a few of each kind, which takes seconds.
 #[expect(clippy::disallowed_methods, reason = "the size of a campaign")]
 fn wanted() -> usize {
     std::env::var("ZK_RECORDED_OUTPUTS").ok().and_then(|count| count.parse().ok()).unwrap_or(5 * KINDS.len())
