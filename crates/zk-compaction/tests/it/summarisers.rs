@@ -14,7 +14,7 @@ use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
 
 type Summariser = fn(&Asked) -> Turn;
 
-/// Strategy, the requests without an answer in which it still omits something, and the maximum number of its
+/// Strategy, the failing [`SUMMARISERS`] under which it still omits something, and the maximum number of its
 /// requests.
 type Case = (&'static str, Box<dyn Plugin>, &'static [&'static str], usize);
 

@@ -1,7 +1,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use super::{Job, Jobs, told};
+use super::{Job, Jobs, end_message};
 
 /// Jobs of an ended conversation, for its successor.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +47,7 @@ impl Jobs {
                         break;
                     }
                 }
-                if let Some(text) = told(&job) {
+                if let Some(text) = end_message(&job) {
                     ends.lock().unwrap_or_else(PoisonError::into_inner).push(text);
                 }
             });
