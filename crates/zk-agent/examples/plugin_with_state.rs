@@ -43,7 +43,7 @@ impl Plugin for Goal {
             let (Some(run), Ok(mut reached)) = (cx.service::<dyn RunControl>(), state.lock()) else { return };
             *reached |= turn.message.as_ref().is_some_and(|message| message.text().contains("reached"));
             if !*reached && turn.turn < 5 {
-                // A run that is over returns the message, which is not needed any more.
+                // A finished run returns the message, which is not needed any more.
                 let _ = run.follow_up(Message::injected("Is the goal reached?", "goal"));
             }
         });

@@ -138,7 +138,7 @@ impl Inner {
         }
     }
 
-    /// Newest tokens: the stored ones, or those that could not be stored.
+    /// Newest tokens: the stored ones, or those whose storing failed.
     async fn stored(&self) -> Result<OAuthTokens, AuthError> {
         let name = || self.client.name.clone();
         let tokens = match self.store.get(&self.client.name).await? {

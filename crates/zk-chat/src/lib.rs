@@ -65,6 +65,7 @@ pub use opening::factory::{
     Reread, SettingsReport, UnapprovedProject,
 };
 pub use opening::interrupts::{Interruption, Interrupts, NoInterrupts};
+pub use opening::key_file::read_key_file;
 pub use opening::person_exec::PersonExec;
 pub use opening::provider_access::{AccessWay, LocalOffer, PendingSignIn, ProviderAccess, ProviderOffer};
 pub use opening::sessions::{ConversationSessions, NoSessions, UnsavedSession};

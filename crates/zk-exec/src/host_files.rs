@@ -117,7 +117,7 @@ fn open(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, HostFileE
     openat(dir, path, flags, Mode::empty()).map_err(explain)
 }
 
-/// Opens the file that a handle refers to, so that it cannot be swapped; by name where that is not possible.
+/// Opens the file behind a handle, so that it cannot be swapped; by name if that is impossible.
 fn reopen(handle: &OwnedFd, path: &Path) -> Result<OwnedFd, HostFileError> {
     match open(CWD, &proc_path(handle), OFlags::RDONLY) {
         Err(HostFileError::Missing) => open(CWD, path, OFlags::RDONLY),

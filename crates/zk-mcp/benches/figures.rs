@@ -69,7 +69,7 @@ fn tools() -> Vec<Value> {
     tools
 }
 
-/// From a start to the tools, with 500 of them and with one: the difference is the work of listing.
+/// Time from a start to the tools, with 500 of them and with one: the difference is the cost of listing.
 async fn listing() {
     let few = vec![json!({"name": "echo", "inputSchema": {"type": "object"}})];
     let (mut took, mut alone) = ([Duration::MAX; 2], Duration::MAX);

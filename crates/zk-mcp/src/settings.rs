@@ -82,7 +82,7 @@ pub struct ServerSettings {
     /// Trust in the server.
     #[schemars(extend("x-by-projects" = false))]
     trust: Option<ServerTrust>,
-    /// Tools that are used; all of them without this.
+    /// Tools to use; all if absent.
     #[schemars(extend("x-by-projects" = false))]
     allow_tools: Vec<String>,
     /// Tools that are never used.
@@ -110,7 +110,7 @@ struct SignInSettings {
     client_secret: Option<String>,
     /// Authorisation server.
     issuer: Option<String>,
-    /// Scopes that are asked for.
+    /// Requested scopes.
     scopes: Vec<String>,
     /// Port on this machine that the browser returns to.
     #[schemars(range(min = 1))]

@@ -46,7 +46,7 @@ fn judge_200_bytes(bencher: Bencher<'_, '_>) {
     bencher.bench(|| judge(black_box(&call), Mode::Ask, &rules, &here));
 }
 
-/// A text that is not understood, of this many bytes.
+/// Judges an unparsable text of this size in bytes.
 #[divan::bench(args = [1_000, 10_000, 100_000, 1_000_000])]
 fn judge_long_text(bencher: Bencher<'_, '_>, bytes: usize) {
     let classifier = TextPathClassifier::new(["/p"]);

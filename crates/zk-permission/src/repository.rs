@@ -266,7 +266,7 @@ mod tests {
             fs::write(git.join("HEAD"), head).unwrap();
             assert_eq!(starts_nothing(dir.path()), is_one, "{head}");
         }
-        // Neither followed, nor waited for, nor read on and on.
+        // Not followed, without blocking, and with a size limit.
         let (config, plain) = (git.join("config"), git.join("plain"));
         let others: [&dyn Fn(); 4] = [
             &|| std::os::unix::fs::symlink("plain", &config).unwrap(),

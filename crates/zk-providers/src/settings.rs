@@ -22,7 +22,7 @@ pub struct ProviderSettings {
     pub like: Option<String>,
     /// Address that requests go to.
     pub base_url: Option<String>,
-    /// Model, where none is asked for.
+    /// Default model.
     pub model: Option<String>,
     /// Header that carries the key in place of the usual one.
     pub auth_header: Option<String>,
@@ -126,7 +126,7 @@ pub struct ModelSettings {
     pub cache_write: Option<f64>,
     /// Whether it sees images.
     pub vision: Option<bool>,
-    /// Way in which its reasoning is asked for.
+    /// Form of its reasoning request.
     #[schemars(with = "ThinkingName")]
     pub thinking: Option<ThinkingSupport>,
     /// Levels of effort that it has.
@@ -140,7 +140,7 @@ pub struct ModelSettings {
     pub efforts: Option<Efforts>,
 }
 
-/// Form in which reasoning is asked for, as written in settings.
+/// Form of a reasoning request, as written in settings.
 #[derive(JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[expect(dead_code, reason = "only its schema is used")]

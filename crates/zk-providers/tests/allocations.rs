@@ -14,7 +14,7 @@ use zk_core::service::{Provider, Request};
 use zk_providers::{Anthropic, AnthropicOptions, Connection};
 use zk_testkit::{FakeServer, Script};
 
-/// Allocations that buffers which grow with the answer may take on top.
+/// Additional allocations for buffers that grow with the answer.
 const AMORTISED: u64 = 64;
 
 fn allocations(dialect: Dialect, deltas: usize) -> u64 {

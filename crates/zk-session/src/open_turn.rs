@@ -27,7 +27,7 @@ pub struct InterruptedCall {
     pub call_id: CallId,
     /// Name of the tool.
     pub name: String,
-    /// Arguments with which the call ran; those of the model if it did not begin.
+    /// Arguments with which the call ran; the model's if it did not begin.
     pub args: Value,
     /// State of the call when the process died.
     pub state: CallState,

@@ -33,7 +33,7 @@ pub enum EditError {
     },
 }
 
-/// The text of a settings file in which `key` of the table `table` has another value; of the whole file where `table` is empty.
+/// Sets `key` of the table `table` in the text of a settings file; an empty `table` is the top level.
 /// Comments and order stay.
 ///
 /// ```

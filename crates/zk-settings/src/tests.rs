@@ -48,7 +48,7 @@ impl Default for Search {
 #[serde(default)]
 #[schemars(extend("x-guarded" = true, "x-by-projects" = false))]
 struct Rules {
-    /// Calls that are refused.
+    /// Refused calls.
     #[schemars(extend("x-by-projects" = true, "x-merge" = "append"))]
     deny: Vec<String>,
     /// Key of the server.

@@ -26,7 +26,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().unwrap()
 }
 
-/// A home with that many skills of two kilobytes, and where it is.
+/// Home with this number of skills of two kilobytes.
 fn home(skills: usize) -> (TempDir, SkillRoots) {
     let home = tempfile::tempdir().unwrap();
     for number in 0..skills {

@@ -45,7 +45,7 @@ impl ContextStreams {
         Self::default()
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn lock_told(&self) -> MutexGuard<'_, Told> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -54,7 +54,7 @@ impl ContextStreams {
         let mut texts = texts(ContextMode::PerQuery, cx).await?;
         let agent = context(cx);
         {
-            let mut told = self.told();
+            let mut told = self.lock_told();
             let told = told.entry(agent).or_default();
             let mut is_news = |name: &str, text: &str| {
                 told.insert(name.to_owned(), text.to_owned()).as_deref() != Some(text)
@@ -65,7 +65,7 @@ impl ContextStreams {
     }
 
     fn forget(&self, cx: &Cx) {
-        self.told().remove(&context(cx));
+        self.lock_told().remove(&context(cx));
     }
 }
 
@@ -165,7 +165,7 @@ impl Plugin for ContextStreams {
         let streams = self.clone();
         scope.on_sync(move |loaded: &SessionLoaded, cx: &Cx| {
             streams.forget(cx);
-            streams.told().insert(context(cx), told_in(&loaded.entries));
+            streams.lock_told().insert(context(cx), told_in(&loaded.entries));
         });
         Ok(())
     }

@@ -16,10 +16,10 @@ use zk_core::service::{Tool, ToolCx};
 use zk_exec::{Environment, LocalPlugin, Supervision, WorkspaceFiles, run_supervisor};
 use zk_tools::{ToolsOptions, ToolsPlugin};
 
-/// Runs of which the fastest counts.
+/// Number of runs, of which the fastest counts.
 const RUNS: usize = 9;
 
-/// Directories and files of the tree that is searched.
+/// Number of directories, and of files in each, of the searched tree.
 const TREE: (usize, usize) = (200, 50);
 
 struct Desk {
@@ -30,8 +30,8 @@ struct Desk {
 }
 
 impl Desk {
-    /// Commands run below a supervisor, as in the program, or as children of this process, whose memory the kernel
-    /// copies for each of them.
+    /// Runs commands below a supervisor, as in the program, or as children of this process, whose memory the
+    /// kernel copies for each.
     fn new(is_supervised: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();

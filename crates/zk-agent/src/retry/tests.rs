@@ -17,7 +17,7 @@ use super::{RateLimits, RetryPolicy, Retrying};
 
 type Script = Vec<Result<StreamEvent, ProviderError>>;
 
-/// Plays one script after the other, and writes down when each was asked for.
+/// Plays one script after the other, and records the time of each request.
 #[derive(Default)]
 struct Scripted {
     scripts: Mutex<VecDeque<Script>>,
@@ -280,7 +280,7 @@ fn limited() -> Script {
     vec![Err(ProviderError { retry_after: Some(Duration::from_secs(10)), ..error(ErrorKind::Rate) })]
 }
 
-/// A provider of `key` that is refused so often, with the limits of the process.
+/// Provider with quota `key` that is refused this number of times, with the limits of the process.
 fn sharing(limits: &RateLimits, key: Option<&str>, refused: usize) -> (Arc<Scripted>, Retrying) {
     let scripts = Mutex::new((0..refused).map(|_| limited()).collect());
     let inner = Arc::new(Scripted { scripts, key: key.map(str::to_owned), ..Scripted::default() });

@@ -308,7 +308,7 @@ async fn a_run_that_waits_for_the_answer_can_be_stopped() {
     assert!(front_end.pending().is_empty());
 }
 
-/// The stored message of a turn that cost so many tokens.
+/// Stored message of a turn with this cost in tokens.
 fn stored(tokens: u64) -> Entry {
     let usage = TurnUsage {
         turn_id: TurnId::fresh(),

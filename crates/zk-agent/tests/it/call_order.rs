@@ -178,7 +178,7 @@ async fn two_failures_that_repeat_each_other_in_every_answer_end_the_run_as_stuc
     assert_eq!((failures, outcome.stats.turns), (5, 5));
 }
 
-/// The model has not seen the first of them when it makes the others.
+/// The model makes all of them before it sees the first result.
 #[tokio::test]
 async fn identical_failures_in_one_answer_count_once() {
     let fail = |turn: Turn| turn.call("fail", json!({"why": "no such file"}));

@@ -90,7 +90,7 @@ fn waiting() -> Rig {
     })
 }
 
-/// Nothing of a run lives on: its own task, those of its sub-agents, their clean-ups.
+/// Checks that no task of a run is left: its own, those of its sub-agents, their clean-ups.
 async fn assert_no_tasks(context: &str) {
     let metrics = tokio::runtime::Handle::current().metrics();
     let gone = async {

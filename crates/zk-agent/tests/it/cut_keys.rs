@@ -24,7 +24,7 @@ fn deltas(rig: &Rig, event: &str, field: &str) -> Vec<String> {
     events.iter().map(|event| event[field].as_str().unwrap().to_owned()).collect()
 }
 
-/// The pieces of a text that is cut before each of its characters, or only at `at`.
+/// Pieces of a text, cut before each of its characters, or only at `at`.
 fn cut(text: &str, at: usize) -> Vec<String> {
     match at {
         0 => text.chars().map(String::from).collect(),

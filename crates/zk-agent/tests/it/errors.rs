@@ -98,7 +98,7 @@ async fn a_run_over_its_turns_says_so_and_keeps_what_it_did() {
     assert!(matches!(rig.run(more).await.result, Err(AgentError::TurnLimit { turns: 3 })));
 }
 
-/// Ends its streams without saying that they are complete.
+/// Provider whose streams end without their final event.
 struct Mute(ScriptedProvider);
 
 #[async_trait]

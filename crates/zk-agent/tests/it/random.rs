@@ -144,7 +144,7 @@ fn agent(turns: Vec<Said>, behavior: Behavior) -> Rig {
     rig
 }
 
-/// Acts on the run each time so many events have happened.
+/// Acts on the run after each given number of events.
 async fn run(rig: &Rig, prompt: &str, acts: Vec<(usize, Act)>) -> Result<(), AgentError> {
     let run = rig.agent.run(prompt).unwrap();
     let (handle, seen) = (Mutex::new(run.handle()), AtomicUsize::new(0));

@@ -11,7 +11,7 @@ use zk_testkit::{Script, ScriptedProvider};
 
 use crate::support::{Rig, rig, rig_with};
 
-/// One that is overloaded so often before it answers.
+/// Provider that is overloaded this number of times before it answers.
 fn overloaded(times: usize) -> Script {
     let failing = (0..times).fold(Script::new(), |script, _| {
         script.turn(|turn| turn.error(ErrorKind::Overloaded, "come back later"))
@@ -19,7 +19,7 @@ fn overloaded(times: usize) -> Script {
     failing.turn(|turn| turn.text("Here."))
 }
 
-async fn asked(rig: &Rig) -> (Result<String, ErrorKind>, usize) {
+async fn outcome_and_requests(rig: &Rig) -> (Result<String, ErrorKind>, usize) {
     let outcome = rig.run("Hello?").await;
     let kind = |error: zk_core::model::AgentError| error.provider().map(|error| error.kind);
     let text = outcome.result.map(|()| outcome.text).map_err(|error| kind(error).unwrap());
@@ -29,7 +29,7 @@ async fn asked(rig: &Rig) -> (Result<String, ErrorKind>, usize) {
 #[tokio::test(start_paused = true)]
 async fn an_overloaded_provider_does_not_end_the_run_of_an_agent_that_was_told_nothing() {
     let rig = rig(overloaded(2));
-    assert_eq!(asked(&rig).await, (Ok("Here.".into()), 3));
+    assert_eq!(outcome_and_requests(&rig).await, (Ok("Here.".into()), 3));
     assert_eq!(rig.names(&["provider:retry"]).len(), 2);
 }
 
@@ -62,7 +62,7 @@ async fn a_part_of_an_answer_that_is_sent_again_is_in_no_history_and_its_call_ne
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_is_told_not_to_retry_asks_once() {
     let rig = rig_with(overloaded(1), |builder| builder.retry(RetryPolicy::never()));
-    assert_eq!(asked(&rig).await, (Err(ErrorKind::Overloaded), 1));
+    assert_eq!(outcome_and_requests(&rig).await, (Err(ErrorKind::Overloaded), 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -316,7 +316,7 @@ async fn a_sub_agent_that_was_given_up_is_closed_too() {
     assert_eq!(*log.lock().unwrap(), ["closed"]);
 }
 
-/// Returns the text that is pinned about sub-agents.
+/// Pinned text about sub-agents.
 async fn pinned(cx: &Cx) -> Option<String> {
     cx.item::<dyn PinnedContext>("sub-agents").unwrap().text(cx).await.unwrap()
 }

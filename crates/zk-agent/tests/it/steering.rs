@@ -12,7 +12,7 @@ use zk_testkit::{Script, Turn};
 
 use crate::support::{Rig, assert_lines, rig, rig_with, told};
 
-/// The handle of the run that is about to start, for handlers.
+/// Handle of the next run, for handlers.
 type Slot = Arc<Mutex<Option<RunHandle>>>;
 
 /// Does something to the run on the first `E`.

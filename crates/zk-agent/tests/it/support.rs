@@ -46,7 +46,7 @@ pub(crate) fn rig_on(provider: ScriptedProvider, change: impl FnOnce(AgentBuilde
 }
 
 impl Rig {
-    /// A run to its end, after which the history must be sound and stored.
+    /// Runs to the end, and checks that the history is valid and stored.
     pub(crate) async fn run(&self, options: impl Into<RunOptions>) -> RunOutcome {
         let outcome = self.agent.run(options).unwrap().wait().await;
         self.assert_sound();

@@ -14,7 +14,7 @@ fn exact(level: ThinkingLevel, budget: u32) -> ThinkingRequest {
     ThinkingRequest { level, budget: Some(budget) }
 }
 
-fn asked(rig: &Rig) -> Vec<(ThinkingLevel, Option<u32>)> {
+fn requested_thinking(rig: &Rig) -> Vec<(ThinkingLevel, Option<u32>)> {
     rig.provider.requests().iter().map(|one| (one.thinking.level, one.thinking.budget)).collect()
 }
 
@@ -43,7 +43,7 @@ async fn an_exact_budget_decays_over_the_turns_of_a_run() {
     let behavior = Behavior { thinking_decay: Some(decay), ..Behavior::default() };
     let rig = rig_with(calling(6), |b| b.behavior(behavior).thinking(exact(ThinkingLevel::High, 8192)));
     rig.run("go").await.result.unwrap();
-    let budgets: Vec<u32> = asked(&rig).iter().filter_map(|(_, budget)| *budget).collect();
+    let budgets: Vec<u32> = requested_thinking(&rig).iter().filter_map(|(_, budget)| *budget).collect();
     assert_eq!(budgets, [8192, 8192, 4096, 2048, 1024, 1024]);
     let told: Vec<_> =
         rig.recorder.named("turn:before").iter().map(|e| e["thinking"]["budget"].clone()).collect();
@@ -57,7 +57,7 @@ async fn a_level_without_an_exact_budget_does_not_decay() {
     let level = ThinkingRequest { level: ThinkingLevel::High, budget: None };
     let rig = rig_with(calling(2), |b| b.behavior(behavior).thinking(level));
     rig.run("go").await.result.unwrap();
-    assert_eq!(asked(&rig), [(ThinkingLevel::High, None); 2]);
+    assert_eq!(requested_thinking(&rig), [(ThinkingLevel::High, None); 2]);
 }
 
 // With a budget, the output limit is the smaller of the two; only where the model decides by itself.
@@ -83,7 +83,7 @@ async fn a_run_and_a_setting_change_it() {
     rig.run(RunOptions::from("two").thinking(low)).await.result.unwrap();
     rig.agent.set_thinking(ThinkingRequest { level: ThinkingLevel::High, budget: None }).await.unwrap();
     rig.run("three").await.result.unwrap();
-    let levels: Vec<ThinkingLevel> = asked(&rig).into_iter().map(|(level, _)| level).collect();
+    let levels: Vec<ThinkingLevel> = requested_thinking(&rig).into_iter().map(|(level, _)| level).collect();
     assert_eq!(levels, [ThinkingLevel::Off, ThinkingLevel::Low, ThinkingLevel::High]);
     assert_eq!(rig.recorder.of::<ThinkingSelect>()[0], json!({"from": "off", "to": "high", "cause": "set"}));
 }

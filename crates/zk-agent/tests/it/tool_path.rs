@@ -189,7 +189,7 @@ async fn the_byte_budget_of_a_turn_can_be_a_part_of_what_is_left_of_the_window()
     assert!(rig.recorder.named("budget:exceeded").is_empty(), "nobody knows the window");
 }
 
-/// A window of which something is left.
+/// Window that is nearly full.
 struct Nearly(WindowFill);
 
 #[async_trait::async_trait]

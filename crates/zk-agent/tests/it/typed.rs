@@ -32,7 +32,7 @@ fn agent(script: Script, tool: Option<FnTool>) -> Agent {
     .unwrap()
 }
 
-/// The results of the conversation's calls, in order: their text, and whether they are errors.
+/// Results of the conversation's calls, in order: text and error flag.
 fn results(agent: &Agent) -> Vec<(String, bool)> {
     let history = agent.history();
     let blocks = history.iter().flat_map(|message| message.content.iter());

@@ -32,7 +32,7 @@ async fn survives(attack: impl AsyncFnOnce(&Browser)) {
     assert_eq!(server.received().len(), 1, "only the real code was exchanged");
 }
 
-/// Runs [`survives`] with targets that are all answered 400.
+/// Runs [`survives`] with targets that all get status 400.
 async fn survives_targets(targets: impl Fn(&str) -> Vec<String>) {
     survives(async |browser| {
         for target in targets(browser.state()) {

@@ -67,7 +67,7 @@ fn form(received: &Received) -> BTreeMap<String, String> {
     pairs(std::str::from_utf8(&received.body).expect("a form"))
 }
 
-/// Fails if a secret of these tests is in `shown`.
+/// Fails if `shown` contains a secret of these tests.
 fn assert_no_secret(shown: &str) {
     for secret in [ACCESS, REFRESH, CODE] {
         assert!(!shown.contains(secret), "{secret} is shown: {shown}");

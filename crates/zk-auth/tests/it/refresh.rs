@@ -32,7 +32,7 @@ pub(super) async fn rotating(delay: Duration) -> Server {
     Server::answering(reply).await
 }
 
-/// The pair before any refresh, which ends in `seconds`.
+/// Initial tokens, which expire in `seconds`.
 pub(super) fn first(issuer: &str, seconds: u64) -> OAuthTokens {
     OAuthTokens { access: "access-0".into(), refresh: Some("refresh-0".into()), ..tokens(issuer, seconds) }
 }

@@ -5,6 +5,7 @@ pub(crate) mod ending;
 pub(crate) mod error;
 pub(crate) mod factory;
 pub(crate) mod interrupts;
+pub(crate) mod key_file;
 pub(crate) mod person_exec;
 pub(crate) mod provider_access;
 pub(crate) mod sessions;

@@ -11,7 +11,7 @@ mod session;
 
 use std::fmt::Write;
 
-/// The beginning of the table, by which it is found.
+/// Beginning of the table, for finding it.
 const HEAD: &str = "| strategy | requests |";
 
 /// Tokens of the model's window.

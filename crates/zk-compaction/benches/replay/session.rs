@@ -15,7 +15,7 @@ use zk_core::model::{
 use zk_core::service::{CallPlace, Provider, Tool, ToolCx};
 use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
 
-/// Strategies by which conversations are made smaller.
+/// Compaction strategies to compare.
 pub(crate) const STRATEGIES: [&str; 9] =
     ["shorten", "tail", "tool_pairs", "rolling", "summary", "subgoal", "subgoal_mig", "focus", SERVER];
 
@@ -41,7 +41,7 @@ pub(crate) struct Figures {
     pub(crate) sent: usize,
     /// The most bytes that were read of one request.
     pub(crate) peak: usize,
-    /// Requests that did not begin as the one before.
+    /// Number of requests that did not start like the one before.
     pub(crate) breaks: usize,
     pub(crate) facts: usize,
     /// Facts still in the last request.
@@ -58,7 +58,7 @@ pub(crate) fn fact(number: usize) -> String {
     format!("FACT-{number:03} is {:08x}", (number as u32 + 1).wrapping_mul(0x9e37_79b9))
 }
 
-/// Place where a fact is planted: in a prompt, in a prompt that asks to remember it, in an answer, or in a
+/// Position of a planted fact: in a prompt, in a prompt that asks to remember it, in an answer, or in a
 /// result.
 fn place(number: usize) -> usize {
     number % 4
@@ -76,7 +76,7 @@ fn source(number: usize) -> String {
     format!("pub fn part_{number}(input: &str) -> Result<usize, Error> {{\n{body}    Ok(value_41)\n}}\n")
 }
 
-/// The fact that is planted at a turn, if one is.
+/// Fact planted at a turn, if any.
 fn planted(turn: usize) -> Option<usize> {
     (turn > 0 && turn.is_multiple_of(BETWEEN)).then(|| turn / BETWEEN - 1)
 }
@@ -136,8 +136,8 @@ impl Tool for Desk {
     }
 }
 
-/// Returns the summary of a modest model: its earlier one, and the beginning of each part, in 8,000 bytes, of
-/// which the newest count most.
+/// Summary of a modest model: its earlier one, and the beginning of each part, in 8,000 bytes that favour the
+/// newest.
 fn summary(asked: &str) -> String {
     let earlier =
         asked.split_once("<earlier-summary>").and_then(|(_, rest)| rest.split_once("</earlier-summary>"));

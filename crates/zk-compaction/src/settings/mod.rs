@@ -126,7 +126,7 @@ impl CompactionSettings {
             }
             Some(StrategyName::Summary) | None => plugins.push(Arc::new(Summary)),
         }
-        // A strategy without a model helps where the others fail.
+        // A strategy without a model helps when the others fail.
         plugins.push(Arc::new(Shorten));
         Ok(plugins)
     }

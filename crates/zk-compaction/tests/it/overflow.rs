@@ -11,7 +11,7 @@ use zk_core::model::{
 use zk_core::service::{CallPlace, Provider, Tool, ToolCx};
 use zk_testkit::{Asked, Recorder, Script, ScriptedProvider, Turn};
 
-/// Size of the window of these tests, by [`context_size`].
+/// Window of these tests in units of [`context_size`].
 const WINDOW: usize = 40_000;
 
 struct Page(Arc<ToolSpec>);
@@ -192,7 +192,7 @@ async fn between_two_overflows_every_request_begins_with_the_one_before() {
     assert_eq!(broken, rig.recorder.named("context:reduced").len());
 }
 
-/// A model whose window is full in the middle of its `which`th answers.
+/// Model whose window is full in the middle of the answers `which`.
 fn cut(which: &'static [usize]) -> Script {
     Script::answering(move |asked| match asked.number {
         number if which.contains(&number) => {

@@ -40,7 +40,7 @@ struct Rig {
     left: Arc<Mutex<Vec<u64>>>,
 }
 
-/// A conversation with a window of 8,000 tokens, of which 6,000 may be sent, and answers of about 500.
+/// Conversation with a window of 8,000 tokens, of which 6,000 may be sent, and answers of about 500.
 fn rig(pinned: usize) -> Rig {
     let bus = Bus::new();
     let options = WindowOptions { cooldown: 0, tokenizer: false, ..WindowOptions::default() };

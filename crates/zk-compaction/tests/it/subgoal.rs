@@ -39,7 +39,7 @@ fn rig(strategy: Subgoal, name: impl Fn(&Asked) -> Turn + Send + Sync + 'static)
     rig_after(None, strategy, name)
 }
 
-/// Returns such an agent in a session that is resumed: the one of `before`.
+/// Agent in a resumed session with the entries of `before`.
 fn rig_after(
     before: Option<&Rig>,
     strategy: Subgoal,
@@ -105,7 +105,7 @@ fn whole_results(messages: &[Arc<Message>]) -> Vec<bool> {
     results.map(|result| result.content.to_text().starts_with("content")).collect()
 }
 
-/// The first three files belong to one subgoal, those from the fourth on to another.
+/// The first three files belong to one subgoal, later ones to another.
 fn by_file(asked: &Asked) -> Turn {
     by_number(asked, 3)
 }

@@ -14,7 +14,8 @@ use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
 
 type Summariser = fn(&Asked) -> Turn;
 
-/// A strategy, which ones leave something out where it gets no answer, and how often it may ask for one.
+/// Strategy, the failing [`SUMMARISERS`] under which it still omits something, and the maximum number of its
+/// requests.
 type Case = (&'static str, Box<dyn Plugin>, &'static [&'static str], usize);
 
 const SUMMARISERS: [(&str, Summariser); 6] = [

@@ -12,7 +12,7 @@ use zk_core::service::{ContextId, ContextWindow, Reduction, SessionLog};
 
 use crate::stored::{Log, entries, messages};
 
-/// Bytes of each result, and of results in all from which `tail` leaves old ones out.
+/// Size in bytes of each result, and of all results above which `tail` omits old ones.
 const RESULT: usize = 400;
 const THRESHOLD: usize = 6 * RESULT;
 

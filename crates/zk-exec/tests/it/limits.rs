@@ -17,7 +17,7 @@ async fn outcome(exec: &ProcessExec, command: &str) -> (ExecOutcome, String) {
     (outcome.unwrap(), out)
 }
 
-fn told(outcome: &ExecOutcome) -> Vec<String> {
+fn denial_texts(outcome: &ExecOutcome) -> Vec<String> {
     assert!(outcome.denials.iter().all(|denial| denial.act == DeniedAct::Exceed));
     outcome.denials.iter().map(ToString::to_string).collect()
 }
@@ -30,7 +30,7 @@ async fn a_process_that_takes_more_memory_than_a_command_may_is_refused_it_and_t
         outcome(&exec, "exec 2>&1; x=$(head -c 60000000 /dev/zero | tr '\\0' x); echo ${#x}").await;
     assert!(!out.contains("60000000"), "{out}");
     assert_ne!(outcome.exit, Exit::Code(0), "{out}");
-    assert_eq!(told(&outcome), ["stopped by a limit: memory above 40 MiB (of one command)"], "{out}");
+    assert_eq!(denial_texts(&outcome), ["stopped by a limit: memory above 40 MiB (of one command)"], "{out}");
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn processes_that_share_out_their_memory_are_ended_together() {
     let part = "(x=$(head -c 15000000 /dev/zero | tr '\\0' x); sleep 30; echo ${#x}) &";
     let (outcome, out) = outcome(&exec, &format!("{part} {part} {part} {part} {part} wait; echo all")).await;
     assert_eq!((outcome.exit, out.as_str()), (Exit::Signal(9), ""));
-    assert_eq!(told(&outcome), ["stopped by a limit: memory above 60 MiB (of one command)"]);
+    assert_eq!(denial_texts(&outcome), ["stopped by a limit: memory above 60 MiB (of one command)"]);
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn more_processes_than_a_command_may_have_are_ended_with_it() {
     let (ended, _) = bash(&exec, bomb, dir.path(), None).await;
     let ended = ended.unwrap();
     assert_eq!(ended.exit, Exit::Signal(9));
-    assert_eq!(told(&ended), ["stopped by a limit: more than 20 processes (of one command)"]);
+    assert_eq!(denial_texts(&ended), ["stopped by a limit: more than 20 processes (of one command)"]);
     let left = pid_in(&dir.path().join("pid"));
     eventually("the end of what it started", || !runs(left));
 }
@@ -73,7 +73,7 @@ async fn a_command_that_prints_more_than_it_may_is_ended_and_gives_what_is_below
     for exec in [limited(LITTLE), ProcessExec::new(environment()).limited(LITTLE)] {
         let (outcome, out) = outcome(&exec, "yes").await;
         assert_eq!((outcome.exit, out.len()), (Exit::Signal(9), 100_000));
-        assert_eq!(told(&outcome), ["stopped by a limit: output above 97 KiB (of one command)"]);
+        assert_eq!(denial_texts(&outcome), ["stopped by a limit: output above 97 KiB (of one command)"]);
     }
 }
 
@@ -84,7 +84,7 @@ async fn a_command_below_its_limits_is_as_it_is_without() {
     let exec = limited(Limits { memory: Some(1 << 30), processes: Some(100), output: Some(1 << 20) });
     let (outcome, out) = outcome(&exec, "echo MemoryError; ls / > /dev/null; exit 0").await;
     assert_eq!((outcome.exit, out.as_str()), (Exit::Code(0), "MemoryError\n"));
-    assert_eq!(told(&outcome), [] as [String; 0]);
+    assert_eq!(denial_texts(&outcome), [] as [String; 0]);
 }
 
 #[tokio::test]

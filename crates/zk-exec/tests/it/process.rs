@@ -317,7 +317,7 @@ async fn a_future_dropped_at_any_moment_leaves_nothing_behind() {
             }
         }
     }
-    // One at least has begun, however busy the machine is.
+    // At least one has started, on a busy machine too.
     let begun = async {
         while !dir.path().join("pids").exists() {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -16,7 +16,7 @@ fn home() -> (tempfile::TempDir, PathBuf, WorkspaceFiles) {
     (dir, home, paths)
 }
 
-/// Places where something is run later, outside of any approval; most of them do not exist.
+/// Paths of files that run later without approval; most of them do not exist.
 const RUN_LATER: [&str; 42] = [
     ".git/hooks/pre-commit",
     ".git/config",

@@ -9,18 +9,18 @@ pub(crate) fn environment() -> Environment {
     Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_ALL", "C")])
 }
 
-/// Commands below a supervisor, which is this test program once more.
+/// Executor with a supervisor, which is this test program.
 pub(crate) fn supervised(environment: Environment) -> ProcessExec {
     ProcessExec::supervised(environment, supervision())
 }
 
-/// Command line by which this test program becomes a supervisor.
+/// Command line that turns this test program into a supervisor.
 pub(crate) fn supervision() -> Supervision {
     let own = std::env::current_exe().unwrap();
     Supervision::with(own, ["--ignored", "--exact", "support::supervisor"])
 }
 
-/// Not a test: the supervisor of the others.
+/// Helper process, no test: the supervisor of the other tests.
 #[test]
 #[ignore = "started by another test"]
 fn supervisor() {

@@ -11,7 +11,7 @@ use zk_core::service::{Files, Resolved, SearchMode, SearchQuery, WalkOptions};
 use zk_exec::WorkspaceFiles;
 
 const CANARY: &str = "canary: untouched";
-/// A name that is outside and nowhere else.
+/// Unique name in the outside directory.
 const OUTSIDE: &str = "canary-of-outside";
 
 /// Number of swaps of a directory; the variable sets it for the whole campaign.
@@ -145,7 +145,7 @@ fn swapping_a_directory_for_a_link_never_leads_a_read_from_memory_outside() {
                 renameat_with(CWD, &dir, CWD, &link, RenameFlags::EXCHANGE).unwrap();
             }
         });
-        // Asserted once the other thread has ended, which waits for this one.
+        // Asserted after the end of the other thread, which waits for this one.
         let reads = (0..20_000).filter_map(|_| paths.read_cached(&root, "dir/file", 100));
         let found: HashSet<Vec<u8>> = reads.map(|file| file.bytes).collect();
         done.store(true, Ordering::Relaxed);

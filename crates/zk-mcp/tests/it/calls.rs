@@ -239,7 +239,7 @@ pub(crate) async fn stop_with_form(host: &Host, tool: &str) {
     assert_eq!(called.await.unwrap_err().kind, ToolErrorKind::Aborted);
 }
 
-/// Returns the outcome of a request that is stopped while its form is open, and takes the form with it.
+/// Outcome of a request that is stopped while its form is open; the form is withdrawn.
 async fn stop_at_form<T>(host: &Host, request: impl AsyncFnOnce(Cx) -> T) -> T {
     let questions = Arc::new(Questions::new());
     let scope = host.bus.scope("person");

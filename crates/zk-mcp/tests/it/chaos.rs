@@ -9,7 +9,7 @@ use zk_testkit::{FakeMcpFault, FakeMcpScript};
 
 use crate::support::{Host, LONG, fake, processes};
 
-/// Number of servers in the suite; `ZK_MCP_CHAOS=50` for all that are promised.
+/// Number of servers in the suite; `ZK_MCP_CHAOS=50` for the full number.
 const USUAL: usize = 7;
 /// Maximum additional memory that they may take, in bytes: a few messages of the largest size.
 pub(crate) const MEMORY: usize = 256 << 20;

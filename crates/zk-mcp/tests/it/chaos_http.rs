@@ -26,7 +26,7 @@ enum Fault {
     DiesInFrame,
     /// Sends 2000 empty progress notes before each answer.
     Floods,
-    /// Says 200 times before each answer that its tools are others.
+    /// Announces 200 changes of its tools before each answer.
     Storms,
     /// Answers with unknown ids, then with the right one.
     WrongIds,
@@ -51,7 +51,7 @@ const FAULTS: [Fault; 7] = [
 struct Hostile {
     fault: Fault,
     is_modern: bool,
-    /// Connections that are open.
+    /// Open connections.
     open: Arc<AtomicUsize>,
 }
 
@@ -163,7 +163,7 @@ impl Hostile {
     }
 }
 
-/// Measures the time from the installation of servers to a run that could send its prompt.
+/// Measures the time from the installation of servers to a ready prompt.
 async fn first_prompt(servers: Vec<ServerConfig>) -> (Duration, Host) {
     let began = Instant::now();
     let host = Host::of(servers);

@@ -17,7 +17,7 @@ async fn asked(turns: fn(usize) -> Turn) -> Vec<Asked> {
     asked_as(&[], turns).await
 }
 
-/// Returns the requests like `asked`, with other names for tools on the wire.
+/// Requests like those of `asked`, with other wire names for tools.
 async fn asked_as(aliases: &[(&str, &str)], turns: fn(usize) -> Turn) -> Vec<Asked> {
     let mut definition = fake(&FakeMcpScript::default());
     definition["disclosure"] = json!("lazy");

@@ -43,7 +43,7 @@ struct World {
     call_scope: Option<&'static str>,
     /// Lifetime of a token, in seconds.
     expires_in: u64,
-    /// Another authorisation server, which the server names from some moment on.
+    /// Other authorisation server, which the server names after a switch.
     elsewhere: Arc<Mutex<Option<String>>>,
 }
 

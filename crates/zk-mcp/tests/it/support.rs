@@ -13,7 +13,7 @@ use zk_testkit::{FakeMcpEnd, FakeMcpScript, FakeMcpServer};
 /// The variable that makes this program the fake server.
 const ROLE: &str = "ZK_FAKE_MCP";
 
-/// The instructions of a server that panics where others crash.
+/// Instructions of a server that panics instead of crashing.
 pub(crate) const PANICS: &str = "I panic";
 
 /// Long enough for anything, on any machine.
@@ -98,7 +98,7 @@ impl Host {
         self.servers.status().remove(0).state
     }
 
-    /// Waits until the state of the first server is one of those.
+    /// Waits until the state of the first server satisfies `is`.
     pub(crate) async fn until(&self, is: impl Fn(&ServerState) -> bool) -> ServerState {
         let poll = async {
             loop {

@@ -55,7 +55,7 @@ pub(crate) fn offered(
     }
 }
 
-/// The directory outside of the workspace in which the one file is that a tool reads, or which it lists.
+/// Directory outside of the workspace that a tool lists, or that contains the one file it reads.
 fn read_outside(effects: &[Effect], cwd: &Path, classifier: &dyn PathClassifier) -> Option<ApprovalKind> {
     let [Effect::Reads { paths }] = effects else { return None };
     let [path] = paths.as_slice() else { return None };

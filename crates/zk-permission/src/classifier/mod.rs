@@ -143,7 +143,7 @@ pub fn by_name(path: &Path, roots: &[PathBuf]) -> PathPlace {
 /// Place of a path, by its text and a known home directory.
 pub(crate) fn by_name_at(path: &Path, roots: &[PathBuf], home: Option<&Path>) -> PathPlace {
     let path = normalise(path);
-    // A name that is no valid text could be any name.
+    // A name that is not valid text could be any name.
     let Some(names) = names(&path) else { return PathPlace::Secret };
     let below_home = home.and_then(|home| self::names(path.strip_prefix(home).ok()?)).unwrap_or_default();
     let is_guarded = |guard: fn(PathGuard) -> bool, names: &[String]| {

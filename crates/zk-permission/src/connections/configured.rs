@@ -19,7 +19,7 @@ pub(super) struct Configured {
 struct Sources<'a> {
     cwd: &'a Path,
     here: &'a dyn PathClassifier,
-    /// Whether the project's files count, which commands could have written.
+    /// Whether project files count, which commands could have written.
     of_project: bool,
 }
 

@@ -244,7 +244,8 @@ fn shown_offer(offer: &CallOffer) -> Wider {
     }
 }
 
-/// Connections that a call gets if it runs in its sandbox, and those with which one could stay that a model wants outside.
+/// Connections of a call inside of its sandbox, and those that would let a call stay inside that the model
+/// wants outside.
 async fn connections(
     gate: &ToolGate,
     judge: &Arc<dyn CallJudge>,

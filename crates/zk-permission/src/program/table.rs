@@ -5,7 +5,7 @@ use crate::classifier::TreeWalk;
 pub(super) enum Operands {
     /// Files that are read.
     Files,
-    /// At most so many files; a further one would be written.
+    /// Maximum number of read files; a further one would be written.
     AtMost(usize),
     /// Text.
     Text,

@@ -20,8 +20,8 @@ pub(super) enum Role {
     Linked,
 }
 
-/// Programs that write only the files in their arguments and start no others, with the flags for which that
-/// holds.
+/// Programs that write only the files in their arguments and start no others, with the flags that keep this
+/// true.
 pub(super) const WRITERS: &[(&str, Role, &str)] = &[
     ("chgrp", Role::WrittenBehindMode, OWNER),
     ("chmod", Role::WrittenBehindMode, "Rcfv --recursive --changes --silent --quiet --verbose --reference<"),

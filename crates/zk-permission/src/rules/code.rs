@@ -22,7 +22,7 @@ const TEST_RUNNERS: [&str; 3] = ["pytest", "tox", "nox"];
 /// Commands that run the project's code in one way, without a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectCode {
-    /// The program and its first arguments; all of them where it is bound.
+    /// Program and first arguments; all arguments for a binding.
     pub words: Vec<String>,
     /// Circumstances outside of a sandbox; in the sandbox of commands alone without them.
     pub bound: Option<Bound>,

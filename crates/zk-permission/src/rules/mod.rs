@@ -482,7 +482,7 @@ impl Rules {
         before - self.rules.len()
     }
 
-    /// All of them, in the order in which they were added.
+    /// All rules, in order of addition.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter()
     }

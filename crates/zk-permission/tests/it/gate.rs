@@ -42,7 +42,7 @@ impl Desk {
         Self { bus, judge, asked: Arc::default() }
     }
 
-    /// Answers every question so, and with *once* where that is not offered.
+    /// Person with a fixed answer, or *once* if that is not offered.
     fn answering(self, answer: UiAnswer) -> Self {
         let questions = Arc::new(Questions::new());
         self.bus.scope("host").provide_service(questions.clone());

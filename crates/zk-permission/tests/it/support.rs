@@ -68,7 +68,7 @@ impl Setup {
         }
     }
 
-    /// Whether a text that is not understood is no matter of a sandbox or of a mode that allows everything.
+    /// Whether an unparsable text is asked about in every mode and sandbox.
     pub(crate) fn asks_what_it_does_not_understand(&self) -> bool {
         !self.is_contained && self.mode != Mode::All
     }

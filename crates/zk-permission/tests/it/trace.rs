@@ -7,7 +7,7 @@ use zk_permission::{Decision, JudgedProgram, Mode, Obstacle, Rules, Script};
 use crate::support::{Setup, bash};
 use crate::verdicts::rows;
 
-/// Number of scripts that the full campaign runs; a hundredth of them runs with the other tests.
+/// Number of scripts in the full campaign; an ordinary test run uses a hundredth.
 const FULL: usize = 30_000;
 
 /// Programs that only write down how they were called.
@@ -17,7 +17,7 @@ const RECORDERS: [&str; 30] = [
     "docker", "sudo", "id",
 ];
 
-/// Programs that really start others.
+/// Programs that start others.
 const WRAPPERS: [&str; 8] = ["env", "nice", "timeout", "xargs", "find", "bash", "sh", "stdbuf"];
 
 /// Commands that the shell carries out itself, and programs that cannot reach beyond the directory of the

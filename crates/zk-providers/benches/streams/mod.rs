@@ -5,7 +5,7 @@ use std::fmt;
 use zk_core::model::ModelRef;
 use zk_providers::Replay;
 
-/// A dialect: its reader, and an answer of so many pieces of text.
+/// Dialect: its reader, and an answer of many pieces of text.
 #[derive(Clone, Copy)]
 pub(crate) struct Dialect {
     pub(crate) name: &'static str,
@@ -13,7 +13,7 @@ pub(crate) struct Dialect {
     pub(crate) body: fn(usize) -> Vec<u8>,
 }
 
-/// All of them.
+/// All dialects.
 pub(crate) const DIALECTS: [Dialect; 5] = [
     Dialect { name: "anthropic", reader: Replay::anthropic, body: anthropic },
     Dialect { name: "chat", reader: Replay::chat, body: chat },

@@ -25,7 +25,7 @@ pub struct OfferedVendor {
 }
 
 impl KnownProviders {
-    /// The vendors that are used with a key, those that most people use first.
+    /// Vendors with an API key, most popular first.
     ///
     /// ```
     /// use zk_providers::select::KnownProviders;

@@ -17,7 +17,7 @@ use crate::wire::response::decode::Decode;
 pub enum Attempt {
     /// The first attempt.
     First,
-    /// The second and last attempt, which [`Dialect::resend_reason`] asked for.
+    /// The second and last attempt, requested by [`Dialect::resend_reason`].
     Second,
 }
 

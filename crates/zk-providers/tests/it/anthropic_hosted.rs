@@ -48,7 +48,7 @@ async fn body(history: &[Arc<Message>]) -> Value {
     server.received().remove(0).json()
 }
 
-/// Returns the blocks and the body in which a response goes back, its calls answered.
+/// Blocks and request body that send a response back, with its calls answered.
 pub(crate) async fn sent_back(message: Message) -> (Vec<Value>, Value) {
     let results = message.calls().map(|call| Block::result(call.id.clone(), "done", false));
     let answer: Vec<Block> = results.chain([Block::text("go on")]).collect();
@@ -63,7 +63,7 @@ pub(crate) async fn sent_back(message: Message) -> (Vec<Value>, Value) {
     (said, body)
 }
 
-/// A stream of these blocks, each whole at its start.
+/// Stream of these blocks, each complete at its start.
 fn stream(blocks: &[Value], delta: &Value) -> String {
     let start = json!({"type": "message_start", "message": {"model": MODEL}});
     let mut events = vec![start];

@@ -26,7 +26,7 @@ fn part(kind: &str, model: Option<&str>, input: u64, output: u64) -> Value {
 }
 
 /// Usage and cost in dollars of an answer with these reports at its start and its end.
-async fn told(start: &Value, end: &Value) -> (Usage, Option<f64>) {
+async fn usage_and_cost(start: &Value, end: &Value) -> (Usage, Option<f64>) {
     let start = json!({"type": "message_start", "message": {"model": ASKED, "usage": start}});
     let end = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": end});
     let stop = json!({"type": "message_stop"});
@@ -44,7 +44,7 @@ async fn told(start: &Value, end: &Value) -> (Usage, Option<f64>) {
 async fn of(top: Value, parts: Vec<Value>) -> (Usage, Option<f64>) {
     let mut end = top;
     end["iterations"] = parts.into();
-    told(&counts(5, 1), &end).await
+    usage_and_cost(&counts(5, 1), &end).await
 }
 
 fn near(cost: Option<f64>, expected: f64) -> bool {
@@ -126,7 +126,7 @@ async fn an_answer_that_came_whole_is_counted_alike() {
     let mut start = counts(700, 1_000);
     start["iterations"] = json!([part("compaction", None, 60_000, 500), part("message", None, 700, 1_000)]);
     // Later counts add nothing, and remove nothing.
-    let (usage, _) = told(&start, &json!({"output_tokens": 1_000, "input_tokens": null})).await;
+    let (usage, _) = usage_and_cost(&start, &json!({"output_tokens": 1_000, "input_tokens": null})).await;
     assert_eq!((usage.input, usage.output, usage.context()), (60_700, 1_500, 700));
 }
 

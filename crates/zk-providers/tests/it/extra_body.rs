@@ -17,7 +17,7 @@ fn fields(extra: &Value) -> Map<String, Value> {
     extra.as_object().cloned().expect("fields")
 }
 
-/// Returns the body that is sent; whether it is answered does not matter.
+/// Sent body, whether or not it is answered.
 async fn sent(
     make: impl Fn(Connection) -> Box<dyn Provider>,
     model: &str,

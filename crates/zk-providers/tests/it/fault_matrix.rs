@@ -60,7 +60,7 @@ fn faults() -> Vec<Fault> {
     cuts.chain(others).collect()
 }
 
-/// Outcome that an answer with this fault has to have.
+/// Required outcome of an answer with this fault.
 enum Outcome {
     /// The whole answer, so long, with these tokens.
     Whole(usize, Usage),

@@ -46,7 +46,7 @@ pub(crate) fn all() -> &'static [Recorded] {
     &ALL
 }
 
-/// Returns the recordings of the files whose text has this word in it, and of those that are quick to read.
+/// Recordings of files that contain this word, and of all small files.
 pub(crate) fn with(word: &'static str) -> &'static [Recorded] {
     static READ: Mutex<BTreeMap<&str, &[Recorded]>> = Mutex::new(BTreeMap::new());
     let mut read = READ.lock().expect("nobody fails while reading");
@@ -263,7 +263,7 @@ fn vercel(file: &str, text: &str, all: &mut Vec<Recorded>) {
     }));
 }
 
-/// Returns the address of which a whole JSON body is the answer, and its status.
+/// Address and status of a whole JSON body.
 fn whole(text: &str) -> Option<(&'static str, u16)> {
     let body: Value = serde_json::from_str(text).ok()?;
     let url = match (body["object"].as_str(), body["type"].as_str()) {

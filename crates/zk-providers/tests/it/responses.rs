@@ -50,7 +50,7 @@ async fn failure(reply: Reply) -> ProviderError {
     ask(openai, reply).await.expect_err("an error").0
 }
 
-/// The items that the blocks of a response become when they are sent back.
+/// Items for sending the blocks of a response back.
 pub(crate) async fn sent_back(provider: fn(&str) -> Responses, blocks: Vec<Block>) -> Vec<Value> {
     let server = Server::start([Reply::sse(sse(&[completed(&json!({}))]))]).await;
     let provider = provider(&server.url);

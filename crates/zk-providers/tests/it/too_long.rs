@@ -24,7 +24,7 @@ fn text(bytes: usize) -> Vec<std::sync::Arc<Message>> {
     vec![Message::user_text("a".repeat(bytes)).shared()]
 }
 
-/// A history of one call with so many bytes of arguments.
+/// History of one call with arguments of this size.
 fn call(bytes: usize) -> Vec<std::sync::Arc<Message>> {
     let args = json!({"text": "a".repeat(bytes)});
     let call = Block::ToolCall(ToolCall::new("c1", "write", args));

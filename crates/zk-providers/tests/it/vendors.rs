@@ -64,7 +64,7 @@ fn thinks_in(field: &str) -> Vec<Value> {
     ]
 }
 
-/// Returns chunks of thinking and a call with the counts where Moonshot puts them.
+/// Chunks of thinking and a call, with the usage at Moonshot's position.
 fn usage_in_the_choice() -> Vec<Value> {
     let mut chunks = thinks_in("reasoning_content");
     let usage = chunks.pop().expect("the last chunk")["usage"].take();

@@ -330,7 +330,7 @@ fn first_row_to_read(conn: &Connection, index: &Index, back: u64) -> rusqlite::R
     Ok(None)
 }
 
-/// Entries of these rows; `None` if any of them cannot be read.
+/// Entries of these rows; `None` if any is unreadable.
 fn read_rows(conn: &Connection, rows: &[i64]) -> rusqlite::Result<Option<Vec<Entry>>> {
     let mut select = conn.prepare(&format!("SELECT {COLUMNS} FROM entries WHERE seq = ?1"))?;
     let mut entries = Vec::with_capacity(rows.len());

@@ -97,7 +97,7 @@ impl SqliteStore {
         Self { back: bytes, ..self }
     }
 
-    /// Store of incomplete sessions beside this one; this store neither lists nor opens them.
+    /// Store of incomplete sessions; this store neither lists nor opens them.
     #[must_use]
     pub fn incomplete(&self) -> Self {
         Self { root: self.root.join(INCOMPLETE), ..self.clone() }

@@ -9,7 +9,7 @@ use crate::processes::{appender, lines};
 use crate::support::{every, whole_units};
 
 const ROUNDS: u64 = 100;
-/// Each session lives through so many deaths.
+/// Number of kills that each session survives.
 const LIVES: u64 = 5;
 
 /// Nothing that was acknowledged is lost, and no call is ever without its result.

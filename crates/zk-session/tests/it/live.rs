@@ -74,7 +74,7 @@ fn run(n: usize) -> Vec<EntryKind> {
     ]
 }
 
-/// Entries that count in a conversation however long ago they were.
+/// Entries of any age that affect a conversation.
 fn beginning() -> Vec<EntryKind> {
     let call = ToolCall::new("c_1", SKILL_TOOL, json!({"skill": "review"}));
     vec![
@@ -298,7 +298,7 @@ enum Step {
     Remember,
     Skill(u8),
     Told(u8),
-    /// Leaves out all but so many messages, and keeps one of those before.
+    /// Omits all but this number of messages, and keeps one of the earlier ones.
     Compact {
         keep: usize,
         stored: usize,

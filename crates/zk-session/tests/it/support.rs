@@ -35,7 +35,7 @@ pub(crate) fn unit(n: usize) -> Vec<EntryKind> {
     ]
 }
 
-/// Counts the whole units in `entries`; the test fails if they are anything else.
+/// Number of whole units in `entries`; fails for any other entries.
 pub(crate) fn whole_units(entries: &[Entry]) -> usize {
     let mut rest = entries;
     let mut units = 0;
@@ -113,7 +113,7 @@ impl Add for dyn OpenSession {
     }
 }
 
-/// A clock that is a second further each time it is asked.
+/// Clock that advances by a second with each reading.
 #[derive(Debug, Default)]
 pub(crate) struct Ticking(AtomicU64);
 

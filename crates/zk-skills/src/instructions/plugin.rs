@@ -51,7 +51,7 @@ struct Told {
 struct Known {
     /// Files that were delivered with a result that is still sent, with the delivered text.
     files: BTreeMap<PathBuf, String>,
-    /// Files whose result may no longer be sent: they are delivered again, unless they are pinned first.
+    /// Files whose results may no longer be sent: they are delivered again, unless pinned first.
     left: BTreeMap<PathBuf, String>,
     /// Files that are pinned since a compaction, with the delivered text.
     pinned: BTreeMap<PathBuf, String>,
@@ -107,7 +107,7 @@ impl InstructionsPlugin {
         Self { cwd: cwd.to_path_buf(), root: root.to_path_buf(), own, told: Arc::default() }
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn lock_told(&self) -> MutexGuard<'_, Told> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,7 +148,7 @@ impl InstructionsPlugin {
                 .map(|file| format!("{}: {}", file.path.display(), file.why))
                 .collect(),
         };
-        let mut told = self.told();
+        let mut told = self.lock_told();
         let real = found.files.iter().filter_map(|file| file.path.canonicalize().ok());
         told.prompt = real.collect();
         told.prompt_bytes = found.files.iter().map(|file| file.text.len()).sum();
@@ -163,7 +163,7 @@ impl InstructionsPlugin {
 
     /// Directory whose instructions are in the system prompt; a turn may work below it.
     fn prompt_cwd(&self, cx: &Cx) -> PathBuf {
-        let known = self.told().prompt_cwd.clone();
+        let known = self.lock_told().prompt_cwd.clone();
         known.unwrap_or_else(|| self.cwd(cx))
     }
 
@@ -197,7 +197,7 @@ impl InstructionsPlugin {
         // Parent directories count as well.
         dirs.retain(|dir| dir.starts_with(&top) && *dir != top);
         if !dirs.is_empty() {
-            let mut told = self.told();
+            let mut told = self.lock_told();
             if told.calls.len() == MAX_CALLS {
                 told.calls.remove(0);
             }
@@ -209,7 +209,7 @@ impl InstructionsPlugin {
     async fn instructions_for_result(&self, call: &CallId, cx: &Cx) -> Result<News, BoxError> {
         let context = context_of(cx);
         let dirs = {
-            let mut told = self.told();
+            let mut told = self.lock_told();
             let Some(at) = told.calls.iter().position(|(id, _)| id == call) else {
                 return Ok(News::default());
             };
@@ -231,7 +231,7 @@ impl InstructionsPlugin {
         if let Some(redactor) = cx.service::<Redactor>() {
             found.iter_mut().for_each(|(_, file)| file.text = redactor.redact(&file.text).into_owned());
         }
-        let mut told = self.told();
+        let mut told = self.lock_told();
         let Told { prompt, prompt_bytes, results, .. } = &mut *told;
         let known = results.entry(context).or_default();
         known.looked.extend(dirs);
@@ -266,7 +266,7 @@ impl InstructionsPlugin {
 
     /// Marks instructions of omitted results: they are delivered again with the next result, or pinned.
     fn lose_results(&self, cx: &Cx) {
-        if let Some(known) = self.told().results.get_mut(&context_of(cx)) {
+        if let Some(known) = self.lock_told().results.get_mut(&context_of(cx)) {
             let files = std::mem::take(&mut known.files);
             known.left.extend(files);
             known.looked.clear();
@@ -274,7 +274,7 @@ impl InstructionsPlugin {
     }
 
     fn forget(&self, cx: &Cx) {
-        self.told().results.remove(&context_of(cx));
+        self.lock_told().results.remove(&context_of(cx));
     }
 }
 
@@ -332,7 +332,7 @@ impl PromptSection for InstructionsPlugin {
 #[async_trait]
 impl PinnedContext for InstructionsPlugin {
     async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError> {
-        let mut told = self.told();
+        let mut told = self.lock_told();
         let Some(known) = told.results.get_mut(&context_of(cx)) else { return Ok(None) };
         let (left, files) = (std::mem::take(&mut known.left), std::mem::take(&mut known.files));
         known.pinned.extend(left.into_iter().chain(files));

@@ -19,7 +19,7 @@ fn case(dir: &'static str, valid: bool, used: Option<&'static str>, text: impl I
     Case { dir, text: text.into(), valid, used }
 }
 
-/// A frontmatter of these lines, and a body.
+/// Frontmatter of these lines, and a body.
 fn front(lines: &str) -> String {
     format!("---\n{lines}\n---\n# Body\n")
 }

@@ -202,7 +202,7 @@ async fn a_command_in_a_file_becomes_a_prompt_with_its_arguments() {
     assert_eq!(found[1].hint, None);
 }
 
-/// A command that is no file.
+/// Built-in command.
 struct Deploy;
 
 #[async_trait]

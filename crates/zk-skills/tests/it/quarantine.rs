@@ -188,7 +188,7 @@ impl CallJudge for Lenient {
     fn forget_session(&self) {}
 }
 
-/// A bus on which commands run unasked, and the person at it.
+/// Bus on which commands run without questions, and its person.
 fn working(at: &Place) -> (Bus, FrontEnd) {
     let bus = Bus::new();
     let files = WorkspaceFiles::new([at.path("project")]).unwrap();

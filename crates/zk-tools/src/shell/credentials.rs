@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::ToolsOptions;
 
-/// Characters with which a text is more than one plain command, where no quotes are around them.
+/// Characters that, unquoted, make a text more than one plain command.
 const SHELL_SIGNS: &str = ";|&<>()*?[]{}~#!\n";
 
 /// Description of ssh's credentials.

@@ -27,7 +27,7 @@ pub(super) async fn place_of(call: &Approved, cx: &ToolCx) -> Result<ExecPlace, 
         // A judge that fails has not found that a person allowed it.
         Err(_) => JudgedPlace::Reads,
     };
-    // After the judge was asked: where a read is allowed because something holds it, that is found.
+    // After the judge: a read that is allowed because of a confinement runs in it.
     Ok(match (judged, cx.cx.service::<ReadExec>()) {
         (JudgedPlace::Usual(connections), _) => ExecPlace { exec: usual, connections },
         (JudgedPlace::Reads | JudgedPlace::UnheldReads, Some(reads)) => {

@@ -44,7 +44,8 @@ impl TodoStatus {
     }
 }
 
-/// The list for people. Whether it has other to-dos than the one `before`, and not those in another state.
+/// List for people. Also returns whether items were added, removed or changed since `before`, beyond their
+/// state.
 pub(super) fn display(list: &[Todo], before: &[Todo]) -> Display {
     let item = |todo: &Todo| {
         let state = match todo.status {

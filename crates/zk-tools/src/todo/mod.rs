@@ -15,7 +15,8 @@ pub use list::{Todo, TodoStatus};
 pub use lists::Todos;
 pub use tool::{TodoRead, TodoWrite};
 
-/// Restores the list with the conversation it belongs to, and shows it to the model where it would be lost.
+/// Registers handlers that restore the list with its conversation, and show it to the model when it would be
+/// lost.
 pub(crate) fn register(todos: &Arc<Todos>, scope: &Scope) -> Result<(), BoxError> {
     todos.attach(scope.clone());
     let restored = todos.clone();

@@ -103,7 +103,7 @@ fn moved(to: &str) -> Vec<u8> {
     response("302 Found", &format!("location: {to}\r\n"), b"")
 }
 
-/// A resolver whose answers are given: one list after the other for each name, the last for good.
+/// Resolver with given answers: one list after the other for each name, the last one repeated.
 #[derive(Default)]
 struct Names {
     known: HashMap<String, Vec<Vec<IpAddr>>>,

@@ -17,7 +17,7 @@ fn desk(only: Option<&[&str]>) -> Desk {
 }
 
 /// The result or the error of a call.
-async fn told(desk: &Desk, tool: &str, args: &Value) -> String {
+async fn message_of(desk: &Desk, tool: &str, args: &Value) -> String {
     match desk.output(tool, args.clone()).await {
         Ok(output) => output.content.to_text(),
         Err(error) => error.message,
@@ -57,7 +57,7 @@ async fn each_refusal_and_failure_says_what_to_do_next() {
         ("ask_user", json!({ "question": "Which?" }), "decide by yourself"),
         ("present_plan", json!({ "plan": "1. all" }), "end your turn with the plan"),
     ] {
-        let told = told(&desk, tool, &args).await;
+        let told = message_of(&desk, tool, &args).await;
         assert!(told.contains(next), "{tool} {args}: {told}");
     }
 }
@@ -77,7 +77,7 @@ async fn no_advice_names_a_tool_that_the_model_does_not_have() {
         ("shell", json!({ "command": "ls", "background": true })),
     ] {
         let desk = desk(Some(&[tool]));
-        let told = told(&desk, tool, &args).await;
+        let told = message_of(&desk, tool, &args).await;
         for name in all.iter().filter(|name| **name != tool) {
             assert!(!told.contains(name), "{tool} {args}: {told}");
         }

@@ -14,7 +14,7 @@ use zk_tools::{NAMES, Spill};
 
 use crate::support::Desk;
 
-/// The most awaits that are tried.
+/// Maximum number of awaits to try.
 const MOST: usize = 12;
 
 /// Returns one call of each tool that there is.
@@ -39,7 +39,7 @@ fn calls(seconds: &str) -> Vec<(&'static str, Value)> {
     all
 }
 
-/// A number of seconds that no other command sleeps for.
+/// Unique number of seconds for a sleeping command.
 fn seconds(which: u32) -> String {
     format!("{}.{which}", 100_000 + std::process::id())
 }
@@ -170,7 +170,7 @@ async fn a_tool_that_is_dropped_at_any_await_leaves_nothing_behind() {
     }
 }
 
-/// A desk where `job-1` sleeps in the background; a deaf one hears only the second signal that is to end it.
+/// Desk where `job-1` sleeps in the background; if `is_deaf`, it ends only at the second signal.
 async fn desk_with_job(seconds: &str, is_deaf: bool) -> Desk {
     let desk = desk();
     let trap = if is_deaf { "trap '' TERM; " } else { "" };

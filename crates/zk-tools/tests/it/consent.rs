@@ -19,7 +19,7 @@ use zk_exec::WorkspaceFiles;
 use zk_permission::{Mode, PermissionGate};
 use zk_tools::{NAMES, ToolsOptions, ToolsPlugin};
 
-/// Returns the number of calls that are tried; the whole campaign is 10,000.
+/// Number of calls to try; the whole campaign is 10,000.
 #[expect(clippy::disallowed_methods, reason = "a campaign is asked for in the environment")]
 fn cases() -> u32 {
     let asked = std::env::var("ZK_CAMPAIGN_CALLS").ok().and_then(|count| count.parse().ok());
@@ -73,7 +73,7 @@ fn hostile() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
 }
 
-/// Arguments of any shape under the names that a tool has, and under others.
+/// Generates arguments of any shape under the tool's names and others.
 fn arguments(schema: &Value) -> impl Strategy<Value = Value> + use<> {
     let mut names: Vec<String> =
         schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();

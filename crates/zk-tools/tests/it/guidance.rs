@@ -24,25 +24,25 @@ impl RunTools for Only {
     }
 }
 
-async fn told(cx: &Cx) -> String {
+async fn guidance(cx: &Cx) -> String {
     cx.item::<dyn PromptSection>("tools").unwrap().text(cx).await.unwrap()
 }
 
 #[tokio::test]
 async fn the_prompt_says_of_a_tool_only_what_a_run_needs_that_has_it() {
     let desk = Desk::new();
-    let all = told(&desk.bus.cx()).await;
+    let all = guidance(&desk.bus.cx()).await;
     assert!(
         all.contains("`todo_write`") && all.contains("`ask_user`") && all.contains("`present_plan`"),
         "{all}"
     );
     assert!(all.len() <= 600, "{} bytes", all.len());
     let run = |names| desk.bus.cx().with_service::<dyn RunTools>(Arc::new(Only(names)));
-    let some = told(&run(vec!["todo_write", "shell"])).await;
+    let some = guidance(&run(vec!["todo_write", "shell"])).await;
     assert!(some.contains("`todo_write`") && !some.contains("`ask_user`"), "{some}");
-    assert_eq!(told(&run(vec!["shell"])).await, "");
+    assert_eq!(guidance(&run(vec!["shell"])).await, "");
     let without = ToolsOptions { only: Some(vec!["shell".to_owned()]), ..ToolsOptions::default() };
     let desk = Desk::with(without);
-    assert_eq!(told(&desk.bus.cx()).await, "");
+    assert_eq!(guidance(&desk.bus.cx()).await, "");
     assert!(desk.bus.item::<dyn Tool>("todo_write").is_none());
 }

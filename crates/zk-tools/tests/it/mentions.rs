@@ -11,7 +11,7 @@ use zk_tools::ToolsOptions;
 
 use crate::support::Desk;
 
-/// Messages that are attached to a text: who put each message there, and its text.
+/// Messages attached to a text: source and text.
 async fn attached(desk: &Desk, text: &str) -> Vec<(String, String)> {
     let input = Input { text: text.to_owned(), images: Vec::new(), handled: false, added: Vec::new() };
     let input = desk.bus.cx().emit(input).await.unwrap();

@@ -86,7 +86,8 @@ impl Desk {
 /// Held by a test that measures the memory of this process, or takes much of it.
 pub(crate) static MEMORY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// Returns `true` in a process that runs one test alone; elsewhere runs `test` in such a process, whose memory no other takes.
+/// Returns `true` in a process that runs one test alone; elsewhere runs `test` in such a process, with
+/// separate memory.
 #[expect(clippy::disallowed_methods, reason = "the test program once more, not a command of zk")]
 pub(crate) fn is_alone(test: &str) -> bool {
     if std::env::args().any(|arg| arg == "--exact") {

@@ -47,14 +47,14 @@ fn loaded(entries: Vec<CustomEntry>) -> SessionLoaded {
     SessionLoaded { session_id: None, entries }
 }
 
-async fn told(cx: &Cx) -> Option<String> {
+async fn reminder(cx: &Cx) -> Option<String> {
     cx.item::<dyn ContextProducer>("todo").unwrap().text(cx).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_list_is_shown_to_person_and_model_and_read_back() {
     let (desk, _) = desk();
-    assert_eq!(told(&desk.bus.cx()).await, None);
+    assert_eq!(reminder(&desk.bus.cx()).await, None);
     let todos = list(&[("read <it>", "completed"), ("change it", "in_progress"), ("test it", "pending")]);
     let output = desk.output("todo_write", todos).await.unwrap();
     assert_eq!(output.content.to_text(), "3 to-dos: 1 done, 1 in progress, 1 pending");
@@ -67,7 +67,7 @@ async fn a_list_is_shown_to_person_and_model_and_read_back() {
     ];
     assert_eq!(output.display, Some(Display::Checklist { items, reshaped: true }));
     assert_eq!(desk.ok("todo_read", json!({})).await, lines.join("\n"));
-    let told = told(&desk.bus.cx()).await.unwrap();
+    let told = reminder(&desk.bus.cx()).await.unwrap();
     assert_eq!(told, "to-do list, 1 of 3 done: [~] change it; [ ] test it");
     let cx = desk.bus.cx();
     let pinned = cx.item::<dyn PinnedContext>("todo").unwrap().text(&cx).await.unwrap().unwrap();

@@ -464,7 +464,7 @@ impl LineFocus {
         self.hears_part(keys, keys.len() > 1, now)
     }
 
-    /// Whether an arrow at `now` is for the line, and turns to it: it neither answers nor types.
+    /// Whether an arrow at `now` focuses on the line: it neither answers nor types.
     pub(crate) fn hears_arrow(&mut self, now: Duration) -> bool {
         let hears = self.is_free(now);
         self.is_focused |= hears;

@@ -25,7 +25,7 @@ pub struct Frame {
     pub body: Vec<Row>,
     /// Choices with their own rows, and their rules.
     pub rules: Vec<Row>,
-    /// The keys, all of them, however narrow the terminal is.
+    /// All keys, on a terminal of any width.
     pub keys: Vec<Row>,
     /// Body row where the reasons start, if shown.
     pub why_at: Option<usize>,

@@ -17,7 +17,7 @@ use zk_view::Block;
 
 use super::sessions::ChatSessions;
 use super::trust_question::Unapproved;
-use super::{key_file, models, theme_file};
+use super::{models, theme_file};
 use crate::app::AppContext;
 use crate::args::Resume;
 use crate::commands::Access;
@@ -123,7 +123,9 @@ impl ConversationFactory for ChatFactory {
     }
 
     fn keymap(&self) -> (Keymap, Vec<String>) {
-        key_file::read(&self.app.work.machine)
+        let machine = &self.app.work.machine;
+        let path = machine.dirs.config.as_ref().map(|config| config.join("keys.toml"));
+        path.map_or_else(Default::default, |path| zk_chat::read_key_file(&path, &machine.host_files))
     }
 
     fn provider_access(&self) -> Option<Arc<dyn ProviderAccess>> {

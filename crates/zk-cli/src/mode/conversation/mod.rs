@@ -1,7 +1,6 @@
 //! A conversation with a person, as this program opens it and ends.
 
 mod factory;
-mod key_file;
 mod launcher;
 mod models;
 mod sessions;

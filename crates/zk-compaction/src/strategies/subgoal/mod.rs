@@ -26,7 +26,7 @@ use crate::strategies::summary::{self, is_from_before};
 use crate::text::short_results::{answer_before, without_results};
 use crate::window::plugin;
 
-/// Turns after which the model is asked for its subgoal again.
+/// Number of turns after which the model is asked for its subgoal again.
 const MAX_TURNS_BETWEEN_QUESTIONS: usize = 6;
 
 /// Failed answers in a row after which the model is not asked before the next prompt.

@@ -39,10 +39,10 @@ pub(super) struct Case {
     pub(super) pinned: [usize; 3],
     /// Turns at which the provider reports an overflow.
     pub(super) overflows: Vec<usize>,
-    /// Turns before which a person takes the last compaction back, and asks for one.
+    /// Turns before which a person undoes the last compaction, or requests one.
     pub(super) restores: Vec<usize>,
     pub(super) asks: Vec<usize>,
-    /// A turn before which another model is chosen, and its window.
+    /// Turn before which another model is chosen, with its window.
     pub(super) switch: Option<(usize, Option<u64>)>,
     pub(super) turns: Vec<TurnOf>,
 }

@@ -39,7 +39,7 @@ fn the_rules_differ_in_everything_that_providers_differ_in() {
     assert!(has(|rules| rules.ids.exact) && has(|rules| rules.resumes) && has(|rules| !rules.vision));
 }
 
-/// Calls and results that are alone.
+/// Calls without results, and results without calls.
 fn torn(messages: &[Arc<Message>], rules: &WireRules) -> (WireReady, Vec<CallId>) {
     let ready = WireReady::normalise(messages, rules);
     let alone = ready.repairs().iter().filter_map(|repair| match repair {
@@ -127,7 +127,7 @@ fn skills(history: &[Arc<Message>]) -> BTreeMap<String, String> {
     all
 }
 
-/// All texts that are sent.
+/// All sent texts.
 struct Texts(Vec<String>);
 
 impl Texts {

@@ -25,7 +25,7 @@ use zk_core::service::{
 use self::case::{Case, PAIRS, TurnOf, case, messages};
 use self::check::check_sent;
 
-/// Bytes that may be sent where the window is not known.
+/// Maximum size of a request in bytes with an unknown window.
 const FALLBACK: usize = 100_000;
 
 /// Seconds between two turns.
@@ -90,7 +90,7 @@ impl Pins {
         Self { sizes, ..Self::default() }
     }
 
-    /// Texts that the pins were last asked for, of those that had one.
+    /// Last requested texts of the pins, except empty ones.
     fn said(&self) -> Vec<String> {
         self.said.lock().unwrap().iter().flatten().cloned().collect()
     }

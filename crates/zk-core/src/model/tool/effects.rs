@@ -99,7 +99,7 @@ impl Effects {
         }
     }
 
-    /// These effects for a call that stays in the context which bounds all others.
+    /// Returns these effects for a call that stays in the confining context.
     #[must_use]
     pub fn without_leaving(&self) -> Self {
         match self {

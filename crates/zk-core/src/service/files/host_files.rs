@@ -29,7 +29,7 @@ pub struct HostRead {
     pub max_bytes: usize,
     /// Treatment of a file above the size limit.
     pub overflow: Overflow,
-    /// Whether to refuse files that belong to neither the current user nor the system's administrator.
+    /// Whether to refuse files of any owner but the current user and the administrator.
     pub own_only: bool,
     /// Directory that the file has to lie in, after resolving all links.
     pub beneath: Option<PathBuf>,

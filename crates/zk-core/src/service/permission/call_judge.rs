@@ -123,7 +123,7 @@ pub enum CallDecision {
 pub struct CallOffer {
     /// Property that the permitted calls have in common.
     pub kind: WiderKind,
-    /// Description of the permitted calls, with one that is permitted and one that is not.
+    /// Description of the permitted calls, with a permitted and a refused example.
     pub describes: String,
     /// The permitted calls in a few words, such as "every `git push …`".
     pub label: String,

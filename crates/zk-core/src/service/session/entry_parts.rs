@@ -22,8 +22,7 @@ impl EntryKind {
         }
     }
 
-    /// The usage of a turn that is over, or of a side call. That of an open turn is stored again with its message,
-    /// which follows.
+    /// The usage of a finished turn or of a side call. That of an open turn is stored again with its message.
     #[must_use]
     pub fn usage(&self) -> Option<&TurnUsage> {
         match self {

@@ -8,7 +8,7 @@ use zk_exec::{SandboxPolicy, WorkspaceFiles};
 
 use super::{run, sandboxed};
 
-/// In a workspace without any of them.
+/// Start files, in a workspace without any of them.
 const RUN_LATER: [&str; 45] = [
     ".bashrc",
     ".bash_profile",
@@ -57,7 +57,7 @@ const RUN_LATER: [&str; 45] = [
     "add/.claude/settings.json",
 ];
 
-/// Ways to make `$f`, of which one is enough.
+/// Ways to create `$f`, one of which suffices.
 const WAYS: [&str; 7] = [
     "echo owned > \"$f\"",
     "mkdir -p \"$(dirname \"$f\")\"; echo owned > \"$f\"",

@@ -13,7 +13,7 @@ use zk_exec::{Layer, SandboxError, SandboxExec, SandboxPolicy, Supervision};
 use super::{has, run};
 use crate::support::{environment, fork_supervisor};
 
-/// Becomes a supervisor on a machine where these calls fail with `errno`.
+/// Becomes a supervisor with these calls failing with `errno`.
 fn supervise_without(calls: &[libc::c_long], errno: i32) {
     supervise_below(calls.iter().map(|call| (*call, Vec::new())).collect(), errno);
 }
@@ -167,7 +167,7 @@ async fn without_notification_nothing_that_writes_runs_and_that_is_said() {
     }
 }
 
-/// Filters of a container are laid on all processes of the sandbox, and tell none from the others.
+/// Filters of a container apply to all processes of the sandbox alike.
 #[tokio::test]
 async fn below_filters_of_a_container_files_of_the_supervisor_are_not_the_commands() {
     if !is_whole() {

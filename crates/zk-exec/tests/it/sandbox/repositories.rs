@@ -472,7 +472,7 @@ async fn run_alone(project: &Project, command: &str) -> (i32, String) {
     }
 }
 
-/// The repositories are the project's: they were there before, where git in the tree around them did not look into them.
+/// The repositories belong to the project: they existed before, inside a tree whose git ignored them.
 #[tokio::test]
 async fn repositories_that_a_command_makes_gitlinks_of_start_nothing_for_whoever_looks_at_the_tree() {
     for version in ["2", "4"] {

@@ -42,7 +42,7 @@ impl HeldPaths {
                     exists_plainly(tree) && !writable.iter().any(|root| root.starts_with(tree));
                 can_be_mounted.then(|| Self { protected: vec![tree.to_owned()], ..Self::default() })
             }
-            // A name that is not there yet could be made.
+            // A missing name could be created.
             (Access::Write, None) => None,
             (Access::Read, Some((_, tree))) => {
                 // A name that is not there is hidden once something has it.

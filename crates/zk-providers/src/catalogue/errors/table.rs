@@ -78,8 +78,8 @@ pub(crate) const NAMES: &[Row<&str>] = &[
 /// Names of errors that may not recur, although the provider calls the request invalid.
 pub(crate) const RETRYABLE_NAMES: &[&str] = &["tool_use_failed"];
 
-/// Lower-case phrases with a meaning that neither status nor name gives. A phrase for an invalid request
-/// counts only against a status that blames the server.
+/// Lower-case phrases that identify an error without a specific status or name. A phrase for an invalid
+/// request counts only against a status that blames the server.
 pub(crate) const PHRASES: &[Row<&str>] = &[
     ("incorrect api key", ErrorKind::Auth, KEY),
     ("invalid api key", ErrorKind::Auth, KEY),

@@ -38,7 +38,7 @@ pub struct CompatProfile {
     /// Models whose thinking cannot be turned off, besides those of the table of models. If such a model
     /// cannot be forced while thinking either, calls are not forced.
     pub always_thinking: Option<ModelPattern>,
-    /// Form in which reasoning is asked for.
+    /// Form of reasoning requests.
     pub reasoning: ReasoningFormat,
     /// Whether and how reasoning is sent back with assistant messages.
     pub echo: ReasoningEcho,
@@ -54,7 +54,7 @@ pub struct CompatProfile {
     pub session_field: Option<Cow<'static, str>>,
     /// Name of the header for that key, if there is one.
     pub session_header: Option<Cow<'static, str>>,
-    /// Headers of every request, which those of a connection override.
+    /// Headers of every request, overridden by those of a connection.
     pub headers: Cow<'static, [(Cow<'static, str>, Cow<'static, str>)]>,
     /// Further fixed fields of requests.
     pub fields: Cow<'static, [FixedField]>,

@@ -55,7 +55,7 @@ impl Vendor {
         row(self.name).map_or(self.name, |(_, title, _)| title)
     }
 
-    /// The page on which people make keys for it, where one is known.
+    /// Page for creating keys, if known.
     #[must_use]
     pub fn key_page(&self) -> Option<&'static str> {
         row(self.name).map(|(_, _, page)| *page).filter(|page| !page.is_empty())

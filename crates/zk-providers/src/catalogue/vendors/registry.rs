@@ -80,7 +80,7 @@ impl Vendors {
         Ok((provider, model))
     }
 
-    /// Iterates over the vendors; where several could be meant, the first one counts.
+    /// Iterates over the vendors; if several match, the first one is used.
     pub fn iter(&self) -> impl Iterator<Item = &Vendor> {
         self.0.iter()
     }

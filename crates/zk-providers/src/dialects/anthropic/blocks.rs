@@ -163,7 +163,7 @@ impl Open {
                     call.args = input;
                 }
                 if cut {
-                    // A call that the provider did not finish is never executed, however complete it looks.
+                    // A call that the provider did not finish is never executed, even if it looks complete.
                     let arrived = if args.is_empty() { call.args.to_string() } else { args };
                     call.malformed = call.malformed.or(Some(arrived));
                 }

@@ -66,7 +66,7 @@ fn named(id: &str) -> Model {
     model
 }
 
-fn asked(id: &str, level: ThinkingLevel, levels: &[&'static str]) -> Value {
+fn thinking_config(id: &str, level: ThinkingLevel, levels: &[&'static str]) -> Value {
     let wanted = ThinkingRequest { level, budget: None };
     let efforts = Efforts::of(levels.iter().map(|level| (*level, None)));
     serde_json::to_value(thinking::config(&named(id), wanted, &efforts, 60_000)).unwrap()
@@ -120,7 +120,7 @@ fn each_family_is_asked_in_its_own_way() {
             json!({"includeThoughts": true, "thinkingLevel": "high"}),
         ),
     ] {
-        assert_eq!(asked(id, level, levels), expected, "{id} {level:?}");
+        assert_eq!(thinking_config(id, level, levels), expected, "{id} {level:?}");
     }
 }
 

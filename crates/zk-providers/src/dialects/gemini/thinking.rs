@@ -57,7 +57,7 @@ const FAMILIES: &[Family] = &[
     Family { start: "gemma-4", how: How::Level },
 ];
 
-/// Tokens of the output limit that are left for the answer at least.
+/// Minimum number of tokens of the output limit left for the answer.
 const MIN_ANSWER_TOKENS: i64 = 1024;
 
 fn form_of(id: &str) -> Option<How> {

@@ -13,7 +13,7 @@ use crate::encode::block_label::label;
 
 type Out = VecDeque<StreamEvent>;
 
-/// Types of items that the client would have to answer, which zk does not support.
+/// Types of items that need an answer by the client, which zk does not support.
 const UNANSWERED: &[&str] = &[
     "apply_patch_call",
     "computer_call",
@@ -107,7 +107,7 @@ impl Blocks {
                 echo.more = extra_fields(item);
                 let mut call = args::tool_call(id, name, &args, cut);
                 if cut && !ended {
-                    // A call that the provider did not finish is never executed, however complete it looks.
+                    // A call that the provider did not finish is never executed, even if it looks complete.
                     call.malformed = call.malformed.or(Some(args));
                 }
                 Block::ToolCall(call)

@@ -12,14 +12,14 @@ use super::streams::{Sample, ends};
 use crate::recordings::Dialect;
 use crate::server::Reply;
 
-/// End that a broken answer has to have.
+/// Required end of a broken answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Expect {
     /// As the unbroken one.
     Whole,
     /// As the unbroken one, but for the counts of tokens.
     WithoutUsage,
-    /// With an error of one of these classes.
+    /// Error of one of these classes.
     Fails(&'static [ErrorKind]),
     /// Equal to the unbroken answer except token counts, or an error of one of these classes: the network
     /// decides how much arrived before the fault.
@@ -66,7 +66,7 @@ fn ping(dialect: Dialect) -> &'static str {
     }
 }
 
-/// One fault that is in the bytes themselves.
+/// Fault in the bytes themselves.
 pub(crate) struct Broken {
     pub(crate) fault: &'static str,
     pub(crate) body: Vec<u8>,
@@ -190,7 +190,7 @@ pub(crate) fn all(sample: &Sample) -> impl Iterator<Item = (usize, Case)> {
     whole.chain(sample.boundaries().into_iter().flat_map(at))
 }
 
-/// The faults that are not about one place of the stream.
+/// Faults without a position in the stream.
 fn everywhere(sample: &Sample) -> Vec<Case> {
     let dialect = sample.dialect;
     let body = sample.body();
@@ -302,7 +302,7 @@ fn giant(event: &str, padding: usize) -> Option<String> {
     Some(format!("{head}\"padding\":\"{}\"{comma}{rest}", "x".repeat(padding)))
 }
 
-/// The event with other data.
+/// Event with altered data.
 fn altered(event: &str, alter: impl FnOnce(&mut Value)) -> String {
     let Some(open) = event.find('{') else { return event.to_owned() };
     let (head, data) = event.split_at(open);

@@ -82,7 +82,7 @@ fn broken(samples: &[Sample]) -> (Counts, Vec<String>) {
     (counts, wrong)
 }
 
-/// Breaks every recorded stream of a dialect, of which there are this many at least.
+/// Breaks every recorded stream of a dialect, at least this number.
 fn check(dialect: Dialect, streams: usize) {
     let samples = recorded(dialect);
     if samples.is_empty() {

@@ -23,9 +23,9 @@ use crate::server::Server;
 use faults::{Case, Expect};
 use streams::{Sample, samples};
 
-/// Until when every answer has to have ended, on a machine that does much else.
+/// Time limit of every answer, on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Number of answers that are broken at once.
+/// Number of concurrent broken answers.
 const AT_ONCE: usize = 40;
 
 /// Clocks that run out soon, and clocks that do not. The first event gets more time, for the sake of a machine

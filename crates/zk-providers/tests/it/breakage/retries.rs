@@ -76,8 +76,8 @@ async fn ask(provider: &dyn Provider) -> (Outcome, Vec<Seen>) {
     (outcome, seen)
 }
 
-/// The first request with clocks that may run out, the others with clocks that do not: a whole answer must not fail
-/// because the machine was busy while it arrived.
+/// Provider whose first request has clocks that may expire, and later ones none: a whole answer must not fail
+/// on a busy machine.
 struct HastyOnce {
     hasty: Box<dyn Provider>,
     patient: Box<dyn Provider>,

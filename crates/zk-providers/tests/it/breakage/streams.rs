@@ -8,7 +8,7 @@ use crate::recordings::{Dialect, Exchange, Form, exchanges_of};
 
 type Holds = fn(&Answer, &str) -> bool;
 
-/// Features of which a stream has to have one to be worth breaking.
+/// Features that make a stream worth breaking.
 const FEATURES: &[(&str, Holds)] = &[
     ("text", |answer, _| !answer.text.is_empty() && answer.calls.is_empty()),
     ("thinking", |answer, _| !answer.thinking.is_empty() && answer.stop != Some(StopReason::MaxTokens)),
@@ -104,7 +104,7 @@ fn says_more(dialect: Dialect, event: &str) -> bool {
     dialect == Dialect::Gemini && parts.into_iter().flatten().any(|part| part["text"] != "")
 }
 
-/// The streams; every feature of a dialect that was recorded is in one of them.
+/// Streams that together contain every recorded feature of a dialect.
 pub(crate) fn samples() -> Vec<Sample> {
     let mut all: Vec<Sample> = Vec::new();
     for dialect in Dialect::ALL {

@@ -162,7 +162,7 @@ pub(super) fn of_chats(thoughts: bool) -> impl Strategy<Value = Conversation> {
         thought.into_iter().chain(text.map(Block::text)).collect()
     });
     let part = || prop_oneof![text().prop_map(Block::text), image(), pdf()];
-    // Parts become one text where all of them are text.
+    // Parts become one text if all of them are text.
     let parts = || {
         (vec(part(), 0..3), image())
             .prop_map(|(parts, image)| parts.into_iter().chain([image]).collect::<Vec<_>>())

@@ -29,7 +29,7 @@ pub(crate) struct Cuts {
 }
 
 impl Cuts {
-    /// Pieces of one byte for 0, pieces of up to 4, 32 or 256 bytes for any other seed.
+    /// Creates pieces of one byte for 0, and of up to 4, 32 or 256 bytes for any other seed.
     pub(crate) fn new(seed: u64) -> Self {
         let longest = match seed % 3 {
             _ if seed == 0 => 1,

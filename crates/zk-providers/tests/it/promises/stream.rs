@@ -11,7 +11,7 @@ use super::Cuts;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Voids {
     Nothing,
-    /// A block that is begun again.
+    /// Withdrawn block that starts again.
     Blocks,
 }
 

@@ -54,8 +54,8 @@ impl Provider for Recorded {
     }
 }
 
-/// Returns the difference, if there is one: of the blocks of the session from those seen live, or of the
-/// patches from the view.
+/// Difference, if any, between the blocks of the session and those seen live, or between the patches and the
+/// view.
 async fn difference(exchange: &Exchange) -> Option<String> {
     let new = NewSession { id: None, cwd: "/".into(), parent: None };
     let session = MemoryStore::new().create(new).await.expect("a session in memory");

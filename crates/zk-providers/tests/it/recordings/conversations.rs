@@ -45,7 +45,7 @@ fn is_instructed(conversation: &Conversation) -> bool {
     conversation.messages.iter().any(|message| message.injected_by.as_deref() == Some("system"))
 }
 
-/// Returns the conversations that can be read, and why the others cannot.
+/// Readable conversations, and the errors of the others.
 fn conversations(
     format: Format,
     dialect: Dialect,
@@ -139,7 +139,7 @@ fn every_recorded_conversation_is_read_or_it_is_said_what_a_history_cannot_keep(
     );
 }
 
-/// The part of a body that is a conversation.
+/// Part of a body that is the conversation.
 fn conversation(body: &Value) -> Value {
     json!({"system": body["system"], "messages": body["messages"]})
 }

@@ -242,7 +242,7 @@ impl Exchange {
         format!("{}#{}", self.recorded.file, self.recorded.index)
     }
 
-    /// The most tokens the recorded request asked for; without a number, the usual limit.
+    /// Output limit of the recorded request; the default limit without one.
     fn limit(&self) -> u32 {
         let asked = self.request().unwrap_or_default();
         let limit = asked.pointer("/options/num_predict").and_then(Value::as_u64);

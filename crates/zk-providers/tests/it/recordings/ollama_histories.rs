@@ -86,7 +86,7 @@ fn plain(body: &Value) -> Value {
     body
 }
 
-/// The thinking that is asked for with this word, or with yes or no.
+/// Thinking level for this value.
 fn level(think: &Value) -> ThinkingLevel {
     match think {
         Value::Bool(true) => ThinkingLevel::High,

@@ -20,7 +20,7 @@ async fn read(exchange: &Exchange) -> Result<Answer, (ProviderError, Answer)> {
     collect(Box::pin(futures_util::stream::iter(events))).await
 }
 
-/// Recorded streams that are no success, and why.
+/// Recorded streams that fail, with the reason.
 const BROKEN: &[(&str, &str)] = &[
     // The provider failed in the middle of its answer.
     ("openai-error.1.chunks.txt", "error event"),
@@ -166,7 +166,7 @@ async fn a_stream_is_read_the_same_in_writes_of_any_size() {
     assert!(count >= 50 || fixtures::folder().is_none(), "the fixtures are smaller than they were");
 }
 
-/// Some dialects have ids that are made up here.
+/// Some dialects use generated ids.
 fn without_ids(mut answer: Answer) -> Answer {
     answer.blocks.clear();
     for call in &mut answer.calls {

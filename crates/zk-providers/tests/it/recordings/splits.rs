@@ -8,15 +8,14 @@ use zk_core::service::StreamEvent;
 use super::{Dialect, Exchange, Form, exchanges, print_table};
 use crate::fixtures;
 
-/// The streams that are cut at every byte: the smallest of all, and of each dialect as many as this much decoding
-/// buys, in bytes.
+/// Number of streams cut at every byte: the smallest of each dialect within this decoding budget in bytes.
 const SMALLEST: usize = 60;
 const BUDGET: usize = 5_000_000;
-/// The cuts of every other stream, and how many of them are made at once.
+/// Number of cuts in every other stream, and of those made at once.
 const CUTS: usize = 200;
 const AT_ONCE: usize = 20;
 
-/// Decodes a stream that arrives in these pieces; ids that are made up are left out.
+/// Decodes a stream that arrives in these pieces; generated ids are removed.
 fn decode(dialect: Dialect, pieces: &[&[u8]]) -> (Vec<StreamEvent>, Option<(ErrorKind, String)>) {
     let mut replay = dialect.replay();
     let mut events = Vec::new();

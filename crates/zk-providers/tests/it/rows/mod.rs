@@ -37,7 +37,7 @@ struct Row {
     helps: &'static str,
     retried: bool,
     wait: Option<Duration>,
-    /// Time by which the wait may be shorter, where it is a time of day.
+    /// Tolerance of the wait, for a time of day.
     passed: Duration,
     phase: Phase,
     code: Option<&'static str>,
@@ -116,7 +116,7 @@ impl Row {
         Self { wait: Some(Duration::from_secs_f64(seconds)), ..self }
     }
 
-    /// Sets the time to wait, in seconds, where it is given as a time of day.
+    /// Sets the retry time in seconds, given as a time of day.
     fn waits_until(self, seconds: f64) -> Self {
         Self { passed: Duration::from_secs(60), ..self.waits(seconds) }
     }
@@ -134,7 +134,7 @@ impl Row {
     }
 }
 
-/// The header in which a provider names the request, where it does.
+/// Header with the provider's request id, if it has one.
 fn id_header(provider: &str) -> String {
     let name = match provider {
         "anthropic" => "request-id",

@@ -17,7 +17,7 @@ use zk_testkit::{Asked, FakeServer, Script, Turn};
 
 use super::station::Station;
 
-/// A provider and the model that is asked there.
+/// Provider with the requested model.
 #[derive(Clone, Copy)]
 pub(super) struct Stop<'a> {
     pub(super) station: &'a Station,
@@ -108,7 +108,7 @@ pub(super) async fn stay(stop: &Stop<'_>, server: &FakeServer, history: &mut Vec
     begin_loop(&*provider, stop, history).await;
 }
 
-/// Reads the results that are left, and a plain turn.
+/// Reads the pending results, and takes a plain turn.
 pub(super) async fn call_by(stop: &Stop<'_>, server: &FakeServer, history: &mut Vec<Arc<Message>>) {
     let provider = stop.station.provider(server);
     finish_loop(&*provider, stop, history).await;

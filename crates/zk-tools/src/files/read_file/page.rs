@@ -15,7 +15,7 @@ use crate::text::{head, is_binary, size};
 use crate::tool_names::ToolNames;
 use crate::tool_support::{go_on, io_error};
 
-/// Size in bytes above which a call has to name the part of a file that it reads.
+/// Maximum size in bytes of a file that a call may read without naming a part.
 const WHOLE_UP_TO: u64 = 2 << 20;
 
 pub(super) enum Content {

@@ -10,7 +10,7 @@ use crate::files::read_state::Slice;
 use crate::limits;
 use crate::tool_names::ToolNames;
 
-/// Gives at most so many bytes at a time.
+/// Reader that returns at most this number of bytes at a time.
 struct Pieces {
     content: Cursor<Vec<u8>>,
     most: usize,

@@ -222,7 +222,7 @@ impl Handler<ToolTransform> for Compress {
         if (saved as f64) < before as f64 * LEAST_SAVED || saved < 400 {
             return Ok(None);
         }
-        // Text that is left out has to be somewhere.
+        // Omitted text has to be stored somewhere.
         let (place, name) = match whole {
             Some(whole) => (whole.file, "the whole of it"),
             None => {

@@ -1,7 +1,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use super::{Job, Jobs, told};
+use super::{Job, Jobs, end_message};
 
 /// Jobs of an ended conversation, for its successor.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +14,8 @@ pub struct JobHandover {
 }
 
 impl Jobs {
-    /// Hands over the jobs that outlive this conversation: the detached ones, and those that are over. The others stay,
-    /// and end with it.
+    /// Hands over the jobs that outlive this conversation: detached and ended ones. The others stay and end
+    /// with it.
     #[must_use]
     pub fn hand_over(&self) -> JobHandover {
         let mut jobs = self.jobs();
@@ -47,7 +47,7 @@ impl Jobs {
                         break;
                     }
                 }
-                if let Some(text) = told(&job) {
+                if let Some(text) = end_message(&job) {
                     ends.lock().unwrap_or_else(PoisonError::into_inner).push(text);
                 }
             });

@@ -216,7 +216,7 @@ impl Jobs {
                 () = announcing => {}
             }
             changes.send_modify(|count| *count += 1);
-            if let Some(text) = told(&followed) {
+            if let Some(text) = end_message(&followed) {
                 let late = match run {
                     Some(run) => run.steer(Message::injected(text.clone(), "jobs")).is_err(),
                     None => true,
@@ -270,7 +270,7 @@ impl Jobs {
 }
 
 /// Message to the model about the end of a job; `None` if a call reports it.
-fn told(job: &Job) -> Option<String> {
+fn end_message(job: &Job) -> Option<String> {
     let unheard = job.awaited.load(Ordering::Relaxed) == 0;
     let (_, unread) = job.printed();
     unheard.then(|| {

@@ -7,7 +7,7 @@ use fastrand::Rng;
 pub(crate) struct Sample {
     pub(crate) command: String,
     pub(crate) text: String,
-    /// Lines that have to stay.
+    /// Lines that must be kept.
     pub(crate) needed: Vec<String>,
 }
 

@@ -165,7 +165,7 @@ fn printed(program: &str, args: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Lines that mean something to some rule, and others.
+/// Generates lines that matter to some rule, and others.
 fn line() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z ]{0,20}",

@@ -8,17 +8,16 @@ use fastrand::Rng;
 
 use super::Bench;
 
-/// Output of a program, and which of its lines have to stay.
+/// Output of a program, with the lines that must be kept.
 struct Recorded {
     command: &'static str,
     text: String,
     needed: fn(&str) -> bool,
 }
 
-/// Returns the number of outputs that are recorded: `ZK_RECORDED_OUTPUTS` of them, else a few of each kind,
-/// which takes seconds.
+/// Number of recorded outputs: `ZK_RECORDED_OUTPUTS`, by default a few of each kind, which takes seconds.
 #[expect(clippy::disallowed_methods, reason = "the size of a campaign")]
-fn wanted() -> usize {
+fn output_count() -> usize {
     std::env::var("ZK_RECORDED_OUTPUTS").ok().and_then(|count| count.parse().ok()).unwrap_or(5 * KINDS.len())
 }
 
@@ -236,7 +235,7 @@ fn cargo_test(dir: &Path, rng: &mut Rng) -> Option<Recorded> {
 #[tokio::test]
 async fn outputs_of_real_programs_keep_every_line_that_somebody_needs() {
     let bench = Bench::new();
-    let wanted = wanted();
+    let wanted = output_count();
     let kinds: Vec<Kind> =
         if wanted > KINDS.len() { KINDS.iter().chain(&SLOW).copied().collect() } else { KINDS.to_vec() };
     let (mut before, mut after, mut count, mut absent) = (0, 0, 0, 0);

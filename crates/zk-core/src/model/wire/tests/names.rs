@@ -4,7 +4,7 @@ fn named(id: &str, name: &str) -> Block {
     Block::ToolCall(ToolCall::new(id, name, json!({})))
 }
 
-/// The names under which calls of these names go out.
+/// Names under which calls with these names are sent.
 fn sent(names: &[&str]) -> Vec<String> {
     let ids: Vec<String> = (0..names.len()).map(|number| format!("c{number}")).collect();
     let calls = ids.iter().zip(names).map(|(id, name)| named(id, name)).collect();

@@ -38,7 +38,7 @@ fn cut(text: &str, cuts: &[prop::sample::Index]) -> Vec<String> {
     cuts.windows(2).map(|pair| chars[pair[0]..pair[1]].iter().collect()).collect()
 }
 
-/// Returns the text that is shown of the pieces, one by one.
+/// Returns the text shown for the pieces, one by one.
 fn shown(pieces: Vec<String>) -> Vec<String> {
     let mut redacted = RedactedPieces::new(redactor());
     let mut shown: Vec<_> = pieces.into_iter().map(|piece| redacted.push(piece)).collect();

@@ -133,8 +133,8 @@ pub struct Approval {
     /// Connections that the call gets in its sandbox if it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
-    /// Connections with which a call that leaves its sandbox could run inside of it instead; that choice is not offered
-    /// without them.
+    /// Connections that allow a call to run inside of its sandbox instead of leaving it; without them that
+    /// choice is not offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contained: Option<Connections>,
 }

@@ -93,7 +93,7 @@ impl Caller<'_> {
 
     fn open(&self, named: Named, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let mut place = self.place(named)?;
-        self.take_mask()?;
+        self.apply_umask()?;
         // Never takes a controlling terminal, and never blocks on the other end of a pipe.
         let plain = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let follows = !flags.intersects(OFlags::NOFOLLOW | OFlags::EXCL);
@@ -176,7 +176,7 @@ impl Caller<'_> {
 
     fn make_directory(&self, named: Named, mode: u64) -> Result<(), Errno> {
         let place = self.new_name(named)?;
-        self.take_mask()?;
+        self.apply_umask()?;
         mkdirat(&place.parent, &place.name, Mode::from_raw_mode(permissions(mode)))?;
         self.reports.made(&place);
         Ok(())
@@ -184,7 +184,7 @@ impl Caller<'_> {
 
     fn make_node(&self, named: Named, mode: u64, device: u64) -> Result<(), Errno> {
         let place = self.new_name(named)?;
-        self.take_mask()?;
+        self.apply_umask()?;
         let mode_bits = u32::try_from(mode & 0xffff_ffff).map_err(|_| Errno::INVAL)?;
         let kind = match mode_bits & libc::S_IFMT {
             0 => FileType::RegularFile,
@@ -268,7 +268,7 @@ impl Caller<'_> {
             let is_taken = statat(&place.parent, place.bare_name(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
             return Err(if is_taken { Errno::ADDRINUSE } else { GUARDED });
         }
-        self.take_mask()?;
+        self.apply_umask()?;
         // The socket keeps the relative address that the caller gave, if a second look-up of the path cannot
         // lead elsewhere.
         let done = if place.is_direct && place.proc.is_none() && !self.guard.guards_name(place.bare_name()) {
@@ -363,7 +363,7 @@ impl Caller<'_> {
     }
 
     /// Sets this thread's umask to the caller's.
-    fn take_mask(&self) -> Result<(), Errno> {
+    fn apply_umask(&self) -> Result<(), Errno> {
         umask(Mode::from_raw_mode(self.status()?.umask));
         Ok(())
     }

@@ -16,8 +16,7 @@ use super::resolve::Place;
 const MAX_RECORD_BYTES: usize = 4096;
 /// Maximum size of one reading in bytes, since commands may keep writing.
 const MAX_READ_BYTES: usize = 1 << 20;
-/// Names by which git recognises a repository or git directory, and names of the files by which it starts
-/// programs.
+/// Names by which git recognises a repository or git directory, and names of files that start programs.
 const NAMES: [&[u8]; 6] = [b".git", b"head", b"config", b"config.worktree", b"commondir", HOOKS];
 /// Directory of git hooks.
 const HOOKS: &[u8] = b"hooks";

@@ -156,7 +156,7 @@ fn every_split_gives_the_same_events() {
     }
 }
 
-/// Bytes in which the interesting ones are likely.
+/// Generates bytes with many relevant ones.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just(b"data: ".to_vec()),

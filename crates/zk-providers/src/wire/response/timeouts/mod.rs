@@ -157,8 +157,8 @@ impl Watchdog {
         }
     }
 
-    /// Returns the time at which the next clock expires, and which. Keep-alives after a complete answer do
-    /// not delay the deadline.
+    /// Returns the next clock to expire, and its time. Keep-alives after a complete answer do not delay the
+    /// deadline.
     pub(crate) fn deadline(&mut self, complete: bool) -> (Instant, Clock) {
         if complete && let Some(last) = self.last_byte {
             let completed = *self.completed.get_or_insert(last);

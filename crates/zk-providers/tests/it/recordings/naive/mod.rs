@@ -47,7 +47,7 @@ fn args(text: &str) -> Option<Value> {
     serde_json::from_str::<Value>(text).ok().filter(Value::is_object)
 }
 
-/// Returns the reason for which a recorded stream cannot be a success, if there is one.
+/// Reason for which a recorded stream must fail, if any.
 pub(crate) fn failure(url: &str, body: &str) -> Option<&'static str> {
     let values = values(body);
     let has_error = values
@@ -69,7 +69,7 @@ pub(crate) fn failure(url: &str, body: &str) -> Option<&'static str> {
     }
 }
 
-/// The sum over everything that ran, where the top level holds the answer only.
+/// Total usage of all iterations, since the top level contains only the answer's.
 fn iterations(parts: &[Value], answer: Usage) -> Usage {
     let fell_back = parts.iter().any(|part| part["type"] == "fallback_message");
     let mut all = Usage { reasoning: answer.reasoning, ..Usage::default() };

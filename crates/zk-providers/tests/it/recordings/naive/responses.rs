@@ -16,7 +16,7 @@ fn is_end(event: &Value) -> bool {
     matches!(kind, "response.completed" | "response.incomplete" | "response.failed" | "response.done")
 }
 
-/// Returns the reason for which a recorded stream cannot be a success, if there is one.
+/// Reason for which a recorded stream must fail, if any.
 pub(crate) fn failure(body: &str) -> Option<&'static str> {
     let values = values(body);
     if values.iter().any(|event| event["type"] == "error" || event["type"] == "response.failed") {
@@ -29,7 +29,7 @@ pub(crate) fn failure(body: &str) -> Option<&'static str> {
     }
 }
 
-/// The whole items in the order they ended, or those of the end where none ended before.
+/// Whole items in the order of their ends, or else those of the final event.
 pub(crate) fn items(body: &str) -> Vec<Value> {
     let values = values(body);
     let ended = values.iter().filter(|event| event["type"] == "response.output_item.done");

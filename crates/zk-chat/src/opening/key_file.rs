@@ -1,20 +1,17 @@
-//! `keys.toml`: the keys of the person.
+//! File of key bindings.
+
+use std::path::Path;
 
 use toml::{Table, Value};
 use zk_core::service::{HostFiles, HostRead};
 use zk_tui::Keymap;
 
-use crate::app::Machine;
-
-/// The most bytes of the file.
+/// Maximum size of the file in bytes.
 const MAX_KEY_FILE_BYTES: usize = 64 * 1024;
 
-/// The keys that are wanted, and what could not be done of it, in a line each. Without a file the usual ones.
-pub(super) fn read(machine: &Machine) -> (Keymap, Vec<String>) {
-    let Some(path) = machine.dirs.config.as_ref().map(|config| config.join("keys.toml")) else {
-        return (Keymap::default(), Vec::new());
-    };
-    let bytes = match machine.host_files.read(&path, &HostRead::whole(MAX_KEY_FILE_BYTES).own_only()) {
+/// Reads the key bindings in the file `path`, with a message for each invalid one. The default ones without a file.
+pub fn read_key_file(path: &Path, files: &dyn HostFiles) -> (Keymap, Vec<String>) {
+    let bytes = match files.read(path, &HostRead::whole(MAX_KEY_FILE_BYTES).own_only()) {
         Ok(file) => file.bytes,
         Err(error) if error.is_missing() => return (Keymap::default(), Vec::new()),
         Err(error) => {
