@@ -1,4 +1,9 @@
-//! Ratio of a run with many deltas and calls with traces to one without.
+//! Ratio of a run with traces to one without: `cargo bench -p zk-otel`.
+//!
+//! The bar: 100,000 deltas with traces ≤ 1.2 × without.
+
+#![expect(clippy::unwrap_used, reason = "a bench that cannot go on stops")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "figures are printed")]
 
 use std::hint::black_box;
 use std::io::{Read, Write};

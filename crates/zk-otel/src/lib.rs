@@ -22,7 +22,7 @@
 //!
 //! # What this crate must never know
 //!
-//! How a turn goes, what a provider sends, which tools there are, where settings come from. It reads no environment: whoever
+//! The steps of a turn, the formats of providers, the tools that there are, the files of settings. The environment, too: whoever
 //! starts it gives the variables.
 
 mod config;

@@ -34,6 +34,19 @@ pub(crate) struct NamedSources {
     pub(crate) plugin_dir: Vec<PathBuf>,
 }
 
+/// Files in which zk keeps what it does.
+#[derive(Args, Debug, Default)]
+pub(crate) struct RecordFiles {
+    /// Write requests, compactions and what had to be repaired to files in this directory, without secrets
+    #[arg(long, value_name = "DIR")]
+    pub(crate) debug_dump: Option<String>,
+
+    /// Write what zk does to a log: error, warn, info, debug or trace; without a file to logs/zk.log of its state
+    #[cfg(feature = "otel")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "LEVEL[=FILE]")]
+    pub(crate) log: Option<String>,
+}
+
 /// Heading of the options that every command has.
 pub(super) const GLOBAL: &str = "Options of every command";
 
@@ -182,14 +195,8 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) named: NamedSources,
 
-    /// Write requests, compactions and what had to be repaired to files in this directory, without secrets
-    #[arg(long, value_name = "DIR")]
-    pub(crate) debug_dump: Option<String>,
-
-    /// Write what zk does to a log: error, warn, info, debug or trace; without a file to logs/zk.log of its state
-    #[cfg(feature = "otel")]
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "LEVEL[=FILE]")]
-    pub(crate) log: Option<String>,
+    #[command(flatten)]
+    pub(crate) records: RecordFiles,
 
     /// With --print, show tool calls on standard error
     #[arg(short, long, global = true, help_heading = GLOBAL, action = ArgAction::SetTrue)]

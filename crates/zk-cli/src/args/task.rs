@@ -193,7 +193,7 @@ impl Cli {
         given.text("preset", "--preset", self.preset);
         given.text("context", "--run-in", self.context);
         given.text("screen", "--screen", self.screen);
-        given.text("debug_dump", "--debug-dump", self.debug_dump);
+        given.text("debug_dump", "--debug-dump", self.records.debug_dump);
         given.count("max_turns", "--max-turns", self.max_turns);
         given.count("max_tokens", "--max-tokens", self.max_tokens);
         given.texts("tools.allowed", "--allowed-tools", self.allowed_tools);
@@ -318,7 +318,7 @@ impl Cli {
         };
         let endpoint = GivenValues { base_url: self.base_url, api_key: self.api_key };
         #[cfg(feature = "otel")]
-        let log = self.log;
+        let log = self.records.log;
         #[cfg(not(feature = "otel"))]
         let log = None;
         Ok(Task { job, launch, endpoint, cwd: self.cwd, log })

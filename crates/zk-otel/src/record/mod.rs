@@ -124,7 +124,7 @@ fn span(
 fn fail(span: &mut Span, class: impl Into<Cow<'static, str>>) {
     let class = class.into();
     span.set_attribute(text(names::ERROR_TYPE, class.to_string()));
-    // Its words may quote what the model was sent.
+    // The words of an error may quote what the model was sent.
     span.set_status(Status::error(class));
 }
 

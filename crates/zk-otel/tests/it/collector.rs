@@ -33,7 +33,7 @@ struct Kept {
     headers: Vec<String>,
 }
 
-/// How a collector answers.
+/// Manner in which a collector answers.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Manner {
     Takes,
