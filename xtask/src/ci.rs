@@ -82,7 +82,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     step("flag tables of the judge", &mut || judge_table(workspace))?;
     step("generated docs", &mut || docs::check(workspace))?;
     step("examples", &mut || examples(workspace))?;
-    step("what a release needs", &mut || release::check::run(workspace))?;
+    step("what a release needs", &mut || release::check::run(workspace, None))?;
     step("packages of examples/", &mut || example_packages(workspace))?;
     match conformance::install(workspace) {
         Ok(suite) => step("conformance of MCP", &mut || suite.run(workspace))?,

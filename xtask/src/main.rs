@@ -44,7 +44,7 @@ cargo xtask <task>
                                 packages of the program: archive, deb, rpm, npm, wheel, image, formula, install script
   release VERSION [--dry-run]   versions, changes, docs, CI, one commit and its tag; goes on where it was broken off
   release --undo [VERSION]      takes a release back that nobody else has
-  release --check               manifests of the crates, manual pages, completions in real shells
+  release --check [--program FILE]  manifests of the crates, manual pages, completions in real shells
   publish [--dry-run] [--registry NAME] [--only CRATE]  crates to a registry, each tested from its package
   deps [--timings FILE] [--binary FILE]  every dependency with its reason and its cost, and `unsafe` in all of them
   new-plugin NAME [--into DIR]    a plugin crate that compiles, with a test and an example
@@ -90,7 +90,10 @@ fn task(args: &[&str]) -> Result<()> {
         },
         ["deps", rest @ ..] => release::deps::run(&workspace, rest),
         ["dist", rest @ ..] => release::dist::run(&workspace, rest),
-        ["release", "--check"] => release::check::run(&workspace),
+        ["release", "--check"] => release::check::run(&workspace, None),
+        ["release", "--check", "--program", program] => {
+            release::check::run(&workspace, Some(Path::new(program)))
+        }
         ["release", "--undo"] => release::cut::undo(&workspace, None),
         ["release", "--undo", version] => release::cut::undo(&workspace, Some(version)),
         ["release", version, "--dry-run"] | ["release", "--dry-run", version] => {

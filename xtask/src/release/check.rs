@@ -42,8 +42,8 @@ const SHELLS: [(&str, &[&str], &str); 3] = [
     ("fish", &["-c", "\"$ZK\" completions fish | source; complete -C 'zk sess'"], "sessions"),
 ];
 
-/// Runs the light checks.
-pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+/// Runs the light checks, with a program that is there or with one that is built for them.
+pub(crate) fn run(workspace: &Workspace, program: Option<&Path>) -> Result<()> {
     let root = workspace.root();
     let metadata = Metadata::read(root, None)?;
     let crates: Vec<&Package> = metadata.published().collect();
@@ -56,7 +56,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     }
     let ordered = order::by_need(crates)?;
     println!("{} crates have what a registry shows, and an order to publish them in", ordered.len());
-    let zk = programs(root)?.join("zk");
+    let zk = match program {
+        Some(program) => root.join(program),
+        None => programs(root)?.join("zk"),
+    };
     pages(root, &zk)?;
     completions(root, &zk)
 }
