@@ -15,7 +15,7 @@ def has_running_call(conversation):
 async def approve(conversation):
     await conversation.until(lambda now: now.view["cards"])
     card = conversation.view["cards"][0]
-    print(card["approval"]["title"], file=sys.stderr)
+    print(card["approval"]["title"], card["question"]["args"], file=sys.stderr)
     await conversation.answer(card, {"answer": "once"})
 
 
@@ -32,6 +32,7 @@ async def main(access_file):
     await approve(conversation)
     await conversation.settled_after(sent)
     sent = await conversation.submit("run until test -e go; do sleep 0.02; done")
+    await approve(conversation)
     await conversation.until(has_running_call)
     await conversation.steer("And then look around.")
     await client.close()  # The run goes on.

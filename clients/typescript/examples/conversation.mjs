@@ -19,7 +19,7 @@ const hasRunningCall = ({ view }) => view.blocks.some(({ content }) => content.s
 async function approve(conversation) {
   await conversation.until(({ view }) => view.cards.length > 0);
   const [card] = conversation.view.cards;
-  console.error(card.approval.title);
+  console.error(card.approval.title, card.question.args);
   await conversation.answer(card, { answer: "once" });
 }
 
@@ -30,6 +30,7 @@ await approve(conversation);
 await conversation.settledAfter(sent);
 
 sent = await conversation.submit("run until test -e go; do sleep 0.02; done");
+await approve(conversation);
 await conversation.until(hasRunningCall);
 await conversation.steer("And then look around.");
 client.close(); // The run goes on.

@@ -171,6 +171,11 @@ impl Client {
         Some(line)
     }
 
+    /// A line that came already.
+    pub(super) fn here(&mut self) -> Option<Value> {
+        self.lines.try_recv().ok()
+    }
+
     /// Reads until the view, or the last line, is as wanted.
     pub(super) fn until(&mut self, what: &str, mut done: impl FnMut(&View, &Value) -> bool) {
         let begun = Instant::now();

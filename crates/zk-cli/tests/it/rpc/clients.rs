@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use zk_tui::Transcript;
@@ -10,14 +11,15 @@ use zk_view::{Patch, View};
 use super::client::Serving;
 use super::{SOCKET, is_same, obedient, view_now};
 use crate::terminal::Terminal;
-use crate::zk::{Person, program, until};
+use crate::zk::{LONG, Person, program};
 
 /// Columns of the terminal that shows the session.
 const COLUMNS: usize = 120;
 
 /// Whether a program is there, and takes this script.
 fn takes(language: &str, flag: &str, script: &str) -> bool {
-    let child = Person::new().spawn(Path::new("/usr/bin/env"), &[language, flag, script], Stdio::null());
+    let person = Person::new();
+    let child = person.spawn(Path::new("/usr/bin/env"), &[language, flag, script], Stdio::null());
     let taken = child.wait_with_output().is_ok_and(|output| output.status.success());
     if !taken {
         println!("skipped: no {language} of a version that this client runs on");
@@ -29,10 +31,12 @@ fn takes(language: &str, flag: &str, script: &str) -> bool {
 fn converse(language: &str, example: &str) {
     let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients");
     let model = obedient();
-    let person = Person::asking(&model).with("PYTHONPATH", clients.join("python/src").to_str().unwrap());
+    let person = Person::asking(&model)
+        .with("PYTHONPATH", clients.join("python/src").to_str().unwrap())
+        .with("PYTHONDONTWRITEBYTECODE", "1");
     let serving = Serving::start(&person, &[&SOCKET[..], &["--permission-mode", "ask"]].concat());
     let (example, access) = (clients.join(example), serving.access_file.to_str().unwrap());
-    let args = [language, example.to_str().unwrap(), access];
+    let args = ["timeout", "60", language, example.to_str().unwrap(), access];
     let child = person.spawn(Path::new("/usr/bin/env"), &args, Stdio::null());
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -51,13 +55,13 @@ fn converse(language: &str, example: &str) {
     }
     serving.approver().call("close", &json!({ "conversation": conversation })).unwrap();
     drop(serving);
-    is_on_a_terminal(&person, ended["session"].as_str().unwrap(), view);
+    is_on_a_terminal(&person, ended["session"].as_str().unwrap(), &view);
 }
 
 /// Fails unless a terminal shows the session with the rows that the view is drawn with, in order.
-fn is_on_a_terminal(person: &Person, session: &str, view: View) {
+fn is_on_a_terminal(person: &Person, session: &str, view: &View) {
     let mut transcript = Transcript::new(View::default(), COLUMNS);
-    transcript.patch(&Patch::Reset { view: Box::new(view) });
+    view.blocks.iter().for_each(|block| transcript.patch(&Patch::Open { block: block.clone() }));
     let rows = transcript.take_closed(usize::MAX);
     let rows: Vec<String> = rows.iter().map(|row| row.text().trim().to_owned()).collect();
     assert!(rows.iter().filter(|row| !row.is_empty()).count() > 10, "{rows:#?}");
@@ -66,13 +70,17 @@ fn is_on_a_terminal(person: &Person, session: &str, view: View) {
     else {
         return;
     };
-    let mut seen = String::new();
-    until(&format!("{rows:#?} on a terminal"), || {
+    let (mut seen, begun) = (String::new(), Instant::now());
+    loop {
         seen += &terminal.take();
         let plain = without_codes(&seen);
         let mut rest = plain.as_str();
-        rows.iter().all(|row| rest.split_once(row.as_str()).map(|(_, after)| rest = after).is_some())
-    });
+        let is_absent =
+            |row: &&String| rest.split_once(row.as_str()).map(|(_, after)| rest = after).is_none();
+        let Some(absent) = rows.iter().find(is_absent) else { break };
+        assert!(begun.elapsed() < LONG, "`{absent}` is not on the terminal: {plain}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     terminal.keys("\u{4}");
     assert_eq!(terminal.code(), Some(0));
 }
@@ -100,7 +108,7 @@ fn a_client_in_python_rebuilds_what_a_terminal_shows() {
 
 #[test]
 fn a_client_in_javascript_rebuilds_what_a_terminal_shows() {
-    if takes("node", "-e", "process.exit(Number(process.versions.node.split('.')[0]) < 20)") {
+    if takes("node", "-e", "process.exit(Number(process.versions.node.split('.')[0]) < 20 ? 1 : 0)") {
         converse("node", "typescript/examples/conversation.mjs");
     }
 }

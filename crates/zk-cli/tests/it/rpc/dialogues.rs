@@ -13,12 +13,12 @@ use crate::zk::Person;
 /// Number of dialogues: a few, unless `ZK_RPC_DIALOGUES` says otherwise.
 #[expect(clippy::disallowed_methods, reason = "whoever runs a campaign says how large it is")]
 fn dialogues() -> u64 {
-    std::env::var("ZK_RPC_DIALOGUES").ok().and_then(|count| count.parse().ok()).unwrap_or(100)
+    std::env::var("ZK_RPC_DIALOGUES").ok().and_then(|count| count.parse().ok()).unwrap_or(50)
 }
 
 /// Dialogues that one server holds, and that one conversation does.
 const OF_A_SERVER: u64 = 200;
-const OF_A_CONVERSATION: u64 = 10;
+const OF_A_CONVERSATION: u64 = 25;
 
 const METHODS: [&str; 29] = [
     "answer",
@@ -165,6 +165,13 @@ impl Talker {
         }
         let of = if sent.has_digest { &mut figures.right } else { &mut figures.wrong };
         *of.entry(outcome).or_default() += 1;
+    }
+
+    /// Takes in what came already.
+    fn look(&mut self, figures: &mut Figures, agreed: &mut Vec<String>) {
+        while let Some(line) = self.client.here() {
+            self.take(&line, figures, agreed);
+        }
     }
 
     /// Reads until every request is answered.
@@ -405,12 +412,14 @@ fn talk(random: &mut Rng, stage: &mut Stage, conversation: &str, figures: &mut F
     let wild = |stage: &Stage, random: &mut Rng| {
         let mut talker = Talker::attach(stage, some(random, &roles));
         talker.client.is_wild = true;
+        // The conversation may be closed already.
+        let _ = talker.client.call("subscribe", &json!({ "conversation": stage.wild }));
         talker
     };
     let mut talkers: Vec<Talker> = (0..2).map(|_| wild(stage, random)).collect();
     for _ in 0..random.usize(4..16) {
         let at = random.usize(..talkers.len());
-        match random.u8(..24) {
+        match random.u8(..32) {
             0 => fight(random, stage, &mut steady, conversation, figures),
             1 => {
                 talkers[at].client.write_part("{\"jsonrpc\":\"2.0\",\"id\":1,\"meth");
@@ -426,11 +435,16 @@ fn talk(random: &mut Rng, stage: &mut Stage, conversation: &str, figures: &mut F
                 talkers[at].client.write("");
                 *talkers[at].waits.entry("null".to_owned()).or_default() += 1;
             }
-            _ => say(random, &mut talkers[at], stage),
+            _ => {
+                talkers[at].look(figures, &mut stage.agreed);
+                say(random, &mut talkers[at], stage);
+            }
         }
         figures.requests += 1;
     }
-    fight(random, stage, &mut steady, conversation, figures);
+    if random.u8(..3) == 0 {
+        fight(random, stage, &mut steady, conversation, figures);
+    }
     for talker in &mut talkers {
         talker.all_answered(figures, &mut stage.agreed);
     }

@@ -241,7 +241,7 @@ fn a_program_of_another_user_is_not_served_even_where_the_socket_lets_it_in() {
     for path in [person.home().parent().unwrap(), &person.home(), socket.parent().unwrap(), &socket] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
     }
-    let script = "use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new($ARGV[0]) or die \"no socket: $!\"; \
+    let script = "use IO::Socket::UNIX; $SIG{PIPE} = 'IGNORE'; my $s = IO::Socket::UNIX->new($ARGV[0]) or die \"no socket: $!\"; \
                   print $s qq({\"id\":1,\"method\":\"initialize\",\"params\":{\"protocol_version\":\"1.0\"}}\\n); \
                   print \"connected\\n\", <$s>;";
     let answered = |user: &str| {
