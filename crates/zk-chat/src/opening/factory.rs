@@ -114,6 +114,9 @@ impl fmt::Debug for Reread {
 /// Parts of a project that do not count until the person says so.
 #[async_trait]
 pub trait UnapprovedProject: Send {
+    /// Says which parts do not count, and how a person approves them.
+    fn describe(&self) -> String;
+
     /// Asks for each of them. Anything but a yes leaves it ignored.
     ///
     /// # Errors
