@@ -45,6 +45,10 @@ pub struct LaunchRequest {
     pub agents: Option<String>,
     /// Decorator of each provider that the conversation opens.
     pub provider_layer: Option<ProviderLayer>,
+    /// Directories of bundles that it uses beside those of the person.
+    pub bundle_dirs: Vec<PathBuf>,
+    /// Whether no MCP server of settings, projects and bundles is started beside those of this request.
+    pub only_its_servers: bool,
 }
 
 impl fmt::Debug for LaunchRequest {

@@ -113,6 +113,9 @@ impl fmt::Debug for Reread {
 /// Parts of a project that are ignored until the person approves them.
 #[async_trait]
 pub trait UnapprovedProject: Send {
+    /// Names the ignored parts, and the way to approve them.
+    fn describe(&self) -> String;
+
     /// Asks about each part. Every answer but yes leaves it ignored.
     ///
     /// # Errors When the stored approvals cannot be read.

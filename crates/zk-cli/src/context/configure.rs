@@ -46,6 +46,9 @@ impl Configured {
         }
         let loaded = bundles::load(dirs, host_files, &launch.plugin_dirs);
         settings.add_bundles(loaded, project, env);
+        if let Some(names) = &launch.only_servers {
+            settings.keep_mcp_servers(names);
+        }
         for placed in &settings.bundles().bundles {
             placed.secrets().for_each(|secret| machine.redactor.learn(secret));
         }

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
@@ -13,6 +14,8 @@ pub(crate) struct Launch {
     pub(crate) trust_mcp: Vec<String>,
     /// Files of more servers, which the person named.
     pub(crate) mcp_configs: Vec<PathBuf>,
+    /// MCP servers that are the only ones; nothing for all.
+    pub(crate) only_servers: Option<BTreeSet<String>>,
     /// Directories of bundles to use for this once.
     pub(crate) plugin_dirs: Vec<PathBuf>,
     /// The sub-agents, as they were given.

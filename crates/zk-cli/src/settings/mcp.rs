@@ -1,6 +1,6 @@
 //! MCP servers of the settings files and of the project's `.mcp.json`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use zk_core::service::{HostFileError, HostFiles, HostRead};
@@ -112,7 +112,15 @@ impl Settings {
                 servers.push(server.clone());
             }
         }
+        if let Some(only) = &self.only_servers {
+            servers.retain(|server| only.contains(&server.name));
+        }
         (servers, wrong)
+    }
+
+    /// Keeps every MCP server but these from being started.
+    pub(crate) fn keep_mcp_servers(&mut self, names: &BTreeSet<String>) {
+        self.only_servers = Some(names.clone());
     }
 
     /// The scripts of the project's servers as they were when they were approved, by the identity of the server.

@@ -16,6 +16,7 @@ mod rules;
 mod sections;
 mod variables;
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -59,6 +60,8 @@ pub(crate) struct Settings {
     extensions: Vec<ExtensionConfig>,
     /// Whether no MCP server is to be started.
     has_no_mcp: bool,
+    /// MCP servers that alone are started; nothing for all.
+    only_servers: Option<BTreeSet<String>>,
     /// MCP servers of files that the command line named, and of bundles.
     given_servers: Vec<ServerConfig>,
     /// Bundles that the person added.

@@ -14,11 +14,11 @@ pub(crate) struct Host {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
-    seen: Vec<Value>,
+    pub(crate) seen: Vec<Value>,
 }
 
 impl Host {
-    fn start(person: &Person, args: &[&str]) -> Self {
+    pub(crate) fn start(person: &Person, args: &[&str]) -> Self {
         let head: [&str; 3] = ["--output-format", "stream-json", "--verbose"];
         Self::begin(person, &[&head, args, &["--input-format", "stream-json"]].concat())
     }
@@ -42,26 +42,26 @@ impl Host {
         stdin.flush().unwrap();
     }
 
-    fn initialize(&mut self, mut request: Value) -> Value {
+    pub(crate) fn initialize(&mut self, mut request: Value) -> Value {
         request["subtype"] = "initialize".into();
         self.send(&json!({"type": "control_request", "request_id": "req_1", "request": request}));
         self.until(|line| line["type"] == "control_response" && line["response"]["request_id"] == "req_1")
     }
 
-    fn prompt(&mut self, text: &str) {
+    pub(crate) fn prompt(&mut self, text: &str) {
         self.send(&json!({"type": "user", "message": {"role": "user", "content": text}, "parent_tool_use_id": null}));
     }
 
     /// Answers a request of the program.
     #[expect(clippy::needless_pass_by_value, reason = "a call reads like its message")]
-    fn answer(&mut self, request: &Value, response: Value) {
+    pub(crate) fn answer(&mut self, request: &Value, response: Value) {
         let id = request["request_id"].clone();
         let response = json!({"subtype": "success", "request_id": id, "response": response});
         self.send(&json!({"type": "control_response", "response": response}));
     }
 
     /// The next line that is wanted.
-    fn until(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn until(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let line =
                 self.lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("no such line: {:#?}", self.seen));
@@ -99,28 +99,28 @@ impl Host {
         (self.seen, code)
     }
 
-    fn request(&mut self, subtype: &str) -> Value {
+    pub(crate) fn request(&mut self, subtype: &str) -> Value {
         self.until(|line| line["type"] == "control_request" && line["request"]["subtype"] == subtype)
     }
 
-    fn result(&mut self) -> Value {
+    pub(crate) fn result(&mut self) -> Value {
         self.until(|line| line["type"] == "result")
     }
 
     /// Closes the input, and gives the exit code and standard error.
-    fn end(mut self) -> (i32, String) {
+    pub(crate) fn end(mut self) -> (i32, String) {
         self.stdin = None;
         let output = self.child.wait_with_output().unwrap();
         (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    fn tool_result(&self) -> &Value {
+    pub(crate) fn tool_result(&self) -> &Value {
         let results = self.seen.iter().rev().find(|line| line["type"] == "user");
         &results.unwrap()["message"]["content"][0]
     }
 }
 
-fn touching(file: &str) -> Script {
+pub(crate) fn touching(file: &str) -> Script {
     Script::new()
         .turn(|turn| {
             turn.call_as(

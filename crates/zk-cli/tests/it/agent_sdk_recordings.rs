@@ -15,10 +15,13 @@ use crate::zk::{LONG, Person, server};
 const RECORDINGS: &str = include_str!("recordings/agent_sdk.jsonl");
 
 /// Lines of which zk says fewer or more, by dialogue.
-const DIFFERENCES: [(&str, &str, i64); 5] = [
+const DIFFERENCES: [(&str, &str, i64); 7] = [
     // The scripted answer here is stopped before its first word, so that none is told.
     ("09-interrupt", "assistant:text", -1),
     ("53-ts-controls", "assistant:text", -1),
+    // A task that is not there cannot be stopped, and the host is told so.
+    ("11-controls", "answer/success", -1),
+    ("11-controls", "answer/error", 1),
     // A request whose highest cost the budget cannot pay is not made, so that there is no answer.
     ("16-error-max-budget", "assistant:tool_use:Bash", -1),
     // A hook that ends the run before a call refuses the call as well.

@@ -5,6 +5,7 @@ mod acp;
 #[cfg(test)]
 mod agent_sdk;
 #[cfg(test)]
+mod agent_sdk_flags;
 mod agent_sdk_recordings;
 #[cfg(test)]
 mod agents;

@@ -11,6 +11,7 @@
 
 mod connection;
 mod files;
+mod form;
 mod mcp;
 mod options;
 mod permission;

@@ -12,8 +12,9 @@ use zk_core::service::{
 };
 use zk_view::{Card, Intent};
 
+use super::form::{filled, form};
 use super::told::{absolute, diff_parts, fenced, text_part};
-use super::wire::Peer;
+use super::wire::{Client, Peer};
 
 /// Questions of a session that the editor is asked.
 #[derive(Debug)]
@@ -22,6 +23,7 @@ pub(super) struct Asked {
     cwd: PathBuf,
     hosted: Weak<HostedConversation>,
     peer: Arc<Peer>,
+    client: Client,
     open: HashMap<QuestionId, Asking>,
 }
 
@@ -58,13 +60,20 @@ impl Asked {
         cwd: PathBuf,
         hosted: &Arc<HostedConversation>,
         peer: Arc<Peer>,
+        client: Client,
     ) -> Self {
-        Self { session, cwd, hosted: Arc::downgrade(hosted), peer, open: HashMap::new() }
+        Self { session, cwd, hosted: Arc::downgrade(hosted), peer, client, open: HashMap::new() }
     }
 
     /// Asks the editor. Its answer counts for what was shown, by the digest of the card. `call` is the call it is about.
     pub(super) fn ask(&mut self, card: &Card, call: Option<String>) {
         if self.open.contains_key(&card.id) {
+            return;
+        }
+        if self.client.shows_forms
+            && let Some((message, schema)) = form(&card.question)
+        {
+            self.open.insert(card.id, self.ask_words(card, &message, &schema));
             return;
         }
         let (mut shown, choices) = self.shown(card);
@@ -87,6 +96,21 @@ impl Asked {
             }
         });
         self.open.insert(card.id, Asking(asking));
+    }
+
+    /// Asks in a form of the editor.
+    fn ask_words(&self, card: &Card, message: &str, schema: &Value) -> Asking {
+        let params = json!({
+            "sessionId": *self.session, "mode": "form", "message": message, "requestedSchema": schema,
+        });
+        let (peer, hosted, card) = (self.peer.clone(), self.hosted.clone(), card.clone());
+        Asking(tokio::spawn(async move {
+            let answered = peer.request("elicitation/create", params).await.unwrap_or_default();
+            let (id, digest, answer) = (card.id, card.digest, filled(&card.question, &answered));
+            if let Some(hosted) = hosted.upgrade() {
+                hosted.intent(&Intent::Answer { id, digest, answer });
+            }
+        }))
     }
 
     pub(super) fn withdraw(&mut self, id: QuestionId) {

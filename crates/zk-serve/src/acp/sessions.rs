@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use zk_chat::{ExecutionPlace, HostedConversation, HostedOptions, LaunchRequest, LaunchSession};
 use zk_core::model::SessionId;
 use zk_core::service::{SessionFilter, SessionInfo};
+use zk_view::NoteLevel;
 
 use super::files::Buffers;
 use super::mcp;
@@ -99,6 +100,9 @@ impl Agent {
     }
 
     async fn opened(&self, session: Arc<Session>, names: bool) -> Result<(Value, After), RpcError> {
+        if let Some(unapproved) = session.hosted.factory().unapproved() {
+            session.hosted.view().note(NoteLevel::Warning, &unapproved.describe());
+        }
         let mut answer = session.choices().await;
         if let Some(answer) = answer.as_object_mut().filter(|_| names) {
             answer.insert("sessionId".into(), (*session.id).into());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use zk_core::service::Conversation;
 
 use super::host::{Host, PROTOCOL_VERSION};
@@ -45,12 +45,32 @@ impl Host {
             "mcp_reconnect" | "mcp_toggle" => {
                 let name = text("serverName");
                 let known = self.known().servers.iter().any(|(server, _)| server == name);
-                if known { Ok(json!({})) } else { Err(format!("Server not found: {name}")) }
+                match (known, subtype) {
+                    (false, _) => Err(format!("Server not found: {name}")),
+                    (true, "mcp_reconnect") => Ok(json!({})),
+                    (true, _) => Err(format!(
+                        "The server {name} stays as it is: zk switches no server within a conversation. Start one without it"
+                    )),
+                }
             }
-            "mcp_set_servers" => Ok(json!({"added": [], "removed": [], "errors": {}})),
+            "mcp_set_servers" => {
+                let servers = request.get("servers").and_then(Value::as_object).into_iter().flatten();
+                let why = "zk takes servers at the start of a conversation: give `mcpServers` there";
+                let errors: Map<String, Value> =
+                    servers.map(|(name, _)| (name.clone(), why.into())).collect();
+                Ok(json!({"added": [], "removed": [], "errors": errors}))
+            }
             "get_context_usage" => Ok(self.context_usage(&hosted.agent())),
-            "rewind_files" => Err("File rewinding is not enabled.".to_owned()),
-            "stop_task" | "background_tasks" | "cancel_async_message" | "seed_read_state" => Ok(json!({})),
+            "rewind_files" => Err(
+                "Files cannot be rewound: zk keeps no checkpoints of files. Version control brings them back"
+                    .to_owned(),
+            ),
+            "stop_task" => Err(format!(
+                "There is no task {}: zk gives a host no tasks in the background. `interrupt` ends a turn with its sub-agents",
+                text("task_id")
+            )),
+            "cancel_async_message" => Ok(json!({"cancelled": false})),
+            "background_tasks" | "seed_read_state" => Ok(json!({})),
             "get_session_cost" => Ok(json!({"total_cost_usd": self.known().cost})),
             "get_binary_version" => {
                 Ok(json!({"version": PROTOCOL_VERSION, "zk_version": self.options.version}))

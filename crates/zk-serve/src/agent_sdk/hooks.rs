@@ -45,6 +45,29 @@ pub(super) fn plugin(host: &Arc<Host>) -> Result<Option<CommandHooks>, String> {
     ))
 }
 
+/// The plugin of hooks in settings of the host, which are commands; nothing where there are none.
+///
+/// # Errors
+/// A sentence about hooks that make no sense.
+pub(super) fn of_settings(
+    host: &Arc<Host>,
+    hooks: &Map<String, Value>,
+) -> Result<Option<CommandHooks>, String> {
+    let source =
+        HookSource { place: "the settings of the SDK host".to_owned(), is_claude: true, may_allow: true };
+    let set = HookSet::read(&Value::Object(hooks.clone()), source).map_err(|error| error.to_string())?;
+    host.known().notices.extend(set.warnings.iter().cloned());
+    if set.is_empty() {
+        return Ok(None);
+    }
+    let (modes, notices) = (host.clone(), host.clone());
+    Ok(Some(
+        CommandHooks::new(set, &host.options.cwd)
+            .permission_mode(move || modes.known().mode.clone())
+            .on_notice(move |text| notices.inform(text, "info", "hook")),
+    ))
+}
+
 fn read_group(group: &Value, blocking: &mut BTreeSet<String>) -> Value {
     let ids = group.get("hookCallbackIds").and_then(Value::as_array).into_iter().flatten();
     let ids: Vec<&str> = ids.filter_map(Value::as_str).collect();

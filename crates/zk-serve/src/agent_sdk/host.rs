@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use zk_agent::Agent;
 use zk_chat::{ConversationLauncher, HostedConversation};
 use zk_core::model::ModelStats;
-use zk_core::service::{Conversation, Redactor};
+use zk_core::service::{Conversation, HostFiles, Redactor};
 use zk_permission::ModeSwitch;
 
 use super::args::{HostRule, SdkArgs};
@@ -35,6 +35,8 @@ pub struct SdkOptions {
     pub config_dir: Option<PathBuf>,
     /// Home of the person.
     pub home: Option<PathBuf>,
+    /// Files of this machine, for those that arguments name.
+    pub host_files: Arc<dyn HostFiles>,
     /// Whether the host wants to be told when a turn begins, asks and ends.
     pub reads_session_state: bool,
     /// Version of the program.
@@ -71,6 +73,17 @@ pub(super) struct TurnState {
     pub(super) begun_text: String,
 }
 
+/// Facts about questions and modes.
+#[derive(Default)]
+pub(super) struct AskingState {
+    /// Mode before a plan, in the host's words.
+    pub(super) before_plan: Option<String>,
+    /// Whether the host forbade modes that never ask.
+    pub(super) keeps_asking: bool,
+    /// Server of the host, and its tool, that answers questions about calls in the place of the host's callback.
+    pub(super) prompter: Option<(String, String)>,
+}
+
 /// Facts about the conversation.
 #[derive(Default)]
 pub(super) struct Known {
@@ -93,6 +106,7 @@ pub(super) struct Known {
     pub(super) models: BTreeMap<String, ModelStats>,
     /// The permission mode in the host's words.
     pub(super) mode: String,
+    pub(super) asking: AskingState,
     pub(super) notices: Vec<String>,
     pub(super) default_model: Option<zk_core::model::Model>,
     /// Servers that the host is, with their tools.
@@ -123,7 +137,7 @@ impl Host {
         channel: Channel,
     ) -> Self {
         let (conversation, _) = watch::channel(None);
-        let mode = options.args.text("permission-mode").unwrap_or("default").to_owned();
+        let mode = options.args.text("permission-mode").unwrap_or_default().to_owned();
         Self {
             launcher,
             channel,
@@ -152,9 +166,12 @@ impl Host {
     /// Whether somebody answers questions about calls.
     pub(super) fn is_attended(&self) -> bool {
         let args = self.args();
-        let asks = args.text("permission-prompt-tool") == Some("stdio")
-            || args.text("permission-prompts") == Some("host");
-        asks && args.text("permission-mode") != Some("dontAsk")
+        let asks = match args.text("permission-prompts") {
+            Some("none") => false,
+            Some("host") => true,
+            Some(_) | None => args.text("permission-prompt-tool").is_some_and(|tool| !tool.is_empty()),
+        };
+        asks && self.known().mode != "dontAsk"
     }
 
     /// Takes a conversation in the place of the one before.

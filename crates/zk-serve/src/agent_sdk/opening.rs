@@ -1,6 +1,5 @@
 //! Opening of the conversation that arguments and the first request describe.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -8,8 +7,9 @@ use zk_chat::{HostedConversation, HostedOptions, LaunchRequest, LaunchSession};
 use zk_core::kernel::Plugin;
 use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{Conversation, HostFiles, HostRead, Provider, Tool};
+use zk_permission::ModeSwitch;
 
-use super::args::launch_settings;
+use super::args::{FAMILIES, Files, Given, PLAN, host_mode, launch_settings, zk_mode};
 use super::hooks;
 use super::host::{Host, PROTOCOL_VERSION};
 use super::output::Output;
@@ -38,8 +38,23 @@ impl Host {
         self: &Arc<Self>,
         session: LaunchSession,
     ) -> Result<Arc<HostedConversation>, String> {
-        let tools = HostTools::find(self).await;
-        let request = self.request(session, tools)?;
+        let first = self.first.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let at = Files { files: &*self.options.host_files, cwd: &self.options.cwd };
+        let given = Given::read(self.args(), &first, &at)?;
+        let prompter = self.prompter(&given, &first)?;
+        let begins = {
+            let mut known = self.known();
+            known.asking.prompter = prompter;
+            known.asking.keeps_asking = given.settings.keeps_asking;
+            // A conversation in the place of another one has its mode.
+            if known.default_model.is_none() {
+                known.mode = host_mode(self.args(), &given).to_owned();
+                known.notices.extend(given.told.iter().cloned());
+            }
+            known.mode.clone()
+        };
+        let tools = HostTools::find(self, &given).await;
+        let request = self.request(session, tools, &given, &first)?;
         let factory = self.launcher.launch(&request).map_err(|error| error.to_string())?;
         let files = factory.setup().host_files.clone();
         let options = HostedOptions { attended: self.is_attended(), asks_about_project: false };
@@ -63,18 +78,32 @@ impl Host {
         if self.is_attended() {
             tokio::spawn(answer_questions(self.clone(), hosted.questions().clone()));
         }
+        if begins != host_mode(self.args(), &given) || begins == PLAN {
+            let modes = hosted.agent().bus().service::<ModeSwitch>();
+            let modes = modes.ok_or("this conversation has no permission modes")?;
+            let mode = zk_mode(&begins).unwrap_or("ask");
+            modes.choose_by_name(mode).map_err(|error| error.to_string())?;
+        }
         Ok(hosted)
     }
 
-    fn request(self: &Arc<Self>, session: LaunchSession, tools: HostTools) -> Result<LaunchRequest, String> {
-        let first = self.first.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let settings = launch_settings(self.args(), &first)?;
+    fn request(
+        self: &Arc<Self>,
+        session: LaunchSession,
+        tools: HostTools,
+        given: &Given,
+        first: &Value,
+    ) -> Result<LaunchRequest, String> {
+        let settings = launch_settings(self.args(), given)?;
         let mut plugins: Vec<Arc<dyn Plugin>> =
             vec![Arc::new(Output(self.clone())), Arc::new(ChangedCalls(self.clone())), Arc::new(tools)];
         if let Some(hooks) = hooks::plugin(self)? {
             plugins.push(Arc::new(hooks));
         }
-        if self.is_attended() {
+        if let Some(hooks) = hooks::of_settings(self, &given.settings.hooks)? {
+            plugins.push(Arc::new(hooks));
+        }
+        if self.is_attended() && self.known().asking.prompter.is_none() {
             plugins.push(Arc::new(AskingTools(self.clone())));
         }
         let names = self.names.clone();
@@ -82,11 +111,19 @@ impl Host {
             first.get("agents").filter(|agents| agents.as_object().is_some_and(|agents| !agents.is_empty()));
         Ok(LaunchRequest {
             cwd: None,
-            add_dirs: self.args().all("add-dir").iter().map(PathBuf::from).collect(),
+            add_dirs: self
+                .args()
+                .all("add-dir")
+                .iter()
+                .chain(&given.settings.directories)
+                .map(|dir| self.options.cwd.join(dir))
+                .collect(),
             session,
             settings,
             plugins,
             agents: agents.map(agents_of),
+            bundle_dirs: given.plugins.clone(),
+            only_its_servers: self.args().has("strict-mcp-config"),
             provider_layer: Some(Arc::new(move |inner| {
                 Arc::new(SdkProvider { inner, names: names.clone() }) as Arc<dyn Provider>
             })),
@@ -236,7 +273,6 @@ impl Host {
 /// Sub-agents with what zk reads of them; a model named after a family or `inherit` is the conversation's own.
 fn agents_of(agents: &Value) -> String {
     const KEYS: [&str; 4] = ["description", "prompt", "tools", "model"];
-    const FAMILIES: [&str; 4] = ["haiku", "inherit", "opus", "sonnet"];
     let mut agents = agents.clone();
     for agent in agents.as_object_mut().into_iter().flat_map(|agents| agents.values_mut()) {
         if let Some(fields) = agent.as_object_mut() {

@@ -13,7 +13,7 @@ use zk_core::service::{
     Approval, Conversation, PendingQuestion, Progress, Question, QuestionId, Questions, ToolCx, UiAnswer,
 };
 
-use super::args::{HostRule, zk_mode};
+use super::args::{Given, HostRule, PLAN, sdk_servers, zk_mode};
 use super::channel::Unanswered;
 use super::host::{Host, Replacement};
 use super::wire::fresh_uuid;
@@ -86,7 +86,7 @@ impl Host {
             return UiAnswer::Once;
         }
         self.tell_state("requires_action");
-        let answer = self.channel.ask(request(approval, &call, &tool, &input)).await;
+        let answer = self.ask_permission(request(approval, &call, &tool, &input)).await;
         self.tell_state("running");
         let refused = |words: &str| {
             self.known().refusals.insert(call.clone(), words.to_owned());
@@ -125,6 +125,38 @@ impl Host {
                 refused(if words.is_empty() { "Denied by the host" } else { words })
             }
             _ => refused("Permission request failed: the host's answer has no behavior allow or deny"),
+        }
+    }
+
+    /// Asks the host about a call: its callback, or the tool of its own that it named.
+    async fn ask_permission(&self, request: Value) -> Result<Value, Unanswered> {
+        let prompter = self.known().asking.prompter.clone();
+        let Some((server, tool)) = prompter else { return self.channel.ask(request).await };
+        let of = |key: &str| request.get(key).cloned().unwrap_or_default();
+        let arguments =
+            json!({"tool_name": of("tool_name"), "input": of("input"), "tool_use_id": of("tool_use_id")});
+        let called = self.ask_server(&server, "tools/call", json!({"name": tool, "arguments": arguments}));
+        let result = called.await.map_err(Unanswered::Refused)?;
+        let text = result.pointer("/content/0/text").and_then(Value::as_str).unwrap_or_default();
+        serde_json::from_str(text)
+            .map_err(|error| Unanswered::Refused(format!("the answer of {tool} is no JSON: {error}")))
+    }
+
+    /// Server and tool that the host named to answer questions; nothing where its callback does.
+    ///
+    /// # Errors
+    /// A sentence about a tool that is none of the host's own.
+    pub(super) fn prompter(&self, given: &Given, first: &Value) -> Result<Option<(String, String)>, String> {
+        let named = self.args().text("permission-prompt-tool").filter(|tool| !matches!(*tool, "" | "stdio"));
+        let Some(named) = named else { return Ok(None) };
+        let tool = named.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
+        let tool = tool.filter(|(server, _)| sdk_servers(given, first).iter().any(|own| own == server));
+        match tool {
+            Some((server, tool)) => Ok(Some((server.to_owned(), tool.to_owned()))),
+            None => Err(format!(
+                "--permission-prompt-tool {named} cannot be used: it is no tool of a server in the SDK's own process. Give \
+                 `can_use_tool`, or such a tool as mcp__SERVER__TOOL"
+            )),
         }
     }
 
@@ -171,6 +203,12 @@ impl Host {
         let may_skip = args.has("allow-dangerously-skip-permissions")
             || args.has("dangerously-skip-permissions")
             || args.text("permission-mode") == Some("bypassPermissions");
+        if mode == "bypassPermissions" && self.known().asking.keeps_asking {
+            return Err(
+                "Cannot set permission mode to bypassPermissions because the settings of the host forbid it"
+                    .to_owned(),
+            );
+        }
         if mode == "bypassPermissions" && !may_skip {
             return Err(
                 "Cannot set permission mode to bypassPermissions because the session was not launched with \
@@ -180,7 +218,15 @@ impl Host {
         }
         let modes = self.modes().ok_or("this conversation has no permission modes")?;
         modes.choose_by_name(zk).map_err(|error| error.to_string())?;
-        self.known().mode = mode.to_owned();
+        {
+            let mut known = self.known();
+            let before = std::mem::replace(&mut known.mode, mode.to_owned());
+            if mode != PLAN {
+                known.asking.before_plan = None;
+            } else if before != PLAN {
+                known.asking.before_plan = Some(before);
+            }
+        }
         self.send(json!({"type": "system", "subtype": "status", "status": null, "permissionMode": mode}));
         Ok(())
     }

@@ -4,15 +4,19 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use zk_core::kernel::{BoxError, Plugin, Scope};
+use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::{Approved, Block, Effects, Image, ToolContent, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{CallPlace, Tool, ToolCx};
+use zk_core::service::{CallPlace, ContextMode, ContextProducer, Tool, ToolCx};
 
-use super::args::{HostRule, sdk_servers};
+use super::args::{Given, HostRule, PLAN, sdk_servers};
 use super::host::Host;
 
 /// Version of the protocol that servers are asked for.
 const MCP_VERSION: &str = "2025-11-25";
+
+/// Text for a model that is to plan.
+const PLANNING: &str = "plan mode: calls that change something are refused until the user approves a plan. Find out what \
+    there is to know, then show the plan with `ExitPlanMode`";
 
 /// Characters of a tool's name.
 const MAX_NAME: usize = 64;
@@ -31,17 +35,13 @@ struct HostTool {
 
 impl HostTools {
     /// Asks the host for the tools of its servers. One that cannot say them is told about, and has none.
-    pub(super) async fn find(host: &Arc<Host>) -> Self {
+    pub(super) async fn find(host: &Arc<Host>, given: &Given) -> Self {
         let first = host.first.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let manifests = first.get("sdkMcpServerManifests").cloned().unwrap_or_default();
-        let refused: Vec<HostRule> = ["disallowedTools", "disallowed-tools"]
-            .iter()
-            .flat_map(|name| host.args().list(name))
-            .map(|rule| HostRule::read(&rule))
-            .collect();
+        let refused: Vec<HostRule> = given.disallowed.iter().map(|rule| HostRule::read(rule)).collect();
         let mut tools = Vec::new();
         host.known().servers.clear();
-        for server in sdk_servers(host.args(), &first) {
+        for server in sdk_servers(given, &first) {
             let listed = match manifests.pointer(&format!("/{}/toolsListResult", pointer(&server))) {
                 Some(listed) => Ok(listed.clone()),
                 None => host.list_tools(&server).await,
@@ -157,7 +157,12 @@ impl Host {
     }
 
     /// Asks a server of the host, and gives its result.
-    async fn ask_server(&self, server: &str, method: &str, params: Value) -> Result<Value, String> {
+    pub(super) async fn ask_server(
+        &self,
+        server: &str,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, String> {
         let message = json!({"jsonrpc": "2.0", "id": fastrand::u32(..), "method": method, "params": params});
         let request = json!({"subtype": "mcp_message", "server_name": server, "message": message});
         let answer = self.channel.ask(request).await.map_err(|error| error.to_string())?;
@@ -213,7 +218,22 @@ impl Plugin for AskingTools {
             let name = spec.name.clone();
             scope.provide::<dyn Tool>(&name, Arc::new(AskingTool { host: self.0.clone(), spec }))?;
         }
+        scope.provide::<dyn ContextProducer>("agent-sdk-plan", Arc::new(Planning(self.0.clone())))?;
         Ok(())
+    }
+}
+
+/// Tells a model with every request that it is to plan, while it is.
+struct Planning(Arc<Host>);
+
+#[async_trait]
+impl ContextProducer for Planning {
+    fn mode(&self) -> ContextMode {
+        ContextMode::PerRequest
+    }
+
+    async fn text(&self, _: &Cx) -> Result<Option<String>, BoxError> {
+        Ok((self.0.known().mode == PLAN).then(|| PLANNING.to_owned()))
     }
 }
 
@@ -252,8 +272,12 @@ impl Tool for AskingTool {
         if name == "ExitPlanMode" {
             match answer.get("updatedPermissions") {
                 Some(updates) => self.host.update_permissions(updates),
-                // Plan mode of the host ends with the plan.
-                None => _ = self.host.set_mode("default"),
+                None => {}
+            }
+            // The plan ends with its approval, whatever else was chosen with it.
+            if self.host.known().mode == PLAN {
+                let before = self.host.known().asking.before_plan.take();
+                self.host.set_mode(before.as_deref().unwrap_or("default")).map_err(ToolError::failed)?;
             }
             return Ok(ToolOutput::text("The user has approved your plan. You can begin to carry it out."));
         }

@@ -20,6 +20,7 @@ pub(crate) fn agent_sdk(app: &AppContext, mut words: Vec<String>) -> Outcome<Exi
         cwd: app.work.cwd.clone(),
         config_dir: machine.env.path("CLAUDE_CONFIG_DIR"),
         home: machine.env.path("HOME"),
+        host_files: Arc::new(machine.host_files.clone()),
         reads_session_state: machine.env.get("CLAUDE_CODE_SDK_READS_SESSION_STATE").is_some(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         redactor: machine.redactor.clone(),

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -43,6 +44,8 @@ impl Launcher {
             trust_mcp: before.trust_mcp.clone(),
             mcp_configs: before.mcp_configs.clone(),
             agents: request.agents.clone().or_else(|| before.agents.clone()),
+            plugin_dirs: before.plugin_dirs.iter().chain(&request.bundle_dirs).cloned().collect(),
+            only_servers: request.only_its_servers.then(|| servers_of(request)),
             add_dirs: before.add_dirs.iter().chain(&request.add_dirs).cloned().collect(),
             ..Launch::default()
         };
@@ -66,6 +69,12 @@ impl Launcher {
         warnings.iter().for_each(|warning| app.work.machine.notices.show(&format!("warning: {warning}")));
         Ok(app)
     }
+}
+
+/// Names of the MCP servers that a request brings.
+fn servers_of(request: &LaunchRequest) -> BTreeSet<String> {
+    let names = request.settings.keys().filter_map(|key| key.strip_prefix("mcp.servers."));
+    names.map(str::to_owned).collect()
 }
 
 #[async_trait]

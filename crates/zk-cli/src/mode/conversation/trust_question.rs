@@ -46,8 +46,28 @@ impl Unapproved {
     }
 }
 
+/// Parts that a sentence names.
+const MAX_NAMED_PARTS: usize = 8;
+
 #[async_trait]
 impl UnapprovedProject for Unapproved {
+    fn describe(&self) -> String {
+        let files = self.files.iter().map(|file| file.name.to_string());
+        let skills = self.skills.iter().map(|skill| format!("the skill {}", skill.name()));
+        let agents = self.agents.iter().map(|agent| format!("the agent {}", agent.name));
+        let all: Vec<String> = files.chain(skills).chain(agents).collect();
+        let more = all.len().saturating_sub(MAX_NAMED_PARTS);
+        let mut named = all.into_iter().take(MAX_NAMED_PARTS).collect::<Vec<_>>().join(", ");
+        if more > 0 {
+            named.push_str(&format!(" and {more} more"));
+        }
+        let project = self.app.work.project.display();
+        format!(
+            "Parts of this project have no effect, as nobody approved them: {named}. `zk trust` in {project} shows them, \
+             and `zk trust add` approves them"
+        )
+    }
+
     async fn ask(
         self: Box<Self>,
         questions: &Questions,

@@ -393,15 +393,10 @@ fn promptcap_001_002_003_images_and_resources_reach_the_model_and_other_content_
     assert_eq!(editor.error("session/prompt", json!({ "sessionId": session, "prompt": prompt })), -32602);
 }
 
-#[test]
-fn advisory_the_program_ends_soon_after_its_input_and_everything_is_stored() {
-    let models = server(
-        Script::new().turn(|turn| turn.call("shell", json!({ "command": "echo $$ > pid; exec sleep 1000" }))),
-    );
-    let person = Person::asking(&models);
-    let mut editor = Editor::start(&person, &nobody());
+/// Begins a prompt whose command runs, and gives the command's process.
+fn begin_command(editor: &mut Editor, person: &Person) -> u32 {
     editor.choosing("allow_once");
-    let session = editor.new_session(&person);
+    let session = editor.new_session(person);
     editor.begin_prompt(&session, "Wait.");
     let pid = person.project().join("pid");
     until("the command", || {
@@ -419,10 +414,38 @@ fn advisory_the_program_ends_soon_after_its_input_and_everything_is_stored() {
         }
         true
     });
-    let command: u32 = std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn advisory_the_program_ends_soon_after_its_input_and_everything_is_stored() {
+    let models = server(
+        Script::new().turn(|turn| turn.call("shell", json!({ "command": "echo $$ > pid; exec sleep 1000" }))),
+    );
+    let person = Person::asking(&models);
+    let mut editor = Editor::start(&person, &nobody());
+    let command = begin_command(&mut editor, &person);
     assert_eq!(editor.close(), 0);
     assert!(!std::path::Path::new(&format!("/proc/{command}")).exists(), "the command went on");
     assert!(!std::path::Path::new(&format!("/proc/{}", editor.pid())).exists());
     let shown = person.run(&["sessions", "list"]);
     assert!(shown.stdout.contains("Wait."), "{}", shown.stdout);
+}
+
+#[test]
+fn an_editor_that_is_killed_leaves_no_process() {
+    let command = "sleep 1000 & echo $! > child; echo $$ > pid; wait";
+    let models = server(Script::new().turn(move |turn| turn.call("shell", json!({ "command": command }))));
+    let person = Person::asking(&models);
+    let mut editor = Editor::start(&person, &nobody());
+    let shell = begin_command(&mut editor, &person);
+    let child = std::fs::read_to_string(person.project().join("child")).unwrap();
+    editor.vanish();
+    assert!(editor.child.wait().is_ok());
+    for process in [shell.to_string(), child.trim().to_owned()] {
+        let stat = format!("/proc/{process}/stat");
+        // One that nobody waited for is a name alone.
+        let is_over = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+        until("its processes to end", is_over);
+    }
 }

@@ -174,6 +174,13 @@ impl Editor {
         self.seen.iter().filter(|message| message["method"] == method).collect()
     }
 
+    /// Closes both ends at once, as the end of an editor that is killed does.
+    pub(crate) fn vanish(&mut self) {
+        drop(self.stdin.take());
+        let (_, nobody) = channel();
+        self.lines = nobody;
+    }
+
     /// Closes the input, and gives the exit code. What still comes is kept.
     pub(crate) fn close(&mut self) -> i32 {
         drop(self.stdin.take());

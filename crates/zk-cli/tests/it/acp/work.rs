@@ -254,3 +254,48 @@ fn a_failed_request_is_an_error_in_words_and_a_usage_is_told() {
     assert_eq!(editor.error("session/prompt", prompt), -32000);
     assert_eq!(editor.prompt(&session, "Three."), "end_turn");
 }
+
+#[test]
+fn a_question_that_takes_words_is_a_form_where_the_editor_has_forms() {
+    let open = json!({ "question": "Which colour?" });
+    let choice = json!({ "question": "Which colour?", "options": ["green", "blue"] });
+    let accepted = |content: Value| json!({ "action": "accept", "content": content });
+    for (question, answer, told) in [
+        (&open, accepted(json!({ "answer": "blue" })), "blue"),
+        (&choice, accepted(json!({ "choice": "1" })), "The user answers: blue"),
+        (&choice, accepted(json!({ "choice": "0", "answer": "red" })), "The user answers: red"),
+        (&choice, accepted(json!({ "choice": "7" })), "does not want to answer"),
+        (&open, json!({ "action": "decline" }), "does not want to answer"),
+        (&open, json!({ "action": "accept" }), "does not want to answer"),
+    ] {
+        let question = question.clone();
+        let script =
+            Script::new().turn(move |turn| turn.call("ask_user", question)).turn(|turn| turn.text("Done."));
+        let models = server(script);
+        let person = Person::asking(&models);
+        let mut editor = Editor::start(&person, &json!({ "elicitation": { "form": {} } }));
+        editor.answering(move |_| Some(answer.clone()));
+        let session = editor.new_session(&person);
+        assert_eq!(editor.prompt(&session, "Ask."), "end_turn");
+        let asked = editor.asked("elicitation/create");
+        assert_eq!(asked.len(), 1);
+        let params = &asked[0]["params"];
+        assert_eq!((&params["mode"], &params["sessionId"]), (&json!("form"), &json!(session)));
+        assert!(params["message"].as_str().unwrap().contains("Which colour?"), "{params}");
+        assert_eq!(params["requestedSchema"]["properties"]["answer"]["type"], "string");
+        let results = models.bodies()[1]["messages"].to_string();
+        assert!(results.contains(told), "{results}");
+    }
+}
+
+#[test]
+fn parts_of_a_project_that_nobody_approved_are_told_with_the_way_to_approve_them() {
+    let models = server(Script::answering(|_| Turn::new().text("Hello.")));
+    let person = Person::asking(&models);
+    person.write(".zk/agents/helper.md", "---\nname: helper\ndescription: helps\n---\nHelp.");
+    let mut editor = Editor::start(&person, &json!({}));
+    let session = editor.new_session(&person);
+    assert_eq!(editor.prompt(&session, "Hi."), "end_turn");
+    let said = editor.text("agent_message_chunk");
+    assert!(said.contains(".zk/agents/helper.md") && said.contains("`zk trust add` approves them"), "{said}");
+}

@@ -47,7 +47,7 @@ impl Pump {
         client: Client,
     ) -> Self {
         Self {
-            asked: Asked::new(session.clone(), cwd.clone(), hosted, peer.clone()),
+            asked: Asked::new(session.clone(), cwd.clone(), hosted, peer.clone(), client),
             session,
             hosted: Arc::downgrade(hosted),
             peer,

@@ -13,6 +13,8 @@ pub(in crate::acp) struct Client {
     pub(in crate::acp) writes_files: bool,
     /// Whether it shows notices apart from messages.
     pub(in crate::acp) shows_notices: bool,
+    /// Whether it shows forms for answers in words.
+    pub(in crate::acp) shows_forms: bool,
     /// Whether it can run a sign-in in a terminal.
     pub(in crate::acp) signs_in_by_terminal: bool,
 }
@@ -43,6 +45,7 @@ impl Client {
             reads_files: has("/fs/readTextFile"),
             writes_files: has("/fs/writeTextFile"),
             shows_notices: has("/session/notices"),
+            shows_forms: has("/elicitation/form"),
             signs_in_by_terminal: has("/auth/terminal"),
         })
     }

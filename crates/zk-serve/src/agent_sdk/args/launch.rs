@@ -1,23 +1,29 @@
 use serde_json::{Map, Value, json};
 
-use super::{HostRule, SdkArgs, zk_tools};
+use super::{Given, HostRule, SdkArgs, zk_tools};
+
+/// Names by which hosts mean whatever model the conversation has.
+pub(crate) const FAMILIES: [&str; 4] = ["haiku", "inherit", "opus", "sonnet"];
+
+/// Tools of zk that have another one in their place for a host.
+const REPLACED: [&str; 2] = ["ask_user", "present_plan"];
 
 /// Settings under zk's keys that arguments and the first request ask for.
 ///
 /// # Errors
 /// A sentence about a value that cannot be used.
-pub(crate) fn launch_settings(args: &SdkArgs, first: &Value) -> Result<Map<String, Value>, String> {
+pub(crate) fn launch_settings(args: &SdkArgs, given: &Given) -> Result<Map<String, Value>, String> {
     let mut set = Map::new();
     let mut put = |key: &str, value: Value| _ = set.insert(key.to_owned(), value);
-    if let Some(model) = args.text("model").filter(|model| !matches!(*model, "" | "default")) {
+    let model = args.text("model").or(given.model.as_deref()).or(given.settings.model.as_deref());
+    if let Some(model) = model.filter(|model| !matches!(*model, "" | "default")) {
         put("model", model.into());
     }
-    if let Some(system) = system(args, first) {
-        put("system", system.into());
+    if let Some(system) = &given.system {
+        put("system", system.as_str().into());
     }
-    let appended = args.text("append-system-prompt").or_else(|| first.get("appendSystemPrompt")?.as_str());
-    if let Some(appended) = appended.filter(|text| !text.is_empty()) {
-        put("append_system", appended.into());
+    if let Some(appended) = &given.append {
+        put("append_system", appended.as_str().into());
     }
     if let Some(budget) = args.number::<f64>("max-budget-usd") {
         put("max_budget_usd", json!(budget));
@@ -29,38 +35,55 @@ pub(crate) fn launch_settings(args: &SdkArgs, first: &Value) -> Result<Map<Strin
         (Some("adaptive"), ..) => put("thinking", "adaptive".into()),
         _ => {}
     }
-    put("permissions.mode", zk_mode(mode(args)).ok_or_else(|| unknown_mode(mode(args)))?.into());
+    let mode = host_mode(args, given);
+    if given.settings.keeps_asking && mode == "bypassPermissions" {
+        return Err("bypassPermissions cannot be used: the settings of the host forbid it \
+                    (`disableBypassPermissionsMode`)"
+            .to_owned());
+    }
+    // A plan begins once the conversation is open.
+    let begins = match zk_mode(mode).ok_or_else(|| unknown_mode(mode))? {
+        PLAN => "ask",
+        mode => mode,
+    };
+    put("permissions.mode", begins.into());
     let mut rules = args.list("allowedTools");
     rules.extend(args.list("allowed-tools"));
-    let allow: Vec<String> = rules.iter().flat_map(|rule| HostRule::read(rule).zk_rules()).collect();
+    let mut allow: Vec<String> = rules.iter().flat_map(|rule| HostRule::read(rule).zk_rules()).collect();
+    allow.extend(given.settings.allow.iter().cloned());
     if !allow.is_empty() {
         put("permissions.allow", allow.into());
     }
-    let (hidden, deny) = refused(args);
-    if !hidden.is_empty() {
-        put("tools.disallowed", hidden.into());
+    if !given.settings.ask.is_empty() {
+        put("permissions.ask", given.settings.ask.clone().into());
     }
+    let (mut hidden, mut deny) = refused(&given.disallowed);
+    deny.extend(given.settings.deny.iter().cloned());
+    hidden.extend(REPLACED.map(str::to_owned));
+    put("tools.disallowed", hidden.into());
     if !deny.is_empty() {
         put("permissions.deny", deny.into());
     }
-    if args.has("tools") && args.text("tools") != Some("default") {
-        let mut names: Vec<String> = args.list("tools").iter().flat_map(|name| zk_tools(name)).collect();
+    if let Some(tools) = &given.tools {
+        let mut names: Vec<String> = tools.iter().flat_map(|name| zk_tools(name)).collect();
         names.push("mcp_*".to_owned());
         put("tools.allowed", names.into());
     }
     if args.has("no-session-persistence") {
         put("sessions", false.into());
     }
-    for (name, server) in mcp_servers(args, first)? {
+    for (name, server) in mcp_servers(&given.servers) {
         put(&format!("mcp.servers.{name}"), server);
     }
     Ok(set)
 }
 
 /// The permission mode under the SDK's name.
-fn mode(args: &SdkArgs) -> &str {
+pub(crate) fn host_mode<'a>(args: &'a SdkArgs, given: &'a Given) -> &'a str {
     let skips = args.has("dangerously-skip-permissions");
-    args.text("permission-mode").unwrap_or(if skips { "bypassPermissions" } else { "default" })
+    let of_settings = given.settings.mode.as_deref();
+    let by_switch = skips.then_some("bypassPermissions").or(of_settings);
+    args.text("permission-mode").or(by_switch).unwrap_or("default")
 }
 
 fn unknown_mode(mode: &str) -> String {
@@ -69,10 +92,14 @@ fn unknown_mode(mode: &str) -> String {
     )
 }
 
-/// zk's name of a permission mode of the SDK. In `plan` calls that change something are asked about, as the SDK expects.
+/// Name of plan mode, here and in the SDK.
+pub(crate) const PLAN: &str = "plan";
+
+/// zk's name of a permission mode of the SDK.
 pub(crate) fn zk_mode(mode: &str) -> Option<&'static str> {
     Some(match mode {
-        "default" | "dontAsk" | "plan" | "manual" => "ask",
+        "default" | "dontAsk" | "manual" => "ask",
+        PLAN => PLAN,
         "acceptEdits" => "accept-edits",
         "auto" => "auto",
         "bypassPermissions" => "all",
@@ -81,9 +108,7 @@ pub(crate) fn zk_mode(mode: &str) -> Option<&'static str> {
 }
 
 /// Tools that the model is not offered, and rules that refuse calls.
-fn refused(args: &SdkArgs) -> (Vec<String>, Vec<String>) {
-    let mut names = args.list("disallowedTools");
-    names.extend(args.list("disallowed-tools"));
+fn refused(names: &[String]) -> (Vec<String>, Vec<String>) {
     let (mut hidden, mut deny) = (Vec::new(), Vec::new());
     for rule in names.iter().map(|name| HostRule::read(name)) {
         let own = rule.whole_tool().map(zk_tools).unwrap_or_default();
@@ -95,49 +120,29 @@ fn refused(args: &SdkArgs) -> (Vec<String>, Vec<String>) {
     (hidden, deny)
 }
 
-/// The system prompt in place of zk's own. An empty one means that there is none.
-fn system(args: &SdkArgs, first: &Value) -> Option<String> {
-    if let Some(text) = args.text("system-prompt") {
-        return Some(text.to_owned());
-    }
-    match first.get("systemPrompt")? {
-        Value::String(text) => Some(text.clone()),
-        Value::Array(parts) => {
-            let parts: Vec<&str> = parts.iter().filter_map(Value::as_str).collect();
-            Some(parts.join("\n\n"))
-        }
-        _ => None,
-    }
-}
-
 /// MCP servers of other programs, by name, with zk's keys.
-///
-/// # Errors
-/// A sentence about a configuration that is no JSON.
-fn mcp_servers(args: &SdkArgs, first: &Value) -> Result<Map<String, Value>, String> {
+fn mcp_servers(servers: &Map<String, Value>) -> Map<String, Value> {
     let mut found = Map::new();
-    for (name, server) in configured(args, first)? {
+    for (name, server) in servers {
         let Value::Object(fields) = server else { continue };
         if fields.get("type").is_some_and(|kind| kind == "sdk") {
             continue;
         }
         const KEYS: [&str; 6] = ["type", "command", "args", "env", "url", "headers"];
-        let known = fields.into_iter().filter(|(key, _)| KEYS.contains(&key.as_str()));
-        let mut server: Map<String, Value> = known.collect();
+        let known = fields.iter().filter(|(key, _)| KEYS.contains(&key.as_str()));
+        let mut server: Map<String, Value> = known.map(|(key, value)| (key.clone(), value.clone())).collect();
         // Whoever drives zk chose it.
         server.insert("trust".to_owned(), "trusted".into());
-        found.insert(name, Value::Object(server));
+        found.insert(name.clone(), Value::Object(server));
     }
-    Ok(found)
+    found
 }
 
 /// Names of the servers that the host itself is.
-pub(crate) fn sdk_servers(args: &SdkArgs, first: &Value) -> Vec<String> {
-    let configured = configured(args, first).unwrap_or_default().into_iter();
-    let mut names: Vec<String> = configured
-        .filter(|(_, server)| server.get("type").is_some_and(|kind| kind == "sdk"))
-        .map(|(name, _)| name)
-        .collect();
+pub(crate) fn sdk_servers(given: &Given, first: &Value) -> Vec<String> {
+    let of_host =
+        given.servers.iter().filter(|(_, server)| server.get("type").is_some_and(|kind| kind == "sdk"));
+    let mut names: Vec<String> = of_host.map(|(name, _)| name.clone()).collect();
     let told = first.get("sdkMcpServers").and_then(Value::as_array).into_iter().flatten();
     for name in told.filter_map(Value::as_str) {
         if !names.iter().any(|known| known == name) {
@@ -147,28 +152,21 @@ pub(crate) fn sdk_servers(args: &SdkArgs, first: &Value) -> Vec<String> {
     names
 }
 
-fn configured(args: &SdkArgs, first: &Value) -> Result<Map<String, Value>, String> {
-    let mut all = Map::new();
-    for text in args.all("mcp-config").iter().filter(|text| text.trim_start().starts_with('{')) {
-        let config: Value =
-            serde_json::from_str(text).map_err(|error| format!("--mcp-config is no JSON: {error}"))?;
-        let servers = config.get("mcpServers").unwrap_or(&config);
-        if let Value::Object(servers) = servers {
-            all.extend(servers.clone());
-        }
-    }
-    if let Some(Value::Object(servers)) = first.get("mcpServers") {
-        all.extend(servers.clone());
-    }
-    Ok(all)
-}
-
 #[cfg(test)]
 mod tests {
+    use zk_exec::LocalHostFiles;
+
+    use super::super::given::Files;
     use super::*;
 
+    fn given(args: &SdkArgs, first: &Value) -> Result<Given, String> {
+        let files = LocalHostFiles::default();
+        Given::read(args, first, &Files { files: &files, cwd: std::path::Path::new("/p") })
+    }
+
     fn set(words: &[&str], first: &Value) -> Map<String, Value> {
-        launch_settings(&SdkArgs::read(words.iter().map(ToString::to_string)), first).unwrap()
+        let args = SdkArgs::read(words.iter().map(ToString::to_string));
+        launch_settings(&args, &given(&args, first).unwrap()).unwrap()
     }
 
     #[test]
@@ -195,7 +193,7 @@ mod tests {
         assert_eq!(set["system"], "");
         assert_eq!(set["permissions.mode"], "accept-edits");
         assert_eq!(set["permissions.allow"], json!(["tool(shell)", "tool(read_file)", "tool(list_files)"]));
-        assert_eq!(set["tools.disallowed"], json!(["write_file"]));
+        assert_eq!(set["tools.disallowed"], json!(["write_file", "ask_user", "present_plan"]));
         assert_eq!(set["permissions.deny"], json!(["tool(write_file)", "rm", "rm **"]));
         assert_eq!(set["tools.allowed"], json!(["mcp_*"]));
         assert_eq!(set["max_budget_usd"], json!(1e-7));
@@ -207,10 +205,11 @@ mod tests {
             r#"{"mcpServers":{"own":{"type":"sdk","name":"own"},"far":{"type":"http","url":"http://x"}}}"#;
         let args = SdkArgs::read(["--mcp-config".to_owned(), config.to_owned()]);
         let first = json!({"sdkMcpServers": ["own", "two"]});
-        assert_eq!(sdk_servers(&args, &first), ["own", "two"]);
+        let read = given(&args, &first).unwrap();
+        assert_eq!(sdk_servers(&read, &first), ["own", "two"]);
         let far = json!({"type": "http", "url": "http://x", "trust": "trusted"});
-        assert_eq!(Value::Object(mcp_servers(&args, &first).unwrap()), json!({"far": far}));
+        assert_eq!(Value::Object(mcp_servers(&read.servers)), json!({"far": far}));
         let broken = SdkArgs::read(["--mcp-config={".to_owned()]);
-        assert!(mcp_servers(&broken, &Value::Null).unwrap_err().contains("no JSON"));
+        assert!(given(&broken, &Value::Null).unwrap_err().contains("no JSON"));
     }
 }

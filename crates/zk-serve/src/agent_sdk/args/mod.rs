@@ -1,11 +1,15 @@
 //! Arguments with which an Agent SDK starts its program, and what they mean here.
 
+mod flags;
+mod given;
+mod host_settings;
 mod launch;
 mod rules;
 
 use std::collections::BTreeMap;
 
-pub(super) use launch::{launch_settings, sdk_servers, zk_mode};
+pub(super) use given::{Files, Given};
+pub(super) use launch::{FAMILIES, PLAN, host_mode, launch_settings, sdk_servers, zk_mode};
 pub(super) use rules::{HostRule, zk_tools};
 
 /// Flags without a value.

@@ -1,0 +1,192 @@
+//! Flags of the Agent SDKs: those that act, those that are told about, and those that end the start.
+
+use serde_json::{Value, json};
+use zk_testkit::Script;
+
+use crate::agent_sdk::{Host, touching};
+use crate::zk::{Person, server};
+
+/// Texts that the host is told beside the conversation.
+fn told(host: &Host) -> String {
+    let told = host.seen.iter().filter(|line| line["subtype"] == "informational");
+    told.filter_map(|line| line["content"].as_str()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_start_whose_flags_cannot_be_kept_ends_with_the_reason() {
+    let person = Person::new();
+    for (args, why) in [
+        (&["--plugin-dir-no-mcp", "p"] as &[&str], "with its MCP servers"),
+        (
+            &["--permission-prompt-tool", "mcp__far__ask"],
+            "it is no tool of a server in the SDK's own process",
+        ),
+        (&["--max-turns", "many"], "--max-turns many: this is no such number"),
+        (&["--settings", "missing.json"], "--settings missing.json"),
+        (
+            &["--settings", "{\"permissions\": {\"deny\": \"Bash\"}}"],
+            "`permissions.deny` of --settings is no list",
+        ),
+        (&["--managed-settings", "{\"env\": {}}"], "a manager's settings count as a whole"),
+        (&["--mcp-config", "missing.json"], "--mcp-config missing.json"),
+        (&["--json-schema", "{"], "--json-schema is no JSON object"),
+        (&["--agent", "nobody"], "there is no such agent"),
+    ] {
+        let mut host = Host::start(&person, args);
+        host.send(
+            &json!({"type": "control_request", "request_id": "r", "request": {"subtype": "initialize"}}),
+        );
+        let result = host.result();
+        assert!(result["errors"][0].as_str().unwrap_or_default().contains(why), "{args:?}: {result}");
+        assert_eq!(host.end().0, 1, "{args:?}");
+    }
+}
+
+#[test]
+fn settings_of_a_file_act_and_what_has_no_effect_is_told() {
+    let models = server(touching("a.txt"));
+    let person = Person::asking(&models);
+    let settings = json!({"permissions": {"allow": ["Bash(touch:*)"]}, "env": {"A": "b"}});
+    person.write("host.json", &settings.to_string());
+    let flags = ["--settings", "host.json", "--fallback-model", "other", "--new-flag"];
+    let mut host = Host::start(&person, &flags);
+    host.initialize(json!({}));
+    host.prompt("Go.");
+    assert_eq!(host.result()["subtype"], "success");
+    assert!(person.project().join("a.txt").exists());
+    let told = told(&host);
+    for sentence in [
+        "`env` of --settings has no effect",
+        "--fallback-model has no effect: zk stays",
+        "--new-flag has no effect: zk does not know it",
+    ] {
+        assert!(told.contains(sentence), "{told}");
+    }
+    host.end();
+}
+
+#[test]
+fn rules_and_hooks_of_settings_refuse_what_a_host_allows() {
+    let rules = json!({"permissions": {"deny": ["Bash(touch:*)"]}});
+    let hook = json!({"type": "command", "command": "echo not with this hook >&2; exit 2"});
+    let hooks = json!({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}});
+    let named = json!({"disallowedTools": ["Bash(touch:*)"]});
+    let wrapped = |settings: &Value| vec!["--settings".to_owned(), settings.to_string()];
+    for (args, first, why) in [
+        (wrapped(&rules), json!({}), ""),
+        (wrapped(&hooks), json!({}), "not with this hook"),
+        (Vec::new(), json!({"managedSettings": rules}), ""),
+        (Vec::new(), json!({"settings": hooks}), "not with this hook"),
+        (Vec::new(), named, ""),
+    ] {
+        let models = server(touching("a.txt"));
+        let person = Person::asking(&models);
+        let args: Vec<&str> =
+            args.iter().map(String::as_str).chain(["--permission-mode", "bypassPermissions"]).collect();
+        let mut host = Host::start(&person, &args);
+        host.initialize(first);
+        host.prompt("Go.");
+        host.result();
+        let result = host.tool_result();
+        assert_eq!(result["is_error"], true, "{args:?}: {result}");
+        assert!(result["content"].to_string().contains(why), "{args:?}: {result}");
+        assert!(!person.project().join("a.txt").exists(), "{args:?}");
+        host.end();
+    }
+}
+
+#[test]
+fn a_tool_of_the_host_answers_questions_where_it_is_named() {
+    for (behavior, is_made) in [("allow", true), ("deny", false)] {
+        let models = server(touching("a.txt"));
+        let person = Person::asking(&models);
+        person.write("servers.json", r#"{"mcpServers": {"own": {"type": "sdk", "name": "own"}}}"#);
+        let args = ["--mcp-config", "servers.json", "--permission-prompt-tool", "mcp__own__ask"];
+        let mut host = Host::start(&person, &args);
+        let manifest = json!({"own": {"initializeResult": {}, "toolsListResult": {"tools": []}}});
+        host.initialize(json!({"sdkMcpServerManifests": manifest}));
+        host.prompt("Go.");
+        let asked = host.request("mcp_message");
+        let message = &asked["request"]["message"];
+        assert_eq!((&message["method"], &message["params"]["name"]), (&json!("tools/call"), &json!("ask")));
+        assert_eq!(message["params"]["arguments"]["tool_name"], "Bash");
+        let text = json!({"behavior": behavior, "message": "not now"}).to_string();
+        let result = json!({"content": [{"type": "text", "text": text}]});
+        host.answer(
+            &asked,
+            json!({"mcp_response": {"jsonrpc": "2.0", "id": message["id"], "result": result}}),
+        );
+        host.result();
+        assert_eq!(person.project().join("a.txt").exists(), is_made);
+        host.end();
+    }
+}
+
+#[test]
+fn strict_servers_plugins_and_prompts_of_files_are_those_that_the_host_names() {
+    let models = server(Script::new().turn(|turn| turn.text("Done.")));
+    let person = Person::asking(&models);
+    person.settings("[mcp.servers.mine]\ncommand = \"/nonexistent/server\"\n");
+    person.write("demo/.claude-plugin/plugin.json", r#"{"name": "demo"}"#);
+    person.write("demo/commands/hello.md", "Say hello.");
+    person.write("system.txt", "You are a parrot.");
+    let args = [
+        "--strict-mcp-config",
+        "--plugin-dir",
+        "demo",
+        "--system-prompt-file",
+        "system.txt",
+        "--agent",
+        "flier",
+    ];
+    let mut host = Host::start(&person, &args);
+    let agent = json!({"description": "flies", "prompt": "You fly.", "tools": ["Read"]});
+    let welcome = host.initialize(json!({"agents": {"flier": agent}}));
+    let commands = welcome["response"]["response"]["commands"].to_string();
+    assert!(commands.contains("demo:hello"), "{commands}");
+    host.prompt("Go.");
+    host.result();
+    assert!(!told(&host).contains("mine"), "{}", told(&host));
+    let body = &models.bodies()[0];
+    assert!(body["system"].to_string().contains("You are a parrot."), "{}", body["system"]);
+    let offered: Vec<&str> =
+        body["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert!(offered.contains(&"Read") && !offered.contains(&"Bash"), "{offered:?}");
+    host.end();
+}
+
+#[test]
+fn a_plan_only_reads_until_the_host_approves_it() {
+    let write = |id: &'static str| {
+        move |turn: zk_testkit::Turn| turn.call_as(id, "Write", json!({"file_path": "p.txt", "content": "x"}))
+    };
+    let script = Script::new()
+        .turn(write("toolu_1"))
+        .turn(|turn| turn.call_as("toolu_2", "ExitPlanMode", json!({"plan": "write it"})))
+        .turn(write("toolu_3"))
+        .turn(|turn| turn.text("Done."));
+    let models = server(script);
+    let person = Person::asking(&models);
+    let args = ["--permission-prompt-tool", "stdio", "--permission-mode", "plan"];
+    let mut host = Host::start(&person, &args);
+    host.initialize(json!({}));
+    host.prompt("Go.");
+    let asked = host.request("can_use_tool");
+    assert_eq!(asked["request"]["tool_name"], "ExitPlanMode", "what changes something is refused before");
+    assert!(!person.project().join("p.txt").exists());
+    host.answer(&asked, json!({"behavior": "allow"}));
+    let changed = host.until(|line| line["subtype"] == "status");
+    assert_eq!(changed["permissionMode"], "default");
+    let asked = host.request("can_use_tool");
+    assert_eq!(asked["request"]["tool_name"], "Write");
+    host.answer(&asked, json!({"behavior": "allow"}));
+    assert_eq!(host.result()["subtype"], "success");
+    assert!(person.project().join("p.txt").exists());
+    host.end();
+    let first = models.bodies()[0].to_string();
+    assert!(
+        first.contains("show the plan with `ExitPlanMode`") && !first.contains("present_plan"),
+        "{first}"
+    );
+    assert!(!models.bodies()[3].to_string().contains("plan mode: calls"), "the plan is over");
+}
