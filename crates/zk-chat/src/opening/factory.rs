@@ -225,6 +225,11 @@ pub trait ConversationFactory: Send + Sync {
         levels.iter().map(ToString::to_string).collect()
     }
 
+    /// What a model is for, in a few words, where that is known.
+    fn purpose(&self, _model: &Model) -> Option<String> {
+        None
+    }
+
     /// Describes where commands run and what holds them.
     fn describe_place(&self, _agent: &Agent) -> Option<String> {
         None
