@@ -59,6 +59,7 @@ pub use catalogue::profiles::{
     CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas, ModelPattern,
     PROFILES, PatternError, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
 };
+pub use catalogue::purposes::purpose;
 pub use catalogue::vendors::{
     Access, MakeProvider, VENDOR_VARIABLES, VENDORS, Vendor, VendorDialect, VendorVariable, Vendors,
     subscription_sign_in,

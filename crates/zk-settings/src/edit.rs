@@ -92,7 +92,8 @@ pub fn with_value(
 /// # Ok::<(), zk_settings::EditError>(())
 /// ```
 ///
-/// # Errors [`EditError`] when the text cannot be parsed, or its layout is not supported.
+/// # Errors
+/// [`EditError`] when the text cannot be parsed, or its layout is not supported.
 pub fn without_value(text: &str, table: &[&str], key: &str) -> Result<(String, bool), EditError> {
     let name = || table.iter().chain([&key]).copied().collect::<Vec<_>>().join(".");
     let mut document: DocumentMut = text.parse()?;

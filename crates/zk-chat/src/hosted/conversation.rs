@@ -247,7 +247,8 @@ impl HostedConversation {
     /// Rereads all settings and reopens the conversation, with the old settings if that fails. Returns the
     /// warnings.
     ///
-    /// # Errors When reading fails, or the conversation cannot continue with the new settings: it is
+    /// # Errors
+    /// When reading fails, or the conversation cannot continue with the new settings: it is
     /// unchanged. [`ChatError::Factory`] if it cannot be reopened at all.
     pub async fn reload(&self) -> Result<Vec<String>, ChatError> {
         let _changing = self.changing.lock().await;

@@ -52,7 +52,8 @@ impl fmt::Debug for ConversationHost<'_> {
 impl ConversationHost<'_> {
     /// Awaits `work` unless the opening is cancelled.
     ///
-    /// # Errors Errors of `work`, and [`ChatError::StoppedOpening`].
+    /// # Errors
+    /// Errors of `work`, and [`ChatError::StoppedOpening`].
     pub async fn unless_stopped<T>(
         stop: Option<&CancellationToken>,
         work: impl Future<Output = Result<T, ChatError>>,
@@ -118,7 +119,8 @@ pub trait UnapprovedProject: Send {
 
     /// Asks about each part. Every answer but yes leaves it ignored.
     ///
-    /// # Errors When the stored approvals cannot be read.
+    /// # Errors
+    /// When the stored approvals cannot be read.
     async fn ask(
         self: Box<Self>,
         questions: &Questions,
@@ -156,7 +158,8 @@ pub trait ConversationFactory: Send + Sync {
 
     /// Opens a conversation. A failure leaves nothing running and keeps the carried state.
     ///
-    /// # Errors [`ChatError::StoppedOpening`], and [`ChatError::Factory`] for other failures.
+    /// # Errors
+    /// [`ChatError::StoppedOpening`], and [`ChatError::Factory`] for other failures.
     async fn open(
         &self,
         source: ConversationSource<'_>,
@@ -165,14 +168,16 @@ pub trait ConversationFactory: Send + Sync {
 
     /// Rereads all settings; this factory stays unchanged.
     ///
-    /// # Errors When a conversation could not start with them.
+    /// # Errors
+    /// When a conversation could not start with them.
     fn reread(&self) -> Result<Reread, BoxError> {
         Err("this program reads nothing that could be read anew".into())
     }
 
     /// Adds a working directory for the next [`reread`](Self::reread); returns its path.
     ///
-    /// # Errors When it is not a directory, or the conversation cannot use further directories.
+    /// # Errors
+    /// When it is not a directory, or the conversation cannot use further directories.
     fn add_directory(&self, dir: &Path) -> Result<PathBuf, BoxError> {
         Err(format!("this program cannot add {}", dir.display()).into())
     }
@@ -224,6 +229,11 @@ pub trait ConversationFactory: Send + Sync {
             ThinkingSupport::Adaptive => &["off", "low", "medium", "high", "adaptive"],
         };
         levels.iter().map(ToString::to_string).collect()
+    }
+
+    /// What a model is for, in a few words, where that is known.
+    fn purpose(&self, _model: &Model) -> Option<String> {
+        None
     }
 
     /// Describes the place and the sandbox of commands.

@@ -48,7 +48,8 @@ pub trait PendingSignIn: Send {
 
     /// Waits for the browser's redirect or a pasted one, and stores the credential.
     ///
-    /// # Errors When the sign-in was refused, or the credential cannot be stored.
+    /// # Errors
+    /// When the sign-in was refused, or the credential cannot be stored.
     async fn finish(self: Box<Self>, pasted: UnboundedReceiver<String>) -> Result<(), BoxError>;
 }
 

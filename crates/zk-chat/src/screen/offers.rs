@@ -149,6 +149,7 @@ pub(super) fn models(
         if model.reference() == current.reference() {
             parts.push("in use".to_owned());
         }
+        parts.extend(factory.purpose(model));
         parts.extend(model.window.map(short_tokens));
         parts.extend(model.prices.as_ref().map(|prices| {
             let rates = prices.rates;

@@ -9,7 +9,8 @@ pub struct Runtime(tokio::runtime::Runtime);
 impl Runtime {
     /// Makes a runtime with timers and input.
     ///
-    /// # Errors [`ChatError::Runtime`] when the system lacks resources.
+    /// # Errors
+    /// [`ChatError::Runtime`] when the system lacks resources.
     pub fn new() -> Result<Self, ChatError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map(Self).map_err(ChatError::Runtime)

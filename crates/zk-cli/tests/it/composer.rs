@@ -154,3 +154,33 @@ fn the_last_answer_goes_to_the_clipboard_and_a_theme_chooses_the_colours() {
     terminal.leave();
     assert_eq!(terminal.code(), Some(0));
 }
+
+#[test]
+fn plain_lines_break_at_a_backslash_and_put_a_text_aside() {
+    let server = counting();
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'first'") else { return };
+    terminal.expect("1 turn ·");
+    terminal.expect("› ");
+    terminal.keys("one\\");
+    terminal.expect("one\\");
+    terminal.keys("\r");
+    terminal.keys("two\r");
+    terminal.expect("Answer 3 to: one");
+    terminal.expect("1 turn ·");
+    terminal.expect("› ");
+    terminal.keys("for later\u{13}");
+    terminal.keys("now\r");
+    terminal.expect("Answer 5 to: now");
+    terminal.expect("1 turn ·");
+    terminal.expect("› ");
+    terminal.keys("\u{13}");
+    terminal.expect("for later");
+    terminal.keys("\r");
+    terminal.expect("Answer 7 to: for later");
+    terminal.expect("1 turn ·");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert!(server.bodies()[1].to_string().contains("one\\ntwo"), "{}", server.bodies()[1]);
+}

@@ -128,6 +128,17 @@ fn a_sub_agent_is_one_row_by_its_task() {
     terminal.expect("✓\u{1b}[m Count the functions");
     terminal.expect("1 call");
     terminal.expect("Finished.");
+    let mut plain = Terminal::open(&person, "'go'").unwrap();
+    plain.expect("1 call");
+    plain.expect("Finished.");
+    plain.expect("› ");
+    plain.keys("/agents main.1\r");
+    plain.expect("main.1: Count the functions");
+    plain.expect("find **/*.none");
+    plain.expect("There are seven-and-forty.");
+    plain.expect("› ");
+    plain.leave();
+    assert_eq!(plain.code(), Some(0));
     terminal.leave();
     let rest = terminal.rest();
     assert!(!rest.contains("seven-and-forty"), "{rest:?}");

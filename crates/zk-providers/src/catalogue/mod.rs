@@ -6,6 +6,7 @@ pub(crate) mod models;
 pub(crate) mod names;
 pub(crate) mod places;
 pub(crate) mod profiles;
+pub(crate) mod purposes;
 pub(crate) mod schema_limits;
 pub(crate) mod thinking;
 pub(crate) mod tiers;

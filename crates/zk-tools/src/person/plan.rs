@@ -31,7 +31,8 @@ pub trait PlanModes: Send + Sync {
     /// Continues as described by the entry of [`ways`](Self::ways) with this index. Returns a note for the
     /// model about the new mode, if any.
     ///
-    /// # Errors The reason for a failure; the plan still counts as approved.
+    /// # Errors
+    /// The reason for a failure; the plan still counts as approved.
     fn choose(&self, way: usize) -> Result<Option<String>, String>;
 
     /// Whether the model is planning: no call with side effects runs until a plan is approved.

@@ -243,7 +243,10 @@ impl App {
         let leaves = matches!(typed.trim_end(), "exit" | "quit");
         let is_command = (typed.starts_with('/') && !typed.starts_with("/skill:")) || leaves;
         if is_running && (self.is_busy || is_command) {
-            self.set_hint("commands wait for the end of the run: Esc stops it");
+            self.set_hint(match self.has_run() {
+                true => "commands wait for the end of the run: Esc stops it",
+                false => "the command before it is at work: Enter sends this once it is over",
+            });
             return;
         }
         let text = self.composer.take().trim().to_owned();

@@ -56,20 +56,34 @@ impl ConditionalEventHandler for BackTab {
     }
 }
 
-/// Breaks the line where Enter comes behind a backslash. A command of the person's own keeps it, as a shell does.
-struct BreakAtBackslash;
+/// Breaks the line where Enter comes behind a backslash, and keeps what stood before the break: the backslash leaves once
+/// the line is read. A command of the person's own keeps it, as a shell does.
+#[derive(Clone, Default)]
+struct Breaks(Arc<Mutex<Vec<String>>>);
 
-impl ConditionalEventHandler for BreakAtBackslash {
+impl Breaks {
+    /// Removes the backslashes before the breaks of a line.
+    fn settle(&self, mut line: String) -> String {
+        let breaks = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        for before in breaks.iter().rev() {
+            let is_there = line.strip_prefix(before.as_str()).is_some_and(|rest| rest.starts_with('\n'));
+            if is_there && !line.starts_with('!') {
+                line.remove(before.len() - 1);
+            }
+        }
+        line
+    }
+}
+
+impl ConditionalEventHandler for Breaks {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
         let before = context.line().get(..context.pos()).unwrap_or_default();
         let slashes = before.len() - before.trim_end_matches('\\').len();
         if slashes.is_multiple_of(2) {
             return None;
         }
-        Some(match before.starts_with('!') {
-            true => Cmd::Insert(1, "\n".to_owned()),
-            false => Cmd::Replace(Movement::BackwardChar(1), Some("\n".to_owned())),
-        })
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(before.to_owned());
+        Some(Cmd::Newline)
     }
 }
 
@@ -119,6 +133,7 @@ pub struct LineEditor {
     editor: Editor<Watched, FileHistory>,
     /// Text at the press of Shift-Tab.
     back_tab: BackTab,
+    breaks: Breaks,
     /// File of the history; `None` until its directory is writable.
     kept: Option<PathBuf>,
     /// Stamp of the history file when it was last read or written.
@@ -158,11 +173,12 @@ impl LineEditor {
         let key = KeyEvent(KeyCode::BackTab, Modifiers::NONE);
         let handler = EventHandler::Conditional(Box::new(back_tab.clone()));
         editor.bind_sequence(key, handler);
+        let breaks = Breaks::default();
         let enter = KeyEvent(KeyCode::Enter, Modifiers::NONE);
-        editor.bind_sequence(enter, EventHandler::Conditional(Box::new(BreakAtBackslash)));
+        editor.bind_sequence(enter, EventHandler::Conditional(Box::new(breaks.clone())));
         editor.bind_sequence(KeyEvent::ctrl('S'), EventHandler::Conditional(Box::<Stash>::default()));
         let seen = kept.as_deref().and_then(stamp);
-        Ok(Self { editor, back_tab, kept, seen })
+        Ok(Self { editor, back_tab, breaks, kept, seen })
     }
 
     /// Sets or removes the callback for each change of the line.
@@ -174,7 +190,7 @@ impl LineEditor {
     pub fn read(&mut self, draft: &str) -> ReadLine {
         self.refresh();
         let typed = match self.editor.readline_with_initial("› ", (draft, "")) {
-            Ok(line) => ReadLine::Line(line),
+            Ok(line) => ReadLine::Line(self.breaks.settle(line)),
             Err(ReadlineError::Interrupted) => match self.back_tab.take() {
                 Some(typed) => ReadLine::BackTab(typed),
                 None => ReadLine::Interrupt,

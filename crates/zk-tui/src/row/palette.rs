@@ -73,7 +73,8 @@ impl Palette {
     /// assert!(error.to_string().starts_with("line 1: `failure` cannot be `crimson`"));
     /// ```
     ///
-    /// # Errors [`PaletteError`] for the first invalid line.
+    /// # Errors
+    /// [`PaletteError`] for the first invalid line.
     pub fn parse(text: &str) -> Result<Self, PaletteError> {
         let (failure, success, warning, work, keyword) = (None, None, None, None, None);
         let mut palette = Self { base: &Theme::Dark, failure, success, warning, work, keyword };

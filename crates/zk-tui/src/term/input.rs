@@ -48,14 +48,16 @@ struct Reading {
 impl Input {
     /// Starts reading keys; the terminal's modes must be set.
     ///
-    /// # Errors No thread or descriptor is available.
+    /// # Errors
+    /// No thread or descriptor is available.
     pub fn read() -> io::Result<Self> {
         Self::begin(read)
     }
 
     /// Starts reading raw bytes.
     ///
-    /// # Errors No thread or descriptor is available.
+    /// # Errors
+    /// No thread or descriptor is available.
     pub fn read_bytes() -> io::Result<Self> {
         Self::begin(read_bytes)
     }

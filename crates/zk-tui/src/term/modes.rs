@@ -61,7 +61,8 @@ const MIN_SIZE: (u16, u16) = (20, 5);
 impl Modes {
     /// Records the present modes of the terminal.
     ///
-    /// # Errors Standard input is not a terminal.
+    /// # Errors
+    /// Standard input is not a terminal.
     pub fn of_stdin() -> io::Result<Self> {
         let usual = tcgetattr(io::stdin())?;
         let is_alternate = AtomicBool::new(false);
@@ -70,7 +71,8 @@ impl Modes {
 
     /// Enters raw mode with signal keys as input, and sends queries.
     ///
-    /// # Errors The terminal is disconnected.
+    /// # Errors
+    /// The terminal is disconnected.
     pub fn enter(&self, Queries { ground, version }: Queries) -> io::Result<()> {
         let ground = if ground { GROUND } else { "" };
         let version = if version { VERSION } else { "" };
@@ -79,7 +81,8 @@ impl Modes {
 
     /// Variant of [`enter`](Self::enter) that only sets raw mode.
     ///
-    /// # Errors The terminal is disconnected.
+    /// # Errors
+    /// The terminal is disconnected.
     pub fn enter_raw(&self) -> io::Result<()> {
         self.begin("")
     }
@@ -101,7 +104,8 @@ impl Modes {
 
     /// Writes a frame; `is_alternate` tells whether it leaves the alternate screen in use.
     ///
-    /// # Errors The terminal is disconnected.
+    /// # Errors
+    /// The terminal is disconnected.
     pub fn write_frame(&self, frame: &str, is_alternate: bool) -> io::Result<()> {
         // A concurrent restore leaves the alternate screen once too often rather than never.
         if is_alternate {
@@ -140,7 +144,8 @@ impl Modes {
 
     /// Passes on the output of a program that runs on its own pseudo-terminal.
     ///
-    /// # Errors The terminal is disconnected.
+    /// # Errors
+    /// The terminal is disconnected.
     pub fn hand_on(bytes: &[u8]) -> io::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;

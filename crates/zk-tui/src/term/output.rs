@@ -65,7 +65,8 @@ pub enum WriteFailure {
 impl Output {
     /// Opens standard output; `on_broken` is called once if it fails.
     ///
-    /// # Errors When its file cannot be duplicated, or no thread starts.
+    /// # Errors
+    /// When its file cannot be duplicated, or no thread starts.
     pub fn stdout(on_broken: impl Fn() + Send + Sync + 'static) -> std::io::Result<Self> {
         let file = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
         let kind = file.metadata()?.file_type();

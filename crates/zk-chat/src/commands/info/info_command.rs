@@ -145,8 +145,10 @@ fn agents(context: &InfoContext) -> String {
 /// What a sub-agent was asked, said and did.
 fn work(context: &InfoContext, name: &str) -> Result<String, BoxError> {
     let view = context.view.view();
-    let blocks =
-        view.blocks.iter().filter(|block| block.agent.as_ref().is_some_and(|agent| agent.name.as_str() == name));
+    let blocks = view
+        .blocks
+        .iter()
+        .filter(|block| block.agent.as_ref().is_some_and(|agent| agent.name.as_str() == name));
     let mut lines = Vec::new();
     for block in blocks {
         let shown = Block { agent: None, ..Block::clone(block) };

@@ -274,6 +274,10 @@ impl ConversationFactory for ChatFactory {
         models::thinking_levels(&self.app.settings, model)
     }
 
+    fn purpose(&self, model: &Model) -> Option<String> {
+        zk_providers::purpose(model).map(str::to_owned)
+    }
+
     fn describe_place(&self, agent: &Agent) -> Option<String> {
         Some(models::describe_place(&self.app.settings, agent))
     }

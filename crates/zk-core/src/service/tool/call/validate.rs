@@ -19,7 +19,8 @@ pub struct Validated {
 ///
 /// Deeper levels are checked by the tool.
 ///
-/// # Errors One readable line for each invalid argument.
+/// # Errors
+/// One readable line for each invalid argument.
 ///
 /// ```
 /// use serde_json::json;
