@@ -51,16 +51,11 @@ pub(crate) const DELAY: &str = "zk.retry.delay_ms";
 pub(crate) const PURPOSE: &str = "zk.side_call.purpose";
 pub(crate) const CACHE_KIND: &str = "zk.cache.kind";
 
+/// Names of providers in zk and in the conventions, a line each, where they differ.
+const PROVIDER_NAMES: &str = include_str!("provider-names.tsv");
+
 /// Returns the conventions' name of a provider of zk, or its own.
 pub(crate) fn provider(name: &str) -> &str {
-    match name {
-        "azure" => "azure.ai.openai",
-        "bedrock" => "aws.bedrock",
-        "gemini" | "google" => "gcp.gemini",
-        "vertex" => "gcp.vertex_ai",
-        "mistral" => "mistral_ai",
-        "moonshot" | "kimi" => "moonshot_ai",
-        "xai" => "x_ai",
-        own => own,
-    }
+    let renamed = PROVIDER_NAMES.lines().filter_map(|line| line.split_once('\t'));
+    renamed.into_iter().find(|(own, _)| *own == name).map_or(name, |(_, of_conventions)| of_conventions)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Section `[otel]` of the settings: traces and metrics for an OpenTelemetry collector. The standard's variables, such as
+/// Traces and metrics for an OpenTelemetry collector. The standard's variables, such as
 /// `OTEL_EXPORTER_OTLP_ENDPOINT`, outrank it.
 #[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]

@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory};
 use super::cli::{Cli, GLOBAL};
 
 /// Options of every command that only these commands use; the help of the others leaves them out.
-const USERS: [(&str, &[&str]); 9] = [
+const USERS: [(&str, &[&str]); 10] = [
     ("provider", &["models", "doctor", "context", "prompt", "auth", "acp"]),
     ("model", &["doctor", "context", "prompt", "acp"]),
     ("base_url", &["models", "doctor", "acp"]),
@@ -14,6 +14,7 @@ const USERS: [(&str, &[&str]); 9] = [
     ("permission_mode", &["policy", "doctor", "acp"]),
     ("mcp_config", &["mcp", "acp"]),
     ("plugin_dir", &["plugin", "skills", "hooks", "mcp", "doctor", "context", "prompt"]),
+    ("log", &["models", "doctor", "mcp", "acp", "rpc", "web"]),
     ("verbose", &[]),
 ];
 

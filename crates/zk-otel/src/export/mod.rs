@@ -9,7 +9,7 @@ use std::time::Duration;
 use opentelemetry::metrics::MeterProvider as _;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry::{InstrumentationScope, KeyValue};
-use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_otlp::{Protocol, RetryPolicy, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
@@ -71,6 +71,7 @@ impl Telemetry {
                 .with_protocol(Protocol::HttpBinary)
                 .with_endpoint(url)
                 .with_timeout(*timeout)
+                .with_retry_policy(retries())
                 .with_headers(headers.clone().into_iter().collect())
                 .build()
                 .map_err(exporter)?;
@@ -84,6 +85,7 @@ impl Telemetry {
                 .with_protocol(Protocol::HttpBinary)
                 .with_endpoint(url)
                 .with_timeout(*timeout)
+                .with_retry_policy(retries())
                 .with_headers(headers.clone().into_iter().collect())
                 .build()
                 .map_err(exporter)?;
@@ -122,6 +124,11 @@ impl Drop for Exporter {
         };
         let _ = std::thread::Builder::new().name("zk-otel-end".to_owned()).spawn(end);
     }
+}
+
+/// Few, because the end of a program waits for them.
+fn retries() -> RetryPolicy {
+    RetryPolicy::default().with_max_retries(1)
 }
 
 fn sampler(Sampling { share, follows_parent }: Sampling) -> Sampler {

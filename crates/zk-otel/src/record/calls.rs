@@ -26,7 +26,7 @@ impl Recorder {
     }
 
     pub(crate) fn call_begins(&self, event: &ToolBegin, cx: &Cx) {
-        let args = self.has_content.then(|| Self::redacted(cx, content::bounded(event.args.to_string())));
+        let args = self.has_content.then(|| Self::redacted(cx, &content::bounded(event.args.to_string())));
         let within = cx.service::<CallPlaceInTrace>();
         self.with_run(cx, |run| {
             let parent = within.map_or_else(|| run.turn_place(), |call| call.0.clone());
@@ -53,7 +53,7 @@ impl Recorder {
 
     pub(crate) fn call_ends(&self, event: &ToolEnd, cx: &Cx) {
         let result =
-            self.has_content.then(|| Self::redacted(cx, content::bounded(event.result.content.to_text())));
+            self.has_content.then(|| Self::redacted(cx, &content::bounded(event.result.content.to_text())));
         self.with_run(cx, |run| {
             let Some(mut call) = run.calls.remove(event.call.call_id.as_str()) else { return };
             call.span

@@ -100,10 +100,10 @@ impl Recorder {
     }
 
     /// Returns `text` without secrets that are known here.
-    fn redacted(cx: &Cx, text: String) -> String {
+    fn redacted(cx: &Cx, text: &str) -> String {
         match cx.service::<Redactor>() {
-            Some(redactor) => redactor.redact(&text).into_owned(),
-            None => Redactor::new().redact(&text).into_owned(),
+            Some(redactor) => redactor.redact(text).into_owned(),
+            None => Redactor::new().redact(text).into_owned(),
         }
     }
 }

@@ -36,12 +36,12 @@ pub(super) struct ChatTrace {
 
 impl Recorder {
     pub(crate) fn messages_are_ready(&self, event: &ContextTransform, cx: &Cx) {
-        let messages = Self::redacted(cx, content::messages(&event.messages));
+        let messages = Self::redacted(cx, &content::messages(&event.messages));
         self.with_run(cx, |run| run.next.messages = Some(messages));
     }
 
     pub(crate) fn system_is_ready(&self, event: &SystemTransform, cx: &Cx) {
-        let system = Self::redacted(cx, content::instructions(&event.system));
+        let system = Self::redacted(cx, &content::instructions(&event.system));
         self.with_run(cx, |run| run.next.system = Some(system));
     }
 
@@ -121,7 +121,7 @@ impl Recorder {
 
     pub(crate) fn answer_ends(&self, event: &TurnAfter, cx: &Cx) {
         let said = event.message.as_ref().filter(|_| self.has_content);
-        let said = said.map(|message| Self::redacted(cx, content::messages(std::slice::from_ref(message))));
+        let said = said.map(|message| Self::redacted(cx, &content::messages(std::slice::from_ref(message))));
         self.with_run(cx, |run| {
             let Some(turn) = &mut run.turn else { return };
             let Some(mut chat) = turn.chat.take() else { return };

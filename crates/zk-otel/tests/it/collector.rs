@@ -58,7 +58,7 @@ impl Collector {
             for stream in listener.incoming().flatten() {
                 match manner {
                     Manner::Hangs => open.push(stream),
-                    _ => drop(serve(stream, manner, &keeping)),
+                    _ => drop(serve(&stream, manner, &keeping)),
                 }
             }
         });
@@ -132,7 +132,7 @@ impl Collector {
     }
 }
 
-fn serve(stream: TcpStream, manner: Manner, kept: &Mutex<Kept>) -> std::io::Result<()> {
+fn serve(stream: &TcpStream, manner: Manner, kept: &Mutex<Kept>) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     loop {
         let mut head = Vec::new();
@@ -161,7 +161,7 @@ fn serve(stream: TcpStream, manner: Manner, kept: &Mutex<Kept>) -> std::io::Resu
             kept.headers.extend(head);
         }
         let status = if manner == Manner::Takes { "200 OK" } else { "403 Forbidden" };
-        write!(&stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n")?;
+        write!(&mut &*stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n")?;
     }
 }
 

@@ -59,7 +59,7 @@ impl Rig {
         };
         let builder = Agent::builder(Arc::new(ScriptedProvider::new(script)))
             .tool(echo())
-            .tool(TestTool::new("fail", async |_, _| Err(ToolError::failed(PRIVATE))))
+            .tool(TestTool::tool("fail", async |_, _| Err(ToolError::failed(PRIVATE))))
             .retry(policy)
             .plugin(plugin)
             .unguarded();
@@ -113,7 +113,7 @@ pub(crate) struct TestTool {
 }
 
 impl TestTool {
-    pub(crate) fn new<F, Fut>(name: &str, body: F) -> Arc<dyn Tool>
+    pub(crate) fn tool<F, Fut>(name: &str, body: F) -> Arc<dyn Tool>
     where
         F: Fn(Value, ToolCx) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,

@@ -76,7 +76,7 @@ fn call_of(cx: &ToolCx) -> Arc<CallRef> {
 
 /// A tool in whose calls happens what plugins of a program announce.
 fn story() -> Arc<dyn Tool> {
-    TestTool::new("story", async |_, cx: ToolCx| {
+    TestTool::tool("story", async |_, cx: ToolCx| {
         let (call, turn_id) = (call_of(&cx), TurnId::from(cx.cx.turn_id()));
         let args = json!({"text": PRIVATE});
         let request = PermissionRequest {
@@ -218,7 +218,7 @@ fn scenes() -> Vec<Scene> {
             "a call that makes a call",
             calls("outer"),
             |builder| {
-                builder.tool(TestTool::new("outer", async |_, cx: ToolCx| {
+                builder.tool(TestTool::tool("outer", async |_, cx: ToolCx| {
                     let inner = cx.cx.item::<dyn Tool>("echo").unwrap();
                     cx.run(inner, json!({"text": PRIVATE})).await.unwrap().into_output()
                 }))
@@ -415,7 +415,7 @@ async fn a_run_that_is_stopped_ends_its_spans_as_cancelled() {
         let (begun, begins) = tokio::sync::oneshot::channel();
         let begun = Arc::new(Mutex::new(Some(begun)));
         let rig = Rig::new(script, |builder| {
-            builder.tool(TestTool::new("wait", async |_, cx: ToolCx| {
+            builder.tool(TestTool::tool("wait", async |_, cx: ToolCx| {
                 cx.cx.stop_token().cancelled().await;
                 Err(zk_core::model::ToolError::new(zk_core::model::ToolErrorKind::Aborted, "stopped"))
             }))
@@ -486,7 +486,7 @@ async fn commands_and_requests_of_a_call_get_its_place_in_the_trace_and_a_run_th
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let kept = Arc::new(Mutex::new(Vec::new()));
     let keeping = kept.clone();
-    let look = TestTool::new("look", move |_, cx: ToolCx| {
+    let look = TestTool::tool("look", move |_, cx: ToolCx| {
         let (variables, headers) = (
             cx.cx.service::<TurnEnv>().unwrap().0.clone(),
             cx.cx.service::<dyn TraceContext>().unwrap().headers(&cx.cx),
@@ -511,7 +511,7 @@ async fn commands_and_requests_of_a_call_get_its_place_in_the_trace_and_a_run_th
 async fn a_trace_that_is_not_sampled_is_not_sent_and_still_continues() {
     let kept = Arc::new(Mutex::new(None));
     let keeping = kept.clone();
-    let look = TestTool::new("look", move |_, cx: ToolCx| {
+    let look = TestTool::tool("look", move |_, cx: ToolCx| {
         *keeping.lock().unwrap() = cx.cx.service::<TurnEnv>().unwrap().0.get("TRACEPARENT").cloned();
         async { Ok(ToolOutput::text("seen")) }
     });
