@@ -13,6 +13,10 @@ use toml::{Table, Value};
 use crate::release::metadata::Package;
 use crate::run::Run;
 
+/// Folders beside the crates that some tests compare code with, such as the pages that list what it has. No package has
+/// them.
+const COMPARED_FOLDERS: [&str; 3] = ["docs", "examples", "fuzz/corpus"];
+
 /// Packages every crate and lays the contents out as a workspace of their own, in which nothing is but what a registry
 /// would get. The manifests are those before cargo rewrote them: a package does not name the crates of its tests.
 pub(super) fn lay_out(
@@ -48,7 +52,27 @@ pub(super) fn lay_out(
     }
     fs::write(dir.join("Cargo.toml"), manifest(&fs::read_to_string(root.join("Cargo.toml"))?)?)?;
     fs::copy(root.join("Cargo.lock"), dir.join("Cargo.lock"))?;
+    for folder in COMPARED_FOLDERS {
+        let from = root.join(folder);
+        if from.is_dir() {
+            copy(&from, &dir.join(folder))?;
+        }
+    }
     Ok(dir)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, into) = (entry.path(), to.join(entry.file_name()));
+        if !path.is_dir() {
+            fs::copy(&path, &into)?;
+        } else if entry.file_name() != "target" {
+            copy(&path, &into)?;
+        }
+    }
+    Ok(())
 }
 
 /// Manifest of the workspace with the crates as its only members.
