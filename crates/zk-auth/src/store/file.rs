@@ -55,6 +55,19 @@ impl FileStore {
         &self.path
     }
 
+    /// Reads the credential called `name`. Blocks on the file.
+    ///
+    /// # Errors
+    /// [`StoreError`]; a missing credential is no error.
+    pub fn read(&self, name: &str) -> Result<Option<Credential>, StoreError> {
+        let entry = load_valid(&self.path)?.get(name);
+        entry.map_err(|reason| StoreError::Entry {
+            name: name.to_owned(),
+            path: self.path.to_path_buf(),
+            reason,
+        })
+    }
+
     /// Runs blocking `work` on another thread.
     async fn blocking<T: Send + 'static>(
         &self,
@@ -68,12 +81,8 @@ impl FileStore {
 #[async_trait]
 impl CredentialStore for FileStore {
     async fn get(&self, name: &str) -> Result<Option<Credential>, StoreError> {
-        let name = name.to_owned();
-        self.blocking(move |path| {
-            let entry = load_valid(path)?.get(&name);
-            entry.map_err(|reason| StoreError::Entry { name, path: path.to_owned(), reason })
-        })
-        .await
+        let (name, store) = (name.to_owned(), self.clone());
+        self.blocking(move |_| store.read(&name)).await
     }
 
     async fn put(&self, name: &str, credential: &Credential) -> Result<Option<SetAside>, StoreError> {

@@ -149,6 +149,16 @@ pub(crate) struct StepUpdate {
     pub(crate) raw_output: Option<Value>,
 }
 
+impl StepUpdate {
+    /// The update without texts, which in a request for permission are about the question.
+    pub(crate) fn without_words(mut self) -> Self {
+        let is_diff = |part: &Value| part.get("type").and_then(Value::as_str) == Some("diff");
+        self.content = self.content.map(|parts| parts.into_iter().filter(is_diff).collect::<Vec<_>>());
+        self.content = self.content.filter(|parts| !parts.is_empty());
+        self
+    }
+}
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct StepLocation {

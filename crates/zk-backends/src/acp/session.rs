@@ -68,6 +68,8 @@ struct State {
     waiting: VecDeque<Item>,
     waiting_bytes: usize,
     steps: BTreeMap<String, Step>,
+    /// Steps of which nothing but a title is known: they are shown once more is, or anything else happens.
+    bare: Vec<String>,
     place: Option<Place>,
     is_cancelled: bool,
     /// Items of the last plan.
@@ -125,6 +127,7 @@ impl AcpSession {
             state.waiting.clear();
             state.waiting_bytes = 0;
             state.steps.clear();
+            state.bare.clear();
             state.place = Some(place);
             state.is_cancelled = false;
         }
@@ -156,6 +159,7 @@ impl AcpSession {
                 }
             };
             state.steps.values_mut().for_each(|step| step.give_up(&why));
+            state.release();
             state.phase = Phase::Over(over);
         }
         self.changed();
@@ -265,19 +269,19 @@ impl AcpSession {
 
     /// Takes in what a request for permission says of its step, and returns the step.
     pub(crate) fn asked(&self, update: StepUpdate) -> Step {
-        let mut state = self.state();
-        match state.steps.get_mut(&update.tool_call_id) {
-            Some(step) => {
-                step.update(update);
-                step.clone()
+        let asked = {
+            let mut state = self.state();
+            // A request may be about a step that the agent does not show.
+            let mut asked = state.steps.get(&update.tool_call_id).cloned().unwrap_or_default();
+            asked.update(update.clone());
+            if let Some(step) = state.steps.get_mut(&update.tool_call_id) {
+                step.update(update.without_words());
             }
-            // A request about a step that the agent does not show.
-            None => {
-                let mut step = Step::default();
-                step.update(update);
-                step
-            }
-        }
+            state.release();
+            asked
+        };
+        self.changed();
+        asked
     }
 
     /// Whether other items stand in a plan than in the one before.
@@ -332,8 +336,20 @@ impl AcpSession {
 }
 
 impl State {
-    /// Queues content; text joins the text before it.
+    /// Queues content behind all steps before it.
     fn wait(&mut self, item: Item) -> Result<(), String> {
+        self.release();
+        self.queue(item)
+    }
+
+    /// Queues the steps of which nothing but a title is known.
+    fn release(&mut self) {
+        let steps = std::mem::take(&mut self.bare).into_iter().map(Item::Step);
+        self.waiting.extend(steps);
+    }
+
+    /// Queues content; text joins the text before it.
+    fn queue(&mut self, item: Item) -> Result<(), String> {
         if let Item::Text(text) | Item::Thought(text) = &item {
             self.waiting_bytes += text.len();
             if self.waiting_bytes > MAX_WAITING_BYTES {
@@ -362,6 +378,9 @@ impl State {
         let id = update.tool_call_id.clone();
         if let Some(step) = self.steps.get_mut(&id) {
             step.update(update);
+            if !step.is_bare() && self.bare.contains(&id) {
+                self.release();
+            }
             return Ok(());
         }
         if self.steps.len() >= MAX_STEPS {
@@ -369,7 +388,12 @@ impl State {
         }
         let mut step = Step::default();
         step.update(update);
+        let is_bare = step.is_bare();
         self.steps.insert(id.clone(), step);
+        if is_bare {
+            self.bare.push(id);
+            return Ok(());
+        }
         self.wait(Item::Step(id))
     }
 }
@@ -394,5 +418,44 @@ fn stop_reason(answer: &Value) -> Result<StopReason, PromptFailure> {
         Some("cancelled") => Err(PromptFailure::Cancelled),
         Some(other) => Ok(StopReason::Other(other.to_owned())),
         None => Err(PromptFailure::Refused("its answer to the prompt has no `stopReason`".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_core::kernel::Bus;
+
+    use super::*;
+
+    fn began(fields: &Value) -> Update {
+        let mut update =
+            json!({ "sessionUpdate": "tool_call", "toolCallId": "a", "title": "shell", "status": "pending" });
+        let own = fields.as_object().cloned().unwrap_or_default();
+        update.as_object_mut().unwrap().extend(own);
+        serde_json::from_value(update).unwrap()
+    }
+
+    #[test]
+    fn a_step_with_nothing_but_a_title_is_shown_once_more_is_known_or_anything_else_happens() {
+        let text =
+            json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "t" } });
+        let text: Update = serde_json::from_value(text).unwrap();
+        let step = Item::Step("a".to_owned());
+        let more = [
+            (began(&json!({ "rawInput": { "command": "ls" } })), vec![step.clone()]),
+            (began(&json!({ "status": "in_progress" })), vec![step.clone()]),
+            (text, vec![step, Item::Text("t".to_owned())]),
+            (began(&json!({ "title": "other" })), Vec::new()),
+        ];
+        for (more, shown) in more {
+            let session = AcpSession::new("s".to_owned(), Arc::default(), false);
+            session.state().phase = Phase::Prompted;
+            session.follow(Place { cx: Bus::new().cx(), cwd: PathBuf::from("/") });
+            session.update(began(&json!({}))).unwrap();
+            assert_eq!(session.state().take(), None);
+            session.update(more).unwrap();
+            let items: Vec<Item> = std::iter::from_fn(|| session.state().take()).collect();
+            assert_eq!(items, shown);
+        }
     }
 }

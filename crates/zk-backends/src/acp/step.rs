@@ -2,7 +2,8 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 use similar::TextDiff;
-use zk_core::model::{CallKind, Display, Effect, Effects, ToolError, ToolOutput};
+use zk_core::model::wire::NO_OUTPUT;
+use zk_core::model::{CallKind, CommandExit, Display, Effect, Effects, ToolError, ToolOutput};
 use zk_core::service::shell_word;
 
 use super::protocol::{StepUpdate, text_of};
@@ -82,6 +83,12 @@ impl Step {
         }
     }
 
+    /// Whether nothing but a title is known: an agent may announce a call before its model has written it.
+    pub(crate) fn is_bare(&self) -> bool {
+        let has_begun = !matches!(self.status.as_str(), "" | "pending");
+        !has_begun && self.input.is_null() && self.content.is_empty() && self.paths.is_empty()
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.status.as_str(), "completed" | "failed")
     }
@@ -148,9 +155,10 @@ impl Step {
     /// Text of the step, bounded.
     pub(crate) fn text(&self) -> String {
         let block = |content: &Value| match content.get("type").and_then(Value::as_str) {
-            Some("content") => content.get("content").map(text_of),
+            Some("content") => content.get("content").map(text_of).filter(|text| !self.is_own_command(text)),
             _ => None,
         };
+        let block = |content: &Value| block(content).map(unfenced);
         let mut text = self.content.iter().filter_map(block).collect::<Vec<_>>().join("\n");
         if text.is_empty() && self.diffs().next().is_none() {
             text = raw_text(&self.output);
@@ -163,10 +171,25 @@ impl Step {
         text
     }
 
+    /// Whether a text of the step repeats its command, which its title shows.
+    fn is_own_command(&self, text: &str) -> bool {
+        let text = unfenced(text.to_owned());
+        let title = self.title();
+        self.kind() == CallKind::Execute
+            && !text.is_empty()
+            && text == title.strip_prefix("$ ").unwrap_or(title)
+    }
+
     /// Result of a step that is over.
     pub(crate) fn result(&self) -> Result<ToolOutput, ToolError> {
         let text = self.text();
-        let text = if text.trim().is_empty() { self.title().to_owned() } else { text };
+        let is_silent = text.trim().is_empty();
+        if is_silent && self.kind() == CallKind::Execute && self.status != "failed" {
+            let exit = CommandExit::Code { code: 0 };
+            let silent = Display::Command { lines: Vec::new(), total_lines: 0, exit };
+            return Ok(ToolOutput::text(NO_OUTPUT).with_display(silent));
+        }
+        let text = if is_silent { self.title().to_owned() } else { text };
         if self.status == "failed" {
             return Err(ToolError::failed(text));
         }
@@ -302,6 +325,18 @@ fn raw_text(output: &Value) -> String {
     }
 }
 
+/// A text without the fence of Markdown that is all around it.
+fn unfenced(text: String) -> String {
+    let inner = || {
+        let (fence, rest) = text.trim().split_once('\n')?;
+        let ticks = fence.len() - fence.trim_start_matches('`').len();
+        let inner = rest.strip_suffix(fence.get(..ticks).filter(|_| ticks > 2)?)?;
+        // A fence inside of it is one of two.
+        (!inner.contains("\n```")).then(|| inner.trim_end_matches('\n').to_owned())
+    };
+    inner().unwrap_or(text)
+}
+
 /// The host of an address, without names and ports that would have to be judged.
 fn host_of(url: &str) -> Option<String> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
@@ -317,6 +352,17 @@ mod tests {
         let mut step = Step::default();
         step.update(serde_json::from_value(update).unwrap());
         step
+    }
+
+    #[test]
+    fn a_text_is_shown_without_its_fence_and_without_the_command_of_the_title() {
+        let part = |text: &str| json!({ "type": "content", "content": { "type": "text", "text": text } });
+        let content = vec![part("```sh\nls\n```"), part("```console\na\nb\n```")];
+        let title = json!({ "toolCallId": "x", "title": "$ ls", "kind": "execute", "content": content });
+        assert_eq!(step(title).text(), "a\nb");
+        for whole in ["plain", "```\na\n```\nand\n```\nb\n```", "```\nopen", ""] {
+            assert_eq!(unfenced(whole.to_owned()), whole);
+        }
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use secrecy::ExposeSecret;
 use zk_agent::AgentDefinition;
+use zk_auth::{Credential, FileStore};
 use zk_bundles::{BundleStore, Loaded, PlacedBundle};
 use zk_core::service::visible_line;
 use zk_exec::{LocalHostFiles, LocalStateFiles};
@@ -25,8 +27,44 @@ pub(crate) fn store(dirs: &Dirs, files: &LocalHostFiles) -> Option<BundleStore> 
 /// The bundles that are used: those that the person added, and directories that the command line names.
 pub(crate) fn load(dirs: &Dirs, files: &LocalHostFiles, given: &[PathBuf]) -> Loaded {
     match store(dirs, files) {
-        Some(store) => store.load().with_directories(given, &store, files),
+        Some(store) => {
+            let mut loaded = store.load();
+            if let Some(secrets) = secrets(dirs) {
+                read_secrets(&mut loaded, &secrets);
+            }
+            // Secrets of a kept bundle are not for a directory of the same name.
+            loaded.with_directories(given, &store, files)
+        }
         None => Loaded::default(),
+    }
+}
+
+/// The store of secret options.
+pub(crate) fn secrets(dirs: &Dirs) -> Option<FileStore> {
+    dirs.plugin_secrets().map(FileStore::new)
+}
+
+/// Name of a secret option in its store.
+pub(crate) fn secret_name(bundle: &str, key: &str) -> String {
+    format!("{bundle}/{key}")
+}
+
+fn read_secrets(loaded: &mut Loaded, secrets: &FileStore) {
+    let Loaded { bundles, problems, .. } = loaded;
+    for placed in bundles {
+        let options = placed.bundle.manifest.options.iter().filter(|(_, option)| option.is_sensitive);
+        for (key, _) in options {
+            match secrets.read(&secret_name(placed.bundle.name(), key)) {
+                Ok(Some(Credential::ApiKey(secret))) => {
+                    placed.options.insert(key.clone(), secret.expose_secret().to_owned());
+                }
+                Ok(Some(Credential::OAuth(_)) | None) => {}
+                Err(error) => {
+                    problems
+                        .push(format!("secret option {key} of the plugin {}: {error}", placed.bundle.name()));
+                }
+            }
+        }
     }
 }
 

@@ -86,6 +86,11 @@ impl Dirs {
         Some(self.state.as_ref()?.join("auth").join("credentials.json"))
     }
 
+    /// Secret options of plugins, beside the credentials.
+    pub(crate) fn plugin_secrets(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("auth").join("plugin-options.json"))
+    }
+
     /// Returns the directory of the tokens by which programs connect to this one: nothing that a model runs reads it.
     pub(crate) fn access(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("auth"))

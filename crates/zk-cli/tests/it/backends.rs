@@ -5,7 +5,7 @@ use std::path::Path;
 use zk_testkit::{FakeServer, Script};
 
 use crate::terminal::{Terminal, counting};
-use crate::zk::{Person, program};
+use crate::zk::{Person, program, until};
 
 /// Settings with the scripted agent of `zk-backends`.
 fn settings(default: &str) -> String {
@@ -110,4 +110,102 @@ fn zk_answers_zk_through_the_protocol() {
     let ended = person.run(&["-p", "--continue", "second question"]);
     assert!(ended.stdout.contains("Answer 3 to: second question"), "{} {}", ended.stdout, ended.stderr);
     assert_eq!(server.violations(), []);
+}
+
+/// The card of a question, and the rows of a drawn conversation with a command that is asked about and a second prompt.
+fn card_and_rows(person: &Person) -> Option<(String, String)> {
+    let tmux = Path::new("/usr/bin/tmux");
+    if !tmux.exists() {
+        println!("skipped: there is no {}", tmux.display());
+        return None;
+    }
+    let socket = person.home().join("tmux").display().to_string();
+    let run = |args: &[&str]| {
+        let args: Vec<&str> = ["-S", &socket].into_iter().chain(args.iter().copied()).collect();
+        let child = person.spawn(tmux, &args, std::process::Stdio::null());
+        String::from_utf8_lossy(&child.wait_with_output().unwrap().stdout).into_owned()
+    };
+    let zk = program().display().to_string();
+    run(&["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "50", &zk]);
+    let rows = || run(&["capture-pane", "-p", "-J", "-S", "-"]);
+    let see = |what: &str| until(what, || rows().contains(what));
+    see("›");
+    run(&["send-keys", "make the file", "Enter"]);
+    see("y  Yes");
+    let card = rows();
+    let begun = std::time::Instant::now();
+    while !rows().contains("It is made.") {
+        assert!(begun.elapsed() < crate::zk::LONG, "{}", rows());
+        // A key that comes before the question hears answers is typed as a draft, which is emptied.
+        for key in ["C-u", "y"] {
+            run(&["send-keys", key]);
+            std::thread::sleep(std::time::Duration::from_millis(700));
+        }
+    }
+    see("2 turns");
+    run(&["send-keys", "C-u"]);
+    run(&["send-keys", "and now", "Enter"]);
+    see("Nothing more.");
+    see("1 turn ");
+    let all = rows();
+    run(&["kill-server"]);
+    assert_eq!(std::fs::read_to_string(person.project().join("made.txt")).unwrap(), "made\n");
+    Some((card, all))
+}
+
+/// Rows from the first prompt to the last answer, without times, and without what is named to differ: another agent's
+/// permissions are told first, its command says that it left the sandbox, and prints how it ended.
+fn conversation(rows: &str) -> Vec<String> {
+    let from = rows.find("› make the file").unwrap_or_else(|| panic!("{rows}"));
+    let is_told = |row: &&str| {
+        let told =
+            ["its own permissions", "tools of its own", "hold for that", "limits of zk", "runs as you"];
+        told.iter().any(|words| row.contains(words))
+    };
+    let plain = |row: &str| {
+        let row = row.replace(", outside the sandbox", "").replace("no output", "").replace("lines", "");
+        let is_word =
+            |word: &&str| !word.chars().any(|c| c.is_ascii_digit()) && !["·", "s", "ms"].contains(word);
+        row.split_whitespace().filter(is_word).collect::<Vec<_>>().join(" ")
+    };
+    let rows = rows[from..].lines().take_while(|row| !row.starts_with('─'));
+    let mut rows: Vec<String> = rows.filter(|row| !is_told(row)).map(plain).collect();
+    rows.dedup();
+    rows
+}
+
+fn work() -> Script {
+    let command = serde_json::json!({"command": "echo made > made.txt"});
+    Script::new()
+        .turn(|turn| turn.text("I make it.").call("shell", command))
+        .turn(|turn| turn.text("It is made."))
+        .turn(|turn| turn.text("Nothing more."))
+}
+
+#[test]
+fn one_conversation_looks_the_same_with_the_built_in_agent_and_with_another_one() {
+    let server = crate::zk::server(work());
+    let person = Person::asking(&server).with("ZK_SCREEN", "inline");
+    let Some((own_card, own)) = card_and_rows(&person) else { return };
+    let server = crate::zk::server(work());
+    let person = Person::new().with("ZK_SCREEN", "inline");
+    let inner = person.home().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    person.settings(&format!(
+        "[backends.inner]\nacp = [\"{}\", \"acp\"]\nsandbox = false\n\
+         env = {{ ZK_HOME = \"{}\", ZK_CONTEXT = \"process\", ANTHROPIC_API_KEY = \"test-key\", ANTHROPIC_BASE_URL = \"{}\" }}\n\n\
+         [backend]\ndefault = \"inner\"\n",
+        program().display(),
+        inner.display(),
+        server.url(),
+    ));
+    let Some((card, other)) = card_and_rows(&person) else { return };
+    assert_eq!(conversation(&own), conversation(&other), "{own}\n{other}");
+    for part in ["$ echo made > made.txt", "y  Yes", "n  No", "this session", "why it asks"] {
+        assert!(own_card.contains(part) && card.contains(part), "{part}: {own_card}\n{card}");
+    }
+    // The named differences.
+    for part in ["agent: inner", "inner runs without a sandbox", "its own permissions"] {
+        assert!(!own_card.contains(part) && card.contains(part), "{part}: {own_card}\n{card}");
+    }
 }

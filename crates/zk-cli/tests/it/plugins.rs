@@ -278,3 +278,33 @@ fn a_skill_of_a_plugin_is_used_by_its_name_and_an_agent_says_how_it_is_asked_for
     terminal.rest();
     assert!(server.bodies()[1]["messages"].to_string().contains("Greet from"));
 }
+
+#[test]
+fn a_secret_option_is_kept_with_credentials_and_goes_with_its_plugin() {
+    let server = server(Script::answering(|_| zk_testkit::Turn::new().text("Done.")));
+    let person = Person::asking(&server);
+    let dir = person.home().join("others/vault");
+    let options = r#"{"token":{"type":"string","title":"Token","description":"t","sensitive":true}}"#;
+    write(&dir, ".claude-plugin/plugin.json", &format!(r#"{{"name":"vault","userConfig":{options}}}"#));
+    let hook = r#"printf %s \"$CLAUDE_PLUGIN_OPTION_TOKEN\" > \"$CLAUDE_PLUGIN_DATA/seen\""#;
+    let hooks =
+        format!(r#"{{"hooks":{{"SessionStart":[{{"hooks":[{{"type":"command","command":"{hook}"}}]}}]}}}}"#);
+    write(&dir, "hooks/hooks.json", &hooks);
+    let source = dir.to_str().unwrap();
+    let typed = person.run(&["plugin", "add", source, "--yes", "--set", "token=geheim-4711"]);
+    assert!(typed.code == 2 && typed.stderr.contains("without a value asks"), "{}", typed.stderr);
+    let added = person.run_with(&["plugin", "add", source, "--yes", "--set", "token"], "geheim-4711\n");
+    assert_eq!(added.code, 0, "{}", added.stderr);
+    let listed = person.run(&["plugin", "list"]).stdout;
+    assert!(listed.contains("in use;") && !listed.contains("geheim"), "{listed}");
+    assert_eq!(person.run(&["-p", "hello"]).code, 0);
+    let seen = std::fs::read_to_string(state(&person).join("data/vault/seen")).unwrap();
+    assert_eq!(seen, "geheim-4711");
+    let records = std::fs::read_to_string(state(&person).join("plugins.json")).unwrap();
+    assert!(!records.contains("geheim"), "{records}");
+    let kept = person.home().join("auth/plugin-options.json");
+    assert!(std::fs::read_to_string(&kept).unwrap().contains("geheim-4711"));
+    assert!(!person.run(&["auth", "status"]).stdout.contains("vault"));
+    assert_eq!(person.run(&["plugin", "remove", "vault"]).code, 0);
+    assert!(!std::fs::read_to_string(&kept).unwrap().contains("geheim"));
+}

@@ -20,10 +20,13 @@ impl Said {
         said.drain(..above);
     }
 
-    /// Last line in parentheses, to follow a reason; empty if nothing was said.
+    /// Last line that names an error, or else the last one, to follow a reason; empty if nothing was said.
     pub(crate) fn last_line(&self) -> String {
         let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = said.split(|byte| *byte == b'\n').rfind(|line| !line.trim_ascii().is_empty());
+        let lines = || said.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+        // Node ends with its version, and the error stands above the stack.
+        let is_error = |line: &&[u8]| line.windows(6).any(|part| part == b"Error:" || part == b"Error ");
+        let last = lines().filter(is_error).next_back().or_else(|| lines().next_back());
         last.map_or(String::new(), |line| format!("; it said: {}", quoted(line)))
     }
 }
@@ -32,4 +35,26 @@ impl Said {
 pub(crate) fn quoted(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_QUOTED_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_of_a_program_are_its_error() {
+        for (said, told) in [
+            ("", ""),
+            ("warming up\nout of luck\n\n", "; it said: out of luck"),
+            ("Traceback:\n  x\nKeyError: 'a'\n", "; it said: KeyError: 'a'"),
+            (
+                "TypeError [X]: no .ts\n    at f (a.js)\n\nNode.js v20.20.2\n",
+                "; it said: TypeError [X]: no .ts",
+            ),
+        ] {
+            let all = Said::default();
+            all.append(said.as_bytes());
+            assert_eq!(all.last_line(), told);
+        }
+    }
 }

@@ -5,7 +5,7 @@ use zk_bundles::{BundleStore, Difference, Fetched, Source};
 use zk_core::service::visible_line;
 
 use super::args::Consent;
-use super::{fetch, print, shown, source};
+use super::{fetch, print, secrets, shown, source};
 use crate::app::Workplace;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::stdin;
@@ -21,15 +21,20 @@ pub(super) fn add(
     let from = source(work, text)?;
     let fetched = fetch(work, store, &from)?;
     store.check_name(fetched.bundle.name(), &from).map_err(Failure::failed)?;
-    let options = options(&fetched, set)?;
+    let (secret, plain): (Vec<&String>, Vec<&String>) =
+        set.iter().partition(|text| is_secret(&fetched, text));
+    let options = options(&fetched, &plain)?;
     let mut lines = described(&fetched, &from)?;
     lines.push("Everything of it is used as it is now, until you update or remove it.".to_owned());
     print(&work.machine, &lines)?;
     if !agrees(&fetched, consent, "Trust this plugin?")? {
         return print(&work.machine, &["not added".to_owned()]);
     }
-    store.keep(&fetched, &from, options).map_err(Failure::failed)?;
     let name = fetched.bundle.name();
+    for key in secret {
+        secrets::ask(work, name, key)?;
+    }
+    store.keep(&fetched, &from, options).map_err(Failure::failed)?;
     print(
         &work.machine,
         &[format!("added {name}; new conversations have it, /reload takes it into open ones")],
@@ -128,18 +133,22 @@ fn agrees(fetched: &Fetched, consent: &Consent, question: &str) -> Outcome<bool>
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
+/// Whether a text is the name of a secret option.
+fn is_secret(fetched: &Fetched, text: &str) -> bool {
+    fetched.bundle.manifest.options.get(text).is_some_and(|option| option.is_sensitive)
+}
+
 /// Options as `KEY=VALUE`. Secrets are not taken: a command line is written down in many places.
-fn options(fetched: &Fetched, set: &[String]) -> Outcome<BTreeMap<String, String>> {
+fn options(fetched: &Fetched, set: &[&String]) -> Outcome<BTreeMap<String, String>> {
     let known = &fetched.bundle.manifest.options;
-    let one = |text: &String| {
+    let one = |text: &&String| {
         let (key, value) = text.split_once('=').ok_or_else(|| Failure::usage("--set needs KEY=VALUE"))?;
         match known.get(key) {
             None => {
                 Err(Failure::usage(format!("--set {}: the plugin has no such option", visible_line(key))))
             }
             Some(option) if option.is_sensitive => Err(Failure::usage(format!(
-                "--set {key}: it is a secret; set the variable CLAUDE_PLUGIN_OPTION_{} in the environment of zk",
-                key.to_uppercase()
+                "--set {key}: it is a secret, and others can read a command line; `--set {key}` without a value asks for it"
             ))),
             Some(_) => Ok((key.to_owned(), value.to_owned())),
         }

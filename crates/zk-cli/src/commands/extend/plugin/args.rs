@@ -14,7 +14,7 @@ pub(crate) enum PluginAction {
         source: String,
         #[command(flatten)]
         consent: Consent,
-        /// Set an option of the plugin, such as region=eu; may be repeated
+        /// Set an option of the plugin, such as region=eu, or be asked for a secret one by its KEY alone; may be repeated
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
     },

@@ -4,6 +4,7 @@ mod add;
 pub(crate) mod args;
 mod list;
 mod marketplaces;
+mod secrets;
 mod shown;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub(crate) fn plugin(app: &AppContext, action: &PluginAction) -> Outcome<Exit> {
         PluginAction::Update { name, consent } => add::update(work, &store, name.as_deref(), consent),
         PluginAction::Remove { name } => {
             store.remove(name).map_err(Failure::failed)?;
+            secrets::remove(work, name)?;
             done(format!("removed the plugin {name} with its files and its data"))
         }
         PluginAction::Enable { name } => {

@@ -73,7 +73,7 @@ pub(super) fn describe(fetched: &Fetched) -> Result<Shown, String> {
     for (key, option) in &bundle.manifest.options {
         let title = option.title.as_deref().unwrap_or_default();
         let value = match (&option.default, option.is_sensitive) {
-            (_, true) => "a secret, from the environment alone".to_owned(),
+            (_, true) => format!("a secret; `--set {key}` asks for it"),
             (Some(default), false) => format!("`{default}` unless set"),
             (None, false) => "no default".to_owned(),
         };
