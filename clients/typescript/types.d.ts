@@ -936,6 +936,8 @@ export type PatchNote = {
   patch: Patch;
   /** Number of the notification: one more than the one before, but where the whole view stands for what is missing. */
   seq: number;
+  /** Whether nothing follows until somebody asks for more; said with a whole view, which stands for a `conversation/settled` as well. */
+  settled?: boolean;
   /** Milliseconds since 1970. */
   time_ms: number;
 };
@@ -1180,6 +1182,12 @@ export type SubmitParams = {
   text: string;
 };
 
+/** Answer to a prompt or a text that was taken in. */
+export type SubmitResult = {
+  /** Number of the last notification before it: the first `conversation/settled` with a greater one says that it is done. */
+  seq: number;
+};
+
 /** Params of whoever follows a conversation. */
 export type SubscribeParams = {
   /** Number of the last notification that the client has; the whole view comes first without one. */
@@ -1299,9 +1307,9 @@ export interface Methods {
   "session/tree": { params: SessionParams; result: Tree };
   "settings/get": { params: ConversationParams; result: Settings };
   "settings/set": { params: SettingsParams; result: Settings };
-  "steer": { params: SteerParams; result: Nothing };
+  "steer": { params: SteerParams; result: SubmitResult };
   "stop": { params: ConversationParams; result: Nothing };
-  "submit": { params: SubmitParams; result: Nothing };
+  "submit": { params: SubmitParams; result: SubmitResult };
   "subscribe": { params: SubscribeParams; result: SubscribeResult };
   "switch": { params: SwitchParams; result: OpenConversation };
   "unqueue": { params: UnqueueParams; result: Nothing };

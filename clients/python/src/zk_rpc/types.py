@@ -462,13 +462,17 @@ class OpeningNote(TypedDict):
     conversation: str
 
 
-class PatchNote(TypedDict):
-    """Change of the view of a conversation: the notification `conversation/patch`."""
-
+class _PatchNote(TypedDict):
     conversation: str
     patch: Patch
     seq: int
     time_ms: int
+
+
+class PatchNote(_PatchNote, total=False):
+    """Change of the view of a conversation: the notification `conversation/patch`."""
+
+    settled: bool
 
 
 class _PromptRow(TypedDict):
@@ -651,6 +655,12 @@ class SubmitParams(_SubmitParams, total=False):
     """Params of a prompt."""
 
     images: list[str]
+
+
+class SubmitResult(TypedDict):
+    """Answer to a prompt or a text that was taken in."""
+
+    seq: int
 
 
 class _SubscribeParams(TypedDict):
@@ -1502,9 +1512,9 @@ METHODS = {
     "session/tree": ("SessionParams", "Tree"),
     "settings/get": ("ConversationParams", "Settings"),
     "settings/set": ("SettingsParams", "Settings"),
-    "steer": ("SteerParams", "Nothing"),
+    "steer": ("SteerParams", "SubmitResult"),
     "stop": ("ConversationParams", "Nothing"),
-    "submit": ("SubmitParams", "Nothing"),
+    "submit": ("SubmitParams", "SubmitResult"),
     "subscribe": ("SubscribeParams", "SubscribeResult"),
     "switch": ("SwitchParams", "OpenConversation"),
     "unqueue": ("UnqueueParams", "Nothing"),

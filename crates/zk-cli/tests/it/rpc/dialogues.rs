@@ -13,7 +13,7 @@ use crate::zk::Person;
 /// Number of dialogues: a few, unless `ZK_RPC_DIALOGUES` says otherwise.
 #[expect(clippy::disallowed_methods, reason = "whoever runs a campaign says how large it is")]
 fn dialogues() -> u64 {
-    std::env::var("ZK_RPC_DIALOGUES").ok().and_then(|count| count.parse().ok()).unwrap_or(50)
+    std::env::var("ZK_RPC_DIALOGUES").ok().and_then(|count| count.parse().ok()).unwrap_or(30)
 }
 
 /// Dialogues that one server holds, and that one conversation does.
