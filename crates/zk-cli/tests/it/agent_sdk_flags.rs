@@ -156,6 +156,23 @@ fn strict_servers_plugins_and_prompts_of_files_are_those_that_the_host_names() {
 }
 
 #[test]
+fn a_host_that_wants_no_questions_gets_none() {
+    let models = server(touching("a.txt"));
+    let person = Person::asking(&models);
+    let mut host = Host::start(&person, &["--permission-prompt-tool", "stdio"]);
+    host.initialize(json!({}));
+    let mode = json!({"subtype": "set_permission_mode", "mode": "dontAsk"});
+    host.send(&json!({"type": "control_request", "request_id": "mode", "request": mode}));
+    host.until(|line| line["response"]["request_id"] == "mode");
+    host.prompt("Go.");
+    host.result();
+    assert!(host.tool_result()["content"].to_string().contains("dontAsk"));
+    assert!(host.seen.iter().all(|line| line["request"]["subtype"] != "can_use_tool"));
+    assert!(!person.project().join("a.txt").exists());
+    host.end();
+}
+
+#[test]
 fn a_plan_only_reads_until_the_host_approves_it() {
     let write = |id: &'static str| {
         move |turn: zk_testkit::Turn| turn.call_as(id, "Write", json!({"file_path": "p.txt", "content": "x"}))

@@ -5,7 +5,7 @@
 //! | `server.rs`, `wire/` | messages in and out, requests in both directions |
 //! | `requests.rs`, `sessions.rs`, `session.rs` | requests of an editor, by method; sessions that are opened, listed and removed |
 //! | `told/` | patches of a view as updates of a session, and the task that tells them |
-//! | `permission.rs`, `options.rs`, `prompt.rs` | questions, modes and other choices, prompts |
+//! | `permission.rs`, `form.rs`, `options.rs`, `prompt.rs` | questions and their forms, modes and other choices, prompts |
 //! | `files.rs`, `mcp.rs` | buffers of the editor behind `Files`, and servers that it names |
 //! | `connection.rs` | the other end: an agent of another program, which zk drives as an editor would |
 

@@ -85,13 +85,16 @@ impl Host {
         {
             return UiAnswer::Once;
         }
-        self.tell_state("requires_action");
-        let answer = self.ask_permission(request(approval, &call, &tool, &input)).await;
-        self.tell_state("running");
         let refused = |words: &str| {
             self.known().refusals.insert(call.clone(), words.to_owned());
             UiAnswer::No { message: Some(words.to_owned()) }
         };
+        if self.known().mode == "dontAsk" {
+            return refused("Nobody is asked about calls in the mode dontAsk, so this one does not run");
+        }
+        self.tell_state("requires_action");
+        let answer = self.ask_permission(request(approval, &call, &tool, &input)).await;
+        self.tell_state("running");
         let answer = match answer {
             Ok(answer) => answer,
             Err(Unanswered::TakenBack) => return refused(REJECTED),

@@ -270,9 +270,8 @@ impl Tool for AskingTool {
             return Err(ToolError::failed(if words.is_empty() { "the user did not answer" } else { words }));
         }
         if name == "ExitPlanMode" {
-            match answer.get("updatedPermissions") {
-                Some(updates) => self.host.update_permissions(updates),
-                None => {}
+            if let Some(updates) = answer.get("updatedPermissions") {
+                self.host.update_permissions(updates);
             }
             // The plan ends with its approval, whatever else was chosen with it.
             if self.host.known().mode == PLAN {

@@ -5,13 +5,13 @@ use super::SdkArgs;
 /// Effect of a flag, or of a field of the first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// It does what the SDKs document.
+    /// Effect that the SDKs document.
     Served,
-    /// It has nothing to act on here, and leaves what the agent may do as it is: nobody is told.
+    /// No effect, as there is nothing to act on here and the agent may do the same without it: nobody is told.
     Unneeded,
-    /// It has no effect, which the host is told with this reason.
+    /// No effect, which the host is told with this reason.
     Told(&'static str),
-    /// The start ends with this reason: without it the agent could do what the host did not want.
+    /// End of the start, with this reason: without it the agent could do what the host did not want.
     Refused(&'static str),
 }
 
