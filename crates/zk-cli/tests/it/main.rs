@@ -34,6 +34,8 @@ mod consent;
 mod cut_answers;
 #[cfg(test)]
 mod demo;
+#[cfg(test)]
+mod desk;
 mod directory;
 #[cfg(test)]
 mod doctor;
@@ -147,5 +149,7 @@ mod web;
 mod while_typing;
 #[cfg(test)]
 mod window;
+#[cfg(test)]
+mod working_hours;
 #[cfg(test)]
 mod zk;
