@@ -179,7 +179,7 @@ const TOLD: [(&str, &str); 7] = [
     ("/nonsense", "/help"),
 ];
 
-/// What the agent is asked to do.
+/// Tasks for the agent.
 const TASKS: [Moment; 7] = [
     ("a refused edit", |desk, person| {
         person.write("cart.py", CART);
