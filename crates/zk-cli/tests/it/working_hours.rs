@@ -292,6 +292,10 @@ fn work(hour: u64) -> Option<usize> {
             desk.resize(Size::new(width, height));
             desk.rest();
         }
+        // Words about a key before it leave.
+        desk.keys("x");
+        desk.see("› x");
+        desk.press("\u{7f}");
         match moment {
             Some((name, act)) => {
                 desk.doing = format!("hour {hour}, moment {number}, {name}");
