@@ -231,7 +231,7 @@ pub trait ConversationFactory: Send + Sync {
         levels.iter().map(ToString::to_string).collect()
     }
 
-    /// What a model is for, in a few words, where that is known.
+    /// Purpose of a model in a few words, where it is known.
     fn purpose(&self, _model: &Model) -> Option<String> {
         None
     }

@@ -35,6 +35,8 @@ mod consent;
 mod cut_answers;
 #[cfg(test)]
 mod demo;
+#[cfg(test)]
+mod desk;
 mod directory;
 #[cfg(test)]
 mod doctor;
@@ -150,5 +152,7 @@ mod web;
 mod while_typing;
 #[cfg(test)]
 mod window;
+#[cfg(test)]
+mod working_hours;
 #[cfg(test)]
 mod zk;

@@ -245,7 +245,7 @@ impl App {
         if is_running && (self.is_busy || is_command) {
             self.set_hint(match self.has_run() {
                 true => "commands wait for the end of the run: Esc stops it",
-                false => "the command before it is at work: Enter sends this once it is over",
+                false => "the command before is at work: Enter again",
             });
             return;
         }

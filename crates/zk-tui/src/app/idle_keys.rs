@@ -32,7 +32,7 @@ impl App {
     }
 }
 
-/// What is said of a key that did nothing; nothing of one that stopped at an end of the text.
+/// Words about a key that did nothing; none about one that stopped at an end of the text.
 fn idle_word(key: &Key, is_empty: bool) -> Option<String> {
     const NOTHING_TYPED: &str = "nothing is typed: ? lists the keys";
     let word = match key {

@@ -360,7 +360,7 @@ impl Picker {
         let behind = |first: usize| {
             kinds.iter().skip(first.max(at + 1)).map(|kind| kind.title().len() + 1).sum::<usize>()
         };
-        // Those behind it may be cut, with a mark of their own.
+        // Kinds behind it may be cut, with a mark of their own.
         let fits = |first: &usize| title(*first).columns().saturating_sub(behind(*first)) < width;
         title((0..=at).find(fits).unwrap_or(at))
     }

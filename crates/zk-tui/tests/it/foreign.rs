@@ -70,9 +70,14 @@ impl Foreign {
 
     /// All lines as written, without trailing empty cells.
     pub(crate) fn text(&self) -> String {
+        self.text_from(self.term.grid().topmost_line().0)
+    }
+
+    /// As [`Foreign::text`], from a line on: 0 is the first one of the screen.
+    pub(crate) fn text_from(&self, first: i32) -> String {
         let grid = self.term.grid();
         let (mut text, mut line) = (String::new(), String::new());
-        for row in grid.topmost_line().0..=grid.bottommost_line().0 {
+        for row in first..=grid.bottommost_line().0 {
             let cells = &grid[Line(row)];
             let mut goes_on = false;
             for column in 0..grid.columns() {

@@ -323,7 +323,7 @@ fn a_question_mark_alone_shows_seven_rows_of_keys_and_two_show_all() {
 #[test]
 fn the_present_list_and_the_way_out_are_named_in_any_width() {
     for (width, keys) in [(40, "\x1b[Z"), (60, "\x1b[Z"), (100, "\x1b[Z"), (40, ""), (40, "\t\t\t")] {
-        let mut desk = desk_of(zk_tui::Size::new(width, 16));
+        let mut desk = desk_of(Size::new(width, 16));
         desk.keys("\x0f");
         keys.split_inclusive(['Z', '\t']).for_each(|key| desk.keys(key));
         let shown = desk.shown();

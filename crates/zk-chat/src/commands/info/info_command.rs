@@ -142,7 +142,7 @@ fn agents(context: &InfoContext) -> String {
     if lines.is_empty() { "no sub-agent has worked yet".to_owned() } else { lines.join("\n") }
 }
 
-/// What a sub-agent was asked, said and did.
+/// The work of a sub-agent: its task, its words and its calls.
 fn work(context: &InfoContext, name: &str) -> Result<String, BoxError> {
     let view = context.view.view();
     let blocks = view
