@@ -25,7 +25,7 @@ pub enum EditError {
         /// The part that is a value.
         part: String,
     },
-    /// More than the value would change.
+    /// Setting the value would change other parts of the file.
     #[error("`{key}` cannot be set without changing something else: set it by hand")]
     Entangled {
         /// The key.

@@ -64,7 +64,7 @@ pub(crate) fn text<'a>(args: &'a Value, key: &str) -> &'a str {
 /// The key is the file's base name. Resolving the file's identity would need the file system; the base name
 /// is coarser and the same for all spellings: `./a/x.rs`, `a/x.rs` and `/repo/a/x.rs` wait for each other. A
 /// file with another name, through a link, is protected by the lock inside of the tool.
-pub(crate) fn changes(args: &Value) -> Concurrency {
+pub(crate) fn concurrency_of_change(args: &Value) -> Concurrency {
     let name = text(args, "path").trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     match name {
         "" | "." | ".." | "?" => Concurrency::Exclusive,

@@ -104,7 +104,7 @@ impl Search<'_> {
     fn file(&self, path: &Path, is_run: bool) -> Option<(PathBuf, String)> {
         let path = path.canonicalize().ok().filter(|path| path.is_file())?;
         let is_own = is_run && path.starts_with(self.project);
-        if !is_own && !has_suffix(&path) && !self.is_marked(&path) {
+        if !is_own && !has_suffix(&path) && !self.has_shebang(&path) {
             return None;
         }
         let how = HostRead { overflow: Overflow::Cut, ..HostRead::whole(MAX_READ_BYTES) };
@@ -122,7 +122,7 @@ impl Search<'_> {
     }
 
     /// Whether the file begins with `#!`.
-    fn is_marked(&self, path: &Path) -> bool {
+    fn has_shebang(&self, path: &Path) -> bool {
         let how = HostRead { overflow: Overflow::Cut, ..HostRead::whole(2) };
         self.files.read(path, &how).is_ok_and(|file| file.bytes == b"#!")
     }

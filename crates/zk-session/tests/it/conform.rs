@@ -199,7 +199,7 @@ async fn listing_is_newest_first_and_by_directory(store: &dyn SessionStore, here
     assert_eq!(latest(store, Path::new("/no/such/directory")).await.unwrap().map(|info| info.id), None);
 }
 
-/// Makes dates differ.
+/// Waits for the clock to advance, so that dates differ.
 async fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(3));
 }

@@ -94,7 +94,7 @@ impl Tool for WriteFile {
     }
 
     fn concurrency(&self, args: &Value) -> Concurrency {
-        args::changes(args)
+        args::concurrency_of_change(args)
     }
 
     fn effects(&self, args: &Value, _: &CallPlace) -> Effects {

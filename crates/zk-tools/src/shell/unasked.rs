@@ -17,7 +17,7 @@ pub(crate) struct UnaskedCalls(Mutex<HashSet<TurnCall>>);
 pub(crate) struct StayingCalls(UnaskedCalls);
 
 impl StayingCalls {
-    /// Keeps them as a service of the scope's bus.
+    /// Records the calls that were allowed without a question, as a service of the scope's bus.
     pub(crate) fn watch(scope: &Scope) {
         let calls = Arc::new(Self::default());
         scope.provide_service(calls.clone());
@@ -45,7 +45,7 @@ fn key(call: &CallRef) -> TurnCall {
 }
 
 impl UnaskedCalls {
-    /// Keeps them as a service of the scope's bus.
+    /// Records the calls that were allowed without a question, as a service of the scope's bus.
     pub(crate) fn watch(scope: &Scope) {
         let calls = Arc::new(Self::default());
         scope.provide_service(calls.clone());

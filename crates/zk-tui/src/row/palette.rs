@@ -81,13 +81,13 @@ impl Palette {
         let lines = text.trim_start_matches('\u{feff}').lines().zip(1..);
         for (text, line) in lines.map(|(text, line)| (text.trim(), line)) {
             if !text.is_empty() && !text.starts_with('#') {
-                palette.take(text).map_err(|why| PaletteError { line, why })?;
+                palette.read_line(text).map_err(|why| PaletteError { line, why })?;
             }
         }
         Ok(palette)
     }
 
-    fn take(&mut self, line: &str) -> Result<(), String> {
+    fn read_line(&mut self, line: &str) -> Result<(), String> {
         let not_a_line = || format!("`{}` is no `KEY = \"COLOUR\"`", shortened(line));
         let (key, value) = line.split_once('=').ok_or_else(not_a_line)?;
         let (key, value) = (key.trim(), value.trim());

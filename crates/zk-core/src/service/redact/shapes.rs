@@ -40,7 +40,7 @@ pub(super) const PREFIXES: &[(&str, usize)] = &[
 /// Number of characters after a known prefix from which on a word is taken for a key rather than a name.
 const MIN_KEY_REST: usize = 8;
 
-/// Characters of a word from which one with letters and digits, and more than one of the latter, is hardly a name.
+/// Minimum length in characters of a word with letters and several digits that is taken for a key rather than a name.
 const MIN_KEY_LEN: usize = 28;
 
 /// Whether a word in the place of a name is rather a key: it has a key's prefix, or is long and random.

@@ -112,7 +112,7 @@ fn every_profile_survives_being_written_as_settings() {
 }
 
 #[test]
-fn an_option_that_is_none_is_named_with_those_there_are() {
+fn an_unknown_option_is_reported_with_the_known_ones() {
     let options = |value: Value| value.as_object().cloned().unwrap_or_default();
     let any = Vendor::named("openai_compat").expect("a row");
     let make = |value| any.provider_with(Connection::at("http://h"), &options(value)).map(|_| ());

@@ -142,7 +142,7 @@ impl Tool for Edit {
     }
 
     fn concurrency(&self, args: &Value) -> Concurrency {
-        args::changes(args)
+        args::concurrency_of_change(args)
     }
 
     fn summary(&self, args: &Value) -> String {
@@ -176,7 +176,7 @@ impl Tool for MultiEdit {
     }
 
     fn concurrency(&self, args: &Value) -> Concurrency {
-        args::changes(args)
+        args::concurrency_of_change(args)
     }
 
     fn summary(&self, args: &Value) -> String {

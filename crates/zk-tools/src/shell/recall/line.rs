@@ -45,7 +45,7 @@ impl Line {
         self.length
     }
 
-    /// Reads the line, with its end. Gives whether there was one; none either if it was to stop.
+    /// Reads the line with its line end. Returns false at the end of the input and after a stop.
     pub(super) fn read(
         &mut self,
         reader: &mut impl BufRead,

@@ -390,7 +390,7 @@ fn argument((name, value): (&String, &Value)) -> CardPart {
     CardPart { kind, heading: visible_line(name), lines }
 }
 
-/// A reason without the word of the verdict, which the question itself is, in one line.
+/// Reason in one line, without the prefix `ask: `, which the question makes redundant.
 fn plain_reason(reason: &str) -> String {
     let reason = reason.strip_prefix("ask: ").unwrap_or(reason);
     visible_line(&reason.split_whitespace().collect::<Vec<_>>().join(" "))
