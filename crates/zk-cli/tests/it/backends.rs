@@ -113,6 +113,11 @@ fn zk_answers_zk_through_the_protocol() {
 }
 
 /// The card of a question, and the rows of a drawn conversation with a command that is asked about and a second prompt.
+#[expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "it is a part of a test, which says that it is skipped"
+)]
 fn card_and_rows(person: &Person) -> Option<(String, String)> {
     let tmux = Path::new("/usr/bin/tmux");
     if !tmux.exists() {
@@ -156,7 +161,8 @@ fn card_and_rows(person: &Person) -> Option<(String, String)> {
 /// Rows from the first prompt to the last answer, without times, and without what is named to differ: another agent's
 /// permissions are told first, its command says that it left the sandbox, and prints how it ended.
 fn conversation(rows: &str) -> Vec<String> {
-    let from = rows.find("› make the file").unwrap_or_else(|| panic!("{rows}"));
+    assert!(rows.contains("› make the file"), "{rows}");
+    let (_, rows) = rows.split_once("› make the file").unwrap_or_default();
     let is_told = |row: &&str| {
         let told =
             ["its own permissions", "tools of its own", "hold for that", "limits of zk", "runs as you"];
@@ -168,7 +174,7 @@ fn conversation(rows: &str) -> Vec<String> {
             |word: &&str| !word.chars().any(|c| c.is_ascii_digit()) && !["·", "s", "ms"].contains(word);
         row.split_whitespace().filter(is_word).collect::<Vec<_>>().join(" ")
     };
-    let rows = rows[from..].lines().take_while(|row| !row.starts_with('─'));
+    let rows = rows.lines().take_while(|row| !row.starts_with('─'));
     let mut rows: Vec<String> = rows.filter(|row| !is_told(row)).map(plain).collect();
     rows.dedup();
     rows

@@ -237,6 +237,7 @@ fn a_background_task_of_an_extension_begins_a_run() {
 }
 
 /// The example of a backend in Python, added as the extension `counter`.
+#[expect(clippy::unwrap_used, reason = "it is a part of a test")]
 fn counter(person: &Person) {
     let sdk = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../zk-extensions/sdk");
     for (file, name) in [("python/zk_extension.py", "zk_extension.py"), ("examples/backend.py", "backend.py")]

@@ -26,7 +26,7 @@ impl Said {
         let lines = || said.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
         // Node ends with its version, and the error stands above the stack.
         let is_error = |line: &&[u8]| line.windows(6).any(|part| part == b"Error:" || part == b"Error ");
-        let last = lines().filter(is_error).next_back().or_else(|| lines().next_back());
+        let last = lines().rfind(is_error).or_else(|| lines().next_back());
         last.map_or(String::new(), |line| format!("; it said: {}", quoted(line)))
     }
 }
