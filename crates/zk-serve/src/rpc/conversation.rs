@@ -227,7 +227,7 @@ async fn settle(shared: Weak<Shared>) {
     let Some((mut changes, asked)) = journal else { return };
     loop {
         let Some(now) = shared.upgrade() else { return };
-        // What ended a moment ago may have said things that are not in the journal yet.
+        // A run that ended a moment ago may have said things that are not in the journal yet.
         let was_idle = now.is_idle();
         now.written.wait().await;
         let is_over = now.journal.settle(was_idle && now.is_idle());

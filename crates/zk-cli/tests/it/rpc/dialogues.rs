@@ -216,7 +216,7 @@ fn params(random: &mut Rng, method: &str, role: &str, stage: &mut Stage) -> Valu
         "command" => {
             let all =
                 ["/help", "/status", "cost", "/nonsense", "/clear", "/new", "/tree", "", "/effort high"];
-            // Whoever may widen what runs does not here.
+            // An approver, who may widen what runs, does not here.
             let widening = ["/permissions all", "//permissions all", "/add-dir /", "/export /tmp/x"];
             let line = if role != "approver" && random.bool() {
                 some(random, &widening)
@@ -300,7 +300,7 @@ fn say(random: &mut Rng, talker: &mut Talker, stage: &mut Stage) {
             talker.answer(&wild, &card, has_digest, &answer);
         }
         _ => {
-            // Those that take long, or of which there should be few, are rare.
+            // Methods that take long, or of which there should be few, are rare.
             let method = match some(random, &METHODS) {
                 "session/new" | "session/open" | "session/fork" | "close" | "models"
                     if random.u8(..6) > 0 =>
@@ -423,7 +423,7 @@ fn talk(random: &mut Rng, stage: &mut Stage, conversation: &str, figures: &mut F
             0 => fight(random, stage, &mut steady, conversation, figures),
             1 => {
                 talkers[at].client.write_part("{\"jsonrpc\":\"2.0\",\"id\":1,\"meth");
-                // Its answers may have been accepted.
+                // Answers of this one may have been accepted.
                 let unheard = talkers[at].sent.values().filter(|sent| sent.has_digest && sent.agrees);
                 stage.agreed.extend(unheard.map(|sent| sent.file.clone()));
                 talkers[at] = wild(stage, random);
