@@ -90,10 +90,12 @@ pub(crate) fn build(work: &Workplace, settings: &Settings, extension: ExtensionC
         Some(_) | None => Ok(()),
     };
     let notices = work.machine.notices.clone();
+    // A backend of the settings that does not start leaves its name to nobody.
+    let reserved = settings.known_providers().names().into_iter().chain(settings.backends.keys().cloned());
     let built = Extension::new(extension.clone(), &work.project)
         .cwd(&work.cwd)
         .host("zk", env!("CARGO_PKG_VERSION"))
-        .reserve_backend_names(settings.known_providers().names())
+        .reserve_backend_names(reserved)
         .check_starts(check)
         .on_notice(move |text| notices.show(&visible_line(text)));
     match logs(work) {

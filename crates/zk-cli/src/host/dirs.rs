@@ -132,6 +132,11 @@ impl Dirs {
     }
 
     /// Lines of what left conversations, for later ones.
+    /// Returns the directory of settings files that are being edited.
+    pub(crate) fn drafts(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("drafts"))
+    }
+
     pub(crate) fn shared_lines(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("lines.jsonl"))
     }

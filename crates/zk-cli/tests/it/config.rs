@@ -48,7 +48,6 @@ fn an_edit_counts_once_the_text_is_right_and_goes_on_with_one_that_was_not() {
     let person = Person::new();
     person.settings("# mine\nmodel = \"a\" # quick\n");
     let settings = || std::fs::read_to_string(person.home().join("settings.toml")).unwrap();
-    let draft = person.home().join("settings.draft.toml");
     let edit = |editor: &str| {
         let command = format!("exec env EDITOR={editor:?} {} config edit", program().display());
         let terminal = Terminal::run(&person, &command)?;
@@ -61,11 +60,16 @@ fn an_edit_counts_once_the_text_is_right_and_goes_on_with_one_that_was_not() {
     let shown = edit("sed -i s/model/max_turns/").unwrap();
     assert!(shown.contains("max_turns") && shown.contains("nothing was changed"), "{shown:?}");
     assert_eq!(settings(), "# mine\nmodel = \"a\" # slow\n");
-    assert!(draft.exists());
     let shown = edit("sed -i 's/.a. /5 /'").unwrap();
-    assert!(shown.contains("going on with") && shown.contains("is changed"), "{shown:?}");
+    assert!(shown.contains("continues with your text") && shown.contains("is changed"), "{shown:?}");
     assert_eq!(settings(), "# mine\nmax_turns = 5 # slow\n");
-    assert!(!draft.exists());
+
+    // A text that began before another change takes nothing back.
+    edit("sed -i s/max_turns/no_such_key_of_zk=/").unwrap();
+    assert_eq!(person.run(&["config", "set", "max_turns", "6"]).code, 0);
+    let shown = edit("true").unwrap();
+    assert!(shown.contains("changed since your text"), "{shown:?}");
+    assert!(settings().contains("max_turns = 6"), "{}", settings());
 
     // A file that nothing else can read is what an editor is for.
     person.settings("max_turns = = 5\n");

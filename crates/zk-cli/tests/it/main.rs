@@ -6,6 +6,7 @@ mod acp;
 mod agent_sdk;
 #[cfg(test)]
 mod agent_sdk_flags;
+#[cfg(test)]
 mod agent_sdk_recordings;
 #[cfg(test)]
 mod agents;

@@ -51,7 +51,7 @@ impl Usage {
     /// Returns all input tokens, cached or not, on which the input price depends.
     #[must_use]
     pub fn read(&self) -> u64 {
-        self.input + self.cache_read + self.cache_write
+        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
 
     /// Returns the tokens of the context window that the response filled, without its output: all input
@@ -64,17 +64,17 @@ impl Usage {
 
 impl AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        self.input += other.input;
-        self.output += other.output;
-        self.cache_read += other.cache_read;
-        self.cache_write += other.cache_write;
-        self.cache_write_1h += other.cache_write_1h;
-        self.reasoning += other.reasoning;
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+        self.cache_write_1h = self.cache_write_1h.saturating_add(other.cache_write_1h);
+        self.reasoning = self.reasoning.saturating_add(other.reasoning);
         self.billed = match (self.billed, other.billed) {
             (None, None) => None,
-            (one, more) => Some(one.unwrap_or_default() + more.unwrap_or_default()),
+            (one, more) => Some(one.unwrap_or_default().saturating_add(more.unwrap_or_default())),
         };
-        self.unpriced += other.unpriced;
+        self.unpriced = self.unpriced.saturating_add(other.unpriced);
         self.last_read = None;
     }
 }

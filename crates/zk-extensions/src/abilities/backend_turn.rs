@@ -16,6 +16,9 @@ use crate::error::ExtensionError;
 use crate::extension::Shared;
 use crate::protocol::{BackendReply, BackendText, BackendTurn, OfferedTool};
 
+/// Memory of a waiting piece beside its text, in bytes.
+const PIECE_BYTES: usize = 64;
+
 /// Longest text of one turn, in bytes.
 const MAX_TURN_BYTES: usize = 8 << 20;
 /// Most calls of one turn.
@@ -39,7 +42,7 @@ impl OpenTurns {
         let mut open = self.lock();
         // Above the limit the turn fails once it reads that far, and nothing more is held for it.
         let Some(turn) = open.get_mut(&text.turn).filter(|turn| turn.bytes <= MAX_TURN_BYTES) else { return };
-        turn.bytes += text.text.len();
+        turn.bytes += text.text.len() + PIECE_BYTES;
         // Whoever waited may be gone.
         let _ = turn.said.send(text);
     }
@@ -128,7 +131,7 @@ impl Turn {
     }
 
     fn grow(&mut self, is_thought: bool, delta: String) {
-        self.bytes += delta.len();
+        self.bytes += delta.len() + PIECE_BYTES;
         if delta.is_empty() || self.is_over {
             return;
         }

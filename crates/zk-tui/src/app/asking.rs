@@ -58,11 +58,12 @@ impl App {
 }
 
 /// Describes a question by the title of its card, which names a file and no command, or by its text.
-pub(super) fn describe_card(card: &Card) -> String {
+pub(super) fn describe_card(card: &Card, mask: impl Fn(&str) -> Option<String>) -> String {
+    let waits = |text: &str| subject("a question waits", mask(text).as_deref().unwrap_or(text));
     match &card.question {
         Question::Approve(approval) => sanitise(&approval.card().title).into_owned(),
-        Question::Select(selection) => subject("a question waits", &selection.text),
-        Question::Confirm { text } | Question::Input { text } => subject("a question waits", text),
+        Question::Select(selection) => waits(&selection.text),
+        Question::Confirm { text } | Question::Input { text } => waits(text),
         Question::Trust(_) => "a question waits: is this project trusted?".to_owned(),
     }
 }

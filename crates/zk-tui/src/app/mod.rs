@@ -253,7 +253,7 @@ impl App {
             self.timing.late_notice = None;
             self.hint.take_if(|hint| hint == QUESTION_WAITS);
             if let Some(card) = &card {
-                self.notify(describe_card(card), now);
+                self.notify(describe_card(card, |text| (self.host.mask)(text)), now);
             }
             // The picker is closed, so that its search letters do not answer the question.
             self.ask(card, now);

@@ -12,10 +12,10 @@ const AWAY_AFTER: Duration = Duration::from_secs(10);
 /// Longest title of a terminal.
 const MAX_TITLE_CHARS: usize = 80;
 
-/// Most characters of a subject in a notice.
+/// Maximum length of the subject of a notice in characters.
 const MAX_SUBJECT_CHARS: usize = 60;
 
-/// A notice and its subject: the first line of a text, cut where it is long.
+/// Appends the subject, the first line of a text, to a notice.
 pub(super) fn subject(notice: &str, text: &str) -> String {
     let line = sanitise(text.trim().lines().next().unwrap_or_default()).into_owned();
     let mut shown: String = line.chars().take(MAX_SUBJECT_CHARS).collect();

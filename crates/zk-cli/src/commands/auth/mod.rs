@@ -1,6 +1,7 @@
 mod access;
 mod key;
 mod messages;
+mod setup;
 mod sign_in;
 mod status;
 
@@ -27,6 +28,7 @@ use sign_in::sign_in;
 use status::status;
 
 pub(crate) use access::Access;
+pub(crate) use setup::setup;
 pub(super) use sign_in::{SIGN_IN_LIMIT, open, pasted};
 
 pub(crate) fn auth(app: &AppContext, action: AuthAction) -> Outcome<Exit> {

@@ -1,10 +1,10 @@
 use std::ffi::OsStr;
-use std::io::ErrorKind;
-use std::path::Path;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zk_chat::{EditorEnv, edit_file};
-use zk_core::service::StateFiles as _;
+use zk_core::service::{StateFiles as _, make_private_dir};
 use zk_exec::{Environment, LocalStateFiles, ProcessExec};
 use zk_tui::term::print_stderr;
 
@@ -13,12 +13,55 @@ use crate::additions::Additions;
 use crate::app::Machine;
 use crate::commands::print_words as print;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::own_files;
 use crate::settings::Settings;
 use crate::stdin;
 
-/// Has the person change a settings file in their editor. A text with faults counts for nothing and is kept beside the
-/// file, where the next call goes on with it.
+/// Text of a settings file that the person is changing, in zk's own directory, with the text that it began from.
+struct Draft {
+    text: PathBuf,
+    base: PathBuf,
+}
+
+impl Draft {
+    /// Draft of the settings file `of`.
+    fn of(machine: &Machine, of: &Path) -> Outcome<Self> {
+        let dir = machine.dirs.drafts();
+        let dir = dir.ok_or_else(|| Failure::usage("there is no place for a draft: set HOME or ZK_HOME"))?;
+        make_private_dir(&dir)
+            .map_err(|error| Failure::failed(format!("cannot make {}: {error}", dir.display())))?;
+        let mut name = DefaultHasher::new();
+        of.hash(&mut name);
+        let name = format!("settings-{:016x}", name.finish());
+        Ok(Self { text: dir.join(format!("{name}.toml")), base: dir.join(format!("{name}.base")) })
+    }
+
+    /// Begins with `now`, or continues with a text that was refused if it began from `now` as well.
+    fn open(&self, now: &str) -> Outcome<()> {
+        let kept = text_of(&self.text)?;
+        if !kept.is_empty() && text_of(&self.base)? == now {
+            print_stderr("zk: this continues with your text of before, which had faults");
+            return Ok(());
+        }
+        let files = LocalStateFiles::default();
+        if !kept.is_empty() {
+            let old = self.text.with_extension("old.toml");
+            files.replace(&old, kept.as_bytes()).map_err(Failure::failed)?;
+            let old = old.display();
+            print_stderr(&format!("zk: the settings changed since your text of before, which is in {old}"));
+        }
+        files.replace(&self.base, now.as_bytes()).map_err(Failure::failed)?;
+        files.replace(&self.text, now.as_bytes()).map_err(Failure::failed)
+    }
+
+    fn remove(&self) {
+        // A draft that stays is only offered again.
+        for file in [&self.text, &self.base] {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+/// Opens a settings file in the person's editor. A text with faults changes nothing, and the next call continues with it.
 pub(crate) fn config_edit(
     machine: &Machine,
     project: &Path,
@@ -34,36 +77,31 @@ pub(crate) fn config_edit(
     make_directory_of(&path, layer)?;
     let files = LocalStateFiles::default();
     let before = text_of(&path)?;
-    let draft = path.with_extension("draft.toml");
-    match own_files::read_text(&draft, own_files::RECORD) {
-        Ok(_) => print_stderr(&format!("zk: going on with {}, which did not count yet", draft.display())),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            files.replace(&draft, before.as_bytes()).map_err(Failure::failed)?;
-        }
-        Err(error) => return Err(Failure::failed(format!("{}: {error}", draft.display()))),
-    }
+    let draft = Draft::of(machine, &path)?;
+    draft.open(&before)?;
     let editor = EditorEnv::new(|name| machine.env.get(name).map(OsStr::to_owned));
     let exec = ProcessExec::new(Environment::filtered(machine.env.without_secrets()));
-    edit_file(&editor, &exec, Arc::new(machine.host_files.clone()), &draft).map_err(Failure::failed)?;
-    let after = text_of(&draft)?;
+    edit_file(&editor, &exec, Arc::new(machine.host_files.clone()), &draft.text).map_err(Failure::failed)?;
+    let after = text_of(&draft.text)?;
     let warnings =
-        Settings::check_file(additions, &machine.host_files, layer, &draft).map_err(|failure| {
-            Failure::usage(format!("{failure}\nnothing was changed; `zk config edit` goes on with this text"))
+        Settings::check_file(additions, &machine.host_files, layer, &draft.text).map_err(|failure| {
+            Failure::usage(format!(
+                "{failure}\nnothing was changed; `zk config edit` continues with this text"
+            ))
         })?;
     let locked = files.lock(&lock_of(&path)).map_err(Failure::failed)?;
     if text_of(&path)? != before {
         return Err(Failure::failed(format!(
             "{} was changed meanwhile and stays as it is; your text is in {}",
             path.display(),
-            draft.display()
+            draft.text.display()
         )));
     }
     if after != before {
         files.replace(&path, after.as_bytes()).map_err(Failure::failed)?;
     }
     drop(locked);
-    // A draft that stays would only be opened again.
-    let _ = std::fs::remove_file(&draft);
+    draft.remove();
     let mut lines = vec![match after == before {
         true => format!("{} is as it was", path.display()),
         false => format!("{} is changed", path.display()),
