@@ -1,6 +1,6 @@
 // Made by `cargo xtask docs` from the schema of `zk rpc`.
 
-/** Activity that is going on. */
+/** Activity of a conversation. */
 export type Activity = {
   doing: "idle";
 } | {
@@ -17,19 +17,19 @@ export type Activity = {
   doing: "silent";
   /** Milliseconds of silence. */
   idle_ms: number;
-  /** Whether the connection gives signs of life. */
+  /** Whether keep-alives arrive. */
   keep_alives: boolean;
-  /** With how many the request is given up. */
+  /** Time-out in milliseconds after which the request fails. */
   limit_ms: number;
   /** The model. */
   model: Text;
 } | {
-  /** The attempt that failed, from 1; 0 if none was made. */
+  /** Failed attempt, from 1; 0 if none was made. */
   attempt: number;
   doing: "retrying";
-  /** Milliseconds until the next one. */
+  /** Milliseconds until the next attempt. */
   left_ms: number;
-  /** Most attempts that there will be. */
+  /** Maximum number of attempts. */
   max_attempts: number;
   /** Cause of the wait. */
   why: Text;
@@ -45,15 +45,15 @@ export type Activity = {
   /** Summaries of the calls, in a line each. */
   calls: Array<Text>;
   doing: "running";
-  /** Calls that failed: invalid ones, unknown tools and those that were cut off count, too. */
+  /** Failed calls, including invalid ones, unknown tools and cut-off ones. */
   failed?: number;
   /** Number of calls in the answer. */
   of?: number;
   /** Calls that ended, with any outcome. */
   over?: number;
-  /** Calls that a guard or the person refused. */
+  /** Calls refused by a guard or the person. */
   refused?: number;
-  /** Calls that were not run: the batch ended before, or they wait for somebody who is not here. */
+  /** Calls that did not run: the batch ended first, or they are parked for a person who is absent. */
   skipped?: number;
 } | {
   doing: "asking";
@@ -67,13 +67,13 @@ export type AgentRow = {
   calls?: number;
   /** Tokens in its context, by its last response. */
   context_tokens?: number | null;
-  /** Cost of the sub-agent so far in US dollars, as far as it is known. */
+  /** Cost of the sub-agent so far in US dollars, if known. */
   cost?: number | null;
   /** 1 for a child of the conversation's agent. */
   depth: number;
   /** Milliseconds that the sub-agent has worked, as of this row. */
   elapsed_ms?: number;
-  /** Fill level of the sub-agent's context, where its window is known. */
+  /** Fill level of the sub-agent's context, if its window is known. */
   gauge?: ContextGauge | null;
   /** Name of the sub-agent. */
   name: Text;
@@ -81,7 +81,7 @@ export type AgentRow = {
   state: AgentState;
   /** Task of the sub-agent, in one line. */
   task: Text;
-  /** Tokens that the sub-agent read and wrote so far. */
+  /** Tokens that the sub-agent has read and written so far. */
   tokens?: number;
 };
 
@@ -125,7 +125,7 @@ export type Answer = {
   answer: "absent";
 };
 
-/** End of an answer. */
+/** Completeness of an answer. */
 export type AnswerEnd = {
   end: "whole";
 } | {
@@ -182,7 +182,7 @@ export type Approval = {
   args: unknown;
   /** Connections that the call gets in its sandbox if it runs. */
   connections?: Connections | null;
-  /** Connections with which a call that leaves its sandbox could run inside of it instead; that choice is not offered without them. */
+  /** Connections that allow a call to run inside of its sandbox instead of leaving it; without them that choice is not offered. */
   contained?: Connections | null;
   /** Effects of the call, as declared by its tool. */
   effects: Effects;
@@ -200,9 +200,9 @@ export type Approval = {
   wider?: Wider | null;
 };
 
-/** A question about a call as a person reads it: the same words on every screen and for every front-end. */
+/** Question about a call in words, equal on every screen and front-end. */
 export type ApprovalCard = {
-  /** All choices, those with a row of their own first. */
+  /** All choices, first those with their own row. */
   choices: Array<CardChoice>;
   /** Kind of the question. */
   kind: AskedKind;
@@ -210,7 +210,7 @@ export type ApprovalCard = {
   parts: Array<CardPart>;
   /** Reasons for the question, whole, in a line each. */
   reasons?: Array<string>;
-  /** Remarks on what a choice allows, in a line each. */
+  /** Remarks on the effect of choices, one line each. */
   remarks?: Array<string>;
   /** The question, in a sentence. */
   title: string;
@@ -231,9 +231,9 @@ export type AttachedClient = {
   role: Role;
 };
 
-/** One piece of a conversation as it is shown. Once it is closed it never changes. */
+/** Block of a conversation as shown. Immutable once closed. */
 export type Block = {
-  /** The sub-agent it belongs to; nothing for the conversation's own agent. */
+  /** Sub-agent of the block; `None` for the main agent. */
   agent?: SubAgent | null;
   /** Whether it is complete. */
   closed: boolean;
@@ -241,22 +241,22 @@ export type Block = {
   content: Content;
   /** Id of the block. */
   id: BlockId;
-  /** The message that it shows a part of, once that is part of the conversation. */
+  /** Message that the block is part of, once the message has joined the conversation. */
   message?: MessageId | null;
 };
 
-/** Id of a block: unique in its view, and the same each time the stored session is shown. */
+/** Id of a block: unique in its view, and stable when the stored session is shown again. */
 export type BlockId = string;
 
-/** The body of a result. Its block holds a bounded part; all lines come when asked for by [`Intent::Expand`](crate::Intent::Expand). */
+/** Body of a result. The block holds a bounded part; [`Intent::Expand`](crate::Intent::Expand) requests all lines. */
 export type Body = {
-  /** Whether asking for all lines gives more. */
+  /** Whether [`Intent::Expand`](crate::Intent::Expand) returns more lines. */
   expandable: boolean;
   /** Form of the lines. */
   form: Form;
-  /** The lines the block holds: the end of an output, the beginning of anything else. */
+  /** Lines in the block: the tail of an output, the head of other bodies. */
   lines: Array<Text>;
-  /** Number of lines in all, those included that nobody kept. */
+  /** Total number of lines, including discarded ones. */
   total_lines: number;
 };
 
@@ -274,33 +274,33 @@ export type BodyResult = {
   lines: Array<Text>;
 };
 
-/** A tool call as it is shown. */
+/** Tool call as shown. */
 export type Call = {
-  /** The argument that says most of what it does, such as a command, with all its lines; nothing where the summary has it whole. Of a very long one the beginning. */
+  /** Main argument, such as a command, in full; `None` if the summary contains it. A very long one is truncated. */
   argument?: Text | null;
   /** Result of the call. */
   body?: Body | null;
   /** The id its provider gave it; not unique in a session. */
   call_id: CallId;
-  /** Milliseconds it ran, once it is over. */
+  /** Duration in milliseconds, once the call is finished. */
   elapsed_ms?: number | null;
-  /** The kind of the call; known once it is about to run. */
+  /** Kind of the call, known just before it runs. */
   kind?: CallKind;
-  /** The line of the first of them, from 1, where the call is about one. */
+  /** Line number in the first path, from 1, if the call names one. */
   line?: number | null;
-  /** The paths it reads or changes, as it names them, once it is about to run; the first ones of many. */
+  /** Paths that the call reads or changes, as its arguments name them, known just before it runs; limited in number. */
   locations?: Array<Text>;
-  /** The end of what it printed so far; empty once it is over. */
+  /** Tail of the output so far; empty once the call is finished. */
   progress?: Text;
-  /** Reason why the call did not run, where somebody gave one. */
+  /** Reason for which the call did not run, if given. */
   reason?: Text | null;
-  /** Remarks on the call, such as arguments that were converted or lines that the model does not see. */
+  /** Remarks on the call, such as converted arguments or lines hidden from the model. */
   remarks?: Array<Text>;
   /** State of the call. */
   state: CallState;
-  /** The number of the answer it is of, among those of its run, from 0. */
+  /** Index of the call's answer within the run. */
   step: number;
-  /** Summary of the call, in one line: what its tool says, before that its name and what its arguments begin with. */
+  /** Summary in one line: by its tool, and before that the tool's name with the first argument. */
   summary: Text;
   /** The tool's canonical name. */
   tool: Text;
@@ -315,13 +315,13 @@ export type CallKind = "read" | "search" | "edit" | "execute" | "fetch" | "ask" 
 /** State of a call. */
 export type CallState = "writing" | "waiting" | "running" | "done" | "failed" | "refused" | "skipped" | "parked" | "invalid" | "unknown" | "outcome_unknown" | "not_run";
 
-/** A question that waits for the person, as structured data to draw. */
+/** Open question as structured data for a front end. */
 export type Card = {
-  /** The sub-agent that asks; nothing for the conversation's own agent. */
+  /** Sub-agent that asks; `None` for the main agent. */
   agent?: SubAgent | null;
-  /** The words of a question about a call: its title, what will run, why it is asked, and every choice with its key. */
+  /** Texts of a question about a call: title, command, reason, and every choice with its key. */
   approval?: ApprovalCard | null;
-  /** The digest of what is shown: an answer carries it back. */
+  /** Digest of the shown question, to be returned with the answer. */
   digest: QuestionDigest;
   /** The id of the question. */
   id: QuestionId;
@@ -331,23 +331,23 @@ export type Card = {
 
 /** An answer that a question offers. */
 export type CardChoice = {
-  /** Calls that it lets run from then on, in words; nothing for this one alone. */
+  /** Description of the calls allowed from then on; `None` for this call only. */
   allows?: string | null;
-  /** The answer. A refusal with words carries none yet. */
+  /** Answer. A refusal with a message does not contain it yet. */
   answer: Answer;
   /** Words for after it was chosen. */
   done: string;
-  /** Whether it has a row of its own; others stand beside those. */
+  /** Whether it has its own row; the others share one. */
   is_row: boolean;
   /** The key that chooses it. */
   key: string;
-  /** The choice in words. */
+  /** Text of the choice. */
   text: string;
 };
 
-/** A part of what will run. */
+/** Part of the call to show. */
 export type CardPart = {
-  /** The argument's name, the path of a difference, or nothing. */
+  /** Name of the argument, path of a diff, or empty. */
   heading?: string;
   /** Form of the lines. */
   kind: PartKind;
@@ -363,11 +363,11 @@ export type CheckItem = {
   text: string;
 };
 
-/** One item of the list of what is to be done. */
+/** Item of the to-do list. */
 export type CheckRow = {
   /** State of the item. */
   state: CheckState;
-  /** The item, in one line. */
+  /** Text of the item, in one line. */
   text: Text;
 };
 
@@ -486,7 +486,7 @@ export type Connections = {
 
 /** Content of a block. */
 export type Content = {
-  /** Number of images and documents that came with it. */
+  /** Number of attached images and documents. */
   attachments: number;
   /** The text. */
   text: Text;
@@ -500,6 +500,8 @@ export type Content = {
 } | {
   /** The text. */
   text: Text;
+  /** Milliseconds from the beginning of the reasoning to its end, once that came and if both were seen. */
+  thought_ms?: number | null;
   type: "thinking";
 } | {
   /** End of the answer. */
@@ -510,7 +512,7 @@ export type Content = {
 } | (Call & {
   type: "call";
 }) | {
-  /** The words. */
+  /** Description of the action. */
   text: Text;
   type: "provider";
 } | {
@@ -520,7 +522,7 @@ export type Content = {
 } | {
   /** The body. */
   body: Body;
-  /** Kind of the content, in the plugin's own words. */
+  /** Kind of the content, as the plugin names it. */
   kind: Text;
   /** The plugin. */
   source: Text;
@@ -537,13 +539,13 @@ export type Content = {
   type: "note";
 };
 
-/** Fill level of the context: a gauge, and a badge where it was compacted. */
+/** Fill level of the context, and the number of compactions. */
 export type ContextGauge = {
-  /** The colour that says how urgent that is. */
+  /** Colour by urgency. */
   colour: GaugeColour;
-  /** Compactions of this conversation so far: a badge is shown from the first one on. */
+  /** Compactions of this conversation so far; shown as a badge if not 0. */
   compactions: number;
-  /** The one as a part of the other, in percent. */
+  /** Share of the window in percent. */
   percent: number;
   /** Tokens of the request, estimated. */
   tokens: number;
@@ -588,13 +590,13 @@ export type Display = {
   /** Exit of the command. */
   exit: CommandExit;
   kind: "command";
-  /** Last lines of the output, as far as they were kept. */
+  /** Last lines of the output, if retained. */
   lines: Array<string>;
   /** Number of lines that the command printed in all. */
   total_lines: number;
 } | {
   kind: "markdown";
-  /** Outcome in a line; empty where nothing has to be said. */
+  /** Outcome in one line; empty on success. */
   outcome?: string;
   /** The text. */
   text: string;
@@ -602,7 +604,7 @@ export type Display = {
   /** The items, in order. */
   items: Array<CheckItem>;
   kind: "checklist";
-  /** Whether other items stand in it than before, and not the same ones further on. */
+  /** Whether items were added, removed or changed, beyond their state. */
   reshaped: boolean;
 };
 
@@ -678,22 +680,22 @@ export type Form = {
   exit: CommandExit;
   form: "command";
 } | {
-  /** Lines that were added. */
+  /** Number of added lines. */
   added: number;
   form: "diff";
   /** The path it is of. */
   path: Text;
-  /** Lines that were removed. */
+  /** Number of removed lines. */
   removed: number;
 } | {
   form: "table";
 } | {
   form: "markdown";
-  /** Outcome in a line; empty where nothing has to be said. */
+  /** Outcome in one line; empty on success. */
   outcome?: Text;
 } | {
   form: "checklist";
-  /** Whether other items stand in it than before, and not the same ones further on. */
+  /** Whether items were added, removed or changed, beyond their state. */
   reshaped: boolean;
 };
 
@@ -746,9 +748,9 @@ export type InitializeResult = {
 
 /** A command in the background, as a list shows it. */
 export type JobRow = {
-  /** The command, in one line. */
+  /** Command, in one line. */
   command: Text;
-  /** Whether it goes on when the conversation ends. */
+  /** Whether it survives the end of the conversation. */
   detached?: boolean;
   /** Id that the command is named by. */
   id: Text;
@@ -762,9 +764,9 @@ export type JobState = {
 } | {
   state: "ending";
 } | {
-  /** Whether that was not well. */
+  /** Whether the command failed. */
   failed: boolean;
-  /** End of the command, in a few words. */
+  /** Outcome in a few words. */
   how: Text;
   state: "ended";
 };
@@ -919,7 +921,7 @@ export type Patch = {
   agents: Array<AgentRow>;
   patch: "agents";
 } | {
-  /** All commands in the background, also those that ended. */
+  /** All background commands, also ended ones. */
   jobs: Array<JobRow>;
   patch: "jobs";
 } | {
@@ -987,7 +989,7 @@ export type Queue = {
 export type Queued = {
   /** Number of the text. */
   id: number;
-  /** Whether it interrupts the run, or waits for its end. */
+  /** Whether the text steers the run instead of waiting for its end. */
   steers: boolean;
   /** The text. */
   text: Text;
@@ -1014,19 +1016,19 @@ export type RenameParams = {
 /** Role of a client. Each may do all that the one before may. */
 export type Role = "viewer" | "driver" | "approver";
 
-/** End of a run, and what the run took. */
+/** End of a run, with cost and duration. */
 export type RunEnd = {
-  /** Cost of the run in US dollars, as far as it is known. */
+  /** Cost of the run in US dollars, if known. */
   cost?: number | null;
-  /** Whether the cost of some turn is not known: `cost` is the least that all of them cost. */
+  /** Whether some turn's cost is unknown, so that `cost` is a lower bound. */
   cost_is_partial: boolean;
-  /** Milliseconds it took. */
+  /** Duration of the run in milliseconds. */
   duration_ms: number;
   /** The error it ended with. */
   error?: Text | null;
-  /** Status with which the run ended. */
+  /** Final status of the run. */
   status: RunStatus;
-  /** Tokens it read, cached ones included. */
+  /** Input tokens of the run, cached ones included. */
   tokens_read: number;
   /** Tokens the model wrote. */
   tokens_written: number;
@@ -1039,7 +1041,7 @@ export type RunStatus = "completed" | "aborted" | "error";
 
 /** A choice of one among several. */
 export type Selection = {
-  /** Whether words that are none of the choices are an answer too: [`Answer::Text`]. */
+  /** Whether a free text is an answer, too: [`Answer::Text`]. */
   accepts_words?: boolean;
   /** Descriptions of the choices, in their order; those of the last ones may be missing, and any be empty. */
   descriptions?: Array<string>;
@@ -1051,7 +1053,7 @@ export type Selection = {
   text: string;
 };
 
-/** Id of a session: one conversation kept over several runs. */
+/** Id of a session: a stored conversation of several runs. */
 export type SessionId = string;
 
 /** Stored session that is meant. */
@@ -1136,23 +1138,23 @@ export type SettledNote = {
   time_ms: number;
 };
 
-/** Content of a status line: what is going on now. */
+/** Content of the status line. */
 export type Status = {
-  /** Activity that is going on. */
+  /** Present activity. */
   activity: Activity;
-  /** Milliseconds it has been going on, as of this status. */
+  /** Duration of the activity in milliseconds, at the time of this status. */
   activity_ms: number;
   /** Tokens in the context, by the last response. */
   context_tokens?: number | null;
-  /** Cost of the run so far in US dollars, as far as it is known. */
+  /** Cost of the run so far in US dollars, if known. */
   cost?: number | null;
-  /** Fill level of the context, as of the request sent last; nothing before one, and where the window is not known. */
+  /** Fill level of the context at the last request; `None` before one, and if the window is unknown. */
   gauge?: ContextGauge | null;
-  /** Milliseconds of the run; nothing when none runs. */
+  /** Duration of the run in milliseconds; `None` between runs. */
   run_ms?: number | null;
   /** Tokens the run has read. */
   tokens_read: number;
-  /** Tokens the run has written; what is arriving now is estimated by its length. */
+  /** Output tokens of the run; those of the arriving response are estimated by its length. */
   tokens_written: number;
 };
 
@@ -1166,7 +1168,7 @@ export type SteerParams = {
 
 /** A sub-agent of the conversation's agent. */
 export type SubAgent = {
-  /** 1 for a child of the conversation's agent, one more for each generation. */
+  /** Depth of the agent, 1 for a child of the main agent. */
   depth: number;
   /** Name of the sub-agent. */
   name: Text;
@@ -1221,7 +1223,7 @@ export type SwitchTarget = "new" | {
   fork: EntryId;
 };
 
-/** Text that is safe to show on a terminal: the only way to one goes through the [`Sanitiser`], also from JSON. */
+/** Text that is safe to show on a terminal: only the [`Sanitiser`] makes one, also from JSON. */
 export type Text = string;
 
 /** Prompts of a stored session. */
@@ -1230,9 +1232,9 @@ export type Tree = {
   prompts: Array<PromptRow>;
 };
 
-/** Something of a project that a person can trust, exactly as it is. */
+/** Content of a project that a person can trust, exactly as it is. */
 export type TrustRequest = {
-  /** Lines for who wants to know exactly what is trusted, such as hashes; a front-end shows them on demand. */
+  /** Detail lines, such as hashes; a front-end shows them on demand. */
   details?: Array<string>;
   /** Things that count once they are trusted, in a line each. */
   items: Array<string>;
@@ -1248,23 +1250,23 @@ export type UnqueueParams = {
   id: number;
 };
 
-/** A conversation as it is shown at one moment. Plain data: the same patches make the same view. Blocks are searched for from the end; [`IndexedView`](crate::IndexedView) finds them in constant time. */
+/** Snapshot of a conversation as shown. Plain data: equal patches make equal views. Blocks are searched for from the end; [`IndexedView`](crate::IndexedView) finds them in constant time. */
 export type View = {
   /** The sub-agents of the run. */
   agents: Array<AgentRow>;
-  /** The blocks, in order. Closed ones never change. */
+  /** All blocks, in order. Closed ones are immutable. */
   blocks: Array<Block>;
-  /** Questions that wait for the person, oldest first. */
+  /** Open questions, oldest first. */
   cards: Array<Card>;
-  /** The list of what is to be done, as the conversation's own agent wrote it last. */
+  /** To-do list, as last written by the main agent. */
   checklist?: Array<CheckRow>;
-  /** The commands that run in the background, and those that ended. */
+  /** Background commands, running and ended. */
   jobs?: Array<JobRow>;
   /** Texts that wait for their turn. */
   queue: Array<Queued>;
-  /** Status of what is going on now. */
+  /** Status line. */
   status: Status;
-  /** Number of times that another session took the place of the one before. The ids of blocks are unique until it changes. */
+  /** Number of session switches. Block ids are unique between two of them. */
   switches?: number;
 };
 
@@ -1274,9 +1276,9 @@ export type Wider = {
   allows: string;
   /** Property that the similar calls share with the call. */
   kind: WiderKind;
-  /** The calls in a few words, such as "every `git push …`". */
+  /** Short description of the calls, such as "every `git push …`". */
   label?: string;
-  /** Warning about what the choice allows, where there is one. */
+  /** Warning about the choice, if any. */
   warning?: string | null;
 };
 

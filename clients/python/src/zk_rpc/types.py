@@ -69,7 +69,7 @@ class _ApprovalCard(TypedDict):
 
 
 class ApprovalCard(_ApprovalCard, total=False):
-    """A question about a call as a person reads it: the same words on every screen and for every front-end."""
+    """Question about a call in words, equal on every screen and front-end."""
 
     reasons: list[str]
     remarks: list[str]
@@ -91,14 +91,14 @@ class _Block(TypedDict):
 
 
 class Block(_Block, total=False):
-    """One piece of a conversation as it is shown. Once it is closed it never changes."""
+    """Block of a conversation as shown. Immutable once closed."""
 
     agent: Optional[SubAgent]
     message: Optional[MessageId]
 
 
 class Body(TypedDict):
-    """The body of a result. Its block holds a bounded part; all lines come when asked for by [`Intent::Expand`](crate::Intent::Expand)."""
+    """Body of a result. The block holds a bounded part; [`Intent::Expand`](crate::Intent::Expand) requests all lines."""
 
     expandable: bool
     form: Form
@@ -128,7 +128,7 @@ class _Call(TypedDict):
 
 
 class Call(_Call, total=False):
-    """A tool call as it is shown."""
+    """Tool call as shown."""
 
     argument: Optional[Text]
     body: Optional[Body]
@@ -148,7 +148,7 @@ class _Card(TypedDict):
 
 
 class Card(_Card, total=False):
-    """A question that waits for the person, as structured data to draw."""
+    """Open question as structured data for a front end."""
 
     agent: Optional[SubAgent]
     approval: Optional[ApprovalCard]
@@ -174,7 +174,7 @@ class _CardPart(TypedDict):
 
 
 class CardPart(_CardPart, total=False):
-    """A part of what will run."""
+    """Part of the call to show."""
 
     heading: str
 
@@ -187,7 +187,7 @@ class CheckItem(TypedDict):
 
 
 class CheckRow(TypedDict):
-    """One item of the list of what is to be done."""
+    """Item of the to-do list."""
 
     state: CheckState
     text: Text
@@ -288,7 +288,7 @@ class Connections(TypedDict):
 
 
 class ContextGauge(TypedDict):
-    """Fill level of the context: a gauge, and a badge where it was compacted."""
+    """Fill level of the context, and the number of compactions."""
 
     colour: GaugeColour
     compactions: int
@@ -526,7 +526,7 @@ class _RunEnd(TypedDict):
 
 
 class RunEnd(_RunEnd, total=False):
-    """End of a run, and what the run took."""
+    """End of a run, with cost and duration."""
 
     cost: Optional[float]
     error: Optional[Text]
@@ -624,7 +624,7 @@ class _Status(TypedDict):
 
 
 class Status(_Status, total=False):
-    """Content of a status line: what is going on now."""
+    """Content of the status line."""
 
     context_tokens: Optional[int]
     cost: Optional[float]
@@ -699,7 +699,7 @@ class _TrustRequest(TypedDict):
 
 
 class TrustRequest(_TrustRequest, total=False):
-    """Something of a project that a person can trust, exactly as it is."""
+    """Content of a project that a person can trust, exactly as it is."""
 
     details: list[str]
 
@@ -720,7 +720,7 @@ class _View(TypedDict):
 
 
 class View(_View, total=False):
-    """A conversation as it is shown at one moment. Plain data: the same patches make the same view. Blocks are searched for from the end; [`IndexedView`](crate::IndexedView) finds them in constant time."""
+    """Snapshot of a conversation as shown. Plain data: equal patches make equal views. Blocks are searched for from the end; [`IndexedView`](crate::IndexedView) finds them in constant time."""
 
     checklist: list[CheckRow]
     jobs: list[JobRow]
@@ -743,7 +743,7 @@ Text = str
 
 
 class ActivityIdle(TypedDict):
-    """Nothing."""
+    """No run."""
 
     doing: Literal["idle"]
 
@@ -755,21 +755,21 @@ class ActivityStarting(TypedDict):
 
 
 class ActivityCompacting(TypedDict):
-    """The conversation is being made smaller."""
+    """Compaction."""
 
     before: int
     doing: Literal["compacting"]
 
 
 class ActivityWaiting(TypedDict):
-    """The model was asked and says nothing yet."""
+    """A request was sent; no response yet."""
 
     doing: Literal["waiting"]
     model: Text
 
 
 class ActivitySilent(TypedDict):
-    """Nothing has been heard of a response for some seconds."""
+    """A response has been silent for some seconds."""
 
     doing: Literal["silent"]
     idle_ms: int
@@ -779,7 +779,7 @@ class ActivitySilent(TypedDict):
 
 
 class ActivityRetrying(TypedDict):
-    """A request waits to be sent again."""
+    """A request waits for a retry."""
 
     attempt: int
     doing: Literal["retrying"]
@@ -823,7 +823,7 @@ class ActivityRunning(_ActivityRunning, total=False):
 
 
 class ActivityAsking(TypedDict):
-    """The person is asked something."""
+    """A question to the person is open."""
 
     doing: Literal["asking"]
 
@@ -871,14 +871,14 @@ class AnswerWiderAlways(TypedDict):
 
 
 class AnswerMoreSession(TypedDict):
-    """Yes, and what one of [`Approval::more`] says for the rest of the session."""
+    """Yes, and the calls of one [`Approval::more`] for the rest of the session."""
 
     answer: Literal["more_session"]
     index: int
 
 
 class AnswerMoreAlways(TypedDict):
-    """Yes, and what one of [`Approval::more`] says from now on, in this project."""
+    """Yes, and the calls of one [`Approval::more`] permanently, in this project."""
 
     answer: Literal["more_always"]
     index: int
@@ -924,7 +924,7 @@ Answer = Union[AnswerOnce, AnswerSession, AnswerAlways, AnswerWiderSession, Answ
 
 
 class AnswerEndWhole(TypedDict):
-    """Answer that is whole, or still growing."""
+    """Complete answer, or one that is still growing."""
 
     end: Literal["whole"]
 
@@ -942,7 +942,7 @@ class AnswerEndWindowFull(TypedDict):
 
 
 class AnswerEndEmpty(TypedDict):
-    """The model said nothing at all."""
+    """Answer without any content."""
 
     end: Literal["empty"]
 
@@ -966,7 +966,7 @@ class AnswerEndBroken(TypedDict):
 
 
 class AnswerEndSentAgain(TypedDict):
-    """Broken off, and the request was sent again: it is no part of the conversation."""
+    """Broken-off answer whose request was retried: not part of the conversation."""
 
     end: Literal["sent_again"]
 
@@ -1043,18 +1043,22 @@ class ContentUser(TypedDict):
 
 
 class ContentInjected(TypedDict):
-    """Message that somebody else put into the conversation: a budget, a steering message, a plugin."""
+    """Message from another source: a budget, a steering text, a plugin."""
 
     by: Text
     text: Text
     type: Literal["injected"]
 
 
-class ContentThinking(TypedDict):
-    """The model's reasoning; empty where its provider withholds it."""
-
+class _ContentThinking(TypedDict):
     text: Text
     type: Literal["thinking"]
+
+
+class ContentThinking(_ContentThinking, total=False):
+    """Reasoning of the model; empty if its provider withholds it."""
+
+    thought_ms: Optional[int]
 
 
 class _ContentAnswer(TypedDict):
@@ -1075,14 +1079,14 @@ class ContentCall(Call):
 
 
 class ContentProvider(TypedDict):
-    """Acts of the provider beside answering, in a few words."""
+    """Server-side action of the provider, in a few words."""
 
     text: Text
     type: Literal["provider"]
 
 
 class ContentSummary(TypedDict):
-    """Stands for messages that a compaction took out of the context."""
+    """Summary of messages that a compaction removed from the context."""
 
     text: Text
     type: Literal["summary"]
@@ -1099,13 +1103,13 @@ class ContentPlugin(TypedDict):
 
 
 class ContentEnd(RunEnd):
-    """The end of a run."""
+    """End of a run."""
 
     type: Literal["end"]
 
 
 class ContentNote(TypedDict):
-    """A notice about something that passes. Not part of the stored session."""
+    """Transient notice. Not part of the stored session."""
 
     level: NoteLevel
     text: Text
@@ -1160,13 +1164,13 @@ class _DisplayMarkdown(TypedDict):
 
 
 class DisplayMarkdown(_DisplayMarkdown, total=False):
-    """Markdown, and what came of it."""
+    """Markdown, and the outcome."""
 
     outcome: str
 
 
 class DisplayChecklist(TypedDict):
-    """A list of what is to be done, as it is now."""
+    """To-do list in its present state."""
 
     items: list[CheckItem]
     kind: Literal["checklist"]
@@ -1241,7 +1245,7 @@ ExportFormat = Union[Literal["markdown"], Literal["jsonl"]]
 
 
 class FormLine(TypedDict):
-    """One line that says it all."""
+    """Single line."""
 
     form: Literal["line"]
 
@@ -1285,7 +1289,7 @@ class FormMarkdown(_FormMarkdown, total=False):
 
 
 class FormChecklist(TypedDict):
-    """Items of a list of what is to be done, each behind the sign of its state."""
+    """To-do list; each item starts with the sign of its state."""
 
     form: Literal["checklist"]
     reshaped: bool
@@ -1304,7 +1308,7 @@ class JobStateRunning(TypedDict):
 
 
 class JobStateEnding(TypedDict):
-    """Command that was asked to end."""
+    """Command that is being killed."""
 
     state: Literal["ending"]
 
@@ -1333,14 +1337,14 @@ QuestionId = int
 
 
 class PatchReset(TypedDict):
-    """The whole view: what every reader gets first, and again after it fell behind. When another session takes the place of the one shown, it is the new session's, with another [`View::switches`]."""
+    """Complete view, as the first patch of a reader and after it fell behind. After a session switch it has another [`View::switches`]."""
 
     patch: Literal["reset"]
     view: View
 
 
 class PatchOpen(TypedDict):
-    """A new block at the end; it may be closed already."""
+    """Appends a block, open or closed."""
 
     block: Block
     patch: Literal["open"]
@@ -1355,7 +1359,7 @@ class PatchGrow(TypedDict):
 
 
 class PatchChange(TypedDict):
-    """An open block in another state."""
+    """Replaces an open block."""
 
     block: Block
     patch: Literal["change"]
@@ -1376,7 +1380,7 @@ class PatchRemove(TypedDict):
 
 
 class PatchBody(TypedDict):
-    """All lines of a body, as they were asked for. Not part of the view."""
+    """All lines of a body, on request. Not part of the view."""
 
     id: BlockId
     lines: list[Text]
@@ -1384,14 +1388,14 @@ class PatchBody(TypedDict):
 
 
 class PatchAsk(TypedDict):
-    """A question waits for the person."""
+    """A question is open."""
 
     card: Card
     patch: Literal["ask"]
 
 
 class PatchAnswered(TypedDict):
-    """A question was answered, withdrawn or given up."""
+    """A question was answered, withdrawn or dropped."""
 
     id: QuestionId
     patch: Literal["answered"]
@@ -1405,7 +1409,7 @@ class PatchQueue(TypedDict):
 
 
 class PatchStatus(TypedDict):
-    """Status of what is going on now."""
+    """New status line."""
 
     patch: Literal["status"]
     status: Status
@@ -1419,14 +1423,14 @@ class PatchAgents(TypedDict):
 
 
 class PatchJobs(TypedDict):
-    """The commands that run in the background, and those that ended."""
+    """Background commands, running and ended."""
 
     jobs: list[JobRow]
     patch: Literal["jobs"]
 
 
 class PatchChecklist(TypedDict):
-    """The list of what is to be done."""
+    """New to-do list."""
 
     items: list[CheckRow]
     patch: Literal["checklist"]
@@ -1449,7 +1453,7 @@ class QuestionConfirm(TypedDict):
 
 
 class QuestionTrust(TrustRequest):
-    """Asks whether something of a project is trusted as it is."""
+    """Question about trust in exact content of a project."""
 
     ask: Literal["trust"]
 

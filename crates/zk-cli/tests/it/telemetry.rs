@@ -12,8 +12,10 @@ use crate::zk::{Person, server};
 
 const PROMPT: &str = "words that are nobody's business";
 
-/// A collector: each request as its path, and the texts of its body.
-fn collector() -> (String, Arc<Mutex<Vec<(String, String)>>>) {
+/// Requests that a collector got: path and texts of the body.
+type Received = Arc<Mutex<Vec<(String, String)>>>;
+
+fn collector() -> (String, Received) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let kept = Arc::new(Mutex::new(Vec::new()));
