@@ -8,7 +8,7 @@ use zk_core::events::{
 };
 use zk_core::kernel::Cx;
 
-use super::{CallPlaceInTrace, Recorder, content, fail, span, text, word};
+use super::{CallPlaceInTrace, Recorder, content, fail, redactor, span, text, word};
 use crate::names;
 
 /// Trace of a call that runs.
@@ -26,7 +26,7 @@ impl Recorder {
     }
 
     pub(crate) fn call_begins(&self, event: &ToolBegin, cx: &Cx) {
-        let args = self.has_content.then(|| Self::redacted(cx, content::bounded(event.args.to_string())));
+        let args = self.has_content.then(|| content::arguments(&event.args, &redactor(cx)));
         let within = cx.service::<CallPlaceInTrace>();
         self.with_run(cx, |run| {
             let parent = within.map_or_else(|| run.turn_place(), |call| call.0.clone());
@@ -52,8 +52,7 @@ impl Recorder {
     }
 
     pub(crate) fn call_ends(&self, event: &ToolEnd, cx: &Cx) {
-        let result =
-            self.has_content.then(|| Self::redacted(cx, content::bounded(event.result.content.to_text())));
+        let result = self.has_content.then(|| content::clean(&event.result.content.to_text(), &redactor(cx)));
         self.with_run(cx, |run| {
             let Some(mut call) = run.calls.remove(event.call.call_id.as_str()) else { return };
             call.span

@@ -98,14 +98,11 @@ impl Recorder {
         };
         self.tracer.build_with_context(builder, &context)
     }
+}
 
-    /// Returns `text` without secrets that are known here.
-    fn redacted(cx: &Cx, text: String) -> String {
-        match cx.service::<Redactor>() {
-            Some(redactor) => redactor.redact(&text).into_owned(),
-            None => Redactor::new().redact(&text).into_owned(),
-        }
-    }
+/// Returns what knows the secrets here.
+pub(crate) fn redactor(cx: &Cx) -> Arc<Redactor> {
+    cx.service::<Redactor>().unwrap_or_default()
 }
 
 /// Describes a span that begins now.

@@ -11,7 +11,7 @@ use zk_core::kernel::Cx;
 use zk_core::model::{ModelRef, StopReason};
 
 use super::runs::{RunTrace, usage_attributes};
-use super::{Recorder, content, fail, number, span, text, word};
+use super::{Recorder, content, fail, number, redactor, span, text, word};
 use crate::names;
 
 /// Trace of a turn that has not ended.
@@ -36,12 +36,12 @@ pub(super) struct ChatTrace {
 
 impl Recorder {
     pub(crate) fn messages_are_ready(&self, event: &ContextTransform, cx: &Cx) {
-        let messages = Self::redacted(cx, content::messages(&event.messages));
+        let messages = content::messages(&event.messages, &redactor(cx));
         self.with_run(cx, |run| run.next.messages = Some(messages));
     }
 
     pub(crate) fn system_is_ready(&self, event: &SystemTransform, cx: &Cx) {
-        let system = Self::redacted(cx, content::instructions(&event.system));
+        let system = content::instructions(&event.system, &redactor(cx));
         self.with_run(cx, |run| run.next.system = Some(system));
     }
 
@@ -121,7 +121,7 @@ impl Recorder {
 
     pub(crate) fn answer_ends(&self, event: &TurnAfter, cx: &Cx) {
         let said = event.message.as_ref().filter(|_| self.has_content);
-        let said = said.map(|message| Self::redacted(cx, content::messages(std::slice::from_ref(message))));
+        let said = said.map(|message| content::messages(std::slice::from_ref(message), &redactor(cx)));
         self.with_run(cx, |run| {
             let Some(turn) = &mut run.turn else { return };
             let Some(mut chat) = turn.chat.take() else { return };

@@ -482,6 +482,25 @@ async fn content_is_sent_when_it_is_asked_for_and_has_no_secrets() {
 }
 
 #[tokio::test]
+async fn a_secret_of_several_lines_or_at_the_cut_is_in_no_content() {
+    const SECRET: &str = "zkey-\"one\nzkey-two-0123456789";
+    let asked = [("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")];
+    let cut = format!("{}{SECRET}", ".".repeat(128 * 1024 - 20));
+    let script = Script::new()
+        .turn(|t| t.call("echo", json!({"text": format!("a {SECRET}")})))
+        .turn(move |t| t.call("echo", json!({ "text": cut })))
+        .turn(|t| t.text(format!("b {SECRET}")));
+    let rig = Rig::with(&asked, Manner::Takes, script, |builder| builder.system(format!("Be {SECRET}.")));
+    let redactor = Redactor::new();
+    redactor.learn(SECRET);
+    rig.agent.bus().scope("redactor").provide_service(Arc::new(redactor));
+    rig.run().await;
+    assert_eq!(rig.spans().await.iter().filter(|span| span.name == "execute_tool echo").count(), 2);
+    let dump = rig.collector.dump();
+    assert!(dump.contains("[redacted]") && !dump.contains("zkey-"));
+}
+
+#[tokio::test]
 async fn commands_and_requests_of_a_call_get_its_place_in_the_trace_and_a_run_that_of_its_starter() {
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let kept = Arc::new(Mutex::new(Vec::new()));
