@@ -11,7 +11,7 @@ use zk_core::events::{
 };
 use zk_core::kernel::{BoxError, Cx, plugin_fn};
 use zk_core::model::{
-    Budget, CallRef, Effects, ErrorKind, ModelRef, Spent, ToolOutput, TurnId, TurnUsage, Usage,
+    Budget, CallRef, Effects, ErrorKind, ModelRef, Spent, StopReason, ToolOutput, TurnId, TurnUsage, Usage,
 };
 use zk_core::service::{Redactor, Tool, ToolCx, TraceContext, TurnEnv};
 use zk_testkit::{Asked, Script, Turn};
@@ -162,9 +162,9 @@ fn scenes() -> Vec<Scene> {
         ),
         scene(
             "a call of a tool that is not there",
-            calls("nobody"),
+            calls("words of the model"),
             same,
-            "invoke_agent main\n  turn\n    chat scripted-1\n    execute_tool nobody !rejected\n  turn\n    chat scripted-1",
+            "invoke_agent main\n  turn\n    chat scripted-1\n    execute_tool _unknown !rejected\n  turn\n    chat scripted-1",
         ),
         scene(
             "a call with wrong arguments",
@@ -498,6 +498,20 @@ async fn a_secret_of_several_lines_or_at_the_cut_is_in_no_content() {
     assert_eq!(rig.spans().await.iter().filter(|span| span.name == "execute_tool echo").count(), 2);
     let dump = rig.collector.dump();
     assert!(dump.contains("[redacted]") && !dump.contains("zkey-"));
+}
+
+#[tokio::test]
+async fn words_that_others_chose_are_short() {
+    let long = "w".repeat(1000);
+    let (id, reason) = (long.clone(), StopReason::Other(long.clone()));
+    let script = Script::new()
+        .turn(move |t| t.call_as(id, "echo", json!({"text": "a"})))
+        .turn(move |t| t.text("b").stop(reason));
+    let rig = Rig::new(script, same);
+    rig.run().await;
+    assert!(rig.spans().await.iter().any(|span| span.name == "execute_tool echo"));
+    let dump = rig.collector.dump();
+    assert!(dump.contains(&long[..128]) && !dump.contains(&long[..129]));
 }
 
 #[tokio::test]
