@@ -137,7 +137,7 @@ fn the_settings_of_a_project_cannot_send_traces_anywhere() {
     let ended = person.run(&["-p", PROMPT]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(!ended.stderr.contains("takes nothing"), "{}", ended.stderr);
-    assert!(person.run(&["config", "get", "otel.content"]).stdout.contains("false"));
+    assert!(!person.run(&["config", "get", "otel.content"]).stdout.contains("true"));
 }
 
 #[test]
@@ -159,10 +159,27 @@ fn a_log_has_the_steps_of_a_run_and_is_listed_and_printed() {
     assert_eq!(all.code, 0, "{}", all.stderr);
     let all = std::fs::read_to_string(person.project().join("all.log")).unwrap();
     assert!(all.contains(PROMPT) && !all.contains("test-key"), "data has no keys");
+    let is_foreign = |line: &&str| [" TRACE ", " DEBUG ", " INFO "].iter().any(|level| line.contains(level));
+    let foreign: Vec<&str> =
+        all.lines().filter(is_foreign).filter(|line| !line.contains(" zk: ")).take(3).collect();
+    assert!(foreign.is_empty(), "libraries tell content: {foreign:?}");
     for (wanted, told) in
         [("loud", "there is no level `loud`"), ("info=/nowhere/log", "cannot write to /nowhere/log")]
     {
         let ended = person.run(&["-p", PROMPT, "--log", wanted]);
         assert!(ended.code != 0 && ended.stderr.contains(told), "{}", ended.stderr);
     }
+}
+
+#[test]
+fn a_log_has_no_secret_of_several_lines_and_no_text_in_pieces() {
+    const SECRET: &str = "zkey-\"one\nzkey-two-0123456789";
+    let server = server(Script::answering(|_| Turn::new().text(format!("It is {SECRET}!"))));
+    let person = Person::asking(&server).with("LAB_TOKEN", SECRET);
+    let ended = person.run(&["-p", PROMPT, "--log", "trace=all.log"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let log = std::fs::read_to_string(person.project().join("all.log")).unwrap();
+    assert!(log.contains("It is [redacted]!") && !log.contains("zkey-"), "{log}");
+    let pieces = log.lines().find(|line| line.contains(" stream:text ")).unwrap();
+    assert!(pieces.contains("data=\"\""), "{pieces}");
 }
