@@ -1,6 +1,6 @@
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -9,6 +9,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use zk_core::service::{Redactor, make_private_dir};
 
+use super::own_files;
 use crate::dirs::Dirs;
 use crate::exit::{Failure, Outcome};
 
@@ -119,8 +120,11 @@ impl Write for LogFile {
     }
 }
 
+/// Opens a log to append to it; nobody but its owner reads it from then on.
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    let file = own_files::open(path, OpenOptions::new().append(true).create(true))?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
 }
 
 #[cfg(test)]
