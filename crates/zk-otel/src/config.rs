@@ -201,7 +201,7 @@ fn sampling(
 }
 
 /// Reads `name=value,name=value`, with values in percent-encoding.
-fn pairs(variable: &str, text: Option<String>) -> Result<BTreeMap<String, String>, OtelError> {
+pub(crate) fn pairs(variable: &str, text: Option<String>) -> Result<BTreeMap<String, String>, OtelError> {
     let text = text.unwrap_or_default();
     let pair = |pair: &str| match pair.split_once('=') {
         Some((name, value)) => Ok((name.trim().to_owned(), percent_decoded(value.trim()))),

@@ -1,6 +1,7 @@
 use tracing::Level;
-use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
-use zk_core::service::Redactor;
+use zk_core::kernel::{AnyEvent, BoxError, Cx, Plugin, Reach, Scope};
+
+use crate::record::redactor;
 
 /// Events by which somebody follows what happens, at the level `info`.
 const STORY: [&str; 16] = [
@@ -22,6 +23,9 @@ const STORY: [&str; 16] = [
     "turn:before",
 ];
 
+/// Events that come in pieces, between two of which a secret may be cut. Their whole text is in a later event.
+const PIECES: [&str; 4] = ["stream:text", "stream:thinking", "stream:tool-args", "stream:transform"];
+
 /// Plugin that writes what an agent and its sub-agents do to the log of the program, which the crate `tracing` has: steps at
 /// `info`, every event at `debug`, and its data without secrets at `trace`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,7 +41,7 @@ impl Plugin for EventLog {
             let name = event.name();
             let (agent, run, turn) = (&*cx.origin().agent, cx.run_id(), cx.turn_id());
             if tracing::enabled!(target: "zk", Level::TRACE) {
-                let data = event.to_json().map(|data| redacted(cx, &data.to_string())).unwrap_or_default();
+                let data = if PIECES.contains(&name) { String::new() } else { clean_data(event, cx) };
                 tracing::trace!(target: "zk", agent, run, turn, data, "{name}");
             } else if STORY.contains(&name) {
                 tracing::info!(target: "zk", agent, run, turn, "{name}");
@@ -49,9 +53,9 @@ impl Plugin for EventLog {
     }
 }
 
-fn redacted(cx: &Cx, text: &str) -> String {
-    match cx.service::<Redactor>() {
-        Some(redactor) => redactor.redact(text).into_owned(),
-        None => Redactor::new().redact(text).into_owned(),
-    }
+/// Returns the data of an event as JSON. Secrets go before it is written, which would escape their quotes and line ends.
+fn clean_data(event: &dyn AnyEvent, cx: &Cx) -> String {
+    let Ok(mut data) = event.to_json() else { return String::new() };
+    redactor(cx).redact_value(&mut data);
+    data.to_string()
 }

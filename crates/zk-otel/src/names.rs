@@ -31,6 +31,9 @@ pub(crate) const EXIT_CODE: &str = "process.exit.code";
 /// Error class of what ends with an error that has no class of its own.
 pub(crate) const OTHER_ERROR: &str = "_OTHER";
 
+/// Name of the tool of a call whose own name is only a word of the model.
+pub(crate) const UNKNOWN_TOOL: &str = "_unknown";
+
 pub(crate) const RUN: &str = "zk.run.id";
 pub(crate) const STATUS: &str = "zk.run.status";
 pub(crate) const DEPTH: &str = "zk.agent.depth";

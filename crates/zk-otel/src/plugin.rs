@@ -4,7 +4,7 @@ use zk_core::events::{
     AgentDone, AgentStart, ContextCompaction, ContextTransform, PermissionDecided, PermissionRequest,
     ProviderRequest, ProviderResponse, ProviderRetry, RunBudgetReached, SessionStart, SideCallEnd,
     SpawnBefore, StreamStart, SystemTransform, ToolBatchEnd, ToolBegin, ToolBlocked, ToolEnd, ToolErrored,
-    ToolGate, ToolParked, ToolSkipped, TurnAfter, TurnBefore,
+    ToolGate, ToolParked, ToolSkipped, TurnAfter, TurnBefore, ValidationReject,
 };
 use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::service::{Tool, TraceContext};
@@ -62,6 +62,7 @@ impl Plugin for OtelPlugin {
             SessionStart => run_begins,
             TurnBefore => turn_begins,
             ToolGate => call_is_judged,
+            ValidationReject => call_is_invalid,
             ToolBegin => call_begins,
             PermissionRequest => person_is_asked,
             SpawnBefore => child_begins,

@@ -4,6 +4,12 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::config::pairs;
+
+/// Variables of the standard with headers.
+const HEADER_VARIABLES: [&str; 3] =
+    ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS"];
+
 /// Traces and metrics for an OpenTelemetry collector. The standard's variables, such as
 /// `OTEL_EXPORTER_OTLP_ENDPOINT`, outrank it.
 #[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
@@ -26,6 +32,21 @@ pub struct OtelSettings {
     /// Share of traces that is sent, from 0 to 1; all without it.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub sample: Option<f64>,
+}
+
+impl OtelSettings {
+    /// Secrets in the headers of the settings and of the standard's variables: whole values, and what stands behind `Bearer`
+    /// or `Basic`.
+    pub fn secrets(&self, variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
+        let variables = HEADER_VARIABLES.iter().filter_map(|name| pairs(name, variable(name)).ok());
+        let of_variables = variables.flat_map(BTreeMap::into_values);
+        let both = |value: String| {
+            let schemes = ["Bearer ", "Basic "];
+            let behind = schemes.iter().find_map(|scheme| value.strip_prefix(scheme)).map(str::to_owned);
+            std::iter::once(value).chain(behind)
+        };
+        self.headers.values().cloned().chain(of_variables).flat_map(both).collect()
+    }
 }
 
 impl fmt::Debug for OtelSettings {

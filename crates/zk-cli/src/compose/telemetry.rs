@@ -30,9 +30,6 @@ fn start(app: &AppContext) -> Option<Telemetry> {
     let told = notices.clone();
     let started = OtelConfig::read(&app.settings.otel, variable).and_then(|config| {
         let Some(config) = config else { return Ok(None) };
-        let headers =
-            [&config.traces, &config.metrics].into_iter().flatten().flat_map(|to| to.headers.values());
-        headers.for_each(|secret| machine.redactor.learn(secret));
         Telemetry::start(config, Http::new(), move |notice| told.show(&format!("warning: {notice}")))
             .map(Some)
     });

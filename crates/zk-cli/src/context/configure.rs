@@ -49,6 +49,11 @@ impl Configured {
         if let Some(names) = &launch.only_servers {
             settings.keep_mcp_servers(names);
         }
+        #[cfg(feature = "otel")]
+        {
+            let secrets = settings.otel.secrets(|name| env.text(name).map(str::to_owned));
+            secrets.iter().for_each(|secret| machine.redactor.learn(secret));
+        }
         for placed in &settings.bundles().bundles {
             placed.secrets().for_each(|secret| machine.redactor.learn(secret));
         }

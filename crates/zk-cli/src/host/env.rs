@@ -9,6 +9,13 @@ use zk_tui::TerminalEnv;
 /// Words in the names of variables that hold secrets.
 const SECRET_WORDS: [&str; 6] = ["API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"];
 
+/// Whether a variable holds secrets, as its name says.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let has_headers = name.starts_with("OTEL_EXPORTER_OTLP_") && name.ends_with("HEADERS");
+    has_headers || SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
 /// The environment the program was started with, read once and passed on.
 #[derive(Clone, Default)]
 pub(crate) struct Env(Arc<Vars>);
@@ -69,8 +76,6 @@ impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Env {
         let mut vars = Vars::default();
         for (name, value) in given {
             let (name, value) = (name.into(), value.into());
-            let is_secret =
-                |name: &str| SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word));
             match (name.to_str().filter(|name| is_secret(name)), value.into_string()) {
                 (Some(name), Ok(value)) => _ = vars.secret.insert(name.to_owned(), value.into()),
                 // Bytes that are no text are no key.
@@ -93,13 +98,14 @@ mod tests {
             ("LAB_API_KEY", "k-1"),
             ("lab_token", "k-2"),
             ("EMPTY_SECRET", ""),
+            ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=k-3"),
         ]);
         assert_eq!(
             (env.text("PATH"), env.text("LAB_API_KEY"), env.text("lab_token")),
             (Some("/bin"), Some("k-1"), Some("k-2"))
         );
         assert_eq!((env.text("EMPTY_SECRET"), env.text("NONE")), (None, None));
-        assert_eq!(env.secrets().collect::<Vec<_>>(), ["", "k-1", "k-2"]);
+        assert_eq!(env.secrets().collect::<Vec<_>>(), ["", "k-1", "a=k-3", "k-2"]);
         assert_eq!(env.without_secrets().map(|(name, _)| name).collect::<Vec<_>>(), ["PATH"]);
     }
 }

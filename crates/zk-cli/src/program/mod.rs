@@ -141,7 +141,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     term::redact_with(&app.work.machine.redactor);
     #[cfg(feature = "otel")]
     if let Some(wanted) = log {
-        crate::host::log::start(&wanted, &app.work.machine.dirs)?;
+        let machine = &app.work.machine;
+        crate::host::log::start(&wanted, &machine.dirs, machine.redactor.clone())?;
         app.shared.observed.has_log = true;
     }
     #[cfg(not(feature = "otel"))]

@@ -489,9 +489,11 @@ fn secrets_of_sections_are_in_no_debug_text() {
     home.write(
         "home/settings.toml",
         "[providers.lab]\nbase_url = \"http://h\"\nheaders = { a = \"canary\" }\nextra_body = { b = \"canary\" }\n\
-         [mcp.servers.s]\nurl = \"http://h\"\nheaders = { a = \"canary\" }\nenv = { A = \"canary\" }\n",
+         [mcp.servers.s]\nurl = \"http://h\"\nheaders = { a = \"canary\" }\nenv = { A = \"canary\" }\n\
+         [otel.headers]\nauthorization = \"Bearer canary\"\n",
     );
     let (settings, _) = home.read(LayerValues::default()).unwrap();
-    let sections = format!("{:?}{:?}{:?}", &*settings, settings.providers, settings.mcp);
+    let shown = settings.lines(true);
+    let sections = format!("{:?}{:?}{:?}{shown:?}", &*settings, settings.providers, settings.mcp);
     assert!(!sections.contains("canary"), "{sections}");
 }

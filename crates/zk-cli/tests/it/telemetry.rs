@@ -1,7 +1,9 @@
 //! Traces, metrics and the log of the program, as a collector and a person get them.
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
@@ -161,10 +163,43 @@ fn a_log_has_the_steps_of_a_run_and_is_listed_and_printed() {
     assert_eq!(all.code, 0, "{}", all.stderr);
     let all = std::fs::read_to_string(person.project().join("all.log")).unwrap();
     assert!(all.contains(PROMPT) && !all.contains("test-key"), "data has no keys");
+    let is_foreign = |line: &&str| [" TRACE ", " DEBUG ", " INFO "].iter().any(|level| line.contains(level));
+    let foreign: Vec<&str> =
+        all.lines().filter(is_foreign).filter(|line| !line.contains(" zk: ")).take(3).collect();
+    assert!(foreign.is_empty(), "libraries tell content: {foreign:?}");
     for (wanted, told) in
         [("loud", "there is no level `loud`"), ("info=/nowhere/log", "cannot write to /nowhere/log")]
     {
         let ended = person.run(&["-p", PROMPT, "--log", wanted]);
         assert!(ended.code != 0 && ended.stderr.contains(told), "{}", ended.stderr);
     }
+}
+
+#[test]
+fn a_log_has_no_secret_of_several_lines_and_no_text_in_pieces() {
+    const SECRET: &str = "zkey-\"one\nzkey-two-0123456789";
+    let server = server(Script::answering(|_| Turn::new().text(format!("It is {SECRET}!"))));
+    let person = Person::asking(&server).with("LAB_TOKEN", SECRET);
+    let ended = person.run(&["-p", PROMPT, "--log", "trace=all.log"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let log = std::fs::read_to_string(person.project().join("all.log")).unwrap();
+    assert!(log.contains("It is [redacted]!") && !log.contains("zkey-"), "{log}");
+    let pieces = log.lines().find(|line| line.contains(" stream:text ")).unwrap();
+    assert!(pieces.contains("data=\"\""), "{pieces}");
+}
+
+#[test]
+fn a_log_is_a_file_of_its_owner_and_not_behind_a_link() {
+    let server = server(Script::answering(|_| Turn::new().text("Done.")));
+    let person = Person::asking(&server);
+    person.write("notes.txt", "mine\n").write("open.log", "");
+    let at = |name: &str| person.project().join(name);
+    std::os::unix::fs::symlink(at("notes.txt"), at("link.log")).unwrap();
+    let ended = person.run(&["-p", PROMPT, "--log", "info=link.log"]);
+    assert!(ended.code != 0 && ended.stderr.contains("cannot write to link.log"), "{}", ended.stderr);
+    assert_eq!(std::fs::read_to_string(at("notes.txt")).unwrap(), "mine\n");
+    std::fs::set_permissions(at("open.log"), Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(person.run(&["-p", PROMPT, "--log", "info=open.log"]).code, 0);
+    let log = std::fs::metadata(at("open.log")).unwrap();
+    assert!(log.len() > 0 && log.permissions().mode() & 0o777 == 0o600);
 }

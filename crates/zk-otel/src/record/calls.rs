@@ -5,10 +5,11 @@ use opentelemetry::trace::{Span as _, SpanContext, SpanKind};
 use opentelemetry_sdk::trace::Span;
 use zk_core::events::{
     CallRef, ToolBatchEnd, ToolBegin, ToolBlocked, ToolEnd, ToolErrored, ToolGate, ToolParked, ToolSkipped,
+    ValidationReject,
 };
 use zk_core::kernel::Cx;
 
-use super::{CallPlaceInTrace, Recorder, content, fail, span, text, word};
+use super::{CallPlaceInTrace, Recorder, content, fail, foreign, redactor, short, span, text, word};
 use crate::names;
 
 /// Trace of a call that runs.
@@ -22,18 +23,28 @@ pub(super) struct CallTrace {
 
 impl Recorder {
     pub(crate) fn call_is_judged(&self, event: &ToolGate, cx: &Cx) {
-        self.with_run(cx, |run| run.judged.insert(event.call.call_id.as_str().into(), SystemTime::now()));
+        self.with_run(cx, |run| {
+            let id = event.call.call_id.as_str();
+            if event.tool.is_some() {
+                run.known.insert(id.into());
+            }
+            run.judged.insert(id.into(), SystemTime::now());
+        });
+    }
+
+    pub(crate) fn call_is_invalid(&self, event: &ValidationReject, cx: &Cx) {
+        self.with_run(cx, |run| run.known.insert(event.call.call_id.as_str().into()));
     }
 
     pub(crate) fn call_begins(&self, event: &ToolBegin, cx: &Cx) {
-        let args = self.has_content.then(|| Self::redacted(cx, &content::bounded(event.args.to_string())));
+        let args = self.has_content.then(|| content::arguments(&event.args, &redactor(cx)));
         let within = cx.service::<CallPlaceInTrace>();
         self.with_run(cx, |run| {
             let parent = within.map_or_else(|| run.turn_place(), |call| call.0.clone());
-            let mut attributes = call_attributes(&event.call);
+            let mut attributes = call_attributes(&event.call, short(&event.call.name));
             attributes.push(KeyValue::new(names::READ_ONLY, event.read_only));
             attributes.extend(args.map(|args| text(names::TOOL_ARGUMENTS, args)));
-            let name = format!("execute_tool {}", event.call.name);
+            let name = format!("execute_tool {}", short(&event.call.name));
             let span = self.begin(Some(&parent), span(name, SpanKind::Internal, attributes));
             let place = span.span_context().clone();
             let call = CallTrace { span, place, began: Instant::now(), error: None };
@@ -52,8 +63,7 @@ impl Recorder {
     }
 
     pub(crate) fn call_ends(&self, event: &ToolEnd, cx: &Cx) {
-        let result =
-            self.has_content.then(|| Self::redacted(cx, &content::bounded(event.result.content.to_text())));
+        let result = self.has_content.then(|| content::clean(&event.result.content.to_text(), &redactor(cx)));
         self.with_run(cx, |run| {
             let Some(mut call) = run.calls.remove(event.call.call_id.as_str()) else { return };
             call.span
@@ -70,7 +80,7 @@ impl Recorder {
             if let Some(error) = &error {
                 fail(&mut call.span, error.clone());
             }
-            self.metrics.call(&event.call.name, call.began.elapsed(), error.as_deref());
+            self.metrics.call(short(&event.call.name), call.began.elapsed(), error.as_deref());
             call.span.end();
         });
     }
@@ -105,9 +115,11 @@ impl Recorder {
                 return;
             }
             let parent = within.map_or_else(|| run.turn_place(), |call| call.0.clone());
-            let mut attributes = call_attributes(call);
+            // The name of a tool that there is not is a word of the model.
+            let name = if run.known.contains(id) { short(&call.name) } else { names::UNKNOWN_TOOL };
+            let mut attributes = call_attributes(call, name);
             attributes.push(text(names::OUTCOME, outcome));
-            let builder = span(format!("execute_tool {}", call.name), SpanKind::Internal, attributes);
+            let builder = span(format!("execute_tool {name}"), SpanKind::Internal, attributes);
             let builder = match run.judged.remove(id) {
                 Some(judged) => builder.with_start_time(judged),
                 None => builder,
@@ -121,11 +133,11 @@ impl Recorder {
     }
 }
 
-fn call_attributes(call: &CallRef) -> Vec<KeyValue> {
+fn call_attributes(call: &CallRef, name: &str) -> Vec<KeyValue> {
     vec![
         text(names::OPERATION, "execute_tool"),
-        text(names::TOOL_NAME, &*call.name),
-        text(names::TOOL_CALL, call.call_id.as_str()),
+        text(names::TOOL_NAME, name),
+        foreign(names::TOOL_CALL, call.call_id.as_str()),
         text(names::TOOL_TYPE, "function"),
     ]
 }

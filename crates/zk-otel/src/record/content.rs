@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zk_core::model::{Block, Message, Role};
+use zk_core::service::Redactor;
 
 /// Most bytes of one attribute with content. What is oldest is left out first.
 const MAX_CONTENT_BYTES: usize = 128 * 1024;
 
-/// Returns messages as a JSON list, the newest that have room.
-pub(super) fn messages(messages: &[Arc<Message>]) -> String {
+/// Returns messages as a JSON list without secrets, the newest that have room.
+pub(super) fn messages(messages: &[Arc<Message>], redactor: &Redactor) -> String {
     let mut left = MAX_CONTENT_BYTES;
     let mut kept = Vec::new();
     for message in messages.iter().rev() {
-        let written = message_of(message);
+        let mut written = message_of(message);
+        redactor.redact_value(&mut written);
         let bytes = written.to_string().len();
         if bytes > left {
             if kept.is_empty() {
@@ -28,13 +30,25 @@ pub(super) fn messages(messages: &[Arc<Message>]) -> String {
     Value::Array(kept).to_string()
 }
 
-/// Returns a system prompt as a JSON list.
-pub(super) fn instructions(system: &str) -> String {
-    json!([text_part(&bounded(system.to_owned()))]).to_string()
+/// Returns a system prompt as a JSON list without secrets.
+pub(super) fn instructions(system: &str, redactor: &Redactor) -> String {
+    json!([text_part(&clean(system, redactor))]).to_string()
 }
 
-/// Returns the beginning of `text` that has room in an attribute.
-pub(super) fn bounded(mut text: String) -> String {
+/// Returns arguments as JSON without secrets. They go before it is written, which would escape their quotes and line ends,
+/// and before it is cut.
+pub(super) fn arguments(args: &Value, redactor: &Redactor) -> String {
+    let mut args = args.clone();
+    redactor.redact_value(&mut args);
+    bounded(args.to_string())
+}
+
+/// Returns a text without secrets, as far as it has room in an attribute.
+pub(super) fn clean(text: &str, redactor: &Redactor) -> String {
+    bounded(redactor.redact(text).into_owned())
+}
+
+fn bounded(mut text: String) -> String {
     if text.len() > MAX_CONTENT_BYTES {
         text.truncate(text.floor_char_boundary(MAX_CONTENT_BYTES));
     }

@@ -26,6 +26,9 @@ pub(crate) use self::metrics::Metrics;
 use self::runs::RunTrace;
 use crate::names;
 
+/// Most bytes of a word that zk did not choose: a name, an id, a class of error.
+const MAX_WORD_BYTES: usize = 128;
+
 /// Place of a call in its trace: a service of everything that the call does.
 pub(crate) struct CallPlaceInTrace(pub(crate) SpanContext);
 
@@ -98,14 +101,11 @@ impl Recorder {
         };
         self.tracer.build_with_context(builder, &context)
     }
+}
 
-    /// Returns `text` without secrets that are known here.
-    fn redacted(cx: &Cx, text: &str) -> String {
-        match cx.service::<Redactor>() {
-            Some(redactor) => redactor.redact(text).into_owned(),
-            None => Redactor::new().redact(text).into_owned(),
-        }
-    }
+/// Returns what knows the secrets here.
+pub(crate) fn redactor(cx: &Cx) -> Arc<Redactor> {
+    cx.service::<Redactor>().unwrap_or_default()
 }
 
 /// Describes a span that begins now.
@@ -132,6 +132,16 @@ fn text(name: &'static str, value: impl Into<String>) -> KeyValue {
     KeyValue::new(name, value.into())
 }
 
+/// An attribute with a word that zk did not choose.
+fn foreign(name: &'static str, value: &str) -> KeyValue {
+    KeyValue::new(name, short(value).to_owned())
+}
+
+/// Returns the beginning of a word that zk did not choose.
+fn short(word: &str) -> &str {
+    word.get(..word.floor_char_boundary(MAX_WORD_BYTES)).unwrap_or_default()
+}
+
 fn number(name: &'static str, value: u64) -> KeyValue {
     KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX))
 }
@@ -139,8 +149,10 @@ fn number(name: &'static str, value: u64) -> KeyValue {
 /// Returns the word by which a value without data is stored.
 fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        Ok(serde_json::Value::Object(tagged)) => tagged.keys().next().cloned().unwrap_or_default(),
+        Ok(serde_json::Value::String(word)) => short(&word).to_owned(),
+        Ok(serde_json::Value::Object(tagged)) => {
+            tagged.keys().next().map(|word| short(word).to_owned()).unwrap_or_default()
+        }
         Ok(_) | Err(_) => names::OTHER_ERROR.to_owned(),
     }
 }

@@ -11,7 +11,7 @@ use zk_core::service::RunStatus;
 
 use super::calls::CallTrace;
 use super::turns::TurnTrace;
-use super::{Recorder, fail, number, span, text, word};
+use super::{Recorder, fail, foreign, number, short, span, text, word};
 use crate::names;
 
 /// Trace of a run that has not ended.
@@ -27,6 +27,8 @@ pub(super) struct RunTrace {
     pub(super) calls: HashMap<Box<str>, CallTrace>,
     /// Calls of the turn that have a span.
     pub(super) told: HashSet<Box<str>>,
+    /// Ids of calls of the turn whose tool there is.
+    pub(super) known: HashSet<Box<str>>,
     /// Times at which calls were judged, and persons asked, by id of the call.
     pub(super) judged: HashMap<Box<str>, SystemTime>,
     pub(super) asked: HashMap<Box<str>, SystemTime>,
@@ -75,15 +77,17 @@ impl Recorder {
         let session = event.session_id.as_ref().map(ToString::to_string);
         let known = [
             text(names::OPERATION, "invoke_agent"),
-            text(names::AGENT_NAME, &*agent),
+            foreign(names::AGENT_NAME, &agent),
             text(names::RUN, event.run_id.to_string()),
             number(names::DEPTH, cx.origin().depth.into()),
             number(names::EARLIER_MESSAGES, event.messages as u64),
         ];
-        let conversation = session.iter().map(|session| text(names::CONVERSATION, &**session));
+        let conversation = session.iter().map(|session| foreign(names::CONVERSATION, session));
         let attributes = known.into_iter().chain(conversation);
-        let span = self
-            .begin(parent.as_ref(), span(format!("invoke_agent {agent}"), SpanKind::Internal, attributes));
+        let span = self.begin(
+            parent.as_ref(),
+            span(format!("invoke_agent {}", short(&agent)), SpanKind::Internal, attributes),
+        );
         let run = RunTrace {
             place: span.span_context().clone(),
             span,
@@ -94,6 +98,7 @@ impl Recorder {
             turn: None,
             calls: HashMap::new(),
             told: HashSet::new(),
+            known: HashSet::new(),
             judged: HashMap::new(),
             asked: HashMap::new(),
             compaction: None,

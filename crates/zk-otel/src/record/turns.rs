@@ -11,7 +11,7 @@ use zk_core::kernel::Cx;
 use zk_core::model::{ModelRef, StopReason};
 
 use super::runs::{RunTrace, usage_attributes};
-use super::{Recorder, content, fail, number, span, text, word};
+use super::{Recorder, content, fail, foreign, number, redactor, short, span, text, word};
 use crate::names;
 
 /// Trace of a turn that has not ended.
@@ -36,12 +36,12 @@ pub(super) struct ChatTrace {
 
 impl Recorder {
     pub(crate) fn messages_are_ready(&self, event: &ContextTransform, cx: &Cx) {
-        let messages = Self::redacted(cx, &content::messages(&event.messages));
+        let messages = content::messages(&event.messages, &redactor(cx));
         self.with_run(cx, |run| run.next.messages = Some(messages));
     }
 
     pub(crate) fn system_is_ready(&self, event: &SystemTransform, cx: &Cx) {
-        let system = Self::redacted(cx, &content::instructions(&event.system));
+        let system = content::instructions(&event.system, &redactor(cx));
         self.with_run(cx, |run| run.next.system = Some(system));
     }
 
@@ -63,10 +63,10 @@ impl Recorder {
                 text(names::PROVIDER, names::provider(&event.model.provider)),
                 text(names::REQUEST_MODEL, &*event.model.model),
                 KeyValue::new(names::STREAM, true),
-                text(names::AGENT_NAME, &*run.agent),
+                foreign(names::AGENT_NAME, &run.agent),
                 number_of_turn,
             ];
-            attributes.extend(run.session.iter().map(|session| text(names::CONVERSATION, &**session)));
+            attributes.extend(run.session.iter().map(|session| foreign(names::CONVERSATION, session)));
             attributes.extend(next.max_tokens.map(|most| number(names::REQUEST_MAX_TOKENS, most.into())));
             attributes.extend(next.system.map(|system| text(names::SYSTEM, system)));
             attributes.extend(next.messages.map(|messages| text(names::INPUT_MESSAGES, messages)));
@@ -110,18 +110,18 @@ impl Recorder {
         self.with_chat(cx, |chat| {
             chat.first = chat.first.or_else(|| Some(chat.began.elapsed()));
             if let Some(model) = &event.model {
-                chat.span.set_attribute(text(names::RESPONSE_MODEL, &**model));
-                chat.answered_by = Some(model.clone());
+                chat.span.set_attribute(foreign(names::RESPONSE_MODEL, model));
+                chat.answered_by = Some(short(model).to_owned());
             }
             if let Some(id) = &event.request_id {
-                chat.span.set_attribute(text(names::RESPONSE_ID, &**id));
+                chat.span.set_attribute(foreign(names::RESPONSE_ID, id));
             }
         });
     }
 
     pub(crate) fn answer_ends(&self, event: &TurnAfter, cx: &Cx) {
         let said = event.message.as_ref().filter(|_| self.has_content);
-        let said = said.map(|message| Self::redacted(cx, &content::messages(std::slice::from_ref(message))));
+        let said = said.map(|message| content::messages(std::slice::from_ref(message), &redactor(cx)));
         self.with_run(cx, |run| {
             let Some(turn) = &mut run.turn else { return };
             let Some(mut chat) = turn.chat.take() else { return };
@@ -168,7 +168,7 @@ impl Recorder {
                 text(names::OPERATION, "chat"),
                 text(names::PROVIDER, names::provider(&usage.model.provider)),
                 text(names::REQUEST_MODEL, &*usage.model.model),
-                text(names::PURPOSE, &*event.purpose),
+                foreign(names::PURPOSE, &event.purpose),
             ];
             attributes.extend(usage_attributes(&usage.usage));
             attributes.extend(usage.cost.map(|cost| KeyValue::new(names::COST, cost)));
@@ -195,6 +195,7 @@ impl Recorder {
     /// Ends the turn with everything in it that has no end of its own.
     pub(super) fn end_turn(&self, run: &mut RunTrace, error: Option<&'static str>) {
         run.told.clear();
+        run.known.clear();
         run.judged.clear();
         run.asked.clear();
         for (_, mut call) in run.calls.drain() {
@@ -220,6 +221,6 @@ fn finish_reason(stop: &StopReason) -> &str {
         StopReason::Compaction => "compaction",
         StopReason::Aborted => "cancelled",
         StopReason::Error => "error",
-        StopReason::Other(reason) => reason,
+        StopReason::Other(reason) => short(reason),
     }
 }

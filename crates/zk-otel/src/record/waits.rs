@@ -8,7 +8,7 @@ use zk_core::events::{
 use zk_core::kernel::Cx;
 
 use super::runs::RunTrace;
-use super::{Recorder, fail, number, span, text, word};
+use super::{Recorder, fail, foreign, number, span, text, word};
 use crate::names;
 
 impl Recorder {
@@ -64,7 +64,7 @@ impl Recorder {
         call: Option<&str>,
     ) {
         let known = [text(names::WAIT, what), text(names::ANSWER, answer)];
-        let call = call.map(|call| text(names::TOOL_CALL, call));
+        let call = call.map(|call| foreign(names::TOOL_CALL, call));
         let builder = span(format!("wait {what}"), SpanKind::Internal, known.into_iter().chain(call));
         self.begin(Some(&run.turn_place()), builder.with_start_time(since)).end();
     }

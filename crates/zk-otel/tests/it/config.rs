@@ -121,3 +121,13 @@ fn debug_output_has_no_headers() {
     let config = read(&OtelSettings::default(), &[ENDPOINT, ("OTEL_EXPORTER_OTLP_HEADERS", "k=v-secret")]);
     assert!(!format!("{config:?}").contains("v-secret"));
 }
+
+#[test]
+fn headers_and_what_stands_behind_their_scheme_are_secrets() {
+    let headers = [("authorization".to_owned(), "Bearer t-1".to_owned())].into();
+    let settings = OtelSettings { headers, ..OtelSettings::default() };
+    let variables =
+        variables(&[("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=Basic%20dDoy,x-key=k-3")]);
+    let secrets = settings.secrets(|name| variables.get(name).cloned());
+    assert_eq!(secrets, ["Bearer t-1", "t-1", "Basic dDoy", "dDoy", "k-3"]);
+}

@@ -11,7 +11,7 @@ use zk_core::events::{
 };
 use zk_core::kernel::{BoxError, Cx, plugin_fn};
 use zk_core::model::{
-    Budget, CallRef, Effects, ErrorKind, ModelRef, Spent, ToolOutput, TurnId, TurnUsage, Usage,
+    Budget, CallRef, Effects, ErrorKind, ModelRef, Spent, StopReason, ToolOutput, TurnId, TurnUsage, Usage,
 };
 use zk_core::service::{Redactor, Tool, ToolCx, TraceContext, TurnEnv};
 use zk_testkit::{Asked, Script, Turn};
@@ -162,9 +162,9 @@ fn scenes() -> Vec<Scene> {
         ),
         scene(
             "a call of a tool that is not there",
-            calls("nobody"),
+            calls("words of the model"),
             same,
-            "invoke_agent main\n  turn\n    chat scripted-1\n    execute_tool nobody !rejected\n  turn\n    chat scripted-1",
+            "invoke_agent main\n  turn\n    chat scripted-1\n    execute_tool _unknown !rejected\n  turn\n    chat scripted-1",
         ),
         scene(
             "a call with wrong arguments",
@@ -479,6 +479,40 @@ async fn content_is_sent_when_it_is_asked_for_and_has_no_secrets() {
     let call = seen.iter().find(|span| span.name == "execute_tool echo").unwrap();
     assert!(has(call, "gen_ai.tool.call.arguments") && has(call, "gen_ai.tool.call.result"), "{call:?}");
     assert!(!rig.collector.dump().contains(SECRET));
+}
+
+#[tokio::test]
+async fn a_secret_of_several_lines_or_at_the_cut_is_in_no_content() {
+    const SECRET: &str = "zkey-\"one\nzkey-two-0123456789";
+    let asked = [("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")];
+    let cut = format!("{}{SECRET}", ".".repeat(128 * 1024 - 20));
+    let script = Script::new()
+        .turn(|t| t.call("echo", json!({"text": format!("a {SECRET}")})))
+        .turn(move |t| t.call("echo", json!({ "text": cut })))
+        .turn(|t| t.text(format!("b {SECRET}")));
+    let rig = Rig::with(&asked, Manner::Takes, script, |builder| builder.system(format!("Be {SECRET}.")));
+    let redactor = Redactor::new();
+    redactor.learn(SECRET);
+    rig.agent.bus().scope("redactor").provide_service(Arc::new(redactor));
+    rig.run().await;
+    assert_eq!(rig.spans().await.iter().filter(|span| span.name == "execute_tool echo").count(), 2);
+    let dump = rig.collector.dump();
+    assert!(dump.contains("[redacted]") && !dump.contains("zkey-"));
+}
+
+#[tokio::test]
+async fn words_that_others_chose_are_short() {
+    let long = "w".repeat(1000);
+    let (id, reason) = (long.clone(), StopReason::Other(long.clone()));
+    let script = Script::new()
+        .turn(move |t| t.call_as(id, "echo", json!({"text": "a"})))
+        .turn(move |t| t.text("b").stop(reason));
+    let rig = Rig::new(script, same);
+    rig.run().await;
+    assert!(rig.spans().await.iter().any(|span| span.name == "execute_tool echo"));
+    let dump = rig.collector.dump();
+    let of = |chars: usize| long.chars().take(chars).collect::<String>();
+    assert!(dump.contains(&of(128)) && !dump.contains(&of(129)));
 }
 
 #[tokio::test]

@@ -64,6 +64,10 @@ impl Launcher {
         let (mut app, mut warnings) =
             AppContext::read(place, machine, launch, self.app.given.clone(), additions)?;
         app.shared.limits = self.app.shared.limits.clone();
+        #[cfg(feature = "otel")]
+        {
+            app.shared.observed = self.app.shared.observed.clone();
+        }
         app.shared.provider_layer = request.provider_layer.clone().map(Layer);
         warnings.extend(app.settings.untrusted_warnings(&app.work.project));
         warnings.iter().for_each(|warning| app.work.machine.notices.show(&format!("warning: {warning}")));

@@ -381,3 +381,16 @@ fn neither_a_tool_nor_a_command_in_the_sandbox_reads_a_token() {
         assert!(!told.contains(serving.token(role)), "{told}");
     }
 }
+
+#[test]
+fn what_a_driven_conversation_does_is_in_the_log() {
+    let model = obedient();
+    let person = Person::asking(&model);
+    let serving = Serving::start(&person, &[&SOCKET[..], &["--log", "info=driven.log"]].concat());
+    let mut client = serving.approver();
+    let conversation = open(&mut client);
+    client.call("submit", &json!({ "conversation": conversation, "text": "hello" })).unwrap();
+    client.settled();
+    let log = std::fs::read_to_string(person.project().join("driven.log")).unwrap();
+    assert!(log.contains("session:start") && log.contains("turn:before"), "{log}");
+}
