@@ -1,10 +1,14 @@
 //! Flags of the Agent SDKs: those that act, those that are told about, and those that end the start.
 
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use zk_testkit::Script;
 
 use crate::agent_sdk::{Host, touching};
-use crate::zk::{Person, server};
+use crate::zk::{Person, program, server, until};
 
 /// Texts that the host is told beside the conversation.
 fn told(host: &Host) -> String {
@@ -93,6 +97,53 @@ fn rules_and_hooks_of_settings_refuse_what_a_host_allows() {
         assert!(!person.project().join("a.txt").exists(), "{args:?}");
         host.end();
     }
+}
+
+/// Settings with a hook that leaves a file beside the project, and refuses.
+fn judging() -> String {
+    let hook = json!({"type": "command", "command": "pwd > ../judged; echo not now >&2; exit 2"});
+    json!({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}}).to_string()
+}
+
+#[test]
+fn hooks_of_a_host_run_on_this_machine_where_commands_run_elsewhere() {
+    let far = Person::new();
+    let socket = far.home().join("zk.sock");
+    let listen = format!("unix:{}", socket.display());
+    let mut serving = far.spawn(program(), &["exec-server", "--listen", &listen], Stdio::null());
+    until("the server listening", || UnixStream::connect(&socket).is_ok());
+    let models = server(touching("a.txt"));
+    let near = Person::asking(&models).with("ZK_CONTEXT", &format!("remote:{listen}"));
+    let mut host =
+        Host::start(&near, &["--settings", &judging(), "--permission-mode", "bypassPermissions"]);
+    host.initialize(json!({}));
+    host.prompt("Go.");
+    host.result();
+    assert!(host.tool_result()["content"].to_string().contains("not now"), "{}", host.tool_result());
+    let judged = std::fs::read_to_string(near.project().join("../judged")).unwrap();
+    assert_eq!(judged.trim(), near.project().to_str().unwrap());
+    assert!(!far.project().join("../judged").exists() && !far.project().join("a.txt").exists());
+    host.end();
+    kill_process(Pid::from_child(&serving), Signal::TERM).unwrap();
+    serving.wait().unwrap();
+}
+
+#[test]
+fn hooks_of_a_host_run_outside_of_the_sandbox_that_holds_commands() {
+    let models = server(touching("a.txt"));
+    let person = Person::asking(&models).with("ZK_CONTEXT", "sandbox");
+    if person.run(&["-p", "x", "--allow-all"]).code == 2 {
+        println!("skipped: no sandbox here");
+        return;
+    }
+    let models = server(touching("a.txt"));
+    let person = Person::asking(&models).with("ZK_CONTEXT", "sandbox");
+    let mut host = Host::start(&person, &["--settings", &judging()]);
+    host.initialize(json!({}));
+    host.prompt("Go.");
+    host.result();
+    assert!(person.project().join("../judged").exists(), "{}", host.tool_result());
+    host.end();
 }
 
 #[test]

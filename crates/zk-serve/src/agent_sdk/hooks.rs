@@ -45,7 +45,7 @@ pub(super) fn plugin(host: &Arc<Host>) -> Result<Option<CommandHooks>, String> {
     ))
 }
 
-/// The plugin of hooks in settings of the host, which are commands; nothing where there are none.
+/// The plugin of hooks in settings of the host, which are commands of this machine; nothing where there are none.
 ///
 /// # Errors
 /// A sentence about hooks that make no sense.
@@ -61,11 +61,11 @@ pub(super) fn of_settings(
         return Ok(None);
     }
     let (modes, notices) = (host.clone(), host.clone());
-    Ok(Some(
-        CommandHooks::new(set, &host.options.cwd)
-            .permission_mode(move || modes.known().mode.clone())
-            .on_notice(move |text| notices.inform(text, "info", "hook")),
-    ))
+    let hooks = CommandHooks::new(set, &host.options.cwd)
+        .exec(host.options.own_programs.clone())
+        .permission_mode(move || modes.known().mode.clone())
+        .on_notice(move |text| notices.inform(text, "info", "hook"));
+    Ok(Some(if host.options.works_elsewhere { hooks.staying() } else { hooks }))
 }
 
 fn read_group(group: &Value, blocking: &mut BTreeSet<String>) -> Value {

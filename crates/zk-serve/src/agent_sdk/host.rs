@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use zk_agent::Agent;
 use zk_chat::{ConversationLauncher, HostedConversation};
 use zk_core::model::ModelStats;
-use zk_core::service::{Conversation, HostFiles, Redactor};
+use zk_core::service::{Conversation, Exec, HostFiles, Redactor};
 use zk_permission::ModeSwitch;
 
 use super::args::{HostRule, SdkArgs};
@@ -37,6 +37,10 @@ pub struct SdkOptions {
     pub home: Option<PathBuf>,
     /// Files of this machine, for those that arguments name.
     pub host_files: Arc<dyn HostFiles>,
+    /// Executor of the person's own programs on this machine: a hook that judges calls never runs where those could change it.
+    pub own_programs: Arc<dyn Exec>,
+    /// Whether commands of the model run on another machine or in a container.
+    pub works_elsewhere: bool,
     /// Whether the host wants to be told when a turn begins, asks and ends.
     pub reads_session_state: bool,
     /// Version of the program.

@@ -1,10 +1,13 @@
 use std::sync::Arc;
 
+use zk_exec::Environment;
 use zk_serve::{SdkArgs, SdkOptions, serve_agent_sdk};
 
 use crate::app::{AppContext, runtime};
+use crate::compose;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::Launcher;
+use crate::place::ExecutionTarget;
 
 /// Serves the program of an Agent SDK that started zk in the place of its own, at standard input and output.
 pub(crate) fn agent_sdk(app: &AppContext, mut words: Vec<String>) -> Outcome<Exit> {
@@ -16,11 +19,15 @@ pub(crate) fn agent_sdk(app: &AppContext, mut words: Vec<String>) -> Outcome<Exi
     }
     let args = SdkArgs::read(words);
     let to_stderr = args.has("debug-to-stderr");
+    let children = Environment::filtered(machine.env.without_secrets());
+    let own = Arc::new(compose::process(&app.settings, children));
     let options = SdkOptions {
         cwd: app.work.cwd.clone(),
         config_dir: machine.env.path("CLAUDE_CONFIG_DIR"),
         home: machine.env.path("HOME"),
         host_files: Arc::new(machine.host_files.clone()),
+        own_programs: own.clone(),
+        works_elsewhere: ExecutionTarget::is_elsewhere(&app.settings),
         reads_session_state: machine.env.get("CLAUDE_CODE_SDK_READS_SESSION_STATE").is_some(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         redactor: machine.redactor.clone(),
@@ -33,8 +40,11 @@ pub(crate) fn agent_sdk(app: &AppContext, mut words: Vec<String>) -> Outcome<Exi
     };
     let launcher = Arc::new(Launcher::new(app.clone()));
     let runtime = runtime()?;
-    let served =
-        runtime.block_on(serve_agent_sdk(launcher, options, tokio::io::stdin(), tokio::io::stdout()));
+    let served = runtime.block_on(async {
+        let served = serve_agent_sdk(launcher, options, tokio::io::stdin(), tokio::io::stdout()).await;
+        own.close().await;
+        served
+    });
     // A thread may still wait for standard input.
     runtime.leave();
     match served {
