@@ -114,8 +114,7 @@ fn hooks_of_a_host_run_on_this_machine_where_commands_run_elsewhere() {
     until("the server listening", || UnixStream::connect(&socket).is_ok());
     let models = server(touching("a.txt"));
     let near = Person::asking(&models).with("ZK_CONTEXT", &format!("remote:{listen}"));
-    let mut host =
-        Host::start(&near, &["--settings", &judging(), "--permission-mode", "bypassPermissions"]);
+    let mut host = Host::start(&near, &["--settings", &judging(), "--permission-mode", "bypassPermissions"]);
     host.initialize(json!({}));
     host.prompt("Go.");
     host.result();
@@ -143,6 +142,58 @@ fn hooks_of_a_host_run_outside_of_the_sandbox_that_holds_commands() {
     host.prompt("Go.");
     host.result();
     assert!(person.project().join("../judged").exists(), "{}", host.tool_result());
+    host.end();
+}
+
+#[test]
+fn files_that_a_host_named_count_as_they_were_at_the_start() {
+    let script = Script::new()
+        .turn(|turn| turn.text("Hello."))
+        .turn(|turn| turn.call_as("toolu_1", "Bash", json!({"command": "touch a.txt"})))
+        .turn(|turn| turn.text("Done."));
+    let models = server(script);
+    let person = Person::asking(&models);
+    let deny = json!({"permissions": {"deny": ["Bash(touch:*)"]}}).to_string();
+    for (file, text) in
+        [("mcp.json", r#"{"mcpServers": {}}"#), ("host.json", &deny), ("system.txt", "A parrot.")]
+    {
+        person.write(file, text);
+    }
+    let args = ["--mcp-config", "mcp.json", "--settings", "host.json", "--system-prompt-file", "system.txt"];
+    let mut host = Host::start(&person, &[&args[..], &["--permission-mode", "bypassPermissions"]].concat());
+    host.initialize(json!({}));
+    host.prompt("Go.");
+    host.result();
+    let servers =
+        json!({"mcpServers": {"new": {"command": "sh", "args": ["-c", "touch started"]}}}).to_string();
+    for (file, text) in [("mcp.json", servers.as_str()), ("host.json", "{}"), ("system.txt", "A cat.")] {
+        person.write(file, text);
+    }
+    host.prompt("/clear");
+    host.result();
+    host.prompt("Go.");
+    host.result();
+    assert_eq!(host.tool_result()["is_error"], true, "{}", host.tool_result());
+    host.end();
+    assert!(!person.project().join("started").exists() && !person.project().join("a.txt").exists());
+    assert!(models.bodies()[1]["system"].to_string().contains("A parrot."));
+}
+
+#[test]
+fn a_plugin_that_changed_is_not_used_again() {
+    let models = server(Script::new().turn(|turn| turn.text("Hello.")).turn(|turn| turn.text("Again.")));
+    let person = Person::asking(&models);
+    person.write("demo/.claude-plugin/plugin.json", r#"{"name": "demo"}"#);
+    person.write("demo/commands/hello.md", "Say hello.");
+    let mut host = Host::start(&person, &["--plugin-dir", "demo"]);
+    host.initialize(json!({}));
+    host.prompt("/clear");
+    let cleared = host.result();
+    assert!(!cleared.to_string().contains("changed since"), "{cleared}");
+    person.write("demo/hooks/hooks.json", r#"{"hooks": {}}"#);
+    host.prompt("/clear");
+    let kept = host.result();
+    assert!(kept["result"].to_string().contains("changed since"), "{kept}");
     host.end();
 }
 

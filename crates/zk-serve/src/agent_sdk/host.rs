@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
@@ -12,7 +12,7 @@ use zk_core::model::ModelStats;
 use zk_core::service::{Conversation, Exec, HostFiles, Redactor};
 use zk_permission::ModeSwitch;
 
-use super::args::{HostRule, SdkArgs};
+use super::args::{Given, HostRule, SdkArgs};
 use super::channel::Channel;
 use super::names::Names;
 use super::transcript::Transcripts;
@@ -129,6 +129,8 @@ pub(super) struct Host {
     pub(super) channel: Channel,
     pub(super) names: Arc<Names>,
     pub(super) first: Mutex<Value>,
+    /// Arguments and the files that they name, as the first conversation found them: a model may write such files.
+    pub(super) given: OnceLock<Given>,
     pub(super) transcripts: Transcripts,
     known: Mutex<Known>,
     conversation: watch::Sender<Option<Arc<HostedConversation>>>,
@@ -147,6 +149,7 @@ impl Host {
             channel,
             names: Arc::default(),
             first: Mutex::new(Value::Null),
+            given: OnceLock::new(),
             transcripts: Transcripts::new(&options),
             known: Mutex::new(Known { mode, session: fresh_uuid(), ..Known::default() }),
             conversation,

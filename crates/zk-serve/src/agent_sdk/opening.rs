@@ -39,22 +39,21 @@ impl Host {
         session: LaunchSession,
     ) -> Result<Arc<HostedConversation>, String> {
         let first = self.first.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let at = Files { files: &*self.options.host_files, cwd: &self.options.cwd };
-        let given = Given::read(self.args(), &first, &at)?;
-        let prompter = self.prompter(&given, &first)?;
+        let given = self.given(&first)?;
+        let prompter = self.prompter(given, &first)?;
         let begins = {
             let mut known = self.known();
             known.asking.prompter = prompter;
             known.asking.keeps_asking = given.settings.keeps_asking;
             // A conversation in the place of another one has its mode.
             if known.default_model.is_none() {
-                known.mode = host_mode(self.args(), &given).to_owned();
+                known.mode = host_mode(self.args(), given).to_owned();
                 known.notices.extend(given.told.iter().cloned());
             }
             known.mode.clone()
         };
-        let tools = HostTools::find(self, &given).await;
-        let request = self.request(session, tools, &given, &first)?;
+        let tools = HostTools::find(self, given).await;
+        let request = self.request(session, tools, given, &first)?;
         let factory = self.launcher.launch(&request).map_err(|error| error.to_string())?;
         let files = factory.setup().host_files.clone();
         let options = HostedOptions { attended: self.is_attended(), asks_about_project: false };
@@ -78,13 +77,23 @@ impl Host {
         if self.is_attended() {
             tokio::spawn(answer_questions(self.clone(), hosted.questions().clone()));
         }
-        if begins != host_mode(self.args(), &given) || begins == PLAN {
+        if begins != host_mode(self.args(), given) || begins == PLAN {
             let modes = hosted.agent().bus().service::<ModeSwitch>();
             let modes = modes.ok_or("this conversation has no permission modes")?;
             let mode = zk_mode(&begins).unwrap_or("ask");
             modes.choose_by_name(mode).map_err(|error| error.to_string())?;
         }
         Ok(hosted)
+    }
+
+    /// Everything that the host gave, read once: a later conversation has what the first one had.
+    fn given(&self, first: &Value) -> Result<&Given, String> {
+        if let Some(given) = self.given.get() {
+            return Ok(given);
+        }
+        let at = Files { files: &*self.options.host_files, cwd: &self.options.cwd };
+        let given = Given::read(self.args(), first, &at)?;
+        Ok(self.given.get_or_init(|| given))
     }
 
     fn request(

@@ -1,6 +1,7 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use zk_chat::{ConversationFactory, ConversationLauncher, LaunchRequest, LaunchSession};
@@ -24,11 +25,13 @@ const BY_PROGRAM: &str = "the program that drives zk";
 /// Opens conversations for other programs, each as if zk had been started in its directory with its settings.
 pub(crate) struct Launcher {
     app: AppContext,
+    /// Digests of bundles by the directories that requests named, from their first use; nothing for one that was no bundle.
+    pinned: Mutex<BTreeMap<PathBuf, Option<String>>>,
 }
 
 impl Launcher {
     pub(crate) fn new(app: AppContext) -> Self {
-        Self { app }
+        Self { app, pinned: Mutex::default() }
     }
 
     fn app_of(&self, request: &LaunchRequest) -> Outcome<AppContext> {
@@ -63,6 +66,7 @@ impl Launcher {
         let additions = Additions { providers, plugins };
         let (mut app, mut warnings) =
             AppContext::read(place, machine, launch, self.app.given.clone(), additions)?;
+        self.pin(&app, &request.bundle_dirs)?;
         app.shared.limits = self.app.shared.limits.clone();
         #[cfg(feature = "otel")]
         {
@@ -72,6 +76,24 @@ impl Launcher {
         warnings.extend(app.settings.untrusted_warnings(&app.work.project));
         warnings.iter().for_each(|warning| app.work.machine.notices.show(&format!("warning: {warning}")));
         Ok(app)
+    }
+
+    /// Holds bundles to their first use: calls may have changed their files since.
+    fn pin(&self, app: &AppContext, dirs: &[PathBuf]) -> Outcome<()> {
+        let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        for dir in dirs {
+            let root = dir.canonicalize().ok();
+            let placed =
+                app.settings.bundles().bundles.iter().find(|placed| Some(&placed.root) == root.as_ref());
+            let digest = placed.map(|placed| placed.bundle.digest.clone());
+            if *pinned.entry(dir.clone()).or_insert_with(|| digest.clone()) != digest {
+                let dir = dir.display();
+                return Err(Failure::usage(format!(
+                    "the plugin {dir} changed since the first conversation of this start: start anew to use it as it is now"
+                )));
+            }
+        }
+        Ok(())
     }
 }
 
