@@ -6,10 +6,13 @@ use crate::scratch::Scratch;
 
 /// Stand-ins for the docs and for the CI: one writes a page and a new one, the other checks that both are there.
 const QUICK: [(&str, &str); 2] = [
-    ("ZK_RELEASE_DOCS", "grep -m1 '^version' Cargo.toml > docs/page.md && cp docs/page.md docs/new.md"),
+    (
+        "ZK_RELEASE_DOCS",
+        "cd docs/reference && grep -m1 '^version' ../../Cargo.toml > page.md && mkdir -p new && cp page.md new/new.md",
+    ),
     (
         "ZK_RELEASE_CI",
-        "grep -q 0.2.0 docs/new.md && cargo metadata --locked --offline --format-version=1 >target/metadata",
+        "grep -q 0.2.0 docs/reference/new/new.md && cargo metadata --locked --offline --format-version=1 >target/metadata",
     ),
 ];
 
@@ -56,7 +59,7 @@ fn assert_released(scratch: &Scratch, place: &str) {
     assert_eq!(list, expected.replace("DAY", day), "{place}");
     assert_eq!(
         git(&["ls-files", "changes", "docs"]),
-        "changes/README.md\ndocs/new.md\ndocs/page.md\n",
+        "changes/README.md\ndocs/reference/new/new.md\ndocs/reference/page.md\n",
         "{place}"
     );
     let manifest = scratch.read("Cargo.toml");
@@ -120,13 +123,14 @@ fn release_is_refused_in_words_before_anything_changes() {
     assert!(ok && said.contains("changes/two.md into CHANGELOG.md"), "{said}");
     assert_eq!(state(&scratch), before);
 
-    scratch.write("docs/page.md", "Not committed.\n");
+    scratch.write("docs/reference/page.md", "Not committed.\n");
     let (ok, said) = scratch.xtask(&["release", "0.2.0"], &with(&[]));
     assert!(
-        !ok && said.contains("the tree is not clean, 1 files differ from the commit, docs/page.md first"),
+        !ok && said
+            .contains("the tree is not clean, 1 files differ from the commit, docs/reference/page.md first"),
         "{said}"
     );
-    scratch.run("git", &["checkout", "--quiet", "docs/page.md"]);
+    scratch.run("git", &["checkout", "--quiet", "docs/reference/page.md"]);
 
     let (ok, said) = scratch.xtask(&["release", "0.2.0"], &with(&[("ZK_RELEASE_CI", "false")]));
     assert!(!ok && said.contains("everything the CI runs: nothing is tagged"), "{said}");
@@ -141,10 +145,78 @@ fn release_is_refused_in_words_before_anything_changes() {
     let other = Scratch::empty();
     scratch.run("git", &["init", "--quiet", "--bare", &other.path().to_string_lossy()]);
     scratch.run("git", &["remote", "add", "origin", &other.path().to_string_lossy()]);
-    assert!(scratch.xtask(&["release", "0.2.0"], &with(&[])).0);
+    let (ok, said) = scratch.xtask(&["release", "0.2.0"], &with(&[]));
+    assert!(ok, "{said}");
     scratch.run("git", &["push", "--quiet", "origin", "v0.2.0"]);
     let (ok, said) = scratch.xtask(&["release", "--undo", "0.2.0"], &[]);
     assert!(!ok && said.contains("v0.2.0 was pushed to origin"), "{said}");
     let (ok, said) = scratch.xtask(&["release", "0.2.0"], &with(&[]));
     assert!(!ok && said.contains("there is a tag v0.2.0"), "{said}");
+}
+
+#[test]
+fn changes_of_somebody_else_are_neither_lost_nor_released() {
+    let scratch = Scratch::workspace();
+    let before = state(&scratch);
+    let release = |more: &[(&str, &str)]| scratch.xtask(&["release", "0.2.0"], &with(more));
+    let code = "crates/zk-core/src/lib.rs";
+    let was = scratch.read(code);
+
+    // A file that changes while the CI runs.
+    let edits = format!("echo '// mine' >> {code}");
+    let (ok, said) = release(&[("ZK_RELEASE_CI", &edits)]);
+    assert!(!ok && said.contains("crates/zk-core/src/lib.rs changed meanwhile"), "{said}");
+    scratch.write(code, &was);
+    assert!(scratch.xtask(&["release", "--undo"], &[]).0);
+
+    // Files that change after a step was killed or has ended: of the code, of the release itself, and new ones.
+    for (killed_at, edited) in [
+        ("before:docs", code),
+        ("before:docs", "docs/mine.md"),
+        ("after:ci", "docs/reference/page.md"),
+        ("before:commit", code),
+        ("before:commit", "docs/reference/page.md"),
+        ("before:commit", "changes/mine.md"),
+        ("before:tag", code),
+    ] {
+        let place = format!("{edited} {killed_at}");
+        release(&[("ZK_RELEASE_DIES", killed_at)]);
+        let held = scratch.tried("cat", &[edited], "", &[]);
+        scratch.write(edited, "Mine.\n");
+        for args in [["release", "0.2.0"], ["release", "--undo"]] {
+            let (ok, said) = scratch.xtask(&args, &with(&[]));
+            assert!(
+                !ok && said.contains(&format!("{edited} changed and is not of the release")),
+                "{place}: {said}"
+            );
+            assert_eq!(scratch.read(edited), "Mine.\n", "{place}");
+        }
+        match held {
+            (true, text) => drop(scratch.write(edited, &text)),
+            (false, _) => std::fs::remove_file(scratch.path().join(edited)).unwrap(),
+        }
+    }
+
+    // A commit that is not what was tested.
+    scratch.write(code, "Mine.\n");
+    scratch.run("git", &["commit", "--quiet", "--all", "--amend", "--no-edit"]);
+    scratch.run("git", &["checkout", "--quiet", "HEAD^", "--", code]);
+    let (ok, said) = release(&[]);
+    assert!(!ok && said.contains("crates/zk-core/src/lib.rs is not as the CI tested it"), "{said}");
+    assert!(scratch.xtask(&["release", "--undo"], &[]).0);
+    assert_eq!(state(&scratch), before);
+
+    // A release that ended, and a page that was edited after its step was killed.
+    assert!(release(&[]).0);
+    scratch.write("docs/mine.md", "Mine.\n");
+    let (ok, said) = scratch.xtask(&["release", "--undo", "0.2.0"], &[]);
+    assert!(!ok && said.contains("docs/mine.md changed"), "{said}");
+    std::fs::remove_file(scratch.path().join("docs/mine.md")).unwrap();
+    assert!(scratch.xtask(&["release", "--undo", "0.2.0"], &[]).0);
+    release(&[("ZK_RELEASE_DIES", "after:docs")]);
+    scratch.write("docs/reference/page.md", "Mine.\n");
+    let (ok, said) = scratch.xtask(&["release", "--undo"], &[]);
+    assert!(ok && said.contains("git stash list"), "{said}");
+    assert_eq!(state(&scratch), before);
+    assert_eq!(scratch.run("git", &["show", "stash@{0}:docs/reference/page.md"]), "Mine.\n");
 }

@@ -1,3 +1,4 @@
+use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -51,6 +52,34 @@ impl<'a> Git<'a> {
         );
         let listed = String::from_utf8(listed.output()?)?;
         Ok(listed.split('\0').filter_map(|line| line.get(3..).map(str::to_owned)).collect())
+    }
+
+    /// Tree of a commit.
+    pub(super) fn tree_of(&self, commit: &str) -> Result<String> {
+        self.text(&["rev-parse", &format!("{commit}^{{tree}}")])
+    }
+
+    /// Tree of the files as they are now, those that git ignores left out. The index stays as it is.
+    pub(super) fn tree(&self) -> Result<String> {
+        let index = self.root.join("target/release-index");
+        fs::create_dir_all(self.root.join("target"))?;
+        if index.exists() {
+            fs::remove_file(&index)?;
+        }
+        let name = index.to_string_lossy();
+        let git = |args: &[&str]| Run::new("git", args, self.root).env("GIT_INDEX_FILE", &name);
+        // An index without times: git compares the contents of all files.
+        git(&["read-tree", "HEAD"]).wait()?;
+        git(&["add", "--all"]).wait()?;
+        let tree = git(&["write-tree"]).output()?;
+        fs::remove_file(&index)?;
+        Ok(String::from_utf8(tree)?.trim_end().to_owned())
+    }
+
+    /// Paths in which two trees differ.
+    pub(super) fn differing(&self, one: &str, other: &str) -> Result<Vec<String>> {
+        let listed = self.text(&["diff-tree", "-r", "-z", "--name-only", "--no-renames", one, other])?;
+        Ok(listed.split_terminator('\0').map(str::to_owned).collect())
     }
 
     /// Commit that a tag names.

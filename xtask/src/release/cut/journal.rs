@@ -42,6 +42,8 @@ pub(super) struct Journal {
     /// Day in the list of changes.
     pub(super) day: String,
     pub(super) done: Vec<Step>,
+    /// Tree that the last of these left: after the CI the one that it tested.
+    pub(super) left: String,
 }
 
 impl Journal {

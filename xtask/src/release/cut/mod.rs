@@ -7,6 +7,7 @@ mod bump;
 mod changes;
 mod git;
 mod journal;
+mod own;
 
 use std::fs;
 use std::path::Path;
@@ -25,18 +26,6 @@ const DOCS_COMMAND: &str = "ZK_RELEASE_DOCS";
 const CI_COMMAND: &str = "ZK_RELEASE_CI";
 /// Variable with the place at which the program is to die: a step, `before:`, `inside:` or `after:` it.
 const DIES_AT: &str = "ZK_RELEASE_DIES";
-
-/// Places whose files a release changes: only these are taken back.
-const OWN: [&str; 8] = [
-    "Cargo.toml",
-    "Cargo.lock",
-    "CHANGELOG.md",
-    "changes/",
-    "docs/",
-    "clients/",
-    "crates/",
-    "fuzz/Cargo.lock",
-];
 
 /// Releases a version, or goes on where a release was broken off.
 pub(crate) fn run(workspace: &Workspace, version: &str, dry: bool) -> Result<()> {
@@ -58,17 +47,21 @@ pub(crate) fn run(workspace: &Workspace, version: &str, dry: bool) -> Result<()>
     if dry {
         return tell(&git, &journal);
     }
+    own::refuse_foreign(&git, &journal)?;
     journal.write(root)?;
     for step in Step::ALL.into_iter().filter(|step| !journal.done.contains(step)).collect::<Vec<_>>() {
         println!("\n==> {}", step.title());
         die_at("before", step);
-        carry_out(root, &git, &journal, step).with_context(|| {
+        let left = carry_out(root, &git, &journal, step).and_then(|()| {
+            die_at("after", step);
+            own::left_by(&git, &journal, step)
+        });
+        journal.left = left.with_context(|| {
             format!(
                 "{}: nothing is tagged. Go on with `cargo xtask release {version}`, or `cargo xtask release --undo`",
                 step.title()
             )
         })?;
-        die_at("after", step);
         journal.done.push(step);
         journal.write(root)?;
     }
@@ -111,7 +104,8 @@ fn begin(git: &Git<'_>, version: &str) -> Result<Journal> {
     let day =
         String::from_utf8(Run::new("date", &["-u", "+%F"], Path::new(".")).output()?)?.trim().to_owned();
     changes::gathered(git, &begun_at, version, &day)?;
-    Ok(Journal { version: version.to_owned(), from, begun_at, day, done: Vec::new() })
+    let left = git.tree_of(&begun_at)?;
+    Ok(Journal { version: version.to_owned(), from, begun_at, day, done: Vec::new(), left })
 }
 
 /// Prints what a release would do.
@@ -173,13 +167,14 @@ fn carry_out(root: &Path, git: &Git<'_>, journal: &Journal, step: Step) -> Resul
                     journal.begun_at
                 );
             }
-            refuse_foreign(git)?;
             git.run(&["add", "--all"])?;
             die_at("inside", step);
+            own::refuse_untested(git, journal, &git.text(&["write-tree"])?)?;
             git.run(&["commit", "--quiet", "--message", &subject(version)])
         }
         Step::Tag => {
             let tag = format!("v{version}");
+            own::refuse_untested(git, journal, &git.tree_of("HEAD")?)?;
             match git.tag(&tag)? {
                 Some(commit) if commit == git.head()? => Ok(()),
                 Some(commit) => bail!("there is a tag {tag} at {commit}"),
@@ -197,16 +192,6 @@ fn subject(version: &str) -> String {
 fn is_released(git: &Git<'_>, journal: &Journal) -> Result<bool> {
     let newest = git.text(&["log", "-1", "--format=%P%n%s"])?;
     Ok(newest == format!("{}\n{}", journal.begun_at, subject(&journal.version)))
-}
-
-/// Refuses files of somebody else, which would be committed or lost.
-fn refuse_foreign(git: &Git<'_>) -> Result<()> {
-    let changed = git.changed()?;
-    let foreign = changed.iter().find(|path| !OWN.iter().any(|own| path.starts_with(own)));
-    match foreign {
-        Some(path) => bail!("{path} changed and is not of the release: commit it elsewhere or stash it"),
-        None => Ok(()),
-    }
 }
 
 /// Takes back a release that was broken off, or the one of this version, as long as nobody else has its tag.
@@ -227,14 +212,21 @@ pub(crate) fn undo(workspace: &Workspace, version: Option<&str>) -> Result<()> {
     if !released && git.head()? != journal.begun_at {
         bail!("there are commits since the release began at {}: they would be lost", journal.begun_at);
     }
-    refuse_foreign(&git)?;
+    let unproven = own::refuse_lost(&git, &journal)?;
     if git.tag(&tag)?.is_some_and(|commit| git.head().is_ok_and(|head| head == commit)) {
         git.run(&["tag", "--delete", &tag])?;
     }
     die_at("inside", Step::Tag);
+    if unproven {
+        let about = format!("of the release of {}, which was killed", journal.version);
+        git.run(&["stash", "push", "--quiet", "--include-untracked", "--message", &about])?;
+        println!(
+            "a step was killed: what it may have written is in `git stash list`, in case somebody else did"
+        );
+    }
+    // Indexed files go away together with their folders; all of them are of the release.
+    git.run(&["add", "--all"])?;
     git.run(&["reset", "--quiet", "--hard", &journal.begun_at])?;
-    // New files of generated docs; the tree was clean when the release began.
-    git.run(&["clean", "--quiet", "--force", "-d", "--", "docs", "clients", "crates", "changes"])?;
     if Journal::path(root).exists() {
         Journal::remove(root)?;
     }
@@ -250,7 +242,14 @@ fn finished(git: &Git<'_>, version: &str) -> Result<Journal> {
     }
     let begun_at = git.text(&["rev-parse", "HEAD^"])?;
     let from = bump::version(git, &begun_at)?;
-    Ok(Journal { version: version.to_owned(), from, begun_at, day: String::new(), done: Step::ALL.to_vec() })
+    Ok(Journal {
+        version: version.to_owned(),
+        from,
+        begun_at,
+        day: String::new(),
+        done: Step::ALL.to_vec(),
+        left: git.tree_of("HEAD")?,
+    })
 }
 
 /// Runs cargo, or the command that a variable has in its place.
