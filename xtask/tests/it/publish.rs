@@ -40,4 +40,14 @@ fn publishing_goes_on_where_the_registry_broke_off_and_skips_what_is_there() {
     assert!(!ok && said.contains("the tree is not clean"), "{said}");
     let (ok, said) = publish(&["--dry-run", "--only", "zk-core"]);
     assert!(!ok && said.contains("its package is not what the checkout is"), "{said}");
+    scratch.run("git", &["checkout", "--quiet", "crates"]);
+
+    registry.replace("zk-cli");
+    let (ok, said) = publish(&[]);
+    assert!(!ok && said.contains("zk-cli 0.1.0 (2 of 3): the registry has another package"), "{said}");
+    // Another commit with this version, where the journal says that the first crate is out.
+    scratch.run("git", &["commit", "--quiet", "--allow-empty", "--message", "second"]);
+    scratch.run("git", &["tag", "--force", "v0.1.0"]);
+    let (ok, said) = publish(&[]);
+    assert!(!ok && said.contains("zk-core 0.1.0 (1 of 3): the registry has another package"), "{said}");
 }

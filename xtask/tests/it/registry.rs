@@ -2,6 +2,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
+use sha2::{Digest, Sha256};
+
 /// Registry on this machine, which takes crates and forgets nothing.
 pub(crate) struct Registry {
     address: String,
@@ -43,10 +45,23 @@ impl Registry {
         self.state.lock().unwrap().breaks_off_at = name.map(str::to_owned);
     }
 
+    /// Has a package of somebody else in the place of the one that it took.
+    pub(crate) fn replace(&self, name: &str) {
+        let mut state = self.state.lock().unwrap();
+        let (_, line) = state.taken.iter_mut().find(|(taken, _)| taken == name).unwrap();
+        let mut about: serde_json::Value = serde_json::from_str(line).unwrap();
+        about["cksum"] = "0".repeat(64).into();
+        *line = about.to_string();
+    }
+
     /// Names of the crates in the order in which they came.
     pub(crate) fn taken(&self) -> Vec<String> {
         self.state.lock().unwrap().taken.iter().map(|(name, _)| name.clone()).collect()
     }
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn answer(stream: TcpStream, address: &str, state: &Mutex<State>) {
@@ -93,7 +108,7 @@ fn answer(stream: TcpStream, address: &str, state: &Mutex<State>) {
                 return;
             }
             let line = serde_json::json!({
-                "name": name, "vers": about["vers"], "deps": [], "features": {}, "yanked": false, "cksum": "0".repeat(64),
+                "name": name, "vers": about["vers"], "deps": [], "features": {}, "yanked": false, "cksum": sha256(&body[8 + size..]),
             });
             state.taken.push((name, line.to_string()));
             (

@@ -148,10 +148,10 @@ pub(super) fn ar(entries: &[Entry], seconds: u64) -> Vec<u8> {
     out
 }
 
-pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
+pub(in crate::release) fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(in crate::release) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -22,7 +22,8 @@ use anyhow::{Context, Result, bail};
 
 use binary::Binary;
 use contents::Contents;
-use entry::{Entry, hex, sha256, tar_gz};
+use entry::{Entry, tar_gz};
+pub(super) use entry::{hex, sha256};
 use install::Archive;
 use target::Target;
 pub(super) use target::host;

@@ -2,7 +2,9 @@
 
 pub(super) mod order;
 mod sources;
+mod there;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -49,7 +51,8 @@ impl<'a> Options<'a> {
 struct Journal {
     version: String,
     registry: String,
-    published: Vec<String>,
+    /// Checksum of each package.
+    published: BTreeMap<String, String>,
 }
 
 /// Publishes all crates, or says what would be published.
@@ -70,7 +73,12 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
     let total = crates.len();
     for (index, of) in crates.iter().enumerate() {
         let place = format!("{} {} ({} of {total})", of.name, of.version, index + 1);
-        if journal.published.contains(&of.name) {
+        let packed = sources::checksum(root, of)?;
+        if let Some(published) = journal.published.get(&of.name) {
+            // A dry run may pack files that are in no commit.
+            if !options.dry {
+                there::refuse_another(&place, published, &packed)?;
+            }
             println!("==> {place}: was published before, skipped");
             continue;
         }
@@ -84,8 +92,8 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
             println!("==> {place}: would be published");
             continue;
         }
-        publish(root, of, options.registry, &place)?;
-        journal.published.push(of.name.clone());
+        publish(root, of, options.registry, &place, &packed)?;
+        journal.published.insert(of.name.clone(), packed);
         write_journal(root, &journal)?;
     }
     if !options.dry {
@@ -100,13 +108,14 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn publish(root: &Path, of: &Package, registry: Option<&str>, place: &str) -> Result<()> {
+fn publish(root: &Path, of: &Package, registry: Option<&str>, place: &str, packed: &str) -> Result<()> {
     let mut args = vec!["publish", "--package", &of.name, "--locked", "--no-verify"];
     args.extend(registry.map(|_| "--registry"));
     args.extend(registry);
     match Run::cargo(&args, root).tried()? {
         Ok(()) => println!("==> {place}: published"),
         Err(said) if ALREADY_THERE.iter().any(|words| said.contains(words)) => {
+            there::refuse_another(place, &there::checksum(root, of, registry)?, packed)?;
             println!("==> {place}: the registry has it, skipped");
         }
         Err(said) => bail!(
@@ -140,7 +149,8 @@ fn journal_path(root: &Path) -> std::path::PathBuf {
 /// Journal of this version and registry: another one is of no use.
 fn read_journal(root: &Path, version: &str, registry: &str) -> Result<Journal> {
     let path = journal_path(root);
-    let new = Journal { version: version.to_owned(), registry: registry.to_owned(), published: Vec::new() };
+    let new =
+        Journal { version: version.to_owned(), registry: registry.to_owned(), published: BTreeMap::new() };
     if !path.exists() {
         return Ok(new);
     }

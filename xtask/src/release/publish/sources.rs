@@ -10,12 +10,16 @@ use anyhow::{Context, Result};
 use flate2::read::GzDecoder;
 use toml::{Table, Value};
 
+use crate::release::dist::{hex, sha256};
 use crate::release::metadata::Package;
 use crate::run::Run;
 
 /// Folders beside the crates that some tests compare code with, such as the pages that list what it has. No package has
 /// them.
 const COMPARED_FOLDERS: [&str; 3] = ["docs", "examples", "fuzz/corpus"];
+
+/// Folder with the packages, below which cargo makes another.
+const PACKED_FOLDER: &str = "target/publish/packed";
 
 /// Packages every crate and lays the contents out as a workspace of their own, in which nothing is but what a registry
 /// would get. The manifests are those before cargo rewrote them: a package does not name the crates of its tests.
@@ -32,16 +36,14 @@ pub(super) fn lay_out(
     for of in crates {
         args.extend(["--package", &of.name]);
     }
-    let packed = root.join("target/publish/packed");
-    Run::cargo(&args, root).env("CARGO_TARGET_DIR", &packed.to_string_lossy()).wait()?;
+    Run::cargo(&args, root).env("CARGO_TARGET_DIR", &root.join(PACKED_FOLDER).to_string_lossy()).wait()?;
     let dir = root.join("target/publish/sources");
     if dir.exists() {
         fs::remove_dir_all(&dir)?;
     }
     for of in crates {
         let name = format!("{}-{}", of.name, of.version);
-        let file = packed.join("package").join(format!("{name}.crate"));
-        let bytes = fs::read(&file).with_context(|| format!("cargo packaged no {}", file.display()))?;
+        let (file, bytes) = packed(root, of)?;
         tar::Archive::new(GzDecoder::new(bytes.as_slice()))
             .unpack(dir.join("unpacked"))
             .with_context(|| format!("{} does not unpack", file.display()))?;
@@ -59,6 +61,18 @@ pub(super) fn lay_out(
         }
     }
     Ok(dir)
+}
+
+/// Package as a registry gets it.
+fn packed(root: &Path, of: &Package) -> Result<(PathBuf, Vec<u8>)> {
+    let file = root.join(PACKED_FOLDER).join("package").join(format!("{}-{}.crate", of.name, of.version));
+    let bytes = fs::read(&file).with_context(|| format!("cargo packaged no {}", file.display()))?;
+    Ok((file, bytes))
+}
+
+/// Checksum of a package, as the index of a registry has it.
+pub(super) fn checksum(root: &Path, of: &Package) -> Result<String> {
+    Ok(hex(&sha256(&packed(root, of)?.1)))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
