@@ -45,7 +45,7 @@ fn publishing_goes_on_where_the_registry_broke_off_and_skips_what_is_there() {
     registry.replace("zk-cli");
     let (ok, said) = publish(&[]);
     assert!(!ok && said.contains("zk-cli 0.1.0 (2 of 3): the registry has another package"), "{said}");
-    // The same version of another commit, where the journal says that the first crate is out.
+    // Another commit with this version, where the journal says that the first crate is out.
     scratch.run("git", &["commit", "--quiet", "--allow-empty", "--message", "second"]);
     scratch.run("git", &["tag", "--force", "v0.1.0"]);
     let (ok, said) = publish(&[]);

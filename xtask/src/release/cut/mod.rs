@@ -224,7 +224,7 @@ pub(crate) fn undo(workspace: &Workspace, version: Option<&str>) -> Result<()> {
             "a step was killed: what it may have written is in `git stash list`, in case somebody else did"
         );
     }
-    // What is in the index goes away with its folders; all of it is of the release.
+    // Indexed files go away together with their folders; all of them are of the release.
     git.run(&["add", "--all"])?;
     git.run(&["reset", "--quiet", "--hard", &journal.begun_at])?;
     if Journal::path(root).exists() {
