@@ -1,4 +1,4 @@
-//! Purposes of families of models, as their makers describe them.
+//! Purposes of families of models, in a few words.
 
 use zk_core::model::Model;
 

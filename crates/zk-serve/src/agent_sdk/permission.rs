@@ -140,6 +140,9 @@ impl Host {
             json!({"tool_name": of("tool_name"), "input": of("input"), "tool_use_id": of("tool_use_id")});
         let called = self.ask_server(&server, "tools/call", json!({"name": tool, "arguments": arguments}));
         let result = called.await.map_err(Unanswered::Refused)?;
+        if result.get("isError") == Some(&Value::Bool(true)) {
+            return Err(Unanswered::Refused(format!("{tool} of the host failed")));
+        }
         let text = result.pointer("/content/0/text").and_then(Value::as_str).unwrap_or_default();
         serde_json::from_str(text)
             .map_err(|error| Unanswered::Refused(format!("the answer of {tool} is no JSON: {error}")))

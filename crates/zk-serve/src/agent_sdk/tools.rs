@@ -8,7 +8,7 @@ use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::{Approved, Block, Effects, Image, ToolContent, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, ContextMode, ContextProducer, Tool, ToolCx};
 
-use super::args::{Given, HostRule, PLAN, sdk_servers};
+use super::args::{Given, HostRule, MAX_TOOL_NAME_CHARS, PLAN, sdk_servers};
 use super::host::Host;
 
 /// Version of the protocol that servers are asked for.
@@ -17,9 +17,6 @@ const MCP_VERSION: &str = "2025-11-25";
 /// Text for a model that is to plan.
 const PLANNING: &str = "plan mode: calls that change something are refused until the user approves a plan. Find out what \
     there is to know, then show the plan with `ExitPlanMode`";
-
-/// Characters of a tool's name.
-const MAX_NAME: usize = 64;
 
 /// Tools of the host's servers.
 pub(super) struct HostTools {
@@ -89,7 +86,8 @@ impl HostTool {
         let text = |key: &str| tool.get(key).and_then(Value::as_str).unwrap_or_default();
         let usable =
             |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
-        let own: String = format!("mcp_{server}_{name}").chars().map(usable).take(MAX_NAME).collect();
+        let own: String =
+            format!("mcp_{server}_{name}").chars().map(usable).take(MAX_TOOL_NAME_CHARS).collect();
         host.names.learn(&own, &format!("mcp__{server}__{name}"));
         let schema =
             tool.get("inputSchema").cloned().unwrap_or_else(|| json!({"type": "object", "properties": {}}));

@@ -40,7 +40,7 @@ impl HostSettings {
         let Value::Object(settings) = settings else { return Err(format!("{place} is no JSON object")) };
         for (key, value) in settings {
             match key.as_str() {
-                "permissions" => self.add_permissions(value, place, is_managed)?,
+                "permissions" => self.add_permissions(value, place)?,
                 "model" => self.model = Some(text(value, key, place)?),
                 "hooks" => self.add_hooks(value, place)?,
                 "sandbox" if !is_managed => {
@@ -55,7 +55,7 @@ impl HostSettings {
         Ok(())
     }
 
-    fn add_permissions(&mut self, value: &Value, place: &str, is_managed: bool) -> Result<(), String> {
+    fn add_permissions(&mut self, value: &Value, place: &str) -> Result<(), String> {
         let Value::Object(fields) = value else {
             return Err(format!("`permissions` of {place} is no object"));
         };
@@ -67,7 +67,12 @@ impl HostSettings {
                 "defaultMode" => self.mode = Some(text(value, key, place)?),
                 "additionalDirectories" => self.directories.extend(texts(value, key, place)?),
                 "disableBypassPermissionsMode" => self.keeps_asking = true,
-                key => self.leave_out(&format!("permissions.{key}"), place, is_managed)?,
+                // A word with a slip would hold nothing back.
+                key => {
+                    return Err(format!(
+                        "`permissions.{key}` of {place} cannot be used: zk does not serve it"
+                    ));
+                }
             }
         }
         Ok(())
@@ -109,10 +114,14 @@ fn texts(value: &Value, key: &str, place: &str) -> Result<Vec<String>, String> {
     items.ok_or_else(|| format!("`{key}` of {place} is no list of texts"))
 }
 
-/// Rules in zk's words. One about a tool that zk does not have is left out: no call can be meant.
+/// Rules in zk's words. A rule that allows nothing that zk knows is left out.
 fn rules(value: &Value, key: &str, place: &str) -> Result<Vec<String>, String> {
     let all = texts(value, &format!("permissions.{key}"), place)?;
-    Ok(all.iter().flat_map(|rule| HostRule::read(rule).zk_rules()).collect())
+    let zk_rules = |rule: &String| match (HostRule::read(rule), key) {
+        (rule, "allow") => Ok(rule.allowed()),
+        (rule, _) => rule.held().map_err(|why| format!("`permissions.{key}` of {place}: {why}")),
+    };
+    Ok(all.iter().map(zk_rules).collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 #[cfg(test)]
@@ -139,6 +148,8 @@ mod tests {
         for (wrong, why) in [
             (json!([]), "no JSON object"),
             (json!({"permissions": {"deny": "Bash"}}), "`permissions.deny` of --settings is no list"),
+            (json!({"permissions": {"denny": []}}), "`permissions.denny` of --settings cannot be used"),
+            (json!({"permissions": {"ask": ["Bassh"]}}), "`Bassh` is no tool"),
             (json!({"model": 3}), "`model` of --settings is no text"),
         ] {
             let error = HostSettings::default().add(&wrong, "--settings", false).unwrap_err();

@@ -49,7 +49,7 @@ pub(crate) fn launch_settings(args: &SdkArgs, given: &Given) -> Result<Map<Strin
     put("permissions.mode", begins.into());
     let mut rules = args.list("allowedTools");
     rules.extend(args.list("allowed-tools"));
-    let mut allow: Vec<String> = rules.iter().flat_map(|rule| HostRule::read(rule).zk_rules()).collect();
+    let mut allow: Vec<String> = rules.iter().flat_map(|rule| HostRule::read(rule).allowed()).collect();
     allow.extend(given.settings.allow.iter().cloned());
     if !allow.is_empty() {
         put("permissions.allow", allow.into());
@@ -115,7 +115,7 @@ fn refused(names: &[String]) -> (Vec<String>, Vec<String>) {
         hidden.extend(
             own.into_iter().filter(|tool| !tool.starts_with("mcp_") && !tool.starts_with(char::is_uppercase)),
         );
-        deny.extend(rule.zk_rules());
+        deny.extend(rule.held().unwrap_or_default());
     }
     (hidden, deny)
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 pub(super) use given::{Files, Given};
 pub(super) use launch::{FAMILIES, PLAN, host_mode, launch_settings, sdk_servers, zk_mode};
-pub(super) use rules::{HostRule, zk_tools};
+pub(super) use rules::{HostRule, MAX_TOOL_NAME_CHARS, zk_tools};
 
 /// Flags without a value.
 const SWITCHES: [&str; 13] = [

@@ -5,6 +5,29 @@ use zk_hooks::zk_name;
 const SHELL_LETTERS: &[char] =
     &['&', ';', '|', '<', '>', '$', '`', '(', ')', '{', '}', '\n', '\\', '"', '\''];
 
+/// Maximum length of the name of a tool in characters.
+pub(crate) const MAX_TOOL_NAME_CHARS: usize = 64;
+
+/// Tools of the SDK that zk does not have: a rule about one is about no call.
+const ABSENT_TOOLS: [&str; 16] = [
+    "BashOutput",
+    "Config",
+    "EnterPlanMode",
+    "EnterWorktree",
+    "KillBash",
+    "KillShell",
+    "ListMcpResources",
+    "LSP",
+    "MCPSearch",
+    "NotebookEdit",
+    "NotebookRead",
+    "ReadMcpResource",
+    "SlashCommand",
+    "TaskOutput",
+    "TaskStop",
+    "WebSearch",
+];
+
 /// Names of zk's tools for a name of the SDK without arguments; none for one that zk does not have.
 pub(crate) fn zk_tools(name: &str) -> Vec<String> {
     match name {
@@ -24,10 +47,17 @@ pub(crate) fn zk_tools(name: &str) -> Vec<String> {
 /// zk's name of a tool of an MCP server, or the pattern of all of its tools.
 fn server_tool(name: &str) -> Option<String> {
     let rest = name.strip_prefix("mcp__")?;
-    Some(match rest.split_once("__") {
+    let named = match rest.split_once("__") {
         Some((server, tool)) => format!("mcp_{server}_{tool}"),
         None => format!("mcp_{rest}_*"),
-    })
+    };
+    // The letters that a tool of this name is registered with.
+    let usable = |letter: char| match letter {
+        '-' | '*' => letter,
+        letter if letter.is_ascii_alphanumeric() => letter,
+        _ => '_',
+    };
+    Some(named.chars().map(usable).take(MAX_TOOL_NAME_CHARS).collect())
 }
 
 /// Rule of the SDK about calls, such as `Bash(git log:*)`, `Read` or `mcp__docs__search`.
@@ -40,6 +70,7 @@ pub(crate) struct HostRule {
 impl HostRule {
     /// Reads a rule as it is written in arguments.
     pub(crate) fn read(text: &str) -> Self {
+        let text = text.trim();
         match text.split_once('(').and_then(|(tool, rest)| Some((tool, rest.strip_suffix(')')?))) {
             Some((tool, content)) if !content.is_empty() && content != "*" => {
                 Self { tool: tool.trim().to_owned(), content: Some(content.to_owned()) }
@@ -81,6 +112,38 @@ impl HostRule {
         }
     }
 
+    /// The rule in zk's words where it allows: none where its content says which calls, and zk cannot tell them apart.
+    pub(crate) fn allowed(&self) -> Vec<String> {
+        let is_told_apart = matches!(
+            self.tool.as_str(),
+            "Bash" | "Read" | "Glob" | "Grep" | "Write" | "Edit" | "MultiEdit" | "WebFetch"
+        );
+        if self.content.is_none() || is_told_apart { self.zk_rules() } else { Vec::new() }
+    }
+
+    /// The rule in zk's words where it forbids or asks. A bare name of a file means it at any depth.
+    ///
+    /// # Errors
+    /// A sentence about a rule without a tool that zk or the SDK has: it would hold nothing back.
+    pub(crate) fn held(&self) -> Result<Vec<String>, String> {
+        let mut rules = self.zk_rules();
+        if rules.is_empty() && !ABSENT_TOOLS.contains(&self.tool.as_str()) {
+            return Err(format!("`{}` is no tool, so that the rule would hold nothing back", self.tool));
+        }
+        let deep: Vec<String> = match &self.content {
+            Some(content) if !content.contains('/') => rules
+                .iter()
+                .filter_map(|rule| {
+                    let (kind, path) = rule.split_once('(')?;
+                    ["read", "write"].contains(&kind).then(|| format!("{kind}(**/{path}"))
+                })
+                .collect(),
+            Some(_) | None => Vec::new(),
+        };
+        rules.extend(deep);
+        Ok(rules)
+    }
+
     /// Whether the rule covers a call with these arguments, under the SDK's names. A prefix of a command covers plain words
     /// only: no operator, redirection or substitution.
     pub(crate) fn covers(&self, tool: &str, input: &Value) -> bool {
@@ -103,9 +166,9 @@ impl HostRule {
     }
 }
 
-/// A path as the rules of zk have it: `//` begins one of the whole machine.
+/// A path as the rules of zk have it: `//` begins one of the whole machine, and `/` one of the project.
 fn path(content: &str) -> &str {
-    content.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(content)
+    content.strip_prefix('/').unwrap_or(content)
 }
 
 #[cfg(test)]
@@ -125,11 +188,24 @@ mod tests {
             ("WebFetch(domain:docs.rs)", &["fetch(docs.rs)"]),
             ("mcp__docs__search", &["tool(mcp_docs_search)"]),
             ("mcp__docs", &["tool(mcp_docs_*)"]),
+            ("mcp__my.server__do it", &["tool(mcp_my_server_do_it)"]),
+            ("Read(/secrets/**)", &["read(secrets/**)"]),
+            (" Bash(rm:*) ", &["rm", "rm **"]),
             ("Task", &["tool(spawn)"]),
             ("WebSearch", &[]),
         ] {
             assert_eq!(HostRule::read(rule).zk_rules(), zk, "{rule}");
         }
+    }
+
+    #[test]
+    fn what_is_forbidden_is_held_and_what_cannot_be_told_apart_is_not_allowed() {
+        let held = |rule| HostRule::read(rule).held();
+        assert_eq!(held("Read(.env)").unwrap(), ["read(.env)", "read(**/.env)"]);
+        assert_eq!(held("WebSearch").unwrap(), [] as [&str; 0]);
+        assert!(held("Bassh(rm:*)").unwrap_err().contains("`Bassh` is no tool"));
+        assert_eq!(HostRule::read("Skill(commit)").allowed(), [] as [&str; 0]);
+        assert_eq!(HostRule::read("Read(.env)").allowed(), ["read(.env)"]);
     }
 
     #[test]
