@@ -160,7 +160,7 @@ fn the_reference_has_each_key_with_values_default_and_meaning() {
         "| `results` | a whole number from 1 | `10` | Results of one search. |",
         "| `order` | `by-score` or `by-date` | `\"by-score\"` | Order of results. |",
         "| `token` | a text in quotes |  | Key of the server. Not by a project's files. |",
-        "| `deny` | a list of texts in quotes | `[]` | Calls that are refused. The lists of all files hold. |",
+        "| `deny` | a list of texts in quotes | `[]` | Refused calls. The lists of all files hold. |",
     ] {
         assert!(page.contains(row), "{row}\n{page}");
     }
