@@ -106,7 +106,8 @@ pub(crate) fn config_edit(
         true => format!("{} is as it was", path.display()),
         false => format!("{} is changed", path.display()),
     }];
-    lines.extend(warnings.into_iter().map(|warning| format!("warning: {warning}")));
+    let (read, meant) = (draft.text.display().to_string(), path.display().to_string());
+    lines.extend(warnings.iter().map(|warning| format!("warning: {}", warning.replace(&read, &meant))));
     if layer.is_project() && after != before {
         lines.push(UNAPPROVED.to_owned());
     }
