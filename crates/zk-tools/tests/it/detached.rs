@@ -3,7 +3,7 @@ use zk_core::model::{Effect, Effects, ToolErrorKind};
 use zk_core::service::CallPlace;
 use zk_tools::{JobPhase, Jobs, Spill};
 
-use crate::jobs::{read_until, runs};
+use crate::jobs::{ended, read_until, runs};
 use crate::support::Desk;
 
 #[tokio::test]
@@ -45,7 +45,8 @@ async fn jobs_that_outlive_a_conversation_go_on_in_the_next_one() {
     let handover = before.hand_over();
     let pid = read_pid(&desk).await;
     desk.bus.close().await;
-    assert!(!runs(&pid), "what is not detached ends");
+    // A job that is not detached ends.
+    ended(&pid).await;
     let mut changes = after.changes();
     after.take_over(&handover);
     let ids = || after.list().into_iter().map(|job| job.id).collect::<Vec<_>>();

@@ -17,6 +17,17 @@ pub(crate) fn runs(pid: &str) -> bool {
         .is_some_and(|gone| !gone)
 }
 
+/// Waits until a process that was killed is gone: those that left the job's session are not waited for by anybody.
+pub(crate) async fn ended(pid: &str) {
+    let wait = async {
+        while runs(pid) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let waited = tokio::time::timeout(std::time::Duration::from_secs(60), wait).await;
+    assert!(waited.is_ok(), "process {pid} still runs");
+}
+
 /// Reads of a job until its new output contains `wanted`.
 pub(crate) async fn read_until(desk: &Desk, id: &str, wanted: &str) -> String {
     let mut all = String::new();
@@ -44,7 +55,7 @@ async fn a_background_command_is_started_listed_read_and_killed() {
     assert!(list.starts_with("job-1  running; 13 B printed, 0 B unread;"), "{list}");
     let killed = desk.ok("jobs", json!({ "action": "kill", "id": "job-1" })).await;
     assert!(killed.contains("(job-1: killed after "), "{killed}");
-    assert!(!runs(&desk.get("pid")));
+    ended(&desk.get("pid")).await;
     desk.bus.close().await;
 }
 
@@ -73,8 +84,8 @@ async fn a_job_that_is_deaf_to_term_is_killed_with_all_it_started() {
     desk.ok("shell", json!({ "command": command, "background": true })).await;
     read_until(&desk, "job-1", "up").await;
     desk.ok("jobs", json!({ "action": "kill", "id": "job-1" })).await;
-    let (shell, inner) = (runs(&desk.get("pid")), runs(&desk.get("inner")));
-    assert_eq!((shell, inner), (false, false), "the shell and what it started");
+    ended(&desk.get("pid")).await;
+    ended(&desk.get("inner")).await;
 }
 
 #[tokio::test]
@@ -84,7 +95,7 @@ async fn jobs_end_when_their_host_closes() {
     read_until(&desk, "job-1", "up").await;
     assert!(runs(&desk.get("pid")));
     desk.bus.close().await;
-    assert!(!runs(&desk.get("pid")));
+    ended(&desk.get("pid")).await;
 }
 
 /// Number of printed megabytes; the variable sets it for the whole campaign, 1000.
@@ -141,7 +152,7 @@ async fn a_time_limit_ends_jobs_with_what_they_left_and_lets_none_be_detached() 
         assert!(started.contains("and is ended after 0 s"), "{started}");
         let read = desk.ok("jobs", json!({ "action": "wait", "id": id, "timeout_ms": 60_000 })).await;
         assert!(read.contains(&format!("({id}: took too long and was ended")), "{read}");
-        assert!(!runs(&desk.get("pid")));
+        ended(&desk.get("pid")).await;
     }
     let args = json!({ "command": "sleep 300", "background": true, "detach": true });
     let error = desk.err("shell", args).await;
