@@ -18,10 +18,15 @@ const CALLS: usize = 3_000;
 #[tokio::main]
 #[expect(clippy::print_stdout, reason = "an example shows what happens")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    if command.is_empty() {
+        println!("usage: gate_cost COMMAND ARGUMENT…");
+        return Ok(());
+    }
     let bus = Bus::new();
     let exec = ProcessExec::new(Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin")]));
     bus.scope("local").provide_service::<dyn Exec>(Arc::new(exec));
-    let config = ExtensionConfig::new("gate", std::env::args().skip(1));
+    let config = ExtensionConfig::new("gate", command);
     let gate = Extension::new(config, std::env::current_dir()?);
     bus.install(&gate)?;
     gate.handle().ready().await?;
