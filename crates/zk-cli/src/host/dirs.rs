@@ -18,7 +18,7 @@ const IN_CONFIG: [&str; 12] = [
     "APPEND_SYSTEM.md",
 ];
 /// Entries of the directory of state, but for large results of sessions.
-const IN_STATE: [&str; 13] = [
+const IN_STATE: [&str; 14] = [
     "trust.json",
     "auth",
     "extensions",
@@ -31,6 +31,7 @@ const IN_STATE: [&str; 13] = [
     "history",
     "lines.jsonl",
     "drafts",
+    "settings-drafts",
     "command-uses",
 ];
 
@@ -131,12 +132,12 @@ impl Dirs {
         Some(self.config.as_ref()?.join("approvals.toml"))
     }
 
-    /// Lines of what left conversations, for later ones.
     /// Returns the directory of settings files that are being edited.
-    pub(crate) fn drafts(&self) -> Option<PathBuf> {
-        Some(self.state.as_ref()?.join("drafts"))
+    pub(crate) fn settings_drafts(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("settings-drafts"))
     }
 
+    /// Lines of what left conversations, for later ones.
     pub(crate) fn shared_lines(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("lines.jsonl"))
     }

@@ -25,7 +25,7 @@ struct Draft {
 impl Draft {
     /// Draft of the settings file `of`.
     fn of(machine: &Machine, of: &Path) -> Outcome<Self> {
-        let dir = machine.dirs.drafts();
+        let dir = machine.dirs.settings_drafts();
         let dir = dir.ok_or_else(|| Failure::usage("there is no place for a draft: set HOME or ZK_HOME"))?;
         make_private_dir(&dir)
             .map_err(|error| Failure::failed(format!("cannot make {}: {error}", dir.display())))?;
@@ -38,12 +38,14 @@ impl Draft {
     /// Begins with `now`, or continues with a text that was refused if it began from `now` as well.
     fn open(&self, now: &str) -> Outcome<()> {
         let kept = text_of(&self.text)?;
-        if !kept.is_empty() && text_of(&self.base)? == now {
-            print_stderr("zk: this continues with your text of before, which had faults");
+        let base = text_of(&self.base)?;
+        let is_changed = !kept.is_empty() && kept != base;
+        if is_changed && base == now {
+            print_stderr("zk: this continues with your text of before, which does not count yet");
             return Ok(());
         }
         let files = LocalStateFiles::default();
-        if !kept.is_empty() {
+        if is_changed {
             let old = self.text.with_extension("old.toml");
             files.replace(&old, kept.as_bytes()).map_err(Failure::failed)?;
             let old = old.display();
