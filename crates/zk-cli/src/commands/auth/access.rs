@@ -7,16 +7,15 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use zk_auth::{AuthError, Credential, Login};
 use zk_chat::{AccessWay, LocalOffer, PendingSignIn, ProviderAccess, ProviderOffer};
 use zk_core::kernel::BoxError;
-use zk_core::service::StateFiles as _;
-use zk_exec::LocalStateFiles;
 use zk_providers::Http;
 use zk_providers::select::find_local_servers;
 use zk_settings::with_value;
 
 use super::{SIGN_IN_LIMIT, key};
 use crate::app::AppContext;
+use crate::commands::config::{change_file, settings_file};
+use crate::credentials;
 use crate::exit::Failure;
-use crate::{credentials, own_files};
 
 /// Access to the providers of the settings and of the program.
 pub(crate) struct Access(pub(crate) AppContext);
@@ -74,20 +73,17 @@ impl ProviderAccess for Access {
     }
 
     fn keep_choice(&self, provider: &str, model: Option<&str>) -> Result<(), BoxError> {
-        let path = self.0.work.machine.dirs.settings();
-        let path =
-            path.ok_or_else(|| Failure::usage("there is no place for settings: set HOME or ZK_HOME"))?;
-        let text = match own_files::read_text(&path, own_files::RECORD) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(Failure::failed(format!("{}: {error}", path.display())).into()),
-        };
+        let work = &self.0.work;
+        let (layer, path) = settings_file(&work.machine, &work.project, false)?;
         let place = |error| Failure::failed(format!("{}: {error}", path.display()));
-        let mut text = with_value(&text, &[], "provider", provider).map_err(place)?;
-        if let Some(model) = model {
-            text = with_value(&text, &["providers", provider], "model", model).map_err(place)?;
-        }
-        Ok(LocalStateFiles::default().replace(&path, text.as_bytes())?)
+        change_file(&path, layer, |text| {
+            let text = with_value(text, &[], "provider", provider).map_err(place)?;
+            match model {
+                Some(model) => with_value(&text, &["providers", provider], "model", model).map_err(place),
+                None => Ok(text),
+            }
+        })?;
+        Ok(())
     }
 }
 

@@ -39,24 +39,20 @@ pub(crate) fn config_change(
 ) -> Outcome<Exit> {
     let (layer, path) = settings_file(&app.work.machine, &app.work.project, project)?;
     let value = value.map(|value| typed(app, key, &value, layer)).transpose()?;
-    make_directory_of(&path, layer)?;
-    let files = LocalStateFiles::default();
-    let _locked = files.lock(&lock_of(&path)).map_err(Failure::failed)?;
-    let before = text_of(&path)?;
     let mut tables: Vec<&str> = key.split('.').collect();
     let name = tables.pop().unwrap_or_default();
     let place = |error| Failure::usage(format!("{}: {error}", path.display()));
-    let (after, said) = match value {
-        Some(value) => {
-            let said = format!("{key} = {value} in {}", path.display());
-            (with_value(&before, &tables, name, value).map_err(place)?, said)
-        }
-        None => match without_value(&before, &tables, name).map_err(place)? {
-            (text, true) => (text, format!("{key} is no longer in {}", path.display())),
-            (_, false) => return Err(Failure::usage(format!("`{key}` is not in {}", path.display()))),
-        },
+    let said = match &value {
+        Some(value) => format!("{key} = {value} in {}", path.display()),
+        None => format!("{key} is no longer in {}", path.display()),
     };
-    files.replace(&path, after.as_bytes()).map_err(Failure::failed)?;
+    change_file(&path, layer, |before| match value {
+        Some(value) => with_value(before, &tables, name, value).map_err(place),
+        None => match without_value(before, &tables, name).map_err(place)? {
+            (text, true) => Ok(text),
+            (_, false) => Err(Failure::usage(format!("`{key}` is not in {}", path.display()))),
+        },
+    })?;
     let mut lines = vec![said];
     if project {
         lines.push(UNAPPROVED.to_owned());
@@ -65,13 +61,30 @@ pub(crate) fn config_change(
 }
 
 /// File of the person's settings, or of the project's, with its layer.
-fn settings_file(machine: &Machine, project: &Path, is_project: bool) -> Outcome<(Layer, PathBuf)> {
+pub(super) fn settings_file(
+    machine: &Machine,
+    project: &Path,
+    is_project: bool,
+) -> Outcome<(Layer, PathBuf)> {
     if is_project {
         return Ok((Layer::Project, project.join(PROJECT_FILE)));
     }
     let path = machine.dirs.settings();
     let path = path.ok_or_else(|| Failure::usage("there is no place for settings: set HOME or ZK_HOME"))?;
     Ok((Layer::User, path))
+}
+
+/// Changes the text of a settings file, which another zk changes before or after.
+pub(super) fn change_file(
+    path: &Path,
+    layer: Layer,
+    change: impl FnOnce(&str) -> Outcome<String>,
+) -> Outcome<()> {
+    make_directory_of(path, layer)?;
+    let files = LocalStateFiles::default();
+    let _locked = files.lock(&lock_of(path)).map_err(Failure::failed)?;
+    let after = change(&text_of(path)?)?;
+    files.replace(path, after.as_bytes()).map_err(Failure::failed)
 }
 
 /// Makes the directory of a settings file, a private one for the person's own.
