@@ -13,7 +13,7 @@ use crate::definition::BackendDefinition;
 use crate::steps::OpenSteps;
 use crate::turn::Turn;
 
-/// A backend that is an agent which speaks the Agent Client Protocol. Its program starts with the first prompt.
+/// Backend of an agent that speaks the Agent Client Protocol. Its program starts with the first prompt.
 pub struct AcpBackend {
     pub(crate) agent: Arc<AcpAgent>,
     pub(crate) steps: Arc<OpenSteps>,
@@ -32,7 +32,7 @@ impl AcpBackend {
         Self { agent: Arc::new(AcpAgent::new(definition, execs)), steps: Arc::default() }
     }
 
-    /// Starts the agent in `cwd` and ends it again; returns its name and version.
+    /// Starts the agent in `cwd` to test it, and ends it again. Returns its name and version.
     ///
     /// # Errors
     /// [`AgentFault`] when it does not start, or speaks another protocol.
@@ -61,7 +61,7 @@ impl Backend for AcpBackend {
     }
 
     fn unenforced(&self) -> Vec<String> {
-        // Whoever asks shows them.
+        // The caller shows these limits.
         self.agent.note_told();
         self.agent.unenforced()
     }
@@ -101,7 +101,7 @@ impl Provider for AcpProvider {
     }
 
     fn is_retrying(&self) -> bool {
-        // A prompt whose agent failed may have had effects: only a person sends it again.
+        // A failed prompt may have had effects, so it is not sent again automatically.
         true
     }
 

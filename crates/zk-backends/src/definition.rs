@@ -29,7 +29,7 @@ pub struct BackendDefinition {
 pub struct BackendError {
     /// Name of the backend.
     pub name: String,
-    /// Reason, and what to write instead.
+    /// Reason, with the correct way to write it.
     pub why: String,
 }
 
@@ -93,7 +93,7 @@ impl BackendDefinition {
         })
     }
 
-    /// Checks all of `[backends]`; returns those that can be used, and what is wrong with the others.
+    /// Checks all of `[backends]`. Returns the valid definitions, and the errors of the others.
     pub fn read_all(
         settings: &BTreeMap<String, BackendSettings>,
         lookup: &dyn Fn(&str) -> Option<String>,

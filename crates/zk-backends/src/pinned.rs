@@ -1,4 +1,4 @@
-/// Runners that get a package of a registry and run it, with the words that have to stand before its name.
+/// Programs that download a package and run it, with the arguments that come before the package's name.
 const RUNNERS: [(&str, &[&str]); 9] = [
     ("npx", &[]),
     ("npm", &["exec"]),
@@ -14,7 +14,7 @@ const RUNNERS: [(&str, &[&str]); 9] = [
 /// Options of runners that take the name of a package.
 const PACKAGE_OPTIONS: [&str; 4] = ["-p", "--package", "--from", "--spec"];
 
-/// Checks that a runner of packages names the version of what it runs. Without one it runs whatever was published last.
+/// Checks that a package runner is given an exact version. Without one it would run the latest release.
 pub(crate) fn check_pinned(program: &str, args: &[String]) -> Result<(), String> {
     let name = program.rsplit('/').next().unwrap_or(program);
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -35,7 +35,7 @@ pub(crate) fn check_pinned(program: &str, args: &[String]) -> Result<(), String>
     }
 }
 
-/// Packages among the words behind a runner: those of its options, or else its first word.
+/// Returns the packages in a runner's arguments: those of its options, or else its first argument.
 fn packages<'a>(words: &[&'a str]) -> Vec<&'a str> {
     let mut packages = Vec::new();
     let mut words = words.iter();

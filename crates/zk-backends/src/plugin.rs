@@ -11,16 +11,17 @@ use crate::acp::step::{STEP_KINDS, step_tool};
 use crate::backend::AcpBackend;
 use crate::steps::StepTool;
 
-/// Kind and version of the entry that names the agent's session.
+/// Kind and version of the entry with the id of the agent's session.
 const ENTRY_KIND: &str = "backend-session";
 const ENTRY_VERSION: u32 = 1;
 
-/// Session of an agent, as a session of zk stores it.
+/// Stored entry with the id of an agent's session.
 #[derive(Serialize, Deserialize)]
 struct StoredSession {
     backend: String,
     session: String,
-    /// The session of zk that it belongs to. A copy of that is another conversation.
+    /// Id of the zk session that it belongs to. A copy of that session is another conversation and does not
+    /// use it.
     of: String,
 }
 
@@ -109,7 +110,7 @@ fn restore(loaded: &SessionLoaded, source: &str, backends: &[Arc<AcpBackend>]) {
     }
 }
 
-/// The entry of the agent's session that a run of this conversation used for the first time.
+/// Returns the entry for an agent's session that this conversation used for the first time.
 fn record(ending: &SessionBeforeEnd, backends: &[Arc<AcpBackend>]) -> Option<NewEntry> {
     let key = ending.session_id.as_ref()?.as_str();
     let new = |backend: &Arc<AcpBackend>| {

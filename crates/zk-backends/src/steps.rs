@@ -14,11 +14,11 @@ use crate::acp::session::AcpSession;
 use crate::acp::step::step_tool;
 use crate::lock::lock;
 
-/// Calls that stand for steps of agents, by their ids.
+/// Open steps of agents, by the ids of the calls that represent them.
 #[derive(Default)]
 pub(crate) struct OpenSteps(Mutex<HashMap<CallId, OpenStep>>);
 
-/// Step of an agent that a call stands for.
+/// Step of an agent that a call represents.
 #[derive(Clone)]
 pub(crate) struct OpenStep {
     pub(crate) running: Arc<RunningAgent>,
@@ -36,7 +36,7 @@ impl OpenSteps {
     }
 }
 
-/// Tool that stands for steps of one kind: its calls wait for what an agent does elsewhere.
+/// Tool that represents steps of one kind. Its calls wait for the end of the agent's step.
 pub(crate) struct StepTool {
     spec: Arc<ToolSpec>,
     kind: CallKind,
@@ -64,7 +64,7 @@ impl Tool for StepTool {
     }
 
     fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
-        // The agent acts, not this call; what it asks about goes through the gates by itself.
+        // The agent acts, not this call. Permission for the step is requested separately.
         Effects::none()
     }
 

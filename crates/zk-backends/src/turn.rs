@@ -17,8 +17,8 @@ use crate::acp::session::{AcpSession, Item, Place, PromptFailure};
 use crate::acp::step::{STEP_KINDS, step_tool};
 use crate::steps::{OpenStep, OpenSteps};
 
-/// One response of an agent: what it does up to its next tool calls, or to the end of its turn. Dropping it before that
-/// stops the agent.
+/// One response of an agent, up to its next tool calls or the end of its turn. Dropping it earlier stops the
+/// agent.
 pub(crate) struct Turn {
     agent: Arc<AcpAgent>,
     steps: Arc<OpenSteps>,
@@ -26,7 +26,7 @@ pub(crate) struct Turn {
     cx: Cx,
     stage: Stage,
     ready: VecDeque<Result<StreamEvent, ProviderError>>,
-    /// Block that grows, and whether it is a thought.
+    /// Block that is being received, and whether it is a thought.
     open: Option<(bool, String)>,
     block: u32,
 }
@@ -70,7 +70,7 @@ impl Turn {
             return Err(self.error(ErrorKind::Rejected, why));
         };
         for kind in STEP_KINDS {
-            // Steps of a tool that is not allowed are shown as calls of an unknown one.
+            // Steps whose tool is not allowed are shown as calls of an unknown tool.
             let _ = tools.unlock(&step_tool(kind));
         }
         self.agent.tell_unenforced(&self.cx);
@@ -87,7 +87,7 @@ impl Turn {
                 self.stage = Stage::Reading { running, session };
                 return Ok(());
             }
-            // A message that steers: the agent takes it as its next prompt.
+            // A steering message: the agent gets it as its next prompt.
             AcpAgent::cancel(&running, &session);
             let _ = tokio::time::timeout(CANCEL_LIMIT * 2, session.settled()).await;
             session.forget();
@@ -104,7 +104,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Key of the conversation: its session, and the agent of its tree.
+    /// Key of the conversation: its session, and the agent within it.
     fn key(&self) -> String {
         let session = self.request.session.as_deref().unwrap_or_default();
         let origin = self.cx.origin();

@@ -37,7 +37,8 @@ use host::{dirs, env, exit, hardening, own_files, signals, stdin};
 use program::additions;
 use walls::{containment, place, policy, sandbox};
 
-/// Reference pages of the program in Markdown, by their paths in the repository: what can be set, and its command line.
+/// Returns the reference pages of the settings and the command line in Markdown, by their paths in the
+/// repository.
 ///
 /// # Errors
 /// In words, if two sections of the settings have one key.

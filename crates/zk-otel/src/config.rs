@@ -7,14 +7,14 @@ use crate::OtelError;
 use crate::settings::OtelSettings;
 use crate::span_context::parse_trace_parent;
 
-/// Address at which a collector is looked for.
+/// Default address of the collector.
 const USUAL_ENDPOINT: &str = "http://localhost:4318";
 /// Time limit of a request to the collector.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Variable that asks for prompts, arguments, results and answers.
+/// Variable that enables the recording of prompts, arguments, results and answers.
 const CONTENT: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 
-/// Telemetry that was asked for: what is sent, and where to.
+/// Requested telemetry: kinds of data, and their collectors.
 #[derive(Clone)]
 pub struct OtelConfig {
     /// Collector of traces; `None` if none are sent.
@@ -25,11 +25,11 @@ pub struct OtelConfig {
     pub service_name: String,
     /// Further attributes of the resource.
     pub resource: BTreeMap<String, String>,
-    /// Choice of the traces that are sent.
+    /// Sampling of traces.
     pub sampling: Sampling,
     /// Whether prompts, arguments, results and answers are sent.
     pub content: bool,
-    /// Place in a trace that the runs of this program belong to.
+    /// Remote parent span of this program's runs.
     pub parent: Option<SpanContext>,
 }
 
@@ -38,18 +38,18 @@ pub struct OtelConfig {
 pub struct Collector {
     /// The whole URL.
     pub url: String,
-    /// Headers of each request, which may have keys.
+    /// Headers of each request, which may contain keys.
     pub headers: BTreeMap<String, String>,
     /// Time limit of a request.
     pub timeout: Duration,
 }
 
-/// Choice of the traces that are sent.
+/// Sampling of traces.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
     /// Share of the traces that begin here, from 0 to 1.
     pub share: f64,
-    /// Whether a trace that began elsewhere is sent if it is sent there.
+    /// Whether a trace with a remote parent follows the parent's sampling decision.
     pub follows_parent: bool,
 }
 
@@ -71,7 +71,8 @@ impl std::fmt::Debug for Collector {
 }
 
 impl OtelConfig {
-    /// Reads the settings and the standard's variables, which outrank them; `None` if no telemetry was asked for.
+    /// Reads the settings and the standard's variables, which take precedence; `None` if no telemetry was
+    /// requested.
     ///
     /// # Errors
     /// [`OtelError::Value`] for a value that cannot be used.

@@ -6,7 +6,7 @@ pub enum OtelError {
     Value {
         /// Name of the variable or the setting.
         name: String,
-        /// The value, as far as it is no secret.
+        /// The value; a placeholder if it may be secret.
         value: String,
         /// Values that can be used.
         expected: &'static str,

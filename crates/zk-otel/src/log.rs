@@ -3,7 +3,7 @@ use zk_core::kernel::{AnyEvent, BoxError, Cx, Plugin, Reach, Scope};
 
 use crate::record::redactor;
 
-/// Events by which somebody follows what happens, at the level `info`.
+/// Events logged at the level `info`, which together describe the course of a run.
 const STORY: [&str; 16] = [
     "agent:start",
     "agent:done",
@@ -23,11 +23,12 @@ const STORY: [&str; 16] = [
     "turn:before",
 ];
 
-/// Events that come in pieces, between two of which a secret may be cut. Their whole text is in a later event.
+/// Events with pieces of a text. A secret may be split between two of them, and a later event has the whole
+/// text.
 const PIECES: [&str; 4] = ["stream:text", "stream:thinking", "stream:tool-args", "stream:transform"];
 
-/// Plugin that writes what an agent and its sub-agents do to the log of the program, which the crate `tracing` has: steps at
-/// `info`, every event at `debug`, and its data without secrets at `trace`.
+/// Plugin that logs the events of an agent and its sub-agents with the crate `tracing`: steps at `info`,
+/// every event at `debug`, and its data without secrets at `trace`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EventLog;
 
@@ -53,7 +54,8 @@ impl Plugin for EventLog {
     }
 }
 
-/// Returns the data of an event as JSON. Secrets go before it is written, which would escape their quotes and line ends.
+/// Returns the data of an event as JSON. Secrets are redacted before serialising, since escapes would hide
+/// them.
 fn clean_data(event: &dyn AnyEvent, cx: &Cx) -> String {
     let Ok(mut data) = event.to_json() else { return String::new() };
     redactor(cx).redact_value(&mut data);

@@ -28,10 +28,10 @@ pub(crate) const ERROR_TYPE: &str = "error.type";
 pub(crate) const HTTP_STATUS: &str = "http.response.status_code";
 pub(crate) const EXIT_CODE: &str = "process.exit.code";
 
-/// Error class of what ends with an error that has no class of its own.
+/// Error class for errors without a class of their own.
 pub(crate) const OTHER_ERROR: &str = "_OTHER";
 
-/// Name of the tool of a call whose own name is only a word of the model.
+/// Tool name for a call of an unknown tool, whose own name was made up by the model.
 pub(crate) const UNKNOWN_TOOL: &str = "_unknown";
 
 pub(crate) const RUN: &str = "zk.run.id";
@@ -54,10 +54,10 @@ pub(crate) const DELAY: &str = "zk.retry.delay_ms";
 pub(crate) const PURPOSE: &str = "zk.side_call.purpose";
 pub(crate) const CACHE_KIND: &str = "zk.cache.kind";
 
-/// Names of providers in zk and in the conventions, a line each, where they differ.
+/// Lines with zk's name and the conventions' name of a provider, where these differ.
 const PROVIDER_NAMES: &str = include_str!("provider-names.tsv");
 
-/// Returns the conventions' name of a provider of zk, or its own.
+/// Returns the conventions' name of a provider; zk's own name if they have none.
 pub(crate) fn provider(name: &str) -> &str {
     let renamed = PROVIDER_NAMES.lines().filter_map(|line| line.split_once('\t'));
     renamed.into_iter().find(|(own, _)| *own == name).map_or(name, |(_, of_conventions)| of_conventions)

@@ -14,7 +14,7 @@ use crate::export::FLUSH_TIMEOUT;
 use crate::propagation::{Headers, InTrace};
 use crate::record::Recorder;
 
-/// Plugin that makes spans and metrics of what an agent and its sub-agents do.
+/// Plugin that records spans and metrics of an agent and its sub-agents.
 #[derive(Debug)]
 pub struct OtelPlugin {
     telemetry: Telemetry,
@@ -44,7 +44,7 @@ fn everywhere(stage: Stage) -> HookOptions {
     HookOptions { stage, reach: Some(Reach::Descendants), ..HookOptions::default() }
 }
 
-/// Has all tools run in the trace of their calls.
+/// Decorates all tools so that they run within the span of their call.
 fn decorate(scope: &Scope, recorder: &Arc<Recorder>) {
     let recorder = recorder.clone();
     scope.decorate_all::<dyn Tool>(move |inner| Arc::new(InTrace { inner, recorder: recorder.clone() }));
@@ -57,7 +57,7 @@ impl Plugin for OtelPlugin {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         let recorder = Arc::new(self.telemetry.recorder());
-        // Begins are heard before, ends after what other plugins do.
+        // Begin events are handled before other plugins, end events after them.
         listen!(scope, recorder, Stage::Early,
             SessionStart => run_begins,
             TurnBefore => turn_begins,
@@ -95,7 +95,7 @@ impl Plugin for OtelPlugin {
         decorate(scope, &recorder);
         let of_children = recorder.clone();
         scope.on_sync_at(everywhere(Stage::Early), move |_: &SessionStart, cx: &Cx| {
-            // A sub-agent has tools of its own beside those that it inherits.
+            // A sub-agent has tools of its own in addition to inherited ones.
             if cx.origin().depth > 0 && of_children.is_new_agent(cx) {
                 decorate(&cx.bus().scope("otel"), &of_children);
             }

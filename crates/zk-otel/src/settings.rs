@@ -35,8 +35,8 @@ pub struct OtelSettings {
 }
 
 impl OtelSettings {
-    /// Secrets in the headers of the settings and of the standard's variables: whole values, and what stands behind `Bearer`
-    /// or `Basic`.
+    /// Returns the secrets in headers of the settings and of the standard's variables: whole values, and the
+    /// part after `Bearer` or `Basic`.
     pub fn secrets(&self, variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
         let variables = HEADER_VARIABLES.iter().filter_map(|name| pairs(name, variable(name)).ok());
         let of_variables = variables.flat_map(BTreeMap::into_values);

@@ -43,7 +43,8 @@ struct Log {
 }
 
 impl Audit {
-    /// Recorder into `dir`, through `files`, for calls whose commands usually run in `context`.
+    /// Creates a recorder that writes to `dir` through `files`. `context` is the usual execution context of
+    /// commands.
     #[must_use]
     pub fn new(dir: PathBuf, context: String, redactor: Arc<Redactor>, files: Arc<dyn StateFiles>) -> Self {
         Self(Arc::new(Log { dir, context, redactor, session: Mutex::default(), files }))

@@ -7,25 +7,25 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Most bytes of a line that is read: an image of 5 MB as base64, and what stands around it.
+/// Maximum length of a line that is read, in bytes: enough for an image of 5 MB in base64.
 pub const MAX_LINE_BYTES: usize = 16 << 20;
 
-/// Most bytes that wait to be written. A reader that is further behind is given up.
+/// Maximum number of bytes queued for a reader. Beyond it, the reader counts as gone.
 const MAX_WAITING_BYTES: usize = 64 << 20;
 
-/// Bytes that are read at once.
+/// Number of bytes per read.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Longest time for what waits to be written at the end.
+/// Longest time for writing the queue when the writer is closed.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 
-/// Reason for which a line cannot be read.
+/// Reason why a line cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
     /// The line is longer than allowed; it is skipped, and the next one can be read.
     #[error("a line of more than {most} bytes is not read")]
     TooLong {
-        /// Most bytes of a line.
+        /// Maximum length of a line in bytes.
         most: usize,
     },
     /// The line is no UTF-8; the next one can be read.
@@ -36,7 +36,7 @@ pub enum LineError {
     Failed(#[from] io::Error),
 }
 
-/// Messages of another program: a line each. A line that is too long takes no memory beyond its bound.
+/// Reads messages of another program, one per line. A line that is too long takes no memory beyond its bound.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -53,27 +53,28 @@ pub struct LineReader<R> {
     from: R,
     most: usize,
     buffer: Vec<u8>,
-    /// Bytes of the buffer that were searched for the end of a line.
+    /// Number of bytes of the buffer that were searched for a line end.
     searched: usize,
-    /// Whether the rest of a line that is too long is left out.
+    /// Whether the rest of a line that is too long is being skipped.
     skips: bool,
     is_over: bool,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    /// Lines of at most [`MAX_LINE_BYTES`].
+    /// Creates a reader for lines of at most [`MAX_LINE_BYTES`].
     pub fn new(from: R) -> Self {
         Self { from, most: MAX_LINE_BYTES, buffer: Vec::new(), searched: 0, skips: false, is_over: false }
     }
 
-    /// Bounds a line to `most` bytes.
+    /// Sets the maximum length of a line in bytes.
     #[must_use]
     pub fn limited_to(mut self, most: usize) -> Self {
         self.most = most;
         self
     }
 
-    /// The next line that is not blank, without its end; nothing after the last one. It may be dropped and called again.
+    /// Returns the next line that is not blank, without its end; `None` after the last one. The future may be
+    /// dropped without losing a line.
     ///
     /// # Errors
     /// [`LineError`]; all but [`LineError::Failed`] leave the lines behind it readable.
@@ -110,7 +111,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The text of a line; nothing of a blank one.
+    /// Returns the text of a line; `None` for a blank one.
     fn text(&self, mut line: Vec<u8>) -> Result<Option<String>, LineError> {
         if line.last() == Some(&b'\r') {
             line.pop();
@@ -123,8 +124,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 }
 
-/// Messages to another program: a line each, whole and in order, from any number of tasks. Nobody waits for a slow reader:
-/// one that is too far behind counts as gone. Clones write to the same stream.
+/// Queue of messages to another program, one per line, in order, from any number of tasks. Sending never
+/// waits: a reader that falls too far behind counts as gone. Clones write to the same stream.
 #[derive(Clone, Debug)]
 pub struct LineWriter {
     shared: Arc<Shared>,
@@ -147,14 +148,14 @@ struct State {
 }
 
 impl LineWriter {
-    /// Writes lines to a stream, from a task of its own.
+    /// Creates a writer whose own task writes to the stream.
     pub fn new(to: impl AsyncWrite + Send + Unpin + 'static) -> Self {
         let shared = Arc::<Shared>::default();
         let writing = tokio::spawn(write(shared.clone(), to));
         Self { shared, writing: Arc::new(Mutex::new(Some(writing))) }
     }
 
-    /// Writes a line, whose text has no line end in it. Gives whether the reader is still there.
+    /// Queues a line, which must not contain a line end. Returns whether the reader is still there.
     pub fn send(&self, line: &str) -> bool {
         let mut state = self.shared.state();
         if state.is_gone || state.is_closed {
@@ -174,7 +175,7 @@ impl LineWriter {
         true
     }
 
-    /// Waits until fewer than `most` bytes wait to be written, or the reader is gone.
+    /// Waits until fewer than `most` bytes are queued, or the reader is gone.
     pub async fn room(&self, most: usize) {
         loop {
             let written = self.shared.written.notified();
@@ -199,7 +200,7 @@ impl LineWriter {
         }
     }
 
-    /// Writes what waits, as long as the reader takes it, and ends.
+    /// Writes the queue for at most two seconds, then closes the stream.
     pub async fn close(&self) {
         self.shared.state().is_closed = true;
         self.shared.written.notify_waiters();

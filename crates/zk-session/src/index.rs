@@ -9,7 +9,7 @@ use zk_core::service::{
     has_skill_text, is_remember_line,
 };
 
-/// Maximum number of entries of each kind of a plugin that are loaded from before the tail.
+/// Maximum number of entries per plugin and kind that are loaded from before the tail.
 const MAX_ENTRIES_OF_KIND: usize = 32;
 
 /// Maximum number of compaction plans that are kept for an undo.
@@ -35,7 +35,7 @@ pub(crate) struct Index {
     given: BTreeMap<String, Vec<i64>>,
     /// Rows of prompts with lines to remember.
     remembered: Vec<i64>,
-    /// Rows of messages, at least of those in the tail.
+    /// Row numbers of messages, including all messages of the tail.
     #[serde(skip)]
     rows: HashMap<MessageId, i64>,
     /// Calls of the last answer that asked for a skill, with the answer's row.

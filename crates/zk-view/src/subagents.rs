@@ -13,7 +13,7 @@ use crate::{Block, Content, rebuild, sanitise};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubagentWords(Vec<Seen>);
 
-/// A sub-agent of the conversation's own agent, as its blocks tell of it.
+/// A sub-agent of the conversation's own agent, as far as its blocks describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     name: String,

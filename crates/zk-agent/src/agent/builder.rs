@@ -165,8 +165,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets the history of the conversation. Messages without an id get one, which copies those that are
-    /// shared.
+    /// Sets the history of the conversation. Messages without an id get one; shared ones are copied for this.
     pub fn history(mut self, history: Vec<Arc<Message>>) -> Self {
         self.history = history;
         self
@@ -229,8 +228,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Allows all calls for which no gate decides, whatever they do, also for sub-agents. An installed gate
-    /// still decides.
+    /// Allows all calls that no gate decides, whatever their effects, also those of sub-agents.
     ///
     /// Otherwise an agent rejects tools that may do more than read, unless a plugin provides a
     /// [`CallGuard`](zk_core::service::CallGuard). Meant for hosts whose tools are harmless, or that run in a

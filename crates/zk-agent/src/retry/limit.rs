@@ -135,8 +135,8 @@ impl Limit {
         true
     }
 
-    /// Waits until a request may be sent. Returns early if the wait is longer than until `known`, of which
-    /// the caller was informed.
+    /// Waits until a request may be sent. Returns early if the wait became longer than `known`, the end that
+    /// the caller was told.
     pub(super) async fn enter(self: &Arc<Self>, known: Option<Instant>) -> Entry {
         loop {
             // Registered before the check, so that no change in between is missed.

@@ -346,8 +346,8 @@ impl Driver {
         RunOutcome { run_id, result, text, stop, stats, unsent, abort_reason }
     }
 
-    /// Collects the entries to append before the end of the run: those of plugins, and the request that the
-    /// next process compares its first one with.
+    /// Collects the entries to append before the run ends: those of plugins, and the last request's prefix,
+    /// with which the next process compares its first request.
     async fn closing_entries(&self, status: RunStatus) -> Vec<CustomEntry> {
         let mut entries = self.plugin_entries(status).await;
         let state = self.state.agent.state();

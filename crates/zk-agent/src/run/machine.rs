@@ -58,7 +58,7 @@ pub enum Next {
     Stop(Stop),
 }
 
-/// Reason for which a run is over.
+/// Reason for the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// The model is done and no message is queued.

@@ -17,7 +17,7 @@ pub struct AgentDefinition {
     /// Preset with behaviour, aliases and plugins, instead of that of [`SpawnOptions`](crate::SpawnOptions).
     /// Its prompt and tools are ignored in favour of the fields here.
     pub preset: Option<Preset>,
-    /// Tools that the agent may use, as far as its parent may use them; `None` for all of the parent's.
+    /// Tools of the agent, limited to those of its parent; `None` for all of the parent's.
     pub tools: Option<Vec<String>>,
     /// Id of the model at the parent's provider; `None` for the parent's model.
     pub model: Option<String>,

@@ -6,7 +6,7 @@ use zk_core::model::{AgentError, ToolCall, ToolResult};
 /// ends. A model that repeats itself so often does not recover, and every attempt costs money.
 const MOST_IDENTICAL_FAILURES: u32 = 5;
 
-/// Counts failures that repeat those of earlier batches.
+/// Counts failures that occur again in later batches.
 #[derive(Debug, Default)]
 pub(crate) struct RepeatedFailures {
     /// Number of batches in a row with the failure, by its digest.

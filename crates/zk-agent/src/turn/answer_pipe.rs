@@ -14,9 +14,9 @@ pub(crate) struct AnswerPipe<'a> {
     cx: &'a Cx,
     turn_id: &'a TurnId,
     redactor: Option<Arc<Redactor>>,
-    /// Unfinished blocks by number, parts of which may be held back.
+    /// Unfinished blocks by number. Handlers may hold back their last part.
     open: BTreeMap<u32, Open>,
-    /// The block of text of which a handler may hold a part back.
+    /// Number of the text block that handlers transform, and of which they may hold back a part.
     transformed: Option<u32>,
 }
 

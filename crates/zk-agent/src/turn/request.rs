@@ -142,8 +142,8 @@ impl RunState {
         Ok(request)
     }
 
-    /// Applies a change of model and reasoning since the last turn. A structured output keeps the model that
-    /// it was settled with.
+    /// Applies changes of model and reasoning since the last turn. A turn for a structured output keeps its
+    /// model.
     pub(crate) fn follow_choice(&mut self) {
         if self.output.is_some() {
             return;

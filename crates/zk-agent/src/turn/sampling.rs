@@ -229,8 +229,8 @@ impl Draft {
         self.pieces.insert(block, Piece::Done(content));
     }
 
-    /// Returns the complete message. An unfinished block counts as far as it arrived; an unfinished call is
-    /// marked as cut.
+    /// Returns the complete message. Unfinished text is kept as received; an unfinished call is marked as
+    /// malformed.
     pub(crate) fn into_message(self, model: &ModelRef, stop: StopReason) -> Message {
         let mut content: Vec<Block> = self
             .pieces

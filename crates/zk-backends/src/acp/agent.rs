@@ -24,21 +24,21 @@ const SESSION_LIMIT: Duration = Duration::from_secs(60);
 /// Time for an answer about a setting of a session.
 const OPTION_LIMIT: Duration = Duration::from_secs(10);
 
-/// Time for an agent that was told to stop, after which it is ended.
+/// Longest wait for a cancelled prompt to end. After it, the agent is ended.
 pub(crate) const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 
-/// Characters of an agent's last words in a message.
+/// Maximum length of an agent's last error output in a message, in characters.
 const SAID_CHARS: usize = 400;
 
 /// Model of an agent that chooses its own.
 pub(crate) const DEFAULT_MODEL: &str = "default";
 
-/// Programs of the host with which agents are started.
+/// Executors of the host for agents.
 #[derive(Clone)]
 pub struct AgentExecs {
-    /// Runs agents outside of any sandbox.
+    /// Executor outside of any sandbox.
     pub plain: Arc<dyn Exec>,
-    /// Runs agents in the sandbox that commands of models may write in; `None` where there is none.
+    /// Executor in the sandbox of the model's commands; `None` without a sandbox.
     pub sandbox: Option<Arc<dyn Exec>>,
 }
 
@@ -51,18 +51,19 @@ impl std::fmt::Debug for AgentExecs {
 /// Reason why an agent cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgentFault {
-    /// The program cannot be started, or ended.
+    /// The program cannot be started, or has ended.
     #[error("{0}")]
     Gone(String),
-    /// The agent wants a sign-in.
+    /// The agent requires a sign-in.
     #[error("{0}")]
     SignIn(String),
-    /// The agent does not speak the protocol as zk does.
+    /// The agent does not follow the protocol.
     #[error("{0}")]
     Protocol(String),
 }
 
-/// An agent that speaks the Agent Client Protocol: its process, which is started when it is needed, and its sessions.
+/// An agent that speaks the Agent Client Protocol, with its sessions. Its process is started when it is
+/// needed.
 pub(crate) struct AcpAgent {
     pub(crate) definition: BackendDefinition,
     execs: AgentExecs,
@@ -72,11 +73,11 @@ pub(crate) struct AcpAgent {
 
 #[derive(Default)]
 struct Facts {
-    /// The agent's sessions by those of zk, as they were stored.
+    /// Ids of the agent's sessions, by ids of zk's sessions.
     stored: HashMap<String, String>,
-    /// Stored sessions that entries name.
+    /// Ids of the agent's sessions that are stored in zk's sessions, by ids of zk's sessions.
     recorded: HashMap<String, String>,
-    /// Content of the last prompts of conversations of zk.
+    /// Content of the last prompts, by ids of zk's sessions.
     delivered: HashMap<String, Delivered>,
     models: Vec<String>,
     has_told: bool,
@@ -87,9 +88,10 @@ pub(crate) struct RunningAgent {
     pub(crate) peer: Arc<Peer>,
     pub(crate) calls: Arc<AgentCalls>,
     pub(crate) answer: InitializeAnswer,
-    /// Sessions by the conversations of zk.
+    /// Open sessions, by ids of zk's sessions.
     sessions: Mutex<HashMap<String, Arc<AcpSession>>>,
-    /// Options of sessions that choose a model, by their ids: the option's id, or `None` for `session/set_model`.
+    /// Method to choose the model of a session, by the session's id: the id of an option, or `None` for
+    /// `session/set_model`.
     model_options: Mutex<HashMap<String, Option<String>>>,
 }
 
@@ -110,12 +112,12 @@ impl AcpAgent {
         &self.definition.name
     }
 
-    /// Whether the agent's process is held by the sandbox.
+    /// Whether the agent's process runs in the sandbox.
     pub(crate) fn is_sandboxed(&self) -> bool {
         self.definition.is_sandboxed && self.execs.sandbox.is_some()
     }
 
-    /// Lines on what zk cannot enforce.
+    /// Describes in lines the limits that zk cannot enforce on the agent.
     pub(crate) fn unenforced(&self) -> Vec<String> {
         let mut lines = vec![
             "it runs tools of its own: zk asks you only about what it asks zk about, and modes, rules and hooks hold for \
@@ -138,7 +140,7 @@ impl AcpAgent {
         lines
     }
 
-    /// Tells the person once what zk cannot enforce.
+    /// Shows the person once the limits that zk cannot enforce.
     pub(crate) fn tell_unenforced(&self, cx: &Cx) {
         if std::mem::replace(&mut self.facts().has_told, true) {
             return;
@@ -149,7 +151,7 @@ impl AcpAgent {
         }
     }
 
-    /// Notes that the person knows what zk cannot enforce.
+    /// Marks these limits as shown.
     pub(crate) fn note_told(&self) {
         self.facts().has_told = true;
     }
@@ -158,7 +160,7 @@ impl AcpAgent {
         self.facts().models.clone()
     }
 
-    /// Starts the agent, unless it runs.
+    /// Starts the agent, unless it is running.
     pub(crate) async fn start(&self, cwd: &Path) -> Result<Arc<RunningAgent>, AgentFault> {
         let mut running = self.running.lock().await;
         if let Some(running) = running.as_ref().filter(|running| running.peer.is_alive()) {
@@ -208,7 +210,7 @@ impl AcpAgent {
         Ok(RunningAgent { peer, calls, answer, sessions: Mutex::default(), model_options: Mutex::default() })
     }
 
-    /// The session of a conversation of zk: the one in use, the one that was stored, or a new one.
+    /// Returns the agent's session for a conversation: the open one, the stored one, or a new one.
     pub(crate) async fn session(&self, key: &str, cwd: &Path) -> Result<OpenSession, AgentFault> {
         let running = self.start(cwd).await?;
         let known = lock(&running.sessions).get(key).cloned();
@@ -239,7 +241,7 @@ impl AcpAgent {
         Ok(OpenSession { running, session, is_new: true })
     }
 
-    /// Loads a stored session; nothing where the agent has it no more.
+    /// Loads a stored session; `None` if the agent no longer has it.
     async fn load(
         &self,
         running: &Arc<RunningAgent>,
@@ -267,7 +269,7 @@ impl AcpAgent {
         }
     }
 
-    /// Notes which models a session can have, and how they are chosen.
+    /// Stores the models that a session can use, and the method to choose one.
     fn learn(&self, running: &RunningAgent, id: &str, answer: &SessionAnswer) {
         let mut options = answer.config_options.iter().flatten();
         let option = options.find(|option| option.category.as_deref() == Some("model"));
@@ -282,7 +284,7 @@ impl AcpAgent {
         self.facts().models = models;
     }
 
-    /// Chooses the model of a session, where the agent lets others choose.
+    /// Sets the model of a session, if the agent allows that.
     pub(crate) async fn choose_model(&self, open: &OpenSession, model: &str) -> Result<(), AgentFault> {
         if model == DEFAULT_MODEL {
             return Ok(());
@@ -306,14 +308,14 @@ impl AcpAgent {
         answer.map(|_| ()).map_err(|error| self.fault_of(&open.running, error))
     }
 
-    /// The session of a conversation, if it is in use.
+    /// Returns the open session of a conversation.
     pub(crate) async fn present(&self, key: &str) -> Option<(Arc<RunningAgent>, Arc<AcpSession>)> {
         let running = self.running.lock().await.clone()?;
         let session = lock(&running.sessions).get(key).cloned()?;
         Some((running, session))
     }
 
-    /// Tells a session to stop, and ends an agent that does not.
+    /// Cancels the prompt of a session, and ends an agent that does not stop.
     pub(crate) fn cancel(running: &Arc<RunningAgent>, session: &Arc<AcpSession>) {
         if !session.cancel(&running.peer) {
             return;
@@ -322,21 +324,22 @@ impl AcpAgent {
         tokio::spawn(async move { running.stopped(&session).await });
     }
 
-    /// The agent's session of a conversation that no entry names yet; once.
+    /// Returns the id of the agent's session if it is not stored in the conversation yet, and marks it as
+    /// stored.
     pub(crate) fn unrecorded(&self, key: &str) -> Option<String> {
         let mut facts = self.facts();
         let id = facts.stored.get(key)?.clone();
         (facts.recorded.insert(key.to_owned(), id.clone()).as_ref() != Some(&id)).then_some(id)
     }
 
-    /// Takes in the agent's session that an entry of a conversation names.
+    /// Sets the agent's session of a conversation, read from its stored entry.
     pub(crate) fn restore(&self, key: &str, id: String) {
         let mut facts = self.facts();
         facts.recorded.insert(key.to_owned(), id.clone());
         facts.stored.insert(key.to_owned(), id);
     }
 
-    /// Stops what is left of a run that is over, such as one that met a limit.
+    /// Cancels prompts that are still running for an ended run, such as one that reached a limit.
     pub(crate) fn run_over(&self, run: &str) {
         let Ok(running) = self.running.try_lock() else { return };
         let Some(running) = running.clone() else { return };
@@ -347,7 +350,7 @@ impl AcpAgent {
         sessions.iter().for_each(|session| Self::cancel(&running, session));
     }
 
-    /// Ends the agent and everything it started.
+    /// Ends the agent and all processes that it started.
     pub(crate) async fn stop(&self) {
         let running = self.running.lock().await.take();
         if let Some(running) = running {
@@ -355,7 +358,7 @@ impl AcpAgent {
         }
     }
 
-    /// A fault of a prompt, with the agent's last words.
+    /// Converts the error of a prompt, with the end of the agent's error output.
     pub(crate) fn fault_of(&self, running: &RunningAgent, error: CallError) -> AgentFault {
         self.fault(&running.peer, &running.answer.auth_methods, error)
     }
@@ -381,7 +384,7 @@ impl AcpAgent {
 }
 
 impl RunningAgent {
-    /// Waits for the end of a prompt that was cancelled, and ends an agent that goes on.
+    /// Waits for the end of a cancelled prompt, and ends an agent that continues.
     pub(crate) async fn stopped(&self, session: &AcpSession) {
         if tokio::time::timeout(CANCEL_LIMIT, session.settled()).await.is_err() {
             let seconds = CANCEL_LIMIT.as_secs();
@@ -390,7 +393,7 @@ impl RunningAgent {
     }
 }
 
-/// A reason with the last words of the agent.
+/// Appends the end of the agent's error output to a reason.
 pub(crate) fn with_words(why: &str, peer: &Peer) -> String {
     match peer.said(SAID_CHARS) {
         said if said.is_empty() => why.to_owned(),
@@ -398,7 +401,7 @@ pub(crate) fn with_words(why: &str, peer: &Peer) -> String {
     }
 }
 
-/// Words on how to sign in to the agent.
+/// Advice on the sign-in to the agent.
 pub(crate) fn sign_in_advice(message: &str, methods: &[AuthMethod]) -> String {
     let named = |method: &AuthMethod| {
         let name = if method.name.is_empty() { &method.id } else { &method.name };
@@ -420,7 +423,7 @@ fn read<T: serde::de::DeserializeOwned>(answer: Value, method: &str) -> Result<T
         .map_err(|error| AgentFault::Protocol(format!("its answer to `{method}` cannot be read: {error}")))
 }
 
-/// Directory in which an agent is started that is only tried.
+/// Makes a path absolute, relative to `/`.
 pub(crate) fn absolute(cwd: &Path) -> PathBuf {
     if cwd.is_absolute() { cwd.to_owned() } else { Path::new("/").join(cwd) }
 }

@@ -8,7 +8,7 @@ use zk_core::service::{CallPlace, Tool, ToolCx};
 use super::protocol::{PermissionOption, PermissionParams};
 use super::session::{AcpSession, Place};
 
-/// A call of the agent, as the gates of zk see it. It never runs here.
+/// A call of the agent for zk's gates. It is judged here and runs in the agent.
 pub(crate) struct AskedCall {
     spec: Arc<ToolSpec>,
     effects: Effects,
@@ -16,13 +16,13 @@ pub(crate) struct AskedCall {
 }
 
 impl AskedCall {
-    /// A call under the name of the tool of zk that does the same, so that rules about that hold for it.
+    /// Creates a call under the name of zk's equivalent tool, so that rules about this tool apply.
     pub(crate) fn new(tool: String, effects: Effects, preview: Option<Display>) -> Self {
         let spec = ToolSpec::new(tool, "A call of another agent.", json!({ "type": "object" }));
         Self { spec, effects, preview }
     }
 
-    /// Asks the gates of zk.
+    /// Passes the call through zk's gates.
     ///
     /// # Errors
     /// [`ToolError`] when the call may not run.
@@ -56,7 +56,7 @@ impl Tool for AskedCall {
     }
 }
 
-/// Answers a request for permission: by the gates of zk, and so by its mode, its rules and the person.
+/// Answers a request for permission by zk's gates: the permission mode, rules and the person.
 pub(crate) async fn answer(
     agent: &str,
     outside: bool,
@@ -73,7 +73,7 @@ pub(crate) async fn answer(
         return cancelled;
     }
     let kinds: &[&str] = match decided {
-        // No yes to one call becomes one to more of them.
+        // Options that allow further calls are never chosen.
         Ok(_) => &["allow_once"],
         Err(_) => &["reject_once", "reject_always"],
     };

@@ -11,7 +11,7 @@ use super::asking::AskedCall;
 use super::refusal::{Refusal, read as read_params};
 use super::session::{AcpSession, Place};
 
-/// Bytes of a file that an agent gets or writes.
+/// Maximum size of a file that an agent reads or writes, in bytes.
 const MAX_FILE_BYTES: usize = 8 << 20;
 
 #[derive(Deserialize)]
@@ -43,7 +43,7 @@ pub(crate) async fn read(agent: &str, session: &AcpSession, params: Value) -> Re
     Ok(json!({ "content": content }))
 }
 
-/// Writes a file for the agent, once the gates of the run agreed to the difference.
+/// Writes a file for the agent after the gates of the run approved the difference.
 pub(crate) async fn write(agent: &str, session: &AcpSession, params: Value) -> Result<Value, Refusal> {
     let WriteParams { path, content } = read_params(params)?;
     if content.len() > MAX_FILE_BYTES {
@@ -66,7 +66,7 @@ pub(crate) async fn write(agent: &str, session: &AcpSession, params: Value) -> R
         .await
         .map_err(|error| Refusal::failed(error.message))?;
     blocking(move || {
-        // The person agreed to a difference from these bytes.
+        // The approved difference applies to exactly these bytes.
         let now = match contents(&*files, &place.cwd, &path) {
             Err(PathError::Missing { .. }) => None,
             other => Some(other?),

@@ -12,13 +12,13 @@ use super::{asking, host_files};
 use crate::lock::lock;
 use crate::peer::{INTERNAL, INVALID_PARAMS, Incoming, NO_METHOD, Reply};
 
-/// Requests of an agent that are answered at the same time.
+/// Maximum number of an agent's requests that are answered at the same time.
 const MAX_REQUESTS_AT_ONCE: usize = 64;
 
-/// Requests and notifications of an agent.
+/// Handler of an agent's requests and notifications.
 pub(crate) struct AgentCalls {
     agent: String,
-    /// Whether the agent's process is held by no sandbox.
+    /// Whether the agent's process runs outside of the sandbox.
     outside: bool,
     sessions: Mutex<HashMap<String, Arc<AcpSession>>>,
     terminals: Arc<Terminals>,
@@ -30,7 +30,7 @@ impl AgentCalls {
         Self { agent, outside, sessions: Mutex::default(), terminals: Arc::default(), open: Arc::default() }
     }
 
-    /// Adds a session whose updates and requests count.
+    /// Accepts updates and requests of a session from now on.
     pub(crate) fn add(&self, session: Arc<AcpSession>) {
         lock(&self.sessions).insert(session.id.clone(), session);
     }
@@ -53,7 +53,7 @@ impl Incoming for AgentCalls {
         let Some(session) = self.session(&params) else { return Ok(()) };
         match serde_json::from_value::<SessionUpdate>(params) {
             Ok(update) => session.update(update.update),
-            // An update in a shape of its own says nothing that could be shown.
+            // Updates of an unknown shape are ignored.
             Err(_) => Ok(()),
         }
     }

@@ -6,13 +6,13 @@ use zk_core::service::{QUERY_CONTEXT, is_said};
 
 use super::protocol::PromptCapabilities;
 
-/// Bytes of the conversation so far that a new session is told.
+/// Maximum size of the earlier conversation in a new session's prompt, in bytes.
 const MAX_HANDED_OVER_BYTES: usize = 16 << 10;
 
-/// Words for a prompt without any of the person.
+/// Text of a prompt that would be empty otherwise.
 const GO_ON: &str = "Continue.";
 
-/// Content blocks of what was said since the last answer.
+/// Returns content blocks for the messages since the last answer.
 pub(crate) fn said_since(history: &[Arc<Message>], takes: &PromptCapabilities) -> Vec<Value> {
     let is_answer = |message: &Arc<Message>| message.role == Role::Assistant;
     let from = history.iter().rposition(is_answer).map_or(0, |at| at + 1);
@@ -25,7 +25,7 @@ fn is_context(message: &Message) -> bool {
     message.injected_by.as_deref() == Some(QUERY_CONTEXT)
 }
 
-/// The blocks of a prompt; with `earlier`, the conversation before it comes first.
+/// Assembles the blocks of a prompt, with the text of the earlier conversation first.
 pub(crate) fn prompt(mut blocks: Vec<Value>, earlier: Option<String>) -> Vec<Value> {
     if blocks.is_empty() {
         blocks.push(text(GO_ON));
@@ -61,7 +61,8 @@ fn text(text: &str) -> Value {
     json!({ "type": "text", "text": text })
 }
 
-/// The end of the conversation so far, for an agent that was not there; nothing where nobody answered yet.
+/// Returns the end of the conversation as text, for an agent that was not part of it; `None` before the first
+/// answer.
 pub(crate) fn handed_over(history: &[Arc<Message>]) -> Option<String> {
     let last = history.iter().rposition(|message| message.role == Role::Assistant)?;
     let before = history.get(..=last)?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// Version of the protocol that zk speaks.
 pub(crate) const PROTOCOL_VERSION: u64 = 1;
 
-/// Parameters of `initialize`, with what zk serves.
+/// Parameters of `initialize`, with zk's abilities.
 pub(crate) fn initialize_params() -> Value {
     json!({
         "protocolVersion": PROTOCOL_VERSION,
@@ -59,7 +59,7 @@ pub(crate) struct AuthMethod {
     pub(crate) description: Option<String>,
 }
 
-/// Answer to `session/new`, and to `session/load`, which names no session.
+/// Answer to `session/new` or `session/load`; the latter has no session id.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct SessionAnswer {
@@ -80,7 +80,7 @@ pub(crate) struct AvailableModel {
     pub(crate) model_id: String,
 }
 
-/// An option of a session; one of the category `model` says which models there are.
+/// An option of a session. The option of the category `model` lists the models.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ConfigOption {
@@ -90,7 +90,7 @@ pub(crate) struct ConfigOption {
 }
 
 impl ConfigOption {
-    /// Values that can be chosen, of groups as well.
+    /// Returns the values of the option, including those in groups.
     pub(crate) fn values(&self) -> Vec<String> {
         let value = |option: &Value| option.get("value").and_then(Value::as_str).map(ToOwned::to_owned);
         let grouped = |option: &Value| option.get("options").and_then(Value::as_array).cloned();
@@ -135,7 +135,7 @@ pub(crate) struct PlanEntry {
     pub(crate) status: String,
 }
 
-/// A tool call of the agent, or what changed of it.
+/// A tool call of the agent, or changed fields of one.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct StepUpdate {
@@ -150,7 +150,7 @@ pub(crate) struct StepUpdate {
 }
 
 impl StepUpdate {
-    /// The update without texts, which in a request for permission are about the question.
+    /// Returns the update without texts, which describe the question in a request for permission.
     pub(crate) fn without_words(mut self) -> Self {
         let is_diff = |part: &Value| part.get("type").and_then(Value::as_str) == Some("diff");
         self.content = self.content.map(|parts| parts.into_iter().filter(is_diff).collect::<Vec<_>>());
@@ -179,7 +179,7 @@ pub(crate) struct PermissionOption {
     pub(crate) kind: String,
 }
 
-/// Text of a content block, with a mark for what is no text.
+/// Returns the text of a content block, or a placeholder for other content.
 pub(crate) fn text_of(content: &Value) -> String {
     let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
     match content.get("type").and_then(Value::as_str) {

@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use crate::peer::{INTERNAL, INVALID_PARAMS};
 
-/// Error of a request of the agent, as it is told.
+/// Error in the answer to a request of the agent.
 pub(crate) struct Refusal {
     pub(crate) code: i64,
     pub(crate) message: String,

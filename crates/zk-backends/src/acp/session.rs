@@ -12,13 +12,13 @@ use super::step::Step;
 use crate::lock::lock;
 use crate::peer::{CallError, Peer};
 
-/// Bytes of text of the agent that wait to be read.
+/// Maximum size of the agent's unread text in bytes.
 const MAX_WAITING_BYTES: usize = 8 << 20;
 
-/// Steps of one prompt.
+/// Maximum number of steps of one prompt.
 const MAX_STEPS: usize = 10_000;
 
-/// Content of the last prompt, as long as no answer to it is part of the conversation.
+/// Content of the last prompt, until its answer is part of the conversation.
 pub(crate) type Delivered = Arc<Mutex<Vec<Value>>>;
 
 /// One session of the agent.
@@ -30,7 +30,7 @@ pub(crate) struct AcpSession {
     changes: watch::Sender<u64>,
 }
 
-/// Content that waits to be shown.
+/// Content in the queue of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
     Text(String),
@@ -42,20 +42,20 @@ pub(crate) enum Item {
     End(Result<StopReason, PromptFailure>),
 }
 
-/// Reason why a prompt has no whole answer.
+/// Reason why a prompt has no complete answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PromptFailure {
     /// The agent stopped because it was told to.
     Cancelled,
-    /// The agent wants a sign-in.
+    /// The agent requires a sign-in.
     SignIn(String),
-    /// The agent is gone.
+    /// The agent has ended.
     Gone(String),
     /// The agent answered with an error.
     Refused(String),
 }
 
-/// Context and directory of the run that the session works for.
+/// Context and working directory of the session's current run.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) cx: Cx,
@@ -68,13 +68,13 @@ struct State {
     waiting: VecDeque<Item>,
     waiting_bytes: usize,
     steps: BTreeMap<String, Step>,
-    /// Steps of which nothing but a title is known: they are shown once more is, or anything else happens.
+    /// Steps with a title only. They are queued when more is known, or when other content follows.
     bare: Vec<String>,
     place: Option<Place>,
     is_cancelled: bool,
     /// Items of the last plan.
     plan: Vec<String>,
-    /// Whether updates repeat what happened before.
+    /// Whether updates replay the history of a loaded session.
     is_replaying: bool,
 }
 
@@ -92,12 +92,12 @@ impl AcpSession {
         Arc::new(Self { id, delivered, state: Mutex::new(state), changes: watch::channel(0).0 })
     }
 
-    /// Ends the time in which updates repeat what happened before.
+    /// Ends the replay of a loaded session's history.
     pub(crate) fn replayed(&self) {
         self.state().is_replaying = false;
     }
 
-    /// Takes in an update of the agent.
+    /// Applies an update of the agent.
     ///
     /// # Errors
     /// A message, when the agent sends more than anybody reads.
@@ -119,7 +119,7 @@ impl AcpSession {
         result
     }
 
-    /// Sends a prompt, whose answer comes as [`Item`]s.
+    /// Sends a prompt. Its answer arrives in the queue as [`Item`]s.
     pub(crate) fn prompt(self: &Arc<Self>, peer: &Arc<Peer>, prompt: Vec<Value>, place: Place) {
         {
             let mut state = self.state();
@@ -165,7 +165,7 @@ impl AcpSession {
         self.changed();
     }
 
-    /// Tells the agent to stop, once; returns whether there was something to stop.
+    /// Cancels the prompt once; returns whether there was one to cancel.
     pub(crate) fn cancel(&self, peer: &Peer) -> bool {
         {
             let mut state = self.state();
@@ -181,7 +181,7 @@ impl AcpSession {
         true
     }
 
-    /// Waits until no prompt is open.
+    /// Waits until no prompt is in progress.
     pub(crate) async fn settled(&self) {
         let mut changes = self.changes.subscribe();
         while matches!(self.state().phase, Phase::Prompted) {
@@ -191,7 +191,7 @@ impl AcpSession {
         }
     }
 
-    /// Waits for the next content, the end of the prompt included, which closes it. Cancel-safe.
+    /// Waits for the next item; taking the end of the prompt closes it. Cancel-safe.
     pub(crate) async fn next(&self) -> Item {
         let mut changes = self.changes.subscribe();
         loop {
@@ -221,7 +221,7 @@ impl AcpSession {
         }
     }
 
-    /// Takes the next content that is there, if it is a step or a plan.
+    /// Takes the next item if it is a step or a plan.
     pub(crate) fn take_call(&self) -> Option<Item> {
         let mut state = self.state();
         match state.waiting.front() {
@@ -230,12 +230,12 @@ impl AcpSession {
         }
     }
 
-    /// Whether a prompt is not answered yet, or its end not taken.
+    /// Whether a prompt is unanswered, or its end was not taken yet.
     pub(crate) fn is_open(&self) -> bool {
         !matches!(self.state().phase, Phase::Idle)
     }
 
-    /// Forgets the rest of a prompt that is over.
+    /// Discards the rest of an ended prompt.
     pub(crate) fn forget(&self) {
         let mut state = self.state();
         state.phase = Phase::Idle;
@@ -244,12 +244,12 @@ impl AcpSession {
         state.place = None;
     }
 
-    /// The step as it is now.
+    /// Returns the current state of a step.
     pub(crate) fn step(&self, id: &str) -> Option<Step> {
         self.state().steps.get(id).cloned()
     }
 
-    /// Waits until a step is over, and shows `progress` its text meanwhile.
+    /// Waits until a step has ended; meanwhile passes its text to `progress`.
     pub(crate) async fn step_over(&self, id: &str, progress: impl Fn(&str)) -> Option<Step> {
         let mut changes = self.changes.subscribe();
         let mut shown = String::new();
@@ -267,7 +267,7 @@ impl AcpSession {
         }
     }
 
-    /// Takes in what a request for permission says of its step, and returns the step.
+    /// Returns a step with the details of a request for permission applied.
     pub(crate) fn asked(&self, update: StepUpdate) -> Step {
         let asked = {
             let mut state = self.state();
@@ -284,7 +284,7 @@ impl AcpSession {
         asked
     }
 
-    /// Whether other items stand in a plan than in the one before.
+    /// Whether a plan has other items than the one before.
     pub(crate) fn is_other_plan(&self, items: &[CheckItem]) -> bool {
         let items: Vec<String> = items.iter().map(|item| item.text.clone()).collect();
         let mut state = self.state();
@@ -292,13 +292,13 @@ impl AcpSession {
         before != state.plan
     }
 
-    /// The run that the session works for, unless it was stopped.
+    /// Returns the place of the current run, unless it was cancelled.
     pub(crate) fn place(&self) -> Option<Place> {
         let state = self.state();
         state.place.clone().filter(|_| matches!(state.phase, Phase::Prompted) && !state.is_cancelled)
     }
 
-    /// Passes calls of the agent on to the run's present turn.
+    /// Directs calls of the agent to the current turn of the run.
     pub(crate) fn follow(&self, place: Place) {
         self.state().place = Some(place);
     }
@@ -311,13 +311,13 @@ impl AcpSession {
         *lock(&self.delivered) = blocks;
     }
 
-    /// Notes that an answer to the last prompt is part of the conversation.
+    /// Marks the last prompt as answered within the conversation.
     pub(crate) fn answered(&self) {
         lock(&self.delivered).clear();
     }
 
-    /// Returns those of these blocks, said since the last answer, that the agent has not got. A prompt that failed without
-    /// an answer stands before the next one.
+    /// Removes the blocks that the agent already received with an earlier prompt that failed without an
+    /// answer.
     pub(crate) fn undelivered(&self, mut blocks: Vec<Value>) -> Vec<Value> {
         let delivered = lock(&self.delivered);
         if blocks.len() > delivered.len() && blocks.starts_with(&delivered) {
@@ -336,19 +336,19 @@ impl AcpSession {
 }
 
 impl State {
-    /// Queues content behind all steps before it.
+    /// Queues content after all earlier steps.
     fn wait(&mut self, item: Item) -> Result<(), String> {
         self.release();
         self.queue(item)
     }
 
-    /// Queues the steps of which nothing but a title is known.
+    /// Queues the steps with a title only.
     fn release(&mut self) {
         let steps = std::mem::take(&mut self.bare).into_iter().map(Item::Step);
         self.waiting.extend(steps);
     }
 
-    /// Queues content; text joins the text before it.
+    /// Queues content; text is appended to preceding text.
     fn queue(&mut self, item: Item) -> Result<(), String> {
         if let Item::Text(text) | Item::Thought(text) = &item {
             self.waiting_bytes += text.len();

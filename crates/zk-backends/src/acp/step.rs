@@ -8,16 +8,16 @@ use zk_core::service::shell_word;
 
 use super::protocol::{StepUpdate, text_of};
 
-/// Bytes of the text of a step that are kept.
+/// Maximum size of a step's kept text in bytes.
 const MAX_STEP_BYTES: usize = 256 << 10;
 
-/// Shells whose one argument is the command; of anything else the whole line is.
+/// Shells whose last argument is the command. For other programs the whole line is the command.
 const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "/bin/sh", "/bin/bash", "/bin/dash", "/bin/zsh"];
 
-/// Bytes of both texts of a difference, above which it is not drawn.
+/// Maximum size of both texts of a difference in bytes; larger ones are not drawn.
 const MAX_DIFF_BYTES: usize = 2 << 20;
 
-/// Prefix of the tools that stand for steps.
+/// Prefix of the tools that represent steps of agents.
 const STEP_PREFIX: &str = "agent_";
 
 /// Kinds of steps, each with a tool of its own.
@@ -31,7 +31,7 @@ pub(crate) const STEP_KINDS: [CallKind; 7] = [
     CallKind::Other,
 ];
 
-/// Returns the name of the tool that stands for steps of a kind.
+/// Returns the name of the tool that represents steps of a kind.
 pub(crate) fn step_tool(kind: CallKind) -> String {
     format!("{STEP_PREFIX}{}", kind.name())
 }
@@ -75,7 +75,7 @@ impl Step {
         }
     }
 
-    /// Ends a step whose agent says no more of it.
+    /// Marks a step as failed if the agent reports nothing more about it.
     pub(crate) fn give_up(&mut self, why: &str) {
         if !self.is_over() {
             "failed".clone_into(&mut self.status);
@@ -83,7 +83,7 @@ impl Step {
         }
     }
 
-    /// Whether nothing but a title is known: an agent may announce a call before its model has written it.
+    /// Whether only a title is known, since an agent may announce a call before its model has written it.
     pub(crate) fn is_bare(&self) -> bool {
         let has_begun = !matches!(self.status.as_str(), "" | "pending");
         !has_begun && self.input.is_null() && self.content.is_empty() && self.paths.is_empty()
@@ -104,13 +104,13 @@ impl Step {
         }
     }
 
-    /// Command that the step runs, where the agent says it.
+    /// Returns the command that the step runs, if the agent names it.
     fn command(&self) -> Option<String> {
         match self.input.get("command")? {
             Value::String(command) => Some(command.clone()),
             Value::Array(words) => {
                 let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-                // The last word of `bash -lc COMMAND` is the command.
+                // In `bash -lc COMMAND`, the last argument is the command.
                 match words.as_slice() {
                     [shell, "-c" | "-lc", command] if SHELLS.contains(shell) => Some((*command).to_owned()),
                     words => Some(words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")),
@@ -120,7 +120,7 @@ impl Step {
         }
     }
 
-    /// Paths that the step is about, those of its differences included.
+    /// Returns the paths of the step, including those of its differences.
     fn paths(&self) -> Vec<PathBuf> {
         let mut paths = self.paths.clone();
         for diff in self.diffs() {
@@ -137,7 +137,7 @@ impl Step {
         if title.is_empty() { "a step of its own" } else { title }
     }
 
-    /// Arguments of the call that stands for the step.
+    /// Returns the arguments of the call that represents the step.
     pub(crate) fn args(&self, id: &str) -> Value {
         let mut args = Map::new();
         args.insert("step".to_owned(), id.into());
@@ -152,7 +152,7 @@ impl Step {
         Value::Object(args)
     }
 
-    /// Text of the step, bounded.
+    /// Returns the text of the step, up to a maximum size.
     pub(crate) fn text(&self) -> String {
         let block = |content: &Value| match content.get("type").and_then(Value::as_str) {
             Some("content") => content.get("content").map(text_of).filter(|text| !self.is_own_command(text)),
@@ -171,7 +171,7 @@ impl Step {
         text
     }
 
-    /// Whether a text of the step repeats its command, which its title shows.
+    /// Whether a text of the step only repeats its command, which is in the title already.
     fn is_own_command(&self, text: &str) -> bool {
         let text = unfenced(text.to_owned());
         let title = self.title();
@@ -180,7 +180,7 @@ impl Step {
             && text == title.strip_prefix("$ ").unwrap_or(title)
     }
 
-    /// Result of a step that is over.
+    /// Returns the result of an ended step.
     pub(crate) fn result(&self) -> Result<ToolOutput, ToolError> {
         let text = self.text();
         let is_silent = text.trim().is_empty();
@@ -204,7 +204,7 @@ impl Step {
         self.content.iter().filter_map(Diff::of)
     }
 
-    /// The difference that the step makes or made, of all its files.
+    /// Returns the differences of all files that the step changes.
     pub(crate) fn diff(&self) -> Option<Display> {
         let mut diffs = self.diffs();
         let first = diffs.next()?;
@@ -230,8 +230,8 @@ impl Step {
         })
     }
 
-    /// The tool of zk that does the same, and the effects of the step, for rules and the judge of permissions. A
-    /// command of an agent `outside` of the sandbox leaves it.
+    /// Returns zk's equivalent tool and the effects of the step, for rules and the permission judge. A
+    /// command of an agent `outside` of the sandbox leaves the sandbox.
     pub(crate) fn effects(&self, agent: &str, outside: bool) -> (String, Effects) {
         let paths = self.paths();
         match self.kind() {
@@ -261,7 +261,7 @@ impl Step {
         step_tool(self.kind())
     }
 
-    /// Arguments as a person reads them who is asked about the step.
+    /// Returns the arguments that a person is shown when asked about the step.
     pub(crate) fn asked_args(&self, agent: &str) -> Value {
         let mut args = Map::new();
         args.insert("agent".to_owned(), agent.into());
@@ -272,7 +272,7 @@ impl Step {
                     args.insert("cwd".to_owned(), cwd.clone());
                 }
             }
-            // A grant for longer than this once holds exactly these bytes.
+            // A lasting approval applies to exactly these texts.
             (CallKind::Edit, _) if self.diff().is_some() => {
                 let edits =
                     self.diffs().map(|diff| json!({ "path": diff.path, "old": diff.old, "new": diff.new }));
@@ -289,7 +289,7 @@ impl Step {
     }
 }
 
-/// Both texts of a file that a step changes.
+/// Texts of a file before and after a step.
 struct Diff<'a> {
     path: &'a str,
     old: &'a str,
@@ -303,7 +303,7 @@ impl<'a> Diff<'a> {
         Some(Self { path: text("path")?, old: text("oldText").unwrap_or_default(), new: text("newText")? })
     }
 
-    /// The unified difference; nothing where the texts are too long for it.
+    /// Returns the unified difference; `None` if the texts are too long.
     fn unified(&self) -> Option<String> {
         if self.old.len() + self.new.len() > MAX_DIFF_BYTES {
             return None;
@@ -325,19 +325,19 @@ fn raw_text(output: &Value) -> String {
     }
 }
 
-/// A text without the fence of Markdown that is all around it.
+/// Removes a Markdown fence around the whole text.
 fn unfenced(text: String) -> String {
     let inner = || {
         let (fence, rest) = text.trim().split_once('\n')?;
         let ticks = fence.len() - fence.trim_start_matches('`').len();
         let inner = rest.strip_suffix(fence.get(..ticks).filter(|_| ticks > 2)?)?;
-        // A fence inside of it is one of two.
+        // With another fence inside, the outer ones do not belong together.
         (!inner.contains("\n```")).then(|| inner.trim_end_matches('\n').to_owned())
     };
     inner().unwrap_or(text)
 }
 
-/// The host of an address, without names and ports that would have to be judged.
+/// Returns the host of an address; `None` if it contains a user name.
 fn host_of(url: &str) -> Option<String> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
     let host = rest.split(['/', '?', '#']).next()?;

@@ -16,10 +16,10 @@ use super::refusal::{Refusal, read as read_params};
 use super::session::{AcpSession, Place};
 use crate::lock::lock;
 
-/// Bytes of output that a terminal keeps at most, whatever the agent asks for.
+/// Maximum size of a terminal's kept output in bytes, whatever limit the agent requests.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
-/// Terminals of an agent at the same time.
+/// Maximum number of an agent's open terminals.
 const MAX_TERMINALS: usize = 32;
 
 #[derive(Deserialize)]
@@ -53,7 +53,7 @@ struct Terminal {
     stop: CancellationToken,
 }
 
-/// End of an output.
+/// Kept end of an output.
 struct Kept {
     bytes: Vec<u8>,
     limit: usize,
@@ -70,7 +70,7 @@ impl Kept {
 }
 
 impl Terminals {
-    /// Runs a command once the gates of the run agreed to it, in the execution context of all commands.
+    /// Runs a command in the execution context of all commands, after the gates of the run approved it.
     pub(crate) async fn create(
         &self,
         agent: &str,
@@ -86,7 +86,7 @@ impl Terminals {
         }
         let line = command_line(&command, &args);
         let mut list = vec![Effect::Executes { command: Some(line.clone()), argv: Vec::new() }];
-        // Variables and directories change what a command is: a judge of its words alone knows nothing of them.
+        // Variables and the directory can change the meaning of a command, which the judge does not consider.
         if !env.is_empty() || cwd.as_ref().is_some_and(|cwd| *cwd != place.cwd) {
             list.push(Effect::LeavesContext { reason: format!("{agent} chose its variables or directory") });
         }
@@ -136,7 +136,7 @@ impl Terminals {
         Ok(exit.ok().flatten().map_or_else(|| json!({}), exit_status))
     }
 
-    /// Ends the command of a terminal, and forgets it if it `is_released`.
+    /// Ends the command of a terminal, and removes the terminal if it `is_released`.
     pub(crate) fn kill(&self, params: &Value, is_released: bool) -> Result<Value, Refusal> {
         self.find(params)?.stop.cancel();
         if let Some(id) = params.get("terminalId").and_then(Value::as_str).filter(|_| is_released) {
@@ -173,7 +173,7 @@ async fn run(exec: Arc<dyn Exec>, request: ExecRequest, terminal: Arc<Terminal>)
     terminal.exit.send_replace(Some(exit));
 }
 
-/// The command for the shell. Without arguments it is a line of the shell already.
+/// Returns the command as a line of the shell. Without arguments it already is one.
 fn command_line(command: &str, args: &[String]) -> String {
     if args.is_empty() {
         return command.to_owned();
@@ -182,12 +182,12 @@ fn command_line(command: &str, args: &[String]) -> String {
     words.map(shell_word).collect::<Vec<_>>().join(" ")
 }
 
-/// The executor of reads, where the command runs for nothing but that it reads.
+/// Returns the executor for reads if the command is allowed only because it reads.
 async fn held_as_read(place: &Place, effects: Effects) -> Option<Arc<dyn Exec>> {
     let judge = place.cx.service::<dyn CallJudge>()?;
     let cwd = place.cwd.clone();
     let judging = tokio::task::spawn_blocking(move || judge.allows_as_read("shell", &effects, &cwd));
-    // A judge that fails has not found more than that.
+    // After a failure of the judge, the command counts as a read, which is the stricter case.
     let is_read = judging.await.unwrap_or(true);
     let reads = place.cx.service::<ReadExec>().filter(|_| is_read)?;
     Some(reads.0.clone())

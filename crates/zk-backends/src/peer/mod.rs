@@ -33,7 +33,7 @@ pub(crate) const INVALID_PARAMS: i64 = -32602;
 /// Code of a request that failed here.
 pub(crate) const INTERNAL: i64 = -32603;
 
-/// Receiver of what a program sends by itself. Its methods must not block.
+/// Receiver of a program's requests and notifications. Its methods must not block.
 pub(crate) trait Incoming: Send + Sync {
     /// Receives a notification; an error ends the connection with its text.
     fn notification(&self, method: &str, params: Value) -> Result<(), String>;
@@ -41,14 +41,14 @@ pub(crate) trait Incoming: Send + Sync {
     /// Receives a request, which `reply` answers.
     fn request(&self, method: &str, params: Value, reply: Reply);
 
-    /// Learns that the connection is over, and why.
+    /// Called when the connection ends, with the reason.
     fn ended(&self, why: &str);
 }
 
 /// Reason why a request has no result.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    /// The program is gone.
+    /// The program has ended.
     #[error("{0}")]
     Gone(String),
     /// The program answered with an error.
@@ -93,14 +93,14 @@ impl Drop for Reply {
     }
 }
 
-/// Connection to a program. Dropping the last one that holds it ends the program.
+/// Connection to a program. Dropping the last handle ends the program.
 pub(crate) struct Peer {
     outbox: mpsc::Sender<Vec<u8>>,
     state: Mutex<State>,
     next_id: AtomicU64,
-    /// Asks the program to end.
+    /// Token that makes the program end.
     ending: CancellationToken,
-    /// Told once the program and its children are gone.
+    /// Token that is cancelled once the program and its children have ended.
     gone: CancellationToken,
 }
 
@@ -112,7 +112,8 @@ struct State {
 }
 
 impl Peer {
-    /// Connects to a started program. `incoming` gets what it sends, with a way back to the connection.
+    /// Connects to a started program. `incoming` creates the receiver of its messages, given the new
+    /// connection.
     pub(crate) fn connect<I: Incoming + 'static>(
         process: Box<dyn Process>,
         incoming: impl FnOnce(&Arc<Self>) -> Arc<I>,
@@ -171,7 +172,7 @@ impl Peer {
         self.write(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
-    /// Writes a message without waiting. A program that reads nothing of so many lines is ended.
+    /// Queues a message without waiting. A program is ended if it leaves too many messages unread.
     fn write(&self, message: &Value) {
         if let Err(mpsc::error::TrySendError::Full(_)) = self.outbox.try_send(line(message)) {
             self.fail("it does not read what is sent to it".to_owned());
@@ -183,7 +184,7 @@ impl Peer {
         self.state().fault.is_none()
     }
 
-    /// Reason why the connection is over.
+    /// Reason for the end of the connection.
     pub(crate) fn fault(&self) -> String {
         self.state().fault.clone().unwrap_or_else(|| "it has ended".to_owned())
     }
@@ -209,7 +210,8 @@ impl Peer {
         line.iter().skip(line.len().saturating_sub(limit)).collect()
     }
 
-    /// Notes why the connection is over, and answers all requests with it. The first reason counts.
+    /// Sets the reason for the end of the connection, unless one is set, and fails all pending requests with
+    /// it.
     fn give_up(&self, why: String) -> String {
         let (why, pending) = {
             let mut state = self.state();

@@ -15,20 +15,20 @@ use super::{CallError, Incoming, Peer, Reply};
 /// Size of one write in bytes: small enough to be written atomically, so that a blocked one can be given up.
 const CHUNK_BYTES: usize = 4096;
 
-/// Time that a write may block before output is read, which the program may be waiting for.
+/// Time that a write may block before output is read: the program may be blocked on its output.
 const STUCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Longest time without the program reading its input.
+/// Longest time in which the program may leave its input unread.
 const NOT_READING_LIMIT: Duration = Duration::from_secs(30);
 
-/// Times for the program to end: after its input is closed, after it is asked to end, after it is killed.
+/// Longest waits for the program to end: after its input is closed, after `SIGTERM`, and after `SIGKILL`.
 const END_WAITS: [Duration; 3] =
     [Duration::from_millis(300), Duration::from_millis(700), Duration::from_millis(700)];
 
 /// Time for the exit of a program that closed its output.
 const EXIT_WAIT: Duration = Duration::from_millis(200);
 
-/// Lines that are no messages, after which the program is given up.
+/// Maximum number of output lines that are no messages. After them the connection ends.
 const MAX_GARBAGE_LINES: u32 = 200;
 
 pub(super) struct Pump<I: Incoming> {
@@ -40,7 +40,7 @@ pub(super) struct Pump<I: Incoming> {
     garbage: u32,
 }
 
-/// Reason why the connection is over.
+/// Reason for the end of the connection.
 struct Over(String);
 
 impl<I: Incoming> Pump<I> {
@@ -121,7 +121,7 @@ impl<I: Incoming> Pump<I> {
                 Err(self.exit_or("it closed its output".to_owned()).await)
             }
             Some(ProcessEvent::Exited(exit)) => {
-                // Last words may come behind the exit.
+                // Error output may still arrive after the exit.
                 let (_, said) = self.process.exit_within(EXIT_WAIT).await;
                 self.hear(&said);
                 Err(Over(describe(exit)))
@@ -129,7 +129,7 @@ impl<I: Incoming> Pump<I> {
         }
     }
 
-    /// The exit of the program where it comes at once, since that says more than `why`.
+    /// Describes the program's exit if it follows at once, since it says more than `why`.
     async fn exit_or(&mut self, why: String) -> Over {
         let (exit, said) = self.process.exit_within(EXIT_WAIT).await;
         self.hear(&said);
@@ -145,7 +145,7 @@ impl<I: Incoming> Pump<I> {
     fn line(&mut self, line: &[u8]) -> Result<(), Over> {
         let Some(peer) = self.peer.upgrade() else { return Err(Over("nobody needs it any more".to_owned())) };
         let Ok(Value::Object(mut message)) = serde_json::from_slice(line) else {
-            // Package runners print their progress.
+            // Package runners print their progress to standard output.
             peer.hear(line.get(..line.len().min(1024)).unwrap_or_default());
             peer.hear(b"\n");
             self.garbage += 1;
@@ -189,15 +189,15 @@ fn refused(error: &Value) -> CallError {
     CallError::Refused { code: error.get("code").and_then(Value::as_i64).unwrap_or_default(), message }
 }
 
-/// Ends the program: closes its input, then asks it to end, then kills it and all that it started.
+/// Ends the program: closes its input, then terminates it, then kills it with all processes that it started.
 async fn end(process: &mut dyn Process) {
-    // A pipe that is closed already is as good.
+    // The pipe may be closed already.
     let _ = process.close_input().await;
     for (signal, wait) in
         [None, Some(KillSignal::Terminate), Some(KillSignal::Kill)].into_iter().zip(END_WAITS)
     {
         if let Some(signal) = signal {
-            // A process that is gone gets no signal.
+            // The process may have ended already.
             let _ = process.kill(signal).await;
         }
         if timeout(wait, is_over(process)).await.is_ok() && is_alone(process).await {
@@ -210,7 +210,7 @@ async fn is_over(process: &mut dyn Process) {
     while let Ok(Some(_)) = process.next().await {}
 }
 
-/// Whether nothing that the program started is left.
+/// Whether all processes that the program started have ended.
 async fn is_alone(process: &mut dyn Process) -> bool {
     process.members().await.is_ok_and(|members| members.is_empty())
 }

@@ -47,7 +47,7 @@ pub enum BundleError {
     /// The directory's name cannot be the name of a bundle without a manifest.
     #[error("`{0}` is no name for a plugin; give it a .claude-plugin/plugin.json with a `name`")]
     Name(String),
-    /// There is nothing in it.
+    /// The directory contains no part of a bundle.
     #[error("it has no plugin.json, and no commands, agents, skills, hooks or MCP servers: it is no plugin")]
     Nothing,
     /// The files cannot be a bundle.

@@ -45,9 +45,9 @@ pub struct LaunchRequest {
     pub agents: Option<String>,
     /// Decorator of each provider that the conversation opens.
     pub provider_layer: Option<ProviderLayer>,
-    /// Directories of bundles that it uses beside those of the person.
+    /// Directories of additional bundles.
     pub bundle_dirs: Vec<PathBuf>,
-    /// Whether no MCP server of settings, projects and bundles is started beside those of this request.
+    /// Whether only the MCP servers in `settings` are started, and none of files, projects and bundles.
     pub only_its_servers: bool,
 }
 

@@ -203,7 +203,8 @@ pub trait ConversationFactory: Send + Sync {
         Err(format!("there is no provider {name}: this program has only one").into())
     }
 
-    /// Waits until programs that take part in the conversation have registered what they bring, or failed to.
+    /// Waits until programs with plugins for the conversation, such as extensions, have registered them or
+    /// failed.
     async fn programs_ready(&self, _: &Agent) {}
 
     /// Initial model of the built-in agent, for a conversation that started with another backend. Opens the

@@ -14,7 +14,7 @@ pub trait Interrupts: Send + Sync {
     /// Makes the next signal cancel `stop` instead of ending the process.
     fn arm(&self, stop: CancellationToken);
 
-    /// Leaves interrupts to the reader of the terminal from now on.
+    /// Stops handling interrupts, which then go to the reader of the terminal.
     fn disarm(&self);
 
     /// Signal received since the last `arm`.

@@ -76,7 +76,7 @@ impl InlineScreen {
             Action::Remember(text) => editor.remember(&text),
             Action::Suspend => self.suspend(app, true).map_err(ChatError::TerminalAfterStop)?,
             Action::Quit => self.work(HostRequest::Quit),
-            // Left to the loop, since input goes elsewhere then.
+            // Handled by the loop, since the editor then reads the input.
             Action::Edit(_) => {}
         }
         Ok(())

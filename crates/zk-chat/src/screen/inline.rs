@@ -46,7 +46,7 @@ const SETTLED: Duration = Duration::from_millis(20);
 /// Size in bytes at which an incomplete line is printed in part.
 const PART: usize = 16 * 1024;
 
-/// The signal that has a stopped process go on.
+/// Signal that continues a stopped process.
 const CONTINUED: i32 = rustix::process::Signal::CONT.as_raw();
 
 /// Runs a conversation on the inline screen, where closed blocks scroll away above the composer, or on the
@@ -130,7 +130,7 @@ pub(crate) fn run(
 /// Initial state of a screen's composer.
 struct Composing {
     keymap: Keymap,
-    /// Problems with the file of keys.
+    /// Messages about invalid key bindings.
     said: Vec<String>,
     draft: String,
     /// Draft and the lines before it, as the earlier screen stored them.

@@ -26,7 +26,7 @@ pub(crate) enum Shell {
     Nushell,
 }
 
-/// The sessions whose ids begin with what is typed, newest first. What cannot be read is not offered.
+/// Sessions whose ids begin with `typed`, newest first; empty if the store cannot be read.
 pub(super) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let list = || {

@@ -9,18 +9,18 @@ use super::candidates::Shell;
 use super::help;
 use crate::exit::{Failure, Outcome};
 
-/// Variable by which the script of a shell asks for words.
+/// Variable with which a shell's script requests completions.
 const ASKED_BY: &str = "ZK_COMPLETE";
 
-/// Day in the heading of manual pages. Without one, the library puts the next word in its place.
+/// Date in the heading of manual pages. Without a date, the library moves the next word into its place.
 const MANUAL_DAY: &str = "2026-11-27";
 
-/// Answers a shell that asks for words, and ends the process then.
+/// Answers a shell that requests completions, and then ends the process.
 pub(crate) fn answer_shell() {
     CompleteEnv::with_factory(help::command).var(ASKED_BY).bin("zk").complete();
 }
 
-/// The script that a shell reads at its start.
+/// Returns the completion script of a shell.
 pub(crate) fn script(shell: Shell) -> Outcome<String> {
     let mut script = Vec::new();
     let asking: &dyn EnvCompleter = match shell {
@@ -37,7 +37,7 @@ pub(crate) fn script(shell: Shell) -> Outcome<String> {
     String::from_utf8(script).map_err(Failure::failed)
 }
 
-/// Manual pages: a name and a text each, one for the program and one for each command.
+/// Returns the manual pages, as file name and text: one for the program and one for each command.
 pub(crate) fn manual_pages() -> Outcome<Vec<(String, Vec<u8>)>> {
     let mut pages = Vec::new();
     add_page(&help::command(), "zk", &mut pages)?;
@@ -46,12 +46,12 @@ pub(crate) fn manual_pages() -> Outcome<Vec<(String, Vec<u8>)>> {
 
 fn add_page(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) -> Outcome<()> {
     let mut page = Vec::new();
-    // The library takes names that live as long as the program.
+    // The library requires names of static lifetime.
     let titled = command.clone().name(name.to_owned().leak() as &'static str).display_name(name.to_owned());
     let man = clap_mangen::Man::new(titled).title(name.to_uppercase()).date(MANUAL_DAY).manual("zk");
     let man = man.source(concat!("zk ", env!("CARGO_PKG_VERSION")));
     man.render(&mut page).map_err(Failure::failed)?;
-    // The library breaks a line before and after an empty one, which readers of pages warn of.
+    // The library adds line breaks around blank lines, which manual page readers warn about.
     let page = String::from_utf8(page).map_err(Failure::failed)?.replace("\n.br\n\n.br\n", "\n.sp\n");
     pages.push((format!("{name}.1"), page.into_bytes()));
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help")

@@ -4,7 +4,7 @@ use clap::{Command, CommandFactory};
 
 use super::cli::{Cli, GLOBAL};
 
-/// Options of every command that only these commands use; the help of the others leaves them out.
+/// Global options with the commands that use them. The help of other commands omits them.
 const USERS: [(&str, &[&str]); 10] = [
     ("provider", &["models", "doctor", "context", "prompt", "auth", "acp"]),
     ("model", &["doctor", "context", "prompt", "acp"]),
@@ -18,7 +18,7 @@ const USERS: [(&str, &[&str]); 10] = [
     ("verbose", &[]),
 ];
 
-/// Prints the help of the subcommand that the words of a command line name, and says whether they name one.
+/// Prints the help of the subcommand in a command line; returns false if there is none.
 pub(crate) fn print(words: impl IntoIterator<Item = String>) -> bool {
     let (mut at, mut is_below) = (command(), false);
     for word in words {
@@ -27,16 +27,16 @@ pub(crate) fn print(words: impl IntoIterator<Item = String>) -> bool {
         }
     }
     if is_below {
-        // When nobody reads it there is nobody to tell.
+        // Standard output may be closed.
         let _ = at.print_long_help();
     }
     is_below
 }
 
-/// The command line, whose subcommands list the options that belong to them.
+/// Command line whose subcommands list only the options that apply to them.
 pub(super) fn command() -> Command {
     let mut command = Cli::command();
-    // Only then its subcommands have the options of every command.
+    // Building passes the global options to the subcommands.
     command.build();
     let names: Vec<String> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
     for name in names {
@@ -80,7 +80,7 @@ pub(crate) fn reference() -> String {
 fn describe(command: &mut Command, path: &str, page: &mut String) {
     let help = command.render_long_help().to_string();
     let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-    // A page that can be written never fails.
+    // Writing to a string never fails.
     let _ = write!(page, "\n## `{path}`\n\n```text\n{}\n```\n", lines.join("\n").trim_end());
     for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
         let path = format!("{path} {}", inner.get_name());

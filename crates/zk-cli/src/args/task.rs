@@ -19,12 +19,12 @@ use crate::settings::LayerValues;
 #[cfg(test)]
 mod tests;
 
-/// Job and settings that the command line asks for.
+/// Job, settings and options of a command line.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) job: Job,
     pub(crate) launch: Launch,
-    /// The address and the key of whichever provider is chosen.
+    /// Address and key for the selected provider, whichever it is.
     pub(crate) endpoint: GivenValues,
     pub(crate) cwd: Option<PathBuf>,
     /// Level of the log, and its file, as they were given.
@@ -48,7 +48,7 @@ pub(crate) enum Job {
     },
     ConfigChange {
         key: String,
-        /// Nothing to take it out.
+        /// New value; `None` removes the setting.
         value: Option<String>,
         project: bool,
     },
@@ -81,7 +81,7 @@ pub(crate) enum Job {
     #[cfg(feature = "acp")]
     Acp,
     ExecServer {
-        /// Nothing for the pipes that the program was started with.
+        /// Socket to listen on; `None` for standard input and output.
         listen: Option<String>,
     },
     Rpc {
@@ -110,11 +110,11 @@ pub(crate) enum Job {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Prompt {
     pub(crate) text: Option<String>,
-    /// Printing was asked for; otherwise a terminal decides.
+    /// Whether printing was requested; otherwise it depends on the terminal.
     pub(crate) print: bool,
     pub(crate) format: Format,
     pub(crate) resume: Option<Resume>,
-    /// The file with the schema that the answer follows.
+    /// File with the JSON Schema of the answer.
     pub(crate) schema: Option<PathBuf>,
     /// Whether tool calls are shown on standard error.
     pub(crate) verbose: bool,
@@ -122,28 +122,28 @@ pub(crate) struct Prompt {
 
 pub(crate) type Format = OutputFormat;
 
-/// Which session to go on with.
+/// Session to resume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Resume {
-    /// The newest of this directory.
+    /// The newest session of this directory.
     Latest,
-    /// The one whose id begins so.
+    /// The session with this id prefix.
     Id(String),
-    /// A new one with this id, as another program asks for it.
+    /// A new session with this id, requested by another program.
     Named(String),
-    /// One that the person chooses once the conversation is open.
+    /// A session that the person chooses once the conversation is open.
     Choose,
 }
 
 impl Task {
-    /// The job of an Agent SDK, whose arguments are read by those who speak its protocol.
+    /// Creates the job of an Agent SDK, whose arguments the server of its protocol parses.
     pub(crate) fn agent_sdk(words: Vec<String>) -> Self {
         let endpoint = GivenValues { base_url: None, api_key: None };
         Self { job: Job::AgentSdk(words), launch: Launch::default(), endpoint, cwd: None, log: None }
     }
 }
 
-/// Names that other programs have for something, and what to type for it here.
+/// Names in other programs, with the equivalent command of zk.
 const OTHER_NAMES: [(&str, &str); 10] = [
     ("continue", "zk --continue"),
     ("key", "zk auth login"),
@@ -158,7 +158,7 @@ const OTHER_NAMES: [(&str, &str); 10] = [
 ];
 
 impl Cli {
-    /// Advice on a prompt of one word that is nearly a command, unless printing was asked for.
+    /// Advice on a one-word prompt that is probably a misspelt command; `None` if printing was requested.
     pub(crate) fn near_command(&self) -> Option<String> {
         let word = self.prompt.as_deref().filter(|_| !self.print && self.command.is_none())?;
         if word.contains(char::is_whitespace) {

@@ -16,7 +16,7 @@ use crate::sessions::{Session, given, refused, store};
 use crate::settings::Settings;
 use zk_chat::context_lines;
 
-/// Prints what fills the context of every request, or of the next request of a session.
+/// Prints the content of the context window: of every request, or of the next request of a session.
 pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome<Exit> {
     let report = runtime()?.block_on(async {
         let sent = match id {
@@ -39,8 +39,7 @@ pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome
     print(&app.work.machine, &context_lines(&report))
 }
 
-/// Waits for MCP servers for as long as their start may take, since their tools are part of every request. Says what is
-/// wrong with those that are not there.
+/// Waits for the start of MCP servers, since their tools are part of every request, and reports failed ones.
 pub(super) async fn wait_for_servers(machine: &Machine, settings: &Settings, bus: &Bus) {
     let Some(servers) = bus.service::<McpServers>() else { return };
     let longest = settings.mcp_servers().0.iter().map(|server| server.start_cap).max();
@@ -51,7 +50,7 @@ pub(super) async fn wait_for_servers(machine: &Machine, settings: &Settings, bus
     }
 }
 
-/// Reads the messages that are sent of a session.
+/// Reads the messages of a session that the next request would send.
 async fn stored(machine: &Machine, id: &str) -> Outcome<Vec<Arc<Message>>> {
     let live = read_live_matching(&store(machine)?, given(id, "`zk context`")?).await.map_err(refused)?;
     Ok(sent_of(&live.entries, &load_live(&live).messages))

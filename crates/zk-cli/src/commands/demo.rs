@@ -19,10 +19,11 @@ use crate::sessions::Session;
 use crate::signals;
 use zk_chat::Interrupts;
 
-/// Pause between two pieces of the scripted model's text, for a person who watches.
+/// Pause between two pieces of the scripted model's text, so that a person can follow.
 const PACE: Duration = Duration::from_millis(20);
 
-/// Unpacks the project, lets the script repair it, and runs its tests: 0 only if they pass.
+/// Unpacks the project, lets the scripted model repair it, and runs its tests. The exit code is 0 only if
+/// they pass.
 pub(crate) fn run(app: &AppContext, keep: bool) -> Outcome<Exit> {
     let project = Project::unpack(keep)
         .map_err(|error| Failure::failed(format!("cannot write the demo's project: {error}")))?;
@@ -94,7 +95,7 @@ async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToke
     })
 }
 
-/// Whether the project's tests pass, asked of the tests and not of the model.
+/// Runs the project's tests, independently of the model; returns whether they pass.
 async fn tests_pass(work: &Workplace, bus: &zk_core::kernel::Bus, stop: &CancellationToken) -> bool {
     let Some(exec) = bus.service::<dyn Exec>() else { return false };
     let mut ignored = |_: OutputStream, _: &[u8]| ();

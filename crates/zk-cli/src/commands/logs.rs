@@ -12,7 +12,7 @@ struct LogFile {
     changed: SystemTime,
 }
 
-/// Lists zk's own logs, the one that was written last first, or prints the one that `name` is a part of.
+/// Lists zk's logs, the last written first, or prints the one whose name contains `name`.
 pub(crate) fn logs(machine: &Machine, name: Option<&str>) -> Outcome<Exit> {
     let dirs = &machine.dirs;
     let places = [dirs.logs(), dirs.mcp().map(|dir| dir.join("logs")), dirs.extensions(), dirs.audit()];
@@ -38,7 +38,7 @@ pub(crate) fn logs(machine: &Machine, name: Option<&str>) -> Outcome<Exit> {
 }
 
 fn files_in(dir: PathBuf) -> Vec<LogFile> {
-    // A directory that is not there has no logs.
+    // A missing directory counts as empty.
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let files = entries.filter_map(|entry| {
         let meta = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;

@@ -48,19 +48,19 @@ pub(crate) fn config_show(machine: &Machine, settings: &Settings, origin: bool) 
     print(machine, &settings.lines(origin))
 }
 
-/// Prints what can be set, as Markdown.
+/// Prints the reference of all settings, as Markdown.
 pub(crate) fn config_keys(machine: &Machine) -> Outcome<Exit> {
     print(machine, &reference()?.lines().map(str::to_owned).collect::<Vec<_>>())
 }
 
-/// Prints the shape of the settings, or of what a run comes to.
+/// Prints the JSON Schema of the settings, or of a run's result.
 pub(crate) fn config_schema(machine: &Machine, of_result: bool) -> Outcome<Exit> {
     let schema = if of_result { result_schema() } else { json_schema()? };
     let schema = serde_json::to_string_pretty(&schema).map_err(Failure::failed)?;
     print(machine, &schema.lines().map(str::to_owned).collect::<Vec<_>>())
 }
 
-/// Prints lines of words, which a terminal gets broken at words.
+/// Prints lines of text; on a terminal they are wrapped at words.
 fn print_words(machine: &Machine, lines: &[String]) -> Outcome<Exit> {
     let mut screen = Screen::stdout(&machine.env.terminal());
     lines.iter().for_each(|line| screen.prose(Style::PLAIN, line));

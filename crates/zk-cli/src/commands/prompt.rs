@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::prompt;
 use crate::sessions::Session;
 
-/// Prints what a model is told before the conversation, part by part.
+/// Prints the system prompt and the context before a conversation, part by part.
 pub(crate) fn prompt_command(app: &AppContext, action: &PromptAction) -> Outcome<Exit> {
     let PromptAction::Show { sizes } = action;
     runtime()?.block_on(async {

@@ -9,7 +9,7 @@ use zk_skills::{AgentFields, AgentFile, AgentRoots, MAX_AGENT_FILE_BYTES, agent_
 use crate::app::{AppContext, Workplace};
 use crate::exit::{Failure, Outcome};
 
-/// Limit of the agents that are told to a model.
+/// Maximum number of agents described to a model.
 const MAX_AGENTS: usize = 30;
 
 pub(super) fn definition(fields: AgentFields) -> AgentDefinition {
@@ -17,7 +17,7 @@ pub(super) fn definition(fields: AgentFields) -> AgentDefinition {
     AgentDefinition { name, description, prompt, tools, model, thinking, max_turns, preset: None }
 }
 
-/// The agents of `--agents`: JSON, or a file of it.
+/// Parses the agents of `--agents`: JSON, or a file with JSON.
 pub(crate) fn given(text: &str, files: &dyn HostFiles) -> Outcome<Vec<AgentDefinition>> {
     let usage = |why: String| {
         let shape = "{\"NAME\": {\"description\": \"…\", \"prompt\": \"…\"}}";
@@ -34,7 +34,7 @@ pub(crate) fn given(text: &str, files: &dyn HostFiles) -> Outcome<Vec<AgentDefin
     Ok(given.into_iter().map(definition).collect())
 }
 
-/// All files of agents: those of the project from the working directory up, then the person's.
+/// Finds all files of agents: the project's from the working directory upwards, then the person's.
 fn files(work: &Workplace) -> Vec<AgentFile> {
     let own = work.machine.dirs.config.as_ref().map(|dir| dir.join("agents"));
     let others = work.machine.env.path("HOME").map(|home| home.join(".claude/agents"));
@@ -43,7 +43,7 @@ fn files(work: &Workplace) -> Vec<AgentFile> {
     agent_files(&roots, &work.machine.host_files, &*work.machine.trust)
 }
 
-/// The agents of this project that nobody approved.
+/// Returns the unapproved agents of this project.
 pub(crate) fn untrusted(work: &Workplace) -> Vec<AgentFile> {
     files(work).into_iter().filter(|file| !file.is_trusted).collect()
 }
@@ -53,13 +53,12 @@ pub(crate) fn of_project(work: &Workplace) -> Vec<AgentFile> {
     files(work).into_iter().filter(|file| file.is_of_project).collect()
 }
 
-/// Approves an agent of this project as it is.
+/// Approves exactly the present content of a project's agent file.
 pub(crate) fn approve(work: &Workplace, file: &AgentFile) -> Result<(), String> {
     work.machine.trust.approve(&file.trust_item(&work.project)).map_err(|error| error.to_string())
 }
 
-/// Returns what sub-agents may be and do. Of each name the first counts: the command line, the project, the
-/// person.
+/// Returns the options of sub-agents. For equal names the order is: command line, project, person.
 pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
     let mut agents: Vec<AgentDefinition> = Vec::new();
     let mut untrusted = Vec::new();
@@ -89,7 +88,7 @@ pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
             break;
         }
         agent.model = agent.model.filter(|model| {
-            // A name of another provider's model: the parent's will do.
+            // Another provider's model cannot be used, so the agent gets the parent's.
             let other = known.other_provider(Some(provider), model);
             if other.is_some() {
                 app.work.machine.notices.show(&format!(

@@ -17,15 +17,15 @@ use crate::sessions::Session;
 use crate::settings::{Layer, Settings};
 use zk_providers::select::SelectedEndpoint;
 
-/// Whoever answers in a conversation.
+/// The party that answers in a conversation.
 pub(crate) enum Answering {
     Provider(Arc<dyn Provider>),
-    /// The backend of this name, whose provider its plugin has.
+    /// The backend of this name; its plugin provides the provider.
     Backend(String),
 }
 
 impl Answering {
-    /// The backend that was `used` last or is set, or else the provider at an endpoint.
+    /// Returns the backend that was `used` last or is configured, or else the provider at an endpoint.
     pub(crate) async fn find(
         app: &AppContext,
         used: Option<&str>,
@@ -39,7 +39,7 @@ impl Answering {
         Ok(Self::Provider(provider))
     }
 
-    /// The provider; where an extension may have it, once that runs.
+    /// Returns the provider. For a backend of an extension, waits until the extension runs.
     pub(crate) async fn provider(&self, bus: &Bus, settings: &Settings) -> Outcome<Arc<dyn Provider>> {
         match self {
             Self::Provider(provider) => Ok(provider.clone()),
@@ -60,7 +60,7 @@ impl Answering {
         }
     }
 
-    /// Says what zk cannot enforce of a backend, where nobody is there to be told in a conversation.
+    /// Shows the limits that zk cannot enforce on a backend, for runs without a person.
     pub(crate) fn tell_unenforced(&self, bus: &Bus, notices: &Notices) {
         let Self::Backend(name) = self else { return };
         let Some(backend) = bus.item::<dyn Backend>(name) else { return };
@@ -68,7 +68,7 @@ impl Answering {
         notices.show(&visible_line(&format!("{name}{own}: {}", backend.unenforced().join("; "))));
     }
 
-    /// The model that a conversation begins with.
+    /// Returns the initial model of a conversation.
     pub(crate) async fn model(
         &self,
         app: &AppContext,
@@ -89,12 +89,12 @@ impl Answering {
     }
 }
 
-/// The name of the backend to begin with, unless that is the built-in agent.
+/// Returns the initial backend's name; `None` for the built-in agent.
 pub(crate) fn chosen(settings: &Settings, used: Option<&str>) -> Outcome<Option<String>> {
-    // A model or provider that the command line names is one of the built-in agent.
+    // A model or a provider on the command line selects the built-in agent.
     let is_said = |key| settings.origin(key).is_some_and(|origin| matches!(origin.layer, Layer::CommandLine));
     let is_own = is_said("model") || is_said("provider");
-    // Which backends extensions have is known once they run.
+    // Backends of extensions are only known once the extensions run.
     let is_of_extension = |name: &str| {
         !is_own && settings.extensions().iter().any(|one| one.enabled) && name != BUILT_IN_BACKEND
     };
@@ -115,12 +115,12 @@ pub(crate) fn chosen(settings: &Settings, used: Option<&str>) -> Outcome<Option<
     }
 }
 
-/// The plugin of all backends; the agents run with `plain` where no sandbox holds them.
+/// Returns the plugin of all backends. `plain` runs agents outside of the sandbox.
 pub(super) fn plugin(work: &Workplace, settings: &Settings, plain: Arc<dyn Exec>) -> BackendsPlugin {
     BackendsPlugin::new(all(work, settings, plain))
 }
 
-/// The backends of the settings, with a warning for each that cannot be used.
+/// Returns the configured backends, and shows a warning for each invalid one.
 pub(crate) fn all(work: &Workplace, settings: &Settings, plain: Arc<dyn Exec>) -> Vec<Arc<AcpBackend>> {
     let lookup = |name: &str| work.machine.env.text(name).map(str::to_owned);
     let (definitions, wrong) = BackendDefinition::read_all(&settings.backends, &lookup);
@@ -132,7 +132,7 @@ pub(crate) fn all(work: &Workplace, settings: &Settings, plain: Arc<dyn Exec>) -
     }
     let environment = Environment::filtered(work.machine.env.without_secrets());
     let is_held = definitions.iter().any(|definition| definition.is_sandboxed);
-    // Without one, each backend says that nothing holds it.
+    // Without a sandbox, each backend reports that it runs unsandboxed.
     let sandbox = is_held.then(|| sandbox::start(work, settings, environment).ok()).flatten();
     let execs = AgentExecs { plain, sandbox: sandbox.map(|exec| Arc::new(exec) as Arc<dyn Exec>) };
     definitions.into_iter().map(|one| Arc::new(AcpBackend::new(one, execs.clone()))).collect()

@@ -13,7 +13,7 @@ use zk_settings::suggest::did_you_mean;
 
 use crate::settings::Settings;
 
-/// The behaviour of the agent, but for what a run is asked.
+/// Returns the agent's behaviour from the settings.
 pub(crate) fn behavior(settings: &Settings, bus: &Bus) -> Behavior {
     Behavior {
         dedup_tools: dedup_tools(&settings.calls, bus),
@@ -21,7 +21,8 @@ pub(crate) fn behavior(settings: &Settings, bus: &Bus) -> Behavior {
     }
 }
 
-/// A call of these tools that repeats the last one gets its result, unless something was changed in between.
+/// Returns the tools whose repeated calls get the last result, with a key that changes with each call that is
+/// not read-only.
 fn dedup_tools(calls: &CallSettings, bus: &Bus) -> BTreeMap<String, DedupKey> {
     if calls.dedup.is_empty() {
         return BTreeMap::new();
@@ -37,7 +38,7 @@ fn dedup_tools(calls: &CallSettings, bus: &Bus) -> BTreeMap<String, DedupKey> {
     calls.dedup.iter().map(|name| (name.clone(), key.clone())).collect()
 }
 
-/// Returns which tools the model is offered.
+/// Returns the set of tools offered to the model.
 pub(crate) fn tool_set(calls: &CallSettings) -> ToolSet {
     let (allowed, disallowed) = (tools(&calls.allowed), tools(&calls.disallowed));
     let set = if allowed.is_empty() { ToolSet::All } else { ToolSet::Only(allowed) };
@@ -45,10 +46,10 @@ pub(crate) fn tool_set(calls: &CallSettings) -> ToolSet {
     if disallowed.is_empty() { set } else { ToolSet::Except(Box::new(set), disallowed) }
 }
 
-/// Tools of these names, also as other programs call them.
+/// Resolves tool names, including names of other programs.
 fn tools(names: &[String]) -> Vec<String> {
     let canonical = |name: &String| {
-        // Other programs write them with a capital; one of zk's own means itself alone.
+        // Names of other programs begin with a capital; names of zk are used as they are.
         let is_foreign = name.starts_with(|first: char| first.is_ascii_uppercase());
         let known = if is_foreign { zk_skills::tool_names(name) } else { Vec::new() };
         if known.is_empty() { vec![name.clone()] } else { known }
@@ -56,11 +57,12 @@ fn tools(names: &[String]) -> Vec<String> {
     names.iter().flat_map(canonical).collect()
 }
 
-/// Reason why a list of tools cannot be meant as it stands: a name that no tool has would leave one in, or leave none.
+/// Reports an unknown name in a list of tools, which would otherwise keep or remove the wrong tools.
 pub(crate) fn unknown_tool(names: &[String], bus: &Bus) -> Option<String> {
     let registered: Vec<String> =
         bus.items::<dyn Tool>().into_iter().map(|tool| tool.name.to_string()).collect();
-    // Some of zk's own are offered in some places only, and those of servers come when the servers have started.
+    // Some built-in tools are only available in some contexts, and tools of servers only after the servers
+    // started.
     let own = zk_tools::NAMES.into_iter().chain(zk_skills::NAMES).chain(["spawn", "fetch"]);
     let mut known: Vec<&str> = registered.iter().map(String::as_str).chain(own).collect();
     known.sort_unstable();

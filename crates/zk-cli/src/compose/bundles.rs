@@ -18,13 +18,13 @@ use crate::app::AppContext;
 use crate::dirs::Dirs;
 use crate::settings::Settings;
 
-/// The store of bundles; nothing where no state can be kept.
+/// Returns the store of bundles; `None` without a directory for state.
 pub(crate) fn store(dirs: &Dirs, files: &LocalHostFiles) -> Option<BundleStore> {
     let state = LocalStateFiles::new(files.clone());
     Some(BundleStore::new(dirs.plugins()?, Arc::new(state), Arc::new(files.clone())))
 }
 
-/// The bundles that are used: those that the person added, and directories that the command line names.
+/// Loads the bundles in use: those that the person added, and directories named on the command line.
 pub(crate) fn load(dirs: &Dirs, files: &LocalHostFiles, given: &[PathBuf]) -> Loaded {
     match store(dirs, files) {
         Some(store) => {
@@ -32,7 +32,7 @@ pub(crate) fn load(dirs: &Dirs, files: &LocalHostFiles, given: &[PathBuf]) -> Lo
             if let Some(secrets) = secrets(dirs) {
                 read_secrets(&mut loaded, &secrets);
             }
-            // Secrets of a kept bundle are not for a directory of the same name.
+            // A directory does not get the secrets of an added bundle with the same name.
             loaded.with_directories(given, &store, files)
         }
         None => Loaded::default(),
@@ -68,7 +68,8 @@ fn read_secrets(loaded: &mut Loaded, secrets: &FileStore) {
     }
 }
 
-/// The hooks of a bundle, for work in `project`. They may refuse calls, but not allow them in the person's place.
+/// Returns the hooks of a bundle, for work in `project`. They may refuse calls, but not allow them in place
+/// of the person.
 pub(crate) fn hooks(placed: &PlacedBundle, project: &Path) -> Result<HookSet, HookConfigError> {
     let variables = placed.variables(project);
     let env: Vec<(String, String)> = variables.env().collect();
@@ -77,13 +78,14 @@ pub(crate) fn hooks(placed: &PlacedBundle, project: &Path) -> Result<HookSet, Ho
         let place = format!("plugin {}: {}", placed.bundle.name(), part.place);
         let source = HookSource { place, is_claude: true, may_allow: false };
         let set = HookSet::read(&part.events, source)?;
-        // The shell of a command reads them from its environment: as text, a directory's name could be a command.
+        // Commands get the variables from their environment. Inserted as text, a directory's name could run
+        // as a command.
         all.extend(set.of_bundle(&str::to_owned, &env));
     }
     Ok(all)
 }
 
-/// The MCP servers of a bundle, and those that cannot be started.
+/// Returns the MCP servers of a bundle, and errors for the unusable ones.
 pub(crate) fn servers(placed: &PlacedBundle, project: &Path) -> (Vec<ServerConfig>, Vec<ServerConfigError>) {
     let read =
         placed.bundle.servers.iter().map(|server| {
@@ -93,7 +95,7 @@ pub(crate) fn servers(placed: &PlacedBundle, project: &Path) -> (Vec<ServerConfi
     (good.into_iter().filter_map(Result::ok).collect(), bad.into_iter().filter_map(Result::err).collect())
 }
 
-/// The place of a bundle for its texts.
+/// Returns the variables of a bundle for its texts.
 pub(crate) fn place(placed: &PlacedBundle, project: &Path) -> Arc<BundlePlace> {
     let variables = placed.variables(project).directories();
     Arc::new(BundlePlace { name: placed.bundle.name().to_owned(), root: placed.root.clone(), variables })
@@ -125,7 +127,7 @@ pub(crate) fn skills(settings: &Settings, project: &Path) -> Vec<BundleSkill> {
     skills
 }
 
-/// The agents of all bundles; one that cannot be used is told of and left out.
+/// Returns the agents of all bundles. An unusable one is left out with a notice.
 pub(super) fn agents(app: &AppContext) -> Vec<AgentDefinition> {
     let machine = &app.work.machine;
     let mut agents = Vec::new();

@@ -21,8 +21,7 @@ impl From<CompactionChoiceError> for Failure {
     }
 }
 
-/// Returns the plugin that keeps lines of what left conversations for later ones: only where a person is
-/// there.
+/// Returns the plugin that stores lines of compacted conversations for later ones.
 pub(crate) fn shared_lines(work: &Workplace, settings: &Settings) -> Option<Arc<dyn Plugin>> {
     let path = work.machine.dirs.shared_lines().filter(|_| settings.program.shorten)?;
     let writes = settings.compaction.shared_lines;
@@ -30,7 +29,7 @@ pub(crate) fn shared_lines(work: &Workplace, settings: &Settings) -> Option<Arc<
     Some(Arc::new(LineFile::new(path, &work.project, writes, work.machine.redactor.clone(), files)))
 }
 
-/// Has a provider compact its context itself, where the settings say so: adds to the options of its dialect.
+/// Adds the option with which the provider compacts the context itself, if the settings select that.
 pub(crate) fn ask_server(
     settings: &Settings,
     provider: &NamedProvider,
@@ -54,7 +53,7 @@ pub(crate) fn ask_server(
         let window: WindowOptions = PluginSettings::table(settings, Window::default().name())
             .map_or_else(|| Ok(WindowOptions::default()), serde_json::from_value)
             .map_err(|error| Failure::usage(format!("`[plugins.context-window]`: {error}")))?;
-        // Between both thresholds: what is done here comes after it, where it does not suffice.
+        // Between both thresholds, so that the server compacts first, and zk only if that is not enough.
         let at = CompactAt { part: f64::midpoint(window.soft, window.hard), reserve: window.reserve };
         options.insert("compact_at".to_owned(), serde_json::to_value(at).map_err(Failure::failed)?);
     }

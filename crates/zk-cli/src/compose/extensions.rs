@@ -11,12 +11,12 @@ use crate::app::Workplace;
 use crate::sandbox;
 use crate::settings::Settings;
 
-/// Reason why an extension of a project does not start.
+/// Reason why an extension of a project is not started.
 const NO_SANDBOX: &str =
     "the sandbox that extensions of a project need does not work here; `zk doctor` says what is missing";
 
-/// The plugins of the extensions that are set up and trusted. Those of the person run with `own`, on this machine; those
-/// of a project in the sandbox.
+/// Returns the plugins of the configured and trusted extensions. The person's run with `own` on this machine,
+/// the project's in the sandbox.
 pub(crate) fn plugins(work: &Workplace, settings: &Settings, own: &Arc<dyn Exec>) -> Vec<Arc<dyn Plugin>> {
     let all = settings.extensions().into_iter().filter(|extension| extension.enabled);
     let (mut contained, mut handles) = (None, Vec::new());
@@ -30,7 +30,8 @@ pub(crate) fn plugins(work: &Workplace, settings: &Settings, own: &Arc<dyn Exec>
             let built = build(work, settings, extension);
             let built = match exec {
                 Some(exec) => built.exec(exec),
-                // One that guards calls never starts, and so refuses them: without it they would run unguarded.
+                // An extension that guards calls is installed but never started, so that it refuses the
+                // calls.
                 None if guards => built.exec(own.clone()).check_starts(|_| Err(NO_SANDBOX.to_owned())),
                 None => return None,
             };
@@ -51,16 +52,16 @@ pub(crate) fn plugins(work: &Workplace, settings: &Settings, own: &Arc<dyn Exec>
 /// Extensions of a conversation, as a service.
 struct Starting(Vec<ExtensionHandle>);
 
-/// Waits until each extension runs or failed to.
+/// Waits until each extension is running or has failed.
 pub(crate) async fn started(bus: &Bus) {
     let Some(starting) = bus.service::<Starting>() else { return };
-    // They start side by side, and each tells its failure itself.
+    // They start in parallel, and each reports its own failure.
     for extension in &starting.0 {
         let _ = extension.ready().await;
     }
 }
 
-/// Sandbox of the extensions of a project; without it they do not run.
+/// Sandbox of a project's extensions; `None` if it cannot be set up, so that they do not run.
 pub(crate) fn sandbox_of(work: &Workplace, settings: &Settings) -> Option<Arc<dyn Exec>> {
     match sandbox::start(work, settings, Environment::filtered(work.machine.env.without_secrets())) {
         Ok(exec) => Some(Arc::new(exec)),
@@ -72,7 +73,7 @@ pub(crate) fn sandbox_of(work: &Workplace, settings: &Settings) -> Option<Arc<dy
     }
 }
 
-/// One extension with the program's own files.
+/// Creates an extension with the program's file services.
 pub(crate) fn build(work: &Workplace, settings: &Settings, extension: ExtensionConfig) -> Extension {
     for secret in extension.env.values() {
         work.machine.redactor.learn(secret);
@@ -90,7 +91,7 @@ pub(crate) fn build(work: &Workplace, settings: &Settings, extension: ExtensionC
         Some(_) | None => Ok(()),
     };
     let notices = work.machine.notices.clone();
-    // A backend of the settings that does not start leaves its name to nobody.
+    // The names of configured backends stay reserved even if the backend does not start.
     let reserved = settings.known_providers().names().into_iter().chain(settings.backends.keys().cloned());
     let built = Extension::new(extension.clone(), &work.project)
         .cwd(&work.cwd)
@@ -104,7 +105,7 @@ pub(crate) fn build(work: &Workplace, settings: &Settings, extension: ExtensionC
     }
 }
 
-/// Logs of extensions, if there is a place for them.
+/// Logs of extensions; `None` without a directory for state.
 pub(crate) fn logs(work: &Workplace) -> Option<ExtensionLogs> {
     let files = Arc::new(LocalStateFiles::new(work.machine.host_files.clone()));
     let dir = work.machine.dirs.extensions()?;

@@ -11,8 +11,8 @@ use crate::app::Workplace;
 use crate::place::ExecutionTarget;
 use crate::settings::Settings;
 
-/// The plugin of the hooks, if there are any. They run with `own`, on this machine: the person's own programs are not held in
-/// what holds those of the model.
+/// Returns the plugin of the hooks, if there are any. They run with `own` on this machine, outside of the
+/// sandbox of the model's commands.
 pub(crate) fn plugin(
     work: &Workplace,
     settings: &Settings,

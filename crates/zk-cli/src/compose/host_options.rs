@@ -5,12 +5,12 @@ use zk_view::ViewDriver;
 
 use crate::settings::Settings;
 
-/// Host of a conversation: whom to ask, and what may run without asking.
+/// Front end of a conversation, and its options.
 pub(crate) struct HostOptions {
     pub(crate) ui: Option<Arc<dyn Ui>>,
     pub(crate) questions: Option<Arc<Questions>>,
     pub(crate) allow_all: bool,
-    /// View of the conversation, and what is kept of it beside its messages.
+    /// View of the conversation, which also records blocks in the session.
     pub(crate) view: ViewDriver,
 }
 

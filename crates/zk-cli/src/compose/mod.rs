@@ -48,17 +48,17 @@ use crate::settings::Settings;
 use crate::{commands, policy, sandbox, select};
 use zk_chat::{JobRows, PersonExec, PlanWays};
 
-/// Longest wait of a run to hear more of its model than zk knows.
+/// Longest wait for the provider's description of a model.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A bus with everything zk consists of but the model: the one list of plugins.
+/// Creates a bus with all plugins of zk. The model is not part of it.
 pub(crate) async fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Outcome<Bus> {
     let notices = app.work.machine.notices.clone();
     let bus = Bus::builder().on_error(move |error: &HookError| notices.show(&error.to_string())).build();
     match install_all(app, &bus, session, host) {
         Ok(()) => Ok(bus),
         Err(failure) => {
-            // Plugins that began before the failure end with the bus.
+            // Closing the bus ends plugins that were already running.
             bus.close().await;
             Err(failure)
         }
@@ -66,7 +66,7 @@ pub(crate) async fn bus(app: &AppContext, session: &Session, host: HostOptions) 
 }
 
 fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions) -> Outcome<()> {
-    // A plugin reads its table while it is installed.
+    // Plugins read their settings while they are installed.
     bus.scope("settings").provide_service::<dyn PluginSettings>(Arc::new(app.settings.clone()));
     let children = Environment::filtered(app.work.machine.env.without_secrets());
     let containment = Containment::of(&app.work, &app.settings, host.allow_all)?;
@@ -86,7 +86,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let scope = bus.scope("permission-modes");
     scope.provide_service(Arc::new(modes.clone()));
     scope.provide_service::<dyn PlanModes>(Arc::new(PlanWays::new(modes.clone())));
-    // A container has an outside as well; it is what the person chose for commands of their own, too.
+    // Commands can also leave a container, in which case they run like the person's own.
     let is_in_sandbox = sandbox.is_some();
     let outside = is_in_sandbox || matches!(app.settings.context(), ContextName::Docker(_));
     let shell_bounds = sandbox.is_some().then(|| app.settings.sandbox.describe(is_contained));
@@ -110,7 +110,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         sandbox::hide_in(&denied, sandbox);
     }
     if outside || sandbox.is_some() {
-        // A person agreed to each of these commands, or typed it: it may ask the agent of ssh.
+        // A person approved or typed each of these commands, so they may use the SSH agent.
         let agent = app.work.machine.env.get("SSH_AUTH_SOCK").map(ToOwned::to_owned);
         let environment =
             agent.into_iter().fold(children.clone(), |all, agent| all.grant("SSH_AUTH_SOCK", agent));
@@ -122,8 +122,8 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
             scope.provide_service(Arc::new(PersonExec(agreed)));
         }
     }
-    // Their handlers come in the order of their stages, so that none has to stand before another. Those that come first
-    // close last.
+    // Handlers are ordered by their stages, so the order of plugins does not matter for them. Plugins close
+    // in reverse order.
     let mut plugins: Vec<Arc<dyn Plugin>> = Vec::new();
     #[cfg(feature = "otel")]
     plugins.extend(telemetry::plugins(app));
@@ -132,7 +132,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     plugins.push(Arc::new(backends::plugin(&app.work, &app.settings, own.clone())));
     let extensions = extensions::plugins(&app.work, &app.settings, &own);
     plugins.push(Arc::new(ToolsPlugin::new(tools)));
-    // Behind the tools: a hook at the end of the conversation still finds its jobs.
+    // Hooks come after the tools, so that a hook at the end of the conversation still finds background jobs.
     plugins.extend(hooks::plugin(&app.work, &app.settings, own, modes));
     plugins.extend::<[Arc<dyn Plugin>; 7]>([
         Arc::new(gate),
@@ -159,7 +159,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
             notices.show(&format!("warning: --debug-dump: cannot write to {}: {error}", dir.display()));
         })) as Arc<dyn Plugin>
     }));
-    // Commands and files of the place replace this machine's.
+    // The commands and files of another place replace this machine's.
     plugins.push(Arc::new(ExecutionTarget::of(app)?));
     plugins.extend(app.settings.results.policies());
     plugins.extend(session_parts(app, session)?);
@@ -167,12 +167,12 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         skills::watch_own(&app.work, &app.settings, bus);
     }
     let added = app.settings.additions.plugins.iter().map(|plugin| &**plugin);
-    // Last: a name that zk has is not theirs.
+    // Extensions come last, since they must not take a name of zk.
     let extensions = extensions.iter().map(|plugin| &**plugin);
     for plugin in plugins.iter().map(|plugin| &**plugin).chain(added).chain(extensions) {
         bus.install(plugin).map_err(Failure::failed)?;
     }
-    // In place of the one that the local plugin has.
+    // Replaces the executor for reads of the local plugin.
     sandbox::provide_reads(
         bus,
         (&app.work, &app.settings),
@@ -183,7 +183,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     );
     mcp::record(&app.work, &app.settings, bus);
     mcp::offer_skills(bus).map_err(Failure::failed)?;
-    // A token that a sub-agent renewed is as lost as any other.
+    // Also for sub-agents, which may renew a token as well.
     let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
     let notices = app.work.machine.notices.clone();
     bus.scope("credentials").on_sync_at(everywhere, move |event: &OAuthRefresh, _: &Cx| {
@@ -204,7 +204,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     Ok(())
 }
 
-/// Makes the plugin of local commands, and of the files that are there.
+/// Creates the plugin for local commands and files.
 fn local(
     work: &Workplace,
     settings: &Settings,
@@ -219,14 +219,14 @@ fn local(
     })
 }
 
-/// Commands as processes of the person's.
+/// Creates an executor that runs commands as processes of the person.
 pub(crate) fn process(settings: &Settings, children: Environment) -> ProcessExec {
     let exec = ProcessExec::supervised(children, Supervision::of_this_program());
     exec.limited(settings.limits.limits())
 }
 
-/// Executor of the person's own programs, such as hooks, as processes on this host, whatever the execution context of the
-/// model's commands: a hook that judges commands must not run where those could change it.
+/// Creates the executor of the person's own programs, such as hooks, on this host. It does not depend on the
+/// context of the model's commands: those must not be able to change a hook that judges them.
 fn of_person(settings: &Settings, bus: &Bus, children: Environment) -> Arc<dyn Exec> {
     let exec = Arc::new(process(settings, children));
     let closing = exec.clone();
@@ -234,18 +234,17 @@ fn of_person(settings: &Settings, bus: &Bus, children: Environment) -> Arc<dyn E
     exec
 }
 
-/// Returns advice on how to let a call run that nobody was there to approve.
+/// Advice on how to allow a call that was refused without a person.
 fn advise(mode: &str) -> String {
     let short = if mode == Mode::All.name() { " (or --allow-all)" } else { "" };
     format!("to allow it, run zk with --permission-mode {mode}{short}, or start it on a terminal to be asked")
 }
 
-/// Returns the plugins that belong to one session: the place of its large results and blobs, and its
-/// recorder.
+/// Returns the plugins that belong to one session: its large results, its blobs and its recorder.
 pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<Arc<dyn Plugin>>> {
     let mut parts: Vec<Arc<dyn Plugin>> = Vec::new();
     if let Some(id) = session.open.as_ref().map(|open| open.id().clone()) {
-        // For hooks of what comes before the first event that names it.
+        // Hooks may need the id before the first event that contains it.
         parts.push(Arc::new(plugin_fn("session-id", move |scope| {
             scope.provide_service(Arc::new(id.clone()));
             Ok::<(), BoxError>(())
@@ -269,7 +268,7 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
     Ok(parts)
 }
 
-/// The provider at an endpoint, inside its retries.
+/// Creates the provider at an endpoint, with retries.
 pub(crate) async fn provider(
     machine: &Machine,
     settings: &Settings,
@@ -307,7 +306,7 @@ pub(crate) async fn provider(
     })
 }
 
-/// The connection that the settings and the credentials describe.
+/// Creates the connection from the settings and the credentials.
 async fn connection(
     machine: &Machine,
     settings: &Settings,
@@ -345,7 +344,7 @@ async fn connection(
     })
 }
 
-/// Returns the number of retries and the longest wait for them: as usual, but for what is said otherwise.
+/// Returns the retry policy: the defaults, overridden by the settings.
 fn retry_policy(said: &RetrySettings) -> RetryPolicy {
     let usual = RetryPolicy::default();
     RetryPolicy {
@@ -355,7 +354,7 @@ fn retry_policy(said: &RetrySettings) -> RetryPolicy {
     }
 }
 
-/// The model asked for, the one the session used, the provider's default, or the first one a server has.
+/// Selects the model: the requested one, the session's, the provider's default, or the first one of a server.
 pub(crate) async fn model(
     machine: &Machine,
     settings: &Settings,
@@ -367,7 +366,7 @@ pub(crate) async fn model(
         let id = settings.known_providers().model_id(provider.name(), name);
         let model = describe_model(provider, &id).await;
         if let Some(unknown) = settings.known_providers().misspelt_model(provider, &model).await {
-            // Without a person nobody would choose another one before it costs.
+            // In an unattended run, an unlisted model is an error before it causes cost.
             if unknown.is_unlisted && !is_attended {
                 return Err(Failure::usage(select::not_there(&model, &unknown)));
             }
@@ -382,14 +381,14 @@ pub(crate) async fn model(
     default_model_of(settings, provider).await
 }
 
-/// Describes a model by all that is known of it, also to the server if that says so soon.
+/// Describes a model. The provider's answer is only used if it comes within two seconds.
 pub(crate) async fn describe_model(provider: &dyn Provider, id: &str) -> Model {
     let cx = Bus::new().cx();
     let asked = tokio::time::timeout(DESCRIBE_TIMEOUT, provider.describe_model(id, &cx));
     asked.await.unwrap_or_else(|_| provider.model(id))
 }
 
-/// The provider's default, or the first model a server has.
+/// Returns the provider's default model, or the first one of a server.
 pub(crate) async fn default_model_of(settings: &Settings, provider: &dyn Provider) -> Outcome<Model> {
     if let Some(name) = provider.default_model() {
         let id = settings.known_providers().model_id(provider.name(), &name);
@@ -416,7 +415,7 @@ pub(crate) async fn default_model_of(settings: &Settings, provider: &dyn Provide
     })
 }
 
-/// The sections of the system prompt.
+/// Installs the sections of the system prompt.
 pub(crate) fn install_sections(work: &Workplace, settings: &Settings, bus: &Bus) -> Outcome<()> {
     prompt::install_own(settings, bus)?;
     bus.install(&prompt::Appended::new(settings)).map_err(Failure::failed)?;
@@ -426,7 +425,7 @@ pub(crate) fn install_sections(work: &Workplace, settings: &Settings, bus: &Bus)
     Ok(())
 }
 
-/// The agent on that bus.
+/// Builds the agent on a bus.
 pub(crate) fn agent(
     app: &AppContext,
     bus: &Bus,
@@ -449,7 +448,7 @@ pub(crate) fn agent(
         app.work.machine.notices.show(&format!("warning: {key}: {why}"));
     }
     install_sections(&app.work, &app.settings, bus)?;
-    // The end of a run says what to do next, wherever it is shown.
+    // Every display of a failed run includes the next step.
     bus.scope("error-formatter").provide_service(Arc::new(ErrorFormatter::new(summary::run_error)));
     commands::note_breaks(bus);
     commands::note_savings(bus);
@@ -479,7 +478,7 @@ pub(crate) fn agent(
     builder.build().map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Whether a thinking level was asked for here and now, so that the session's own does not count.
+/// Whether the command line or the settings request a thinking level, which overrides the session's.
 pub(crate) fn thinking_is_overridden(settings: &Settings) -> bool {
     use crate::settings::Layer;
     settings.origin("thinking").is_some_and(|origin| match origin.layer {

@@ -16,8 +16,8 @@ use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
 use zk_chat::OWN_COMMANDS;
 
-/// Identity of the agent. As all of the prompt it stays the same for a whole session, so that providers can
-/// cache it: no date, no listing of files, nothing random.
+/// Identity of the agent. The whole prompt stays the same within a session, so that providers can cache it:
+/// it has no date, no list of files and nothing random.
 const IDENTITY: &str =
     "You are zk, an agent that works in a person's directory with the tools you are given.";
 
@@ -30,23 +30,23 @@ A refused or failed call tells you why: change your approach instead of repeatin
 unclear, not for permission. Never print, store or send secrets.
 Answer briefly and plainly, and say what you did not do or could not check.";
 
-/// Notes on where answers are read, with a person and without.
+/// Notes on the display of answers, with a person and without.
 const ATTENDED: &str = "A person reads along in a terminal that shows Markdown, and can answer questions. Of results of tools they \
 see little: repeat what matters.";
 const UNATTENDED: &str = "Nobody reads along, and no question is answered: decide what is open yourself and say so. Your last message \
 is all that is read.";
 
-/// The places of zk's own sections, before all others.
+/// Positions of zk's own sections, before all others.
 const IDENTITY_ORDER: i32 = 0;
 const FRONTEND_ORDER: i32 = 20;
 const GUIDE_ORDER: i32 = 40;
 
-/// The person's own prompt, which takes the place of zk's own sections.
+/// Returns the person's own prompt, which replaces zk's sections.
 pub(crate) fn own(settings: &Settings) -> String {
     settings.program.system.clone().unwrap_or_default()
 }
 
-/// Section on where answers are read. A sub-agent answers to an agent, so that there is nothing to say.
+/// Section on the display of answers. Absent for a sub-agent, whose reader is an agent.
 struct Frontend;
 
 #[async_trait]
@@ -64,8 +64,8 @@ impl PromptSection for Frontend {
     }
 }
 
-/// zk's own sections: who the agent is, where its answers are read, and how to work; nothing where a person's own prompt takes
-/// their place.
+/// Installs zk's own sections on identity, display and way of work, unless the person's own prompt replaces
+/// them.
 pub(crate) fn install_own(settings: &Settings, bus: &Bus) -> Outcome<()> {
     if settings.program.system.is_some() {
         return Ok(());
@@ -82,7 +82,7 @@ pub(crate) fn install_own(settings: &Settings, bus: &Bus) -> Outcome<()> {
     Ok(())
 }
 
-/// Text that the person wants added.
+/// Section with the preset's and the person's text at the end of the prompt.
 pub(crate) struct Appended(FixedSection);
 
 impl Appended {
@@ -110,7 +110,7 @@ pub(crate) fn instructions(work: &Workplace) -> InstructionsPlugin {
     InstructionsPlugin::new(&work.cwd, &work.project, own)
 }
 
-/// Installs the context that a model is given before a prompt, and the slash commands that are files.
+/// Installs the context before a prompt, and the commands in files.
 pub(crate) fn install_context(work: &Workplace, settings: &Settings, bus: &Bus) -> Outcome<()> {
     bus.install(&ContextStreams::new()).map_err(Failure::failed)?;
     let scope = bus.scope("environment");
@@ -127,7 +127,7 @@ pub(crate) fn install_context(work: &Workplace, settings: &Settings, bus: &Bus) 
     Ok(())
 }
 
-/// Tells of instructions that are not read, and of commands that are not used.
+/// Shows notices about instructions that are not read and commands that are not used.
 pub(crate) fn tell(machine: &Machine, bus: &Bus) {
     let notices = machine.notices.clone();
     bus.scope("command-notices").on_sync(move |found: &CommandFilesFound, _: &Cx| {

@@ -8,7 +8,7 @@ use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
 use crate::{policy, sandbox};
 
-/// The files a conversation may reach.
+/// Returns the files that a conversation can reach.
 pub(crate) fn files(work: &Workplace, settings: &Settings) -> Outcome<WorkspaceFiles> {
     let mut files = WorkspaceFiles::new(work.roots()).map_err(Failure::failed)?;
     if let Some(home) = work.machine.env.path("HOME") {
@@ -23,15 +23,16 @@ pub(crate) fn files(work: &Workplace, settings: &Settings) -> Outcome<WorkspaceF
     for path in sandbox::hidden(&work.machine, settings) {
         files = files.hidden(path);
     }
-    // A call names where it begins; what it finds below that, no rule was asked about.
+    // A search is only judged by the path where it starts, so files that the rules restrict are left out of
+    // its results.
     Ok(match policy::rules(work, settings).0.restricted_reads() {
         Some(is_restricted) => files.leaving_out(is_restricted),
         None => files,
     })
 }
 
-/// Files of this machine that a conversation reads once a person agreed, but for what holds credentials, what the system makes
-/// up, and results of other conversations.
+/// Returns the files outside of the project that tools may read after a person approved it. Credentials,
+/// system files such as `/proc`, and results of other conversations are excluded.
 pub(super) fn outside_files(work: &Workplace, settings: &Settings) -> Outcome<WorkspaceFiles> {
     let made_up = ["/proc", "/sys", "/dev"].map(PathBuf::from);
     let closed = made_up.into_iter().chain(work.machine.dirs.outputs());

@@ -14,11 +14,11 @@ use crate::exit::{Failure, Outcome};
 use crate::place::ExecutionTarget;
 use crate::sessions::{self, Session};
 
-/// The sessions of one conversation, one after the other: opens each, and closes it when it is left.
+/// Opens the sessions of a conversation one after the other, and closes each when it is left.
 pub(crate) struct SessionSwitch {
     app: AppContext,
     bus: Bus,
-    /// Knows the models that sessions began with.
+    /// Provider of the conversation's start, for sessions that used it.
     provider: Arc<dyn Provider>,
     state: Mutex<State>,
     me: Weak<Self>,
@@ -26,7 +26,7 @@ pub(crate) struct SessionSwitch {
 
 struct State {
     current: Arc<Session>,
-    /// Outcomes of the sessions that were left.
+    /// Storage results of sessions that were left.
     left: Vec<Result<LeftSession, StoreError>>,
 }
 
@@ -42,12 +42,12 @@ impl SessionSwitch {
         self.state().current.clone()
     }
 
-    /// Takes the outcomes of the sessions that were left since this was last asked.
+    /// Takes the storage results of the sessions left since the last call.
     pub(crate) fn take_left(&self) -> Vec<Result<LeftSession, StoreError>> {
         std::mem::take(&mut self.state().left)
     }
 
-    /// Returns the plugins of the present session alone. Closing them closes the session.
+    /// Returns the plugins that belong to the present session. Closing them closes the session.
     pub(crate) fn parts(&self) -> Outcome<Vec<Arc<dyn Plugin>>> {
         let session = self.current();
         let mut parts: Vec<Arc<dyn Plugin>> =
@@ -56,7 +56,7 @@ impl SessionSwitch {
         Ok(parts)
     }
 
-    /// The provider that a session used, where the conversation began with it or it is a backend's.
+    /// Returns the provider that a session used, if the conversation began with it or it is a backend's.
     fn provider_of(&self, name: &str) -> Option<Arc<dyn Provider>> {
         if name == self.provider.name() {
             return Some(self.provider.clone());
@@ -69,7 +69,7 @@ impl SessionSwitch {
     }
 
     async fn begin(&self, target: &SwitchTarget) -> Result<Session, ConversationError> {
-        // A new session is one of the directory that is worked in by now.
+        // A new session belongs to the present working directory, which may have changed.
         let mut app = self.app.clone();
         app.work.cwd = ExecutionTarget::now(&self.app.work, &self.app.settings, &self.bus.cx());
         let resume = match target {
@@ -107,12 +107,12 @@ impl SessionOpener for SessionSwitch {
             Ok(plugins) => plugins,
             Err(failure) => {
                 self.state().current = before;
-                // The session was opened for nothing; the reason is said already.
+                // The unused session is closed; the reason was reported already.
                 let _ = session.close().await;
                 return Err(refused(failure));
             }
         };
-        // Choices of the command line or the settings count in every session.
+        // A model of the command line or the settings overrides the session's.
         let used = session.loaded.model.as_ref().filter(|_| self.app.settings.program.model.is_none());
         let provider = used.and_then(|model| self.provider_of(&model.provider));
         let used = used.zip(provider);
@@ -131,7 +131,7 @@ impl SessionOpener for SessionSwitch {
     }
 }
 
-/// Closes a session with the scope it is installed in.
+/// Closes a session when its scope closes.
 struct Closing {
     session: Arc<Session>,
     switch: Weak<SessionSwitch>,

@@ -19,10 +19,10 @@ use crate::settings::Settings;
 
 pub(crate) use zk_session::ConversationSession as Session;
 
-/// Characters of a sub-agent's text that the model is told.
+/// Maximum length of a sub-agent's text for the model, in characters.
 const MAX_OUTPUT_CHARS: usize = 2000;
 
-/// The place of this user's sessions, for a conversation in the directory worked in.
+/// Returns the place of this user's sessions, for a conversation in the working directory.
 pub(crate) fn place(work: &Workplace, settings: &Settings) -> SessionPlace {
     let notices = work.machine.notices.clone();
     SessionPlace {
@@ -41,8 +41,8 @@ pub(crate) fn store(machine: &Machine) -> Outcome<SqliteStore> {
     Ok(machine.dirs.sessions().map(SqliteStore::new).ok_or(OpeningError::NoPlace)?)
 }
 
-/// Opens the session asked for, or a new one. A place that cannot be written costs the session, not the run,
-/// unless a session was asked for.
+/// Opens the requested session, or a new one. If the store cannot be written, a new session is not stored,
+/// but a requested one is an error.
 pub(crate) async fn begin(
     work: &Workplace,
     settings: &Settings,
@@ -61,7 +61,8 @@ pub(crate) async fn begin(
     Ok(place.begin(&start).await?)
 }
 
-/// The last run of the session that is asked for, as it is shown: its end is there before all of it is read and checked.
+/// Returns the last run of the requested session as blocks, as a preview before the whole session is read and
+/// checked.
 pub(crate) async fn end_of(work: &Workplace, settings: &Settings, resume: &Resume) -> Vec<Arc<Block>> {
     let start = match resume {
         Resume::Choose | Resume::Named(_) => SessionStart::New,
@@ -71,7 +72,7 @@ pub(crate) async fn end_of(work: &Workplace, settings: &Settings, resume: &Resum
     rebuild(&place(work, settings).preview(&start).await)
 }
 
-/// The id that was given to `what`.
+/// Returns a non-empty id; `what` names its argument in the error.
 pub(crate) fn given<'a>(id: &'a str, what: &str) -> Outcome<&'a str> {
     match id.trim() {
         "" => Err(Failure::usage(format!("{what} needs an ID; `zk sessions` lists them"))),
@@ -79,7 +80,7 @@ pub(crate) fn given<'a>(id: &'a str, what: &str) -> Outcome<&'a str> {
     }
 }
 
-/// A store's error as the program ends with it.
+/// Converts an error of the store to a failure of the program.
 pub(crate) fn refused(error: StoreError) -> Failure {
     OpeningError::Store(error).into()
 }
@@ -110,7 +111,7 @@ impl Explain for OpeningError {
     }
 }
 
-/// Says what of a conversation is not shown, because it was not read.
+/// Note on the part of a conversation that is not shown, because it was not read.
 pub(crate) fn not_shown(session: &Session) -> Option<String> {
     let (earlier, open) = (session.loaded.earlier.as_ref()?, session.open.as_ref()?);
     Some(format!(

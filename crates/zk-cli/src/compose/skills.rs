@@ -15,7 +15,7 @@ use zk_skills::{
 use crate::app::{Machine, Workplace};
 use crate::settings::Settings;
 
-/// The directories with skills that a person has of their own, the first before the others.
+/// Returns the person's skill directories, in order of precedence.
 pub(crate) fn user_dirs(machine: &Machine) -> Vec<PathBuf> {
     let home = machine.env.path("HOME");
     let below = |dir: &str| home.as_ref().map(|home| home.join(dir));
@@ -26,13 +26,13 @@ pub(crate) fn user_dirs(machine: &Machine) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The directories with commands that a person has of their own.
+/// Returns the person's command directories.
 pub(crate) fn command_dirs(machine: &Machine) -> Vec<PathBuf> {
     let own = machine.dirs.config.as_ref().map(|config| config.join("commands"));
     own.into_iter().chain(machine.env.path("HOME").map(|home| home.join(".claude/commands"))).collect()
 }
 
-/// Returns the places that are searched for skills.
+/// Returns the directories that are searched for skills.
 pub(crate) fn roots(work: &Workplace, settings: &Settings) -> SkillRoots {
     let own = &settings.skills;
     let home = work.machine.env.path("HOME");
@@ -49,7 +49,7 @@ pub(crate) fn roots(work: &Workplace, settings: &Settings) -> SkillRoots {
     }
 }
 
-/// The plugin, unless skills are switched off; their files are watched where a person is there.
+/// Returns the plugin, unless skills are switched off. Their files are watched in attended conversations.
 pub(crate) fn plugin(work: &Workplace, settings: &Settings, attended: bool) -> Option<Arc<dyn Plugin>> {
     if !settings.skills.enabled {
         return None;
@@ -62,7 +62,7 @@ pub(crate) fn plugin(work: &Workplace, settings: &Settings, attended: bool) -> O
     Some(Arc::new(SkillsPlugin::new(options)))
 }
 
-/// Lets the directories of the person's skills be watched: those that are there.
+/// Watches the existing directories of the person's skills.
 pub(crate) fn watch_own(work: &Workplace, settings: &Settings, bus: &Bus) {
     let roots = roots(work, settings);
     let dirs: Vec<PathBuf> =
@@ -74,7 +74,7 @@ pub(crate) fn watch_own(work: &Workplace, settings: &Settings, bus: &Bus) {
     }
 }
 
-/// Shows notices of skills that are not used.
+/// Shows notices about skills that are not used.
 pub(crate) fn show_notices(machine: &Machine, bus: &Bus) {
     let notices = machine.notices.clone();
     let told: Mutex<Vec<String>> = Mutex::default();
@@ -97,17 +97,17 @@ pub(crate) fn show_notices(machine: &Machine, bus: &Bus) {
     });
 }
 
-/// The skills that are found now, without asking anybody.
+/// Finds the skills on disk, without asking servers.
 pub(crate) fn find(work: &Workplace, settings: &Settings) -> SkillSet {
     discover(&roots(work, settings), &work.machine.host_files, Some(&*work.machine.trust))
 }
 
-/// Each `SKILL.md` that is in no list of `set`, with the reason.
+/// Returns each `SKILL.md` that is in no list of `set`, with the reason.
 pub(crate) fn left_out_of(work: &Workplace, settings: &Settings, set: &SkillSet) -> Vec<LeftOutSkill> {
     left_out(&roots(work, settings), set, &work.machine.host_files)
 }
 
-/// The skills of this project that nobody approved; only its directories are looked into.
+/// Returns the unapproved skills of this project; other directories are not searched.
 pub(crate) fn untrusted(work: &Workplace, settings: &Settings) -> Vec<Arc<Skill>> {
     let roots = SkillRoots { configured: Vec::new(), user: Vec::new(), ..roots(work, settings) };
     if roots.without_project || !settings.skills.enabled {
@@ -116,14 +116,15 @@ pub(crate) fn untrusted(work: &Workplace, settings: &Settings) -> Vec<Arc<Skill>
     discover(&roots, &work.machine.host_files, Some(&*work.machine.trust)).untrusted
 }
 
-/// The lines of a skill that may be written to take a model over, for a person who decides about it.
+/// Returns warnings about lines of a skill that look like a prompt injection, for a person who decides about
+/// it.
 pub(crate) fn suspicions(machine: &Machine, skill: &Skill) -> Vec<String> {
     let text = zk_skills::body(skill, &machine.host_files).unwrap_or_default();
     let found = scan(&text).into_iter();
     found.map(|found| format!("warning: line {} {}: {}", found.line, found.what, found.quote)).collect()
 }
 
-/// Approves a skill of this project with all its files as they are.
+/// Approves exactly the present content of a project's skill.
 pub(crate) fn approve(work: &Workplace, skill: &Skill) -> Result<(), String> {
     let approval = SkillApproval::of(skill, &work.project, &work.machine.host_files)
         .map_err(|error| error.to_string())?;
@@ -134,7 +135,7 @@ pub(crate) fn approve(work: &Workplace, skill: &Skill) -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-/// Whether a skill of this project is approved with all its files as they are.
+/// Whether exactly the present content of a project's skill is approved.
 pub(crate) fn is_approved(work: &Workplace, skill: &Skill) -> bool {
     let approval = SkillApproval::of(skill, &work.project, &work.machine.host_files);
     approval.is_ok_and(|approval| approval.is_given(&work.project, &*work.machine.trust))

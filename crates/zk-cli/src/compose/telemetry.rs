@@ -6,15 +6,15 @@ use zk_providers::Http;
 
 use crate::app::AppContext;
 
-/// Traces, metrics and the log of all conversations of this process.
+/// Traces, metrics and the log of all conversations in this process.
 #[derive(Clone, Default)]
 pub(crate) struct Observed {
     telemetry: Arc<OnceLock<Option<Telemetry>>>,
-    /// Whether what agents do goes to the log.
+    /// Whether events of agents are logged.
     pub(crate) has_log: bool,
 }
 
-/// The plugins that tell others what agents do, as far as somebody asked for them.
+/// Returns the requested plugins for telemetry and the log.
 pub(crate) fn plugins(app: &AppContext) -> impl Iterator<Item = Arc<dyn Plugin>> {
     let Observed { telemetry, has_log } = &app.shared.observed;
     let telemetry = telemetry.get_or_init(|| start(app)).as_ref();
@@ -22,7 +22,7 @@ pub(crate) fn plugins(app: &AppContext) -> impl Iterator<Item = Arc<dyn Plugin>>
     traces.into_iter().chain(has_log.then(|| Arc::new(EventLog) as Arc<dyn Plugin>))
 }
 
-/// Starts the exporter, if the settings or the variables ask for it.
+/// Starts the exporter, if the settings or the variables request it.
 fn start(app: &AppContext) -> Option<Telemetry> {
     let machine = &app.work.machine;
     let variable = |name: &str| machine.env.text(name).map(ToOwned::to_owned);

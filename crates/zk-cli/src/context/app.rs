@@ -15,45 +15,45 @@ use crate::launch::Launch;
 use crate::settings::Settings;
 use zk_chat::{ProviderLayer, Runtime};
 
-/// Directories to work in, on the machine that zk runs on.
+/// Working directories on the machine that runs zk.
 #[derive(Clone)]
 pub(crate) struct Workplace {
     pub(crate) machine: Machine,
-    /// The directory worked in, canonical.
+    /// Working directory, canonical.
     pub(crate) cwd: PathBuf,
-    /// Directories to work in beside it, canonical.
+    /// Additional working directories, canonical.
     pub(crate) add_dirs: Vec<PathBuf>,
-    /// The root of the project it belongs to.
+    /// Root of the project of the working directory.
     pub(crate) project: PathBuf,
 }
 
 impl Workplace {
-    /// The directories to work in, the first one first.
+    /// Returns all working directories, the main one first.
     pub(crate) fn roots(&self) -> Vec<PathBuf> {
         std::iter::once(&self.cwd).chain(&self.add_dirs).cloned().collect()
     }
 }
 
-/// The machine and the person that zk runs for.
+/// The machine that runs zk, and the services of its user.
 #[derive(Clone)]
 pub(crate) struct Machine {
     pub(crate) env: Env,
     pub(crate) dirs: Dirs,
-    /// Reads what zk itself relies on.
+    /// Reader of zk's own files, such as settings and instructions.
     pub(crate) host_files: LocalHostFiles,
     pub(crate) notices: Notices,
-    /// Keeps keys out of everything that is written.
+    /// Redactor for everything that is written.
     pub(crate) redactor: Arc<Redactor>,
-    /// Store of what was approved of projects.
+    /// Store of approvals for projects.
     pub(crate) trust: Arc<FileTrust>,
 }
 
-/// Connections that all conversations of this process share.
+/// Services that all conversations of this process share.
 #[derive(Clone, Default)]
 pub(crate) struct Shared {
     /// Rate limits of the providers.
     pub(crate) limits: RateLimits,
-    /// The tunnel to the host where commands run, once it was needed.
+    /// Tunnel to the remote host of commands, once it was needed.
     pub(crate) tunnel: Arc<OnceLock<SshTunnel>>,
     /// Decorator of each provider.
     pub(crate) provider_layer: Option<Layer>,
@@ -62,27 +62,27 @@ pub(crate) struct Shared {
     pub(crate) observed: crate::compose::telemetry::Observed,
 }
 
-/// Decorator of providers that another program asks for.
+/// Decorator of providers, set by a program that drives zk.
 #[derive(Clone)]
 pub(crate) struct Layer(pub(crate) ProviderLayer);
 
-/// Everything that was read before a job starts. A function takes the parts it needs; one that needs most of them takes
-/// the whole.
+/// Everything that is read before a job starts. Functions take the parts that they need, or all of it if they
+/// need most.
 #[derive(Clone)]
 pub(crate) struct AppContext {
     pub(crate) work: Workplace,
     pub(crate) settings: Settings,
-    /// The address and the key that the command line has for whichever provider is chosen.
+    /// Address and key on the command line, for the selected provider, whichever it is.
     pub(crate) given: GivenValues,
     pub(crate) shared: Shared,
-    /// Settings of the command line; nothing where none are read.
+    /// Settings of the command line; `None` if no settings are read.
     pub(crate) launch: Option<Arc<Launch>>,
     /// The sub-agents of the command line.
     pub(crate) agents: Arc<[AgentDefinition]>,
 }
 
 impl AppContext {
-    /// The demo's context: its own directory, and nobody's settings.
+    /// Returns the context of the demo: its own directory, and no settings of the person.
     pub(crate) fn for_demo(&self, dir: &Path) -> Self {
         Self {
             work: Workplace {
@@ -100,7 +100,7 @@ impl AppContext {
     }
 }
 
-/// A runtime for one job, made only when a job needs one.
+/// Creates the runtime of a job.
 pub(crate) fn runtime() -> Outcome<Runtime> {
     Ok(Runtime::new()?)
 }

@@ -16,10 +16,10 @@ use crate::launch::Launch;
 use crate::settings::{Settings, SettingsSources};
 use crate::{agents, bundles};
 
-/// Everything that is set, as it was read.
+/// All settings, as read from files and the command line.
 struct Configured {
     settings: Settings,
-    /// Directories to work in beside the first, canonical.
+    /// Additional working directories, canonical.
     add_dirs: Vec<PathBuf>,
     agents: Arc<[AgentDefinition]>,
     warnings: Vec<String>,
@@ -76,8 +76,8 @@ fn given_agents(launch: &Launch, files: &dyn HostFiles) -> Outcome<Arc<[AgentDef
 }
 
 impl AppContext {
-    /// The context of a start in the directory `cwd` of `project`, with everything that is set, and the warnings of reading
-    /// it.
+    /// Reads all settings for the directory `cwd` of `project`. Returns the context, and warnings about the
+    /// settings.
     pub(crate) fn read(
         (cwd, project): (PathBuf, PathBuf),
         machine: Machine,
@@ -92,8 +92,8 @@ impl AppContext {
         Ok((Self { work, settings, given, shared, launch, agents }, warnings))
     }
 
-    /// Has the next [`reread`](Self::reread) work in this directory, too; gives its path. One below those that there are is no
-    /// other.
+    /// Adds a working directory for the next [`reread`](Self::reread); returns its path. A directory below an
+    /// existing one changes nothing.
     pub(crate) fn add_directory(&self, dir: &Path) -> Outcome<PathBuf> {
         let launch = self.launch.as_ref();
         let launch = launch.ok_or_else(|| Failure::usage("this conversation takes no directories"))?;
@@ -109,7 +109,7 @@ impl AppContext {
         Ok(dir)
     }
 
-    /// A copy of this context with the settings files read anew, and the warnings of that. `self` stays as it is.
+    /// Returns a copy of this context with the settings read again, and warnings about them.
     pub(crate) fn reread(&self) -> Outcome<(Self, Vec<String>)> {
         let launch = self.launch.as_ref();
         let launch = launch.ok_or_else(|| Failure::usage("this conversation reads no settings"))?;
@@ -127,7 +127,7 @@ impl AppContext {
     }
 }
 
-/// A directory that exists.
+/// Returns the canonical path of an existing directory.
 pub(crate) fn canonical(dir: &Path) -> Outcome<PathBuf> {
     let canonical = dir
         .canonicalize()

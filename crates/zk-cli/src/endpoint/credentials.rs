@@ -12,11 +12,11 @@ use crate::app::Machine;
 use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
 
-/// Variables that password managers need beside those of every command: for reaching their agents.
+/// Variables that password managers need to reach their agents, besides those of every command.
 const KEY_COMMAND_ENV: [&str; 6] =
     ["DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "GNUPGHOME", "GPG_TTY", "PASSWORD_STORE_DIR", "WAYLAND_DISPLAY"];
 
-/// Message for a user without a directory.
+/// Message for a user without a home directory.
 pub(crate) const NO_STORE: &str = "there is no place for credentials: set HOME or ZK_HOME";
 
 /// The store of this user.
@@ -24,7 +24,7 @@ pub(crate) fn store(machine: &Machine) -> Outcome<FileStore> {
     machine.dirs.credentials().map(FileStore::new).ok_or_else(|| Failure::usage(NO_STORE))
 }
 
-/// Everything that is stored. A store that cannot be read is told of, and costs only what is in it.
+/// Returns all stored credentials. Unreadable ones are left out with a notice.
 pub(crate) async fn all_stored(machine: &Machine) -> StoredCredentials {
     let Ok(store) = store(machine) else { return StoredCredentials::new() };
     let (stored, errors) = stored_credentials(&store).await;
@@ -38,7 +38,7 @@ pub(crate) async fn all_stored(machine: &Machine) -> StoredCredentials {
     stored
 }
 
-/// The authorisation server of a provider: from the settings, or the one that is known.
+/// Returns the OAuth client of a provider: the configured one, or the built-in one.
 pub(crate) fn client(settings: &Settings, name: &str) -> Outcome<Option<OAuthClient>> {
     let Some(mut table) = settings.table(&["providers", name, "oauth"]) else {
         return Ok(Some(zk_providers::subscription_sign_in()).filter(|client| client.name == name));
@@ -50,7 +50,7 @@ pub(crate) fn client(settings: &Settings, name: &str) -> Outcome<Option<OAuthCli
     })
 }
 
-/// The authentication of requests to `provider` with the credential of `source`.
+/// Returns the authentication of requests to `provider` with the credential of `source`.
 pub(crate) async fn auth(
     machine: &Machine,
     settings: &Settings,
@@ -72,7 +72,8 @@ pub(crate) async fn auth(
         Some(KeySource::Literal(_) | KeySource::Env(_)) | None => None,
     };
     if let Some(exec) = &exec {
-        // Not in the project: it would choose what a relative path means.
+        // The command runs outside of the project, which could otherwise choose the program at a relative
+        // path.
         keys = keys.running(exec.clone(), machine.env.path("HOME").unwrap_or_else(|| PathBuf::from("/")));
     }
     let access = CredentialAccess { store, client, keys, http, redactor: &machine.redactor };

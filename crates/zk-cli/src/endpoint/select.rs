@@ -19,21 +19,21 @@ use zk_settings::suggest;
 mod tests;
 
 impl AppContext {
-    /// The endpoint that the settings, the keys or a local server lead to.
+    /// Selects the endpoint by settings, keys and local servers.
     pub(crate) async fn endpoint(&self) -> Outcome<SelectedEndpoint> {
         let stored = credentials::all_stored(&self.work.machine).await;
         Ok(selection(&self.settings, self.given.clone(), stored).endpoint().await?)
     }
 
-    /// The endpoint of a provider that is named in the middle of a conversation: what the command line said
-    /// was about the one it began with.
+    /// Returns the endpoint of a provider named during a conversation. Address and key of the command line do
+    /// not apply: they are for the provider of the start.
     pub(crate) async fn endpoint_of(&self, name: &str) -> Outcome<SelectedEndpoint> {
         let stored = credentials::all_stored(&self.work.machine).await;
         let reason = SelectionReason::Named { origin: format!("/provider {name}") };
         Ok(selection(&self.settings, GivenValues::default(), stored).endpoint_of(name, reason)?)
     }
 
-    /// The endpoint of a provider as it would be with this key.
+    /// Returns the endpoint of a provider with this key.
     pub(crate) async fn endpoint_with_key(&self, name: &str, key: &str) -> Outcome<SelectedEndpoint> {
         let given = GivenValues { api_key: Some(key.into()), ..self.given.clone() };
         let reason = SelectionReason::Named { origin: name.to_owned() };
@@ -41,9 +41,9 @@ impl AppContext {
         Ok(selection(&self.settings, given, stored).endpoint_of(name, reason)?)
     }
 
-    /// Whether nothing says which provider to use, or its credential is missing.
+    /// Whether no provider is configured, or its credential is missing.
     pub(crate) async fn lacks_provider(&self) -> bool {
-        // Another agent has its own.
+        // Backends have credentials of their own.
         if backends::chosen(&self.settings, None).is_ok_and(|chosen| chosen.is_some()) {
             return false;
         }
@@ -72,7 +72,7 @@ impl AppContext {
     }
 }
 
-/// The selection by these settings, and by the values and credentials beside them.
+/// Creates the selection from the settings, the given values and the stored credentials.
 fn selection(settings: &Settings, given: GivenValues, stored: StoredCredentials) -> Selection {
     let requested = |key: &str, name: Option<String>| {
         let origin = settings.origin(key).map(ToString::to_string).unwrap_or_default();
@@ -89,7 +89,7 @@ fn selection(settings: &Settings, given: GivenValues, stored: StoredCredentials)
     }
 }
 
-/// The reason for a provider, in words.
+/// Describes the reason for the selection of a provider.
 pub(crate) fn reason(endpoint: &SelectedEndpoint) -> String {
     let name = &endpoint.provider.name;
     match &endpoint.reason {
@@ -114,7 +114,7 @@ pub(crate) fn not_there(model: &Model, unknown: &UnknownModel) -> String {
     )
 }
 
-/// A note on a model that the table of its provider lacks.
+/// Note on a model that is missing in its provider's table.
 pub(crate) fn note(unknown: &UnknownModel) -> String {
     let hint = match unknown.near.as_slice() {
         [] => String::new(),
@@ -199,7 +199,7 @@ fn nothing_configured(services: &[(&str, &str)], servers: &[LocalServer]) -> Str
     )
 }
 
-/// A line on what was found instead of a local server that can be used.
+/// Remark on a local server that was found but cannot be used.
 fn seen(server: &LocalServer) -> Option<String> {
     let LocalServer { name, port, state } = server;
     Some(match state {

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use crate::env::Env;
 
-/// Entries that zk reads of its directory of settings: all of it decides what runs, or what models are told.
+/// Names of zk's files in its settings directory. They decide on running programs and on prompts.
 const IN_CONFIG: [&str; 12] = [
     "settings.toml",
     "approvals.toml",
@@ -17,7 +17,7 @@ const IN_CONFIG: [&str; 12] = [
     "SYSTEM.md",
     "APPEND_SYSTEM.md",
 ];
-/// Entries of the directory of state, but for large results of sessions.
+/// Names of zk's files in its state directory, except large results of sessions.
 const IN_STATE: [&str; 14] = [
     "trust.json",
     "auth",
@@ -55,10 +55,10 @@ impl Dirs {
         Self { config: under("XDG_CONFIG_HOME", ".config"), state: under("XDG_STATE_HOME", ".local/state") }
     }
 
-    /// Lists what belongs to zk itself, which no tool writes: both directories with all that is in them. One
-    /// in which somebody works is not a whole of zk's: there it is what zk has in it by name.
+    /// Lists zk's own files, which no tool may write: both directories as a whole. If one contains a working
+    /// directory, only zk's files in it are listed by name.
     pub(crate) fn own(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
-        // Links may lead to either.
+        // Either path may contain links.
         let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
         let roots: Vec<PathBuf> = roots.iter().map(real).collect();
         let entries = |dir: &Option<PathBuf>, names: &[&str]| -> Vec<PathBuf> {
@@ -92,27 +92,28 @@ impl Dirs {
         Some(self.state.as_ref()?.join("auth").join("plugin-options.json"))
     }
 
-    /// Returns the directory of the tokens by which programs connect to this one: nothing that a model runs reads it.
+    /// Returns the directory of the tokens with which programs connect to zk. Commands of a model cannot read
+    /// it.
     pub(crate) fn access(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("auth"))
     }
 
-    /// Returns the file of what was approved of projects.
+    /// Returns the file of approvals for projects.
     pub(crate) fn trust(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("trust.json"))
     }
 
-    /// Returns the directory of the audit: requests to tools, and what became of them.
+    /// Returns the directory of the audit: tool calls and their decisions.
     pub(crate) fn audit(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("audit"))
     }
 
-    /// Returns the directory of what is known of MCP servers: their accepted tools, their logs, their states.
+    /// Returns the directory of data about MCP servers: accepted tools, logs and states.
     pub(crate) fn mcp(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("mcp"))
     }
 
-    /// Returns the directory of what extensions printed to standard error.
+    /// Returns the directory of the logs of extensions, which contain their standard error.
     pub(crate) fn extensions(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("extensions"))
     }
@@ -127,7 +128,7 @@ impl Dirs {
         Some(self.state.as_ref()?.join("plugins"))
     }
 
-    /// Returns the file of what was approved for good, of all projects.
+    /// Returns the file of permanent approvals of all projects.
     pub(crate) fn approvals(&self) -> Option<PathBuf> {
         Some(self.config.as_ref()?.join("approvals.toml"))
     }
@@ -137,7 +138,7 @@ impl Dirs {
         Some(self.state.as_ref()?.join("settings-drafts"))
     }
 
-    /// Lines of what left conversations, for later ones.
+    /// Returns the file with lines of compacted conversations, kept for later ones.
     pub(crate) fn shared_lines(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("lines.jsonl"))
     }

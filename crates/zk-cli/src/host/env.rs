@@ -9,21 +9,21 @@ use zk_tui::TerminalEnv;
 /// Words in the names of variables that hold secrets.
 const SECRET_WORDS: [&str; 6] = ["API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"];
 
-/// Whether a variable holds secrets, as its name says.
+/// Whether a variable's name suggests a secret.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let has_headers = name.starts_with("OTEL_EXPORTER_OTLP_") && name.ends_with("HEADERS");
     has_headers || SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// The environment the program was started with, read once and passed on.
+/// Environment of the program, read once.
 #[derive(Clone, Default)]
 pub(crate) struct Env(Arc<Vars>);
 
 #[derive(Default)]
 struct Vars {
     plain: BTreeMap<OsString, OsString>,
-    /// Variables whose names say that they are secret: their memory is cleared when they go.
+    /// Variables whose names suggest a secret. Their memory is cleared on drop.
     secret: BTreeMap<String, SecretString>,
 }
 
@@ -33,34 +33,34 @@ impl Env {
         std::env::vars_os().collect()
     }
 
-    /// A variable that is set and not empty.
+    /// Returns a variable that is not empty.
     pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
         let secret = || Some(OsStr::new(self.0.secret.get(name)?.expose_secret()));
         let found = self.0.plain.get(OsStr::new(name)).map(OsString::as_os_str).or_else(secret);
         found.filter(|value| !value.is_empty())
     }
 
-    /// A variable that is set, not empty and Unicode.
+    /// Returns a variable that is not empty and valid Unicode.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.get(name)?.to_str()
     }
 
-    /// A variable that holds an absolute path: what the XDG rules ask for.
+    /// Returns a variable with an absolute path; the XDG specification ignores relative ones.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
 
-    /// The variables that say something about the terminal.
+    /// Returns the variables about the terminal.
     pub(crate) fn terminal(&self) -> TerminalEnv {
         TerminalEnv::new(|name| self.get(name).map(OsStr::to_owned))
     }
 
-    /// The values of variables whose names say that they are secret.
+    /// Returns the values of variables whose names suggest a secret.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         self.0.secret.values().map(SecretString::expose_secret)
     }
 
-    /// Everything but the secrets, for the allow-list of what commands may see.
+    /// Returns all variables except secrets, from which an allow-list selects those for commands.
     pub(crate) fn without_secrets(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         self.0.plain.iter()
     }
@@ -78,7 +78,7 @@ impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Env {
             let (name, value) = (name.into(), value.into());
             match (name.to_str().filter(|name| is_secret(name)), value.into_string()) {
                 (Some(name), Ok(value)) => _ = vars.secret.insert(name.to_owned(), value.into()),
-                // Bytes that are no text are no key.
+                // A value that is not Unicode is no key.
                 (_, Ok(value)) => _ = vars.plain.insert(name, value.into()),
                 (_, Err(value)) => _ = vars.plain.insert(name, value),
             }

@@ -5,24 +5,24 @@ use zk_core::kernel::EmitError;
 use zk_core::model::{AgentError, ErrorKind};
 use zk_tui::TerminalError;
 
-/// End of the program: the documented exit codes.
+/// Exit code of the program, as documented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// 0: the run did what it was asked.
+    /// 0: the run succeeded.
     Done,
     /// 1: the run failed.
     Failed,
-    /// 2: the command line or a settings file makes no sense.
+    /// 2: the command line or a settings file is invalid.
     Usage,
     /// 3: a limit of the run was reached.
     Limit,
-    /// 4: there is no key, or the provider does not accept it.
+    /// 4: the key is missing, or the provider rejected it.
     Auth,
     /// 5: the run ended after every call of its last step was refused.
     Denied,
     /// 130: stopped by SIGINT.
     Interrupted,
-    /// 141: the reader of the output went away, as a shell reports SIGPIPE.
+    /// 141: the reader of the output closed it, as a shell reports SIGPIPE.
     BrokenPipe,
     /// 143: stopped by SIGTERM.
     Terminated,
@@ -78,7 +78,7 @@ impl From<zk_settings::SettingsError> for Failure {
     }
 }
 
-/// Failure to do what the program was asked: the message for the person, and the exit code.
+/// Failure of the program: a message for the person, and the exit code.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
@@ -117,13 +117,13 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Error of a library, in the words of this program: with the flags, commands and settings that lead on, which no library
-/// names.
+/// Describes an error of a library with flags, commands and settings of this program, which the library does
+/// not know.
 pub(crate) trait Explain: std::error::Error {
-    /// The exit code it leads to.
+    /// Exit code for the error.
     fn exit(&self) -> Exit;
 
-    /// The message for the person.
+    /// Message for the person.
     fn explain(&self) -> String {
         self.to_string()
     }

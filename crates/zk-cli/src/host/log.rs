@@ -13,10 +13,10 @@ use super::own_files;
 use crate::dirs::Dirs;
 use crate::exit::{Failure, Outcome};
 
-/// Size of a log in bytes from which on a new one begins; of zk's own log the one before is kept.
+/// Size of a log in bytes at which a new one begins. Of zk's own log, the previous file is kept.
 const MAX_LOG_BYTES: u64 = 8 << 20;
 
-/// Starts the log that `LEVEL[=FILE]` asks for.
+/// Starts the log requested by `LEVEL[=FILE]`.
 pub(crate) fn start(wanted: &str, dirs: &Dirs, redactor: Arc<Redactor>) -> Outcome<()> {
     let (level, file) = match wanted.split_once('=') {
         Some((level, file)) => (level, Some(PathBuf::from(file)).filter(|file| !file.as_os_str().is_empty())),
@@ -37,7 +37,7 @@ pub(crate) fn start(wanted: &str, dirs: &Dirs, redactor: Arc<Redactor>) -> Outco
         Some(path) => LogFile::open(path, None, redactor)?,
         None => own_log(dirs, redactor)?,
     };
-    // Libraries log what they send and receive: content of messages, and what a person typed.
+    // Other libraries log contents of messages and typed text, so their level is limited to warnings.
     let targets = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target("zk", level);
     let lines = tracing_subscriber::fmt::layer().with_writer(Mutex::new(log));
     let subscriber = tracing_subscriber::registry().with(lines).with(targets);
@@ -52,13 +52,13 @@ fn own_log(dirs: &Dirs, redactor: Arc<Redactor>) -> Outcome<LogFile> {
     LogFile::open(dir.join("zk.log"), Some(dir.join("zk.old.log")), redactor)
 }
 
-/// Log that has no secrets and does not grow without bound.
+/// Log file of limited size, with secrets redacted.
 struct LogFile {
     path: PathBuf,
     file: File,
-    /// Place of the log before this one; without it the log ends when it is full.
+    /// Path to which a full log is moved; `None` ends the log when it is full.
     before: Option<PathBuf>,
-    /// Bytes that may still be written before the log is full.
+    /// Number of bytes until the log is full.
     left: u64,
     max_bytes: u64,
     has_ended: bool,
@@ -69,7 +69,7 @@ impl LogFile {
     fn open(path: PathBuf, before: Option<PathBuf>, redactor: Arc<Redactor>) -> Outcome<Self> {
         let cannot = |error| Failure::failed(format!("--log: cannot write to {}: {error}", path.display()));
         let file = open(&path).map_err(cannot)?;
-        // A person's own file may have been long before.
+        // The earlier content of a person's own file does not count.
         let held = if before.is_some() { file.metadata().map_or(0, |log| log.len()) } else { 0 };
         let (left, max_bytes) = (MAX_LOG_BYTES.saturating_sub(held), MAX_LOG_BYTES);
         Ok(Self { path, file, before, left, max_bytes, has_ended: false, redactor })
@@ -83,7 +83,7 @@ impl LogFile {
             let most = self.max_bytes >> 20;
             return writeln!(self.file, "This log ends here: zk writes no more than {most} MiB to it.");
         };
-        // Another zk may have begun the next one.
+        // Another zk process may have started the next log already.
         let (ours, there) = (self.file.metadata()?.ino(), std::fs::symlink_metadata(&self.path));
         if there.is_ok_and(|there| there.ino() == ours) {
             std::fs::rename(&self.path, before)?;
@@ -94,7 +94,7 @@ impl LogFile {
 }
 
 impl Write for LogFile {
-    /// Writes a whole event, which is one line.
+    /// Writes an event, which is one line.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         if self.has_ended {
             return Ok(event.len());
@@ -120,7 +120,7 @@ impl Write for LogFile {
     }
 }
 
-/// Opens a log to append to it; nobody but its owner reads it from then on.
+/// Opens a log for appending, readable only by its owner.
 fn open(path: &Path) -> io::Result<File> {
     let file = own_files::open(path, OpenOptions::new().append(true).create(true))?;
     file.set_permissions(Permissions::from_mode(0o600))?;

@@ -9,19 +9,19 @@ use zk_tui::term::print_stderr;
 
 use crate::exit::{Failure, Outcome};
 
-/// Longest silence of an open pipe when there is a prompt already: whoever starts zk from a script often
-/// leaves one open by accident.
+/// Longest wait for data on a pipe if there is a prompt already, since scripts often leave a pipe open by
+/// accident.
 const PIPE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Most that is read of standard input, in bytes: more does not fit any model.
+/// Maximum number of bytes read from standard input; more does not fit any model.
 const LIMIT: u64 = 8 << 20;
 
 pub(crate) fn is_terminal() -> bool {
     std::io::stdin().is_terminal()
 }
 
-/// The text on standard input, if it is a file, a pipe or a socket. With a prompt at hand, a pipe on which
-/// nothing comes for a while is left alone.
+/// Returns the text on standard input, if it is a file, a pipe or a socket. With a prompt, a pipe that stays
+/// silent is ignored.
 pub(crate) fn text(have_prompt: bool) -> Outcome<Option<String>> {
     let unusable = |error: std::io::Error| Failure::usage(format!("cannot read standard input: {error}"));
     let file = File::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(unusable)?);
@@ -34,7 +34,7 @@ pub(crate) fn text(have_prompt: bool) -> Outcome<Option<String>> {
     std::thread::Builder::new()
         .name("stdin".to_owned())
         .spawn(move || {
-            // Nobody listens any more once the silence was too long.
+            // There is no receiver after the wait.
             let _ = done.send(read(file, move || {
                 let _ = begun.send(());
             }));
@@ -75,7 +75,7 @@ fn read(mut file: File, on_first: impl FnOnce()) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The prompt and the text on standard input, together.
+/// Joins the prompt and the text on standard input.
 pub(crate) fn join(prompt: Option<String>, input: Option<String>) -> Option<String> {
     match (prompt, input) {
         (Some(prompt), Some(input)) => Some(format!("{prompt}\n\n{input}")),

@@ -29,10 +29,10 @@ use crate::sessions::{self, Session};
 use crate::{signals, stdin};
 use zk_chat::{Interrupts, Signals, incomplete};
 
-/// Longest time for the output of a stopped run to be read.
+/// Longest wait for the output of a stopped run to be read.
 const STOPPED_FLUSH_LIMIT: Duration = Duration::from_secs(2);
 
-/// Longest time for the output of a finished run to be read: as long as the reader reads.
+/// Longest wait for the output of a finished run to be read; practically unlimited.
 const FLUSH_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// One run without a person.
@@ -52,13 +52,13 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     signals.arm_process(stop.clone(), move || no_waiting.stop_waiting());
     runtime()?.block_on(async {
         let session = sessions::begin(&app.work, &app.settings, resume.as_ref()).await?;
-        // The prompt is about to be stored: its file is made while the rest gets ready.
+        // The session's file is created in the background while the rest gets ready.
         session.open.iter().for_each(|open| open.prepare());
         let used = session.loaded.model.as_ref().map(|model| &*model.provider);
         let answering = match Answering::find(app, used, app.endpoint()).await {
             Ok(answering) => answering,
             Err(failure) => {
-                // The file goes again; why there is no run is what counts.
+                // Closing removes the unused file. The first error is reported.
                 let _ = session.close().await;
                 return Err(failure);
             }
@@ -122,7 +122,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         agent.close().await;
         bus.close().await;
         if let Some(telling) = telling {
-            // The task ends with the bus, once everything is told.
+            // The task ends with the bus, after its last output.
             let _ = telling.await;
         }
         if let Some(printing) = printing {
@@ -134,13 +134,13 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     })
 }
 
-/// Closes all that was opened for a run that cannot be, whose reason it gives back.
+/// Closes everything that was opened for a run that cannot start; returns the reason.
 async fn abandon(agent: Option<&Agent>, bus: &Bus, session: &Session, failure: Failure) -> Failure {
     if let Some(agent) = agent {
         agent.close().await;
     }
     bus.close().await;
-    // The reason why there is no run is what counts.
+    // The reason for the missing run is reported, not an error of closing.
     let _ = session.close().await;
     failure
 }
@@ -151,7 +151,7 @@ struct Headless {
     format: Format,
     verbose: bool,
     view: ViewDriver,
-    /// Blocks of the conversation before this run.
+    /// Number of blocks in the conversation before this run.
     before: usize,
     redactor: Arc<Redactor>,
     /// The calls that the permission gate refused.
@@ -174,7 +174,7 @@ impl Headless {
         }
     }
 
-    /// Tells on standard error what passes, until the bus is closed: if there is somebody to tell.
+    /// Prints progress to standard error until the bus is closed, if text output or `--verbose` is selected.
     fn tell(&self) -> Option<JoinHandle<()>> {
         if self.format != Format::Text && !self.verbose {
             return None;
@@ -190,8 +190,8 @@ impl Headless {
         }))
     }
 
-    /// Prints the patches of the view as lines, until the bus is closed: from a thread of its own, so that a slow reader
-    /// holds up nobody else.
+    /// Prints the patches of the view as lines until the bus is closed. A separate thread prints, so that a
+    /// slow reader does not delay the run.
     fn print_view(&self) -> Outcome<Option<std::thread::JoinHandle<()>>> {
         if self.format != Format::ViewJson {
             return Ok(None);
@@ -227,7 +227,7 @@ impl Headless {
         Ok(wait.await)
     }
 
-    /// Says how it went, and the exit code.
+    /// Prints the result and returns the exit code.
     fn finish(
         &self,
         outcome: &RunOutcome,
@@ -262,7 +262,7 @@ impl Headless {
             None => final_answer(blocks),
         };
         let text = self.redactor.redact(&answer).into_owned();
-        // A program that reads it as lines, or as C strings, would end at such a byte.
+        // A NUL byte would end the text for programs that read C strings.
         let printed = text.replace('\0', "\u{fffd}");
         let error = error.map(|error| self.redactor.redact(&error).into_owned());
         let warning = incomplete(outcome, &text, summary::RAISE_OUTPUT_LIMIT);
@@ -278,7 +278,7 @@ impl Headless {
         }
         let limit = if signal.is_some() { STOPPED_FLUSH_LIMIT } else { FLUSH_LIMIT };
         match self.output.finish(limit) {
-            // The reader went away: a message would reach nobody.
+            // With the output closed, there is no reader for a message.
             Some(WriteFailure::Pipe) => return Exit::BrokenPipe,
             Some(WriteFailure::Failed(why)) => {
                 print_stderr(&format!("zk: cannot write the output: {why}"));
@@ -329,7 +329,7 @@ fn read_schema(work: &Workplace, file: &Path) -> Outcome<serde_json::Value> {
     }
 }
 
-/// The flag with which none of these calls would have been refused.
+/// Returns the flag that would have allowed all of these calls.
 fn widest_flag(denials: &[PermissionDenial]) -> String {
     let mode = |denial: &PermissionDenial| denial.allowed_by.as_deref()?.parse::<Mode>().ok();
     match denials.iter().filter_map(mode).max() {

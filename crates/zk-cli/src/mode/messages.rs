@@ -51,7 +51,7 @@ pub(super) fn provider(error: &ProviderError) -> String {
     }
 }
 
-/// Whether the provider has no such model; a proxy in front of it that has no such page answers without a name.
+/// Whether the provider does not know the model. A proxy's error for a wrong path does not name the model.
 fn is_unknown_model(error: &ProviderError) -> bool {
     let says_so = error.message.contains(&error.model) || error.message.to_lowercase().contains("model");
     match error.code.as_deref() {
@@ -61,7 +61,7 @@ fn is_unknown_model(error: &ProviderError) -> bool {
     }
 }
 
-/// The facts behind an error that its provider's support asks for.
+/// Lists the facts about an error that the provider's support needs.
 pub(super) fn facts(error: &ProviderError) -> String {
     let status = error.status.map(|status| status.to_string());
     let request = error.request_id.as_ref().map(|id| format!("request {id}"));

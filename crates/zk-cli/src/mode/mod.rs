@@ -15,7 +15,8 @@ use crate::args::{Prompt, Resume};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::stdin;
 
-/// A conversation if a person is at both ends of a terminal and did not ask for less.
+/// Starts a conversation if a person is at the terminal and requested nothing else; otherwise a run without a
+/// person.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     if !prompt.print && stdin::is_terminal() && std::io::stdout().is_terminal() {
         if prompt.schema.is_some() {

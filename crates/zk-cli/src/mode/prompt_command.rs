@@ -9,10 +9,11 @@ use zk_skills::{CommandFilesPlugin, Skills, typed_command};
 use crate::exit::{Failure, Outcome};
 use zk_chat::OWN_COMMANDS;
 
-/// The names of commands for prompts of MCP servers begin so.
+/// Prefix of the commands for prompts of MCP servers.
 const OF_SERVERS: &str = "mcp_";
 
-/// The prompt that the command in `text` stands for, such as a prompt of an MCP server; nothing if it is no command.
+/// Returns the prompt of the command in `text`, such as a prompt of an MCP server; `None` if it is no
+/// command.
 ///
 /// # Errors
 /// When the command fails, or shows something to a person in the place of a prompt.
@@ -27,16 +28,16 @@ pub(super) async fn prompt_of(
     if is_of_server && let Some(servers) = cx.service::<McpServers>() {
         let _ = stop.run_until_cancelled(servers.prompts_ready()).await;
     }
-    // One may not have been looked for yet.
+    // Command files may not have been searched yet.
     if let Some(files) = cx.service::<CommandFilesPlugin>() {
         files.refresh(&cx).await;
     }
     let name = line.split_whitespace().next().unwrap_or_default();
-    // One of a bundle may be a skill.
+    // A command of a bundle may be a skill.
     if name.contains(':')
         && let Some(skills) = cx.service::<Skills>()
     {
-        // Skills that cannot be read are told of by their own plugin.
+        // The skills plugin reports skills that cannot be read.
         let _ = skills.resolve(&cx).await;
     }
     let Some((command, args)) = match_command(line, |name| typed_command(name, &cx)) else {
@@ -56,7 +57,7 @@ pub(super) async fn prompt_of(
             CommandOutcome::Done | CommandOutcome::Show(_) | CommandOutcome::Quit | CommandOutcome::Reload,
         )) => Err(for_conversations(name)),
         Some(Err(error)) => Err(Failure::usage(format!("/{name}: {error}"))),
-        // The run that would follow is stopped, too, and says so.
+        // The following run is stopped as well, and reports it.
         None => Ok(None),
     }
 }

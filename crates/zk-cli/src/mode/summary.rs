@@ -10,8 +10,7 @@ use zk_chat::choices;
 /// Advice on an answer that its output limit cut.
 pub(crate) const RAISE_OUTPUT_LIMIT: &str = "raise it with --max-tokens";
 
-/// Describes the failure of a run, for a person. A key that the provider refused comes first, with what to
-/// run.
+/// Describes the failure of a run for a person, with the next step. A rejected key is described first.
 pub(crate) fn run_error(error: &AgentError) -> String {
     match error {
         AgentError::Provider(error) | AgentError::ContextExceeded(error) => provider_error(error),

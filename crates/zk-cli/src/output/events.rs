@@ -14,7 +14,7 @@ mod tests;
 /// The version of the line protocol, in its first line. It changes when a reader of the old one would break.
 pub(crate) const PROTOCOL: u32 = 1;
 
-/// Events that are not printed: each repeats the history, the system prompt, or what another event says.
+/// Events that are not printed, since they repeat the history, the system prompt or other events.
 const LEFT_OUT: [&str; 7] = [
     "agent:before-start",
     "context:transform",
@@ -25,8 +25,8 @@ const LEFT_OUT: [&str; 7] = [
     "tool:transform",
 ];
 
-/// Appends the event as one line: `{"type":NAME, …its data}`, with `agent` and `depth` before the data when a
-/// sub-agent emitted it.
+/// Appends the event as one line: `{"type":NAME, …data}`. An event of a sub-agent has `agent` and `depth`
+/// before the data.
 pub(crate) fn write_line(event: &dyn AnyEvent, cx: &Cx, redactor: &Redactor, out: &mut Vec<u8>) {
     let name = event.name();
     if LEFT_OUT.contains(&name) {
@@ -46,7 +46,7 @@ pub(crate) fn write_line(event: &dyn AnyEvent, cx: &Cx, redactor: &Redactor, out
     let data = out.len();
     let written = written.and_then(|()| write_data(event, out).map_err(std::io::Error::from));
     if written.is_err() {
-        // Half a line would break the reader; the event is dropped as a whole.
+        // The event is dropped as a whole, since half a line would break the reader.
         out.truncate(begin);
         return;
     }
@@ -75,7 +75,7 @@ pub(crate) fn write_patch(patch: &Patch, redactor: &Redactor, out: &mut Vec<u8>)
     write_value(patch, redactor, out);
 }
 
-/// Appends a value as one line, without secrets and without what a terminal would act on.
+/// Appends a value as one line, with secrets redacted and control characters escaped.
 pub(crate) fn write_value(value: &impl Serialize, redactor: &Redactor, out: &mut Vec<u8>) {
     let begin = out.len();
     if serde_json::to_writer(&mut *out, value).is_err() {
@@ -87,13 +87,13 @@ pub(crate) fn write_value(value: &impl Serialize, redactor: &Redactor, out: &mut
     out.push(b'\n');
 }
 
-/// Appends the event's data, without tool output that another event has: `tool:after` has it, as the model gets it.
+/// Appends the event's data. Tool output is left out here, since `tool:after` has it as the model gets it.
 fn write_data(event: &dyn AnyEvent, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
     let any = event.as_any();
     if let Some(ToolProgress { call, text }) = any.downcast_ref() {
         return serde_json::to_writer(out, &json!({ "call": call, "bytes": text.len() }));
     }
-    // The stored conversation is read where it is stored.
+    // Entries of the stored conversation are left out.
     if let Some(SessionLoaded { session_id, entries }) = any.downcast_ref() {
         return serde_json::to_writer(out, &json!({ "session_id": session_id, "entries": entries.len() }));
     }

@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure};
 use zk_chat::is_empty;
 use zk_view::{RefusedCall, escape_controls, redact_json};
 
-/// The version of the result's shape: the second part grows with what is added, the first with what is taken away.
+/// Version of the result's JSON shape. Additions increase the second part, removals the first.
 const VERSION: &str = "1.0";
 
 /// The words of [`RunResult::subtype`].
@@ -27,7 +27,7 @@ const SUBTYPES: [&str; 11] = [
     "error",
 ];
 
-/// The JSON Schema of what a run comes to.
+/// Returns the JSON Schema of a run's result.
 pub(crate) fn json_schema() -> Value {
     let (text, count) = (json!({ "type": "string" }), json!({ "type": "integer", "minimum": 0 }));
     let texts = json!({ "type": "array", "items": text });
@@ -166,7 +166,7 @@ impl RunResult {
         }
     }
 
-    /// Appends it as one line, without secrets.
+    /// Appends the result as one line, with secrets redacted.
     pub(crate) fn write(&self, out: &mut Vec<u8>, redactor: &Redactor) {
         // Strings, numbers and JSON values always serialise.
         let begin = out.len();
@@ -212,7 +212,7 @@ fn stop_reason(outcome: &RunOutcome) -> &str {
     }
 }
 
-/// The object for a run that could not even begin.
+/// Prints the result of a run that could not start.
 pub(crate) fn print_failure(failure: &Failure) {
     let result = RunResult {
         kind: "result",
@@ -232,7 +232,7 @@ pub(crate) fn print_failure(failure: &Failure) {
     };
     let mut line = Vec::new();
     result.write(&mut line, &Redactor::new());
-    // When standard output is gone, standard error has been told already.
+    // A failure is already reported on standard error.
     let _ = std::io::Write::write_all(&mut std::io::stdout(), &line);
 }
 

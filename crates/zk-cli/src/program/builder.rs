@@ -14,7 +14,7 @@ use crate::{hardening, program};
 pub struct Zk;
 
 impl Zk {
-    /// The program as it is, to which a team adds what is its own:
+    /// Creates a builder of the program, to which a team adds its own parts:
     ///
     /// ```no_run
     /// use zk_core::kernel::plugin_fn;
@@ -42,7 +42,7 @@ impl Zk {
     }
 }
 
-/// A `zk` with what a team adds to it.
+/// Builder of a `zk` with additional parts.
 pub struct ZkBuilder {
     additions: Additions,
 }
@@ -54,35 +54,35 @@ impl fmt::Debug for ZkBuilder {
 }
 
 impl ZkBuilder {
-    /// A vendor that `--provider` can name. Its keys, its settings, `zk auth`, `zk doctor`, `zk models` and its retries
-    /// work as those of the vendors zk knows; one of the same name is replaced.
+    /// Adds a vendor that `--provider` can name. Keys, settings, `zk auth`, `zk doctor`, `zk models` and
+    /// retries work as for built-in vendors. A vendor of the same name is replaced.
     #[must_use]
     pub fn vendor(mut self, vendor: Vendor) -> Self {
         self.additions.providers.add_vendor(vendor);
         self
     }
 
-    /// A provider that `--provider` can name, ready to be asked: it needs no address and no key. Its requests are sent
-    /// again as those of the others are.
+    /// Adds a ready provider that `--provider` can name, without an address or a key. Failed requests are
+    /// retried as for other providers.
     #[must_use]
     pub fn provider(mut self, provider: impl Provider + 'static) -> Self {
         self.additions.providers.add_provider(Arc::new(provider));
         self
     }
 
-    /// A plugin of every conversation, installed after zk's own.
+    /// Adds a plugin to every conversation, after zk's own.
     #[must_use]
     pub fn plugin(mut self, plugin: impl Plugin + 'static) -> Self {
         self.additions.plugins.push(Arc::new(plugin));
         self
     }
 
-    /// Runs the program to its end. It has to be the first thing that `main` does: it reads the arguments of the process,
+    /// Runs the program to its end. Must be the first call in `main`: it reads the arguments of the process,
     /// and starts the process once more to supervise commands.
     #[must_use]
     pub fn run(self) -> ExitCode {
         hardening::forbid_memory_access();
-        // First of all, while this process has one thread and has opened nothing.
+        // The supervisor must start while this process has one thread and has opened nothing.
         if zk_exec::Supervision::is_requested(std::env::args_os()) {
             return ExitCode::from(u8::from(zk_exec::run_supervisor().is_err()));
         }

@@ -33,7 +33,7 @@ fn prints_help_of_subcommand(error: &clap::Error) -> bool {
     error.kind() == ErrorKind::DisplayHelp && help::print(words)
 }
 
-/// The whole program, with what a team adds to it.
+/// Runs the program with a team's additions.
 pub(crate) fn run(additions: Additions) -> Exit {
     completion::answer_shell();
     let words: Vec<String> =
@@ -55,7 +55,7 @@ pub(crate) fn run(additions: Additions) -> Exit {
                 // The message quotes arguments.
                 term::print_stderr(&error.render().to_string());
             } else if !prints_help_of_subcommand(&error) {
-                // Help and version; when nobody reads them there is nobody to tell.
+                // Help and version; standard output may be closed.
                 let _ = error.print();
             }
             if let Some(hint) = usage_hint(&error) {
@@ -80,7 +80,7 @@ pub(crate) fn run(additions: Additions) -> Exit {
     }
 }
 
-/// Returns advice on a command line that cannot be read, where the message of the parser is of little help.
+/// Advice on an invalid command line, if the parser's message is not enough.
 fn usage_hint(error: &clap::Error) -> Option<&'static str> {
     let invalid = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(invalid)) => invalid.as_str(),
@@ -120,7 +120,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     let of_edit = (machine.clone(), project.clone(), additions.clone());
     let read = AppContext::read((cwd, project), machine, launch, endpoint, additions);
     if let (Err(_), Job::ConfigEdit { project: is_project }) = (&read, &job) {
-        // Settings that cannot be read are repaired by an edit.
+        // An edit can repair settings that cannot be read.
         let (machine, project, additions) = of_edit;
         return commands::config_edit(&machine, &project, *is_project, additions);
     }
@@ -129,7 +129,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     if !matches!(job, Job::Trust(_)) {
         warnings.extend(app.settings.untrusted_warnings(&app.work.project));
     }
-    // A host is told warnings as lines, once it asks for a conversation.
+    // An SDK host gets the warnings as lines, once it opens a conversation.
     for warning in warnings.iter().filter(|_| !matches!(job, Job::AgentSdk(_))) {
         term::print_stderr(&format!("zk: warning: {warning}"));
     }

@@ -11,8 +11,8 @@ use crate::bundles;
 use crate::env::Env;
 
 impl Settings {
-    /// Takes in the bundles that are used. One whose hooks or servers cannot be read is left out as a whole: a guard is
-    /// not to be skipped.
+    /// Adds the settings of loaded bundles. A bundle with invalid hooks or servers is left out as a whole,
+    /// since one of them may guard calls.
     pub(crate) fn add_bundles(&mut self, mut loaded: Loaded, project: &Path, env: &Env) {
         let mut used = Vec::new();
         for mut placed in std::mem::take(&mut loaded.bundles) {
@@ -24,7 +24,7 @@ impl Settings {
                 loaded.problems.push(format!("the plugin `{}` is not used: {why}", placed.bundle.name()));
                 continue;
             }
-            // Said when the bundle was added; every start need not say it again.
+            // These warnings were shown when the bundle was added.
             self.hooks.extend(HookSet { warnings: Vec::new(), ..hooks.unwrap_or_default() });
             self.given_servers.extend(servers);
             used.push(placed);

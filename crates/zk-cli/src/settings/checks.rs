@@ -7,11 +7,11 @@ use super::rules::wrong_rule;
 use super::sections::Sections;
 use crate::exit::{Failure, Outcome};
 
-/// Endpoint keys that people look for at the top level.
+/// Keys of an endpoint that are often set at the top level by mistake.
 const ENDPOINT_KEYS: [&str; 3] = ["base_url", "api_key", "auth_token"];
 
-/// The schema of all settings, with the checks of endpoints, providers, models and rules; `vendors` are
-/// those a provider may name.
+/// Creates the schema of all settings, with checks of endpoints, providers, models and rules. A provider must
+/// be one of `vendors`.
 ///
 /// # Errors
 /// Two sections with one key.
@@ -27,7 +27,7 @@ pub(super) fn schema(vendors: &Vendors) -> Outcome<Schema> {
         .rule(Arc::new(rules)))
 }
 
-/// Keys of an endpoint at the top level, where they mean nothing.
+/// Checks for keys of an endpoint at the top level, where they have no effect.
 fn endpoint(path: &[String], _: &toml::Value, layer: Layer) -> Option<Check> {
     let [name] = path else { return None };
     if !ENDPOINT_KEYS.contains(&name.as_str()) {
@@ -41,7 +41,7 @@ fn endpoint(path: &[String], _: &toml::Value, layer: Layer) -> Option<Check> {
     })
 }
 
-/// A provider about which nothing is said.
+/// Checks for a provider without settings that define it.
 fn provider(path: &[String], value: &toml::Value, vendors: &Vendors) -> Option<Check> {
     let [table, name] = path else { return None };
     if table != "providers" || !value.is_table() || vendors.named(name).is_some() {
@@ -53,7 +53,7 @@ fn provider(path: &[String], value: &toml::Value, vendors: &Vendors) -> Option<C
     )))
 }
 
-/// A model without its provider.
+/// Checks for a model without its provider.
 fn model(path: &[String], _: &toml::Value, _: Layer) -> Option<Check> {
     let [table, model, _] = path else { return None };
     let is_named = model.split_once('/').is_some_and(|(provider, id)| !provider.is_empty() && !id.is_empty());
@@ -66,7 +66,7 @@ fn model(path: &[String], _: &toml::Value, _: Layer) -> Option<Check> {
     )))
 }
 
-/// Permission rules that cannot be meant as they stand.
+/// Checks for permission rules that are valid but probably not meant so.
 fn rules(path: &[String], value: &toml::Value, _: Layer) -> Option<Check> {
     if path.first().is_none_or(|table| table != "permissions") {
         return None;

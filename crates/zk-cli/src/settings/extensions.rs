@@ -23,14 +23,14 @@ pub(super) fn take(table: &mut toml::Table, layer: Layer, path: &Path) -> Outcom
     read.map_err(|error| Failure::usage(format!("{}: {error}", origin.place)))
 }
 
-/// Question about an extension of a project, without its end.
+/// Question about an extension of a project; the caller adds its end.
 pub(super) fn describe(extension: &ExtensionConfig) -> String {
     let (name, command) = (&extension.name, visible_line(&extension.command_line()));
     format!("this project wants to start an extension of zk: {name} (`{command}`).")
 }
 
 impl Settings {
-    /// Adds extensions of the person; one of a later file replaces another of its name.
+    /// Adds extensions of the person. One in a later file replaces an earlier one of the same name.
     pub(super) fn add_extensions(&mut self, extensions: Vec<ExtensionConfig>) {
         for extension in extensions {
             self.extensions.retain(|one| one.name != extension.name);
@@ -38,7 +38,7 @@ impl Settings {
         }
     }
 
-    /// Keeps extensions of a project, each approved or not by itself.
+    /// Adds extensions of a project, each with its own approval.
     pub(super) fn extensions_of_project(
         &mut self,
         extensions: Vec<ExtensionConfig>,
@@ -71,7 +71,7 @@ impl Settings {
         }
     }
 
-    /// The extensions to start: those of the person, then the approved ones of the project with other names.
+    /// Returns the extensions to start: the person's, then approved ones of the project with other names.
     pub(crate) fn extensions(&self) -> Vec<ExtensionConfig> {
         let mut all = self.extensions.clone();
         let trusted = self.project_files.iter().filter(|file| file.trusted);
@@ -88,7 +88,7 @@ impl Settings {
         self.project_files.iter().filter(|file| !file.trusted).filter_map(|file| file.extension.as_ref())
     }
 
-    /// Bytes of the extensions of the project as they were approved, by name.
+    /// Approved content of the project's extensions, by name.
     pub(crate) fn approved_extensions(&self) -> BTreeMap<String, Vec<u8>> {
         let trusted = self.project_files.iter().filter(|file| file.trusted);
         trusted.filter_map(|file| Some((file.extension.as_ref()?.name.clone(), file.bytes.clone()))).collect()

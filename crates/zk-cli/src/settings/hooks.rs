@@ -11,11 +11,11 @@ use crate::exit::{Failure, Outcome};
 /// The table that holds them.
 const TABLE: &str = "hooks";
 
-/// Settings files of Claude Code in a project, of which zk takes the hooks.
+/// Settings files of Claude Code in a project, whose hooks zk uses.
 pub(super) const CLAUDE: [(Layer, &str); 2] =
     [(Layer::Project, ".claude/settings.json"), (Layer::ProjectLocal, ".claude/settings.local.json")];
 
-/// The hooks of a settings file, taken out of its table.
+/// Removes the hooks from the table of a settings file and parses them.
 pub(super) fn take(table: &mut toml::Table, layer: Layer, path: &Path) -> Outcome<HookSet> {
     let Some(hooks) = table.remove(TABLE) else { return Ok(HookSet::default()) };
     let place = path.display().to_string();
@@ -23,18 +23,18 @@ pub(super) fn take(table: &mut toml::Table, layer: Layer, path: &Path) -> Outcom
     HookSet::read(&to_json(hooks), source).map_err(|error| Failure::usage(format!("{place}: {error}")))
 }
 
-/// Lists what a person reads of hooks before they trust them: a setting for each.
+/// Formats hooks as settings, for a person who decides about them.
 pub(super) fn rows(set: &HookSet) -> Vec<(String, toml::Value)> {
     set.rows().map(|(name, command)| (name, toml::Value::String(command))).collect()
 }
 
 impl Settings {
-    /// The hooks of every file that counts.
+    /// Returns the hooks of all files that apply.
     pub(crate) fn hooks(&self) -> &HookSet {
         &self.hooks
     }
 
-    /// The hooks that count only once their file is trusted.
+    /// Returns the hooks of files that are not trusted.
     pub(crate) fn untrusted_hooks(&self) -> impl Iterator<Item = &HookSet> {
         self.project_files.iter().filter(|file| !file.trusted).map(|file| &file.hooks)
     }

@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use crate::exit::Outcome;
 
-/// The version of the settings' shape: the second part grows with what is added, the first with what is taken away.
+/// Version of the settings' JSON shape. Additions increase the second part, removals the first.
 const VERSION: &str = "1.26";
 
 /// The JSON Schema of a settings file.

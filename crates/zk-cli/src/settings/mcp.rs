@@ -15,12 +15,12 @@ use zk_settings::to_json;
 pub(crate) const FILE: &str = ".mcp.json";
 /// Kind of a server of that file in the trust store.
 pub(crate) const KIND: &str = "mcp";
-/// The most such a file may have.
+/// Maximum size of such a file in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
 impl Settings {
-    /// The servers of the project's `.mcp.json`, each approved or not by itself. Problems are warnings: one broken file
-    /// does not keep zk from working.
+    /// Reads the servers of the project's `.mcp.json`, each with its own approval. Errors become warnings, so
+    /// that zk still works.
     pub(super) fn mcp_file(&mut self, sources: &SettingsSources<'_>, warnings: &mut Vec<String>) {
         let path = sources.project.join(FILE);
         let not = |why: &dyn std::fmt::Display| format!("{} is not used: {why}", path.display());
@@ -59,7 +59,8 @@ impl Settings {
         self.project_files.push(ProjectFile { hooks, server, scripts, ..ProjectFile::new(file) });
     }
 
-    /// Adds the servers of a file that the person named: nothing of it needs approval, and all of it has to be right.
+    /// Adds the servers of a file that the person named. They need no approval, and any error in the file is
+    /// fatal.
     ///
     /// # Errors
     /// A file that cannot be read, has another shape, or has a server that cannot be used.
@@ -91,8 +92,8 @@ impl Settings {
         Ok(())
     }
 
-    /// The servers to start: those of the command line, then those of settings, then those of the project, each without
-    /// the names of the ones before; and those that cannot be started.
+    /// Returns the servers to start, and the errors of invalid ones. For equal names the order is: command
+    /// line, settings, project.
     pub(crate) fn mcp_servers(&self) -> (Vec<ServerConfig>, Vec<ServerConfigError>) {
         if self.has_no_mcp {
             return (Vec::new(), Vec::new());
@@ -118,12 +119,12 @@ impl Settings {
         (servers, wrong)
     }
 
-    /// Keeps every MCP server but these from being started.
+    /// Limits the MCP servers to start to these names.
     pub(crate) fn keep_mcp_servers(&mut self, names: &BTreeSet<String>) {
         self.only_servers = Some(names.clone());
     }
 
-    /// The scripts of the project's servers as they were when they were approved, by the identity of the server.
+    /// Scripts of the project's servers at their approval, by the server's identity.
     pub(crate) fn mcp_scripts(&self) -> BTreeMap<String, Scripts> {
         let trusted = self.project_files.iter().filter(|file| file.trusted);
         trusted
@@ -131,13 +132,13 @@ impl Settings {
             .collect()
     }
 
-    /// Keeps every MCP server from being started.
+    /// Disables all MCP servers.
     pub(crate) fn leave_out_mcp_servers(&mut self) {
         self.has_no_mcp = true;
     }
 
-    /// Trusts unapproved MCP servers of the project, by name, for this start (`--trust-mcp`). At a reload the settings
-    /// `before` it are given, and a server whose definition or script changed since then is not trusted.
+    /// Trusts unapproved MCP servers of the project, by name, for this start (`--trust-mcp`). At a reload,
+    /// `before` are the earlier settings: a server whose definition or script changed since is not trusted.
     pub(crate) fn trust_mcp_servers(&mut self, names: &[String], before: Option<&Self>) -> Outcome<()> {
         let is_it =
             |file: &ProjectFile, name: &str| file.server.as_ref().is_some_and(|server| server.name == name);
@@ -171,7 +172,7 @@ fn read(files: &dyn HostFiles, path: &Path) -> Result<Option<Vec<u8>>, HostFileE
     match files.read(path, &HostRead::whole(MAX_BYTES).own_only()) {
         Ok(file) => Ok(Some(file.bytes)),
         Err(error) if error.is_missing() => Ok(None),
-        // A sandbox keeps the name free like this, so that no command takes it.
+        // The sandbox reserves a missing file's name with an empty directory.
         Err(HostFileError::NotRegular { .. }) if path.is_dir() => Ok(None),
         Err(error) => Err(error),
     }

@@ -43,26 +43,26 @@ use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::Outcome;
 
-/// File of the settings that nobody can outrank.
+/// Settings file of the machine's administrator, which overrides all others.
 const MANAGED: &str = "/etc/zk/settings.toml";
 
-/// The merged settings, each with where it comes from. A section is read as a field: `settings.tools.read_lines`.
+/// Merged settings with their origins. Sections are fields: `settings.tools.read_lines`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     merged: MergedSettings,
     sections: Arc<Sections>,
-    /// Additions that can be set something about, beside what zk knows itself.
+    /// Vendors, providers and plugins that a team added to the program.
     pub(crate) additions: Additions,
-    /// The settings files of the project that set anything.
+    /// Settings files of the project that are not empty.
     pub(crate) project_files: Vec<ProjectFile>,
     hooks: HookSet,
     /// Extensions of the person's files.
     extensions: Vec<ExtensionConfig>,
-    /// Whether no MCP server is to be started.
+    /// Whether MCP servers are disabled.
     has_no_mcp: bool,
-    /// MCP servers that alone are started; nothing for all.
+    /// Names of the only MCP servers to start; `None` for all.
     only_servers: Option<BTreeSet<String>>,
-    /// MCP servers of files that the command line named, and of bundles.
+    /// MCP servers of files named on the command line, and of bundles.
     given_servers: Vec<ServerConfig>,
     /// Bundles that the person added.
     bundles: Arc<Loaded>,
@@ -76,16 +76,16 @@ impl Deref for Settings {
     }
 }
 
-/// A file of the project with what it brings beside settings.
+/// A settings file of the project, or one server or extension in it, with its approval.
 #[derive(Clone, Debug)]
 pub(crate) struct ProjectFile {
     file: File,
     hooks: HookSet,
-    /// The one MCP server it is, of several in a `.mcp.json`.
+    /// The MCP server, if this is one of a `.mcp.json`.
     server: Option<ServerConfig>,
-    /// Scripts on this machine that `server` runs.
+    /// Scripts on this machine that the server runs.
     scripts: Scripts,
-    /// The one extension it is.
+    /// The extension, if this is one.
     extension: Option<ExtensionConfig>,
 }
 
@@ -96,7 +96,7 @@ impl ProjectFile {
 }
 
 impl ProjectFile {
-    /// The one MCP server or extension it is, with how it is started or reached.
+    /// Describes the MCP server or the extension, with its command or address.
     fn describe_server(&self) -> Option<String> {
         if let Some(extension) = &self.extension {
             return Some(extensions::describe(extension));
@@ -113,14 +113,14 @@ impl ProjectFile {
         Some(format!("this project wants to start an MCP server: {name} (`{how}`)."))
     }
 
-    /// Warns that nobody approved it, so that it does not count.
+    /// Warning that the file is ignored until it is approved.
     fn warning(&self, project: &Path) -> String {
         let server = self.describe_server();
         let warned = server.map(|server| format!("{server} Not started: `zk trust add` allows it"));
         warned.unwrap_or_else(|| self.untrusted_warning(project))
     }
 
-    /// Asks whether it is trusted.
+    /// Question whether the file is trusted.
     pub(crate) fn question(&self, project: &Path) -> TrustRequest {
         let mut rows: Vec<String> =
             self.values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
@@ -151,17 +151,17 @@ pub(crate) struct SettingsSources<'a> {
     pub(crate) env: &'a Env,
     pub(crate) dirs: &'a Dirs,
     pub(crate) files: &'a dyn HostFiles,
-    /// The root of the project worked in.
+    /// Root of the current project.
     pub(crate) project: &'a Path,
     pub(crate) trust: &'a dyn Trust,
     /// The file named on the command line.
     pub(crate) extra: Option<&'a Path>,
-    /// Additions of this program to what zk knows itself.
+    /// Vendors, providers and plugins that a team added to the program.
     pub(crate) additions: Additions,
 }
 
 impl Settings {
-    /// Settings that layers can be added to.
+    /// Creates settings without layers.
     ///
     /// # Errors
     /// Two sections with one key.
@@ -170,7 +170,7 @@ impl Settings {
         Ok(Self { merged, additions, ..Self::default() })
     }
 
-    /// Reads one file as that of a layer, and gives the warnings about it.
+    /// Checks one file as a layer; returns warnings about it.
     ///
     /// # Errors
     /// The faults of the file.
@@ -188,7 +188,7 @@ impl Settings {
         Ok(warnings)
     }
 
-    /// Settings of the demo: nothing is kept, nothing of the person's is used.
+    /// Settings of the demo: without those of the person, and without storage.
     pub(crate) fn for_demo() -> Self {
         let mut sections = Sections::default();
         sections.program.thinking = ThinkingLevel::Off;
@@ -200,7 +200,7 @@ impl Settings {
         Self { sections: Arc::new(sections), ..Self::default() }
     }
 
-    /// Reads every layer, the lowest first. The second part are warnings.
+    /// Reads all layers, lowest first. Returns the settings and warnings.
     pub(crate) fn read(sources: &SettingsSources<'_>, given: LayerValues) -> Outcome<(Self, Vec<String>)> {
         let mut settings = Self::empty(sources.additions.clone())?;
         let mut warnings = Vec::new();
@@ -233,7 +233,7 @@ impl Settings {
         Ok((settings, warnings))
     }
 
-    /// Reads the sections anew, after a layer was added.
+    /// Reads the sections again after a layer was added.
     fn read_sections(&mut self) -> Outcome<()> {
         self.sections = Arc::new(Sections::read(&self.merged)?);
         Ok(())
@@ -260,7 +260,7 @@ impl Settings {
         Ok(self.merged.set_all(flatten(table), &origin, Precedence::Over, warnings)?)
     }
 
-    /// A file of the project: what it sets counts only if exactly these bytes were approved.
+    /// Reads a settings file of the project. Its settings only apply if exactly these bytes were approved.
     fn project_file(
         &mut self,
         sources: &SettingsSources<'_>,
@@ -295,7 +295,7 @@ impl Settings {
         )
     }
 
-    /// The hooks of a settings file of Claude Code in the project.
+    /// Reads the hooks in a project's settings file of Claude Code.
     fn claude_file(
         &mut self,
         sources: &SettingsSources<'_>,
@@ -319,7 +319,7 @@ impl Settings {
         self.project_files.push(ProjectFile { hooks, ..ProjectFile::new(file) });
     }
 
-    /// Keeps a file of the project, and lets it count if its bytes were approved.
+    /// Adds a file of the project, and applies it if its bytes were approved.
     fn count_if_trusted(
         &mut self,
         mut found: ProjectFile,
@@ -342,7 +342,7 @@ impl Settings {
         self.hooks.extend(hooks);
     }
 
-    /// Lets a file of the project count that was approved just now: below what outranks it.
+    /// Applies a project file that was just approved. Layers of higher rank keep their values.
     pub(crate) fn count_project_file(&mut self, name: &str, project: &Path) -> Outcome<Vec<String>> {
         let mut warnings = Vec::new();
         let found = self.project_files.iter_mut().find(|file| file.name == name);
@@ -356,7 +356,7 @@ impl Settings {
         Ok(warnings)
     }
 
-    /// Warns of what the project sets and nobody approved: a warning for each file.
+    /// Returns a warning for each file of the project with unapproved settings.
     pub(crate) fn untrusted_warnings(&self, project: &Path) -> Vec<String> {
         let files = self.project_files.iter().filter(|file| !file.trusted);
         files.map(|file| file.warning(project)).collect()
@@ -366,7 +366,7 @@ impl Settings {
         Ok(self.merged.give(layer, given, warnings)?)
     }
 
-    /// The permission rules of all layers: none outranks another.
+    /// Returns the permission rules of all layers, which all apply together.
     pub(crate) fn rules(&self) -> impl Iterator<Item = (Layer, Decision, &str)> {
         self.merged.appended().iter().flat_map(|list| {
             let decision = list.path.last().and_then(|list| list.parse().ok());
@@ -380,7 +380,7 @@ impl Settings {
         self.merged.at(&["providers".to_owned(), name.to_owned(), what.to_owned()])
     }
 
-    /// Everything under a table, if there is something.
+    /// Returns everything under a table, if it is not empty.
     pub(crate) fn table(&self, name: &[&str]) -> Option<toml::Table> {
         self.merged.table(name)
     }
@@ -390,12 +390,12 @@ impl Settings {
         self.merged.origin_below(name)
     }
 
-    /// The context of commands.
+    /// Returns the execution context of commands.
     pub(crate) fn context(&self) -> ContextName {
         self.program.context.clone().unwrap_or(ContextName::Process)
     }
 
-    /// The context of commands as it is written.
+    /// Returns the execution context as written in the settings.
     pub(crate) fn context_text(&self) -> Option<&str> {
         self.merged.at(&["context".to_owned()]).and_then(Entry::text)
     }
@@ -410,13 +410,13 @@ impl Settings {
         self.merged.schema().check(key, value, layer)
     }
 
-    /// Every setting as a line of TOML, secrets left out, with its origin as a comment if wanted.
+    /// Formats each setting as a line of TOML without secrets, if wanted with its origin as a comment.
     pub(crate) fn lines(&self, with_origin: bool) -> Vec<String> {
         self.merged.lines(with_origin)
     }
 }
 
-/// The settings that there are, of a program without additions.
+/// Returns the schema of all settings, for a program without additions.
 pub(crate) fn known_schema() -> Outcome<Schema> {
     checks::schema(&zk_providers::Vendors::default())
 }

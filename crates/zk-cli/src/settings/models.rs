@@ -12,7 +12,8 @@ impl Settings {
         of_provider.collect()
     }
 
-    /// A warning for every model whose provider nobody knows, so that what is said of it has no effect.
+    /// Returns a warning for each configured model whose provider is unknown, since its settings have no
+    /// effect.
     pub(super) fn models_of_nobody(&self) -> Vec<String> {
         let providers = self.known_providers().names();
         let mut warnings = Vec::new();

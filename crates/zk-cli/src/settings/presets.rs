@@ -11,7 +11,7 @@ use crate::exit::{Failure, Outcome};
 /// The presets that zk has itself.
 pub(crate) const BUILT_IN: [&str; 3] = ["build", PLAN_PRESET, "explore"];
 
-/// Preset that has the model plan.
+/// Preset in which the model plans.
 const PLAN_PRESET: &str = "plan";
 
 const PLAN: &str = "You are planning: you have tools that read, and none that change anything. Find out what there is to \
@@ -36,8 +36,8 @@ fn built_in(name: &str) -> Option<Vec<(&'static str, toml::Value)>> {
 }
 
 impl Settings {
-    /// Leaves the tools that change something to a conversation that the preset has plan first: the mode refuses them
-    /// until the plan is approved. Whether it is to plan.
+    /// Whether a conversation with a person starts in plan mode for the plan preset. In this case the tools
+    /// that change something stay available, since the mode refuses them until the plan is approved.
     pub(crate) fn plan_with_person(&mut self) -> bool {
         let is_of_preset = self.origin("tools.read_only").is_some_and(|origin| origin.layer == Layer::Preset);
         let plans = self.program.preset == PLAN_PRESET && is_of_preset;
@@ -48,7 +48,8 @@ impl Settings {
         plans
     }
 
-    /// Takes in what the chosen preset sets: below the command line, above all files but the managed one.
+    /// Adds the values of the selected preset as a layer, below the command line and above all files except
+    /// the managed one.
     pub(super) fn preset(
         &mut self,
         sources: &SettingsSources<'_>,
@@ -81,7 +82,7 @@ impl Settings {
         )))
     }
 
-    /// A preset of the person. Gives whether there is one.
+    /// Adds a preset of the person; returns whether it exists.
     fn own_preset(
         &mut self,
         sources: &SettingsSources<'_>,
@@ -96,7 +97,7 @@ impl Settings {
         Ok(true)
     }
 
-    /// A preset of the project, which counts only if exactly its bytes were approved. Gives whether there is one.
+    /// Adds a preset of the project if exactly its bytes were approved; returns whether it exists.
     fn project_preset(
         &mut self,
         sources: &SettingsSources<'_>,
@@ -112,7 +113,7 @@ impl Settings {
         Ok(true)
     }
 
-    /// Fails if the chosen preset is one of the project that nobody approved: without it more could be allowed.
+    /// Fails if the selected preset is an unapproved one of the project, since ignoring it could allow more.
     pub(crate) fn check_preset(&self, project: &Path) -> Outcome<()> {
         match self.project_files.iter().find(|file| file.kind == "preset" && !file.trusted) {
             Some(file) => Err(Failure::usage(format!(

@@ -5,17 +5,17 @@ use zk_settings::{Precedence, TextRead, read_text};
 use super::{File, Layer, Origin, ProjectFile, Settings, SettingsSources};
 use crate::exit::Outcome;
 
-/// The most such a file may have, in bytes.
+/// Maximum size of such a file in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Names of the files in a project, and what each sets.
+/// Names of the prompt files in a project, and the key that each sets.
 const FILES: [(&str, &str); 2] = [(".zk/SYSTEM.md", "system"), (".zk/APPEND_SYSTEM.md", "append_system")];
 
 /// Kind of these files for [`Trust`](zk_core::service::Trust).
 const KIND: &str = "prompt";
 
 impl Settings {
-    /// Takes in the files beside the settings of the person.
+    /// Reads the prompt files next to the person's settings.
     pub(super) fn own_prompt_files(
         &mut self,
         sources: &SettingsSources<'_>,
@@ -36,7 +36,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Takes in those of the project, each once exactly its bytes were approved.
+    /// Reads the project's prompt files. Each only applies if exactly its bytes were approved.
     pub(super) fn project_prompt_files(
         &mut self,
         sources: &SettingsSources<'_>,

@@ -3,7 +3,7 @@ use zk_providers::select::{KnownProviders, ProviderSettings, SetValue, ValueRank
 use super::{Entry, Layer, Settings};
 
 impl Settings {
-    /// Providers that can be named, with what is set for each.
+    /// Returns all providers that can be named, with their settings.
     pub(crate) fn known_providers(&self) -> KnownProviders {
         let own = self.table(&["providers"]).unwrap_or_default();
         let settings = own.into_iter().map(|(name, _)| {

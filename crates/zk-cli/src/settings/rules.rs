@@ -1,10 +1,11 @@
 use zk_core::service::SERVER_TOOL_PREFIX;
 use zk_permission::{Rule, RuleBase};
 
-/// Letters in which the misspelt name of a tool may differ from the one that was meant.
+/// Maximum number of letters in which a misspelt tool name differs from a known one.
 const MAX_TOOL_ERRORS: usize = 2;
 
-/// Reason why a rule of a list cannot be meant as it stands, if so. Where its paths begin does not matter for that.
+/// Reason why a permission rule is probably not meant as written; `None` if there is none. The base of its
+/// paths does not matter here.
 pub(super) fn wrong_rule(path: &[String], rule: &toml::Value) -> Option<String> {
     let decision = path.last()?.parse().ok()?;
     let Some(text) = rule.as_str() else { return Some("a rule is a text in quotes".to_owned()) };
@@ -16,12 +17,12 @@ pub(super) fn wrong_rule(path: &[String], rule: &toml::Value) -> Option<String> 
     Rule::parse(zk_permission::Layer::User, decision, text, &base).err().map(|error| error.to_string())
 }
 
-/// Reason why a rule matches nothing although it names a tool, or nearly one.
+/// Reason why a rule with a tool's name, or a similar one, matches nothing.
 fn about_tool(rule: &str) -> Option<String> {
     let own = || zk_tools::NAMES.into_iter().chain(zk_skills::NAMES).chain(["spawn", "fetch"]);
     if let Some(name) = rule.strip_prefix("tool(").and_then(|rest| rest.strip_suffix(')')) {
         let is_near = |own: &&str| strsim::osa_distance(name, own) <= MAX_TOOL_ERRORS;
-        // Tools of plugins and servers are not known yet.
+        // Tools of plugins and servers are not known yet at this point.
         let near =
             own().find(is_near).filter(|near| *near != name && !name.contains(['*', '?', '[', '{']))?;
         return Some(format!("the rule `{rule}` is about no tool: did you mean `tool({near})`?"));

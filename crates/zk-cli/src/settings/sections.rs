@@ -15,7 +15,7 @@ use zk_tools::settings::ResultSettings;
 
 use super::program::ProgramSettings;
 
-/// Declares the sections once: as fields, as a schema and as what is read.
+/// Declares all sections of settings: as fields, in the schema, and for reading.
 macro_rules! sections {
     ($($(#[$attribute:meta])* $field:ident: $section:ty = $table:literal,)*) => {
         /// The sections of all crates, read from the merged layers.
@@ -42,7 +42,7 @@ macro_rules! sections {
 
 impl fmt::Debug for Sections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the values: headers and variables of servers are secrets.
+        // Values are not printed: headers and variables of servers may be secrets.
         f.debug_struct("Sections").finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@ use zk_settings::LayerValues;
 
 use crate::env::Env;
 
-/// Defaults that a person is shown as settings.
+/// Defaults that are shown as settings.
 pub(super) fn defaults() -> LayerValues {
     let mut given = LayerValues::default();
     let from = "zk";
@@ -18,7 +18,7 @@ pub(super) fn defaults() -> LayerValues {
     given
 }
 
-/// The variables the ecosystem uses, as settings.
+/// Converts common environment variables of other programs to settings.
 pub(super) fn environment(env: &Env, vendors: &Vendors) -> LayerValues {
     let mut given = LayerValues::default();
     let mut give = |variable: &str, name: &str, what: &str| {

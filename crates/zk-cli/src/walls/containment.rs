@@ -9,14 +9,14 @@ use crate::exit::{Failure, Outcome};
 use crate::sandbox;
 use crate::settings::{Layer, Settings};
 
-/// The read-only sandbox of a conversation, as far as it is there at the start.
+/// State of the read-only sandbox at the start of a conversation.
 #[derive(Debug)]
 pub(crate) enum ForReads {
     /// The self-test passed.
     Tested(Box<SandboxExec>),
-    /// No mode needed it so far: it is tested with the first command of a tighter one.
+    /// Not tested yet, since the mode does not use it. Tested with the first command in a stricter mode.
     Later,
-    /// Nothing provides one.
+    /// There is none in this context.
     Absent,
 }
 
@@ -41,25 +41,25 @@ impl ForReads {
 #[derive(Debug)]
 pub(crate) struct Containment {
     pub(crate) mode: Mode,
-    /// The sandbox; nothing for the process context.
+    /// Sandbox of commands; `None` for the process context.
     pub(crate) sandbox: Option<SandboxExec>,
-    /// Whether commands reach nothing but what the sandbox lets them, and no other machine.
+    /// Whether commands can reach nothing outside of the sandbox, and no other machine.
     pub(crate) is_contained: bool,
-    /// Place of commands that do not run as processes of this machine: `docker:IMAGE` or `remote:ADDRESS`.
+    /// Place of commands outside of this machine's processes: `docker:IMAGE` or `remote:ADDRESS`.
     pub(crate) elsewhere: Option<String>,
-    /// The read-only sandbox of calls that run unasked because they only read; absent where the person named another
-    /// context.
+    /// Read-only sandbox for commands that run without a question because they only read. Absent in another
+    /// context that the person selected.
     pub(crate) for_reads: ForReads,
-    /// Whether nothing holds what runs as a read, so that only programs without configuration do.
+    /// Whether reads run unsandboxed, so that only programs without configuration may run as reads.
     pub(crate) restricts_reads: bool,
-    /// Reason why there is no sandbox, where one would have been used.
+    /// Reason why the sandbox cannot be used, if it would have been.
     pub(crate) problem: Option<String>,
-    /// Reason why there is no read-only sandbox beside the one of all commands.
+    /// Reason why the read-only sandbox cannot be used, in addition to the one of all commands.
     pub(crate) reads_problem: Option<String>,
 }
 
 impl Containment {
-    /// Reads the containment from the settings. A sandbox was tested.
+    /// Selects the containment by the settings, and tests the sandbox.
     pub(crate) fn of(work: &Workplace, settings: &Settings, allow_all: bool) -> Outcome<Self> {
         let has_network = settings.sandbox.network == NetworkSetting::All;
         let named = named_mode(settings, allow_all)?;
@@ -75,7 +75,7 @@ impl Containment {
             reads_problem: None,
         };
         let with_reads_held = |found: Self| match found.mode {
-            // Nothing is asked about; a tighter mode may be chosen later.
+            // No question is asked in this mode, but the person may select a stricter one later.
             Mode::All => Self { for_reads: ForReads::Later, restricts_reads: true, ..found },
             Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits | Mode::Auto => {
                 match sandbox::start_for_reads(
@@ -114,7 +114,7 @@ impl Containment {
                 let mode = named.unwrap_or(usual);
                 match problem {
                     None => Ok(contained(mode, exec)),
-                    // Without namespaces there is no read-only sandbox either.
+                    // Without namespaces, the read-only sandbox cannot be set up either.
                     Some(_) => Ok(Self {
                         sandbox: Some(exec),
                         elsewhere: None,
@@ -133,7 +133,8 @@ impl Containment {
             (None, None) if has_network => Ok(with_reads_held(process(Mode::Ask))),
             (None, None) => Ok(match start() {
                 Ok(exec) => contained(Mode::Auto, exec),
-                // A directory that is too wide to be written can be read.
+                // A directory that is too broad for a writable sandbox can still be read in the read-only
+                // one.
                 Err(failure) => {
                     Self { problem: Some(failure.message), ..with_reads_held(process(Mode::Ask)) }
                 }
@@ -202,20 +203,20 @@ impl Containment {
     }
 }
 
-/// The mode that somebody named.
+/// Returns the configured permission mode, if any.
 pub(crate) fn named_mode(settings: &Settings, allow_all: bool) -> Outcome<Option<Mode>> {
     let named = settings.permissions.mode;
     let layer = |key| settings.origin(key).map_or(Layer::Default, |origin| origin.layer);
     let (of_mode, of_flag) = (layer("permissions.mode"), layer("permissions.allow_all"));
     Ok(match named {
         _ if allow_all && of_mode <= of_flag => Some(Mode::All),
-        // Whoever outranks the mode says that not everything may run.
+        // A setting of higher rank forbids running everything.
         Some(Mode::All) if !allow_all && of_flag > of_mode => Some(Mode::Ask),
         named => named,
     })
 }
 
-/// The widest mode that whoever administers the machine allows.
+/// Returns the widest mode that the machine's administrator allows.
 pub(crate) fn widest_mode(settings: &Settings) -> Mode {
     let is_managed = |key| settings.origin(key).is_some_and(|origin| origin.layer == Layer::Managed);
     match settings.permissions.mode.filter(|_| is_managed("permissions.mode")) {

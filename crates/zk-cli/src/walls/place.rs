@@ -16,16 +16,16 @@ use crate::exit::{Failure, Outcome};
 use crate::sandbox;
 use crate::settings::Settings;
 
-/// Serves what takes the place of this machine's commands and files; nothing if they are this machine's.
+/// Place of commands and files: this machine, a container or another machine.
 pub(crate) enum ExecutionTarget {
     Here,
     Docker(Arc<DockerExec>),
-    /// A machine, with what each command may use there.
+    /// Another machine, with the limits of each command.
     Remote(Remote, Limits),
 }
 
 impl ExecutionTarget {
-    /// The place that the settings name, reached.
+    /// Connects to the configured place.
     pub(crate) fn of(app: &AppContext) -> Outcome<Self> {
         Ok(match app.settings.context() {
             ContextName::Process | ContextName::Sandbox => Self::Here,
@@ -44,20 +44,20 @@ impl ExecutionTarget {
         })
     }
 
-    /// The directory a conversation works in.
+    /// Returns the working directory of a conversation.
     pub(crate) fn cwd(work: &Workplace, settings: &Settings, bus: &Bus) -> PathBuf {
         let there = if Self::is_elsewhere(settings) { bus.service::<dyn Files>() } else { None };
         let roots = there.map(|files| files.roots());
         roots.and_then(|roots| roots.into_iter().next()).unwrap_or_else(|| work.cwd.clone())
     }
 
-    /// The directory of this machine that a conversation works in by now.
+    /// Returns the current working directory on this machine, which a turn may have changed.
     pub(crate) fn now(work: &Workplace, settings: &Settings, cx: &Cx) -> PathBuf {
         let moved = if Self::is_elsewhere(settings) { None } else { TurnCwd::of(cx) };
         moved.unwrap_or_else(|| work.cwd.clone())
     }
 
-    /// Whether the directories of a conversation are those of another machine.
+    /// Whether commands and files are on another machine.
     pub(crate) fn is_elsewhere(settings: &Settings) -> bool {
         match settings.context() {
             // The directory is mounted at its own path.
@@ -77,12 +77,12 @@ impl ExecutionTarget {
     }
 }
 
-/// Connects to what is served on another host, through one tunnel for all conversations.
+/// Connects to a server on another host by SSH, through one tunnel for all conversations.
 fn connect_over_ssh(machine: &Machine, shared: &Shared, host: &SshTarget) -> Outcome<Remote> {
     let fail = |why: String| Failure::failed(format!("cannot reach zk on {host} with ssh: {why}"));
     if shared.tunnel.get().is_none() {
         let tunnel = open_tunnel(machine, host).map_err(|error| fail(error.to_string()))?;
-        // Whoever was first has the one that counts.
+        // If another conversation set a tunnel meanwhile, that one is used.
         let _ = shared.tunnel.set(tunnel);
     }
     let Some(tunnel) = shared.tunnel.get() else { return Err(fail("there is no tunnel".into())) };

@@ -17,7 +17,8 @@ use crate::{own_files, sandbox};
 /// The path of commands if the environment has none.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The rules of the settings and of what was approved in this project. The second part is why approvals do not count.
+/// Returns the rules of the settings and of this project's approvals, and the reason if approvals cannot be
+/// used.
 pub(crate) fn rules(work: &Workplace, settings: &Settings) -> (Rules, Option<String>) {
     let base = RuleBase { root: work.project.clone(), home: work.machine.env.path("HOME") };
     let mut rules = Rules::new();
@@ -34,7 +35,7 @@ pub(crate) fn rules(work: &Workplace, settings: &Settings) -> (Rules, Option<Str
     (rules, (!problems.is_empty()).then(|| problems.join("; ")))
 }
 
-/// The file of what was approved for good.
+/// Returns the file of permanent approvals.
 pub(crate) fn approvals(machine: &Machine) -> Option<Approvals> {
     Some(Approvals::new(
         machine.dirs.approvals()?,
@@ -42,8 +43,8 @@ pub(crate) fn approvals(machine: &Machine) -> Option<Approvals> {
     ))
 }
 
-/// The record of calls whose commands usually run in `context`. Where no state can be kept at all there is none,
-/// and a warning says so, unless the settings ask for one.
+/// Returns the audit of calls in the execution context `context`. If its directory cannot be written, there
+/// is none, and a warning is shown, unless the settings request an audit.
 pub(crate) fn audit(machine: &Machine, settings: &Settings, context: String) -> Option<Audit> {
     let dir = machine.dirs.audit().filter(|_| settings.permissions.audit)?;
     let origin = settings.origin("permissions.audit");
@@ -64,7 +65,8 @@ pub(crate) fn audit(machine: &Machine, settings: &Settings, context: String) -> 
     }
 }
 
-/// The judge of a conversation whose commands run there, with a person or without one, and the credentials of the project that its walks pass.
+/// Returns the permission judge of a conversation, and the project's credential files that searches must
+/// skip.
 pub(crate) fn judge(
     work: &Workplace,
     settings: &Settings,
@@ -114,7 +116,7 @@ pub(crate) fn judge(
     (judge, private)
 }
 
-/// Whether file tools can read outside of the project at all: they read this machine.
+/// Whether file tools can read outside of the project, which requires files of this machine.
 pub(crate) fn can_read_outside(settings: &Settings) -> bool {
     matches!(settings.context(), ContextName::Process | ContextName::Sandbox)
 }

@@ -15,12 +15,13 @@ pub(crate) use denied::{hide_in, watch_denied_files};
 pub(crate) use loss::watch_for_loss;
 pub(crate) use reads::{Unseen, provide_reads};
 
-/// The sandbox that the settings describe, tested.
+/// Creates the configured sandbox and tests it.
 pub(crate) fn start(work: &Workplace, settings: &Settings, environment: Environment) -> Outcome<SandboxExec> {
     tested(work, settings, environment).map(|(exec, _)| exec)
 }
 
-/// The sandbox of calls that run unasked because they only read, tested: without writing and without a network.
+/// Creates and tests the read-only sandbox, without a network, for commands that run without a question
+/// because they only read.
 pub(crate) fn start_for_reads(
     work: &Workplace,
     settings: &Settings,
@@ -29,7 +30,8 @@ pub(crate) fn start_for_reads(
     test(&policy(work, settings).network(Network::None).deny_writes(), environment).map(|(exec, _)| exec)
 }
 
-/// The sandbox that the settings describe, or what of it Landlock and seccomp can do where the machine refuses namespaces; with the reason then.
+/// Creates the configured sandbox. On a machine that refuses namespaces, it is limited to Landlock and
+/// seccomp, and the reason is returned.
 pub(crate) fn start_or_degrade(
     work: &Workplace,
     settings: &Settings,
@@ -44,7 +46,7 @@ pub(crate) fn start_or_degrade(
     }
 }
 
-/// The sandbox that the settings describe, and what its self-test found.
+/// Creates the configured sandbox; returns it with the result of its self-test.
 pub(crate) fn tested(
     work: &Workplace,
     settings: &Settings,
@@ -70,7 +72,7 @@ fn failure(error: SandboxError) -> Failure {
     }
 }
 
-/// Places that commands may reach, without the files that rules deny.
+/// Creates the policy of the sandbox, which excludes files that rules deny.
 fn policy(work: &Workplace, settings: &Settings) -> SandboxPolicy {
     let policy = places(work, settings);
     let (rules, _) = crate::policy::rules(work, settings);
@@ -82,14 +84,14 @@ fn policy(work: &Workplace, settings: &Settings) -> SandboxPolicy {
     })
 }
 
-/// Marks the rules that the sandbox of the settings holds.
+/// Marks the rules that the sandbox enforces.
 pub(crate) fn mark_held(work: &Workplace, settings: &Settings, rules: &mut Rules) {
     let policy = places(work, settings);
     let writable = policy.writable_paths();
     rules.iter_mut().filter(|rule| HeldPaths::of(rule, &writable).is_some()).for_each(Rule::hold);
 }
 
-/// The directory worked in, the repository around it, and what `[sandbox]` adds.
+/// Creates the policy for the working directories, their repository, and the paths of `[sandbox]`.
 fn places(work: &Workplace, settings: &Settings) -> SandboxPolicy {
     let mut policy = SandboxPolicy::new(&work.cwd).project(&work.project).limits(settings.limits.limits());
     policy = policy.grant_connections();
@@ -107,7 +109,7 @@ fn places(work: &Workplace, settings: &Settings) -> SandboxPolicy {
     work.roots().into_iter().skip(1).fold(policy, SandboxPolicy::writable)
 }
 
-/// Adds what is known of the credentials of the person's git.
+/// Adds the known credentials of the person's git.
 pub(crate) fn with_git(machine: &Machine, tools: ToolsOptions) -> ToolsOptions {
     let found = GitCredentials::read(machine.env.path("HOME").as_deref(), &machine.host_files);
     ToolsOptions { git_helper_urls: found.helper_urls, git_ssh_prefixes: found.ssh_prefixes, ..tools }

@@ -43,7 +43,8 @@ pub(crate) struct Preparation<'a> {
     instructions: Option<String>,
     /// Summary by a plugin for the messages that are left out.
     pub(crate) summary: Option<String>,
-    /// Stage for messages that are sent again after they had been left out, and the request's tokens before.
+    /// Set if omitted messages are sent again: the stage of this change, and the tokens of the request before
+    /// it.
     again: Option<(CompactionStage, u64)>,
 }
 

@@ -46,8 +46,8 @@ impl Default for Tail {
 }
 
 impl Tail {
-    /// Sets the bytes of results above which old ones are left out, measured as
-    /// [`output_bytes`](zk_core::model::output_bytes) does.
+    /// Sets the threshold in bytes: if all results together are larger, old ones are left out. Sizes are
+    /// measured by [`output_bytes`](zk_core::model::output_bytes).
     #[must_use]
     pub fn threshold(mut self, bytes: usize) -> Self {
         self.threshold = bytes;

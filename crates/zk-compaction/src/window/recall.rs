@@ -357,7 +357,7 @@ fn full_text(message: &Message) -> String {
     text
 }
 
-/// Whether a message calls this very tool, since its arguments contain all searched words.
+/// Whether a message is a call of this tool, which would match every search because of its arguments.
 fn is_recall(message: &Message) -> bool {
     message.calls().any(|call| call.name == RECALL)
 }

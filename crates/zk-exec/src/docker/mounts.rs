@@ -20,7 +20,7 @@ pub(super) struct Mounts {
     pub(super) list: Vec<Value>,
     /// State of each mounted or missing path when the mounts were made.
     seen: Vec<(PathBuf, State)>,
-    /// Denials that these mounts cause.
+    /// Rules that match error messages of commands with these mounts.
     pub(super) denials: Arc<Denials>,
 }
 

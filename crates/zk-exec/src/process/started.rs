@@ -34,7 +34,7 @@ impl Waiter {
 
 /// Process tree of a command. The drop ends all of it, unless it was released.
 pub(super) enum Tree {
-    /// Tree that is found by its process group and its mark, as far as processes keep them.
+    /// Process tree that is found by its process group and its mark. Processes that change both are missed.
     Marked(Watched),
     /// Tree below a reaper, from which no process escapes.
     Supervised(Reaper),

@@ -12,7 +12,7 @@ pub(crate) const MAX_TOLD_DENIALS: usize = 4;
 
 /// System error messages for a write to a read-only file.
 const NOT_WRITTEN: [&str; 4] = ["Read-only file system", "EROFS", "Device or resource busy", "EBUSY"];
-/// System error messages for a file name that a placeholder directory occupies.
+/// System error messages for a file name that is reserved by a placeholder directory.
 const KEPT_FREE: [&str; 4] = ["Is a directory", "EISDIR", "cannot overwrite directory", "with non-directory"];
 /// System error messages for a file without permission, or a refused system call.
 const CLOSED: [&str; 4] = ["Permission denied", "EACCES", "Operation not permitted", "EPERM"];

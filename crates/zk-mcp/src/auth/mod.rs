@@ -15,7 +15,7 @@ pub use sign_in::{SignInOptions, SignInPage};
 /// Failure of a sign-in to a server. No variant contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
-    /// There is no such server, or it supports or needs no sign-in.
+    /// The server does not exist, or has no sign-in or does not need one.
     #[error("{0}")]
     NotWanted(String),
     /// The metadata of the server or its authorisation server cannot be trusted.

@@ -397,7 +397,7 @@ impl Connection {
         &self.handler.changed
     }
 
-    /// Returns the cause of the connection's end, as far as known.
+    /// Returns the known cause of the connection's end.
     pub(crate) fn fault(&self) -> String {
         let fault = self
             .fault

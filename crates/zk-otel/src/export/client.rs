@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use zk_auth::Http;
 
-/// Most bytes of a collector's answer that are read.
+/// Maximum size of a collector's answer that is read, in bytes.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// HTTP client of the exporter's threads. They know no runtime, so each request has one of its own.
+/// HTTP client for the exporter's threads. They have no runtime, so each request creates its own.
 #[derive(Clone)]
 pub(super) struct CollectorClient {
     http: Http,
@@ -18,7 +18,7 @@ pub(super) struct CollectorClient {
     notice: Arc<Notice>,
 }
 
-/// Notice that is given once.
+/// Notice that is shown once.
 struct Notice {
     was_told: AtomicBool,
     tell: Box<dyn Fn(&str) + Send + Sync>,

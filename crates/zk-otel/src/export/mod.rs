@@ -94,14 +94,14 @@ impl Telemetry {
         Ok(Self(Arc::new(Exporter { config, traces: traces.build(), metrics: metrics.build() })))
     }
 
-    /// Sends what is waiting, and waits for that at most `limit`. Returns whether all was sent.
+    /// Sends the queued data, and waits for at most `limit`. Returns whether everything was sent.
     pub async fn flush(&self, limit: Duration) -> bool {
         let (done, sent) = tokio::sync::oneshot::channel();
         let exporter = self.0.clone();
         // The exporter blocks its caller, for as long as the collector hangs.
         let thread = std::thread::Builder::new().name("zk-otel-flush".to_owned()).spawn(move || {
             let flushed = [exporter.traces.force_flush(), exporter.metrics.force_flush()];
-            // Nobody waits any more once the limit is over.
+            // There is no receiver after the limit.
             let _ = done.send(flushed.iter().all(Result::is_ok));
         });
         thread.is_ok() && matches!(tokio::time::timeout(limit, sent).await, Ok(Ok(true)))
@@ -126,7 +126,7 @@ impl Drop for Exporter {
     }
 }
 
-/// Few, because the end of a program waits for them.
+/// Returns a policy with few retries, since the end of a program waits for them.
 fn retries() -> RetryPolicy {
     RetryPolicy::default().with_max_retries(1)
 }

@@ -98,7 +98,8 @@ impl Recorder {
         self.not_run(cx, &event.call, "skipped", true);
     }
 
-    /// Calls without a span never began: their arguments were wrong, there is no such tool, or a gate had the result.
+    /// Calls without a span never began: their arguments were invalid, their tool is unknown, or a gate gave
+    /// the result.
     pub(crate) fn batch_ends(&self, event: &ToolBatchEnd, cx: &Cx) {
         for ended in &event.calls {
             let outcome = if ended.is_error { "rejected" } else { "substituted" };

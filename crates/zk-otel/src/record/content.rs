@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use zk_core::model::{Block, Message, Role};
 use zk_core::service::Redactor;
 
-/// Most bytes of one attribute with content. What is oldest is left out first.
+/// Maximum size of an attribute with content, in bytes. The oldest content is left out first.
 const MAX_CONTENT_BYTES: usize = 128 * 1024;
 
-/// Returns messages as a JSON list without secrets, the newest that have room.
+/// Returns the newest messages that fit, as a JSON list with secrets redacted.
 pub(super) fn messages(messages: &[Arc<Message>], redactor: &Redactor) -> String {
     let mut left = MAX_CONTENT_BYTES;
     let mut kept = Vec::new();
@@ -30,20 +30,20 @@ pub(super) fn messages(messages: &[Arc<Message>], redactor: &Redactor) -> String
     Value::Array(kept).to_string()
 }
 
-/// Returns a system prompt as a JSON list without secrets.
+/// Returns a system prompt as a JSON list with secrets redacted.
 pub(super) fn instructions(system: &str, redactor: &Redactor) -> String {
     json!([text_part(&clean(system, redactor))]).to_string()
 }
 
-/// Returns arguments as JSON without secrets. They go before it is written, which would escape their quotes and line ends,
-/// and before it is cut.
+/// Returns arguments as JSON, up to the maximum size. Secrets are redacted before, since escapes and the cut
+/// would hide them.
 pub(super) fn arguments(args: &Value, redactor: &Redactor) -> String {
     let mut args = args.clone();
     redactor.redact_value(&mut args);
     bounded(args.to_string())
 }
 
-/// Returns a text without secrets, as far as it has room in an attribute.
+/// Returns a text with secrets redacted, up to the maximum size.
 pub(super) fn clean(text: &str, redactor: &Redactor) -> String {
     bounded(redactor.redact(text).into_owned())
 }

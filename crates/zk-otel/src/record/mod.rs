@@ -26,10 +26,10 @@ pub(crate) use self::metrics::Metrics;
 use self::runs::RunTrace;
 use crate::names;
 
-/// Most bytes of a word that zk did not choose: a name, an id, a class of error.
+/// Maximum size in bytes of a foreign name, id or error class.
 const MAX_WORD_BYTES: usize = 128;
 
-/// Place of a call in its trace: a service of everything that the call does.
+/// Span context of a call, as a service for everything that the call does.
 pub(crate) struct CallPlaceInTrace(pub(crate) SpanContext);
 
 /// Maker of spans and metrics.
@@ -37,7 +37,7 @@ pub(crate) struct Recorder {
     tracer: SdkTracer,
     metrics: Metrics,
     has_content: bool,
-    /// Place in a trace that the runs of this program belong to.
+    /// Remote parent span of this program's runs.
     parent: Option<SpanContext>,
     state: Mutex<State>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Recorder {
 struct State {
     /// Runs that have not ended, by id.
     runs: HashMap<Box<str>, RunTrace>,
-    /// Places of calls that started sub-agents, by the sub-agent's name.
+    /// Span contexts of calls that started sub-agents, by the sub-agent's name.
     starters: HashMap<Box<str>, SpanContext>,
     /// Names of sub-agents that had a run.
     agents: HashSet<Arc<str>>,
@@ -75,12 +75,12 @@ impl Recorder {
         self.state().agents.insert(cx.origin().agent.clone())
     }
 
-    /// Changes the trace of the run that `cx` belongs to; nothing if there is none.
+    /// Changes the trace of the run that `cx` belongs to; does nothing without a run.
     fn with_run<T>(&self, cx: &Cx, change: impl FnOnce(&mut RunTrace) -> T) -> Option<T> {
         self.state().runs.get_mut(cx.run_id()).map(change)
     }
 
-    /// Returns the place in the trace of whatever is done in `cx`.
+    /// Returns the span context of the work in `cx`.
     pub(crate) fn place(&self, cx: &Cx) -> Option<SpanContext> {
         if let Some(call) = cx.service::<CallPlaceInTrace>() {
             return Some(call.0.clone());
@@ -88,7 +88,7 @@ impl Recorder {
         self.with_run(cx, |run| run.request_place(cx.turn_id()))
     }
 
-    /// Returns the place of a call that runs.
+    /// Returns the span context of a running call.
     pub(crate) fn call_place(&self, run: &str, call: &CallId) -> Option<SpanContext> {
         Some(self.state().runs.get(run)?.calls.get(call.as_str())?.place.clone())
     }
@@ -103,7 +103,7 @@ impl Recorder {
     }
 }
 
-/// Returns what knows the secrets here.
+/// Returns the redactor of the context.
 pub(crate) fn redactor(cx: &Cx) -> Arc<Redactor> {
     cx.service::<Redactor>().unwrap_or_default()
 }
@@ -124,7 +124,7 @@ fn span(
 fn fail(span: &mut Span, class: impl Into<Cow<'static, str>>) {
     let class = class.into();
     span.set_attribute(text(names::ERROR_TYPE, class.to_string()));
-    // The words of an error may quote what the model was sent.
+    // The error's message is not recorded, since it may quote the prompt.
     span.set_status(Status::error(class));
 }
 
@@ -132,12 +132,12 @@ fn text(name: &'static str, value: impl Into<String>) -> KeyValue {
     KeyValue::new(name, value.into())
 }
 
-/// An attribute with a word that zk did not choose.
+/// Creates an attribute with a foreign text.
 fn foreign(name: &'static str, value: &str) -> KeyValue {
     KeyValue::new(name, short(value).to_owned())
 }
 
-/// Returns the beginning of a word that zk did not choose.
+/// Shortens a foreign text to the maximum size.
 fn short(word: &str) -> &str {
     word.get(..word.floor_char_boundary(MAX_WORD_BYTES)).unwrap_or_default()
 }
@@ -146,7 +146,7 @@ fn number(name: &'static str, value: u64) -> KeyValue {
     KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-/// Returns the word by which a value without data is stored.
+/// Returns the serialised name of a value; for a value with data, its tag.
 fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => short(&word).to_owned(),

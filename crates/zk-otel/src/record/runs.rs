@@ -27,15 +27,15 @@ pub(super) struct RunTrace {
     pub(super) calls: HashMap<Box<str>, CallTrace>,
     /// Calls of the turn that have a span.
     pub(super) told: HashSet<Box<str>>,
-    /// Ids of calls of the turn whose tool there is.
+    /// Ids of calls of the turn whose tool exists.
     pub(super) known: HashSet<Box<str>>,
-    /// Times at which calls were judged, and persons asked, by id of the call.
+    /// Times at which calls were judged and persons were asked, by call id.
     pub(super) judged: HashMap<Box<str>, SystemTime>,
     pub(super) asked: HashMap<Box<str>, SystemTime>,
     pub(super) compaction: Option<Span>,
     /// Time at which a person was asked about the budget.
     pub(super) budget_asked: Option<SystemTime>,
-    /// Class of the error that ends the run, if an event told.
+    /// Class of the error that ended the run, if an event named it.
     pub(super) end: Option<&'static str>,
     /// Facts of the next request.
     pub(super) next: NextRequest,
@@ -50,8 +50,8 @@ pub(super) struct NextRequest {
 }
 
 impl RunTrace {
-    /// Returns the place of a request that is made in the turn `turn_id`: that of the request to the model if there is
-    /// one, or else of the turn or the run.
+    /// Returns the span context for a request of the turn `turn_id`: that of the request to the model, or
+    /// else of the turn or the run.
     pub(super) fn request_place(&self, turn_id: &str) -> SpanContext {
         if let Some(compaction) = &self.compaction {
             return compaction.span_context().clone();
@@ -62,7 +62,7 @@ impl RunTrace {
         }
     }
 
-    /// Returns the place of the turn, or of the run between turns.
+    /// Returns the span context of the turn; between turns, of the run.
     pub(super) fn turn_place(&self) -> SpanContext {
         self.turn.as_ref().map_or(&self.place, |turn| &turn.place).clone()
     }
@@ -153,7 +153,7 @@ impl Recorder {
     }
 }
 
-/// Returns the token counts of the conventions: the input has the cached tokens in it.
+/// Returns the token counts by the conventions, where the input includes cached tokens.
 pub(super) fn usage_attributes(usage: &Usage) -> impl Iterator<Item = opentelemetry::KeyValue> {
     let always = [number(names::INPUT_TOKENS, usage.read()), number(names::OUTPUT_TOKENS, usage.output)];
     let more = [

@@ -159,7 +159,7 @@ impl Recorder {
         });
     }
 
-    /// A side call has no beginning that is announced: it is a point in time.
+    /// Records a side call as a point in time, since its beginning is not announced.
     pub(crate) fn side_call_ends(&self, event: &SideCallEnd, cx: &Cx) {
         let usage = &event.usage;
         self.metrics.usage(&usage.model, None, &usage.usage, usage.cost);
@@ -192,7 +192,7 @@ impl Recorder {
         });
     }
 
-    /// Ends the turn with everything in it that has no end of its own.
+    /// Ends the turn and all its spans that are still open.
     pub(super) fn end_turn(&self, run: &mut RunTrace, error: Option<&'static str>) {
         run.told.clear();
         run.known.clear();

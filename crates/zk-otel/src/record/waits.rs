@@ -54,7 +54,7 @@ impl Recorder {
         });
     }
 
-    /// Makes the span of a wait that is over.
+    /// Creates the span of a wait that has ended.
     fn waited(
         &self,
         run: &RunTrace,

@@ -70,8 +70,8 @@ pub struct TreeWalk {
     pub reads_contents: bool,
     /// Whether it skips names that begin with a dot.
     pub skips_hidden: bool,
-    /// Whether names become words of a text: a name of several words, or one that looks like a flag, counts
-    /// as outside.
+    /// Whether file names become words of a text. A name with blanks, or one like a flag, then counts as
+    /// outside.
     pub splits_names: bool,
 }
 
@@ -82,7 +82,7 @@ pub enum ProgramPlace {
     Trusted(PathBuf),
     /// File that a tool or another user could have put there.
     Writable(PathBuf),
-    /// There is no such program.
+    /// The program does not exist.
     Missing,
 }
 

@@ -94,7 +94,7 @@ impl Granted {
         Ok(self.answered(&answer, (key, session), rule.as_ref(), offered, cx).await)
     }
 
-    /// Broader approvals offered with a call: those of the judge, and all tools of a server.
+    /// Broader approvals offered with a call: the judge's offers, and approval of all tools of a server.
     fn offers(
         &self,
         gate: &ToolGate,
@@ -244,8 +244,8 @@ fn shown_offer(offer: &CallOffer) -> Wider {
     }
 }
 
-/// Connections of a call inside of its sandbox, and those that would let a call stay inside that the model
-/// wants outside.
+/// Connections of a call in its sandbox. The second value is for a call that requested to leave the sandbox:
+/// connections with which it could stay inside.
 async fn connections(
     gate: &ToolGate,
     judge: &Arc<dyn CallJudge>,

@@ -83,7 +83,7 @@ pub(super) fn named_scripts(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooLarge;
 
-/// Words of a call's commands, without quotes, operators and duplicates; for an argv those of its texts.
+/// Words of a call's commands, without quotes, operators and duplicates. For an argv, the words of its texts.
 fn words(args: &Value, effects: &Effects) -> Vec<String> {
     let Effects::Known { list } = effects else { return Vec::new() };
     let mut found: Vec<String> = Vec::new();

@@ -10,8 +10,7 @@ use crate::rules::{Decision, Layer, Rule};
 pub struct Verdict {
     /// Strictest decision of all reasons.
     pub decision: Decision,
-    /// Reasons about each part of the call, in order. There is at least one, and one of them has this
-    /// `decision`.
+    /// Reasons about each part of the call, in order; at least one has this `decision`.
     pub reasons: Vec<Reason>,
     /// Effects of the call. For a command they include the effects found by the judge.
     pub effects: Effects,

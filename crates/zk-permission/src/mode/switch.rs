@@ -50,7 +50,7 @@ const PLAN: &str = "plan";
 /// Error: a mode was not chosen by its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// There is none of this name.
+    /// The name is not that of a mode.
     #[error("there is no permission mode `{}`; the modes are read-only, plan, ask, accept-edits, auto and all", .0.0)]
     Unknown(UnknownMode),
     /// Mode that cannot be chosen.
@@ -64,7 +64,7 @@ pub enum ModeError {
     /// The administrator's settings forbid a mode this wide.
     #[error("the settings of this machine allow no mode beyond {0}")]
     TooWide(Mode),
-    /// The mode needs a sandbox, and there is none.
+    /// The mode needs a sandbox, which is missing.
     #[error("the mode auto needs the sandbox: start zk with --permission-mode auto")]
     NotContained,
 }

@@ -65,7 +65,7 @@ pub(super) const WRITERS: &[(&str, Role, &str)] = &[
 
 const OWNER: &str = "RcfvhHLP --recursive --changes --silent --quiet --verbose --no-dereference --reference<";
 
-/// Programs that also write files other than those in their arguments, and start no others.
+/// Programs that may also write files outside of their arguments, but start no other program.
 const QUIET: [&str; 8] = ["gzip", "gunzip", "bzip2", "xz", "zstd", "unzip", "csplit", "mknod"];
 
 /// Outcome with the files that a program reads and writes.

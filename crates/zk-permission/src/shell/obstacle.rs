@@ -8,7 +8,7 @@ use super::{MAX_COMMANDS, MAX_SCRIPT_BYTES};
 pub struct NotUnderstood {
     /// Offset in bytes, from 0.
     pub at: usize,
-    /// Obstacle at this position.
+    /// Syntax that is not judged.
     pub what: Obstacle,
 }
 
@@ -23,7 +23,8 @@ pub enum Obstacle {
     Empty,
     /// A NUL, a carriage return or another control character.
     Control(char),
-    /// An invisible character, a character that reorders text, or a blank that is none for the shell.
+    /// An invisible character, a character that reorders text, or a Unicode blank, which does not separate
+    /// words in a shell.
     Invisible(char),
     /// An unquoted non-ASCII letter: locales differ about it.
     NotAscii(char),

@@ -94,7 +94,7 @@ pub enum SelectionReason {
     Stored,
     /// A base URL was given for this run, without naming a provider.
     GivenAddress,
-    /// A key was given for this run that looks like one of this provider.
+    /// The key given for this run has this provider's form.
     GivenKey,
     /// The requested model belongs to the provider.
     Model {

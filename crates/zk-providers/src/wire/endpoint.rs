@@ -71,7 +71,7 @@ pub enum SetupError {
         /// Name of the provider.
         name: String,
     },
-    /// The sign-in tokens are for another server, to which alone they may be sent.
+    /// The sign-in tokens belong to another server and may only be sent to that one.
     #[error(
         "the tokens of this sign-in are not for {host}: remove the base URL, or use a key of that server"
     )]
@@ -92,7 +92,7 @@ pub struct BaseUrl {
 
 pub(crate) struct Endpoint {
     base: Url,
-    /// Sentence on the correct ending of the dialect's base URLs.
+    /// Advice on the dialect's base URLs, for the error about a wrong URL.
     advice: &'static str,
     /// Headers of every request, without the credential.
     headers: HeaderMap,

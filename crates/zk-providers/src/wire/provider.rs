@@ -52,7 +52,7 @@ impl<D: Dialect> HttpProvider<D> {
     }
 }
 
-/// Stream of a response, for which the dialect may ask for a second attempt.
+/// Stream of a response, which may be requested a second time if the dialect wants it.
 struct Sending<D> {
     provider: HttpProvider<D>,
     request: Request,

@@ -16,26 +16,27 @@ const PROTOCOL_VERSION: u64 = 1;
 /// Longest time for the answer to the first request: an agent may have to be downloaded before.
 const INITIALIZE_LIMIT: Duration = Duration::from_secs(120);
 
-/// Host of an agent of another program: hears of its sessions, and answers its questions.
+/// Receiver of the messages of another program's agent: changes of its sessions, and its questions.
 #[async_trait]
 pub trait AcpHost: Send + Sync {
-    /// A session changed. The fields are the agent's, and are not to be trusted.
+    /// Reports a change of a session. The fields come from the agent and are not trusted.
     fn update(&self, session: &str, update: &Value);
 
-    /// The agent asks whether a call may run; gives the id of the option that was chosen, and nothing for a refusal.
+    /// Decides whether a call of the agent may run. Returns the id of the chosen option; `None` refuses the
+    /// call.
     async fn permission(&self, request: &Value) -> Option<String>;
 }
 
 /// Failure of a request to an agent of another program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcpError {
-    /// The agent wants a sign-in first.
+    /// The agent requires a sign-in first.
     #[error("the agent wants a sign-in: {0}")]
     SignIn(String),
     /// The agent refused the request, or is gone.
     #[error("the agent refused: {0}")]
     Refused(String),
-    /// The agent speaks another version of the protocol, or none.
+    /// The agent speaks another version of the protocol, or is no ACP agent.
     #[error("the agent does not speak version 1 of the protocol: {0}")]
     Version(String),
 }
@@ -59,7 +60,7 @@ pub struct AcpConnection {
 }
 
 impl AcpConnection {
-    /// A connection over the output and the input of an agent.
+    /// Creates a connection over the output and the input of an agent.
     pub fn new(
         from: impl AsyncRead + Send + Unpin + 'static,
         to: impl AsyncWrite + Send + Unpin + 'static,
@@ -97,12 +98,12 @@ impl AcpConnection {
         Ok(self.peer.request(method, params).await?)
     }
 
-    /// Cancels the prompt of a session, whose request ends with that.
+    /// Cancels the prompt of a session; the prompt's request then gets its answer.
     pub fn cancel(&self, session: &str) {
         self.peer.notify("session/cancel", &json!({ "sessionId": session }));
     }
 
-    /// Ends the agent's input, which ends the agent.
+    /// Closes the agent's input, which ends the agent.
     pub async fn close(self) {
         self.peer.close();
         self.writer.close().await;
@@ -127,7 +128,7 @@ async fn read(from: impl AsyncRead + Unpin, peer: Arc<Peer>, host: Arc<dyn AcpHo
         let line = match lines.next().await {
             Ok(Some(line)) => line,
             Ok(None) | Err(LineError::Failed(_)) => break,
-            // An agent that writes something else now and then goes on.
+            // A faulty line is skipped; later lines of the agent are still read.
             Err(LineError::TooLong { .. } | LineError::NotUtf8) => continue,
         };
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };

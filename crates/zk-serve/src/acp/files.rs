@@ -14,13 +14,13 @@ use zk_core::service::{
     WalkEntry, WalkOptions, WalkReport, WriteReceipt,
 };
 
-/// Longest time for an answer of the editor about one file. After that the file counts as it is on disk.
+/// Longest wait for the editor's answer about one file. After it, the text on disk is used.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Most bytes of a file that an editor is asked for.
+/// Maximum size of a file in bytes for which the editor is asked.
 const MAX_BUFFER_BYTES: u64 = 5 << 20;
 
-/// Way to the buffers that the editor has in a session.
+/// Access to the editor's unsaved texts of a session.
 #[derive(Clone, Debug)]
 pub(super) struct Buffers {
     peer: Arc<Peer>,
@@ -38,7 +38,7 @@ impl Buffers {
         self.client.reads_files
     }
 
-    /// The text of a file as the editor has it; nothing where it says none in time.
+    /// Returns the editor's text of a file; `None` if it gives none in time.
     fn text(&self, path: &Path) -> Option<String> {
         let answer = self.ask("fs/read_text_file", path, None)?;
         answer.get("content").and_then(Value::as_str).map(str::to_owned)
@@ -86,15 +86,15 @@ impl Plugin for BufferFilesPlugin {
     }
 }
 
-/// Files whose text is the editor's. Guards, links and places are those of the files on disk: nothing is read or written
-/// that these would refuse.
+/// Files of the disk with the editor's unsaved texts in place of their contents. Access is checked as for the
+/// files on disk.
 struct BufferFiles {
     files: Arc<dyn Files>,
     buffers: Buffers,
 }
 
 impl BufferFiles {
-    /// Whether the editor may have another text of a file than the disk.
+    /// Whether the editor may have unsaved text of a file.
     fn may_be_open(&self, at: &Resolved) -> bool {
         let is_small = |stat: FileStat| stat.len <= MAX_BUFFER_BYTES;
         self.buffers.reads()

@@ -1,13 +1,13 @@
 use serde_json::{Map, Value, json};
 use zk_core::service::{Question, Selection, UiAnswer as Answer};
 
-/// Field of an answer in words.
+/// Field of an answer in free text.
 const WORDS: &str = "answer";
 
-/// Field of one of the choices.
+/// Field of the chosen option.
 const CHOICE: &str = "choice";
 
-/// Message and schema of the form for a question that takes words; nothing for one that is asked with choices alone.
+/// Returns message and schema of the form for a question that accepts free text; `None` for other questions.
 pub(super) fn form(question: &Question) -> Option<(String, Value)> {
     let words = json!({ "type": "string", "title": "Answer" });
     match question {
@@ -40,7 +40,8 @@ fn choices(selection: &Selection) -> Value {
     json!({ "type": "string", "title": "Choice", "oneOf": options })
 }
 
-/// Answer of a person in a form. Words win over a choice; anything but what was accepted is no answer.
+/// Converts a completed form to an answer. Free text takes precedence over a chosen option; a form that was
+/// not accepted counts as no.
 pub(super) fn filled(question: &Question, answered: &Value) -> Answer {
     let is_accepted = answered.get("action").is_some_and(|action| action == "accept");
     let field = |name: &str| {

@@ -27,7 +27,7 @@ struct Pair {
     value: String,
 }
 
-/// Settings that start the servers of an editor beside those of the person.
+/// Returns settings that start the editor's servers in addition to the person's.
 pub(super) fn settings(servers: &[Value]) -> Result<Map<String, Value>, RpcError> {
     let mut settings = Map::new();
     for server in servers {
@@ -64,7 +64,7 @@ fn definition(named: Named) -> Result<Value, RpcError> {
     }
 }
 
-/// A name that tools can begin with, which no other server has.
+/// Returns an unused server name that is valid as the beginning of tool names.
 fn free_name(wanted: &str, taken: &Map<String, Value>) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
     let mut name: String = wanted.chars().map(plain).take(MAX_NAME_BYTES - 4).collect();

@@ -14,7 +14,7 @@ pub(super) struct Choices {
 }
 
 impl Choices {
-    /// The choices as they are now, of which there are all each time.
+    /// Collects the current choices; the protocol sends all of them with each update.
     pub(super) async fn of(hosted: &HostedConversation) -> Self {
         let modes = modes(hosted);
         let mut options = vec![mode_option(&modes), model_option(hosted).await];
@@ -27,7 +27,7 @@ impl Choices {
     }
 }
 
-/// Name of the mode that holds, or was chosen.
+/// Returns the name of the chosen mode.
 pub(super) fn mode(hosted: &HostedConversation) -> &'static str {
     switch(hosted).map_or(Mode::Ask.name(), |switch| switch.name())
 }

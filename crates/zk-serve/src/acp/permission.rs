@@ -16,7 +16,7 @@ use super::form::{filled, form};
 use super::told::{absolute, diff_parts, fenced, text_part};
 use super::wire::{Client, Peer};
 
-/// Questions of a session that the editor is asked.
+/// Questions of a session that are sent to the editor.
 #[derive(Debug)]
 pub(super) struct Asked {
     session: Arc<str>,
@@ -27,7 +27,7 @@ pub(super) struct Asked {
     open: HashMap<QuestionId, Asking>,
 }
 
-/// A question at the editor. Dropping it withdraws it there.
+/// A question sent to the editor. Dropping it withdraws the question.
 #[derive(Debug)]
 struct Asking(JoinHandle<()>);
 
@@ -37,7 +37,7 @@ impl Drop for Asking {
     }
 }
 
-/// A choice of a question: its answer, and words and kind for the editor.
+/// An option of a question: its answer, and its label and kind for the editor.
 struct Choice {
     answer: Answer,
     name: String,
@@ -65,7 +65,8 @@ impl Asked {
         Self { session, cwd, hosted: Arc::downgrade(hosted), peer, client, open: HashMap::new() }
     }
 
-    /// Asks the editor. Its answer counts for what was shown, by the digest of the card. `call` is the call it is about.
+    /// Sends a question to the editor. The card's digest ties the answer to the shown content. `call` is the
+    /// id of the call in question.
     pub(super) fn ask(&mut self, card: &Card, call: Option<String>) {
         if self.open.contains_key(&card.id) {
             return;
@@ -98,7 +99,7 @@ impl Asked {
         self.open.insert(card.id, Asking(asking));
     }
 
-    /// Asks in a form of the editor.
+    /// Sends a question as a form.
     fn ask_words(&self, card: &Card, message: &str, schema: &Value) -> Asking {
         let params = json!({
             "sessionId": *self.session, "mode": "form", "message": message, "requestedSchema": schema,
@@ -117,7 +118,7 @@ impl Asked {
         self.open.remove(&id);
     }
 
-    /// Asks those that wait, and withdraws the others.
+    /// Withdraws all questions except `waiting`.
     pub(super) fn keep(&mut self, waiting: &[QuestionId]) {
         self.open.retain(|id, _| waiting.contains(id));
     }
@@ -151,7 +152,7 @@ impl Asked {
     }
 }
 
-/// Index of the option that the editor's person chose.
+/// Index of the option that the person chose in the editor.
 fn chosen(answer: &Value) -> Option<usize> {
     let outcome = answer.get("outcome")?;
     let is_selected = outcome.get("outcome").and_then(Value::as_str) == Some("selected");
@@ -168,7 +169,7 @@ fn yes_or_no() -> Vec<Choice> {
     vec![Choice::new(Answer::Once, "Yes", "allow_once"), Choice::no("No")]
 }
 
-/// Everything that will run and the reasons for the question, as the card of the terminal has them.
+/// Everything that will run, and the reasons for the question, as on the card of the terminal.
 fn approval_shown(words: &ApprovalCard, args: &Value, diffs: Vec<Value>) -> Value {
     let has_diffs = !diffs.is_empty();
     let mut content = vec![text_part(&words.title)];
@@ -203,7 +204,7 @@ fn part_text(part: &CardPart) -> String {
     if part.heading.is_empty() { text } else { format!("{}:\n{text}", part.heading) }
 }
 
-/// Choices for this call and for the session. What holds for good is not chosen in passing: `zk policy` is for that.
+/// Options for this call and for the session. Permanent approvals are left out; `zk policy` makes them.
 fn approval_choices(words: &ApprovalCard) -> Vec<Choice> {
     let offered = words.choices.iter().filter_map(|choice| {
         let kind = match &choice.answer {

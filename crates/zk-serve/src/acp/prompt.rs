@@ -107,7 +107,7 @@ fn place(uri: &str) -> &str {
     uri.strip_prefix("file://").filter(|path| path.starts_with('/') && !path.contains('%')).unwrap_or(uri)
 }
 
-/// Runs a prompt to its end, and gives its answer. Everything about it was told before.
+/// Runs a prompt to its end and returns the answer of its request. All updates about it are sent before.
 pub(super) async fn run(
     session: &Arc<Session>,
     prompt: Prompt,
@@ -161,7 +161,7 @@ async fn begin(
     Ok("end_turn")
 }
 
-/// Says something that no model said.
+/// Sends a text of zk itself as a message of the agent.
 fn say(session: &Session, text: &str) {
     let content = json!({ "type": "text", "text": format!("{text}\n") });
     let update = json!({ "sessionUpdate": "agent_message_chunk", "content": content });

@@ -32,13 +32,13 @@ const METHODS: [&str; 13] = [
     "session/set_config_option",
 ];
 
-/// zk as an editor drives it.
+/// Handler of an editor's requests.
 pub(super) struct Agent {
     launcher: Arc<dyn ConversationLauncher>,
     peer: Arc<Peer>,
     version: String,
     client: OnceLock<Client>,
-    /// Nothing once the editor is gone.
+    /// Open sessions by id; `None` once the editor is gone.
     sessions: Mutex<Option<HashMap<String, Arc<Session>>>>,
     /// Requests that are being answered, by their ids as JSON.
     answering: Mutex<HashMap<String, CancellationToken>>,
@@ -51,12 +51,12 @@ impl fmt::Debug for Agent {
     }
 }
 
-/// Work that is left once an answer was sent.
+/// Work to do after an answer was sent.
 pub(super) enum After {
     Nothing,
-    /// A session was opened, which the editor knows from now on.
+    /// A session was opened, and the editor now knows its id.
     Opened(Arc<Session>),
-    /// A prompt is over, and another may begin.
+    /// A prompt ended, and another may begin.
     Prompted(OwnedMutexGuard<()>),
 }
 
@@ -93,13 +93,13 @@ impl Agent {
         self.answering.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session that is open.
+    /// Returns an open session.
     pub(super) fn session(&self, id: &str) -> Result<Arc<Session>, RpcError> {
         let found = self.sessions().as_ref().and_then(|all| all.get(id).cloned());
         found.ok_or_else(|| RpcError::unknown_session(id))
     }
 
-    /// Keeps a session that was opened; gives whether there is still somebody to keep it for.
+    /// Stores an opened session; returns false if the editor is gone.
     pub(super) fn keep(&self, session: &Arc<Session>) -> bool {
         let mut sessions = self.sessions();
         let kept = sessions.as_mut().map(|all| all.insert(session.id.to_string(), session.clone()));
@@ -110,7 +110,7 @@ impl Agent {
         self.sessions().as_mut().and_then(|all| all.remove(id));
     }
 
-    /// Ends all sessions, side by side, and waits for the answers that are due.
+    /// Ends all sessions in parallel, and waits until all requests are answered.
     pub(super) async fn close(&self) {
         let sessions = self.sessions().take().unwrap_or_default();
         join_all(sessions.values().map(|session| session.close())).await;
@@ -118,10 +118,11 @@ impl Agent {
         self.tasks.wait().await;
     }
 
-    /// Takes a request in. Its answer comes from a task of its own, so that others are read meanwhile.
+    /// Handles a request. A task of its own answers it, so that further requests are read meanwhile.
     pub(super) fn request(self: &Arc<Self>, method: &str, id: Value, params: Value) {
         let stop = CancellationToken::new();
-        // In the order of the lines: whatever follows finds the version agreed on, and the prompt that runs.
+        // These steps run in the order of the lines: later requests need the agreed version and the running
+        // prompt.
         let begun = match method {
             _ if !METHODS.contains(&method) => Err(RpcError::unknown_method(method)),
             "initialize" => self.initialize(&params).map(Begun::Answer),
@@ -164,7 +165,7 @@ impl Agent {
         });
     }
 
-    /// Takes a notification in. Those that zk does not know are left out.
+    /// Handles a notification. Unknown ones are ignored.
     pub(super) fn notification(&self, method: &str, params: &Value) {
         match method {
             "session/cancel" => {
@@ -251,7 +252,8 @@ impl Agent {
             Some(other) => return Err(RpcError::params(format!("zk has no sign-in `{other}`"))),
             None => return Err(RpcError::params("`methodId` is missing")),
         }
-        // A conversation that can be opened has what it needs; nothing of this one is kept.
+        // A conversation opens only with a usable key, so opening one checks the sign-in. Nothing of it is
+        // stored.
         let mut request = LaunchRequest::default();
         request.settings.insert("sessions".into(), false.into());
         let unattended = HostedOptions { attended: false, asks_about_project: false };
@@ -259,7 +261,7 @@ impl Agent {
         Ok(json!({}))
     }
 
-    /// Forgets what is stored for the providers of the open sessions.
+    /// Removes the stored credentials of the providers of all open sessions.
     async fn log_out(&self) -> Result<Value, RpcError> {
         let sessions: Vec<Arc<Session>> = self.sessions().iter().flat_map(HashMap::values).cloned().collect();
         if sessions.is_empty() {
@@ -276,7 +278,7 @@ impl Agent {
     }
 }
 
-/// Request whose answer is there, or begins.
+/// Request that is answered already, or still has to run.
 enum Begun {
     Answer(Value),
     Request,

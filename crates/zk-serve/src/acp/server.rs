@@ -19,11 +19,12 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(3500);
 pub struct AcpOptions {
     /// Version of the program, as the editor shows it.
     pub version: String,
-    /// Ends everything as the end of the input does.
+    /// Signal that ends the server as the end of the input does.
     pub stop: CancellationToken,
 }
 
-/// Serves an editor until its input ends: every session is closed and stored then. Nothing but messages is written.
+/// Serves an editor until its input ends; then every session is closed and stored. Only messages of the
+/// protocol are written to the output.
 pub async fn serve_acp(
     launcher: Arc<dyn ConversationLauncher>,
     input: impl AsyncRead + Unpin,

@@ -12,7 +12,7 @@ use super::options::Choices;
 use super::told::{Order, Pump};
 use super::wire::{Client, Peer, RpcError};
 
-/// Commands that are about the terminal, or about another session than the one of the editor.
+/// Commands that only make sense on a terminal, or that act on another session.
 const NOT_FOR_EDITORS: [&str; 14] = [
     "background",
     "cd",
@@ -40,11 +40,11 @@ pub(super) struct Session {
     client: Client,
     buffers: Option<BufferFilesPlugin>,
     orders: Mutex<Option<mpsc::UnboundedSender<Order>>>,
-    /// Held by the prompt that runs.
+    /// Lock held by the running prompt.
     prompting: Arc<tokio::sync::Mutex<()>>,
-    /// Stops the prompt that runs.
+    /// Signal that stops the running prompt.
     stop: Mutex<CancellationToken>,
-    /// Choices as the editor knows them.
+    /// Choices last sent to the editor.
     choices: tokio::sync::Mutex<Choices>,
     title: Mutex<Option<String>>,
 }
@@ -73,7 +73,7 @@ impl Session {
         }
     }
 
-    /// Puts the editor's buffers before the files of the conversation, above whatever its session put there.
+    /// Installs the editor's unsaved texts above all other file services of the conversation.
     pub(super) fn put_buffers(&self) -> Result<(), RpcError> {
         if let Some(buffers) = &self.buffers {
             let installed = self.hosted.agent().bus().install(buffers);
@@ -82,7 +82,7 @@ impl Session {
         Ok(())
     }
 
-    /// Gives an order to the task that tells the editor, which begins with the first one.
+    /// Sends an order to the task that sends updates to the editor; the first order starts the task.
     fn order(&self, order: Order) {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         let orders = orders.get_or_insert_with(|| {
@@ -103,18 +103,18 @@ impl Session {
         let _ = is_done.await;
     }
 
-    /// Tells the editor the whole history.
+    /// Sends the whole history to the editor.
     pub(super) async fn replay(&self) {
         self.stop_telling();
         self.carry_out(Order::Replay).await;
     }
 
-    /// Takes the history as known to the editor.
+    /// Marks the whole history as known to the editor.
     pub(super) async fn skip(&self) {
         self.carry_out(Order::Skip).await;
     }
 
-    /// Forgets what the editor was told.
+    /// Ends the task that sends updates.
     fn stop_telling(&self) {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
@@ -123,12 +123,12 @@ impl Session {
         self.order(Order::Begin);
     }
 
-    /// Tells everything that is left; nothing is told after that until something runs again.
+    /// Sends all remaining updates; no more follow until something runs again.
     pub(super) async fn settle(&self) {
         self.carry_out(Order::Settle).await;
     }
 
-    /// Takes the place of the one prompt that may run. `stop` will end it.
+    /// Takes the lock of the running prompt, which `stop` ends.
     pub(super) fn begin_prompt(&self, stop: &CancellationToken) -> Result<OwnedMutexGuard<()>, RpcError> {
         let prompting = self.prompting.clone().try_lock_owned().map_err(|_| RpcError::busy())?;
         *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = stop.clone();
@@ -156,7 +156,7 @@ impl Session {
         self.stop_telling();
     }
 
-    /// The fields of an answer that say what can be chosen.
+    /// Returns the fields of an answer with the session's modes and options.
     pub(super) async fn choices(&self) -> Value {
         let choices = Choices::of(&self.hosted).await;
         let told = json!({ "modes": choices.modes, "configOptions": choices.options });
@@ -164,7 +164,8 @@ impl Session {
         told
     }
 
-    /// Tells the editor of choices that are not as it knows them. `asked` names the one that it knows from an answer.
+    /// Sends changed choices to the editor. `asked` is the kind of choice that the editor has just set
+    /// itself.
     pub(super) async fn tell_choices(&self, asked: Option<&str>) -> Vec<Value> {
         let now = Choices::of(&self.hosted).await;
         let mut before = self.choices.lock().await;
@@ -182,7 +183,7 @@ impl Session {
         options
     }
 
-    /// Tells the editor which commands a prompt may begin with.
+    /// Sends the list of commands to the editor.
     pub(super) async fn tell_commands(&self) {
         let listed = self.hosted.commands().await;
         let commands: Vec<Value> = listed
@@ -200,7 +201,7 @@ impl Session {
         self.peer.update(&self.id, &update);
     }
 
-    /// Whether a prompt that begins so is a command; an error for one that makes no sense in an editor.
+    /// Whether a prompt begins with a command; an error for a command that makes no sense in an editor.
     pub(super) async fn command(&self, text: &str) -> Option<Result<(), String>> {
         let name = text.strip_prefix('/')?.split_whitespace().next()?;
         let listed = self.hosted.commands().await;
@@ -217,7 +218,7 @@ impl Session {
         })
     }
 
-    /// Tells the editor the title of a session that has none yet.
+    /// Sends the title of a session that has none yet.
     pub(super) fn tell_title(&self, prompt: &str) {
         let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
         let mut title = self.title.lock().unwrap_or_else(PoisonError::into_inner);

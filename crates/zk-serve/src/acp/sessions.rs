@@ -15,10 +15,10 @@ use super::requests::{After, Agent};
 use super::session::Session;
 use super::wire::{RpcError, rfc3339};
 
-/// Sessions of one answer of `session/list`.
+/// Maximum number of sessions in an answer to `session/list`.
 const PAGE_SESSIONS: usize = 50;
 
-/// Place of a session, as every request that opens one has it.
+/// Working directory and servers in the requests that open a session.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Place {
@@ -142,7 +142,7 @@ impl Agent {
         Err(RpcError::internal("zk ends"))
     }
 
-    /// The stored session of exactly this id.
+    /// Returns the stored session with exactly this id.
     async fn stored(&self, id: &str) -> Result<SessionInfo, RpcError> {
         let nothing = Box::new(|_, _| ControlFlow::Break(()));
         let scan = self.launcher().store()?.scan(&SessionId::from(id), nothing).await?;
@@ -186,7 +186,7 @@ impl Agent {
         Ok(json!({}))
     }
 
-    /// Removes a session. One that is not there is removed already.
+    /// Removes a session. A missing one counts as removed.
     pub(super) async fn delete(&self, id: &str) -> Result<Value, RpcError> {
         if self.session(id).is_ok() {
             self.close_session(id).await?;

@@ -10,7 +10,7 @@ use zk_core::service::Redactor;
 use super::wire::fresh_uuid;
 use crate::LineWriter;
 
-/// Reason for which a request has no answer.
+/// Reason why a request has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unanswered {
     /// The host answered with an error.
@@ -19,7 +19,7 @@ pub(super) enum Unanswered {
     /// The host closed its side, so that no answer can come.
     #[error("the SDK host closed its input before it answered")]
     Closed,
-    /// The request was taken back.
+    /// The request was cancelled.
     #[error("the request was taken back")]
     TakenBack,
 }
@@ -29,7 +29,7 @@ struct Waiting {
     answer: oneshot::Sender<Result<Value, Unanswered>>,
 }
 
-/// The host's side of the protocol.
+/// Connection to the host, with the requests that await its answers.
 pub(super) struct Channel {
     writer: LineWriter,
     redactor: Arc<Redactor>,
@@ -51,10 +51,10 @@ impl Channel {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a line, without what is secret.
+    /// Writes a line with secrets redacted.
     pub(super) fn send(&self, mut line: Value) {
         self.redactor.redact_value(&mut line);
-        // A host that is gone is noticed by its input.
+        // The end of the input tells when the host is gone.
         let _ = self.writer.send(&line.to_string());
     }
 
@@ -66,7 +66,7 @@ impl Channel {
         }}));
     }
 
-    /// Asks the host. Dropping the future takes the request back.
+    /// Sends a request and waits for its answer. Dropping the future cancels the request.
     pub(super) async fn ask(&self, request: Value) -> Result<Value, Unanswered> {
         let subtype = request.get("subtype").and_then(Value::as_str).unwrap_or_default().to_owned();
         let (answer, answered) = oneshot::channel();
@@ -83,7 +83,7 @@ impl Channel {
         answered.await.unwrap_or(Err(Unanswered::TakenBack))
     }
 
-    /// Passes on an answer of the host. One to nothing that waits is left out.
+    /// Passes the host's answer to the request that awaits it. Other answers are ignored.
     pub(super) fn answered(&self, response: &Value) {
         let id = response.get("request_id").and_then(Value::as_str).unwrap_or_default();
         let Some(waiting) = self.state().waiting.remove(id) else { return };
@@ -98,7 +98,7 @@ impl Channel {
         let _ = waiting.answer.send(answer);
     }
 
-    /// Takes back the requests of a kind.
+    /// Cancels all requests of a kind.
     pub(super) fn take_back(&self, subtype: &str) {
         let mut state = self.state();
         let of_kind: Vec<String> = state
@@ -116,7 +116,7 @@ impl Channel {
         }
     }
 
-    /// Ends what waits: no answer comes any more.
+    /// Fails all requests that await an answer, and all later ones.
     pub(super) fn close_answers(&self) {
         let waiting = {
             let mut state = self.state();
@@ -128,13 +128,13 @@ impl Channel {
         }
     }
 
-    /// Writes what waits, and ends.
+    /// Writes all queued lines, then closes the output.
     pub(super) async fn finish(&self) {
         self.writer.close().await;
     }
 }
 
-/// Takes a request back whose caller stopped waiting.
+/// Cancels a request when its caller stops waiting.
 struct TakingBack<'a> {
     channel: &'a Channel,
     id: &'a str,

@@ -13,7 +13,7 @@ impl Host {
     pub(super) async fn control(self: &Arc<Self>, id: &str, request: &Value) {
         let answer = self.respond(request).await;
         self.channel.answer(id, answer);
-        // A run ends after the host knows that it was heard.
+        // The answer comes before the run ends, so that the host knows its request was received.
         if request.get("subtype").is_some_and(|subtype| subtype == "interrupt")
             && let Some(hosted) = self.present()
         {
@@ -97,7 +97,7 @@ impl Host {
         }
     }
 
-    /// Chooses a model: the one of the start where none is named.
+    /// Sets the model; without a name, the model of the start.
     async fn set_model(&self, name: Option<&str>) -> Result<Value, String> {
         let hosted = self.present().ok_or("there is no conversation")?;
         let agent = hosted.agent();

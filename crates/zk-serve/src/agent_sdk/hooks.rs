@@ -14,10 +14,10 @@ use zk_hooks::{CommandHooks, HookEvent, HookSet, HookSource};
 use super::host::Host;
 use super::wire::fresh_uuid;
 
-/// Exit code of a hook that refuses.
+/// Exit code with which a hook refuses.
 const BLOCK: i32 = 2;
 
-/// The plugin of the host's callbacks; nothing where there are none.
+/// Returns the plugin for the host's hook callbacks; `None` if there are none.
 ///
 /// # Errors
 /// A sentence about hooks that make no sense.
@@ -45,7 +45,8 @@ pub(super) fn plugin(host: &Arc<Host>) -> Result<Option<CommandHooks>, String> {
     ))
 }
 
-/// The plugin of hooks in settings of the host, which are commands of this machine; nothing where there are none.
+/// Returns the plugin for command hooks in the host's settings; `None` if there are none. The commands run on
+/// this machine.
 ///
 /// # Errors
 /// A sentence about hooks that make no sense.
@@ -83,10 +84,10 @@ fn read_group(group: &Value, blocking: &mut BTreeSet<String>) -> Value {
     json!({"matcher": group.get("matcher").and_then(Value::as_str).unwrap_or_default(), "hooks": hooks})
 }
 
-/// Runs a callback of the host in the place of a command.
+/// Executor that calls a callback of the host instead of running a command.
 struct CallbackExec {
     host: Arc<Host>,
-    /// Callbacks whose failure refuses.
+    /// Callbacks whose failure counts as a refusal.
     blocking: Arc<BTreeSet<String>>,
 }
 
@@ -119,7 +120,7 @@ enum Step {
     Over,
 }
 
-/// Answer of a callback: where it goes, and with which exit code.
+/// Output and exit code that stand for a callback's answer.
 struct Said {
     stream: OutputStream,
     bytes: Vec<u8>,
@@ -139,7 +140,7 @@ impl Process for Callback {
         match &mut self.step {
             Step::Reading => std::future::pending().await,
             Step::Waiting(answer) => {
-                // An answer that is lost guards nothing: the call does not run.
+                // Without an answer the call is refused: a lost hook must not allow it.
                 let said =
                     answer.await.unwrap_or_else(|_| Said::text("its answer was lost".to_owned(), BLOCK));
                 self.step = Step::Exited(said.code);
@@ -203,7 +204,7 @@ impl Host {
             fields.insert("transcript_path".to_owned(), path.display().to_string().into());
             if let Some((name, made)) = call.as_deref().and_then(|call| self.names.made(call)) {
                 fields.insert("tool_name".to_owned(), name.into());
-                // Arguments that somebody changed are those that count.
+                // Arguments that a gate changed are kept; others are given as the model wrote them.
                 if fields.get("tool_input").is_some_and(|input| is_part(input, &made)) {
                     fields.insert("tool_input".to_owned(), made);
                 }
@@ -245,7 +246,7 @@ impl Host {
     }
 }
 
-/// Whether all of these arguments stand in those.
+/// Whether `whole` has all fields of `part` with the same values.
 fn is_part(part: &Value, whole: &Value) -> bool {
     match part.as_object() {
         Some(fields) => fields.iter().all(|(name, value)| whole.get(name) == Some(value)),

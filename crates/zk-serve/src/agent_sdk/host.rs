@@ -18,10 +18,10 @@ use super::names::Names;
 use super::transcript::Transcripts;
 use super::wire::{fresh_uuid, outward};
 
-/// Version of the protocol that is spoken, as SDKs compare it.
+/// Version of the protocol, which SDKs compare with theirs.
 pub(super) const PROTOCOL_VERSION: &str = "2.1.331";
 
-/// Receiver of notices: warnings about what happens beside a run.
+/// Receiver of warnings from outside of a run.
 pub type NoticeSink = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Choices of the program that serves an Agent SDK.
@@ -35,19 +35,19 @@ pub struct SdkOptions {
     pub config_dir: Option<PathBuf>,
     /// Home of the person.
     pub home: Option<PathBuf>,
-    /// Files of this machine, for those that arguments name.
+    /// Reader of this machine's files, for files that arguments name.
     pub host_files: Arc<dyn HostFiles>,
-    /// Executor of the person's own programs on this machine: a hook that judges calls never runs where those could change it.
+    /// Executor of the person's own programs. Hooks run on it, out of reach of the model's commands.
     pub own_programs: Arc<dyn Exec>,
     /// Whether commands of the model run on another machine or in a container.
     pub works_elsewhere: bool,
-    /// Whether the host wants to be told when a turn begins, asks and ends.
+    /// Whether the host wants messages about the state of a turn: running, asking, idle.
     pub reads_session_state: bool,
     /// Version of the program.
     pub version: String,
-    /// Keeps secrets out of what is written.
+    /// Redactor for everything that is written.
     pub redactor: Arc<Redactor>,
-    /// Sends notices to a sink from now on.
+    /// Function that directs later notices to a sink.
     pub route_notices: Arc<dyn Fn(NoticeSink) + Send + Sync>,
 }
 
@@ -57,79 +57,80 @@ impl std::fmt::Debug for SdkOptions {
     }
 }
 
-/// A call that was answered with other arguments than the model gave.
+/// Tool and arguments that the host approved in place of the model's.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Replacement {
     pub(super) tool: String,
     pub(super) args: Value,
 }
 
-/// Facts about the present turn.
+/// State of the current turn.
 #[derive(Default)]
 pub(super) struct TurnState {
     pub(super) init_sent: bool,
     pub(super) denials: Vec<Value>,
     /// Calls that have no result yet.
     pub(super) open_calls: Vec<String>,
-    /// Whether an answer began to arrive and is not complete.
+    /// Whether an answer is arriving.
     pub(super) streaming: bool,
-    /// Text of that answer.
+    /// Text of the arriving answer so far.
     pub(super) begun_text: String,
 }
 
-/// Facts about questions and modes.
+/// State of questions and permission modes.
 #[derive(Default)]
 pub(super) struct AskingState {
-    /// Mode before a plan, in the host's words.
+    /// The SDK's name of the mode before plan mode.
     pub(super) before_plan: Option<String>,
     /// Whether the host forbade modes that never ask.
     pub(super) keeps_asking: bool,
-    /// Server of the host, and its tool, that answers questions about calls in the place of the host's callback.
+    /// Server and tool of the host that answer questions about calls, in place of the host's callback.
     pub(super) prompter: Option<(String, String)>,
 }
 
-/// Facts about the conversation.
+/// State of the conversation.
 #[derive(Default)]
 pub(super) struct Known {
     pub(super) session: String,
     pub(super) turn: TurnState,
-    /// The host's words to calls that it refused, by call.
+    /// Reasons of the host for calls that it refused, by call id.
     pub(super) refusals: HashMap<String, String>,
     /// Calls at the gates: tool, arguments and id.
     pub(super) calls: Vec<(String, Value, String)>,
     pub(super) replacements: HashMap<String, Replacement>,
-    /// New calls that the host decided about with its own arguments.
+    /// Repeated calls with the host's own arguments, for which its decision is known.
     pub(super) decided: Vec<Replacement>,
     /// Rules that the host gave for the session.
     pub(super) rules: Vec<HostRule>,
-    /// Calls that began sub-agents: task and call.
+    /// Task and call id of sub-agents that are being started.
     pub(super) spawning: Vec<(String, String)>,
-    /// Calls by the names of the sub-agents that they began.
+    /// Ids of the calls that started sub-agents, by the sub-agent's name.
     pub(super) parents: HashMap<String, String>,
     pub(super) cost: f64,
     pub(super) models: BTreeMap<String, ModelStats>,
-    /// The permission mode in the host's words.
+    /// The SDK's name of the permission mode.
     pub(super) mode: String,
     pub(super) asking: AskingState,
     pub(super) notices: Vec<String>,
     pub(super) default_model: Option<zk_core::model::Model>,
-    /// Servers that the host is, with their tools.
+    /// MCP servers inside the host, with their tools.
     pub(super) servers: Vec<(String, Value)>,
     pub(super) commands: Vec<String>,
     pub(super) agents: Vec<String>,
     pub(super) output_style: String,
-    /// Lines of sub-agents that no transcript has yet, by agent.
+    /// Lines of sub-agents that are not in a transcript yet, by agent.
     pub(super) sidechains: BTreeMap<String, Vec<Value>>,
 }
 
-/// One served program.
+/// The served SDK host, with everything known about it.
 pub(super) struct Host {
     pub(super) launcher: Arc<dyn ConversationLauncher>,
     pub(super) options: SdkOptions,
     pub(super) channel: Channel,
     pub(super) names: Arc<Names>,
     pub(super) first: Mutex<Value>,
-    /// Arguments and the files that they name, as the first conversation found them: a model may write such files.
+    /// Parsed arguments with the contents of the files that they name. They are read once, since a model may
+    /// change such files later.
     pub(super) given: OnceLock<Given>,
     pub(super) transcripts: Transcripts,
     known: Mutex<Known>,
@@ -165,7 +166,7 @@ impl Host {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A value of the first request.
+    /// Returns a field of the first request.
     pub(super) fn asked(&self, key: &str) -> Option<Value> {
         self.first.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
@@ -181,7 +182,7 @@ impl Host {
         asks && self.known().mode != "dontAsk"
     }
 
-    /// Takes a conversation in the place of the one before.
+    /// Replaces the current conversation.
     pub(super) fn set_conversation(&self, hosted: Option<Arc<HostedConversation>>) {
         if let Some(hosted) = &hosted {
             let session = hosted.conversation().state().session;
@@ -193,7 +194,7 @@ impl Host {
         self.conversation.send_replace(hosted);
     }
 
-    /// The conversation, once it is open.
+    /// Waits until the conversation is open, and returns it.
     pub(super) async fn conversation(&self) -> Option<Arc<HostedConversation>> {
         let mut changes = self.conversation.subscribe();
         changes.wait_for(Option::is_some).await.ok()?.clone()
@@ -204,7 +205,7 @@ impl Host {
         self.conversation.borrow().clone()
     }
 
-    /// Sends a line of the conversation, with an id of its own.
+    /// Sends a line with a new UUID and the session's id.
     pub(super) fn send(&self, mut line: Value) {
         if let Some(fields) = line.as_object_mut() {
             fields.entry("uuid").or_insert_with(|| fresh_uuid().into());
@@ -213,7 +214,7 @@ impl Host {
         self.channel.send(line);
     }
 
-    /// Tells a host that wants it what the turn does.
+    /// Sends the state of the turn, if the host wants it.
     pub(super) fn tell_state(&self, state: &str) {
         if self.options.reads_session_state {
             self.send(json!({
@@ -222,7 +223,7 @@ impl Host {
         }
     }
 
-    /// Tells the host a warning, behind the first line of the turn.
+    /// Sends a warning to the host, after the first line of the turn.
     pub(super) fn tell(&self, text: &str) {
         {
             let mut known = self.known();
@@ -298,7 +299,7 @@ impl Host {
         self.present()?.agent().bus().service::<ModeSwitch>()
     }
 
-    /// The ids of the line of an agent: nothing for the conversation's own.
+    /// Returns call id and name of a sub-agent; nothing for the conversation's own agent.
     pub(super) fn parent_of(&self, agent: &str, depth: u32) -> (Value, Option<String>) {
         if depth == 0 {
             return (Value::Null, None);
@@ -307,7 +308,7 @@ impl Host {
         (call.map_or(Value::Null, Value::from), Some(agent.to_owned()))
     }
 
-    /// Adds the parent of a line.
+    /// Returns the fields that identify the agent of a line.
     pub(super) fn of_agent(&self, agent: &str, depth: u32) -> Map<String, Value> {
         let (parent, agent) = self.parent_of(agent, depth);
         let mut fields = Map::new();

@@ -32,10 +32,10 @@ use host::Host;
 use result::{Counted, Ended};
 use turns::Prompt;
 
-/// Reason for which a host cannot be served.
+/// Reason why a host cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum SdkError {
-    /// A line that is none of the protocol.
+    /// A line that is not part of the protocol.
     #[error("cannot read a line of the SDK host: {0}")]
     Malformed(String),
     /// Input that cannot be read.
@@ -43,8 +43,8 @@ pub enum SdkError {
     Input(#[from] LineError),
 }
 
-/// Serves an Agent SDK at its streams, until it closes the input and everything is answered. Gives whether the last prompt went
-/// well.
+/// Serves an Agent SDK until its input ends and everything is answered. Returns whether the last prompt
+/// succeeded.
 ///
 /// # Errors
 /// [`SdkError`] for input that is none of the protocol.
@@ -101,7 +101,7 @@ pub async fn serve_agent_sdk(
     read.map(|()| went_well)
 }
 
-/// Readers of lines, which open the conversation and pass on prompts, requests and answers.
+/// Reader of the host's lines. It opens the conversation and passes on prompts, requests and answers.
 struct Serving {
     host: Arc<Host>,
     prompts: mpsc::UnboundedSender<Prompt>,
@@ -138,7 +138,7 @@ impl Serving {
                     self.host.channel.answered(response);
                 }
             }
-            // Lines that later hosts send.
+            // Lines of types that only later hosts send.
             Some(_) | None => {}
         }
         Ok(())

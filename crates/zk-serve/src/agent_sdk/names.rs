@@ -11,10 +11,10 @@ use zk_hooks::{Vocabulary, claude_arguments, claude_name, zk_name};
 /// Name of the tool that takes a structured answer, here and in the SDK.
 const OUTPUT: (&str, &str) = ("__output__", "StructuredOutput");
 
-/// Tools that have another one in their place here.
+/// Tools of zk that a tool of the SDK replaces, with its name.
 const HIDDEN: [(&str, &str); 2] = [("ask_user", "AskUserQuestion"), ("present_plan", "ExitPlanMode")];
 
-/// Tools whose names stand in texts for the model.
+/// Tools whose names occur in texts for the model.
 const TOLD: [&str; 12] = [
     "shell",
     "read_file",
@@ -30,13 +30,13 @@ const TOLD: [&str; 12] = [
     "skills_use",
 ];
 
-/// Calls of which the model's own words are kept.
+/// Maximum number of calls whose original name and arguments are kept.
 const MAX_CALLS: usize = 10_000;
 
-/// Values of an argument that differ: the tool, the SDK's argument, zk's value and the SDK's.
+/// Argument values with different names: the tool, the SDK's argument, zk's value and the SDK's value.
 const VALUES: [(&str, &str, &str, &str); 1] = [("grep", "output_mode", "files", "files_with_matches")];
 
-/// Names of a conversation's tools, and its calls as the model made them.
+/// Translation of tool names between zk and the SDK, with the calls as the model wrote them.
 #[derive(Default)]
 pub(super) struct Names {
     state: Mutex<State>,
@@ -44,9 +44,9 @@ pub(super) struct Names {
 
 #[derive(Default)]
 struct State {
-    /// Outward names of the tools of MCP servers, by zk's.
+    /// The SDK's names of MCP servers' tools, by zk's names.
     servers: HashMap<String, String>,
-    /// Arguments that a tool takes, by zk's name.
+    /// Argument names of each tool, by zk's name of the tool.
     arguments: HashMap<String, Vec<String>>,
     calls: HashMap<String, (String, Value)>,
 }
@@ -56,7 +56,7 @@ impl Names {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Learns the outward name of a tool of a server.
+    /// Adds the SDK's name of an MCP server's tool.
     pub(super) fn learn_server(&self, tool: &dyn Tool) {
         let Some(server) = tool.server() else { return };
         let name = &tool.spec().name;
@@ -68,7 +68,7 @@ impl Names {
         self.state().servers.insert(zk.to_owned(), outward.to_owned());
     }
 
-    /// The SDK's name of a tool.
+    /// Returns the SDK's name of a tool.
     pub(super) fn outward(&self, zk: &str) -> String {
         if zk == OUTPUT.0 {
             return OUTPUT.1.to_owned();
@@ -90,14 +90,14 @@ impl Names {
         found.map_or_else(|| outward.to_owned(), |(name, _)| name.clone())
     }
 
-    /// Arguments of a call in the SDK's shape.
+    /// Converts arguments of a call to the SDK's shape.
     pub(super) fn outward_input(&self, zk: &str, args: &Value) -> Value {
         let mut input = Vocabulary::Claude.args(zk, args);
         change_values(zk, &mut input, |(own, theirs)| (own, theirs));
         input
     }
 
-    /// Arguments of a call in zk's shape: those that zk's tool does not take are left out.
+    /// Converts arguments of a call to zk's shape, without arguments that zk's tool does not take.
     pub(super) fn inward_args(&self, zk: &str, input: &Value) -> Value {
         let mut input = input.clone();
         change_values(zk, &mut input, |(own, theirs)| (theirs, own));
@@ -107,7 +107,7 @@ impl Names {
             (args.as_object_mut(), state.arguments.get(zk), claude_name(zk))
         {
             fields.retain(|name, _| known.contains(name));
-            // A general agent is one without a name of its own.
+            // The SDK's general-purpose agent is zk's sub-agent without a definition.
             if zk == "spawn" && fields.get("agent").is_some_and(|agent| agent == "general-purpose") {
                 fields.remove("agent");
             }
@@ -115,7 +115,7 @@ impl Names {
         args
     }
 
-    /// The tools as a model is offered them.
+    /// Returns the tools under the SDK's names, without replaced ones.
     pub(super) fn offered(&self, tools: &[Arc<ToolSpec>]) -> Arc<[Arc<ToolSpec>]> {
         let is_hidden = |spec: &&Arc<ToolSpec>| HIDDEN.iter().any(|(name, _)| *name == spec.name);
         let shown = tools.iter().filter(|spec| !is_hidden(spec));
@@ -137,7 +137,7 @@ impl Names {
         Arc::new(changed)
     }
 
-    /// A text for the model with the names of tools that it knows.
+    /// Replaces zk's tool names in a text for the model by the SDK's.
     pub(super) fn told(&self, text: &str) -> String {
         let renamed = TOLD.iter().map(|name| (*name, self.outward(name)));
         let replaced = HIDDEN.iter().map(|(name, other)| (*name, (*other).to_owned()));
@@ -146,7 +146,7 @@ impl Names {
         })
     }
 
-    /// A call of a model under zk's names. The model's own words are kept for the host.
+    /// Converts a model's call to zk's names, and keeps the original for the host.
     pub(super) fn take_call(&self, mut call: ToolCall) -> ToolCall {
         let name = self.inward(&call.name);
         if name != call.name {
@@ -163,24 +163,24 @@ impl Names {
         call
     }
 
-    /// A stored call as the model made it.
+    /// Returns a stored call as the model wrote it; `None` if the names are equal.
     pub(super) fn give_call(&self, call: &ToolCall) -> Option<ToolCall> {
         let (name, args) = self.call(call);
         (name != call.name).then(|| ToolCall { name, args, ..call.clone() })
     }
 
-    /// Name and arguments of a call as the host knows them.
+    /// Returns name and arguments of a call for the host.
     pub(super) fn call(&self, call: &ToolCall) -> (String, Value) {
         self.made(call.id.as_str())
             .unwrap_or_else(|| (self.outward(&call.name), self.outward_input(&call.name, &call.args)))
     }
 
-    /// Name and arguments that the model gave to a call of this process.
+    /// Returns name and arguments of a call as the model wrote them, if the call was made in this process.
     pub(super) fn made(&self, id: &str) -> Option<(String, Value)> {
         self.state().calls.get(id).cloned()
     }
 
-    /// A block of a message in the form of the Messages API; nothing for those that it has no form for.
+    /// Converts a block of a message to the form of the Messages API; `None` if that API has no such block.
     pub(super) fn block(&self, block: &Block) -> Option<Value> {
         Some(match block {
             Block::Text(text) => json!({"type": "text", "text": text.text}),
@@ -215,7 +215,7 @@ impl Names {
         })
     }
 
-    /// The content of a result: a text where it is nothing else.
+    /// Converts the content of a result: text to a string, blocks to a list.
     pub(super) fn content(&self, content: &zk_core::model::ToolContent) -> Value {
         match content {
             zk_core::model::ToolContent::Text(text) => text.as_str().into(),

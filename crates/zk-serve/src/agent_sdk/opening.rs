@@ -18,7 +18,7 @@ use super::provider::SdkProvider;
 use super::tools::{AskingTools, HostTools};
 use super::wire::{inward, outward};
 
-/// Bytes of a settings file that are read.
+/// Maximum size of a settings file in bytes.
 const MAX_SETTINGS_BYTES: usize = 1 << 20;
 
 impl Host {
@@ -33,7 +33,7 @@ impl Host {
         Ok(())
     }
 
-    /// Opens a conversation on a session, and has the host asked about its calls.
+    /// Opens a conversation on a session, with the host's tools and settings.
     pub(super) async fn open_session(
         self: &Arc<Self>,
         session: LaunchSession,
@@ -45,7 +45,7 @@ impl Host {
             let mut known = self.known();
             known.asking.prompter = prompter;
             known.asking.keeps_asking = given.settings.keeps_asking;
-            // A conversation in the place of another one has its mode.
+            // A conversation that replaces another one keeps its mode.
             if known.default_model.is_none() {
                 known.mode = host_mode(self.args(), given).to_owned();
                 known.notices.extend(given.told.iter().cloned());
@@ -86,7 +86,7 @@ impl Host {
         Ok(hosted)
     }
 
-    /// Everything that the host gave, read once: a later conversation has what the first one had.
+    /// Returns the host's parsed arguments. They are read once, so that later conversations use the same.
     fn given(&self, first: &Value) -> Result<&Given, String> {
         if let Some(given) = self.given.get() {
             return Ok(given);
@@ -139,7 +139,7 @@ impl Host {
         })
     }
 
-    /// The session to begin with.
+    /// Returns the session that the arguments select.
     async fn session(&self) -> Result<LaunchSession, String> {
         let args = self.args();
         let Some(wanted) = args.text("resume").filter(|id| !id.is_empty()) else {
@@ -183,8 +183,8 @@ impl Host {
         Ok(LaunchSession::Stored(copied.to_string()))
     }
 
-    /// The entry of the message that a line is about. What comes behind it is dropped; the host may say which prompt that
-    /// begins with.
+    /// Finds the entry with the message of a transcript line, after which the session is cut off. The host
+    /// may name the first prompt to drop, which must match.
     fn entry_of(&self, line: &str, entries: &[zk_core::service::Entry]) -> Result<EntryId, String> {
         let (message, _) = inward(line);
         let said = |entry: &zk_core::service::Entry| serde_json::to_value(&entry.kind).unwrap_or_default();
@@ -213,7 +213,8 @@ impl Host {
             .any(|folder| files.read(&in_project(folder), &HostRead::whole(MAX_SETTINGS_BYTES)).is_ok())
     }
 
-    /// The output style that the person's files name. zk has no styles: hosts are told the name alone.
+    /// Returns the name of the output style in the person's files. zk has no styles; only the name is passed
+    /// to the host.
     fn output_style(&self, files: &dyn HostFiles) -> String {
         let options = &self.options;
         let user = options.config_dir.clone().or_else(|| Some(options.home.as_ref()?.join(".claude")));
@@ -233,7 +234,7 @@ impl Host {
         named.unwrap_or_else(|| "default".to_owned())
     }
 
-    /// The answer to the first request.
+    /// Returns the answer to the first request.
     pub(super) async fn welcome(&self) -> Value {
         let hosted = self.present();
         let commands = match &hosted {
@@ -268,7 +269,7 @@ impl Host {
         })
     }
 
-    /// Closes the conversation with everything stored.
+    /// Closes the conversation after storing everything.
     pub(super) async fn close(&self) {
         if let Some(hosted) = self.present() {
             hosted.conversation().cancel("the host ended the conversation");
@@ -279,7 +280,8 @@ impl Host {
     }
 }
 
-/// Sub-agents with what zk reads of them; a model named after a family or `inherit` is the conversation's own.
+/// Returns the sub-agents as JSON with only the fields that zk reads. A model family or `inherit` means the
+/// conversation's model.
 fn agents_of(agents: &Value) -> String {
     const KEYS: [&str; 4] = ["description", "prompt", "tools", "model"];
     let mut agents = agents.clone();
@@ -294,7 +296,7 @@ fn agents_of(agents: &Value) -> String {
     agents.to_string()
 }
 
-/// Whether an entry has the message with this id.
+/// Whether an entry contains the message with this id.
 fn holds(entry: &Value, message: &str) -> bool {
     match entry {
         Value::Object(fields) => {
@@ -306,7 +308,7 @@ fn holds(entry: &Value, message: &str) -> bool {
     }
 }
 
-/// The id of a prompt among the messages of an entry.
+/// Returns the id of the first prompt in an entry.
 fn prompt_of(entry: &Value) -> Option<String> {
     match entry {
         Value::Object(fields) => {

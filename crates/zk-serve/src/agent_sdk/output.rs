@@ -15,14 +15,14 @@ use zk_core::service::Tool;
 use super::host::Host;
 use super::wire::{fresh_uuid, now, outward};
 
-/// Says what the agents of a conversation do.
+/// Plugin that sends the activity of a conversation's agents to the host.
 pub(super) struct Output(pub(super) Arc<Host>);
 
-/// Answer that arrives.
+/// Arriving answer of an agent.
 struct Stream {
     id: String,
     model: String,
-    /// Index of the block, and what it is.
+    /// Index and kind of the current block.
     block: Option<(usize, Kind)>,
 }
 
@@ -125,7 +125,7 @@ impl Speaker {
         }
     }
 
-    /// Sends a piece of a block, and the beginning of the block where it is another one.
+    /// Sends a piece of a block; before it, the start of the block if the block is new.
     fn piece(&self, kind: Kind, start: &Value, delta: &Value, cx: &Cx) {
         let (index, ended) = {
             let mut streams = self.streams();
@@ -268,7 +268,7 @@ impl Speaker {
         self.keep(&event.child, event.depth, "user", &prompt, &fresh_uuid());
     }
 
-    /// Keeps a line of a sub-agent for its transcript.
+    /// Adds a line of a sub-agent for its transcript.
     fn keep(&self, agent: &str, depth: u32, kind: &str, message: &Value, uuid: &str) {
         if depth > 0 {
             let line = json!({"type": kind, "uuid": uuid, "message": message, "timestamp": now()});
@@ -301,7 +301,7 @@ impl Speaker {
     }
 }
 
-/// The id of a line about a part of a message.
+/// Returns the UUID of the line about one part of a message.
 pub(super) fn line_uuid(message: &Message, index: usize) -> String {
     let part = u16::try_from(index).unwrap_or_default();
     message.id.as_ref().map_or_else(fresh_uuid, |id| outward(id.as_str(), part))
@@ -326,7 +326,7 @@ fn message(stream: &Stream, content: &[Value], usage: &Usage) -> Value {
     })
 }
 
-/// Tokens as the Messages API counts them.
+/// Converts token counts to the fields of the Messages API.
 pub(super) fn usage_line(usage: &Usage) -> Value {
     json!({
         "input_tokens": usage.input,
@@ -336,7 +336,7 @@ pub(super) fn usage_line(usage: &Usage) -> Value {
     })
 }
 
-/// The word of the Messages API for the end of a response.
+/// Returns the stop reason of the Messages API.
 pub(super) fn stop_reason(stop: Option<&StopReason>) -> Value {
     stop.map_or(Value::Null, |stop| stop.as_str().into())
 }

@@ -18,14 +18,14 @@ use super::channel::Unanswered;
 use super::host::{Host, Replacement};
 use super::wire::fresh_uuid;
 
-/// Longest run of a call that the host changed.
+/// Time limit of a call that runs with the host's arguments.
 const CHANGED_CALL_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// Text of a call that was interrupted before somebody decided about it.
+/// Result of a call that was interrupted before a decision.
 const REJECTED: &str = "The user does not want this call to be made. It was rejected and has changed nothing. Stop here, and wait \
     for what the user says next.";
 
-/// Ends a task that is dropped.
+/// Task that is aborted when this is dropped.
 struct Asking(JoinHandle<()>);
 
 impl Drop for Asking {
@@ -34,20 +34,20 @@ impl Drop for Asking {
     }
 }
 
-/// Has the host answer questions, for as long as the future is polled.
+/// Passes questions to the host, for as long as the future is polled.
 pub(super) async fn answer_questions(host: Arc<Host>, questions: Arc<Questions>) {
     let mut front_end = questions.attach();
     let mut asked: HashMap<QuestionId, Asking> = HashMap::new();
     loop {
         let pending = front_end.pending();
-        // A question that is withdrawn is taken back from the host, too.
+        // A withdrawn question is withdrawn at the host as well.
         asked.retain(|id, _| pending.iter().any(|question| question.id == *id));
         for question in pending {
             let (host, questions) = (host.clone(), questions.clone());
             asked.entry(question.id).or_insert_with(|| {
                 Asking(tokio::spawn(async move {
                     let answer = host.decide(&question).await;
-                    // One that was withdrawn meanwhile needs no answer.
+                    // The answer fails if the question was withdrawn meanwhile.
                     let _ = questions.attach().answer(question.id, question.digest, answer);
                 }))
             });
@@ -63,7 +63,7 @@ impl Host {
         let (call, tool, input) = {
             let mut known = self.known();
             if let Some(at) = known.decided.iter().position(|decided| *decided == asked) {
-                // The host itself gave these arguments, and rules were asked about them.
+                // The host gave these arguments itself, and the rules were applied to them.
                 known.decided.remove(at);
                 return UiAnswer::Once;
             }
@@ -131,7 +131,7 @@ impl Host {
         }
     }
 
-    /// Asks the host about a call: its callback, or the tool of its own that it named.
+    /// Asks the host about a call, by its callback or by the tool that it named.
     async fn ask_permission(&self, request: Value) -> Result<Value, Unanswered> {
         let prompter = self.known().asking.prompter.clone();
         let Some((server, tool)) = prompter else { return self.channel.ask(request).await };
@@ -148,7 +148,7 @@ impl Host {
             .map_err(|error| Unanswered::Refused(format!("the answer of {tool} is no JSON: {error}")))
     }
 
-    /// Server and tool that the host named to answer questions; nothing where its callback does.
+    /// Returns server and tool that the host named to answer questions; `None` if its callback answers them.
     ///
     /// # Errors
     /// A sentence about a tool that is none of the host's own.
@@ -166,7 +166,7 @@ impl Host {
         }
     }
 
-    /// Takes what the host lets happen from now on: for this session at most.
+    /// Applies the permission updates of a host's answer, for this session only.
     pub(super) fn update_permissions(&self, updates: &Value) {
         let Some(updates) = updates.as_array() else { return };
         for update in updates {
@@ -260,15 +260,15 @@ fn request(approval: &Approval, call: &str, tool: &str, input: &Value) -> Value 
     request
 }
 
-/// Whether a rule of the host may stand for its answer: what leaves the sandbox, goes on behind the call or is not all in the
-/// command is asked about each time.
+/// Whether a rule of the host may answer in its place. A call that leaves the sandbox or has further
+/// arguments, such as running in the background, is always asked about.
 fn is_coverable(approval: &Approval, tool: &str, input: &Value) -> bool {
     let is_plain = |name: &String| matches!(name.as_str(), "command" | "timeout" | "description");
     let is_all_said = tool != "Bash" || input.as_object().is_some_and(|fields| fields.keys().all(is_plain));
     is_all_said && !approval.effects.leaves_context()
 }
 
-/// Answers that silence similar questions, as zk can hold them.
+/// Returns permission updates with which the host can avoid similar questions.
 fn suggestions(tool: &str, input: &Value) -> Vec<Value> {
     let named = match tool {
         "Bash" => input.get("command"),
@@ -284,7 +284,7 @@ fn suggestions(tool: &str, input: &Value) -> Vec<Value> {
     if matches!(tool, "Write" | "Edit" | "MultiEdit") { vec![mode] } else { vec![rule] }
 }
 
-/// Runs calls that the host changed: each is a new call, through all the steps of one.
+/// Handler that runs a call with the host's arguments as a new call, through all gates.
 pub(super) struct ChangedCalls(pub(super) Arc<Host>);
 
 impl Plugin for ChangedCalls {
@@ -315,7 +315,7 @@ impl Handler<ToolGate> for ChangedCalls {
             progress: Progress::default(),
         };
         let ran = place.run(tool, replacement.args.clone()).await;
-        // A call that nobody was asked about leaves nothing to answer.
+        // If no question was asked, the prepared answer is discarded.
         self.0.known().decided.retain(|decided| *decided != replacement);
         Ok(Some(match ran {
             Ok(end) if end.result.is_error => Ruling::Refuse(end.result.content.to_text()),

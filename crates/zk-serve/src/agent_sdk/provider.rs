@@ -11,7 +11,7 @@ use zk_core::service::{EventStream, Provider, Request, StreamEvent, ToolChoice};
 
 use super::names::Names;
 
-/// Decorator that offers tools under the names of the SDK, and gives calls back under those of zk.
+/// Decorator that translates tool names: the model sees the SDK's names, and zk sees its own.
 pub(super) struct SdkProvider {
     pub(super) inner: Arc<dyn Provider>,
     pub(super) names: Arc<Names>,
@@ -47,7 +47,7 @@ impl Provider for SdkProvider {
         self.inner.rules(model)
     }
 
-    /// A structured answer is the call of a tool in this protocol.
+    /// Always false: in this protocol a structured answer is a call of a tool.
     fn native_output(&self, _: &Model, _: &Value, _: bool) -> bool {
         false
     }

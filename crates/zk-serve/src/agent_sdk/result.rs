@@ -12,17 +12,17 @@ use super::output::{stop_reason, usage_line};
 /// Outcome of a turn.
 pub(super) struct Ended {
     pub(super) subtype: &'static str,
-    /// Reason in the host's words; nothing for a turn without a model.
+    /// The SDK's name of the reason; `None` for a turn without a model.
     pub(super) reason: Option<&'static str>,
     pub(super) is_error: bool,
-    /// The answer, or nothing for an error that has its own words.
+    /// The answer; `None` for an error, which is in `errors`.
     pub(super) text: Option<String>,
     pub(super) errors: Vec<String>,
     pub(super) status: Option<u16>,
 }
 
 impl Ended {
-    /// A turn without a model.
+    /// Outcome of a turn that asked no model, such as a command.
     pub(super) fn said(text: impl Into<String>) -> Self {
         Self {
             subtype: "success",
@@ -34,7 +34,7 @@ impl Ended {
         }
     }
 
-    /// A turn that could not be.
+    /// Outcome of a turn that could not start.
     pub(super) fn failed(why: impl Into<String>) -> Self {
         Self::error("error_during_execution", None, why.into())
     }
@@ -43,7 +43,7 @@ impl Ended {
         Self { subtype, reason, is_error: true, text: None, errors: vec![why], status: None }
     }
 
-    /// The end of a run.
+    /// Outcome of a run.
     pub(super) fn of(outcome: &RunOutcome, turn: &TurnState) -> Self {
         let error = match &outcome.result {
             Ok(()) => {
@@ -96,7 +96,7 @@ impl Ended {
     }
 }
 
-/// An error of a provider as the text of an answer.
+/// Formats a provider's error as the text of an answer.
 pub(super) fn api_error(error: &ProviderError) -> String {
     match error.status {
         Some(status) => format!("API Error: {status} {}", error.message),
@@ -104,7 +104,7 @@ pub(super) fn api_error(error: &ProviderError) -> String {
     }
 }
 
-/// Facts about a turn beside how it went.
+/// Usage, cost and other figures of a turn.
 #[derive(Default)]
 pub(super) struct Counted {
     pub(super) turns: u32,
@@ -136,7 +136,7 @@ impl Counted {
 }
 
 impl Host {
-    /// Sends the result of a turn. Sums go on over the turns of the process.
+    /// Sends the result of a turn. Cost and usage by model are totals since the start or the last `clear`.
     pub(super) fn send_result(&self, ended: &Ended, counted: Counted, began: Instant) {
         let (denials, cost, models) = {
             let mut known = self.known();

@@ -11,10 +11,10 @@ use zk_core::service::{CallPlace, ContextMode, ContextProducer, Tool, ToolCx};
 use super::args::{Given, HostRule, MAX_TOOL_NAME_CHARS, PLAN, sdk_servers};
 use super::host::Host;
 
-/// Version of the protocol that servers are asked for.
+/// Version of the Model Context Protocol that the host's servers are asked for.
 const MCP_VERSION: &str = "2025-11-25";
 
-/// Text for a model that is to plan.
+/// Text for the model in plan mode.
 const PLANNING: &str = "plan mode: calls that change something are refused until the user approves a plan. Find out what \
     there is to know, then show the plan with `ExitPlanMode`";
 
@@ -31,7 +31,7 @@ struct HostTool {
 }
 
 impl HostTools {
-    /// Asks the host for the tools of its servers. One that cannot say them is told about, and has none.
+    /// Asks the host for the tools of its servers. A server that fails has none, and the host gets a notice.
     pub(super) async fn find(host: &Arc<Host>, given: &Given) -> Self {
         let first = host.first.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let manifests = first.get("sdkMcpServerManifests").cloned().unwrap_or_default();
@@ -154,7 +154,7 @@ impl Host {
         self.ask_server(server, "tools/list", json!({})).await
     }
 
-    /// Asks a server of the host, and gives its result.
+    /// Sends a request to a server of the host, and returns its result.
     pub(super) async fn ask_server(
         &self,
         server: &str,
@@ -173,7 +173,7 @@ impl Host {
     }
 }
 
-/// The tools that ask, where a host answers.
+/// Plugin with the tools that ask the host: `AskUserQuestion` and `ExitPlanMode`.
 pub(super) struct AskingTools(pub(super) Arc<Host>);
 
 struct AskingTool {
@@ -221,7 +221,7 @@ impl Plugin for AskingTools {
     }
 }
 
-/// Tells a model with every request that it is to plan, while it is.
+/// Producer of the text about plan mode, for each request in this mode.
 struct Planning(Arc<Host>);
 
 #[async_trait]
@@ -271,7 +271,7 @@ impl Tool for AskingTool {
             if let Some(updates) = answer.get("updatedPermissions") {
                 self.host.update_permissions(updates);
             }
-            // The plan ends with its approval, whatever else was chosen with it.
+            // Approval of a plan ends plan mode, unless the answer has set another mode already.
             if self.host.known().mode == PLAN {
                 let before = self.host.known().asking.before_plan.take();
                 self.host.set_mode(before.as_deref().unwrap_or("default")).map_err(ToolError::failed)?;

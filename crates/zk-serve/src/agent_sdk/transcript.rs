@@ -15,7 +15,7 @@ use super::names::Names;
 use super::output::line_uuid;
 use super::wire::now;
 
-/// Characters of a folder's name.
+/// Maximum length of a folder's name in characters.
 const MAX_FOLDER: usize = 200;
 
 /// Writes transcripts.
@@ -24,7 +24,7 @@ pub(super) struct Transcripts {
     cwd: PathBuf,
     writes: bool,
     mirrors: bool,
-    /// File that was written last, the lines that it has, and the newest of them.
+    /// Last written file, with its lines and the newest of them.
     written: Mutex<Written>,
 }
 
@@ -55,7 +55,7 @@ impl Transcripts {
         self.folder.join(format!("{session}.jsonl"))
     }
 
-    /// Lines of messages that the file of the session does not have yet.
+    /// Returns lines for the messages that are not yet in the session's file.
     fn new_lines(&self, session: &str, history: &[Arc<Message>], names: &Names) -> Vec<Value> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let file = self.path(session);
@@ -94,14 +94,14 @@ impl Transcripts {
     }
 }
 
-/// The ids of the lines that a file has.
+/// Returns the ids of the lines in a file.
 fn known_lines(file: &Path) -> HashSet<String> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let id = |line: &str| serde_json::from_str::<Value>(line).ok()?.get("uuid")?.as_str().map(str::to_owned);
     text.lines().filter_map(id).collect()
 }
 
-/// The contents of a message's lines: a prompt of one text as the text itself.
+/// Returns the contents of a message's lines. A prompt of one text becomes a string.
 fn contents(message: &Message, names: &Names) -> Vec<(usize, Value)> {
     if let ([only], Role::User) = (message.content.as_slice(), message.role)
         && let Some(text) = only.as_text()
@@ -113,7 +113,7 @@ fn contents(message: &Message, names: &Names) -> Vec<(usize, Value)> {
 }
 
 impl Host {
-    /// Writes what the conversation has said since, and tells the host if it keeps sessions itself.
+    /// Writes the new messages of the conversation, and sends them to a host that stores sessions itself.
     pub(super) fn write_transcript(&self, history: &[Arc<Message>]) {
         let transcripts = &self.transcripts;
         if !transcripts.writes && !transcripts.mirrors {

@@ -14,10 +14,10 @@ use super::host::{Host, TurnState};
 use super::result::{Counted, Ended, api_error};
 use super::wire::{fresh_uuid, now};
 
-/// Commands of zk itself that a host may send as a prompt.
+/// Commands of zk that a host may send as a prompt.
 const OWN_COMMANDS_OF_HOSTS: [&str; 6] = ["context", "cost", "help", "init", "review", "status"];
 
-/// Commands of other crates that are for a person.
+/// Commands of other crates that only a person may run.
 const COMMANDS_OF_PERSONS: [&str; 2] = ["backend", "mcp"];
 
 /// Prompt as the host sent it.
@@ -29,7 +29,7 @@ pub(super) struct Prompt {
 }
 
 impl Prompt {
-    /// Reads a line of a user.
+    /// Parses a line with a prompt.
     pub(super) fn read(line: &Value) -> Option<Self> {
         let message = line.get("message")?;
         if message.get("role").is_some_and(|role| role != "user") {
@@ -42,7 +42,7 @@ impl Prompt {
         })
     }
 
-    /// The text, where the prompt is nothing else.
+    /// Returns the text of a prompt that consists of one text.
     fn text(&self) -> Option<&str> {
         match &self.content {
             Value::String(text) => Some(text),
@@ -77,7 +77,7 @@ fn block(content: &Value) -> Block {
     }
 }
 
-/// Answers prompts until there are no more. Gives whether the last one went well.
+/// Answers prompts in order until their sender is dropped. Returns whether the last one succeeded.
 pub(super) async fn serve_prompts(host: Arc<Host>, mut prompts: UnboundedReceiver<Prompt>) -> bool {
     let mut went_well = true;
     let mut is_idle = true;
@@ -195,7 +195,7 @@ impl Host {
         }));
     }
 
-    /// Ends a turn that asked no model.
+    /// Ends a turn without a request to a model.
     fn end(&self, hosted: &HostedConversation, ended: &Ended, prompt: &Prompt, began: Instant) -> bool {
         self.init_late(hosted);
         self.write_transcript(&hosted.agent().history());
@@ -204,7 +204,7 @@ impl Host {
         !ended.is_error
     }
 
-    /// Sends the first line of a turn that began no run.
+    /// Sends the first line of a turn that starts no run.
     fn init_late(&self, hosted: &HostedConversation) {
         let agent = self.present().map_or_else(|| hosted.agent(), |hosted| hosted.agent());
         let tools: Vec<String> =
@@ -212,7 +212,7 @@ impl Host {
         self.send_init(Some(&agent), &tools);
     }
 
-    /// Sends an answer that no model gave.
+    /// Sends an answer of zk itself.
     fn synthetic(&self, text: &str, error: Option<&str>) {
         if let Some(hosted) = self.present() {
             self.init_late(&hosted);
@@ -233,7 +233,7 @@ impl Host {
         self.send(line);
     }
 
-    /// Runs a command. Nothing for a line that is none: the model gets it.
+    /// Runs a command. Returns `None` for a line that is no command, which the model gets.
     async fn command(
         self: &Arc<Self>,
         hosted: &Arc<HostedConversation>,
@@ -243,7 +243,8 @@ impl Host {
         match name {
             "clear" | "reset" | "new" => Some(self.clear(hosted).await.map(|()| None)),
             "compact" => Some(self.compact(hosted, line).await.map(|()| None)),
-            // A command that widens permissions or writes beside the calls is for a person at a terminal.
+            // Only a person at a terminal may run a command that widens permissions or writes outside of
+            // calls.
             _ if COMMANDS_OF_PERSONS.contains(&name) => None,
             _ if OWN_COMMANDS.contains(&name) && !OWN_COMMANDS_OF_HOSTS.contains(&name) => None,
             _ if self.known().commands.iter().any(|known| known.split(' ').next() == Some(name)) => {
@@ -253,7 +254,7 @@ impl Host {
         }
     }
 
-    /// Begins a new conversation in the place of this one.
+    /// Replaces this conversation by a new one.
     async fn clear(self: &Arc<Self>, hosted: &Arc<HostedConversation>) -> Result<(), String> {
         let next = self.open_session(LaunchSession::New).await?;
         let reset = fresh_uuid();

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Digits of the time in an id of zk.
 const TIME_DIGITS: usize = 9;
-/// Digits of the chance in an id of zk.
+/// Number of random digits in an id of zk.
 const CHANCE_DIGITS: usize = 8;
 /// Bits that mark a UUID as an id of zk.
 const MARK: u128 = 0x7a6;
@@ -16,7 +16,7 @@ pub(super) fn fresh_uuid() -> String {
     written((fastrand::u128(..) & !(0xf << 76) & !(0b11 << 62)) | (4 << 76) | (0b10 << 62))
 }
 
-/// The UUID of an id of zk such as `s_…`, and of a part of what it names. Another id stays as it is.
+/// Converts an id of zk such as `s_…` and the number of a part to a UUID. Other ids are returned unchanged.
 pub(super) fn outward(id: &str, part: u16) -> String {
     let Some((kind, digits)) = id.split_once('_') else { return id.to_owned() };
     let (Some(time), Some(chance)) =
@@ -33,7 +33,7 @@ pub(super) fn outward(id: &str, part: u16) -> String {
     written((u128::from(time) << 80) | (8 << 76) | (MARK << 64) | low)
 }
 
-/// The id of zk that a UUID stands for, and the part. Another UUID is an id itself.
+/// Converts such a UUID back to the id of zk and the number of the part. Other UUIDs are returned unchanged.
 pub(super) fn inward(uuid: &str) -> (String, u16) {
     let plain: String = uuid.chars().filter(|letter| *letter != '-').collect();
     let number = u128::from_str_radix(&plain, 16).unwrap_or_default();
@@ -65,7 +65,7 @@ fn written(number: u128) -> String {
     format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
 }
 
-/// The present as `2026-11-24T14:35:06.399Z`.
+/// Current time as `2026-11-24T14:35:06.399Z`.
 pub(super) fn now() -> String {
     timestamp(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as u64))
 }

@@ -22,29 +22,29 @@ use super::wire::conversation::SubscribeResult;
 use super::wire::refusal::Refusal;
 use crate::{LineError, LineReader, LineWriter};
 
-/// Longest time until the first request of a client that came through a socket.
+/// Longest time until the first request of a client at a socket.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Longest time for requests to be answered whose client sends no more.
+/// Longest wait for answers to a client that sends no more requests.
 const DRAIN_LIMIT: Duration = Duration::from_secs(3);
 
-/// Most requests of a client that wait for their answers.
+/// Maximum number of a client's requests that run at the same time.
 const MAX_IN_FLIGHT: usize = 64;
 
-/// Most bytes that wait for a client before its notifications wait as well.
+/// Number of bytes queued for a client from which its notifications are held back.
 const MAX_AHEAD_BYTES: usize = 1 << 20;
 
-/// Most characters of a client's name and version.
+/// Maximum length of a client's name and version in characters.
 const MAX_NAME_CHARS: usize = 100;
 
-/// Way by which a client came, and what that allows without a token.
+/// Origin of a client's connection, which decides on the roles it may have without a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Door {
     /// Pipes of the program that started this one.
     Parent,
-    /// A socket of the same user.
+    /// A socket, connected by the same user.
     Peer,
-    /// A token that was checked already.
+    /// A connection whose token was checked already.
     Token(Role),
 }
 
@@ -66,16 +66,16 @@ pub(super) struct Client {
     door: Door,
     attached: OnceLock<Attached>,
     follows: Mutex<BTreeMap<String, JoinHandle<()>>>,
-    /// Conversations that it sent prompts to.
+    /// Conversations to which the client sent prompts.
     drove: Mutex<BTreeSet<String>>,
     in_flight: AtomicUsize,
-    /// Signal that a request was answered that others did not wait for.
+    /// Signal that a slow request was answered.
     answered: Notify,
-    /// Starts of notifications that come behind the answer to their request.
+    /// Start signals of subscriptions, sent after the answer to the subscribing request.
     starts: Mutex<Vec<oneshot::Sender<()>>>,
 }
 
-/// Client that said who it is.
+/// Facts about a client after its `initialize`.
 #[derive(Debug)]
 pub(super) struct Attached {
     pub(super) id: String,
@@ -104,7 +104,7 @@ pub(super) async fn serve(
     });
     let number = server.add_client(&client);
     client.read(LineReader::new(from)).await;
-    // A program may send all of its requests at once, and read the answers behind.
+    // A program may send all of its requests at once, and read the answers later.
     let _ = timeout(DRAIN_LIMIT, client.all_answered()).await;
     client.leave();
     server.remove_client(number);
@@ -154,7 +154,7 @@ impl Client {
         self.send(&message::answer(&Value::Null, Err(error.clone())));
     }
 
-    /// Does what a line asks for. What takes time goes on beside the next lines.
+    /// Handles a line. A slow request runs in parallel to the next lines.
     async fn take(self: &Arc<Self>, line: &str) {
         let (id, method, params) = match message::read(line) {
             Ok(Incoming::Request { id, method, params }) => (id, method, params),
@@ -193,7 +193,7 @@ impl Client {
         });
     }
 
-    /// The method of a name, if this client may call it now.
+    /// Finds a method by its name, if the client may call it now.
     fn method(&self, name: &str) -> Result<Method, RpcError> {
         let Some(attached) = self.attached.get() else {
             let why = "the first request is `initialize`, with `protocol_version` and `role`";
@@ -258,7 +258,7 @@ impl Client {
             cwd: self.server.options.cwd.display().to_string(),
             conversations: self.server.rows(),
         };
-        // Lines are read one after the other.
+        // `initialize` comes once, since lines are handled one by one.
         let _ = self.attached.set(attached);
         serde_json::to_value(result).map_err(RpcError::failed)
     }
@@ -282,7 +282,7 @@ impl Client {
         })
     }
 
-    /// Writes a line, without secrets.
+    /// Writes a line with secrets redacted.
     pub(super) fn send(&self, line: &str) -> bool {
         self.writer.send(&self.server.options.redactor.redact(line))
     }
@@ -292,17 +292,17 @@ impl Client {
             self.send(&message::answer(id, outcome));
         }
         for start in std::mem::take(&mut *self.starts.lock().unwrap_or_else(PoisonError::into_inner)) {
-            // One that is replaced already does not start.
+            // A subscription that was replaced meanwhile does not start.
             let _ = start.send(());
         }
     }
 
-    /// Notes that this client sent a prompt.
+    /// Records that this client sent a prompt to a conversation.
     pub(super) fn drives(&self, conversation: &str) {
         self.drove.lock().unwrap_or_else(PoisonError::into_inner).insert(conversation.to_owned());
     }
 
-    /// Follows a conversation from number `after` on.
+    /// Sends the notifications of a conversation after number `after`.
     pub(super) fn follow(self: &Arc<Self>, shared: &Arc<Shared>, after: Option<u64>) -> SubscribeResult {
         let taken = shared.journal.take(after);
         let result = SubscribeResult { seq: taken.last, resync: taken.resync };
@@ -339,13 +339,13 @@ impl Client {
         result
     }
 
-    /// Follows a conversation no longer; gives whether it did.
+    /// Stops sending notifications of a conversation. Returns whether the client had subscribed.
     pub(super) fn unfollow(&self, conversation: &str) -> bool {
         let following = self.follows().remove(conversation);
         following.inspect(JoinHandle::abort).is_some()
     }
 
-    /// Ends what belongs to the connection, and what the client asked to end with it.
+    /// Ends subscriptions, and the runs that the client asked to end with its connection.
     fn leave(&self) {
         for following in std::mem::take(&mut *self.follows()).into_values() {
             following.abort();
@@ -353,7 +353,7 @@ impl Client {
         if self.attached.get().is_some_and(|attached| attached.stop_on_disconnect) {
             let drove = std::mem::take(&mut *self.drove.lock().unwrap_or_else(PoisonError::into_inner));
             for shared in drove.iter().filter_map(|id| self.server.conversation(id).ok()) {
-                // One that does not run has nothing to stop.
+                // Without a run there is nothing to stop.
                 let _ = shared.intent(&Intent::Stop);
             }
         }

@@ -18,13 +18,13 @@ use super::server::RpcServer;
 use super::wire::attach::OpenConversation;
 use super::wire::refusal::Refusal;
 
-/// Longest time in which the lines of a body come.
+/// Longest wait for the lines of a block.
 const BODY_LIMIT: Duration = Duration::from_secs(20);
 
-/// Longest time in which a conversation is closed.
+/// Longest time for closing a conversation.
 const CLOSING_LIMIT: Duration = Duration::from_secs(5);
 
-/// Time after which is looked again whether a run that ended is over for the agent as well.
+/// Interval between checks whether a conversation has settled.
 const SETTLING_STEP: Duration = Duration::from_millis(10);
 
 /// Conversation that clients share.
@@ -34,10 +34,10 @@ pub(super) struct Shared {
     pub(super) cwd: PathBuf,
     pub(super) journal: Journal,
     view: ViewDriver,
-    /// Wait until the journal has all that the view says.
+    /// Waiter for the journal to contain everything in the view.
     written: Drained,
     opened: OnceLock<Opened>,
-    /// Requests for lines of blocks.
+    /// Senders of pending requests for the lines of a block.
     bodies: Mutex<HashMap<BlockId, Vec<oneshot::Sender<Lines>>>>,
     following: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Shared {
 #[derive(Debug)]
 struct Opened {
     hosted: Arc<HostedConversation>,
-    /// Place in which the first valid answer wins.
+    /// Front end that answers questions for all clients; the first valid answer wins.
     front_end: FrontEnd,
 }
 
@@ -66,7 +66,7 @@ impl Shared {
         shared
     }
 
-    /// Takes the conversation in once it is open.
+    /// Sets the conversation once it is open.
     pub(super) fn opened(self: &Arc<Self>, hosted: Arc<HostedConversation>, server: &Arc<RpcServer>) {
         let (front_end, events) = (hosted.questions().attach(), hosted.events());
         // A conversation is opened once.
@@ -75,7 +75,7 @@ impl Shared {
         self.spawn(settle(Arc::downgrade(self)));
     }
 
-    /// The conversation, once it is open.
+    /// Returns the conversation; an error before it is open.
     pub(super) fn hosted(&self) -> Result<&Arc<HostedConversation>, RpcError> {
         let opening = || RpcError::failed(format!("the conversation {} is not open yet", self.id));
         Ok(&self.opened.get().ok_or_else(opening)?.hosted)
@@ -85,7 +85,7 @@ impl Shared {
         self.opened.get().is_some()
     }
 
-    /// Hands in what a client wants. Gives the number of the last notification before that.
+    /// Passes a client's intent to the conversation. Returns the number of the last notification before it.
     pub(super) fn intent(&self, intent: &Intent) -> Result<u64, RpcError> {
         let hosted = self.hosted()?;
         let asking = self.journal.ask();
@@ -102,7 +102,7 @@ impl Shared {
         answer: UiAnswer,
     ) -> Result<(), RpcError> {
         let Some(opened) = self.opened.get() else {
-            // Before the opening is done, its questions are answered by the view alone.
+            // While the conversation opens, only the view has its questions.
             let is_shown = self
                 .journal
                 .with_view(|view| view.cards.iter().any(|card| card.id == id && card.digest == digest));
@@ -155,7 +155,7 @@ impl Shared {
         }
     }
 
-    /// Ends the conversation with everything saved.
+    /// Closes the conversation after storing everything.
     pub(super) async fn close(&self) {
         let unsaved = match self.hosted() {
             Ok(hosted) => timeout(CLOSING_LIMIT, hosted.close())
@@ -190,7 +190,7 @@ impl Shared {
         }
     }
 
-    /// Whether nothing that was asked for goes on or is still to begin.
+    /// Whether no run is in progress and no effect of an intent is pending.
     fn is_idle(&self) -> bool {
         let is_running = self.hosted().is_ok_and(|hosted| hosted.conversation().state().run.is_some());
         !is_running && !self.view.owes_effects()
@@ -206,7 +206,7 @@ fn refused(error: &AnswerError) -> RpcError {
     RpcError::new(Refusal::AnswerRefused, error.to_string()).with(json!({ "reason": reason }))
 }
 
-/// Puts the patches of a view into the journal. Between one opening of the conversation and the next there are none.
+/// Adds the patches of the view to the journal. The view may close and open again between two sessions.
 async fn follow_view(shared: Weak<Shared>, mut reader: Reader) {
     loop {
         let patches = reader.next().await;
@@ -221,13 +221,13 @@ async fn follow_view(shared: Weak<Shared>, mut reader: Reader) {
     }
 }
 
-/// Tells when nothing follows any more.
+/// Adds a notification to the journal whenever the conversation has settled.
 async fn settle(shared: Weak<Shared>) {
     let journal = shared.upgrade().map(|shared| (shared.journal.changes(), shared.journal.asked()));
     let Some((mut changes, asked)) = journal else { return };
     loop {
         let Some(now) = shared.upgrade() else { return };
-        // A run that ended a moment ago may have said things that are not in the journal yet.
+        // Patches of a run that just ended may not be in the journal yet.
         let was_idle = now.is_idle();
         now.written.wait().await;
         let is_over = now.journal.settle(was_idle && now.is_idle());
@@ -243,7 +243,7 @@ async fn settle(shared: Weak<Shared>) {
     }
 }
 
-/// Tells of what is no part of the view, and closes a conversation that ended itself.
+/// Adds events that the view does not show to the journal, and closes a conversation that ended by itself.
 async fn follow_events(
     shared: Weak<Shared>,
     server: Weak<RpcServer>,

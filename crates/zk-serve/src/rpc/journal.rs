@@ -10,18 +10,18 @@ use zk_view::{Activity, IndexedView, Patch, View};
 use super::message::notification;
 use super::wire::notes::PatchNote;
 
-/// Most notifications, and bytes of them, that are kept for clients that come back.
+/// Maximum number of notifications, and of their bytes, kept for clients that reconnect.
 const MAX_KEPT: usize = 4096;
 const MAX_KEPT_BYTES: usize = 8 << 20;
 
-/// Notifications of one conversation, numbered, with the view that they make.
+/// Numbered notifications of one conversation, with the view that they result in.
 #[derive(Debug)]
 pub(super) struct Journal {
     conversation: String,
     redactor: Arc<Redactor>,
     state: Mutex<State>,
     changed: watch::Sender<u64>,
-    /// Signal that something was asked for.
+    /// Signal that a request was made.
     asked: Arc<Notify>,
 }
 
@@ -32,13 +32,13 @@ struct State {
     kept: VecDeque<Arc<str>>,
     bytes: usize,
     is_over: bool,
-    /// Whether something was asked for since all was settled.
+    /// Whether a request or a change came since the conversation last settled.
     is_unsettled: bool,
-    /// Requests that are being handed in.
+    /// Number of requests that are being passed to the conversation.
     handed_in: usize,
 }
 
-/// Request that is being handed in: until this is dropped, nothing is settled.
+/// Guard of a request that is being passed to the conversation, which does not count as settled meanwhile.
 #[derive(Debug)]
 pub(super) struct Asking<'a> {
     journal: &'a Journal,
@@ -55,13 +55,13 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// Notifications for one who follows.
+/// Notifications for a subscriber.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) lines: Vec<Arc<str>>,
-    /// Number of the last one.
+    /// Number of the last notification.
     pub(super) last: u64,
-    /// Whether the whole view stands for what is missing.
+    /// Whether the lines are the whole view, in place of notifications that are no longer kept.
     pub(super) resync: bool,
     pub(super) is_over: bool,
 }
@@ -108,8 +108,8 @@ impl Journal {
         self.keep(state, line);
     }
 
-    /// Adds the notification that all is settled, unless nothing was asked for or something goes on; gives whether nothing
-    /// is left to be waited for.
+    /// Adds the notification that the conversation has settled, if a request or a change came before. Returns
+    /// false if the caller has to try again later, since `is_idle` is false.
     pub(super) fn settle(&self, is_idle: bool) -> bool {
         let mut state = self.state();
         if !state.is_unsettled || state.is_over || state.is_busy() || state.handed_in > 0 {
@@ -124,7 +124,7 @@ impl Journal {
         true
     }
 
-    /// Notes that something is being asked for.
+    /// Marks a request as being passed to the conversation.
     pub(super) fn ask(&self) -> Asking<'_> {
         let mut state = self.state();
         state.is_unsettled = true;
@@ -132,7 +132,7 @@ impl Journal {
         Asking { journal: self, seq: state.last }
     }
 
-    /// Signal that something was asked for.
+    /// Returns the signal that a request was made.
     pub(super) fn asked(&self) -> Arc<Notify> {
         self.asked.clone()
     }
@@ -152,7 +152,8 @@ impl Journal {
         read(&self.state().view)
     }
 
-    /// Notifications behind number `after`; the whole view where these are not kept any more, or nothing is known.
+    /// Returns the notifications after number `after`; the whole view if some are no longer kept, or without
+    /// a number.
     pub(super) fn take(&self, after: Option<u64>) -> Taken {
         let state = self.state();
         let (last, is_over) = (state.last, state.is_over);
@@ -193,7 +194,7 @@ impl Journal {
         self.changed.send_replace(last);
     }
 
-    /// The line without secrets: a quote ends every shape of a key, so that it stays JSON.
+    /// Redacts secrets in a line. The line stays JSON, since no form of a key contains a quote.
     fn redacted(&self, line: String) -> Arc<str> {
         match self.redactor.redact(&line) {
             std::borrow::Cow::Borrowed(_) => line.into(),

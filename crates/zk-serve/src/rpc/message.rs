@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::wire::refusal::Refusal;
 
-/// Error that answers a request: its code, its words, and what a program may act on.
+/// Error in the answer to a request: code, message and data for programs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RpcError {
     pub(super) code: i64,
@@ -21,7 +21,7 @@ impl RpcError {
         self
     }
 
-    /// Error of something that was tried and could not be done.
+    /// Error of an action that was tried and failed.
     #[expect(clippy::needless_pass_by_value, reason = "it maps errors, which come by value")]
     pub(super) fn failed(why: impl ToString) -> Self {
         Self::new(Refusal::Failed, why.to_string())
@@ -35,16 +35,16 @@ impl RpcError {
 /// Message of a client.
 #[derive(Debug, PartialEq)]
 pub(super) enum Incoming {
-    /// A request; without an id nobody waits for its answer.
+    /// A request; without an id it gets no answer.
     Request { id: Option<Value>, method: String, params: Value },
-    /// An answer: the server asks nothing, so that nobody waits for it.
+    /// An answer. The server sends no requests, so it is ignored.
     Answer,
 }
 
-/// Error of a message that is no request, for the id that it has; nothing is told of a notification.
+/// Error of a line that is no valid request, with the id to answer; `None` for a notification.
 pub(super) type Unreadable = (Option<Value>, RpcError);
 
-/// Reads a line as a message.
+/// Parses a line.
 pub(super) fn read(line: &str) -> Result<Incoming, Unreadable> {
     let parsed: Value = serde_json::from_str(line).map_err(|error| {
         (Some(Value::Null), RpcError::new(Refusal::Parse, format!("this line is no JSON: {error}")))

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::message::RpcError;
 use super::wire::refusal::Refusal;
 
-/// Reads params. An error names the field.
+/// Parses params. Errors name the field.
 pub(super) fn parse<T: DeserializeOwned>(params: &Value) -> Result<T, RpcError> {
     let error = match T::deserialize(params) {
         Ok(parsed) => return Ok(parsed),
@@ -24,7 +24,7 @@ pub(super) fn parse<T: DeserializeOwned>(params: &Value) -> Result<T, RpcError> 
     })
 }
 
-/// The field without which another error, or none, is left.
+/// Finds the field that causes an error: without it, the error changes or disappears.
 fn wrong_field<T: DeserializeOwned>(params: &Value, error: &str) -> Option<String> {
     let fields = params.as_object()?;
     let is_wrong = |field: &&String| {
@@ -33,14 +33,14 @@ fn wrong_field<T: DeserializeOwned>(params: &Value, error: &str) -> Option<Strin
         let left = serde_json::from_value::<T>(Value::Object(without)).err().map(|left| left.to_string());
         left.as_deref() != Some(error)
     };
-    // Of a field that is missing, no other one is the cause.
+    // A missing field is not caused by another one.
     if error.starts_with("missing field") {
         return None;
     }
     fields.keys().find(is_wrong).cloned()
 }
 
-/// The name that an error quotes.
+/// Returns the name quoted in an error.
 fn quoted(error: &str) -> Option<String> {
     error.split('`').nth(1).map(ToOwned::to_owned)
 }

@@ -25,11 +25,11 @@ const MAX_CONVERSATIONS: usize = 64;
 pub struct RpcOptions {
     /// Opens conversations.
     pub launcher: Arc<dyn ConversationLauncher>,
-    /// Takes secrets out of what clients read.
+    /// Redactor for everything that clients read.
     pub redactor: Arc<Redactor>,
     /// Tokens of the roles.
     pub tokens: RpcTokens,
-    /// Directory in which conversations work that name none.
+    /// Working directory of conversations that name none.
     pub cwd: PathBuf,
     /// Version of the program.
     pub version: String,
@@ -51,7 +51,7 @@ pub struct RpcServer {
 }
 
 impl RpcServer {
-    /// A server without conversations and clients.
+    /// Creates a server without conversations and clients.
     #[must_use]
     pub fn new(options: RpcOptions) -> Arc<Self> {
         Arc::new(Self {
@@ -62,8 +62,8 @@ impl RpcServer {
         })
     }
 
-    /// Serves the program that started this one, until the stream ends. It may have any role without a token: what it
-    /// could do to this process itself is more.
+    /// Serves the program that started this one, until the stream ends. It may take any role without a token,
+    /// since it controls this process anyway.
     pub async fn serve_parent(
         self: &Arc<Self>,
         from: impl AsyncRead + Send + Unpin,
@@ -87,13 +87,13 @@ impl RpcServer {
         RpcAccessFile::write(files, dir, &self.options.tokens, socket, websocket)
     }
 
-    /// Ends all conversations, with everything saved.
+    /// Closes all conversations after storing everything.
     pub async fn close(&self) {
         let all: Vec<String> = self.conversations().keys().cloned().collect();
         join_all(all.iter().map(|id| self.close_conversation(id))).await;
     }
 
-    /// Ends one conversation, with everything saved.
+    /// Closes one conversation after storing everything.
     pub(super) async fn close_conversation(&self, id: &str) {
         let found = self.conversations().remove(id);
         if let Some(shared) = found {
@@ -118,12 +118,12 @@ impl RpcServer {
         open.map(|shared| shared.row()).collect()
     }
 
-    /// The conversation that has a stored session open.
+    /// Returns the conversation in which a stored session is open.
     pub(super) fn conversation_of(&self, session: &str) -> Option<Arc<Shared>> {
         self.all_conversations().into_iter().find(|shared| shared.session().as_deref() == Some(session))
     }
 
-    /// Opens a conversation. `on_opening` gets its id before questions of the opening can be asked.
+    /// Opens a conversation. `on_opening` gets its id before the opening asks any question.
     pub(super) async fn open(
         self: &Arc<Self>,
         request: &LaunchRequest,
@@ -183,7 +183,7 @@ impl RpcServer {
         self.clients().values().filter_map(|client| client.row()).collect()
     }
 
-    /// Tells every client who is attached.
+    /// Sends the list of attached clients to each of them.
     pub(super) fn tell_clients(&self) {
         let clients = Clients { clients: self.attached() };
         let line = notification("clients/changed", &clients);

@@ -11,7 +11,7 @@ const TOKEN_BYTES: usize = 32;
 /// Random bytes of an id.
 const ID_BYTES: usize = 6;
 
-/// Tokens of a server: one for each role that a connection alone does not allow.
+/// Tokens of a server, by which a connection gets its role.
 pub struct RpcTokens {
     driver: String,
     approver: String,
@@ -32,7 +32,7 @@ impl RpcTokens {
         Ok(Self { driver: random_hex(TOKEN_BYTES)?, approver: random_hex(TOKEN_BYTES)? })
     }
 
-    /// The token of a role: viewers and drivers share one.
+    /// Returns the token of a role; viewers and drivers share one.
     #[must_use]
     pub fn reveal(&self, role: Role) -> &str {
         match role {
@@ -41,22 +41,22 @@ impl RpcTokens {
         }
     }
 
-    /// The highest role that a token allows; nothing for another text.
+    /// Returns the highest role that a token allows; `None` for an invalid token.
     #[must_use]
     pub fn role_of(&self, token: &str) -> Option<Role> {
-        // Both are compared, whatever the first says.
+        // Both are compared, so that the time does not depend on the first result.
         let (approver, driver) = (is_same(token, &self.approver), is_same(token, &self.driver));
         if approver { Some(Role::Approver) } else { driver.then_some(Role::Driver) }
     }
 }
 
-/// Whether two texts are the same, in a time that does not say where they differ.
+/// Compares two texts in a time that does not depend on the position of a difference.
 fn is_same(one: &str, other: &str) -> bool {
     let differences = one.bytes().zip(other.bytes()).fold(0, |differences, (a, b)| differences | (a ^ b));
     one.len() == other.len() && differences == 0
 }
 
-/// An id that is not used again.
+/// Creates an id that is not used again.
 pub(super) fn new_id(prefix: &str) -> io::Result<String> {
     Ok(format!("{prefix}_{}", random_hex(ID_BYTES)?))
 }

@@ -19,16 +19,16 @@ const SCRIPTS: [&str; 6] = [
     include_str!("page.js"),
 ];
 
-/// Random bytes of a key, and of the nonce of a page.
+/// Number of random bytes in a link's key and in a page's nonce.
 const KEY_BYTES: usize = 16;
 
-/// Time after which a link that nobody used leads nowhere.
+/// Time after which an unused link expires.
 const LINK_LIMIT: Duration = Duration::from_secs(600);
 
-/// Most links that wait to be used.
+/// Maximum number of unused links.
 const MAX_LINKS: usize = 16;
 
-/// The page, and the links that each let it in once.
+/// The page, and the single-use links that let it connect.
 ///
 /// ```
 /// let door = zk_serve::web::WebDoor::default();
@@ -46,7 +46,7 @@ impl fmt::Debug for WebDoor {
     }
 }
 
-/// The page as it is sent, and the rules under which a browser shows it.
+/// The page as it is sent, with the restrictions that a browser applies to it.
 #[derive(Debug)]
 pub(crate) struct ServedPage {
     pub(crate) html: String,
@@ -54,7 +54,7 @@ pub(crate) struct ServedPage {
 }
 
 impl WebDoor {
-    /// Makes a link to the page at `address`, which works once.
+    /// Creates a single-use link to the page at `address`.
     ///
     /// # Errors
     /// When the system has no random numbers.
@@ -67,7 +67,7 @@ impl WebDoor {
         Ok(format!("http://{address}/#{key}"))
     }
 
-    /// Takes the key of a link: true once for each, and never after its time.
+    /// Accepts the key of a link: true once, and false after ten minutes.
     pub(crate) fn take(&self, key: &str) -> bool {
         let mut keys = self.keys();
         keys.retain(|(_, made)| made.elapsed() < LINK_LIMIT);
@@ -85,7 +85,7 @@ impl WebDoor {
     }
 }
 
-/// Makes the page, with a nonce of its own.
+/// Creates the page with a nonce of its own.
 ///
 /// # Errors
 /// When the system has no random numbers.

@@ -20,7 +20,7 @@ pub(super) enum Checked {
     Empty,
     /// Written by a newer program.
     TooNew(u32),
-    /// Complete, as far as it was read. Single entries may be unreadable.
+    /// The read entries are complete. Single entries may be unreadable.
     Whole(Meta),
     /// Damaged: entries are missing or cannot be reached.
     Damaged(String),

@@ -38,8 +38,7 @@ impl Command for PromptCommand {
     }
 }
 
-/// Finds the command that a person means: one of this name, or the skill of a bundle, `/BUNDLE:SKILL` for
-/// `/skill:BUNDLE:SKILL`.
+/// Finds the command that a person typed. `/BUNDLE:SKILL` also finds the skill `/skill:BUNDLE:SKILL`.
 #[must_use]
 pub fn typed_command(name: &str, cx: &Cx) -> Option<Arc<dyn Command>> {
     let skill = || name.contains(':').then(|| cx.item::<dyn Command>(&format!("skill:{name}"))).flatten();

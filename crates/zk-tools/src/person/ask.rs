@@ -52,7 +52,7 @@ enum Choice {
     },
 }
 
-/// The texts of options, and what describes them: `descriptions` come before those in the options.
+/// Returns texts and descriptions of options; `descriptions` take precedence over the options' own.
 fn described(options: Vec<Choice>, mut descriptions: Vec<String>) -> (Vec<String>, Vec<String>) {
     let given = descriptions.len();
     let mut texts = Vec::with_capacity(options.len());

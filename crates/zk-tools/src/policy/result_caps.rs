@@ -9,10 +9,10 @@ use zk_core::service::{ContextId, ContextWindow};
 use crate::limits;
 use crate::text::{head, size};
 
-/// Maximum number of turns tracked at a time: those of concurrent agents.
+/// Maximum number of turns tracked at a time, one for each concurrent agent.
 const TURNS: usize = 64;
 
-/// Bytes of text that a token has at least.
+/// Minimum number of bytes of text per token.
 const BYTES_OF_A_TOKEN: u64 = 2;
 
 /// Minimum size of a result in bytes, so that the note about a full window fits.

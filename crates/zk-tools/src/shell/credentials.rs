@@ -63,14 +63,15 @@ fn git_needs(args: &[String], cwd: &Path, options: &ToolsOptions) -> Option<&'st
     asks_helper.then_some("those that its credential helper has for this host")
 }
 
-/// Whether git goes there by ssh.
+/// Whether git reaches an address by SSH.
 fn is_far(address: &str) -> bool {
     let is_short = !address.contains("://")
         && address.split_once(':').is_some_and(|(host, _)| host.contains('@') && !host.contains('/'));
     is_short || address.starts_with("ssh://") || address.starts_with("git+ssh://")
 }
 
-/// Addresses of the remote with this name, or of all where there is none, of the repository around a directory.
+/// Returns the addresses of a repository's remote, or of all its remotes without a name. The repository is
+/// the one around a directory.
 fn remotes(cwd: &Path, name: Option<&str>) -> Vec<String> {
     let config = cwd.ancestors().map(|dir| dir.join(".git/config")).find(|path| path.is_file());
     let small = config.filter(|path| path.metadata().is_ok_and(|found| found.len() <= MAX_CONFIG_BYTES));

@@ -115,7 +115,7 @@ impl Output {
         self.kept.last().is_none_or(|last| *last == b'\n')
     }
 
-    /// Output after the first `from` bytes, of which `cut` bytes are omitted.
+    /// Returns the output after the first `from` bytes; `cut` of them are omitted.
     pub(crate) fn since(&self, from: u64) -> Since {
         let first = (self.total - self.kept.len() as u64).max(self.total.saturating_sub(self.max as u64));
         let begin = from.max(first);

@@ -57,14 +57,14 @@ enum JudgedPlace {
     Usual(Option<Connections>),
     /// Only the executor for reads, for a call that was not asked about.
     Reads,
-    /// The executor for reads, or the usual one where there is none.
+    /// Executor for reads; without one, the usual executor.
     UnheldReads,
 }
 
 /// Error of a read whose sandbox is lost.
 const LOST: &str = "the sandbox of commands that only read was lost before this one started, so it did not run; call it again";
 
-/// Error of a read that is none any more.
+/// Error of a command that no longer counts as a read.
 const CHANGED: &str =
     "the files changed while it was judged, or the mode did, so it did not run: call it again";
 

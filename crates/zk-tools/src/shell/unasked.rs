@@ -12,7 +12,7 @@ type TurnCall = (TurnId, CallId);
 #[derive(Debug, Default)]
 pub(crate) struct UnaskedCalls(Mutex<HashSet<TurnCall>>);
 
-/// Calls that want to leave their sandbox and that a person lets run inside of it, until they end.
+/// Running calls that requested to leave the sandbox, but that a person allowed only inside of it.
 #[derive(Debug, Default)]
 pub(crate) struct StayingCalls(UnaskedCalls);
 

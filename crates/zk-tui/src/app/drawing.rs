@@ -65,7 +65,7 @@ impl App {
         self.timing.is_pressed && is_left()
     }
 
-    /// The earliest time of the next frame while the size of the terminal is not settled.
+    /// Earliest time of the next frame after a change of the terminal's size.
     pub(super) fn waits_until(&self) -> Option<Duration> {
         let asked = self.timing.asked?;
         if self.screen.is_asking() {

@@ -335,8 +335,8 @@ fn rewrite(out: &mut String, old: &Drawn, new: &Drawn, width: usize) {
     }
 }
 
-/// Length in bytes and columns of the common beginning of two rows, up to a point without style, as far as
-/// every terminal gives it the same width.
+/// Length in bytes and columns of the common beginning of two rows. The beginning ends without a style, and
+/// has only characters that are equally wide in every terminal.
 fn common_start(old: &str, new: &str) -> (usize, usize) {
     let is_sure = |grapheme: &str| {
         let mut chars = grapheme.chars();

@@ -10,7 +10,7 @@ use crate::text::wrap;
 pub(super) struct Item {
     /// Number of the item in an ordered list.
     pub(super) ordinal: Option<u64>,
-    /// Whether its mark is drawn already, since this is the rest of it.
+    /// Whether this is the rest of an item whose mark is drawn already.
     pub(super) is_rest: bool,
 }
 

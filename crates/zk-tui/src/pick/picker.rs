@@ -342,7 +342,7 @@ impl Picker {
         rows
     }
 
-    /// The kinds in a row, of which those before the present one leave where it would be cut.
+    /// Draws the kinds in a row. If they do not fit, the first ones are replaced by `…`.
     fn title(&self, width: usize) -> Row {
         let kinds = PickerKind::ALL;
         let at = kinds.iter().position(|kind| *kind == self.kind).unwrap_or_default();

@@ -127,7 +127,7 @@ impl Keyboard {
         }))
     }
 
-    /// Waits for the lock for questions and lines, in order of the calls.
+    /// Waits for the lock that lets one question or line at a time read keys. Callers get it in order.
     pub async fn turn(&self) -> OwnedMutexGuard<()> {
         self.0.turn.clone().lock_owned().await
     }

@@ -56,8 +56,8 @@ impl ConditionalEventHandler for BackTab {
     }
 }
 
-/// Breaks the line where Enter comes behind a backslash, and keeps what stood before the break: the backslash leaves once
-/// the line is read. A command of the person's own keeps it, as a shell does.
+/// Breaks the line at an Enter after a backslash, and keeps the text before each break. The backslashes are
+/// removed once the line is read, except in a shell command of the person.
 #[derive(Clone, Default)]
 struct Breaks(Arc<Mutex<Vec<String>>>);
 
@@ -87,7 +87,7 @@ impl ConditionalEventHandler for Breaks {
     }
 }
 
-/// Puts what is typed aside, and brings back what was put aside last where nothing is.
+/// Puts the typed text aside; on an empty line, restores the text put aside last.
 #[derive(Default)]
 struct Stash(Mutex<Vec<String>>);
 

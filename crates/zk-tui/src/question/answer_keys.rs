@@ -19,7 +19,7 @@ pub(super) const FOCUSED: Duration = Duration::from_millis(300);
 /// Time for which a chosen letter must stand alone before it answers: in a word, another letter follows.
 pub(super) const QUIET: Duration = Duration::from_millis(400);
 
-/// A key, as far as a question must know it.
+/// The properties of a key that matter for a question.
 pub trait AnswerKey: Clone {
     /// Typed character; `None` for a paste.
     fn letter(&self) -> Option<char>;
@@ -174,7 +174,7 @@ impl Offer {
         self.keys.iter().filter(|offered| offered.is_row).map(|offered| offered.choice)
     }
 
-    /// The choice of a letter or of the digit of a row.
+    /// Returns the choice for a letter, or for the number of a row.
     fn choice(&self, letter: char) -> Option<Choice> {
         if let Some(number) = letter.to_digit(10) {
             return self.rows().nth(usize::try_from(number).ok()?.checked_sub(1)?);

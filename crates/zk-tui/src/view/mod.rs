@@ -28,7 +28,7 @@ pub use status_row::ModelFacts;
 pub(crate) use status_row::{dollars, running_seconds, status_row};
 pub use tables::TableFences;
 
-/// A number of things.
+/// Formats a count with its noun: `1 file`, `2 files`.
 pub(crate) fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

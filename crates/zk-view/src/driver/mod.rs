@@ -87,7 +87,7 @@ struct State {
     registrations: u64,
     /// Streamed text that is not reduced yet, until a reader reads or another event arrives.
     text: Option<StreamText>,
-    /// Whether the last event was streamed text, to which more can be added.
+    /// Whether the last event was streamed text, so that more text can be appended to it.
     streams: bool,
 }
 
@@ -209,7 +209,7 @@ impl ViewDriver {
         self.shared.apply(EngineInput::Body(id, lines));
     }
 
-    /// The next thing the host has to do.
+    /// Waits for the next effect, which the host has to carry out.
     pub async fn next_effect(&self) -> Effect {
         loop {
             let effects = self.shared.effects.notified();
@@ -229,7 +229,7 @@ impl ViewDriver {
         effect
     }
 
-    /// Whether the host has effects to carry out, or has not asked again since the last one.
+    /// Whether effects are queued, or the host is still carrying out the last one.
     #[must_use]
     pub fn owes_effects(&self) -> bool {
         let state = self.shared.state();

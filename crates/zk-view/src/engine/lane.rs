@@ -42,7 +42,7 @@ pub(super) struct AgentBlocks {
     /// Time at which the last of them began.
     thinks_since: u64,
     pub(super) facts: Facts,
-    /// The answer is arriving: its blocks are not settled.
+    /// Whether the answer is arriving, so that its blocks may still change.
     streams: bool,
     /// Blocks of plugins that wait for that.
     held: Vec<ViewBlock>,

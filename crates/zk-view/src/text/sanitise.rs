@@ -26,7 +26,8 @@ pub struct Sanitiser {
     state: State,
     /// Last character that passed.
     last: char,
-    /// Joiner after an emoji or a letter of a script with joiners: kept if another one follows.
+    /// Joiner after an emoji, or after a letter of a script with joiners. Emitted only if such a character
+    /// follows.
     joiner: Option<char>,
     /// Number of combining marks since the last base character.
     marks: usize,

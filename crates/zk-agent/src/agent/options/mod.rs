@@ -201,7 +201,7 @@ pub enum ToolSet {
     None,
     /// Tools with these canonical names. A trailing `*` matches any rest of the name.
     Only(Vec<String>),
-    /// Tools of a set except those with these names.
+    /// All tools of a set except the named ones.
     Except(Box<ToolSet>, Vec<String>),
     /// Tools of a set that have no side effects whatever their arguments: tools that read files or fetch web
     /// pages. Evaluated again when the registered tools change.

@@ -8,7 +8,8 @@ use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 use crate::{compose, credentials};
 
-/// Checks a key at its provider and stores it, unless it is refused. Gives a remark on a key that could not be checked.
+/// Checks a key at its provider and stores it, unless it is rejected. Returns a remark on a key that could
+/// not be checked.
 pub(super) async fn store_key(app: &AppContext, name: &str, key: &str) -> Outcome<Option<String>> {
     if key.starts_with('!') || key.starts_with("env:") {
         return Err(Failure::usage(messages::no_key(name)));
@@ -33,7 +34,7 @@ async fn check(app: &AppContext, name: &str, key: &str) -> Outcome<KeyCheck> {
     Ok(check_key(&*with_key, without_key.as_deref()).await)
 }
 
-/// Stores a credential. Of a store that was damaged a warning tells where it is now.
+/// Stores a credential. If the store was damaged, a warning names its backup.
 pub(super) async fn store(app: &AppContext, name: &str, credential: &Credential) -> Outcome<()> {
     let store = credentials::store(&app.work.machine)?;
     if let Some(aside) = store.put(name, credential).await.map_err(Failure::failed)? {

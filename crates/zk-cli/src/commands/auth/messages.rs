@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
-/// Message for a text that settings would read as a variable or a command.
+/// Message for a key that settings would read as a variable or a command.
 pub(super) fn no_key(name: &str) -> String {
     format!(
         "a key does not begin with `!` or `env:`: a command or a variable belongs in your settings, as `api_key` under \
@@ -16,7 +16,7 @@ pub(super) fn refused(name: &str, why: &str) -> String {
     format!("{name} does not take this key, so it is not stored: {}", why.trim_end_matches('.'))
 }
 
-/// Remark on a key at a provider that answers everybody.
+/// Remark on a key that the provider does not check before the first request.
 pub(super) fn unknown(name: &str) -> String {
     format!("{name} says only with the first request whether it is right")
 }
@@ -26,20 +26,20 @@ pub(super) fn unreachable(name: &str, why: &str) -> String {
     format!("{name} could not be asked ({})", why.trim_end_matches('.'))
 }
 
-/// Warning of a store that was damaged.
+/// Warning about a damaged store that was moved away.
 pub(super) fn set_aside(reason: &impl Display, path: &Path) -> String {
     format!("warning: the old file was damaged ({reason}) and is now {}", path.display())
 }
 
-/// Message for a provider that is not named where no list can be shown.
+/// Message for a missing provider name, without a terminal to show a list.
 pub(super) fn which(names: &str) -> String {
     format!("say for which provider, as in `zk auth login anthropic`: {names}")
 }
 
-/// Message on a stored key.
+/// Message about a key that is stored but not checked.
 pub(super) fn not_checked(remark: &str) -> String {
     format!("zk: warning: the key is stored, but not checked: {remark}")
 }
 
-/// Message where nothing was chosen.
+/// Message after a dialog without a choice.
 pub(super) const NOTHING_STORED: &str = "nothing was stored";

@@ -83,7 +83,7 @@ fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -
     print(machine, &[format!("{name}: {}, in {}", what(&credential), store.path().display())])
 }
 
-/// Reads a key that is typed without an echo, or piped to standard input.
+/// Reads a key, typed without an echo or piped to standard input.
 fn read_key(name: &str) -> Outcome<String> {
     let key = if stdin::is_terminal() {
         secret::read(&format!("Key for {name} (it is not shown): ")).map_err(not_stored)?
@@ -100,7 +100,7 @@ fn read_key(name: &str) -> Outcome<String> {
     Ok(key.to_owned())
 }
 
-/// Failure when the person broke off typing the key.
+/// Failure of reading a key, such as a cancelled one.
 fn not_stored(error: TerminalError) -> Failure {
     match error {
         TerminalError::GivenUp => Failure::new(Exit::Interrupted, NOTHING_STORED),
@@ -121,7 +121,7 @@ fn logout(machine: &Machine, settings: &Settings, provider: Option<String>) -> O
     print(machine, &[format!("{name}: removed from {}", store.path().display())])
 }
 
-/// A credential without its secrets.
+/// Describes a credential without its secrets.
 fn what(credential: &Credential) -> String {
     let tokens = match credential {
         Credential::ApiKey(_) => return "a key".to_owned(),
@@ -137,7 +137,7 @@ fn what(credential: &Credential) -> String {
     format!("signed in{account} at {}{end}", tokens.issuer)
 }
 
-/// The provider that is named here or in the settings.
+/// Returns the provider of the command line or of the settings.
 fn named(settings: &Settings, provider: Option<String>) -> Outcome<String> {
     let name = provider.or_else(|| settings.program.provider.clone()).ok_or_else(|| {
         let names = settings.known_providers().names();

@@ -10,10 +10,10 @@ use crate::args::{Format, Prompt};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{mode, stdin};
 
-/// Question that shows whether the provider answers.
+/// Test question for a newly set-up provider.
 const QUESTION: &str = "Say hello in one short sentence.";
 
-/// Has the person choose the provider that answers, and asks it one question.
+/// Lets the person choose a provider, and asks it one question.
 pub(crate) fn setup(app: &AppContext) -> Outcome<Exit> {
     if !stdin::is_terminal() || !std::io::stdout().is_terminal() {
         return Err(Failure::usage(
@@ -48,7 +48,7 @@ pub(crate) fn setup(app: &AppContext) -> Outcome<Exit> {
     Ok(exit)
 }
 
-/// Name of the provider that answers.
+/// Returns the name of the selected provider.
 fn now_used(app: &AppContext) -> Outcome<String> {
     let endpoint = runtime()?.block_on(app.endpoint())?;
     Ok(endpoint.provider.name)

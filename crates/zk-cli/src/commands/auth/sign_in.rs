@@ -38,10 +38,11 @@ pub(super) async fn sign_in(machine: &Machine, client: OAuthClient, browser: boo
     Ok(Credential::OAuth(tokens))
 }
 
-/// The first line on standard input that is the answer. Without one, the browser may still bring it.
+/// Returns the first line on standard input that is a valid answer. At its end, the browser may still deliver
+/// one.
 pub(in crate::commands) async fn pasted(login: &Login) -> Result<AuthorizationCode, AuthError> {
     let (lines, mut read) = mpsc::unbounded_channel();
-    // A thread of its own, so that nobody waits for a line that never comes.
+    // A separate thread reads, so that the program can end while a read is blocked.
     let reader = std::thread::Builder::new().name("paste".to_owned()).spawn(move || {
         for line in std::io::stdin().lines().map_while(Result::ok) {
             if lines.send(line).is_err() {
@@ -64,8 +65,8 @@ pub(in crate::commands) async fn pasted(login: &Login) -> Result<AuthorizationCo
     Err(AuthError::Pasted { reason: "is nothing" })
 }
 
-/// Opens an address in the person's browser, without a shell, and says whether that worked. The browser is `opener`: a
-/// program and its first arguments, `xdg-open` if there are none.
+/// Opens an address in the person's browser, without a shell; returns whether that worked. `opener` is a
+/// program and its first arguments, `xdg-open` if empty.
 pub(in crate::commands) async fn open(machine: &Machine, opener: &[String], url: &str) -> bool {
     let mut environment = Environment::filtered(machine.env.without_secrets());
     for name in ["BROWSER", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XDG_CURRENT_DESKTOP"] {

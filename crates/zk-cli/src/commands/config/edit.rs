@@ -16,14 +16,14 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
 use crate::stdin;
 
-/// Text of a settings file that the person is changing, in zk's own directory, with the text that it began from.
+/// Edited text of a settings file, stored in zk's own directory with the text it started from.
 struct Draft {
     text: PathBuf,
     base: PathBuf,
 }
 
 impl Draft {
-    /// Draft of the settings file `of`.
+    /// Creates the draft of the settings file `of`.
     fn of(machine: &Machine, of: &Path) -> Outcome<Self> {
         let dir = machine.dirs.settings_drafts();
         let dir = dir.ok_or_else(|| Failure::usage("there is no place for a draft: set HOME or ZK_HOME"))?;
@@ -35,7 +35,7 @@ impl Draft {
         Ok(Self { text: dir.join(format!("{name}.toml")), base: dir.join(format!("{name}.base")) })
     }
 
-    /// Begins with `now`, or continues with a text that was refused if it began from `now` as well.
+    /// Starts with the text `now`, or continues with a rejected draft that started from the same text.
     fn open(&self, now: &str) -> Outcome<()> {
         let kept = text_of(&self.text)?;
         let base = text_of(&self.base)?;
@@ -56,14 +56,14 @@ impl Draft {
     }
 
     fn remove(&self) {
-        // A draft that stays is only offered again.
+        // A draft that cannot be removed is only offered again.
         for file in [&self.text, &self.base] {
             let _ = std::fs::remove_file(file);
         }
     }
 }
 
-/// Opens a settings file in the person's editor. A text with faults changes nothing, and the next call continues with it.
+/// Opens a settings file in the person's editor. Invalid text is not saved; the next call continues with it.
 pub(crate) fn config_edit(
     machine: &Machine,
     project: &Path,

@@ -17,7 +17,7 @@ const PROJECT_FILE: &str = ".zk/settings.toml";
 /// Remark on a change of the project's file.
 const UNAPPROVED: &str = "the project's file counts once `zk trust add` approved it as it is now";
 
-/// Prints one setting as it counts, or those of a table.
+/// Prints the effective value of a setting, or all settings of a table.
 pub(crate) fn config_get(app: &AppContext, key: &str, origin: bool) -> Outcome<Exit> {
     let is_wanted = |line: &String| {
         let rest = line.strip_prefix(key);
@@ -30,7 +30,7 @@ pub(crate) fn config_get(app: &AppContext, key: &str, origin: bool) -> Outcome<E
     print(&app.work.machine, &lines)
 }
 
-/// Changes one setting in a file, or takes it out where there is no value.
+/// Changes a setting in a file, or removes it if there is no value.
 pub(crate) fn config_change(
     app: &AppContext,
     key: &str,
@@ -74,7 +74,7 @@ pub(super) fn settings_file(
     Ok((Layer::User, path))
 }
 
-/// Changes the text of a settings file, which another zk changes before or after.
+/// Changes the text of a settings file under a lock, so that concurrent changes are not lost.
 pub(super) fn change_file(
     path: &Path,
     layer: Layer,
@@ -87,14 +87,14 @@ pub(super) fn change_file(
     files.replace(path, after.as_bytes()).map_err(Failure::failed)
 }
 
-/// Makes the directory of a settings file, a private one for the person's own.
+/// Creates the directory of a settings file; the person's own directory is private.
 fn make_directory_of(path: &Path, layer: Layer) -> Outcome<()> {
     let Some(dir) = path.parent() else { return Ok(()) };
     let made = if layer.is_project() { std::fs::create_dir_all(dir) } else { make_private_dir(dir) };
     made.map_err(|error| Failure::failed(format!("cannot make {}: {error}", dir.display())))
 }
 
-/// Text of a settings file, empty where there is none.
+/// Returns the text of a settings file; empty if the file does not exist.
 fn text_of(path: &Path) -> Outcome<String> {
     match own_files::read_text(path, own_files::RECORD) {
         Ok(text) => Ok(text),
@@ -103,12 +103,12 @@ fn text_of(path: &Path) -> Outcome<String> {
     }
 }
 
-/// File whose lock keeps two changes apart.
+/// Path of the lock file of a settings file.
 fn lock_of(path: &Path) -> PathBuf {
     path.with_extension("toml.lock")
 }
 
-/// The value as its key takes it: as TOML has it, or as a text.
+/// Parses a value for its key: as TOML if that fits, otherwise as a string.
 fn typed(app: &AppContext, key: &str, value: &str, layer: Layer) -> Outcome<toml::Value> {
     let path: Vec<String> = key.split('.').map(str::to_owned).collect();
     if path.iter().any(String::is_empty) {

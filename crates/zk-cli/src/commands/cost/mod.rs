@@ -15,7 +15,7 @@ use crate::sessions::{refused, store};
 use totals::{Summed, Totals, sum_up};
 use why::why;
 
-/// Shows what sessions used and cost, or why one read more than it had to.
+/// Shows usage and cost of sessions, or the causes of avoidable input tokens.
 pub(crate) fn cost(
     work: &Workplace,
     action: Option<CostAction>,
@@ -54,7 +54,7 @@ fn totals(work: &Workplace, by: CostBy, all: bool, as_json: bool) -> Outcome<Exi
     print(&work.machine, &lines)
 }
 
-/// Says what the figures lack.
+/// Shows a notice about missing figures.
 fn tell(notice: &str) {
     print_stderr(&format!("zk: {}", visible_line(notice)));
 }

@@ -9,14 +9,15 @@ use zk_core::kernel::{BoxError, Bus, Cx, HookOptions, Reach, Scope};
 use zk_core::service::{NewEntry, SessionLog};
 use zk_tools::OutputCompressed;
 
-/// Source of these entries, and their names.
+/// Source and names of the stored entries.
 pub(crate) const SOURCE: &str = "cost";
 pub(crate) const BREAK: &str = "prefix-break";
-/// Depth of the sub-agent whose request it was; absent for the agent's own.
+/// Field with the depth of the sub-agent that made the request; absent for the conversation's own agent.
 pub(crate) const DEPTH: &str = "depth";
 pub(crate) const SAVINGS: &str = "output-savings";
 
-/// Keeps with the session what breaks the beginning of its requests, and of those of its sub-agents.
+/// Stores an entry in the session for each `PrefixBreak`, at which the provider's prompt cache misses; also
+/// for sub-agents.
 pub(crate) fn note_breaks(bus: &Bus) {
     let scope = bus.scope(SOURCE);
     let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
@@ -36,8 +37,8 @@ pub(crate) fn note_breaks(bus: &Bus) {
     );
 }
 
-/// Keeps with the session how much smaller the outputs of commands became before the model got them: one entry for each
-/// run that made any smaller.
+/// Stores an entry in the session for each run whose command outputs were shortened, with the bytes before
+/// and after.
 pub(crate) fn note_savings(bus: &Bus) {
     let scope = bus.scope(SOURCE);
     let saved = Arc::new(Mutex::new((0_u64, 0_u64)));

@@ -11,7 +11,7 @@ pub(super) struct Sum {
     pub(super) outputs: Outputs,
 }
 
-/// Bytes of the outputs of commands that were made smaller, before and after.
+/// Bytes of shortened command outputs, before and after.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Outputs {
     pub(super) before: u64,
@@ -19,7 +19,7 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    /// Bytes that an entry tells of the outputs of a run, if it does.
+    /// Reads the savings from an entry, if it has them.
     pub(super) fn of(entry: &Entry) -> Option<Self> {
         match &entry.kind {
             EntryKind::Custom(custom) if custom.source == SOURCE && custom.kind == SAVINGS => {
@@ -90,14 +90,14 @@ impl Sum {
     }
 }
 
-/// An answer of a model.
+/// An answer of a model with its usage.
 pub(super) struct Answered<'a> {
     pub(super) turn: &'a TurnUsage,
-    /// Plugin that asked for it beside the conversation, if one did.
+    /// Plugin that made the request outside of the conversation, if any.
     pub(super) side_call: Option<&'a SideCallOf>,
 }
 
-/// The answer that an entry tells of, if it does.
+/// Returns the answer recorded in an entry, if any.
 pub(super) fn answer(entry: &Entry) -> Option<Answered<'_>> {
     match &entry.kind {
         EntryKind::Message { usage: Some(turn), .. } => Some(Answered { turn, side_call: None }),

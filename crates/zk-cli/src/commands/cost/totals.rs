@@ -8,7 +8,7 @@ use zk_tui::plain::lines::shorten;
 use super::sums::{Answered, Outputs, Sum, answer};
 use crate::args::actions::CostBy;
 
-/// Sums of sessions, by the name of what they are summed for.
+/// Sums of sessions, by session, model, day or plugin.
 pub(super) struct Totals {
     pub(super) by: CostBy,
     pub(super) sums: BTreeMap<String, Sum>,
@@ -27,7 +27,7 @@ impl Totals {
         self.total.merge(&more.total);
     }
 
-    /// Adds what an entry of `session` tells.
+    /// Adds the usage and savings of an entry of `session`.
     pub(super) fn add(&mut self, session: &str, entry: &Entry) {
         if let Some(Answered { turn, side_call }) = answer(entry) {
             let name = match (self.by, side_call) {
@@ -45,7 +45,7 @@ impl Totals {
             let name = match self.by {
                 CostBy::Session => session.to_owned(),
                 CostBy::Day => zk_skills::date(entry.time_ms / 1000),
-                // Several may have answered in one run.
+                // One run may have used several of them, so savings cannot be assigned.
                 CostBy::Model | CostBy::Plugin => return,
             };
             self.sums.entry(name).or_default().outputs.add(saved);
@@ -53,7 +53,7 @@ impl Totals {
     }
 }
 
-/// Visits the entries of sessions with `state`, one entry in memory at a time.
+/// Visits entries with the shared `state`; only one entry is in memory at a time.
 pub(super) fn visiting<T: Send + 'static>(
     state: &Arc<Mutex<T>>,
     mut add: impl FnMut(&mut T, &Entry) + Send + 'static,
@@ -69,16 +69,16 @@ pub(super) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sums of sessions, and what is to be said of sessions that cannot be read as they are.
+/// Sums of sessions, with notices about unreadable ones.
 pub(super) struct Summed {
     pub(super) totals: Totals,
-    /// Lines about those that are left out.
+    /// Notices about sessions that are left out.
     pub(super) left_out: Vec<String>,
-    /// Notices of entries that are missing in the sums.
+    /// Notices about damaged entries missing in the sums.
     pub(super) damaged: Vec<String>,
 }
 
-/// Sums the sessions that match, each apart: one that cannot be read to its end is left out, and a line says so.
+/// Sums the matching sessions. A session that cannot be read completely is left out with a notice.
 pub(super) async fn sum_up(
     store: &dyn SessionStore,
     filter: &SessionFilter,

@@ -21,7 +21,7 @@ use findings::{Finding, Health, failure, fine, warning};
 use kept_sessions::sessions;
 use programs::{PROGRAMS, program_found};
 
-/// Checks everything a run needs; 1 if it would fail.
+/// Checks everything that a run needs. The exit code is 1 if a run would fail.
 pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
     let mut screen = Screen::stdout(&app.work.machine.env.terminal());
     let mut healthy = true;
@@ -86,7 +86,7 @@ fn sandbox(work: &Workplace, settings: &Settings) -> Vec<Finding> {
     }
 }
 
-/// Bounds of commands in a sandbox that has all of its layers.
+/// Describes the limits of commands in a sandbox with all layers.
 fn bounds(work: &Workplace, settings: &Settings) -> String {
     let network = if settings.sandbox.network == NetworkSetting::None { "no network; " } else { "" };
     let roots: Vec<String> =
@@ -94,7 +94,7 @@ fn bounds(work: &Workplace, settings: &Settings) -> String {
     format!("{network}writes only below {}", roots.join(", "))
 }
 
-/// Reports what runs without a question, and where.
+/// Reports which calls run without a question, and in which context.
 fn permissions(work: &Workplace, settings: &Settings) -> Finding {
     match Containment::of(work, settings, settings.permissions.allow_all) {
         Ok(containment) => fine(format!("permissions: {}", containment.describe())),

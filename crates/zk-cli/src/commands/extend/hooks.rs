@@ -11,7 +11,7 @@ use crate::exit::{Exit, Outcome};
 use crate::sessions::Session;
 use crate::settings::Settings;
 
-/// Prints everything that is registered, and by whom.
+/// Prints all registrations on the bus, each with its plugin.
 pub(crate) fn registry(app: &AppContext) -> Outcome<Exit> {
     runtime()?.block_on(async {
         let bus = compose::bus(app, &Session::default(), HostOptions::unattended(&app.settings)).await?;
@@ -37,7 +37,7 @@ pub(crate) fn registry(app: &AppContext) -> Outcome<Exit> {
     })
 }
 
-/// Prints the commands that are hooks: those that run, then those of project files that nobody trusted yet.
+/// Prints the hook commands: those in use, then those of project files that are not trusted.
 pub(crate) fn command_hooks(machine: &Machine, settings: &Settings) -> Outcome<Exit> {
     let row = |hook: &Arc<CommandHook>, state: &str| {
         let CommandHook { event, matcher, command, timeout, source, unusable, .. } = &**hook;

@@ -7,15 +7,15 @@ use zk_providers::{Efforts, Shutdown, known_shutdown};
 
 use crate::exit::{Failure, Outcome};
 
-/// A model in the list.
+/// A model of the list.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Listed {
     #[serde(flatten)]
     model: Model,
-    /// Efforts, as the settings write them.
+    /// Effort levels, as written in settings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     efforts: Vec<String>,
-    /// Last day of the model, if that is known.
+    /// Shutdown date of the model, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     shutdown: Option<Shutdown>,
     /// Whether the server listed the model.
@@ -23,7 +23,7 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// Model of the catalogue, which no server was asked about.
+    /// Creates a row for a model of the catalogue, without a request to its server.
     pub(super) fn from_catalogue(model: Model, efforts: &Efforts) -> Self {
         let usual = Efforts::of(Efforts::LEVELS.map(|level| (level, None)));
         let is_usual = |level: (&str, &str)| usual.levels().any(|usual| usual == level);
@@ -35,7 +35,7 @@ impl Listed {
         Self { efforts: efforts.collect(), model, shutdown, live: false }
     }
 
-    /// Whether the provider and the id contain every word. The words are in small letters.
+    /// Whether the provider or the id contains each word. The words are in lower case.
     pub(super) fn contains(&self, provider: &str, words: &[String]) -> bool {
         let name = format!("{provider}/{}", self.model.id).to_lowercase();
         words.iter().all(|word| name.contains(word.as_str()))
@@ -63,33 +63,33 @@ impl Listed {
         ]
     }
 
-    /// Remark on a model that is not served for long.
+    /// Remark on the announced shutdown of a model.
     fn end(&self, now: SystemTime) -> Option<String> {
         match self.shutdown {
             Some(end) if !end.is_past(now) => Some(format!("until {end}")),
-            // A model that a server lists is served, whatever was announced.
+            // A shutdown date is ignored as long as the server lists the model.
             Some(end) if !self.live => Some(format!("shut down {end}")),
             Some(_) | None => None,
         }
     }
 }
 
-/// Joins the models that a server lists, in its order, with the others that are known.
+/// Joins the models listed by a server, in its order, with other known models.
 pub(super) fn merge(live: Vec<Listed>, known: Vec<Listed>) -> Vec<Listed> {
     let named: BTreeSet<String> = live.iter().map(|live| live.model.id.clone()).collect();
     let known = known.into_iter().filter(|known| !named.contains(&known.model.id));
     live.into_iter().map(|live| Listed { live: true, ..live }).chain(known).collect()
 }
 
-/// Columns of the table.
+/// Number of columns.
 const COLUMNS: usize = 7;
 
 const HEAD: [&str; COLUMNS] = ["model", "window", "output", "$/M in/out", "thinking", "vision", "from"];
 
-/// Longest id that stands in one row with what is known of its model, in columns: the table fits 80.
+/// Width of an id in columns up to which the whole table fits 80 columns. A longer id has its own row.
 const MAX_ID_COLUMNS: usize = 22;
 
-/// A number of tokens in at most five columns.
+/// Formats a number of tokens in at most five characters.
 fn short(count: u64) -> String {
     match count {
         0..10_000 => count.to_string(),
@@ -99,7 +99,7 @@ fn short(count: u64) -> String {
     }
 }
 
-/// A table of the models of each provider, under its name if that is wanted.
+/// Formats the models of each provider as a table, under the provider's name if `named`.
 pub(super) fn lines(listed: &[(String, Vec<Listed>)], named: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for (provider, models) in listed {
@@ -115,7 +115,7 @@ pub(super) fn lines(listed: &[(String, Vec<Listed>)], named: bool) -> Vec<String
             let mut cells = model.cells();
             let end = model.end(now);
             let [id, ..] = &mut cells;
-            // A long name has a row for itself, and so has the last day of a model.
+            // A long id and a shutdown date have their own row.
             let is_long = id.chars().count() > MAX_ID_COLUMNS || end.is_some();
             let above = is_long.then(|| {
                 let id = std::mem::take(id);
@@ -136,7 +136,7 @@ pub(super) fn lines(listed: &[(String, Vec<Listed>)], named: bool) -> Vec<String
     lines
 }
 
-/// The providers with the number of models that each has, and the command that lists them.
+/// Formats the number of models of each provider, with the command that lists them.
 pub(super) fn counts(listed: &[(String, Vec<Listed>)]) -> Vec<String> {
     let width = listed.iter().map(|(provider, _)| provider.chars().count()).max().unwrap_or(0);
     let row = |(provider, models): &(String, Vec<Listed>)| {
@@ -148,14 +148,14 @@ pub(super) fn counts(listed: &[(String, Vec<Listed>)]) -> Vec<String> {
     listed.iter().map(row).chain([next.to_owned()]).collect()
 }
 
-/// A line of JSON for each model.
+/// Formats each model as a line of JSON.
 pub(super) fn json(listed: &[(String, Vec<Listed>)]) -> Outcome<Vec<String>> {
     let models = listed.iter().flat_map(|(_, models)| models);
     let lines: Result<_, _> = models.map(serde_json::to_string).collect();
     lines.map_err(|error| Failure::failed(format!("a model cannot be written as JSON: {error}")))
 }
 
-/// Names to the left, numbers to the right.
+/// Formats a row with left-aligned names and right-aligned numbers.
 fn line(row: &[String; COLUMNS], widths: &[usize]) -> String {
     let mut line = String::new();
     for (at, (cell, width)) in row.iter().zip(widths).enumerate() {

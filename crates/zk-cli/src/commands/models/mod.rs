@@ -13,7 +13,7 @@ use crate::compose;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
 
-/// Prints the models of the provider that would be asked, or of every provider when there is none.
+/// Prints the models of the selected provider, or of all providers if none is selected.
 pub(crate) fn models(app: &AppContext, filter: &[String], json: bool) -> Outcome<Exit> {
     let filter: Vec<String> =
         filter.iter().flat_map(|text| text.split_whitespace()).map(str::to_lowercase).collect();
@@ -43,7 +43,7 @@ pub(crate) fn models(app: &AppContext, filter: &[String], json: bool) -> Outcome
     print(&app.work.machine, &lines)
 }
 
-/// The models by provider.
+/// Collects the models of all providers.
 fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
     let runtime = runtime()?;
     let named = app
@@ -75,7 +75,7 @@ fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
     Ok(vec![(endpoint.provider.name, models)])
 }
 
-/// The models of an endpoint: those it lists, and at the vendor's own address those of the catalogue, too.
+/// Returns the models that an endpoint lists; at the vendor's own address, also those of the catalogue.
 async fn of(
     machine: &Machine,
     settings: &Settings,
@@ -106,7 +106,7 @@ async fn of(
     Ok(known)
 }
 
-/// The models of the catalogue and of the settings, without asking anybody.
+/// Returns the models of the catalogue and of the settings, without requests.
 fn known(settings: &Settings, provider: &str) -> Vec<Listed> {
     let said = settings.models(provider);
     let mut ids: Vec<&str> = known_models(provider).collect();
@@ -118,7 +118,7 @@ fn known(settings: &Settings, provider: &str) -> Vec<Listed> {
     ids.into_iter().map(|id| with_efforts(model(id), &said)).collect()
 }
 
-/// A model with its levels of effort, by what the settings say or else by the table.
+/// Adds the effort levels of the settings, or else of the table, to a model.
 fn with_efforts(model: Model, said: &Overrides) -> Listed {
     let own = said.get(&model.id).and_then(|said| said.efforts.clone());
     let efforts = own.unwrap_or_else(|| known_efforts(&model.provider, &model.id));

@@ -5,18 +5,18 @@ use crate::app::Workplace;
 use crate::exit::{Failure, Outcome};
 use crate::policy;
 
-/// The names of the calls that were allowed for good in this project.
+/// Returns the names of the permanently allowed calls in this project.
 pub(super) fn calls(work: &Workplace) -> Outcome<Vec<String>> {
     let all = work.machine.trust.approved(&work.project).map_err(Failure::failed)?;
     let calls = all.into_iter().filter(|(kind, _)| kind == PermissionGate::TRUST_KIND);
     Ok(calls.map(|(_, name)| name).collect())
 }
 
-/// Something that was allowed for good.
+/// Permanent approval.
 pub(super) enum Allowed {
     /// A rule in the file of approvals.
     Rule(Approval),
-    /// One exact call in the trust store, by its name there.
+    /// One exact call, by its name in the trust store.
     Call(String),
 }
 
@@ -59,7 +59,7 @@ impl Allowed {
     }
 }
 
-/// Lists what was approved in this project: rules in the order in which they were given, then calls.
+/// Lists the approvals of this project: rules in the order of their approval, then calls.
 pub(super) fn here(work: &Workplace) -> Outcome<Vec<Allowed>> {
     let rules = match policy::approvals(&work.machine) {
         Some(store) => store.list().map_err(Failure::failed)?,

@@ -11,7 +11,7 @@ use crate::exit::{Exit, Outcome};
 use crate::settings::Settings;
 use crate::{compose, policy};
 
-/// Judges a call; by its arguments too, with which it may have been allowed for good as it is.
+/// Judges a call and prints the verdict. With `args`, a permanent approval of this exact call applies too.
 pub(super) fn judged(
     work: &Workplace,
     settings: &Settings,
@@ -50,19 +50,19 @@ pub(super) fn judged(
     print(&work.machine, &lines)
 }
 
-/// Whether an earlier answer can settle it: a rule that asks does so every time, and what is denied stays so.
+/// Whether a stored approval can decide the call. It cannot for a denied call, or if a rule asks every time.
 fn asks_by_no_rule(verdict: &Verdict) -> bool {
     verdict.decision == Decision::Ask
         && !verdict.reasons.iter().any(|reason| reason.decision == Decision::Ask && reason.rule.is_some())
 }
 
-/// Whether a call with exactly these arguments was allowed for good in this directory.
+/// Whether a call with exactly these arguments was permanently allowed in this directory.
 fn is_remembered(work: &Workplace, settings: &Settings, tool: &str, args: &Value, effects: &Effects) -> bool {
     let Ok(files) = compose::files(work, settings) else { return false };
     let Some(bytes) = PermissionGate::remembered_bytes(&files, &work.cwd, tool, args, effects) else {
         return false;
     };
-    // The names are without secrets, so a call is known by its bytes alone.
+    // Stored names have secrets redacted, so calls are compared by their bytes.
     let names = calls(work).unwrap_or_default();
     let items = names.iter().map(|name| TrustItem {
         project: &work.project,

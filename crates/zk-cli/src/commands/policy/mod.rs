@@ -15,7 +15,7 @@ use crate::settings::Settings;
 use allowed::{Allowed, calls, here};
 use verdicts::{test, test_host, test_tool};
 
-/// Says what may run and why, and takes back what was approved.
+/// Explains which calls may run, and revokes approvals.
 pub(crate) fn policy(app: &AppContext, action: &PolicyAction) -> Outcome<Exit> {
     match action {
         PolicyAction::Test { host: Some(host), .. } => test_host(&app.work, &app.settings, host),
@@ -64,7 +64,8 @@ fn explain(work: &Workplace, settings: &Settings, text: Option<&str>) -> Outcome
     }
     let given = text.map(|text| {
         let base = RuleBase { root: work.project.clone(), home: work.machine.env.path("HOME") };
-        // Matches of a rule are the same whatever it says; one to allow has the most to tell.
+        // The decision does not change the matches of a rule; for an allowing one, the explanation is the
+        // longest.
         Rule::parse(Layer::CommandLine, Decision::Allow, text, &base)
     });
     let lines: Vec<String> = match given {
@@ -90,7 +91,7 @@ fn explained(rule: &Rule) -> Vec<String> {
     lines
 }
 
-/// Returns the text of an explanation, and its examples.
+/// Formats an explanation with its examples.
 fn rows(explanation: &Explanation) -> Vec<String> {
     let says = format!("  {}", visible_lines(&explanation.says).join(" "));
     std::iter::once(says).chain(examples(explanation)).collect()

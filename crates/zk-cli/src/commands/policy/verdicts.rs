@@ -11,18 +11,19 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::sandbox;
 use crate::settings::Settings;
 
-/// Options of zk that decide a verdict, beside the mode: many programs have options of these names.
+/// Options of zk that change a verdict, besides the mode. Many other programs have options with these names.
 pub(super) const VERDICT_OPTIONS: [&str; 3] = ["--config", "--cwd", "--preset"];
 
 pub(super) fn test(work: &Workplace, settings: &Settings, command: &[String]) -> Outcome<Exit> {
     refuse_late_options(command)?;
     let text = match command {
-        // As it would be typed: quoted once for the shell that started zk.
+        // The shell that started zk has removed the outer quotes.
         [only] => only.clone(),
         words => quote_all(words),
     };
     let args = json!({ "command": text });
-    // Effects of what the tool runs for it: a line of the settings may come before it.
+    // The effects are those of the command line that the tool runs, which may have a prefix from the
+    // settings.
     judged(
         work,
         settings,
@@ -32,7 +33,7 @@ pub(super) fn test(work: &Workplace, settings: &Settings, command: &[String]) ->
     )
 }
 
-/// Refuses options of zk behind the command: they would be judged as a part of it, in another mode than was asked for.
+/// Refuses options of zk after the command: they would be judged as arguments of the command.
 pub(super) fn refuse_late_options(command: &[String]) -> Outcome<()> {
     let Some((first, rest)) = command.split_first() else { return Ok(()) };
     let is_text = first.contains(char::is_whitespace);
@@ -48,7 +49,7 @@ pub(super) fn refuse_late_options(command: &[String]) -> Outcome<()> {
     )))
 }
 
-/// Judges a call of a built-in tool by the effects that the tool tells; what another one does is not known.
+/// Judges a call of a built-in tool by its declared effects; those of other tools are unknown.
 pub(super) fn test_tool(work: &Workplace, settings: &Settings, name: &str, args: &[String]) -> Outcome<Exit> {
     refuse_late_options(args)?;
     let text = args.join(" ");
@@ -64,7 +65,7 @@ pub(super) fn test_tool(work: &Workplace, settings: &Settings, name: &str, args:
     )
 }
 
-/// The effects that the built-in tool `name` tells of a call.
+/// Returns the effects that the built-in tool `name` declares for a call.
 pub(super) fn effects(
     work: &Workplace,
     settings: &Settings,

@@ -9,10 +9,10 @@ use crate::app::{AppContext, runtime};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::Launcher;
 
-/// Longest time for what was written last to reach a slow editor.
+/// Longest time for the last output to be written to a slow editor.
 const WRITE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Serves an editor at standard input and output, until these end or a signal comes.
+/// Serves an editor at standard input and output, until they end or a signal comes.
 pub(crate) fn acp(app: AppContext) -> Outcome<Exit> {
     let (exit, written) = runtime()?.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
@@ -31,7 +31,7 @@ pub(crate) fn acp(app: AppContext) -> Outcome<Exit> {
         serving.await;
         Ok::<_, Failure>((exit, written))
     })?;
-    // An editor that reads no more misses nothing that it waits for.
+    // After the limit the editor is considered gone.
     let _ = written.recv_timeout(WRITE_LIMIT);
     Ok(exit)
 }

@@ -9,12 +9,12 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::Launcher;
 use crate::place::ExecutionTarget;
 
-/// Serves the program of an Agent SDK that started zk in the place of its own, at standard input and output.
+/// Serves an Agent SDK at standard input and output; the SDK started zk in place of its own program.
 pub(crate) fn agent_sdk(app: &AppContext, mut words: Vec<String>) -> Outcome<Exit> {
     let machine = &app.work.machine;
     let notices = machine.notices.clone();
     if let Some(tokens) = machine.env.text("MAX_THINKING_TOKENS") {
-        // Flags of the host come later, and win.
+        // The host's flags come later and override this one.
         words.insert(0, format!("--max-thinking-tokens={tokens}"));
     }
     let args = SdkArgs::read(words);
@@ -45,7 +45,7 @@ pub(crate) fn agent_sdk(app: &AppContext, mut words: Vec<String>) -> Outcome<Exi
         own.close().await;
         served
     });
-    // A thread may still wait for standard input.
+    // A thread may still be blocked on standard input.
     runtime.leave();
     match served {
         Ok(true) => Ok(Exit::Done),

@@ -16,8 +16,8 @@ use crate::app::{AppContext, Machine, runtime};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{compose, sandbox};
 
-/// Serves the commands and files of this directory at a socket until a signal ends it, or at standard input and output
-/// until these end.
+/// Serves the commands and files of this directory: at a socket until a signal ends it, or at standard input
+/// and output until they end.
 pub(crate) fn exec_server(app: &AppContext, listen: Option<&str>) -> Outcome<Exit> {
     let socket = listen.map(socket_path).transpose().map_err(|error| Failure::usage(error.to_string()))?;
     let environment = Environment::filtered(app.work.machine.env.without_secrets());
@@ -73,13 +73,13 @@ async fn serve_pipes(machine: &Machine, exec: Arc<dyn BoundedExec>, files: Arc<d
     }
 }
 
-/// Standard input and output as one stream. Threads of their own carry them: what waits for input that never comes must not
-/// keep the program from its end.
+/// Returns standard input and output as one stream. Separate threads copy them, so that a blocked read does
+/// not delay the program's end.
 pub(crate) fn pipes() -> io::Result<tokio::net::UnixStream> {
     Ok(pipes_until_written()?.0)
 }
 
-/// Standard input and output as one stream, and a receiver that ends once everything is written.
+/// Returns the same stream, and a receiver that ends once everything is written.
 pub(super) fn pipes_until_written() -> io::Result<(tokio::net::UnixStream, mpsc::Receiver<()>)> {
     let (own, other) = UnixStream::pair()?;
     let (input, output) =

@@ -14,11 +14,11 @@ use crate::app::{AppContext, Machine, runtime};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::Launcher;
 
-/// Longest time for what was written last to reach a slow program.
+/// Longest time for the last output to be written to a slow program.
 const WRITE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Serves programs that drive zk: the one at the other end of standard input and output until these end, or those that
-/// connect until a signal ends it.
+/// Serves programs that drive zk: one at standard input and output until they end, or any number that
+/// connect, until a signal.
 pub(crate) fn rpc(app: &AppContext, socket: Option<&Path>, websocket: Option<SocketAddr>) -> Outcome<Exit> {
     let server = server(app)?;
     if socket.is_some() || websocket.is_some() {
@@ -33,12 +33,12 @@ pub(crate) fn rpc(app: &AppContext, socket: Option<&Path>, websocket: Option<Soc
         };
         Ok::<_, Failure>((until_signal(&server, serving).await?, written))
     })?;
-    // A program that reads no more misses nothing that it waits for.
+    // After the limit the program is considered gone.
     let _ = written.recv_timeout(WRITE_LIMIT);
     Ok(exit)
 }
 
-/// A server that opens conversations as this program does.
+/// Creates a server that opens conversations with this program's settings and plugins.
 pub(super) fn server(app: &AppContext) -> Outcome<Arc<RpcServer>> {
     Ok(RpcServer::new(RpcOptions {
         launcher: Arc::new(Launcher::new(app.clone())),
@@ -49,7 +49,7 @@ pub(super) fn server(app: &AppContext) -> Outcome<Arc<RpcServer>> {
     }))
 }
 
-/// Serves until that ends or a signal comes, and closes all conversations then.
+/// Serves until `serving` ends or a signal comes, and then closes all conversations.
 pub(super) async fn until_signal(
     server: &RpcServer,
     serving: impl Future<Output = Outcome<()>>,

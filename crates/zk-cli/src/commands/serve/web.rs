@@ -13,7 +13,8 @@ use super::rpc::{server, until_signal};
 use crate::app::{AppContext, Machine, runtime};
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Serves a page that drives zk, until a signal ends it. Prints a link to it, and another one for each line that is typed.
+/// Serves a page that drives zk, until a signal ends it. Prints a link to the page, and a new link for each
+/// typed line.
 pub(crate) fn web(app: &AppContext, address: SocketAddr) -> Outcome<Exit> {
     let server = server(app)?;
     let door = Arc::<WebDoor>::default();
@@ -29,7 +30,7 @@ pub(crate) fn web(app: &AppContext, address: SocketAddr) -> Outcome<Exit> {
             while typed.recv().await.is_some() {
                 print_link(&app.work.machine, &door, &socket)?;
             }
-            // Nobody types any more, and the page goes on.
+            // Standard input ended; the page is still served.
             std::future::pending().await
         };
         tokio::select! {
@@ -46,14 +47,14 @@ fn print_link(machine: &Machine, door: &WebDoor, socket: &RpcWebSocket) -> Outco
     Ok(screen.finish()?)
 }
 
-/// A note for each line of standard input, read by a thread that ends with the program.
+/// Returns a receiver that gets a message for each line of standard input, which a separate thread reads.
 fn typed_lines() -> UnboundedReceiver<()> {
     let (sender, typed) = unbounded_channel();
     let read = move || {
         let is_wanted = |line: io::Result<String>| line.is_ok() && sender.send(()).is_ok();
         while io::stdin().lines().next().is_some_and(is_wanted) {}
     };
-    // Without a thread there are no more links than the first.
+    // Without the thread, only the first link is printed.
     let _ = std::thread::Builder::new().name("links".to_owned()).spawn(read);
     typed
 }

@@ -3,7 +3,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use zk_core::service::{SessionInfo, Unreadable};
 
-/// A session as JSON; what is not known or not so is left out or false.
+/// Formats a session as JSON, without unknown fields.
 pub(super) fn row(session: &SessionInfo) -> Value {
     let mut row = json!({
         "id": session.id,

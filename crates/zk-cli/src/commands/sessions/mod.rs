@@ -30,8 +30,8 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                     .list(&SessionFilter { cwd, limit: None, unanswered: true })
                     .await
                     .map_err(refused)?;
-                // A prompt whose run was cut off is not lost, and a file that cannot be read is said; one that is being
-                // answered is not a session yet.
+                // Interrupted prompts and unreadable files are listed. A session without any answer yet is
+                // not.
                 listed.retain(|info| info.answered || info.interrupted || info.unreadable.is_some());
                 if json {
                     let rows = Value::Array(listed.iter().map(row).collect());
@@ -59,14 +59,14 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 Ok(plain(vec![format!("copied as {copy}; `zk --resume {copy}` goes on with it")]))
             }
             SessionsAction::Rm { id } => {
-                // Opening finds the one session the beginning of an id means, and nobody else can have it.
+                // Opening resolves the id prefix and locks the session, so that no other process is using it.
                 let open = open_matching(&store, given(&id, "`zk sessions rm`")?).await.map_err(refused)?;
                 let id = open.id().clone();
                 open.close().await.map_err(refused)?;
                 drop(open);
                 store.delete(&id).await.map_err(refused)?;
                 if let Some(outputs) = place(&app.work, &app.settings).outputs_of(&id) {
-                    // Most sessions have none.
+                    // Most sessions have no such directory.
                     let _ = std::fs::remove_dir_all(outputs);
                 }
                 Ok(plain(vec![format!("removed {id}")]))

@@ -60,10 +60,10 @@ async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<
     Ok(())
 }
 
-/// The run of a session that is being read, and where it is shown.
+/// The run that is being read, and its screen.
 struct Shown {
     screen: Screen,
-    /// Entries from the beginning of the run on.
+    /// Entries since the beginning of the run.
     run: Vec<Entry>,
     /// Number of entries of all runs.
     entries: usize,
@@ -80,7 +80,7 @@ impl Shown {
         }
         self.run.push(entry);
         self.entries += 1;
-        // Whoever read the output may have gone.
+        // A reader that closed the output ends the reading.
         if self.screen.is_broken() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 

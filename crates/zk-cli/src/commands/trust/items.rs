@@ -9,10 +9,10 @@ use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
 use crate::skills;
 
-/// The most that is read of a command file, in bytes.
+/// Maximum size of a command file in bytes.
 pub(super) const MAX_COMMAND: usize = 256 * 1024;
 
-/// The skills of the project, which `add` approves.
+/// Lists the project's skills with their approval; `add` approves them first.
 pub(super) fn skill_lines(
     work: &Workplace,
     settings: &Settings,
@@ -38,7 +38,7 @@ pub(super) fn skill_lines(
     Ok(lines)
 }
 
-/// The sub-agents of the project, which `add` approves.
+/// Lists the project's sub-agents with their approval; `add` approves them first.
 pub(super) fn agent_lines(work: &Workplace, action: &TrustAction) -> Outcome<Vec<String>> {
     let mut lines = Vec::new();
     for file in agents::of_project(work) {
@@ -56,7 +56,7 @@ pub(super) fn agent_lines(work: &Workplace, action: &TrustAction) -> Outcome<Vec
     Ok(lines)
 }
 
-/// The command files of the project that run something, which `add` approves. The others are text.
+/// Lists the project's command files that run commands, with their approval; `add` approves them first.
 pub(super) fn command_lines(work: &Workplace, action: &TrustAction) -> Outcome<Vec<String>> {
     let mut lines = Vec::new();
     for file in command_files(&work.cwd, &work.project, &[], &work.machine.host_files) {

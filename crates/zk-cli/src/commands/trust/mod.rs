@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::ProjectFile;
 use items::{agent_lines, command_lines, skill_lines};
 
-/// Shows, approves or revokes what was approved in this project.
+/// Shows, approves or revokes the approvals of this project.
 pub(crate) fn trust(app: &AppContext, action: &TrustAction) -> Outcome<Exit> {
     if let Some(problem) = app.work.machine.trust.problem() {
         return Err(Failure::failed(problem));
@@ -50,7 +50,7 @@ pub(crate) fn trust(app: &AppContext, action: &TrustAction) -> Outcome<Exit> {
     print(&app.work.machine, &lines)
 }
 
-/// Revokes everything of the project, or what begins with `name`.
+/// Revokes all approvals of the project, or those whose names begin with `name`.
 fn remove(work: &Workplace, name: Option<&str>) -> Outcome<Exit> {
     let approved = work.machine.trust.approved(&work.project).map_err(Failure::failed)?;
     let wanted = |(_, at): &&(String, String)| name.is_none_or(|name| at.starts_with(name.trim()));
@@ -79,12 +79,12 @@ fn remove(work: &Workplace, name: Option<&str>) -> Outcome<Exit> {
     print(&work.machine, &lines)
 }
 
-/// Lists the values that a file sets, a row for each line of each value.
+/// Formats the settings of a file, with a row for each line of each value.
 pub(crate) fn values(file: &ProjectFile) -> Vec<String> {
     file.values.iter().flat_map(|(name, value)| rows(&format!("{name} = {value}"))).collect()
 }
 
-/// A text in rows, with everything in it visible.
+/// Formats a text in rows that show every character.
 fn rows(text: &str) -> Vec<String> {
     visible_lines(text).iter().map(|row| format!("│ {row}")).collect()
 }

@@ -20,11 +20,11 @@ use crate::settings::Settings;
 
 pub(crate) use skills::offer_skills;
 
-/// Longest wait of a run without a person for servers: its request may need them, and nobody asks again.
+/// Longest wait for servers in an unattended run, whose first request may need their tools.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// The plugin of the servers that are set up and trusted, if there are any. They run with `own`, on this machine: the
-/// person's own programs are not held in what holds those of the model.
+/// Returns the plugin of the configured and trusted servers, if there are any. They run with `own` on this
+/// machine, outside of the sandbox of the model's commands.
 pub(crate) fn plugin(
     work: &Workplace,
     settings: &Settings,
@@ -46,13 +46,13 @@ pub(crate) fn plugin(
         .wait_for_servers(wait)
         .telling_at_once(is_attended)
         .on_notice(move |text| {
-            // A server chose the words: nothing in them is to steer the terminal.
+            // The text comes from a server and must not control the terminal.
             notices.show(&visible_lines(text).join("\n"));
         });
     Some(Arc::new(plugin))
 }
 
-/// The plugin with the program's own files, for servers with their variables expanded.
+/// Returns the plugin with the program's file services. Variables in the servers' definitions are expanded.
 pub(crate) fn build_plugin(work: &Workplace, settings: &Settings, servers: Vec<ServerConfig>) -> McpPlugin {
     let lookup = |name: &str| work.machine.env.text(name).map(str::to_owned);
     let (env, files) = (work.machine.env.clone(), Arc::new(work.machine.host_files.clone()));
@@ -77,7 +77,7 @@ pub(crate) fn build_plugin(work: &Workplace, settings: &Settings, servers: Vec<S
         plugin = plugin.eager_tokens(tokens);
     }
     if let Some(credentials) = work.machine.dirs.credentials() {
-        // Apart from those of providers, which `zk auth` lists.
+        // A store apart from that of providers, which `zk auth` lists.
         let store = FileStore::new(credentials.with_file_name("mcp-credentials.json"));
         plugin = plugin.credentials(Arc::new(store));
     }
@@ -91,7 +91,8 @@ pub(crate) fn build_plugin(work: &Workplace, settings: &Settings, servers: Vec<S
     plugin
 }
 
-/// The sandbox of the programs of sandboxed servers, if there are any. It is the one of the settings, wherever commands run.
+/// Returns the sandbox of sandboxed servers, if there are any. Its settings do not depend on the context of
+/// commands.
 fn sandbox_of(work: &Workplace, settings: &Settings, servers: &[ServerConfig]) -> Option<Arc<dyn Exec>> {
     let is_sandboxed = |server: &ServerConfig| {
         server.enabled
@@ -112,14 +113,14 @@ fn sandbox_of(work: &Workplace, settings: &Settings, servers: &[ServerConfig]) -
     }
 }
 
-/// Keeps what becomes of servers for `zk mcp list`.
+/// Records the states of servers for `zk mcp list`.
 pub(crate) fn record(work: &Workplace, settings: &Settings, bus: &Bus) {
     if let Some(dir) = work.machine.dirs.mcp() {
         server_records(work, settings, dir).keep_states(bus);
     }
 }
 
-/// The records in `dir` of the servers of the settings.
+/// Creates the records of the configured servers in `dir`.
 pub(crate) fn server_records(work: &Workplace, settings: &Settings, dir: PathBuf) -> ServerRecords {
     let (servers, _) = settings.mcp_servers();
     let files = Arc::new(LocalStateFiles::new(work.machine.host_files.clone()));

@@ -28,7 +28,7 @@ impl SkillHost for ServerSkills {
     }
 }
 
-/// Hands the skills of MCP servers to those of the conversation, now and whenever a server lists others.
+/// Adds the skills of MCP servers to the conversation's, now and whenever a server's list changes.
 pub(crate) fn offer_skills(bus: &Bus) -> Result<(), BoxError> {
     let Some(servers) = bus.service::<McpServers>() else { return Ok(()) };
     let scope = bus.scope("mcp-skills");
@@ -39,7 +39,7 @@ pub(crate) fn offer_skills(bus: &Bus) -> Result<(), BoxError> {
     scope.on_async_with(scope.clone(), async |scope: &Scope, _: &McpSkills, cx: &Cx| update(scope, cx).await);
     let early = scope.clone();
     scope.spawn(async move {
-        // One may have been faster than this.
+        // A server may have listed its skills before the handler was registered.
         if let Some(bus) = early.bus().filter(|_| !servers.skills().is_empty()) {
             let _ = update(&early, &bus.cx()).await;
         }

@@ -43,13 +43,13 @@ const PHRASES: ProgramPhrases = ProgramPhrases {
     add_directory: "`/add-dir DIR` adds one",
 };
 
-/// Opens conversations with what the program was started with, or with what was read anew since.
+/// Factory of conversations, with the settings of the start or of a reload.
 pub(super) struct ChatFactory {
     app: AppContext,
     setup: ChatSetup,
-    /// Session to begin with.
+    /// Session to resume.
     resume: Option<Resume>,
-    /// Whether the agent is to plan first.
+    /// Whether the conversation starts in plan mode.
     plans: bool,
 }
 
@@ -88,10 +88,10 @@ impl ChatFactory {
         Self { app, setup, resume, plans }
     }
 
-    /// The endpoint of the provider that the conversation goes on with.
+    /// Returns the endpoint of the provider with which the conversation continues.
     async fn endpoint(&self, source: ConversationSource<'_>) -> Outcome<SelectedEndpoint> {
         let ConversationSource::Carried(carried) = source else { return self.app.endpoint().await };
-        // Values of the command line are about the provider that zk begins with.
+        // Address and key of the command line are for the provider of the start.
         match self.app.endpoint().await {
             Ok(endpoint) if *endpoint.provider.name == *carried.model.provider => Ok(endpoint),
             Ok(_) | Err(_) => self.app.endpoint_of(&carried.model.provider).await,
@@ -163,13 +163,13 @@ impl ConversationFactory for ChatFactory {
                 if is_carried {
                     session.keep_outputs();
                 }
-                // The reason why it cannot go on is what counts.
+                // The first error is reported, not one of closing.
                 let _ = session.close().await;
                 return Err(error);
             }
         };
         let mut not_shown = None;
-        // A conversation that is carried over is shown already.
+        // A carried-over conversation is shown already.
         if let Some(entries) = session.restored().filter(|_| !is_carried) {
             view.begin(&entries);
             not_shown = sessions::not_shown(&session);
@@ -177,14 +177,14 @@ impl ConversationFactory for ChatFactory {
         on_shown(not_shown);
         let allow_all = app.settings.permissions.allow_all;
         let options = HostOptions { ui: Some(ui), questions, allow_all, view };
-        // Plugins of the session alone go with it when another one takes its place.
+        // The session's own plugins are installed later, since they are replaced with the session.
         let bus = match compose::bus(app, &Session::default(), options).await {
             Ok(bus) => bus,
             Err(failure) => {
                 if is_carried {
                     session.keep_outputs();
                 }
-                // Another conversation may be opened on it instead.
+                // Closing lets another conversation open the session.
                 let _ = session.close().await;
                 return Err(failure.into());
             }
@@ -229,10 +229,10 @@ impl ConversationFactory for ChatFactory {
                 if is_carried {
                     first.keep_outputs();
                 }
-                // Another conversation may be opened instead, beside which nothing of this one is to run.
+                // Closing ends everything of this conversation before another one is opened.
                 bus.close().await;
                 if switch.take_left().is_empty() {
-                    // Nothing was installed yet that closes it; why it cannot go on is said already.
+                    // No plugin that would close the session was installed. The error is reported already.
                     let _ = first.close().await;
                 }
                 Err(error)

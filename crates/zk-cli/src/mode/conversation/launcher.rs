@@ -22,10 +22,11 @@ use crate::sessions;
 /// Origin of settings that another program asks for.
 const BY_PROGRAM: &str = "the program that drives zk";
 
-/// Opens conversations for other programs, each as if zk had been started in its directory with its settings.
+/// Opens conversations for other programs, each as if zk had been started with its directory and settings.
 pub(crate) struct Launcher {
     app: AppContext,
-    /// Digests of bundles by the directories that requests named, from their first use; nothing for one that was no bundle.
+    /// Digests of requested bundles at their first use, by directory; `None` for a directory without a
+    /// bundle.
     pinned: Mutex<BTreeMap<PathBuf, Option<String>>>,
 }
 
@@ -78,7 +79,7 @@ impl Launcher {
         Ok(app)
     }
 
-    /// Holds bundles to their first use: calls may have changed their files since.
+    /// Refuses bundles that changed since their first use, since calls may have changed their files.
     fn pin(&self, app: &AppContext, dirs: &[PathBuf]) -> Outcome<()> {
         let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
         for dir in dirs {

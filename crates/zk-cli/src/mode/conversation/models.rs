@@ -15,7 +15,7 @@ use crate::settings::Settings;
 use crate::{compose, credentials, select};
 use zk_chat::NamedModel;
 
-/// The model that `name` means: as a list of models prints it, an id or a family.
+/// Finds a model by its name: as printed in lists, an id or a family.
 pub(super) async fn find_model(app: &AppContext, name: &str, agent: &Agent) -> Outcome<NamedModel> {
     let provider = provider_of(app, name, agent).await?;
     let id = app.settings.known_providers().model_id(provider.name(), name);
@@ -23,7 +23,7 @@ pub(super) async fn find_model(app: &AppContext, name: &str, agent: &Agent) -> O
     Ok(NamedModel { model, thinking: split_thinking_level(name).1 })
 }
 
-/// The provider whose model `name` is. The current one where nothing says another.
+/// Returns the provider of a model name; the current one if the name does not tell.
 async fn provider_of(app: &AppContext, name: &str, agent: &Agent) -> Outcome<Arc<dyn Provider>> {
     let current = agent.model().provider;
     let gone = || Failure::failed(format!("{current} is not there any more"));
@@ -39,13 +39,13 @@ async fn provider_of(app: &AppContext, name: &str, agent: &Agent) -> Outcome<Arc
     }
     match open(app, &other.name, agent).await {
         Ok(provider) => Ok(provider),
-        // At an address of one's own, a name with a slash may be an id.
+        // At a custom address, a name with a slash may be an id.
         Err(_) if !other.is_explicit || lists_model(&*here, name).await => Ok(here),
         Err(failure) => Err(failure),
     }
 }
 
-/// A model of the provider `name`: its default where none is named.
+/// Returns a model of the provider `name`; its default model if none is named.
 pub(super) async fn find_provider(
     app: &AppContext,
     name: &str,
@@ -81,13 +81,13 @@ pub(super) async fn own_model(app: &AppContext, agent: &Agent) -> Outcome<Model>
     }
 }
 
-/// The models of every provider that has a credential, by the catalogue and the settings.
+/// Returns the models of all providers with a credential, from the catalogue and the settings.
 pub(super) async fn known_models(app: &AppContext) -> Vec<Model> {
     let stored = credentials::all_stored(&app.work.machine).await;
     let known = app.settings.known_providers();
     let mut models = Vec::new();
     for provider in known.names().into_iter().filter_map(|name| known.find(&name).ok()) {
-        // At an address of one's own nobody knows what is served.
+        // The models at a custom address are unknown.
         let has_key = app.credential(&provider, &stored).is_some();
         if has_key && app.endpoint_of(&provider.name).await.is_ok_and(|endpoint| endpoint.is_usual()) {
             models.extend(of_provider(&app.settings, &provider.name));
@@ -108,7 +108,7 @@ fn of_provider(settings: &Settings, provider: &str) -> Vec<Model> {
     ids.iter().map(|id| model(id)).collect()
 }
 
-/// The levels of reasoning of a model, the least first.
+/// Returns the reasoning levels of a model, lowest first.
 pub(super) fn thinking_levels(settings: &Settings, model: &Model) -> Vec<String> {
     let owned = |levels: &[&str]| levels.iter().map(ToString::to_string).collect();
     match model.capabilities.thinking {

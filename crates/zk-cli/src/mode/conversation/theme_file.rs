@@ -5,10 +5,10 @@ use zk_tui::Palette;
 
 use crate::app::Machine;
 
-/// The most bytes of the file.
+/// Maximum size of the file in bytes.
 const MAX_THEME_FILE_BYTES: usize = 64 * 1024;
 
-/// The colours of the theme `name`; nothing where its file cannot be used, which a notice says.
+/// Returns the colours of the theme `name`; `None` with a notice if its file cannot be used.
 pub(super) fn read(machine: &Machine, name: &str) -> Option<Palette> {
     let path = machine.dirs.config.as_ref()?.join("themes").join(format!("{name}.toml"));
     let read = machine.host_files.read(&path, &HostRead::whole(MAX_THEME_FILE_BYTES).own_only());

@@ -11,10 +11,10 @@ use crate::settings::ProjectFile;
 use crate::{agents, skills};
 use zk_chat::{ConversationFactory, UnapprovedProject};
 
-/// Longest time for a person to read what a project sets.
+/// Longest wait for a person to answer.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Makes the factory with what was approved.
+/// Creates the factory after the approvals.
 type MakeFactory = Box<dyn FnOnce(AppContext) -> Arc<dyn ConversationFactory> + Send>;
 
 /// Files, skills and sub-agents of the project that nobody approved.
@@ -27,7 +27,7 @@ pub(super) struct Unapproved {
 }
 
 impl Unapproved {
-    /// Returns what of the project is not approved; nothing where that cannot be stored.
+    /// Collects the unapproved parts of the project; `None` if there are none, or approvals cannot be stored.
     pub(super) fn of(
         app: &AppContext,
         make: impl FnOnce(AppContext) -> Arc<dyn ConversationFactory> + Send + 'static,
@@ -79,7 +79,7 @@ impl UnapprovedProject for Unapproved {
             if questions.ask(question, cx, PATIENCE).await != UiAnswer::Once {
                 continue;
             }
-            // The file counts for this conversation even if that cannot be stored.
+            // The file applies to this conversation even if the approval cannot be stored.
             if let Err(error) = app.work.machine.trust.approve(&file.item(&app.work.project)) {
                 app.work
                     .machine

@@ -5,7 +5,7 @@ use zk_core::kernel::{Answer, Cx, Handler, Scope};
 use zk_exec::SandboxExec;
 use zk_permission::{DeniedFiles, PermissionJudge, Rule};
 
-/// Looks before each command for files that rules deny by a pattern.
+/// Searches before each command for files that rules deny by a pattern.
 pub(crate) fn watch_denied_files(
     scope: &Scope,
     rules: impl Iterator<Item = Rule>,
@@ -18,10 +18,10 @@ pub(crate) fn watch_denied_files(
     files
 }
 
-/// Hides what appears in this sandbox, too.
+/// Hides newly found denied files in a sandbox.
 pub(crate) fn hide_in(files: &DeniedFiles, sandbox: &Arc<SandboxExec>) {
     let sandbox = Arc::downgrade(sandbox);
-    // One that cannot be told is set up anew.
+    // A sandbox that cannot be reached is set up again.
     files.hide_in(Box::new(move |paths| sandbox.upgrade().map(|sandbox| sandbox.hide(paths)).is_some()));
 }
 

@@ -10,7 +10,7 @@ use zk_tui::plain::Notices;
 /// Longest wait of a command for another attempt to set the sandbox up.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Makes each command ask once `exec` cannot be set up any more, until it can be again.
+/// Requires a question for each command after the sandbox was lost, until it can be set up again.
 pub(crate) fn watch_for_loss(scope: &Scope, exec: SandboxExec, notices: Notices) -> Arc<SandboxExec> {
     let lost = LostSandbox::default();
     let (reported, shown) = (lost.clone(), notices.clone());

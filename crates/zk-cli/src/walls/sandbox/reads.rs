@@ -9,14 +9,14 @@ use crate::app::Workplace;
 use crate::containment::ForReads;
 use crate::settings::Settings;
 
-/// Files that no read sees, whenever they appear.
+/// Files hidden from all reads, even if they appear later.
 pub(crate) struct Unseen {
     pub(crate) denied: Arc<DeniedFiles>,
-    /// Credentials of the project that a command judged as a read would pass.
+    /// Credential files of the project that a command judged as a read could reach.
     pub(crate) private: PrivateFiles,
 }
 
-/// Provides the read-only sandbox to tools for as long as it stands, and ends it with the bus.
+/// Provides the read-only sandbox to tools as long as it can be used, and closes it with the bus.
 pub(crate) fn provide_reads(
     bus: &Bus,
     (work, settings): (&Workplace, &Settings),

@@ -81,7 +81,7 @@ pub struct ToolTransform {
 
 impl Event for ToolTransform {
     const NAME: &'static str = "tool:transform";
-    /// Output must be cut and masked even if the run is stopped.
+    /// The handlers run even if the run was stopped, since output must always be shortened and redacted.
     const CANCELLABLE: bool = false;
     /// An agent's masking applies to its sub-agents too.
     const REACH: Reach = Reach::Descendants;

@@ -153,8 +153,8 @@ impl WireReady {
         pair::normalise(history, rules)
     }
 
-    /// Returns the history without the thinking blocks for which `is_unwanted` holds. No message becomes
-    /// empty, since none consists of thinking alone.
+    /// Returns the history without the thinking blocks selected by `is_unwanted`. Every message keeps other
+    /// content.
     #[must_use]
     pub fn without_thinking(&self, is_unwanted: impl Fn(&Thinking) -> bool) -> Self {
         let goes = |block: &Block| matches!(block, Block::Thinking(thinking) if is_unwanted(thinking));

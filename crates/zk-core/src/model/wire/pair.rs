@@ -177,7 +177,7 @@ fn without_abandoned(drafts: Vec<Draft>, rules: &WireRules) -> Vec<Draft> {
             draft.edit().retain(|block| !matches!(block, Block::Provider(_)));
         }
         if abandoned {
-            // The pause is over, and does not apply to a response that this one is joined to.
+            // The stop reason of the paused response does not apply to the joined one.
             draft.stop = None;
         }
         if draft.says_something() {

@@ -13,7 +13,7 @@ const GRACE: Duration = Duration::from_millis(1_750);
 const OUTPUT_IDLE: Duration = Duration::from_millis(200);
 /// Longest time that output is read after the exit.
 const DRAIN: Duration = Duration::from_millis(1_500);
-/// Longest time that a stopped run waits for its command to be gone.
+/// Longest wait of a stopped run for its command to end.
 const STOP_REPORT_WAIT: Duration = Duration::from_millis(60);
 /// Longest wait for the exit of a killed command.
 const KILL_WAIT: Duration = Duration::from_millis(200);
@@ -39,7 +39,7 @@ pub(super) async fn run_to_completion(
 pub enum Attendance {
     /// The command is over.
     Ended(ExecOutcome),
-    /// The process goes on, and its new owner watches it.
+    /// The process continues under a new owner.
     Left(Box<dyn Process>),
 }
 
@@ -177,7 +177,8 @@ impl Attended<'_> {
         Ok(())
     }
 
-    /// Reads on until all processes of the command are gone; returns the ids of those left after `patience`.
+    /// Reads output until all processes of the command have ended. Returns the ids of processes left after
+    /// `patience`.
     async fn wait_gone(&mut self, patience: Duration) -> Result<Vec<u32>, ExecError> {
         let end = Instant::now() + patience;
         let mut pause = Duration::from_millis(2);

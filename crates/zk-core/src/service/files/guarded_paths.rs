@@ -8,8 +8,8 @@ pub enum PathGuard {
     Private,
     /// Tools may read the path, and none writes it.
     ReadOnly,
-    /// A tool writes the path after a person agreed. A command in a sandbox, for which no person is asked,
-    /// cannot.
+    /// A tool may write the path after a person approved it. Commands in a sandbox cannot, since they do not
+    /// ask.
     Asked,
 }
 

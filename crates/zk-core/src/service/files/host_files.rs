@@ -59,7 +59,7 @@ pub enum Overflow {
     Cut,
 }
 
-/// Content of a host file, as far as it was read.
+/// Content of a host file, possibly cut at a maximum size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostFile {
     /// Bytes of the file, at most [`HostRead::max_bytes`].

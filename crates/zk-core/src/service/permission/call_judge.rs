@@ -54,8 +54,8 @@ pub trait CallJudge: Send + Sync {
         None
     }
 
-    /// Allows the calls that `offer` describes from now on: until [`CallJudge::forget_session`], or if
-    /// `lasting` in later sessions too.
+    /// Allows the calls that `offer` describes, until [`CallJudge::forget_session`]; if `lasting`, in later
+    /// sessions too.
     ///
     /// # Errors
     /// A message, when the permission cannot be stored. It holds for this session only then.

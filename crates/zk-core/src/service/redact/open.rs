@@ -17,8 +17,8 @@ static PRIVATE_KEYS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(PRIVATE
 /// Longest label of a private key with the dashes behind it, in bytes.
 const MAX_LABEL_BYTES: usize = 45;
 
-/// Returns the first position from `from` on where a secret of a known form may begin that is not complete
-/// yet. `has_sign` says whether the text has any sign of a secret from there on, or one that reaches there.
+/// Returns the first position, `from` or later, at which an incomplete secret of a known form may begin.
+/// `has_sign` says whether a sign of a secret begins there or later, or reaches there.
 pub(super) fn open_shape(text: &str, from: usize, has_sign: bool) -> Option<usize> {
     // A form that has begun has shown its sign already.
     let begun = if has_sign {
@@ -36,7 +36,7 @@ fn key_run_start(text: &[u8], end: usize) -> usize {
     end - before.iter().rev().take_while(|byte| is_key_byte(**byte)).count()
 }
 
-/// Finds a key with a well-known prefix at the end of the text, of which more may follow.
+/// Finds a key with a well-known prefix at the end of the text, where it may be incomplete.
 fn open_prefixed_key(text: &str) -> Option<usize> {
     let at = key_run_start(text.as_bytes(), text.len());
     let word = text.get(at..)?;

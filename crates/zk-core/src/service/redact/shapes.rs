@@ -81,7 +81,7 @@ fn starts() -> impl Iterator<Item = &'static [u8]> {
     PREFIXES.iter().map(|(prefix, _)| *prefix).chain([WEB_TOKEN, PRIVATE_KEY]).map(str::as_bytes)
 }
 
-/// Length of the longest of [`signs`] and of the values' first bytes.
+/// Maximum length of [`signs`] and of the first bytes of values, in bytes.
 pub(super) const MAX_SIGN_BYTES: usize = 11;
 
 /// Signs at the beginning of, or before, a secret of a known form.

@@ -47,7 +47,7 @@ impl LiveEntries {
     /// Id of entries that summarise left-out entries.
     pub const SUM: &str = "earlier";
 
-    /// Returns the looked-up entries among those of a conversation.
+    /// Returns the part of a conversation's entries that was looked up individually.
     #[must_use]
     pub fn looked_up(entries: &[Entry]) -> &[Entry] {
         let end = entries.iter().position(|entry| entry.id.as_str() == Self::SUM).unwrap_or_default();

@@ -61,7 +61,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, (SystemTime, Option<Vec<u8>>)> {
     found
 }
 
-/// Whether a word of a command is a program whose output is the machine's, or another one each time.
+/// Whether a command contains a program whose output depends on the machine or changes each time.
 fn shows_machine(command: &str) -> bool {
     command.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| SHOWS_MACHINE.contains(&word))
 }

@@ -16,7 +16,7 @@ const SETTLED: Duration = Duration::from_millis(20);
 /// Callback that makes a sandbox hide further files; returns false once the sandbox is closed.
 pub type HideFiles = Box<dyn Fn(&[PathBuf]) -> bool + Send + Sync>;
 
-/// Files denied by patterns, of which more may appear. Searched for before each command of the model.
+/// Files denied by pattern rules. New files are searched for before each command of the model.
 pub struct DeniedFiles {
     judge: PermissionJudge,
     rules: Mutex<Vec<Watched>>,

@@ -57,7 +57,7 @@ const FAMILIES: &[Family] = &[
     Family { start: "gemma-4", how: How::Level },
 ];
 
-/// Minimum number of tokens of the output limit left for the answer.
+/// Minimum number of output tokens that thinking leaves to the answer.
 const MIN_ANSWER_TOKENS: i64 = 1024;
 
 fn form_of(id: &str) -> Option<How> {

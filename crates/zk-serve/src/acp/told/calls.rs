@@ -27,7 +27,7 @@ pub(in crate::acp) fn fields(block: &Block, call: &Call, cwd: &Path) -> Map<Stri
     }
 }
 
-/// The fields that changed, with the id of their call; nothing where none did.
+/// Returns the changed fields with the call's id; `None` if nothing changed.
 pub(in crate::acp) fn changes(
     before: &Map<String, Value>,
     now: &Map<String, Value>,
@@ -42,17 +42,17 @@ pub(in crate::acp) fn changes(
     Some(changes)
 }
 
-/// A path as the editor knows it.
+/// Returns the absolute path, which the protocol requires.
 pub(in crate::acp) fn absolute(path: &str, cwd: &Path) -> String {
     cwd.join(path).display().to_string()
 }
 
-/// A part of a call that is text.
+/// Returns a text as content of a tool call.
 pub(in crate::acp) fn text_part(text: &str) -> Value {
     json!({ "type": "content", "content": { "type": "text", "text": text } })
 }
 
-/// Text that Markdown leaves as it is.
+/// Returns a text in a Markdown code fence that the text does not close.
 pub(in crate::acp) fn fenced(text: &str, language: &str) -> String {
     let mut longest = 2;
     let mut run = 0;

@@ -14,20 +14,20 @@ use crate::acp::permission::Asked;
 use crate::acp::wire::Client;
 use crate::acp::wire::Peer;
 
-/// Order to the task that tells the editor of a view. It is carried out once every patch before it was taken in.
+/// Order to the task that sends updates. It is carried out after all earlier patches of the view.
 #[derive(Debug)]
 pub(in crate::acp) enum Order {
-    /// Tell the whole history, with the prompts of the person.
+    /// Send the whole history, with the person's prompts.
     Replay(oneshot::Sender<()>),
-    /// Take everything so far as known.
+    /// Mark everything so far as sent.
     Skip(oneshot::Sender<()>),
-    /// Tell everything from now on: a prompt begins.
+    /// Send everything from now on: a prompt begins.
     Begin,
-    /// Tell what is left, and then nothing until something runs again.
+    /// Send the rest, and then nothing until something runs again.
     Settle(oneshot::Sender<()>),
 }
 
-/// Task that tells the editor of the view of a session.
+/// Task that sends the changes of a session's view to the editor.
 pub(in crate::acp) struct Pump {
     session: Arc<str>,
     hosted: Weak<HostedConversation>,
@@ -57,7 +57,7 @@ impl Pump {
         }
     }
 
-    /// Tells until nobody gives orders any more.
+    /// Sends updates until all senders of orders are gone.
     pub(in crate::acp) async fn run(
         mut self,
         mut reader: Reader,

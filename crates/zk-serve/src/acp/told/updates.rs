@@ -9,8 +9,8 @@ use zk_view::{AnswerEnd, Block, BlockId, CheckRow, Content, NoteLevel, Patch, Pl
 use super::calls;
 use crate::acp::wire::Client;
 
-/// Updates of a session, made of the patches of its view. What was told stays told: patches that come late, or a whole view
-/// again, tell only what is new.
+/// Updates of a session, made from the patches of its view. Nothing is sent twice, even if patches come late
+/// or the whole view comes again.
 #[derive(Debug)]
 pub(in crate::acp) struct Updates {
     view: View,
@@ -23,7 +23,7 @@ pub(in crate::acp) struct Updates {
     usage: Option<(u64, u64)>,
 }
 
-/// Part of a block that the editor knows.
+/// Part of a block that was sent to the editor.
 #[derive(Debug, Default)]
 struct Told {
     bytes: usize,
@@ -77,7 +77,7 @@ impl Updates {
         }
     }
 
-    /// Updates of everything that the editor does not know yet; with prompts of the person where it is `replayed`.
+    /// Takes all updates that were not sent yet; if `replayed`, with the person's prompts.
     pub(in crate::acp) fn drain(&mut self, replayed: bool) -> Vec<Value> {
         let mut updates = Vec::new();
         let mut seen = HashSet::new();
@@ -105,13 +105,13 @@ impl Updates {
         updates
     }
 
-    /// Takes everything so far as known.
+    /// Marks everything so far as sent.
     pub(in crate::acp) fn skip(&mut self) {
         let _ = self.drain(true);
     }
 
-    /// The id of the call that a question is about: the oldest of that tool that waits, one whose argument is asked about
-    /// before all others.
+    /// Returns the id of the call that a question is about: the oldest waiting call of the tool that shows
+    /// one of the arguments, or else the oldest waiting one.
     pub(in crate::acp) fn waiting_call(&self, tool: &str, args: &Value) -> Option<String> {
         let waits = |block: &&Arc<Block>| match &block.content {
             Content::Call(call) => !call.state.is_over() && call.tool.as_str() == tool,
@@ -181,7 +181,7 @@ impl Updates {
             Content::Plugin(shown) if block.closed => {
                 updates.push(chunk("agent_message_chunk", &plugin_text(shown)));
             }
-            // Notices are about the moment, and no part of a history.
+            // Notices are about the present and are not part of a replayed history.
             Content::Note { level, text } if block.closed && !replayed => {
                 updates.push(match (self.client.shows_notices, level) {
                     (true, level) => json!({
@@ -229,7 +229,7 @@ impl Updates {
     }
 }
 
-/// The text that came since.
+/// Returns the text added since the last update.
 fn more<'a>(text: &'a Text, told: &mut Told) -> Option<&'a str> {
     let more = text.as_str().get(told.bytes..).filter(|more| !more.is_empty())?;
     told.bytes = text.as_str().len();

@@ -6,16 +6,16 @@ use super::error::RpcError;
 /// Version of the protocol that is spoken.
 const PROTOCOL_VERSION: u64 = 1;
 
-/// Abilities of the editor. Nothing that it does not name is ever asked of it.
+/// Abilities that the editor named. Nothing else is requested of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::acp) struct Client {
     pub(in crate::acp) reads_files: bool,
     pub(in crate::acp) writes_files: bool,
-    /// Whether it shows notices apart from messages.
+    /// Whether the editor shows notices apart from messages.
     pub(in crate::acp) shows_notices: bool,
-    /// Whether it shows forms for answers in words.
+    /// Whether the editor shows forms with text fields.
     pub(in crate::acp) shows_forms: bool,
-    /// Whether it can run a sign-in in a terminal.
+    /// Whether the editor can run a sign-in in a terminal.
     pub(in crate::acp) signs_in_by_terminal: bool,
 }
 
@@ -50,7 +50,7 @@ impl Client {
         })
     }
 
-    /// The answer to the first request: this program, and everything that it can do.
+    /// Returns the answer to the first request: name, version and abilities of this program.
     pub(in crate::acp) fn answer(self, version: &str) -> Value {
         let mut methods = vec![json!({
             "id": KEYS_METHOD,
@@ -83,8 +83,8 @@ impl Client {
     }
 }
 
-/// Method of authentication that is done outside of the editor.
+/// Authentication method outside of the editor.
 pub(in crate::acp) const KEYS_METHOD: &str = "zk-keys";
 
-/// Method of authentication that the editor runs in a terminal.
+/// Authentication method that the editor runs in a terminal.
 pub(in crate::acp) const TERMINAL_METHOD: &str = "zk-auth-login";

@@ -2,7 +2,7 @@ use zk_chat::ChatError;
 use zk_core::kernel::BoxError;
 use zk_core::service::StoreError;
 
-/// Error that a request is answered with.
+/// Error in the answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub(in crate::acp) struct RpcError {

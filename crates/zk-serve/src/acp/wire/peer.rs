@@ -11,12 +11,12 @@ use crate::LineWriter;
 /// Requests that wait for their answers, by their ids.
 type Waiting = HashMap<u64, oneshot::Sender<Result<Value, RpcError>>>;
 
-/// Side of the editor: its answers, and requests to it that wait for theirs.
+/// Connection to the editor, with the requests that await its answers.
 #[derive(Debug)]
 pub(in crate::acp) struct Peer {
     out: LineWriter,
     last_id: AtomicU64,
-    /// Nothing once the editor is gone.
+    /// Requests that await an answer; `None` once the editor is gone.
     waiting: Mutex<Option<Waiting>>,
 }
 
@@ -39,12 +39,12 @@ impl Peer {
         self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
-    /// Tells of a change of a session.
+    /// Sends a change of a session.
     pub(in crate::acp) fn update(&self, session: &str, update: &Value) {
         self.notify("session/update", &json!({ "sessionId": session, "update": update }));
     }
 
-    /// Asks the editor. Dropping the future tells it that the answer is not wanted any more.
+    /// Sends a request and waits for its answer. Dropping the future cancels the request.
     pub(in crate::acp) async fn request(&self, method: &str, params: Value) -> Result<Value, RpcError> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, answer) = oneshot::channel();
@@ -55,7 +55,7 @@ impl Peer {
         answer.await.unwrap_or_else(|_| Err(gone()))
     }
 
-    /// Takes the answer to a request of zk. Answers that nobody waits for are left out.
+    /// Passes the answer of the editor to the request that awaits it. Other answers are ignored.
     pub(in crate::acp) fn settle(&self, message: &Value) {
         let waiting = message.get("id").and_then(Value::as_u64);
         let waiting = waiting.and_then(|id| self.waiting().as_mut().and_then(|all| all.remove(&id)));
@@ -73,7 +73,7 @@ impl Peer {
         let _ = waiting.send(answer);
     }
 
-    /// Ends everything that waits for an answer; nothing is asked from now on.
+    /// Fails all requests that await an answer, and all later ones.
     pub(in crate::acp) fn close(&self) {
         self.waiting().take();
     }
@@ -87,7 +87,7 @@ impl Peer {
     }
 }
 
-/// Tells the editor that an answer is not wanted any more, if it did not come.
+/// Cancels a request at the editor when dropped before the answer came.
 struct Unwanted<'a> {
     peer: &'a Peer,
     id: u64,

@@ -5,17 +5,18 @@ use super::SdkArgs;
 /// Effect of a flag, or of a field of the first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Effect that the SDKs document.
+    /// Served as the SDKs document it.
     Served,
-    /// No effect, as there is nothing to act on here and the agent may do the same without it: nobody is told.
+    /// Ignored silently: there is nothing to act on here, and the flag does not restrict the agent.
     Unneeded,
-    /// No effect, which the host is told with this reason.
+    /// Ignored; the host gets a notice with this reason.
     Told(&'static str),
-    /// End of the start, with this reason: without it the agent could do what the host did not want.
+    /// Refused at the start with this reason: without the flag, the agent could do something that the host
+    /// forbade.
     Refused(&'static str),
 }
 
-/// Flags that the published SDKs pass, and those that their examples and tests add.
+/// Flags of the published SDKs, and of their examples and tests.
 pub(crate) const FLAGS: [(&str, Effect); 58] = [
     ("add-dir", Effect::Served),
     ("agent", Effect::Served),
@@ -83,7 +84,7 @@ pub(crate) const FLAGS: [(&str, Effect); 58] = [
     ("verbose", Effect::Unneeded),
 ];
 
-/// Fields of the first request that hosts may count on and that have no effect.
+/// Fields of the first request that have no effect although a host may rely on them.
 pub(crate) const FIELDS: [(&str, Effect); 6] = [
     ("appendSubagentSystemPrompt", Effect::Told("sub-agents have the prompts of their definitions")),
     ("outputStyle", Effect::Told("zk has no output styles")),
@@ -93,12 +94,12 @@ pub(crate) const FIELDS: [(&str, Effect); 6] = [
     ("webSearchIsolationExemptMcpServers", Effect::Told("zk does not isolate web searches")),
 ];
 
-/// Effect of a flag; nothing for one that nobody knows.
+/// Returns the effect of a flag; `None` for an unknown flag.
 pub(crate) fn effect(flag: &str) -> Option<Effect> {
     FLAGS.iter().find(|(name, _)| *name == flag).map(|(_, effect)| *effect)
 }
 
-/// Checks what a host gave, and gives the sentences that it is told.
+/// Checks all flags and fields of a host. Returns notices for the host.
 ///
 /// # Errors
 /// A sentence about a flag that cannot be left without effect, or a value that cannot be used.

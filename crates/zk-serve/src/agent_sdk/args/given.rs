@@ -6,30 +6,30 @@ use zk_core::service::{HostFiles, HostRead};
 use super::host_settings::HostSettings;
 use super::{SdkArgs, flags};
 
-/// Bytes of a file that an argument names.
+/// Maximum size of a file named by an argument, in bytes.
 const MAX_FILE_BYTES: usize = 4 << 20;
 
-/// Texts of arguments and of the first request, with the files that they name.
+/// Parsed arguments and first request, with the contents of the files that they name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Given {
-    /// System prompt in place of zk's own. An empty one means that there is none.
+    /// System prompt in place of zk's own; empty for no system prompt.
     pub(crate) system: Option<String>,
     pub(crate) append: Option<String>,
     pub(crate) settings: HostSettings,
-    /// MCP servers by name, those of the host itself among them.
+    /// MCP servers by name, including servers of the host itself.
     pub(crate) servers: Map<String, Value>,
-    /// Names of tools that the model is not offered, and rules that refuse calls.
+    /// Names of hidden tools, and rules that refuse calls.
     pub(crate) disallowed: Vec<String>,
-    /// Tools that the model is offered; nothing for all.
+    /// Tools offered to the model; `None` for all.
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) model: Option<String>,
     /// Directories of plugins.
     pub(crate) plugins: Vec<PathBuf>,
-    /// Sentences about what has no effect.
+    /// Notices about arguments without an effect.
     pub(crate) told: Vec<String>,
 }
 
-/// Place of the files that arguments name.
+/// Access to the files named by arguments.
 pub(crate) struct Files<'a> {
     pub(crate) files: &'a dyn HostFiles,
     pub(crate) cwd: &'a Path,
@@ -43,7 +43,7 @@ impl Files<'_> {
         Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
     }
 
-    /// A JSON object that stands in the argument, or in the file that it names.
+    /// Parses a JSON object from the argument itself, or from the file that it names.
     fn json(&self, given: &str, flag: &str) -> Result<Value, String> {
         let text = given.trim();
         let text = if text.starts_with('{') { text.to_owned() } else { self.read(text, flag)? };
@@ -123,7 +123,7 @@ impl Given {
         Ok(())
     }
 
-    /// Has the conversation be the agent that the host named: its prompt, tools and model, where nothing else says them.
+    /// Applies the agent named by the host: its prompt, tools and model, unless the host set these elsewhere.
     fn read_agent(&mut self, args: &SdkArgs, first: &Value) -> Result<(), String> {
         let Some(name) = args.text("agent").filter(|name| !name.is_empty()) else { return Ok(()) };
         let agent = first.get("agents").and_then(|agents| agents.get(name)).ok_or_else(|| {

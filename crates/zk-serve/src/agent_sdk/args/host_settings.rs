@@ -32,7 +32,7 @@ pub(crate) struct HostSettings {
 }
 
 impl HostSettings {
-    /// Adds settings from `place`. Those of a manager have to count as a whole.
+    /// Adds settings from `place`. Managed settings are refused if one of their keys cannot be served.
     ///
     /// # Errors
     /// A sentence about a value of another shape, or a key of a manager that zk does not serve.
@@ -67,7 +67,7 @@ impl HostSettings {
                 "defaultMode" => self.mode = Some(text(value, key, place)?),
                 "additionalDirectories" => self.directories.extend(texts(value, key, place)?),
                 "disableBypassPermissionsMode" => self.keeps_asking = true,
-                // A word with a slip would hold nothing back.
+                // A misspelt key would restrict nothing.
                 key => {
                     return Err(format!(
                         "`permissions.{key}` of {place} cannot be used: zk does not serve it"
@@ -114,7 +114,7 @@ fn texts(value: &Value, key: &str, place: &str) -> Result<Vec<String>, String> {
     items.ok_or_else(|| format!("`{key}` of {place} is no list of texts"))
 }
 
-/// Rules in zk's words. A rule that allows nothing that zk knows is left out.
+/// Converts the host's rules to rules of zk. Rules that allow unknown calls are left out.
 fn rules(value: &Value, key: &str, place: &str) -> Result<Vec<String>, String> {
     let all = texts(value, &format!("permissions.{key}"), place)?;
     let zk_rules = |rule: &String| match (HostRule::read(rule), key) {

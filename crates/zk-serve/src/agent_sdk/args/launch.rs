@@ -2,13 +2,13 @@ use serde_json::{Map, Value, json};
 
 use super::{Given, HostRule, SdkArgs, zk_tools};
 
-/// Names by which hosts mean whatever model the conversation has.
+/// Model names of hosts that stand for the conversation's own model.
 pub(crate) const FAMILIES: [&str; 4] = ["haiku", "inherit", "opus", "sonnet"];
 
-/// Tools of zk that have another one in their place for a host.
+/// Tools of zk that a tool of the SDK replaces.
 const REPLACED: [&str; 2] = ["ask_user", "present_plan"];
 
-/// Settings under zk's keys that arguments and the first request ask for.
+/// Converts arguments and first request to settings of zk.
 ///
 /// # Errors
 /// A sentence about a value that cannot be used.
@@ -78,7 +78,7 @@ pub(crate) fn launch_settings(args: &SdkArgs, given: &Given) -> Result<Map<Strin
     Ok(set)
 }
 
-/// The permission mode under the SDK's name.
+/// Returns the SDK's name of the initial permission mode.
 pub(crate) fn host_mode<'a>(args: &'a SdkArgs, given: &'a Given) -> &'a str {
     let skips = args.has("dangerously-skip-permissions");
     let of_settings = given.settings.mode.as_deref();
@@ -95,7 +95,7 @@ fn unknown_mode(mode: &str) -> String {
 /// Name of plan mode, here and in the SDK.
 pub(crate) const PLAN: &str = "plan";
 
-/// zk's name of a permission mode of the SDK.
+/// Converts the SDK's name of a permission mode to zk's.
 pub(crate) fn zk_mode(mode: &str) -> Option<&'static str> {
     Some(match mode {
         "default" | "dontAsk" | "manual" => "ask",
@@ -107,7 +107,7 @@ pub(crate) fn zk_mode(mode: &str) -> Option<&'static str> {
     })
 }
 
-/// Tools that the model is not offered, and rules that refuse calls.
+/// Splits a list of disallowed tools into hidden tools and rules that refuse calls.
 fn refused(names: &[String]) -> (Vec<String>, Vec<String>) {
     let (mut hidden, mut deny) = (Vec::new(), Vec::new());
     for rule in names.iter().map(|name| HostRule::read(name)) {
@@ -120,7 +120,7 @@ fn refused(names: &[String]) -> (Vec<String>, Vec<String>) {
     (hidden, deny)
 }
 
-/// MCP servers of other programs, by name, with zk's keys.
+/// Converts the definitions of MCP servers outside of the host to settings of zk, by name.
 fn mcp_servers(servers: &Map<String, Value>) -> Map<String, Value> {
     let mut found = Map::new();
     for (name, server) in servers {
@@ -131,14 +131,14 @@ fn mcp_servers(servers: &Map<String, Value>) -> Map<String, Value> {
         const KEYS: [&str; 6] = ["type", "command", "args", "env", "url", "headers"];
         let known = fields.iter().filter(|(key, _)| KEYS.contains(&key.as_str()));
         let mut server: Map<String, Value> = known.map(|(key, value)| (key.clone(), value.clone())).collect();
-        // Whoever drives zk chose it.
+        // The program that drives zk chose the server, so it counts as trusted.
         server.insert("trust".to_owned(), "trusted".into());
         found.insert(name.clone(), Value::Object(server));
     }
     found
 }
 
-/// Names of the servers that the host itself is.
+/// Returns the names of the MCP servers that run inside the host.
 pub(crate) fn sdk_servers(given: &Given, first: &Value) -> Vec<String> {
     let of_host =
         given.servers.iter().filter(|(_, server)| server.get("type").is_some_and(|kind| kind == "sdk"));

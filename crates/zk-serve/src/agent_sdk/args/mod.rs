@@ -29,15 +29,15 @@ const SWITCHES: [&str; 13] = [
     "verbose",
 ];
 
-/// Arguments of an Agent SDK: `--flag value` and `--flag=value`, where an empty value counts. Flags that nobody knows are
-/// kept: hosts pass some of their own.
+/// Arguments of an Agent SDK: `--flag value` and `--flag=value`, where the value may be empty. Unknown flags
+/// are kept, since hosts pass flags of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SdkArgs {
     values: BTreeMap<String, Vec<String>>,
 }
 
 impl SdkArgs {
-    /// Reads the words behind the program's name.
+    /// Parses the arguments after the program's name.
     ///
     /// ```
     /// use zk_serve::SdkArgs;
@@ -66,7 +66,7 @@ impl SdkArgs {
         args
     }
 
-    /// Whether these words ask for the protocol of an Agent SDK.
+    /// Whether arguments request the protocol of an Agent SDK.
     #[must_use]
     pub fn asks_for_protocol(words: &[String]) -> bool {
         Self::read(words.iter().cloned()).text("input-format") == Some("stream-json")
@@ -89,7 +89,7 @@ impl SdkArgs {
         self.values.get(flag).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Items of a flag whose value is a list with commas, which may stand within parentheses too.
+    /// Splits the values of a flag at commas, except at commas in parentheses.
     pub(super) fn list(&self, flag: &str) -> Vec<String> {
         let mut items = Vec::new();
         for value in self.all(flag) {
@@ -111,12 +111,12 @@ impl SdkArgs {
         items.iter().map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
     }
 
-    /// A value as a number.
+    /// Parses the value of a flag as a number.
     pub(super) fn number<T: std::str::FromStr>(&self, flag: &str) -> Option<T> {
         self.text(flag)?.parse().ok()
     }
 
-    /// Whether settings of a place count: `user`, `project` or `local`.
+    /// Whether settings from a source are read: `user`, `project` or `local`.
     pub(super) fn reads_source(&self, source: &str) -> bool {
         match self.text("setting-sources") {
             Some(list) => list.split(',').any(|named| named.trim() == source),

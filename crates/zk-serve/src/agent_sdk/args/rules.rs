@@ -1,14 +1,15 @@
 use serde_json::Value;
 use zk_hooks::zk_name;
 
-/// Letters of the shell that join, redirect or substitute commands: a prefix says nothing about what stands behind them.
+/// Characters with which a shell joins, redirects, substitutes or quotes. A prefix rule does not cover a
+/// command with one of them after the prefix.
 const SHELL_LETTERS: &[char] =
     &['&', ';', '|', '<', '>', '$', '`', '(', ')', '{', '}', '\n', '\\', '"', '\''];
 
 /// Maximum length of the name of a tool in characters.
 pub(crate) const MAX_TOOL_NAME_CHARS: usize = 64;
 
-/// Tools of the SDK that zk does not have: a rule about one is about no call.
+/// Tools of the SDK that zk does not have. Rules about them have no effect.
 const ABSENT_TOOLS: [&str; 16] = [
     "BashOutput",
     "Config",
@@ -28,7 +29,7 @@ const ABSENT_TOOLS: [&str; 16] = [
     "WebSearch",
 ];
 
-/// Names of zk's tools for a name of the SDK without arguments; none for one that zk does not have.
+/// Returns zk's names for a tool of the SDK; empty if zk does not have it.
 pub(crate) fn zk_tools(name: &str) -> Vec<String> {
     match name {
         "Write" => vec!["write_file".to_owned()],
@@ -44,14 +45,14 @@ pub(crate) fn zk_tools(name: &str) -> Vec<String> {
     }
 }
 
-/// zk's name of a tool of an MCP server, or the pattern of all of its tools.
+/// Returns zk's name of an MCP server's tool, or the pattern for all tools of the server.
 fn server_tool(name: &str) -> Option<String> {
     let rest = name.strip_prefix("mcp__")?;
     let named = match rest.split_once("__") {
         Some((server, tool)) => format!("mcp_{server}_{tool}"),
         None => format!("mcp_{rest}_*"),
     };
-    // The letters that a tool of this name is registered with.
+    // Characters that registered tool names may have.
     let usable = |letter: char| match letter {
         '-' | '*' => letter,
         letter if letter.is_ascii_alphanumeric() => letter,
@@ -68,7 +69,7 @@ pub(crate) struct HostRule {
 }
 
 impl HostRule {
-    /// Reads a rule as it is written in arguments.
+    /// Parses a rule from an argument.
     pub(crate) fn read(text: &str) -> Self {
         let text = text.trim();
         match text.split_once('(').and_then(|(tool, rest)| Some((tool, rest.strip_suffix(')')?))) {
@@ -80,7 +81,7 @@ impl HostRule {
         }
     }
 
-    /// Reads a rule as a host gives it in an answer; nothing for one that is malformed.
+    /// Parses a rule from a host's answer; `None` if it is malformed.
     pub(crate) fn of_answer(rule: &Value) -> Option<Self> {
         let tool = rule.get("toolName")?.as_str()?.to_owned();
         let content = match rule.get("ruleContent") {
@@ -90,12 +91,12 @@ impl HostRule {
         Some(Self { tool, content })
     }
 
-    /// Name of the tool, where the rule is about all of its calls.
+    /// Name of the tool if the rule covers all of its calls.
     pub(crate) fn whole_tool(&self) -> Option<&str> {
         self.content.is_none().then_some(self.tool.as_str())
     }
 
-    /// The rule in zk's words; none for tools that zk does not have.
+    /// Converts the rule to rules of zk; empty for tools that zk does not have.
     pub(crate) fn zk_rules(&self) -> Vec<String> {
         let Some(content) = &self.content else {
             return zk_tools(&self.tool).iter().map(|tool| format!("tool({tool})")).collect();
@@ -112,7 +113,8 @@ impl HostRule {
         }
     }
 
-    /// The rule in zk's words where it allows: none where its content says which calls, and zk cannot tell them apart.
+    /// Converts an allowing rule to rules of zk; empty if zk cannot tell the described calls from others of
+    /// the tool.
     pub(crate) fn allowed(&self) -> Vec<String> {
         let is_told_apart = matches!(
             self.tool.as_str(),
@@ -121,7 +123,8 @@ impl HostRule {
         if self.content.is_none() || is_told_apart { self.zk_rules() } else { Vec::new() }
     }
 
-    /// The rule in zk's words where it forbids or asks. A bare name of a file means it at any depth.
+    /// Converts a rule that forbids or asks to rules of zk. A file name without a directory matches at any
+    /// depth.
     ///
     /// # Errors
     /// A sentence about a rule without a tool that zk or the SDK has: it would hold nothing back.
@@ -166,7 +169,7 @@ impl HostRule {
     }
 }
 
-/// A path as the rules of zk have it: `//` begins one of the whole machine, and `/` one of the project.
+/// Converts a path to zk's notation: `//` begins an absolute path, `/` a path below the project.
 fn path(content: &str) -> &str {
     content.strip_prefix('/').unwrap_or(content)
 }

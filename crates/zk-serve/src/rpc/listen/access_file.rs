@@ -18,7 +18,7 @@ struct Access {
     approver_token: String,
 }
 
-/// Private file with the tokens of a server that runs. It is removed with this.
+/// Private file with the tokens of a running server. Dropping this removes the file.
 #[derive(Debug)]
 pub struct RpcAccessFile(PathBuf);
 

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::super::client::{self, Door};
 use super::super::server::RpcServer;
 
-/// Most clients at a socket.
+/// Maximum number of clients at a socket.
 const MAX_CLIENTS: usize = 64;
 
 /// Socket at which programs of this user connect.
@@ -23,7 +23,8 @@ pub struct RpcSocket {
 }
 
 impl RpcSocket {
-    /// Listens at `path`, in a directory that nobody else enters; it is made where it is absent.
+    /// Listens at `path`. Its directory must be accessible to this user only; a missing directory is created
+    /// so.
     ///
     /// # Errors
     /// When others can enter the directory, another program listens there, or the socket cannot be made.
@@ -63,7 +64,8 @@ impl Drop for RpcSocket {
 }
 
 impl RpcServer {
-    /// Serves programs of this user at a socket. An approver needs the token. Ends with an error of the socket.
+    /// Serves programs of this user at a socket until an error of the socket. The role of an approver needs
+    /// the token.
     pub async fn serve_socket(self: &Arc<Self>, socket: &RpcSocket) -> io::Result<()> {
         let room = Arc::new(Semaphore::new(MAX_CLIENTS));
         let mut clients = JoinSet::new();
@@ -84,18 +86,18 @@ impl RpcServer {
     }
 }
 
-/// Whether the program at the other end is of this user. One whose user is not known is not.
+/// Whether the program at the other end belongs to user `owner`; false if its user is unknown.
 fn is_of(stream: &UnixStream, owner: u32) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == owner)
 }
 
-/// The user of this process, as the system says of a socket of its own.
+/// Returns the user id of this process, read from a socket pair.
 fn own_uid() -> io::Result<u32> {
     let (one, _other) = UnixStream::pair()?;
     Ok(one.peer_cred()?.uid())
 }
 
-/// Removes a socket at which nobody listens any more.
+/// Removes a socket that a killed program left behind.
 async fn remove_left(path: &Path) -> io::Result<()> {
     let about = match path.symlink_metadata() {
         Ok(about) => about,

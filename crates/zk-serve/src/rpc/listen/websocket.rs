@@ -43,7 +43,7 @@ const KEY_PATH: &str = "/session";
 /// Most bytes of the key of a link.
 const MAX_KEY_BYTES: usize = 256;
 
-/// Protocols that a client offers: the one that is spoken, and the token behind its beginning.
+/// Subprotocols that a client offers: the spoken one, and one that is this prefix and the token.
 const PROTOCOL: &str = "zk.rpc";
 const TOKEN_PROTOCOL: &str = "zk.token.";
 
@@ -69,7 +69,7 @@ pub struct RpcWebSocket {
 }
 
 impl RpcWebSocket {
-    /// Listens at an address that only this machine reaches.
+    /// Listens at a loopback address.
     ///
     /// # Errors
     /// When others reach it, or it is in use.
@@ -83,7 +83,7 @@ impl RpcWebSocket {
         Ok(Self { listener, address })
     }
 
-    /// The address that is listened at.
+    /// Returns the address of the listener.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -97,12 +97,12 @@ impl RpcWebSocket {
 }
 
 impl RpcServer {
-    /// Serves programs that have a token, by WebSocket. Ends with an error of the listener.
+    /// Serves programs with a token by WebSocket until an error of the listener.
     pub async fn serve_websocket(self: &Arc<Self>, socket: &RpcWebSocket) -> io::Result<()> {
         self.serve_http(socket, None).await
     }
 
-    /// Serves a page beside the programs that have a token: links of `door` let it in. Ends with an error of the listener.
+    /// Serves programs with a token, and the page with the links of `door`, until an error of the listener.
     pub async fn serve_web(self: &Arc<Self>, socket: &RpcWebSocket, door: &Arc<WebDoor>) -> io::Result<()> {
         self.serve_http(socket, Some(door)).await
     }
@@ -118,7 +118,7 @@ impl RpcServer {
             let Ok(permit) = room.clone().acquire_owned().await else { return Ok(()) };
             let (stream, _) = match socket.listener.accept().await {
                 Ok(accepted) => accepted,
-                // A connection that broke off before it was taken is not the listener's end.
+                // A connection that broke off early is no error of the listener.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => return Err(error),
             };
@@ -132,7 +132,7 @@ impl RpcServer {
     }
 }
 
-/// Checks of a connection, before it is a client.
+/// Checks of a connection before it becomes a client.
 struct Gate {
     server: Arc<RpcServer>,
     address: SocketAddr,
@@ -172,7 +172,7 @@ impl Gate {
         }
     }
 
-    /// The answer to a request, and the role that its token allows where it becomes a WebSocket.
+    /// Returns the answer to a request; if it becomes a WebSocket, also the role that its token allows.
     fn answer(&self, mut request: Request<Incoming>) -> (Reply, Option<(Role, OnUpgrade)>) {
         let refuse = |status: StatusCode, why: &str| (refusal(status, why), None);
         let headers = request.headers();
@@ -216,7 +216,7 @@ impl Gate {
         (reply, Some((role, upgrade)))
     }
 
-    /// The token of an approver for the key of a link, which works once.
+    /// Exchanges the key of a link, which works once, for an approver's token.
     async fn exchange(&self, request: Request<Incoming>) -> Reply {
         let headers = request.headers();
         let is_own_page = self.is_own_host(headers)
@@ -242,7 +242,7 @@ impl Gate {
         reply
     }
 
-    /// Whether the one `Host` names this server: a name of elsewhere that leads here is another page's.
+    /// Whether the only `Host` header names this server. Other names come from pages that use DNS rebinding.
     fn is_own_host(&self, headers: &HeaderMap) -> bool {
         only(headers, HOST).flatten().is_some_and(|host| self.own_hosts().iter().any(|own| own == host))
     }
@@ -260,7 +260,7 @@ impl Gate {
         [self.address.to_string(), format!("localhost:{}", self.address.port())]
     }
 
-    /// Carries messages between a WebSocket and a client, a line each.
+    /// Carries messages between a WebSocket and a client, one per line.
     async fn talk(&self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, role: Role) {
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_LINE_BYTES))
@@ -277,12 +277,12 @@ impl Gate {
                     Ok(Message::Close(_)) => break,
                     Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => continue,
                     Err(error) => {
-                        // There is one error, the last one.
+                        // The loop ends at the first error.
                         let _ = refused.set(error);
                         break;
                     }
                 };
-                // A message is a line, however it is laid out.
+                // A message becomes one line, so line ends in its JSON are replaced.
                 line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
                 line.push(b'\n');
                 if typed.write_all(&line).await.is_err() {
@@ -318,7 +318,7 @@ fn refusal(status: StatusCode, why: &str) -> Reply {
     reply
 }
 
-/// The page, which a browser shows under strict rules.
+/// Returns the page with headers that restrict it in the browser.
 fn served_page() -> Result<Reply, String> {
     let page = web::page().map_err(|error| error.to_string())?;
     let policy = HeaderValue::from_str(&page.content_security_policy).map_err(|error| error.to_string())?;
@@ -337,7 +337,7 @@ fn served_page() -> Result<Reply, String> {
     Ok(reply)
 }
 
-/// The only value of a header; nothing within where there is none, and nothing at all where there are several.
+/// Returns a header's only value: `Some(None)` if the header is missing, `None` if there are several.
 fn only(headers: &HeaderMap, name: http::HeaderName) -> Option<Option<&str>> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {

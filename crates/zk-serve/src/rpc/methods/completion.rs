@@ -14,7 +14,7 @@ use crate::rpc::wire::conversation::{
 /// Most choices of a completion.
 const MAX_CHOICES: usize = 100;
 
-/// Most files that a completion looks at.
+/// Maximum number of files that a completion visits.
 const MAX_WALKED: usize = 100_000;
 
 pub(super) async fn commands(client: &Arc<Client>, params: ConversationParams) -> Result<Commands, RpcError> {
@@ -54,7 +54,8 @@ pub(super) async fn complete(client: &Arc<Client>, params: CompleteParams) -> Re
     Ok(Choices { choices })
 }
 
-/// Paths below a directory that contain a text, those that begin with it first, then the shorter ones.
+/// Returns the paths below a directory that contain `part`: first those that begin with it, then shorter
+/// ones.
 fn paths(files: &dyn Files, cwd: &Path, part: &str) -> Vec<String> {
     let Ok(start) = files.resolve(cwd, ".") else { return Vec::new() };
     let wanted = part.trim_start_matches('@').to_lowercase();

@@ -12,8 +12,8 @@ use crate::rpc::wire::conversation::{ConversationParams, SwitchParams};
 use crate::rpc::wire::notes::OpeningNote;
 use crate::rpc::wire::sessions::{NewParams, OpenParams};
 
-/// Settings that a driver may choose: none of them widens what runs without asking or what may be spent, or leads to another
-/// provider, which may be an agent with permissions of its own.
+/// Settings that a driver may set. None of them allows more without asking, allows more cost, or selects
+/// another provider, which could be an agent with permissions of its own.
 const SETTINGS_OF_DRIVERS: [&str; 3] = ["append_system", "max_tokens", "thinking"];
 
 pub(super) async fn new(client: &Arc<Client>, params: NewParams) -> Result<OpenConversation, RpcError> {

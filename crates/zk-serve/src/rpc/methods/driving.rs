@@ -14,20 +14,20 @@ use crate::rpc::wire::conversation::{
 };
 use crate::rpc::wire::refusal::Refusal;
 
-/// Commands of zk itself that a driver may give arguments: none widens what runs without asking or what is reached, touches
-/// keys, or writes beside the calls.
+/// Commands of zk to which a driver may pass arguments. None of them allows more without asking, reaches
+/// more, changes keys, or writes outside of calls.
 const COMMANDS_OF_DRIVERS: [&str; 16] = [
     "btw", "clear", "compact", "context", "cost", "effort", "help", "init", "models", "new", "review",
     "show", "status", "thinking", "tools", "tree",
 ];
 
-/// Commands that need an approver also without arguments, or that are of another crate.
+/// Commands that need an approver even without arguments, or that belong to another crate.
 const COMMANDS_OF_APPROVERS: [&str; 5] = ["backend", "export", "login", "logout", "mcp"];
 
 /// Most images of a prompt.
 const MAX_IMAGES: usize = 20;
 
-/// Most texts of a conversation that wait for their turn.
+/// Maximum number of queued texts of a conversation.
 const MAX_WAITING_TEXTS: usize = 256;
 
 pub(super) async fn submit(client: &Arc<Client>, params: SubmitParams) -> Result<SubmitResult, RpcError> {
@@ -65,7 +65,7 @@ pub(super) async fn steer(client: &Arc<Client>, params: SteerParams) -> Result<S
     Ok(SubmitResult { seq: shared.intent(&Intent::Steer { text: params.text })? })
 }
 
-/// Fails where so many texts wait that another one has no room.
+/// Fails if the queue of texts is full.
 fn has_room(hosted: &HostedConversation) -> Result<(), RpcError> {
     if hosted.view().view().queue.len() < MAX_WAITING_TEXTS {
         return Ok(());
@@ -106,7 +106,7 @@ pub(super) async fn command(client: &Arc<Client>, params: CommandParams) -> Resu
     let line = &params.line;
     let shared = client.server.conversation(&params.conversation)?;
     let hosted = shared.hosted()?;
-    // Exactly the command that would run is judged, however the line spells it.
+    // The permission is checked for the command that would run, however the line spells it.
     if let Some((name, args)) = hosted.find_command(line) {
         let is_own = OWN_COMMANDS.contains(&name.as_str());
         let is_free = args.trim().is_empty() || !is_own || COMMANDS_OF_DRIVERS.contains(&name.as_str());

@@ -13,11 +13,11 @@ use crate::rpc::wire::sessions::{
     ForkParams, ListParams, PromptRow, RenameParams, SessionParams, SessionResult, SessionRow, Sessions, Tree,
 };
 
-/// Sessions that are listed where no number is named, and most that are.
+/// Default and maximum number of listed sessions.
 const LISTED: u32 = 100;
 const MAX_LISTED: u32 = 10_000;
 
-/// Most sessions whose prompts are searched.
+/// Maximum number of sessions whose prompts are searched.
 const MAX_SEARCHED: usize = 500;
 
 /// Most characters of a prompt in a list.
@@ -34,7 +34,7 @@ fn failed(error: &StoreError) -> RpcError {
     }
 }
 
-/// The stored session of an id, or of the beginning of one.
+/// Finds the stored session with an id, or with the beginning of one.
 pub(super) async fn find(client: &Client, id: &str) -> Result<SessionInfo, RpcError> {
     let filter = SessionFilter { cwd: None, limit: None, unanswered: true };
     let all = store(client)?.list(&filter).await.map_err(|error| failed(&error))?;
@@ -53,7 +53,8 @@ pub(super) async fn find(client: &Client, id: &str) -> Result<SessionInfo, RpcEr
     Ok(info)
 }
 
-/// The directory whose sessions a client may see: an approver those of any, everybody else those of the server's.
+/// Returns the directory whose sessions a client may see: any directory for an approver, the server's for
+/// others.
 fn visible_cwd(client: &Client, wanted: Option<String>) -> Option<PathBuf> {
     let is_approver = client.require(Role::Approver, "sessions of other directories").is_ok();
     if is_approver { wanted.map(PathBuf::from) } else { Some(client.server.options.cwd.clone()) }
@@ -102,7 +103,7 @@ pub(super) async fn search(client: &Arc<Client>, params: ListParams) -> Result<S
         }
         let is_title = info.title.to_lowercase().contains(&wanted);
         let found = match info.unreadable {
-            // One that cannot be read is found by its title.
+            // An unreadable session is found by its title only.
             Some(_) => None,
             None => first_prompt(&*store, &info.id, wanted.clone()).await,
         };
@@ -129,7 +130,7 @@ async fn first_prompt(store: &dyn SessionStore, id: &SessionId, wanted: String) 
     found.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// The prompt of a person that an entry is.
+/// Returns the text of an entry that is a person's prompt.
 fn prompt(entry: &Entry) -> Option<String> {
     let EntryKind::Message { message, .. } = &entry.kind else { return None };
     let is_prompt = message.role == MessageRole::User && message.injected_by.is_none();

@@ -39,7 +39,7 @@ pub(super) async fn models(client: &Arc<Client>, params: ModelsParams) -> Result
     });
     let failed = failed.collect();
     let mut models: Vec<ModelRow> = known.models.iter().cloned().chain(others).map(row).collect();
-    // One that no list has, such as one of a server with an address of its own.
+    // The current model may be missing in all lists, such as one of a server at an address of its own.
     if !models.iter().any(|model| model.is_current) {
         models.insert(0, row(agent.model()));
     }

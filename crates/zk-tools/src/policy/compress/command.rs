@@ -5,7 +5,7 @@
 const WRAPPERS: [&str; 12] =
     ["env", "time", "nice", "nohup", "sudo", "command", "exec", "npx", "timeout", "stdbuf", "xvfb-run", "uv"];
 
-/// Programs that a pipe may lead to without the output being another one.
+/// Programs at the end of a pipe that pass the output on unchanged or cut.
 const PASSING: [&str; 4] = ["cat", "tee", "head", "tail"];
 
 /// A program with its first word that is no option: `cargo test`, `git log`.

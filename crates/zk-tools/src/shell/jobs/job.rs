@@ -13,7 +13,7 @@ use crate::shell::output::{Output, Since, read_since};
 const END_GRACE: Duration = Duration::from_millis(1_750);
 /// Time limit for the end of a job after the kill.
 const KILL_WAIT: Duration = Duration::from_millis(1_000);
-/// Time for which output is still read that something held open after the command ended.
+/// Time for which output is still read after the command ended, since another process may hold it open.
 const DRAIN: Duration = Duration::from_millis(200);
 /// Maximum interval between checks of a command's background processes.
 const LEFT_BEHIND: Duration = Duration::from_secs(2);

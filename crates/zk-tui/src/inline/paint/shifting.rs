@@ -61,7 +61,7 @@ fn kept(before: &[Drawn], live: &[Drawn]) -> usize {
     kept
 }
 
-/// Number of bytes of rows that differ from those in their positions.
+/// Number of bytes of the rows that differ from the drawn rows at their positions.
 fn changed_bytes(before: &[Drawn], rows: &[Drawn]) -> usize {
     let is_same = |at: usize, row: &Drawn| before.get(at) == Some(row);
     rows.iter().enumerate().filter(|(at, row)| !is_same(*at, row)).map(|(_, row)| row.encoded.len()).sum()

@@ -55,7 +55,7 @@ pub(super) fn remove(machine: &Machine, name: &str) -> Outcome<Exit> {
     print_words(machine, &[format!("extension {name} is no longer in {}", path.display())])
 }
 
-/// The command with files of this directory by their whole paths, since it is started in any project.
+/// Replaces files of `cwd` in a command by their absolute paths, since the command is started in any project.
 fn absolute(cwd: &Path, command: &[String]) -> Vec<String> {
     let is_file = |(at, word): (usize, &String)| {
         let is_path = word.contains('/') || (at > 0 && !word.starts_with('-'));
@@ -78,7 +78,7 @@ fn settings_path(machine: &Machine) -> Outcome<PathBuf> {
         .ok_or_else(|| Failure::usage("there is no place for settings: set HOME or ZK_HOME"))
 }
 
-/// Writes settings that differ from those before in this one extension.
+/// Writes settings, after a check that only this extension differs from before.
 fn write(path: &Path, before: &str, after: &str, name: &str, is_there: bool) -> Outcome<()> {
     let rest = |text: &str| -> Option<(toml::Table, bool)> {
         let mut table = parse(path, text).ok()?;

@@ -15,10 +15,10 @@ use crate::compose::extensions::logs;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
 
-/// Most lines that are printed of a log.
+/// Maximum number of printed log lines.
 const MAX_LOG_LINES: usize = 500;
 
-/// Does what was asked about extensions.
+/// Runs a subcommand of `zk ext`.
 pub(crate) fn ext(app: &AppContext, action: ExtAction) -> Outcome<Exit> {
     match action {
         ExtAction::List => list(&app.work, &app.settings),

@@ -6,7 +6,7 @@ use crate::app::Workplace;
 use crate::commands::print_words;
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Writes a first extension into a directory of its own.
+/// Creates the files of a new extension in its own directory.
 pub(super) fn create(
     work: &Workplace,
     name: &str,

@@ -9,7 +9,7 @@ pub(super) fn names(table: &toml::Table) -> Vec<String> {
     list.filter_map(|one| Some(one.get("name")?.as_str()?.to_owned())).collect()
 }
 
-/// The text with one more entry at its end.
+/// Returns the text with an entry appended.
 pub(super) fn appended(text: &str, definition: &Value) -> Result<String, toml::ser::Error> {
     let mut after = text.to_owned();
     if !after.is_empty() && !after.ends_with("\n\n") {
@@ -23,7 +23,7 @@ pub(super) fn appended(text: &str, definition: &Value) -> Result<String, toml::s
     Ok(after)
 }
 
-/// The text without the entry of this name.
+/// Returns the text without the entry of this name.
 pub(super) fn without(text: &str, name: &str) -> String {
     let mut parts: Vec<String> = vec![String::new()];
     for line in text.split_inclusive('\n') {

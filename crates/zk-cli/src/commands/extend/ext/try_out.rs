@@ -16,7 +16,7 @@ use crate::compose::extensions;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
 
-/// The extension to try: one that is set up, or a command.
+/// Returns the extension to try: a configured one, or a command.
 pub(super) fn chosen(
     settings: &Settings,
     name: Option<&str>,
@@ -34,7 +34,7 @@ pub(super) fn chosen(
     }
 }
 
-/// Starts the extension, prints what it registers, and the result of a call if one is wanted.
+/// Starts the extension and prints its registrations, and the result of a requested call.
 pub(super) async fn try_out(
     work: &Workplace,
     settings: &Settings,
@@ -101,7 +101,7 @@ async fn tried(
     })
 }
 
-/// Description of a registration, behind its name.
+/// Describes a registration; the text follows its name.
 fn about(bus: &Bus, of: &Registration) -> String {
     let text = match of.kind {
         "tool" => bus.item::<dyn Tool>(&of.name).map(|tool| tool.spec().description.clone()),

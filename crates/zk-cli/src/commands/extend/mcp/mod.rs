@@ -25,10 +25,10 @@ use crate::own_files;
 use crate::settings::Settings;
 use tools::{accept, call, tools};
 
-/// Most that is printed of a log, in bytes.
+/// Maximum size of the printed end of a log, in bytes.
 const LOG: u64 = 64 << 10;
 
-/// Does what was asked about MCP servers.
+/// Runs a subcommand of `zk mcp`.
 pub(crate) fn mcp(app: &AppContext, action: McpAction) -> Outcome<Exit> {
     match action {
         McpAction::List => list(&app.work, &app.settings),
@@ -54,7 +54,7 @@ pub(crate) fn mcp(app: &AppContext, action: McpAction) -> Outcome<Exit> {
     }
 }
 
-/// The servers with their state in the program that used them last. None is started for that.
+/// Lists the servers with their last recorded state. No server is started.
 fn list(work: &Workplace, settings: &Settings) -> Outcome<Exit> {
     let (servers, wrong) = settings.mcp_servers();
     let records = work.machine.dirs.mcp().map(|dir| server_records(work, settings, dir));
@@ -81,7 +81,7 @@ fn list(work: &Workplace, settings: &Settings) -> Outcome<Exit> {
     print_words(&work.machine, &lines)
 }
 
-/// The servers of the settings, or the one of this name.
+/// Returns all servers of the settings, or the named one.
 fn chosen(settings: &Settings, name: Option<&str>) -> Outcome<Vec<ServerConfig>> {
     let (mut servers, wrong) = settings.mcp_servers();
     if let Some(error) = wrong.first() {
@@ -90,7 +90,7 @@ fn chosen(settings: &Settings, name: Option<&str>) -> Outcome<Vec<ServerConfig>>
     let Some(name) = name else { return Ok(servers) };
     servers.retain(|server| server.name == name);
     if let Some(server) = servers.first_mut() {
-        // Whoever names it wants it.
+        // A server that is named explicitly is used even if it is disabled.
         server.enabled = true;
         return Ok(servers);
     }

@@ -14,7 +14,7 @@ use crate::app::AppContext;
 /// Name of the tool.
 pub(super) const RUN: &str = "run";
 
-/// Has zk work on a prompt. It is called through the rules, hooks and gates of every other tool.
+/// Tool that runs zk on a prompt. Its calls pass the same rules, hooks and gates as those of other tools.
 pub(super) struct RunTool {
     app: AppContext,
     spec: Arc<ToolSpec>,
@@ -34,7 +34,7 @@ impl RunTool {
         Self { app: app.clone(), spec: ToolSpec::new(RUN, about, schema) }
     }
 
-    /// The tool as the MCP server offers it to clients, with the schema of its output.
+    /// Returns the tool for clients of the MCP server, with its output schema.
     pub(super) fn served(&self) -> ServedTool {
         let output = json!({
             "type": "object",
@@ -58,7 +58,7 @@ impl Tool for RunTool {
         Concurrency::Shared
     }
 
-    /// A run changes nothing by itself: what it does passes the gates of its own bus, which has the same policy.
+    /// Always none: the calls of the run pass the gates of its own bus, which has the same policy.
     fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
         Effects::none()
     }

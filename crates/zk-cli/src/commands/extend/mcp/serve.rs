@@ -15,10 +15,10 @@ use crate::app::{AppContext, Workplace, runtime};
 use crate::commands::serve::pipes;
 use crate::exit::{Exit, Failure, Outcome};
 
-/// The variable with the token that clients have to know.
+/// Variable with the token that clients must send.
 const TOKEN: &str = "ZK_MCP_TOKEN";
 
-/// Serves one client at standard input and output, or every client of this machine with the token at `http`.
+/// Serves one client at standard input and output, or at `http` every local client with the token.
 pub(super) fn serve(app: &AppContext, http: Option<SocketAddr>) -> Outcome<Exit> {
     app.work.machine.notices.route_to(|text| print_stderr(&format!("zk: {text}")));
     runtime()?.block_on(async {
@@ -75,7 +75,7 @@ async fn listen(
     let bound = listener.local_addr().map_err(cannot)?;
     print_stderr(&format!("zk: serving {} at http://{bound}/mcp", work.cwd.display()));
     if work.machine.env.text(TOKEN).is_none() {
-        // Written past what keeps keys out of the output: whoever started this has to know it.
+        // Printed without redaction, since the person needs the token.
         print_stderr(&format!("zk: clients send: Authorization: Bearer {}", token.reveal()));
     }
     server.http(listener, token, stop).await.map_err(Failure::failed)

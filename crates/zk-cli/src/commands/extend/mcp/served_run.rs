@@ -12,7 +12,7 @@ use crate::compose::{self, HostOptions};
 use crate::exit::Failure;
 use crate::sessions::{self, Session};
 
-/// One run as `zk -p` has it, with a session and a bus of its own.
+/// Performs one run like `zk -p`, with its own session and bus.
 pub(super) async fn run(
     app: &AppContext,
     args: &Value,

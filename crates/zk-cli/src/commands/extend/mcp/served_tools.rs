@@ -15,28 +15,28 @@ use crate::exit::Outcome;
 use crate::place::ExecutionTarget;
 use crate::sessions::Session;
 
-/// Tools that mean something only in the middle of a run.
+/// Tools that are only useful within a run.
 pub(super) const OF_RUNS: [&str; 4] = ["conversation_recall", "todo_read", "todo_write", "tool_search"];
 
-/// The tools of a bus without a person, and a tool for runs.
+/// Tools of an unattended bus, and the tool `run`.
 pub(super) struct ProgramTools {
     pub(super) app: AppContext,
     pub(super) bus: Bus,
     pub(super) run: Arc<RunTool>,
-    /// Held by a call that has to run alone.
+    /// Lock that exclusive calls hold for writing, and other calls for reading.
     pub(super) order: RwLock<()>,
 }
 
 impl ProgramTools {
     pub(super) async fn new(app: &AppContext) -> Outcome<Self> {
         let mut own = app.clone();
-        // Tools of other servers are theirs to serve.
+        // Tools of other MCP servers are not passed on.
         own.settings.leave_out_mcp_servers();
         let bus = compose::bus(&own, &Session::default(), HostOptions::unattended(&app.settings)).await?;
         Ok(Self { app: app.clone(), bus, run: Arc::new(RunTool::new(app)), order: RwLock::default() })
     }
 
-    /// A call through everything that a call of a model goes through.
+    /// Carries out a call through all gates, like a call of a model.
     pub(super) async fn carry_out(
         &self,
         tool: Arc<dyn Tool>,
@@ -54,7 +54,7 @@ impl ProgramTools {
     }
 }
 
-/// Keeps the content alone: the display for a person and a tool's own data stay here.
+/// Removes the display and the tool's own data from an output.
 pub(super) fn content_only(output: ToolOutput) -> ToolOutput {
     ToolOutput { content: output.content, display: None, details: None }
 }
@@ -77,7 +77,7 @@ impl ServedTools for ProgramTools {
 
     async fn call(&self, call: ServedCall) -> Result<ToolOutput, ToolError> {
         if call.name == RUN {
-            // Without the order of the others: it has a bus of its own, and may take long.
+            // A run has its own bus and may take long, so it does not take the lock.
             let output = self.carry_out(self.run.clone(), call).await?;
             return Ok(ToolOutput { display: None, ..output });
         }

@@ -10,17 +10,17 @@ use crate::exit::{Failure, Outcome};
 use crate::mcp::{build_plugin, server_records};
 use crate::settings::Settings;
 
-/// Servers on a bus of their own, for a command.
+/// Servers on their own bus, for a single command.
 pub(super) struct Session {
     pub(super) bus: Bus,
     pub(super) servers: Arc<McpServers>,
-    /// Longest time that the start of all servers may take.
+    /// Longest time for all servers to start.
     pub(super) longest: Duration,
     exec: Arc<ProcessExec>,
 }
 
 impl Session {
-    /// Starts these servers and waits until each can be used or not.
+    /// Starts servers, and waits until each is ready or failed.
     pub(super) async fn start(
         work: &Workplace,
         settings: &Settings,

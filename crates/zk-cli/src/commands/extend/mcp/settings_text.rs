@@ -28,7 +28,7 @@ pub(super) fn at<'a>(table: &'a toml::Table, name: &str) -> Option<&'a toml::Val
     table.get("mcp")?.get("servers")?.get(name)
 }
 
-/// The settings as they are to be, with this server or without it.
+/// Returns the settings with a server set or removed.
 pub(super) fn merged(table: &toml::Table, name: &str, server: Option<toml::Value>) -> toml::Table {
     let mut wanted = table.clone();
     let mcp = wanted.entry("mcp").or_insert_with(|| toml::Table::new().into());
@@ -43,7 +43,7 @@ pub(super) fn merged(table: &toml::Table, name: &str, server: Option<toml::Value
     wanted
 }
 
-/// The text without the tables of a server.
+/// Returns the text without the tables of a server.
 pub(super) fn without(text: &str, name: &str) -> String {
     let is_of_server = |header: &str| {
         let parts: Vec<String> =
@@ -64,7 +64,7 @@ pub(super) fn without(text: &str, name: &str) -> String {
     kept
 }
 
-/// Writes settings that say what they are to say, and nothing else.
+/// Writes a settings text, after a check that it contains exactly the wanted settings.
 pub(super) fn write(path: &Path, text: &str, wanted: &toml::Table) -> Outcome<()> {
     let bare = |table: &toml::Table| -> toml::Table {
         let mut table = table.clone();

@@ -96,7 +96,7 @@ async fn signed_in(
 
 pub(super) async fn logout(work: &Workplace, settings: &Settings, server: &str) -> Outcome<Exit> {
     let mut servers = chosen(settings, Some(server))?;
-    // Nothing is asked of it for that.
+    // Removing a sign-in needs no request to the server, so its start is not awaited.
     servers.iter_mut().for_each(|server| server.start_cap = std::time::Duration::ZERO);
     let session = Session::start(work, settings, servers).await?;
     let removed = session.servers.sign_out(server).await;

@@ -34,10 +34,10 @@ pub(super) async fn tools(work: &Workplace, settings: &Settings, server: Option<
     Ok(if failed { Exit::Failed } else { exit })
 }
 
-/// Widest first column of a table of tools.
+/// Maximum width of the first column in a table of tools.
 const MAX_NAME_COLUMNS: usize = 40;
 
-/// Names with what there is to say of each, in two columns.
+/// Formats names and descriptions in two columns.
 fn table(rows: &[(String, String)]) -> Vec<String> {
     let widest =
         rows.iter().map(|(name, _)| name.chars().count()).filter(|wide| *wide <= MAX_NAME_COLUMNS).max();

@@ -10,7 +10,7 @@ use crate::app::Workplace;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::stdin;
 
-/// Keeps a copy of a bundle once a person trusts exactly its bytes.
+/// Stores a copy of a bundle after a person approved exactly its bytes.
 pub(super) fn add(
     work: &Workplace,
     store: &BundleStore,
@@ -41,7 +41,7 @@ pub(super) fn add(
     )
 }
 
-/// Fetches one bundle or all anew, and keeps what a person agrees to.
+/// Fetches one bundle or all bundles again, and stores the updates that a person approves.
 pub(super) fn update(
     work: &Workplace,
     store: &BundleStore,
@@ -98,7 +98,7 @@ fn update_one(work: &Workplace, store: &BundleStore, name: &str, consent: &Conse
     told(format!("updated {name}"))
 }
 
-/// Describes a bundle to a person who decides about it.
+/// Describes a bundle for a person who decides about it.
 fn described(fetched: &Fetched, from: &Source) -> Outcome<Vec<String>> {
     let shown = shown::describe(fetched).map_err(|why| {
         Failure::failed(format!("the plugin from {from} cannot be used: {}", visible_line(&why)))
@@ -111,7 +111,7 @@ fn described(fetched: &Fetched, from: &Source) -> Outcome<Vec<String>> {
     Ok(lines)
 }
 
-/// Whether a person agrees to exactly these bytes.
+/// Asks a person to approve exactly these bytes.
 fn agrees(fetched: &Fetched, consent: &Consent, question: &str) -> Outcome<bool> {
     let digest = &fetched.bundle.digest;
     match &consent.digest {
@@ -138,7 +138,8 @@ fn is_secret(fetched: &Fetched, text: &str) -> bool {
     fetched.bundle.manifest.options.get(text).is_some_and(|option| option.is_sensitive)
 }
 
-/// Options as `KEY=VALUE`. Secrets are not taken: a command line is written down in many places.
+/// Parses options of the form `KEY=VALUE`. Secret options are refused, since command lines are recorded in
+/// many places.
 fn options(fetched: &Fetched, set: &[&String]) -> Outcome<BTreeMap<String, String>> {
     let known = &fetched.bundle.manifest.options;
     let one = |text: &&String| {

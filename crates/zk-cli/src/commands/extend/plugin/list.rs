@@ -6,7 +6,7 @@ use super::{fetch, kept, print, shown, source};
 use crate::app::{AppContext, Workplace};
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Lists the bundles that were added with their state, and those that the project asks for.
+/// Lists the added bundles with their state, and those that the project requests.
 pub(super) fn list(app: &AppContext, store: &BundleStore, json: bool) -> Outcome<Exit> {
     let work = &app.work;
     let records = store.records().map_err(Failure::failed)?;
@@ -59,7 +59,7 @@ pub(super) fn list(app: &AppContext, store: &BundleStore, json: bool) -> Outcome
     print(&work.machine, &lines)
 }
 
-/// Shows what a bundle brings that was added.
+/// Shows the contents of an added bundle.
 pub(super) fn show(work: &Workplace, store: &BundleStore, name: &str) -> Outcome<Exit> {
     let kept = kept(store, name)?;
     let tree = store.tree(name, &kept).map_err(Failure::failed)?;
@@ -71,7 +71,7 @@ pub(super) fn show(work: &Workplace, store: &BundleStore, name: &str) -> Outcome
     print(&work.machine, &lines)
 }
 
-/// Checks a bundle as its author would.
+/// Checks a bundle for its author.
 pub(super) fn check(work: &Workplace, store: &BundleStore, text: &str) -> Outcome<Exit> {
     let from = source(work, text)?;
     let fetched = fetch(work, store, &from)?;

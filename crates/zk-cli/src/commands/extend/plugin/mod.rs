@@ -49,12 +49,12 @@ pub(crate) fn plugin(app: &AppContext, action: &PluginAction) -> Outcome<Exit> {
     }
 }
 
-/// Reads a source as a person typed it.
+/// Parses a source that a person typed.
 fn source(work: &Workplace, text: &str) -> Outcome<Source> {
     Source::parse(text, &work.cwd).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Fetches with the person's git, which may ask their agent of ssh.
+/// Creates a fetcher that uses the person's git, with access to the SSH agent.
 fn fetcher(work: &Workplace, store: &BundleStore) -> Fetcher {
     let machine = &work.machine;
     let environment = Environment::filtered(machine.env.without_secrets());
@@ -65,7 +65,7 @@ fn fetcher(work: &Workplace, store: &BundleStore) -> Fetcher {
     Fetcher::new(Arc::new(exec), Arc::new(machine.host_files.clone()), store.dir().to_path_buf())
 }
 
-/// Fetches a bundle, from a marketplace too. Nothing of it runs.
+/// Fetches a bundle, directly or through a marketplace, without running any of it.
 fn fetch(work: &Workplace, store: &BundleStore, source: &Source) -> Outcome<Fetched> {
     let records = store.records().map_err(Failure::failed)?;
     let known = |name: &str| records.marketplaces.get(name).map(|kept| kept.source.clone());

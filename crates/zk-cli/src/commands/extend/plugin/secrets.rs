@@ -13,7 +13,7 @@ fn store(work: &Workplace) -> Outcome<FileStore> {
     store.ok_or_else(|| Failure::usage("there is no place for secrets: set HOME or ZK_HOME"))
 }
 
-/// Reads an option that is typed without an echo, or piped to standard input, and stores it.
+/// Reads the value of a secret option, typed without an echo or piped to standard input, and stores it.
 pub(super) fn ask(work: &Workplace, bundle: &str, key: &str) -> Outcome<()> {
     let value = if stdin::is_terminal() {
         let question = format!("{key} for {bundle} (it is not shown): ");

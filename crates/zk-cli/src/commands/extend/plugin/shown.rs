@@ -9,7 +9,7 @@ use zk_skills::{AgentFile, MarkdownFields, Skill, SkillSource};
 
 use crate::bundles;
 
-/// Lines about a bundle, and what is wrong with it although it can be used.
+/// Description of a usable bundle in lines, and its faults.
 pub(super) struct Shown {
     pub(super) lines: Vec<String>,
     pub(super) faults: Vec<String>,
@@ -24,7 +24,7 @@ pub(super) fn title(bundle: &Bundle) -> String {
     visible_line(&format!("{}{version}{author}{about}", manifest.name))
 }
 
-/// Describes everything that a bundle brings. Variables stay as they are written.
+/// Describes all contents of a bundle. Variables are shown unexpanded.
 ///
 /// # Errors
 /// In words, if its hooks or servers cannot be used: it is not to be added then.
@@ -89,7 +89,7 @@ pub(super) fn describe(fetched: &Fetched) -> Result<Shown, String> {
     Ok(shown)
 }
 
-/// The names of agents; those that cannot be used are left out.
+/// Returns the names of agents; unusable ones are left out.
 fn agents(fetched: &Fetched, left_out: &mut Vec<String>, faults: &mut Vec<String>) -> Vec<String> {
     let mut names = Vec::new();
     for part in &fetched.bundle.agents {
@@ -107,7 +107,7 @@ fn agents(fetched: &Fetched, left_out: &mut Vec<String>, faults: &mut Vec<String
     names
 }
 
-/// The names of skills; those that cannot be used are left out.
+/// Returns the names of skills; unusable ones are left out.
 fn skills(tree: &Tree, bundle: &Bundle, left_out: &mut Vec<String>) -> Vec<String> {
     let mut names = Vec::new();
     for dir in &bundle.skills {

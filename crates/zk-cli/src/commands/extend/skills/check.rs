@@ -30,7 +30,7 @@ pub(super) fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<
             },
         };
         let is_skill = ["SKILL.md", "skill.md"].iter().any(|name| dir.join(name).exists());
-        // One directory is a skill, or should be; any other is looked through.
+        // A directory with a `SKILL.md` is checked as one skill; any other is searched for skills.
         let roots = SkillRoots { configured: vec![dir.clone()], ..SkillRoots::default() };
         let below = if is_skill {
             Vec::new()
@@ -72,7 +72,7 @@ pub(super) fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<
     Ok(exit)
 }
 
-/// The skill that is found here under a name; `all` keeps what was found, which may take servers.
+/// Finds a skill by its name. `all` caches the found skills, since finding them may start servers.
 pub(super) fn named(app: &AppContext, name: &Path, all: &mut Option<SkillSet>) -> Outcome<Option<Row>> {
     let all = match all {
         Some(all) => all,

@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
 use crate::skills;
 
-/// Directory of a project that `add` and `new` fill.
+/// Directory of the project's skills, which `add` and `new` fill.
 pub(super) const PROJECT: &str = ".agents/skills";
 
 /// The directory of skills to change.
@@ -41,7 +41,7 @@ pub(super) fn add(work: &Workplace, path: &Path, project: bool) -> Outcome<Exit>
         let copied = std::fs::create_dir_all(target.parent().unwrap_or(&to))
             .and_then(|()| std::fs::copy(bundle.dir.join(file), &target));
         if let Err(error) = copied {
-            // Half a skill is none.
+            // An incompletely copied skill is removed.
             let _ = std::fs::remove_dir_all(&to);
             return Err(Failure::failed(format!("cannot copy {}: {error}", file.display())));
         }
@@ -60,7 +60,7 @@ pub(super) fn remove(work: &Workplace, settings: &Settings, name: &str, project:
     let own = |skill: &&std::sync::Arc<Skill>| {
         skill.name() == name && skill.dir.as_ref().is_some_and(|dir| dir.parent() == Some(&*real))
     };
-    // One that cannot be read can be removed all the same, by its directory.
+    // An unreadable skill can still be removed by its directory's name.
     let plain = real.join(name);
     let is_plain = !name.contains('/') && name != "." && name != ".." && plain.join(SKILL_FILE).exists();
     let dir =

@@ -35,10 +35,10 @@ pub(crate) fn skills(app: &AppContext, action: &SkillsAction) -> Outcome<Exit> {
     }
 }
 
-/// Time limit of MCP servers to list their skills for a person who asks for all.
+/// Time limit for MCP servers to list their skills.
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Finds the skills with those that plugins and MCP servers have, for which servers are started.
+/// Finds all skills, including those of plugins and MCP servers, which are started for this.
 fn find_all(app: &AppContext) -> Outcome<SkillSet> {
     let has_others = !app.settings.additions.plugins.is_empty() || !app.settings.mcp_servers().0.is_empty();
     if !has_others || !app.settings.skills.enabled {
@@ -80,7 +80,7 @@ fn list(app: &AppContext, json: bool) -> Outcome<Exit> {
     for row in &rows {
         let about: String = row.about.chars().take(100).collect();
         let line = format!("{:<24} {:<10} {:<12} {about}", row.name, row.source.as_str(), row.state);
-        // Blanks of the table's own columns are no secret of a skill.
+        // Blanks that only pad the columns are removed.
         lines.push(visible_line(line.trim_end_matches(' ')));
         lines.extend(row.diagnostics.iter().map(|fault| visible_line(&format!("  {}: {fault}", row.path))));
     }

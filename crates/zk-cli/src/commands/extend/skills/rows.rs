@@ -38,7 +38,7 @@ impl Row {
     }
 }
 
-/// Returns the place of a skill, or the address where it is to be had.
+/// Returns the path of a skill, or the address of its server.
 pub(super) fn address(skill: &Skill) -> String {
     skill.served.as_ref().map_or_else(|| place(skill), |served| served.entry.uri.clone())
 }
