@@ -123,6 +123,9 @@ impl AcpAgent {
             "it runs tools of its own: zk asks you only about what it asks zk about, and modes, rules and hooks hold for \
              that alone"
                 .to_owned(),
+            "your permission mode answers what it asks before you do: `auto` and `accept-edits` let it change files of \
+             the project without a card, `ask` does not"
+                .to_owned(),
             "limits of zk on tools, tokens and cost do not bind it".to_owned(),
         ];
         lines.push(if self.is_sandboxed() {

@@ -93,6 +93,14 @@ def work(session, cwd, text):
         wrote = ask("fs/write_text_file", {"sessionId": session, "path": os.path.join(cwd, "new.txt"), "content": "n\n"})
         out = ask("fs/read_text_file", {"sessionId": session, "path": "/etc/hostname"})
         say(session, json.dumps([read.get("result"), "error" in wrote, "error" in out]))
+    elif "write" in text:
+        call = {"toolCallId": "f1", "title": "Write", "kind": "edit", "rawInput": {"content": "by permission\n"},
+                "content": [{"type": "diff", "path": os.path.join(cwd, "asked.txt"), "newText": "by permission\n"}]}
+        update(session, sessionUpdate="tool_call", status="pending", **call)
+        answer = permission(session, call)
+        update(session, sessionUpdate="tool_call_update", toolCallId="f1", status="completed")
+        wrote = ask("fs/write_text_file", {"sessionId": session, "path": os.path.join(cwd, "new.txt"), "content": "n\n"})
+        say(session, json.dumps([answer, "error" not in wrote]))
     elif "terminal" in text:
         made = ask("terminal/create", {"sessionId": session, "command": "echo", "args": ["it's", "$HOME"]})
         if "error" in made:

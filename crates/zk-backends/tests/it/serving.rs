@@ -1,7 +1,8 @@
-use zk_core::service::UiAnswer;
+use zk_core::service::{NewSession, SessionStore as _, UiAnswer};
 use zk_permission::Mode;
+use zk_session::MemoryStore;
 
-use crate::support::{approval, rig, rig_in};
+use crate::support::{approval, project, rig, rig_in};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_of_the_agent_go_through_zk() {
@@ -33,4 +34,34 @@ async fn a_command_of_an_agent_without_a_sandbox_is_asked_about_as_one_outside()
     assert_eq!(outcome.text, "The answer was yes.");
     assert!(approval(&asked).title.contains("OUTSIDE the sandbox"), "{}", approval(&asked).title);
     rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_agent_asks_before_it_writes_and_what_it_has_zk_write_is_answered_by_the_mode() {
+    for (mode, cards, answers) in [
+        (Mode::Ask, 2, r#"["yes", true]"#),
+        (Mode::AcceptEdits, 0, r#"["yes", true]"#),
+        (Mode::ReadOnly, 0, r#"["no", false]"#),
+    ] {
+        let new = NewSession { id: None, cwd: "/".into(), parent: None };
+        let session = MemoryStore::new().create(new).await.unwrap();
+        let rig = rig_in(project(), session, &[], mode).await;
+        let answering = async {
+            let front_end = rig.questions.attach();
+            for _ in 0..cards {
+                let asked = front_end.next().await;
+                front_end.answer(asked.id, asked.digest, UiAnswer::Once).unwrap();
+            }
+            format!("{:?}", front_end.next().await.question)
+        };
+        let outcome = tokio::select! {
+            outcome = rig.run("write a file") => outcome,
+            title = answering => panic!("{mode:?}: one card too many: {title}"),
+        };
+        assert_eq!(outcome.text, answers, "{mode:?}");
+        assert_eq!(rig.dir.path().join("new.txt").exists(), mode != Mode::ReadOnly, "{mode:?}");
+        let told = rig.told.lock().unwrap().join("\n");
+        assert!(told.contains("without a card"), "said before the first answer: {told}");
+        rig.close().await;
+    }
 }

@@ -49,6 +49,10 @@ pub struct LaunchRequest {
     pub bundle_dirs: Vec<PathBuf>,
     /// Whether only the MCP servers in `settings` are started, and none of files, projects and bundles.
     pub only_its_servers: bool,
+    /// Whether no hook of settings, projects and bundles runs, but those of the machine's manager.
+    pub only_managed_hooks: bool,
+    /// Whether commands run in the sandbox of this machine; without one there is no conversation.
+    pub needs_sandbox: bool,
 }
 
 impl fmt::Debug for LaunchRequest {

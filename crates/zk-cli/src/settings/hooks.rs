@@ -34,6 +34,11 @@ impl Settings {
         &self.hooks
     }
 
+    /// Leaves only the hooks of the machine's manager.
+    pub(crate) fn keep_managed_hooks(&mut self) {
+        self.hooks = self.managed_hooks.clone();
+    }
+
     /// Returns the hooks of files that are not trusted.
     pub(crate) fn untrusted_hooks(&self) -> impl Iterator<Item = &HookSet> {
         self.project_files.iter().filter(|file| !file.trusted).map(|file| &file.hooks)

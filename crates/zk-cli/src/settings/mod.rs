@@ -56,6 +56,8 @@ pub(crate) struct Settings {
     /// Settings files of the project that are not empty.
     pub(crate) project_files: Vec<ProjectFile>,
     hooks: HookSet,
+    /// Those of `hooks` that the machine's manager gave.
+    managed_hooks: HookSet,
     /// Extensions of the person's files.
     extensions: Vec<ExtensionConfig>,
     /// Whether MCP servers are disabled.
@@ -254,7 +256,11 @@ impl Settings {
                 return Ok(());
             }
         };
-        self.add_hooks(hooks::take(&mut table, layer, path)?, warnings);
+        let hooks = hooks::take(&mut table, layer, path)?;
+        if layer == Layer::Managed {
+            self.managed_hooks = hooks.clone();
+        }
+        self.add_hooks(hooks, warnings);
         self.add_extensions(extensions::take(&mut table, layer, path)?);
         let origin = Origin { layer, place: path.display().to_string() };
         Ok(self.merged.set_all(flatten(table), &origin, Precedence::Over, warnings)?)

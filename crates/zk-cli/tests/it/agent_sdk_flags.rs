@@ -309,3 +309,88 @@ fn a_plan_only_reads_until_the_host_approves_it() {
     );
     assert!(!models.bodies()[3].to_string().contains("plan mode: calls"), "the plan is over");
 }
+
+#[test]
+fn commands_stay_in_the_sandbox_that_a_host_needs_or_do_not_run() {
+    let call =
+        |id: &'static str, args: Value| move |turn: zk_testkit::Turn| turn.call_as(id, "Bash", args.clone());
+    let script = || {
+        Script::new()
+            .turn(call("toolu_1", json!({"command": "touch inside; touch ../beside"})))
+            .turn(call(
+                "toolu_2",
+                json!({"command": "touch ../let-out", "outside": {"reason": "it wants to"}}),
+            ))
+            .turn(|turn| turn.text("Done."))
+    };
+    let needed = json!({"sandbox": {"enabled": true}}).to_string();
+    let open = json!({"sandbox": {"enabled": true, "allowUnsandboxedCommands": true}}).to_string();
+    let probe = Person::new().with("ZK_CONTEXT", "sandbox");
+    let is_held = !probe.run(&["-p", "x"]).stderr.contains("sandbox");
+    for (settings, is_let_out) in [(&needed, false), (&open, true)] {
+        if !is_held {
+            println!("skipped: no sandbox here");
+            break;
+        }
+        let models = server(script());
+        let person = Person::asking(&models);
+        // The person's own context is that of a machine without a sandbox.
+        let args = ["--settings", settings, "--permission-prompt-tool", "stdio"];
+        let mut host = Host::start(&person, &args);
+        host.initialize(json!({}));
+        host.prompt("Go.");
+        loop {
+            let line =
+                host.until(|line| line["type"] == "result" || line["request"]["subtype"] == "can_use_tool");
+            if line["type"] == "result" {
+                break;
+            }
+            host.answer(&line, json!({"behavior": "allow"}));
+        }
+        let beside = |file: &str| person.project().join("..").join(file).exists();
+        assert!(person.project().join("inside").exists(), "{:#?}", host.seen);
+        assert!(!beside("beside"));
+        assert_eq!(beside("let-out"), is_let_out, "{:#?}", host.seen);
+        let refused = host.seen.iter().any(|line| line.to_string().contains("want every command in it"));
+        assert_eq!(refused, !is_let_out);
+        host.end();
+    }
+    let person = Person::new().with("ZK_CONTEXT", "docker:none");
+    let mut host = Host::start(&person, &["--settings", &needed]);
+    host.send(&json!({"type": "control_request", "request_id": "r", "request": {"subtype": "initialize"}}));
+    let result = host.result();
+    assert!(result["errors"][0].as_str().unwrap().contains("run them in docker:none"), "{result}");
+    assert_eq!(host.end().0, 1);
+}
+
+#[test]
+fn hooks_that_a_host_switched_off_do_not_run_and_those_of_its_manager_do() {
+    let refusing = |word: &str| {
+        let hook = json!({"type": "command", "command": format!("echo {word} >&2; exit 2")});
+        json!({"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]})
+    };
+    let off = json!({"disableAllHooks": true, "hooks": refusing("of-the-host")}).to_string();
+    let managed = json!({"hooks": refusing("of-the-manager")}).to_string();
+    for (more, is_made) in [(vec![], true), (vec!["--managed-settings", managed.as_str()], false)] {
+        let models = server(touching("a.txt"));
+        let person = Person::asking(&models);
+        person.settings(
+            "[[hooks.PreToolUse]]\nmatcher = \"*\"\ncommand = \"echo of-the-person >&2; exit 2\"\n",
+        );
+        person.write("demo/.claude-plugin/plugin.json", r#"{"name": "demo"}"#);
+        let of_bundle = json!({"hooks": refusing("of-the-bundle")}).to_string();
+        person.write("demo/hooks/hooks.json", &of_bundle);
+        let args = ["--settings", &off, "--plugin-dir", "demo", "--permission-mode", "bypassPermissions"];
+        let mut host = Host::start(&person, &[&args[..], &more].concat());
+        let callbacks = json!({"PreToolUse": [{"matcher": null, "hookCallbackIds": ["hook_0"]}]});
+        host.initialize(json!({"hooks": callbacks}));
+        host.prompt("Go.");
+        host.result();
+        assert_eq!(person.project().join("a.txt").exists(), is_made, "{}", host.tool_result());
+        if !is_made {
+            assert!(host.tool_result()["content"].to_string().contains("of-the-manager"));
+        }
+        assert!(told(&host).contains("callbacks of `hooks` are not called"), "{}", told(&host));
+        host.end();
+    }
+}

@@ -164,8 +164,15 @@ fn conversation(rows: &str) -> Vec<String> {
     assert!(rows.contains("› make the file"), "{rows}");
     let (_, rows) = rows.split_once("› make the file").unwrap_or_default();
     let is_told = |row: &&str| {
-        let told =
-            ["its own permissions", "tools of its own", "hold for that", "limits of zk", "runs as you"];
+        let told = [
+            "its own permissions",
+            "tools of its own",
+            "hold for that",
+            "your permission mode",
+            "without a card",
+            "limits of zk",
+            "runs as you",
+        ];
         told.iter().any(|words| row.contains(words))
     };
     let plain = |row: &str| {

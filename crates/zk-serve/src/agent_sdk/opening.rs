@@ -13,7 +13,7 @@ use super::args::{FAMILIES, Files, Given, PLAN, host_mode, launch_settings, zk_m
 use super::hooks;
 use super::host::{Host, PROTOCOL_VERSION};
 use super::output::Output;
-use super::permission::{ChangedCalls, answer_questions};
+use super::permission::{ChangedCalls, ClosedSandbox, answer_questions};
 use super::provider::SdkProvider;
 use super::tools::{AskingTools, HostTools};
 use super::wire::{inward, outward};
@@ -106,11 +106,20 @@ impl Host {
         let settings = launch_settings(self.args(), given)?;
         let mut plugins: Vec<Arc<dyn Plugin>> =
             vec![Arc::new(Output(self.clone())), Arc::new(ChangedCalls(self.clone())), Arc::new(tools)];
-        if let Some(hooks) = hooks::plugin(self)? {
+        let hooks = &given.settings.hooks;
+        match hooks::plugin(self)? {
+            Some(_) if hooks.are_off => {
+                let told = "callbacks of `hooks` are not called: `disableAllHooks` of the host's settings";
+                self.known().notices.push(told.to_owned());
+            }
+            Some(callbacks) => plugins.push(Arc::new(callbacks)),
+            None => {}
+        }
+        if let Some(hooks) = hooks::of_settings(self, &hooks.running())? {
             plugins.push(Arc::new(hooks));
         }
-        if let Some(hooks) = hooks::of_settings(self, &given.settings.hooks)? {
-            plugins.push(Arc::new(hooks));
+        if given.settings.sandbox.is_closed() {
+            plugins.push(Arc::new(ClosedSandbox));
         }
         if self.is_attended() && self.known().asking.prompter.is_none() {
             plugins.push(Arc::new(AskingTools(self.clone())));
@@ -133,6 +142,8 @@ impl Host {
             agents: agents.map(agents_of),
             bundle_dirs: given.plugins.clone(),
             only_its_servers: self.args().has("strict-mcp-config"),
+            only_managed_hooks: given.settings.hooks.are_off,
+            needs_sandbox: given.settings.sandbox.is_needed,
             provider_layer: Some(Arc::new(move |inner| {
                 Arc::new(SdkProvider { inner, names: names.clone() }) as Arc<dyn Provider>
             })),

@@ -25,6 +25,10 @@ const CHANGED_CALL_LIMIT: Duration = Duration::from_secs(24 * 3600);
 const REJECTED: &str = "The user does not want this call to be made. It was rejected and has changed nothing. Stop here, and wait \
     for what the user says next.";
 
+/// Reason for which a call that leaves the sandbox is refused.
+const STAYS_INSIDE: &str = "it would run outside of the sandbox, and the settings of the host (`sandbox.enabled`) want every command \
+    in it: run it without leaving, or ask whoever wrote the host for `sandbox.allowUnsandboxedCommands`";
+
 /// Task that is aborted when this is dropped.
 struct Asking(JoinHandle<()>);
 
@@ -282,6 +286,28 @@ fn suggestions(tool: &str, input: &Value) -> Vec<Value> {
     let mode = json!({"type": "setMode", "mode": "acceptEdits", "destination": "session"});
     let rule = json!({"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"});
     if matches!(tool, "Write" | "Edit" | "MultiEdit") { vec![mode] } else { vec![rule] }
+}
+
+/// Refuses calls that leave the sandbox, where the host wants every command in it.
+pub(super) struct ClosedSandbox;
+
+impl Plugin for ClosedSandbox {
+    fn name(&self) -> &'static str {
+        "agent-sdk-closed-sandbox"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let first =
+            HookOptions { stage: Stage::Early, reach: Some(Reach::Descendants), ..HookOptions::default() };
+        scope.handle_at::<ToolGate, _>(first, Arc::new(Self));
+        Ok(())
+    }
+}
+
+impl Handler<ToolGate> for ClosedSandbox {
+    async fn call(&self, gate: &ToolGate, _: &Cx) -> Answer<ToolGate> {
+        Ok(gate.effects.leaves_context().then(|| Ruling::refuse(STAYS_INSIDE)))
+    }
 }
 
 /// Handler that runs a call with the host's arguments as a new call, through all gates.

@@ -22,6 +22,9 @@ use crate::sessions;
 /// Origin of settings that another program asks for.
 const BY_PROGRAM: &str = "the program that drives zk";
 
+/// Context of commands that the sandbox holds.
+const SANDBOX: &str = "sandbox";
+
 /// Opens conversations for other programs, each as if zk had been started with its directory and settings.
 pub(crate) struct Launcher {
     app: AppContext,
@@ -41,6 +44,10 @@ impl Launcher {
         let mut given = before.given.clone();
         for (key, value) in &request.settings {
             given.json(key, BY_PROGRAM, value).map_err(Failure::usage)?;
+        }
+        if request.needs_sandbox {
+            self.check_place()?;
+            given.json("context", BY_PROGRAM, &SANDBOX.into()).map_err(Failure::usage)?;
         }
         let launch = Launch {
             given,
@@ -68,6 +75,15 @@ impl Launcher {
         let (mut app, mut warnings) =
             AppContext::read(place, machine, launch, self.app.given.clone(), additions)?;
         self.pin(&app, &request.bundle_dirs)?;
+        if request.needs_sandbox && app.settings.context_text() != Some(SANDBOX) {
+            return Err(Failure::usage(
+                "the program that drives zk wants commands in the sandbox, and the managed settings have another \
+                 `context`",
+            ));
+        }
+        if request.only_managed_hooks {
+            app.settings.keep_managed_hooks();
+        }
         app.shared.limits = self.app.shared.limits.clone();
         #[cfg(feature = "otel")]
         {
@@ -77,6 +93,17 @@ impl Launcher {
         warnings.extend(app.settings.untrusted_warnings(&app.work.project));
         warnings.iter().for_each(|warning| app.work.machine.notices.show(&format!("warning: {warning}")));
         Ok(app)
+    }
+
+    /// Checks that commands run on this machine, where its sandbox can hold them.
+    fn check_place(&self) -> Outcome<()> {
+        match self.app.settings.context_text().filter(|context| context.contains(':')) {
+            Some(context) => Err(Failure::usage(format!(
+                "the program that drives zk wants commands in the sandbox of this machine (`sandbox.enabled`), and your \
+                 settings run them in {context}: leave one of the two out"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Refuses bundles that changed since their first use, since calls may have changed their files.

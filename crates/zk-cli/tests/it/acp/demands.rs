@@ -8,12 +8,12 @@ use zk_testkit::Script;
 use super::Editor;
 use crate::zk::{Person, server, until};
 
-fn nobody() -> Value {
+pub(super) fn nobody() -> Value {
     json!({})
 }
 
 /// Answers `text`, as often as it is asked.
-fn saying(text: &'static str) -> Script {
+pub(super) fn saying(text: &'static str) -> Script {
     Script::answering(move |_| zk_testkit::Turn::new().text(text))
 }
 

@@ -3,6 +3,7 @@
 mod demands;
 mod driven;
 mod offers;
+mod requirements;
 mod work;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -24,11 +24,52 @@ pub(crate) struct HostSettings {
     pub(crate) mode: Option<String>,
     pub(crate) directories: Vec<String>,
     pub(crate) model: Option<String>,
-    pub(crate) hooks: Map<String, Value>,
+    pub(crate) hooks: HostHooks,
+    pub(crate) sandbox: HostSandbox,
     /// Whether no mode may be chosen that never asks.
     pub(crate) keeps_asking: bool,
     /// Sentences about keys without effect.
     pub(crate) told: Vec<String>,
+}
+
+/// Hooks of settings, and which of them run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct HostHooks {
+    of_host: Map<String, Value>,
+    of_manager: Map<String, Value>,
+    /// Whether hooks run only if a manager gave them.
+    pub(crate) are_off: bool,
+    are_those_of_managers_off: bool,
+}
+
+impl HostHooks {
+    /// Hooks that run.
+    pub(crate) fn running(&self) -> Map<String, Value> {
+        let mut all = Map::new();
+        if !self.are_those_of_managers_off {
+            add_groups(&mut all, &self.of_manager);
+        }
+        if !self.are_off {
+            add_groups(&mut all, &self.of_host);
+        }
+        all
+    }
+}
+
+/// Containment of commands as a host wants it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HostSandbox {
+    /// Whether commands run in the sandbox, or not at all.
+    pub(crate) is_needed: bool,
+    /// Whether a single command may run outside after a question.
+    may_leave: Option<bool>,
+}
+
+impl HostSandbox {
+    /// Whether a call that leaves the sandbox is refused.
+    pub(crate) fn is_closed(self) -> bool {
+        self.is_needed && self.may_leave != Some(true)
+    }
 }
 
 impl HostSettings {
@@ -42,12 +83,13 @@ impl HostSettings {
             match key.as_str() {
                 "permissions" => self.add_permissions(value, place)?,
                 "model" => self.model = Some(text(value, key, place)?),
-                "hooks" => self.add_hooks(value, place)?,
-                "sandbox" if !is_managed => {
-                    self.told.push(format!(
-                        "`sandbox` of {place} has no effect: commands run in the sandbox of zk's own settings"
-                    ));
+                "hooks" => self.add_hooks(value, place, is_managed)?,
+                "disableAllHooks" => {
+                    let off = flag(value, key, place)?;
+                    self.hooks.are_off |= off;
+                    self.hooks.are_those_of_managers_off |= off && is_managed;
                 }
+                "sandbox" => self.add_sandbox(value, place, is_managed)?,
                 key if UNNEEDED.contains(&key) => {}
                 key => self.leave_out(key, place, is_managed)?,
             }
@@ -78,15 +120,29 @@ impl HostSettings {
         Ok(())
     }
 
-    fn add_hooks(&mut self, value: &Value, place: &str) -> Result<(), String> {
+    fn add_hooks(&mut self, value: &Value, place: &str, is_managed: bool) -> Result<(), String> {
         let Value::Object(events) = value else { return Err(format!("`hooks` of {place} is no object")) };
-        for (event, groups) in events {
-            let Value::Array(groups) = groups else {
-                return Err(format!("`hooks.{event}` of {place} is no list"));
-            };
-            let all = self.hooks.entry(event.clone()).or_insert_with(|| Value::Array(Vec::new()));
-            if let Some(all) = all.as_array_mut() {
-                all.extend(groups.iter().cloned());
+        if let Some((event, _)) = events.iter().find(|(_, groups)| !groups.is_array()) {
+            return Err(format!("`hooks.{event}` of {place} is no list"));
+        }
+        let HostHooks { of_host, of_manager, .. } = &mut self.hooks;
+        add_groups(if is_managed { of_manager } else { of_host }, events);
+        Ok(())
+    }
+
+    fn add_sandbox(&mut self, value: &Value, place: &str, is_managed: bool) -> Result<(), String> {
+        let Value::Object(fields) = value else { return Err(format!("`sandbox` of {place} is no object")) };
+        for (key, value) in fields {
+            let name = format!("sandbox.{key}");
+            match key.as_str() {
+                "enabled" => self.sandbox.is_needed |= flag(value, &name, place)?,
+                "allowUnsandboxedCommands" => {
+                    let may = flag(value, &name, place)?;
+                    self.sandbox.may_leave = Some(may && self.sandbox.may_leave != Some(false));
+                }
+                // A start without the sandbox that is needed always fails.
+                "failIfUnavailable" => {}
+                _ => self.leave_out(&name, place, is_managed)?,
             }
         }
         Ok(())
@@ -101,6 +157,20 @@ impl HostSettings {
         self.told.push(format!("`{key}` of {place} has no effect: zk does not serve it"));
         Ok(())
     }
+}
+
+/// Adds hooks to those of their events.
+fn add_groups(all: &mut Map<String, Value>, events: &Map<String, Value>) {
+    for (event, groups) in events {
+        let known = all.entry(event.clone()).or_insert_with(|| Value::Array(Vec::new()));
+        if let Some(known) = known.as_array_mut() {
+            known.extend(groups.as_array().into_iter().flatten().cloned());
+        }
+    }
+}
+
+fn flag(value: &Value, key: &str, place: &str) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| format!("`{key}` of {place} is neither true nor false"))
 }
 
 fn text(value: &Value, key: &str, place: &str) -> Result<String, String> {
@@ -157,5 +227,44 @@ mod tests {
         }
         let managed = HostSettings::default().add(&json!({"env": {}}), "--managed-settings", true);
         assert!(managed.unwrap_err().contains("cannot be used"));
+    }
+
+    #[test]
+    fn hooks_that_are_switched_off_leave_those_of_a_manager() {
+        let (own, managed) = (json!({"hooks": {"Stop": [{"a": 1}]}}), json!({"hooks": {"Stop": [{"b": 2}]}}));
+        let off = json!({"disableAllHooks": true});
+        for (more, by_manager, running) in [
+            (json!({"disableAllHooks": false}), false, json!({"Stop": [{"b": 2}, {"a": 1}]})),
+            (off.clone(), false, json!({"Stop": [{"b": 2}]})),
+            (off, true, json!({})),
+        ] {
+            let mut read = HostSettings::default();
+            read.add(&own, "--settings", false).unwrap();
+            read.add(&managed, "--managed-settings", true).unwrap();
+            read.add(&more, "x", by_manager).unwrap();
+            assert_eq!(Value::Object(read.hooks.running()), running);
+        }
+        let wrong = HostSettings::default().add(&json!({"disableAllHooks": "yes"}), "--settings", false);
+        assert!(wrong.unwrap_err().contains("neither true nor false"));
+    }
+
+    #[test]
+    fn a_sandbox_that_is_needed_is_closed_unless_the_host_lets_commands_out() {
+        let sandbox = |parts: &[Value]| {
+            let mut read = HostSettings::default();
+            for part in parts {
+                read.add(&json!({"sandbox": part}), "--settings", false).unwrap();
+            }
+            (read.sandbox.is_needed, read.sandbox.is_closed(), read.told.len())
+        };
+        let let_out = json!({"allowUnsandboxedCommands": true});
+        let on = json!({"enabled": true, "failIfUnavailable": true});
+        assert_eq!(sandbox(&[on.clone()]), (true, true, 0));
+        assert_eq!(sandbox(&[on.clone(), let_out.clone()]), (true, false, 0));
+        assert_eq!(sandbox(&[on, json!({"allowUnsandboxedCommands": false}), let_out]), (true, true, 0));
+        assert_eq!(sandbox(&[json!({"enabled": false, "network": {}})]), (false, false, 1));
+        let network = json!({"sandbox": {"enabled": true, "network": {}}});
+        let managed = HostSettings::default().add(&network, "--managed-settings", true);
+        assert!(managed.unwrap_err().contains("`sandbox.network`"));
     }
 }
