@@ -72,6 +72,7 @@ pub use opening::sessions::{ConversationSessions, NoSessions, UnsavedSession};
 pub use opening::setup::{ChatSetup, ExecutionPlace, ProgramPhrases};
 pub use opening::signals::Signals;
 pub use opening::start::{ChatEnd, ChatStart};
+pub use opening::workplace::git_branch;
 pub use screen::draft::editor::{EditorEnv, edit_file};
 pub use screen::runtime::Runtime;
 pub use sign_in::{set_up, sign_in};

@@ -43,6 +43,7 @@ struct Stored {
     digest: Digest,
     /// Title that a person gave it.
     name: Option<String>,
+    branch: Option<String>,
     entries: Vec<Entry>,
     open: bool,
 }
@@ -149,6 +150,7 @@ impl Stored {
             id: id.clone(),
             parent: self.parent.clone(),
             cwd: self.cwd.clone(),
+            branch: self.branch.clone(),
             created: self.created,
             updated,
             messages: self.digest.messages,
@@ -171,6 +173,8 @@ struct MemorySession {
     /// append on.
     holds: AtomicBool,
     closed: AtomicBool,
+    /// Branch to store with the next entries.
+    branch: Mutex<Option<String>>,
 }
 
 impl MemorySession {
@@ -183,6 +187,7 @@ impl MemorySession {
             clock: store.clock.clone(),
             holds: AtomicBool::new(holds),
             closed: AtomicBool::new(false),
+            branch: Mutex::default(),
         }
     }
 
@@ -212,6 +217,10 @@ impl OpenSession for MemorySession {
         Some(self.cwd.clone())
     }
 
+    fn note_branch(&self, branch: String) {
+        *self.branch.lock().unwrap_or_else(PoisonError::into_inner) = Some(branch);
+    }
+
     async fn append(&self, kinds: Vec<EntryKind>, _: Durability) -> Result<Vec<EntryId>, StoreError> {
         self.check_open()?;
         if kinds.is_empty() {
@@ -229,6 +238,7 @@ impl OpenSession for MemorySession {
                 created: now,
                 digest: Digest::default(),
                 name: None,
+                branch: None,
                 entries: Vec::new(),
                 open: true,
             };
@@ -238,6 +248,9 @@ impl OpenSession for MemorySession {
         let Some(stored) = shelf.get_mut(&self.id) else {
             return Err(StoreError::NotFound { id: self.id.to_string(), hint: String::new() });
         };
+        if let Some(branch) = self.branch.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            stored.branch = Some(branch);
+        }
         let mut ids = Vec::with_capacity(kinds.len());
         for kind in kinds {
             stored.digest.add(&kind);

@@ -81,6 +81,9 @@ pub enum Saved {
 /// Callback with the error after which a run continues without a session.
 type OnLost = Box<dyn Fn(&StoreError) + Send + Sync>;
 
+/// Callback that reads the present branch of version control, from files.
+type ReadBranch = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recorder").field("session", self.log.session.id()).finish_non_exhaustive()
@@ -112,6 +115,7 @@ impl Recorder {
                 state,
                 queue,
                 on_lost: OnceLock::new(),
+                read_branch: OnceLock::new(),
             }),
         }
     }
@@ -122,6 +126,13 @@ impl Recorder {
     #[must_use]
     pub fn or_without(self, on_lost: impl Fn(&StoreError) + Send + Sync + 'static) -> Self {
         let _ = self.log.on_lost.set(Box::new(on_lost));
+        self
+    }
+
+    /// Notes the branch of version control at the start of each run, for listings of sessions. `read` may read files.
+    #[must_use]
+    pub fn noting_branch(self, read: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        let _ = self.log.read_branch.set(Arc::new(read));
         self
     }
 

@@ -14,6 +14,9 @@ pub fn session_lines(sessions: &[SessionInfo], with_directory: bool) -> Vec<Stri
                 Some(why) => line.push_str(&why.to_string()),
                 None => line.push_str(&shorten(&session.title.replace('\n', " "))),
             }
+            if let Some(branch) = &session.branch {
+                line.push_str(&format!("  [{}]", visible_line(branch)));
+            }
             if session.interrupted {
                 line.push_str(if session.answered {
                     "  (interrupted)"

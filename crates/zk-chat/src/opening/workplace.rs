@@ -22,7 +22,7 @@ pub(crate) struct Workplace {
 impl Workplace {
     /// Workplace of `cwd`; the branch is read from the files of git, without a subprocess.
     pub(crate) fn of(cwd: &Path, home: Option<&Path>, files: &dyn HostFiles) -> Self {
-        Self { directory: short(cwd, home), branch: branch(cwd, files).unwrap_or_default() }
+        Self { directory: short(cwd, home), branch: git_branch(cwd, files).unwrap_or_default() }
     }
 
     /// Directory and branch, as one text.
@@ -45,8 +45,10 @@ fn short(cwd: &Path, home: Option<&Path>) -> String {
     }
 }
 
-/// The branch of the repository that `cwd` is in.
-fn branch(cwd: &Path, files: &dyn HostFiles) -> Option<String> {
+/// Branch of the git repository that `cwd` is in, or the abbreviated commit if detached. Read from the files of git, without
+/// a subprocess.
+#[must_use]
+pub fn git_branch(cwd: &Path, files: &dyn HostFiles) -> Option<String> {
     let root = cwd.ancestors().find(|dir| files.owner(&dir.join(".git")).is_ok())?;
     let git = root.join(".git");
     let read = |path: &Path| {

@@ -12,6 +12,7 @@ use zk_agent::Agent;
 use zk_core::model::{Message, Model, Role, SessionId};
 use zk_core::service::{
     ArgumentChoice, Command, Entry, EntryKind, FileKind, Files, SessionFilter, SessionInfo, WalkOptions,
+    visible_line,
 };
 use zk_tui::Offered;
 
@@ -82,6 +83,9 @@ pub(super) async fn stored(sessions: &dyn ConversationSessions, cwd: PathBuf) ->
 /// Age, size and state of a session.
 fn facts(info: &SessionInfo) -> String {
     let mut facts = format!("{} · {} messages", age(info.updated), info.messages);
+    if let Some(branch) = &info.branch {
+        facts.push_str(&format!(" · {}", visible_line(branch)));
+    }
     if let Some(lock) = &info.lock {
         facts.push_str(if lock.pid == std::process::id() { " · this one" } else { " · open elsewhere" });
     } else if info.interrupted {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use zk_chat::git_branch;
 use zk_core::service::{Entry, StoreError, Unreadable};
+use zk_exec::LocalHostFiles;
 use zk_session::{
     CallState, InterruptedCall, Loaded, NoticeSink, OpeningError, SessionNotice, SessionPlace, SessionStart,
     SqliteStore,
@@ -33,6 +35,7 @@ pub(crate) fn place(work: &Workplace, settings: &Settings) -> SessionPlace {
         cwd: work.cwd.clone(),
         notices: NoticeSink::new(move |notice| tell(&notice, &notices)),
         explain: Some(append_subagent_output),
+        branch: Some(|cwd| git_branch(cwd, &LocalHostFiles::default())),
     }
 }
 

@@ -25,6 +25,28 @@ fn continue_goes_on_with_the_newest_session_of_the_directory() {
 }
 
 #[test]
+fn sessions_are_listed_with_the_branch_of_their_last_run() {
+    let server = server(counting());
+    let person = Person::asking(&server);
+    let listed = || person.run(&["sessions", "list"]).stdout;
+    person.run(&["-p", "before the repository"]);
+    assert!(!listed().contains('['), "{}", listed());
+    let on = |branch: &str, args: &[&str]| {
+        person.write(".git/HEAD", &format!("ref: refs/heads/{branch}\n"));
+        person.run(args);
+    };
+    on("main", &["-p", "on the trunk"]);
+    on("mend/cart", &["-p", "on a branch"]);
+    let rows = listed();
+    assert!(rows.contains("on the trunk  [main]") && rows.contains("on a branch  [mend/cart]"), "{rows}");
+    on("other", &["-p", "more", "--continue"]);
+    assert!(listed().contains("on a branch  [other]"), "{}", listed());
+    let json: Value = serde_json::from_str(&person.run(&["sessions", "list", "--json"]).stdout).unwrap();
+    let branches: Vec<&Value> = json.as_array().unwrap().iter().map(|row| &row["branch"]).collect();
+    assert_eq!(branches, [&json!("other"), &json!("main"), &Value::Null]);
+}
+
+#[test]
 fn continue_says_that_the_newest_session_is_damaged() {
     let server = server(counting());
     let person = Person::asking(&server);

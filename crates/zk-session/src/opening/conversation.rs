@@ -73,6 +73,7 @@ impl ConversationSession {
         let recorder = Recorder::new(open.clone()).or_without(move |error| {
             notices.tell(SessionNotice::NotSaved { reason: error.to_string() });
         });
+        let recorder = place.noting_branch(recorder, &*open);
         Self {
             recorder: Some(recorder),
             open: Some(open),

@@ -52,6 +52,8 @@ pub struct SessionPlace {
     pub notices: NoticeSink,
     /// Adds details from the entries to the results of interrupted calls.
     pub explain: Option<fn(&mut Loaded, &[Entry])>,
+    /// Reads the branch of version control of a directory, which listings show; may read files.
+    pub branch: Option<fn(&Path) -> Option<String>>,
 }
 
 impl SessionPlace {
@@ -178,6 +180,12 @@ impl SessionPlace {
         Ok(())
     }
 
+    pub(super) fn noting_branch(&self, recorder: Recorder, open: &dyn OpenSession) -> Recorder {
+        let Some(read) = self.branch else { return recorder };
+        let cwd = open.cwd().unwrap_or_else(|| self.cwd.clone());
+        recorder.noting_branch(move || read(&cwd))
+    }
+
     async fn reopen(
         &self,
         store: SqliteStore,
@@ -199,7 +207,7 @@ impl SessionPlace {
         if loaded.interrupted.is_some() {
             live = open.live().await?;
         }
-        let recorder = Recorder::resuming(open.clone(), &loaded);
+        let recorder = self.noting_branch(Recorder::resuming(open.clone(), &loaded), &*open);
         Ok(ConversationSession::of(self, store, open).resuming(recorder, loaded, live))
     }
 }

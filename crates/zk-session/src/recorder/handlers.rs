@@ -91,6 +91,11 @@ impl Handler<SessionStart> for Log {
     async fn call(&self, ev: &SessionStart, _: &Cx) -> Answer<SessionStart> {
         // Queued only, since an empty run needs no file yet: the prompt follows.
         self.queue().entries.push(EntryKind::RunStart { run_id: ev.run_id.clone() });
+        if let Some(read) = self.read_branch.get().cloned()
+            && let Ok(Some(branch)) = tokio::task::spawn_blocking(move || read()).await
+        {
+            self.session.note_branch(branch);
+        }
         Ok(None)
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use zk_core::model::{EntryId, Message, ModelRef, ThinkingLevel};
 use zk_core::service::{Durability, EntryKind, OpenSession, StoreError};
 
-use super::OnLost;
+use super::{OnLost, ReadBranch};
 use crate::Earlier;
 use crate::find::is_prompt;
 
@@ -21,6 +21,8 @@ pub(super) struct Log {
     pub(super) queue: std::sync::Mutex<Queue>,
     /// Set if the run may go on without its session.
     pub(super) on_lost: OnceLock<OnLost>,
+    /// Set if each run notes the branch of the session.
+    pub(super) read_branch: OnceLock<ReadBranch>,
 }
 
 #[derive(Default)]

@@ -133,6 +133,8 @@ impl Draft {
 pub(super) struct Db {
     conn: Connection,
     meta: Meta,
+    /// Branch to store with the next entries.
+    branch: Option<String>,
     index: Index,
     leaf: Option<EntryId>,
     /// Whether the tables exist.
@@ -148,13 +150,22 @@ impl Db {
     pub(super) fn without_tables(conn: Connection, meta: Meta) -> Self {
         let mode = conn.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
         let begins_log = mode.is_ok_and(|mode| mode == "wal");
-        Self { conn, meta, index: Index::default(), leaf: None, born: false, begins_log, format: FORMAT }
+        Self {
+            conn,
+            meta,
+            branch: None,
+            index: Index::default(),
+            leaf: None,
+            born: false,
+            begins_log,
+            format: FORMAT,
+        }
     }
 
     /// Log that continues after `leaf`.
     pub(super) fn existing(conn: Connection, meta: Meta, index: Index, leaf: Option<EntryId>) -> Self {
         let format = conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap_or(FORMAT);
-        Self { conn, meta, index, leaf, born: true, begins_log: false, format }
+        Self { conn, meta, branch: None, index, leaf, born: true, begins_log: false, format }
     }
 
     pub(super) fn connection(&self) -> &Connection {
@@ -168,6 +179,11 @@ impl Db {
     /// Returns the number of entries.
     pub(super) fn entries(&self) -> i64 {
         self.meta.entries
+    }
+
+    /// Sets the branch that is stored with the next entries.
+    pub(super) fn note_branch(&mut self, branch: Option<&String>) {
+        self.branch = branch.cloned();
     }
 
     pub(super) fn meta(&self) -> &Meta {
@@ -223,6 +239,9 @@ impl Db {
             }
         }
         meta.updated_ms = now_ms;
+        if self.branch.is_some() {
+            meta.branch.clone_from(&self.branch);
+        }
         meta.update(&tx, &self.meta, !self.born)?;
         // The next open reads the stored index and then all rows after it.
         if !self.born || drafts.iter().any(Draft::is_compaction) {

@@ -22,6 +22,8 @@ pub(super) struct Meta {
     pub(super) digest: Digest,
     /// Title that a person gave it.
     pub(super) name: Option<String>,
+    /// Branch of version control at the start of the last run.
+    pub(super) branch: Option<String>,
 }
 
 const PUT: &str = "INSERT INTO meta(key, value) VALUES(?1, ?2)
@@ -48,6 +50,7 @@ impl Meta {
                 }
                 ("title", Value::Text(text)) => meta.digest.title = text,
                 ("name", Value::Text(text)) => meta.name = Some(text).filter(|name| !name.is_empty()),
+                ("branch", Value::Text(text)) => meta.branch = Some(text).filter(|name| !name.is_empty()),
                 ("answered", Value::Integer(flag)) => answered = Some(flag != 0),
                 ("running", Value::Integer(flag)) => meta.digest.running = flag != 0,
                 _ => {}
@@ -83,6 +86,9 @@ impl Meta {
         }
         if all || self.digest.title != before.digest.title {
             put.execute(params!["title", self.digest.title])?;
+        }
+        if let Some(branch) = self.branch.as_ref().filter(|_| all || self.branch != before.branch) {
+            put.execute(params!["branch", branch])?;
         }
         for (key, now, earlier) in [
             ("answered", self.digest.answered, before.digest.answered),

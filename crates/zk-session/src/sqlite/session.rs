@@ -75,6 +75,13 @@ impl OpenSession for SqliteSession {
         }
     }
 
+    fn note_branch(&self, branch: String) {
+        if let Some(commands) = &self.commands {
+            // If the thread has ended, the next append reports it.
+            let _ = commands.send(Command::NoteBranch(branch));
+        }
+    }
+
     async fn append(
         &self,
         entries: Vec<EntryKind>,

@@ -21,6 +21,7 @@ use crate::memory::millis;
 pub(super) enum Command {
     Prepare,
     Append(Vec<EntryKind>, Durability, Reply<Vec<EntryId>>),
+    NoteBranch(String),
     Read(Reply<Vec<Entry>>),
     ReadLive(Reply<LiveEntries>),
     Close(Reply<()>),
@@ -45,6 +46,8 @@ pub(super) struct Writer {
     notices: Notices,
     /// Bytes of the omitted beginning that an open reads.
     back: u64,
+    /// Branch to store with the next entries.
+    branch: Option<String>,
 }
 
 enum State {
@@ -57,12 +60,12 @@ enum State {
 impl Writer {
     pub(super) fn planned(plan: Plan, back: u64, clock: Arc<dyn Clock>, notices: Notices) -> Self {
         let (id, state) = (plan.id.clone(), State::Planned(plan));
-        Self { id, state, clock, unsynced: false, new_file: false, empty: None, notices, back }
+        Self { id, state, clock, unsynced: false, new_file: false, empty: None, notices, back, branch: None }
     }
 
     pub(super) fn opened(opened: Opened, back: u64, clock: Arc<dyn Clock>, notices: Notices) -> Self {
         let (id, state) = (opened.files.id().clone(), State::Open(Box::new(opened)));
-        Self { id, state, clock, unsynced: false, new_file: false, empty: None, notices, back }
+        Self { id, state, clock, unsynced: false, new_file: false, empty: None, notices, back, branch: None }
     }
 
     /// Executes commands until the session is closed or all handles are dropped.
@@ -96,6 +99,7 @@ impl Writer {
                     }
                     self.append(batch, durability);
                 }
+                Command::NoteBranch(branch) => self.branch = Some(branch),
                 Command::Read(reply) => {
                     let _ = reply.send(self.entries());
                 }
@@ -248,6 +252,7 @@ impl Writer {
         if let (Ok(()), State::Open(open)) = (&written, &mut self.state) {
             let path = open.files.db();
             let fail = |error: rusqlite::Error| store_error(&error, "write", &path, &self.id);
+            open.db.note_branch(self.branch.as_ref());
             written = open.db.write(drafts, now, durability).map_err(fail);
         }
         if let (Ok(()), Durability::Disk) = (&written, durability) {

@@ -9,7 +9,7 @@ use zk_core::service::{
     Audience, CustomEntry, EntryKind, NewEntry, NewSession, RunStatus, SessionFilter, SessionStore,
     StoreError, Unreadable,
 };
-use zk_session::{SqliteStore, discard_unanswered, latest, read_matching};
+use zk_session::{MemoryStore, SqliteStore, discard_unanswered, latest, read_matching};
 
 use crate::support::{Add, Ticking, at, every, file, files, says, stored, unit, whole_units};
 
@@ -71,6 +71,38 @@ async fn a_title_that_a_person_gave_stays_while_the_session_is_open_and_when_it_
     assert_eq!(list(&store).await[0].title, "the first prompt");
     assert_eq!(store.open(&id).await.unwrap().entries().await.unwrap().len(), 3);
     assert_eq!(files(&dir.path().join("s")).len(), 1, "{:?}", files(&dir.path().join("s")));
+}
+
+#[tokio::test]
+async fn the_branch_of_the_last_run_is_listed_and_a_session_without_one_has_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::new(dir.path().join("s"));
+    let memory = MemoryStore::new();
+    for store in [&store as &dyn SessionStore, &memory] {
+        let branches = async || {
+            let mut listed = store.list(&every()).await.unwrap();
+            listed.pop().map(|info| info.branch)
+        };
+        let session = store.create(at(dir.path())).await.unwrap();
+        session.note_branch("main".to_owned());
+        assert_eq!(branches().await, None, "nothing is stored for a branch alone");
+        session.add(vec![says("one")]).await.unwrap();
+        assert_eq!(branches().await, Some(Some("main".to_owned())));
+        session.add(vec![says("two")]).await.unwrap();
+        let id = session.id().clone();
+        session.close().await.unwrap();
+        let again = store.open(&id).await.unwrap();
+        again.add(vec![says("three")]).await.unwrap();
+        assert_eq!(branches().await, Some(Some("main".to_owned())), "it is not forgotten");
+        again.note_branch("mend/discounts".to_owned());
+        again.add(vec![says("four")]).await.unwrap();
+        again.close().await.unwrap();
+        assert_eq!(branches().await, Some(Some("mend/discounts".to_owned())));
+        store.delete(&id).await.unwrap();
+        let without = store.create(at(dir.path())).await.unwrap();
+        without.add(vec![says("one")]).await.unwrap();
+        assert_eq!(branches().await, Some(None));
+    }
 }
 
 #[tokio::test]

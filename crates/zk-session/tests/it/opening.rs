@@ -16,6 +16,7 @@ fn place(dir: &Path) -> (SessionPlace, Arc<Mutex<Vec<String>>>) {
         cwd: "/project".into(),
         notices: NoticeSink::new(move |notice| kept.lock().unwrap().push(format!("{notice:?}"))),
         explain: None,
+        branch: None,
     };
     (place, told)
 }

@@ -26,6 +26,7 @@ impl App {
     pub(super) fn outcome(&mut self, outcome: Outcome, actions: &mut Vec<Action>) {
         match outcome {
             Outcome::Draft(key) => self.press(&key, actions),
+            Outcome::Told(message) => self.set_hint(message),
             Outcome::Answered(intent, shown) => {
                 if !shown.is_empty() {
                     self.transcript.print(vec![Row::of(Style::DIM, &format!("  {shown}"))]);
@@ -48,6 +49,7 @@ impl App {
             typed.iter().for_each(|key| self.press(key, actions));
             return;
         };
+        self.hint = None;
         let outcomes = card.press(typed, is_burst, now);
         let is_draft = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Draft(_)));
         outcomes.into_iter().for_each(|outcome| self.outcome(outcome, actions));

@@ -15,9 +15,14 @@ impl App {
 
     /// Updates the listed completions, including ones requested before they were known.
     pub(super) fn list_names_anew(&mut self) {
-        let is_awaited = matches!(self.focus.replace_aid(Aid::None), Aid::Awaited);
+        let (is_awaited, old) = match self.focus.replace_aid(Aid::None) {
+            Aid::Awaited => (true, None),
+            // Other lists may have new names.
+            Aid::Completion(list) => (false, Some(list).filter(List::is_of_files)),
+            Aid::None | Aid::Search(_) => (false, None),
+        };
         let list = (is_awaited || self.is_live())
-            .then(|| List::of(self.composer.before_caret(), None, &self.host.completer));
+            .then(|| List::of(self.composer.before_caret(), old, &self.host.completer));
         match list.flatten() {
             Some(list) => self.focus.replace_aid(Aid::Completion(list)),
             None if is_awaited => self.focus.replace_aid(Aid::Awaited),
@@ -36,8 +41,8 @@ impl App {
         use crate::keys::Direction::{Down, Up};
         let Some(list) = self.focus.list_mut().filter(|list| !list.is_empty()) else { return false };
         match key {
-            Key::Move { to: Up, word: false } | Key::Ctrl('p') => list.go(true),
-            Key::Move { to: Down, word: false } | Key::Ctrl('n') => list.go(false),
+            Key::Move { to: Up, word: false } | Key::Ctrl('p') => list.go(true, &self.host.completer),
+            Key::Move { to: Down, word: false } | Key::Ctrl('n') => list.go(false, &self.host.completer),
             Key::Enter if list.takes_enter() => return self.enter_choice(),
             Key::Tab => self.take_choice(),
             _ => return false,

@@ -6,6 +6,12 @@ use crate::row::{Row, Style};
 /// Maximum number of visible rows in a list.
 const MAX_LIST_ROWS: usize = 8;
 
+/// Maximum number of rows of a list that preview a file.
+const MAX_PREVIEW_ROWS: usize = 4;
+
+/// Minimum height of a list with a preview, in rows.
+const PREVIEW_ROOM: usize = 6;
+
 /// Maximum number of ranked names.
 const MAX_RANKED: usize = 200;
 
@@ -98,6 +104,8 @@ pub(crate) struct List {
     chosen: usize,
     /// Whether the person moved the selection, so that Enter chooses.
     is_moved: bool,
+    /// First lines of the chosen file.
+    preview: Arc<[String]>,
 }
 
 impl List {
@@ -105,9 +113,12 @@ impl List {
     /// list.
     pub(crate) fn of(before: &str, old: Option<Self>, completer: &Completer) -> Option<Self> {
         let (asked, from, query) = asked(before)?;
+        let old = old.filter(|old| old.asked == asked && old.from == from);
+        let moved_to = old.as_ref().filter(|old| old.is_moved && old.query == query).and_then(Self::name);
+        let moved_to = moved_to.map(str::to_owned);
         // Files may have been created since; commands and their arguments stay while one is typed.
         let offered = match old {
-            Some(old) if old.asked == asked && old.from == from && asked != Asked::File => old.offered,
+            Some(old) if asked != Asked::File => old.offered,
             Some(_) | None => completer(&asked),
         };
         let found = best(query, &offered.names, MAX_RANKED);
@@ -118,7 +129,29 @@ impl List {
             return None;
         }
         let query = query.to_owned();
-        Some(Self { asked, offered, from, query, found, chosen: 0, is_moved: false })
+        let place_of = |name: &String| found.iter().position(|at| offered.names.get(*at) == Some(name));
+        let place = moved_to.as_ref().and_then(place_of);
+        let (chosen, is_moved) = (place.unwrap_or_default(), place.is_some());
+        let mut list = Self { asked, offered, from, query, found, chosen, is_moved, preview: Arc::default() };
+        list.look(completer);
+        Some(list)
+    }
+
+    /// The chosen name.
+    fn name(&self) -> Option<&str> {
+        self.offered.names.get(*self.found.get(self.chosen)?).map(String::as_str)
+    }
+
+    /// Updates the preview of the chosen file.
+    fn look(&mut self, completer: &Completer) {
+        let asked = self.name().filter(|_| self.asked == Asked::File);
+        let asked = asked.map(|name| Asked::FilePreview(name.to_owned()));
+        self.preview = asked.map(|asked| completer(&asked).names).unwrap_or_default();
+    }
+
+    /// Whether it lists files.
+    pub(crate) fn is_of_files(&self) -> bool {
+        self.asked == Asked::File
     }
 
     /// Whether no name matches.
@@ -154,11 +187,12 @@ impl List {
     }
 
     /// Moves the selection.
-    pub(crate) fn go(&mut self, back: bool) {
+    pub(crate) fn go(&mut self, back: bool, completer: &Completer) {
         let count = self.found.len();
         self.is_moved = true;
         self.chosen =
             if back { (self.chosen + count - 1) % count.max(1) } else { (self.chosen + 1) % count.max(1) };
+        self.look(completer);
     }
 
     /// Start of the word, and the replacement: the chosen name with its suffix.
@@ -174,7 +208,8 @@ impl List {
     pub(crate) fn rows(&self, width: usize, room: usize) -> Vec<Row> {
         let footer = self.footer();
         let said = usize::from(footer.is_some()) + usize::from(self.offered.remark.is_some());
-        let most = MAX_LIST_ROWS.min(room.saturating_sub(said)).max(1);
+        let preview = self.preview_rows(width, room.saturating_sub(said));
+        let most = MAX_LIST_ROWS.min(room.saturating_sub(said + preview.len())).max(1);
         let first = self.chosen.saturating_sub(most - 1);
         let shown: Vec<(usize, usize)> =
             self.found.iter().copied().enumerate().skip(first).take(most).collect();
@@ -200,11 +235,21 @@ impl List {
                 row
             })
             .collect();
+        rows.extend(preview);
         rows.extend(footer.map(|footer| Row::of(Style::DIM, &format!("  {footer}")).clipped(width)));
         if let Some(remark) = &self.offered.remark {
             rows.push(Row::of(Style::DIM, &format!("  {remark}")).clipped(width));
         }
         rows
+    }
+
+    /// Rows of the preview.
+    fn preview_rows(&self, width: usize, room: usize) -> Vec<Row> {
+        if room < PREVIEW_ROOM {
+            return Vec::new();
+        }
+        let row = |line: &String| Row::of(Style::DIM, "  │ ").with(Style::DIM, line).clipped(width);
+        self.preview.iter().take(MAX_PREVIEW_ROWS.min(room / 2)).map(row).collect()
     }
 
     /// Name as typed, with the argument hint of a command.
@@ -285,6 +330,29 @@ mod tests {
         );
         assert_eq!((list("/he").takes_enter(), list("/he").line()), (true, Some("/help".to_owned())));
         assert_eq!((list("/rev").takes_enter(), list("/rev").line()), (true, None), "it may take more");
+    }
+
+    #[test]
+    fn the_chosen_file_is_previewed_where_there_is_room_and_stays_chosen_when_the_preview_comes() {
+        let names: Arc<[String]> = ["src/a.rs", "src/b.rs"].map(str::to_owned).into();
+        let completer: Completer = Box::new(move |asked| match asked {
+            Asked::FilePreview(path) => {
+                let lines = ["first", "second", "third", "fourth", "fifth"];
+                let names = lines.map(|line| format!("{line} of {path}")).into();
+                Offered { names, ..Offered::default() }
+            }
+            _ => Offered { names: names.clone(), ..Offered::default() },
+        });
+        let shown = |list: &List, room| list.rows(40, room).iter().map(Row::text).collect::<Vec<_>>();
+        let mut list = List::of("see @src", None, &completer).unwrap();
+        let rows = shown(&list, 8);
+        assert_eq!((rows.len(), rows[2].as_str()), (6, "  │ first of src/a.rs"));
+        assert_eq!(shown(&list, 5), ["❯ src/a.rs", "  src/b.rs"]);
+        list.go(false, &completer);
+        let list = List::of("see @src", Some(list), &completer).unwrap();
+        assert_eq!(shown(&list, 8)[1..3], ["❯ src/b.rs", "  │ first of src/b.rs"]);
+        let list = List::of("see @src/", Some(list), &completer).unwrap();
+        assert_eq!(shown(&list, 8)[0], "❯ src/a.rs", "another word begins at the best name");
     }
 
     #[test]

@@ -18,6 +18,15 @@ const MIN_SELECT_ROWS: usize = 3;
 /// Hint at how to see the rows above.
 const ABOVE: &str = ": Page Up";
 
+/// Message for a key that would show rows below the last one.
+const AT_END: &str = "no more rows below: Page Up goes back";
+
+/// Message for a key that would show rows above the first one.
+const AT_START: &str = "no rows above: Page Down goes on";
+
+/// Message for a key that scrolls where all is shown.
+const IS_WHOLE: &str = "the whole question is shown";
+
 /// Drawn question, with the progress of its answer.
 #[derive(Debug)]
 pub(crate) struct CardState {
@@ -33,6 +42,8 @@ pub(crate) struct CardState {
     line: Option<Line>,
     /// State of a selection, if the question is one.
     select: Option<Select>,
+    /// Whether the last key scrolled, so that a space scrolls on and is no text.
+    is_turned: bool,
 }
 
 /// A line that answers.
@@ -55,6 +66,8 @@ pub(crate) enum Outcome {
     Draft(Key),
     /// The answer, and the message about it.
     Answered(Box<Intent>, String),
+    /// Message about a key that changed nothing.
+    Told(&'static str),
 }
 
 impl CardState {
@@ -78,8 +91,20 @@ impl CardState {
         let asking = Asking::of(&card.question);
         let keys = AnswerKeys::new(Offer::default(), has_draft, now);
         let frame = frame(&card, width, room, false);
-        let mut state =
-            Self { card, asking, shows_why: false, keys, from: 0, room, width, frame, line, select };
+        let is_turned = false;
+        let mut state = Self {
+            card,
+            asking,
+            shows_why: false,
+            keys,
+            from: 0,
+            room,
+            width,
+            frame,
+            line,
+            select,
+            is_turned,
+        };
         state.keys.offer(state.offer());
         state
     }
@@ -93,7 +118,7 @@ impl CardState {
         let frame = frame(&self.card, width, room, self.shows_why);
         self.width = width;
         if room != self.room || frame != self.frame {
-            (self.frame, self.room, self.from) = (frame, room, 0);
+            (self.frame, self.room, self.from, self.is_turned) = (frame, room, 0, false);
             if let Some(select) = &mut self.select {
                 select.set_width(width);
                 select.focus_mut().redrawn(now);
@@ -105,6 +130,7 @@ impl CardState {
 
     /// Shows the question again, with a new deaf time.
     pub(crate) fn redrawn(&mut self, width: usize, now: Duration) {
+        self.is_turned = false;
         if let Some(select) = &mut self.select {
             select.set_width(width);
             select.focus_mut().redrawn(now);
@@ -118,6 +144,7 @@ impl CardState {
 
     /// Sets whether there is a draft, which keeps its keys.
     pub(crate) fn set_typing(&mut self, is_typing: bool) {
+        self.is_turned &= !is_typing;
         if let Some(select) = &mut self.select {
             select.focus_mut().set_typing(is_typing);
         }
@@ -166,18 +193,12 @@ impl CardState {
         }
         // They neither answer nor type, so it does not matter what came with them: a held key repeats.
         if let [Key::Move { to: to @ (Direction::PageUp | Direction::PageDown), .. }] = keys {
-            match to {
-                Direction::PageUp | Direction::PageDown if self.select.is_some() => {
-                    let (width, room) = (self.width, self.room);
-                    let is_up = *to == Direction::PageUp;
-                    self.select.iter_mut().for_each(|select| select.turn_page(is_up, width, room));
-                }
-                Direction::PageUp => self.scroll(self.from.saturating_sub(self.body_room()), now),
-                Direction::PageDown => self.scroll(self.next().unwrap_or(self.from), now),
-                _ => {}
-            }
-            return Vec::new();
+            return self.turn(*to == Direction::PageUp, now);
         }
+        if self.is_turned && keys.iter().all(|key| *key == Key::Char(' ')) {
+            return keys.iter().flat_map(|_| self.turn(false, now)).collect();
+        }
+        self.is_turned = false;
         if let Some(select) = &mut self.select {
             return match select.press(keys, is_burst, now) {
                 Ok(outcomes) => outcomes,
@@ -272,6 +293,7 @@ impl CardState {
         self.frame = frame(&self.card, self.width, self.room, self.shows_why);
         let fits = self.frame.body.len() <= self.body_room();
         self.scroll(self.frame.why_at.filter(|_| !fits).unwrap_or(0), now);
+        self.is_turned = !fits;
     }
 
     /// Answer text that is being typed.
@@ -296,6 +318,29 @@ impl CardState {
         self.keys.scrolled(now);
     }
 
+    /// Scrolls by a page.
+    fn turn(&mut self, is_up: bool, now: Duration) -> Vec<Outcome> {
+        let is_shown = if let Some(select) = &mut self.select {
+            select.turn_page(is_up, self.width, self.room)
+        } else {
+            let to = if is_up {
+                (self.from > 0).then(|| self.from.saturating_sub(self.body_room()))
+            } else {
+                self.next()
+            };
+            to.iter().for_each(|from| self.scroll(*from, now));
+            self.is_turned = !self.is_typing() && (self.from > 0 || self.next().is_some());
+            to.is_some()
+        };
+        let is_whole = self.select.is_none() && self.from == 0 && self.next().is_none();
+        match (is_shown, is_up) {
+            (true, _) => Vec::new(),
+            (false, _) if is_whole => vec![Outcome::Told(IS_WHOLE)],
+            (false, true) => vec![Outcome::Told(AT_START)],
+            (false, false) => vec![Outcome::Told(AT_END)],
+        }
+    }
+
     fn is_worded(&self) -> bool {
         self.line.is_some() && matches!(self.card.question, Question::Approve(_))
     }
@@ -304,10 +349,7 @@ impl CardState {
         match meaning {
             KeyMeaning::Draft(key) => Some(Outcome::Draft(key)),
             KeyMeaning::Chosen(_) | KeyMeaning::Unchosen => None,
-            KeyMeaning::NextPage => {
-                self.scroll(self.next().unwrap_or(self.from), now);
-                None
-            }
+            KeyMeaning::NextPage => self.turn(false, now).pop(),
             KeyMeaning::Answer(Choice::NoWithWords) => {
                 self.line = Some(Line::new(LineFocus::wanted()));
                 None

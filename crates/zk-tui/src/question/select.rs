@@ -90,11 +90,13 @@ impl Select {
         }
     }
 
-    /// Scrolls the preview by a page.
-    pub(super) fn turn_page(&mut self, is_up: bool, width: usize, room: usize) {
+    /// Scrolls the preview by a page; returns whether other rows are shown.
+    pub(super) fn turn_page(&mut self, is_up: bool, width: usize, room: usize) -> bool {
         let page = self.drawn().page(width, room);
         let last = self.preview.len().saturating_sub(page);
+        let before = self.from;
         self.from = if is_up { self.from.saturating_sub(page) } else { (self.from + page).min(last) };
+        self.from != before
     }
 
     /// Handles keys; returns the answer, or the keys of the draft.

@@ -200,6 +200,36 @@ fn page_keys_that_come_together_each_turn_a_question_on() {
 }
 
 #[test]
+fn a_held_space_turns_a_question_to_its_end_and_says_so_there_without_a_draft() {
+    let command: String = (0..30).map(|n| format!("echo {n}\n")).collect();
+    // Slower than the question hears answers, as fast as a held key repeats, and several at a time.
+    for (keys, pause) in [(" ", 700), (" ", 30), ("  ", 30)] {
+        let mut desk = desk();
+        desk.ask(json!({"command": command}));
+        desk.wait(1000);
+        desk.keys(" ");
+        for _ in 0..12 {
+            desk.wait(pause);
+            desk.keys(keys);
+        }
+        let shown = desk.shown();
+        assert!(shown.contains("echo 29") && shown.contains("no more rows below"), "{keys:?}: {shown}");
+        assert_eq!(desk.app.draft(), "", "{shown}");
+        desk.keys("\x1b[5~");
+        assert!(!desk.shown().contains("no more rows below"), "{}", desk.shown());
+        // Text after it is a draft.
+        desk.keys("so");
+        desk.keys(" ");
+        assert_eq!(desk.app.draft(), "so ");
+    }
+    let mut desk = desk();
+    desk.ask(json!({"command": "ls"}));
+    desk.wait(1000);
+    desk.keys("\x1b[6~");
+    assert!(desk.shown().contains("the whole question is shown"), "{}", desk.shown());
+}
+
+#[test]
 fn keys_behind_the_one_that_opens_the_pager_are_for_the_pager() {
     let mut desk = desk();
     for n in 0..30 {

@@ -21,6 +21,7 @@ pub(super) fn row(session: &SessionInfo) -> Value {
         }
     };
     add("parent", session.parent.as_ref().map(|parent| json!(parent)));
+    add("branch", session.branch.as_ref().map(|branch| json!(branch)));
     add("open_in_process", session.lock.as_ref().map(|lock| json!(lock.pid)));
     let unreadable = session.unreadable.as_ref();
     match unreadable {

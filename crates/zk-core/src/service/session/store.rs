@@ -112,6 +112,10 @@ pub trait OpenSession: Send + Sync {
     /// is undone if no entries follow.
     fn prepare(&self) {}
 
+    /// Sets the branch of version control that the session works on, for listings. It is stored with the next entries; a
+    /// store may ignore it.
+    fn note_branch(&self, _branch: String) {}
+
     /// Appends entries after the current leaf, all or none. On return, they and all earlier entries survive
     /// the failure in `durability`. An empty list with [`Durability::Disk`] syncs earlier entries.
     ///
@@ -400,6 +404,9 @@ pub struct SessionInfo {
     pub parent: Option<SessionId>,
     /// Working directory of the session.
     pub cwd: PathBuf,
+    /// Branch of version control that its last run began on, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
     /// Time at which the session was created.
     pub created: SystemTime,
     /// Time of the last write.
