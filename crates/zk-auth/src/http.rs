@@ -258,6 +258,40 @@ pub async fn read_some(mut response: Response, limit: usize, body: &mut Received
     body.bytes.truncate(limit);
 }
 
+/// Answer of a server to one request without credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlainAnswer {
+    /// Status of HTTP.
+    pub status: u16,
+    /// Beginning of the body, at most as long as it was asked for.
+    pub body: Vec<u8>,
+}
+
+impl Http {
+    /// Gets the first `most_bytes` bytes at `url`, and follows no redirect.
+    ///
+    /// # Errors
+    /// [`HttpError`] for an address that makes no sense and for a server that does not answer whole within `limit`.
+    pub async fn get_plain(
+        &self,
+        url: &str,
+        most_bytes: usize,
+        limit: Duration,
+    ) -> Result<PlainAnswer, HttpError> {
+        let setup = |reason: String| HttpError::Setup { reason };
+        let parsed = Url::parse(url).map_err(|error| setup(format!("{url} is no address: {error}")))?;
+        let request = self.client(&parsed)?.get(parsed).timeout(limit);
+        let response = request.send().await?;
+        let status = response.status().as_u16();
+        let mut received = Received::default();
+        read_some(response, most_bytes, &mut received).await;
+        if !received.is_whole && received.bytes.len() < most_bytes {
+            return Err(setup("the answer broke off".to_owned()));
+        }
+        Ok(PlainAnswer { status, body: received.bytes })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,6 +16,7 @@
 //! | [`git_read_variables`] | variables that keep a read-only git from starting programs of the repository |
 //! | [`WorkspaceFiles`] | the `dyn Files` of this machine: resolved, contained, safe against swapped links |
 //! | [`LocalStateFiles`] | the `dyn StateFiles` of this machine: zk's own state, private, written atomically, locked with a deadline |
+//! | [`state_flaws`] | files of state that others can use, or that nobody can, and their repair |
 //! | [`LocalHostFiles`] | the `dyn HostFiles` of this machine: files that zk reads for itself, never blocking, size and owner checked |
 //! | [`LocalPlugin`] | provides these services, and ends every command when it is closed |
 //!
@@ -70,4 +71,4 @@ pub use sandbox::{
     HostRuleError, HostRules, Layer, LayerState, Network, SandboxError, SandboxExec, SandboxPolicy,
     SandboxReport, SelfTest,
 };
-pub use state_files::LocalStateFiles;
+pub use state_files::{LocalStateFiles, StateFlaw, StateFlawKind, state_flaws};

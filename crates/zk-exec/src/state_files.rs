@@ -1,3 +1,5 @@
+mod flaws;
+
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -8,6 +10,7 @@ use rustix::fs::OFlags;
 use zk_core::service::{HostFiles, HostRead, StateFileError, StateFiles, StateLock, make_private_dir};
 
 use crate::LocalHostFiles;
+pub use flaws::{StateFlaw, StateFlawKind, state_flaws};
 
 /// Longest wait for a lock; a write takes milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
