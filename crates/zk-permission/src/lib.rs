@@ -63,7 +63,7 @@ pub use classifier::{
 };
 pub use connections::{GitCredentials, GitRewrite, GitRewrites};
 #[cfg(feature = "gate")]
-pub use gate::PermissionGate;
+pub use gate::{AskedCall, PermissionGate, allow_if};
 pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, judge};
 pub use mode::{Mode, ModeError, ModeSwitch, NameError, UnknownMode};
 pub use plugin::PermissionJudge;

@@ -1,12 +1,14 @@
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use zk_core::model::{Block, EntryId, Message, ModelRef, Role, RunId, ThinkingLevel, ToolContent};
 use zk_core::service::{
-    Audience, Durability, Entry, EntryKind, LiveEntries, OpenSession, StoreError, StoredConversation,
+    Audience, Durability, Entry, EntryKind, LiveEntries, NewSession, OpenSession, SessionStore, StoreError,
+    StoredConversation,
 };
 
-use crate::Recorder;
 use crate::open_turn::{CallState, InterruptedCall, InterruptedTurn, OpenTurn};
+use crate::{Recorder, latest};
 
 /// State from which a resumed run starts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -229,6 +231,32 @@ pub async fn resume_conversation(session: Arc<dyn OpenSession>) -> Result<Stored
         recorder: Arc::new(Recorder::resuming(session, &loaded)),
         messages: loaded.messages,
     })
+}
+
+/// Continues the newest session of the directory `cwd` in `store`, or begins the first one there, for
+/// `AgentBuilder::resume`.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use zk_session::{MemoryStore, continue_conversation};
+///
+/// let stored = continue_conversation(&MemoryStore::new(), "/project").await.unwrap();
+/// assert!(stored.messages.is_empty());
+/// # });
+/// ```
+///
+/// # Errors
+/// [`StoreError`] when the store cannot be read or written, or another process has the session open.
+pub async fn continue_conversation(
+    store: &dyn SessionStore,
+    cwd: impl Into<PathBuf>,
+) -> Result<StoredConversation, StoreError> {
+    let cwd = cwd.into();
+    let session = match latest(store, &cwd).await? {
+        Some(found) => store.open(&found.id).await?,
+        None => store.create(NewSession { id: None, cwd, parent: None }).await?,
+    };
+    resume_conversation(session).await
 }
 
 /// Stores the answer and results of the interrupted turn in `loaded`, if there is one. If the process is

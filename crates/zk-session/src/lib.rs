@@ -5,7 +5,7 @@
 //! | [`SqliteStore`] | one SQLite file and one lock for each session |
 //! | [`MemoryStore`] | the same behaviour without a disk |
 //! | [`Recorder`] | plugin that writes a run into an open session, and lets plugins store entries in it |
-//! | [`resume_conversation`] | all that an agent needs to continue a session |
+//! | [`resume_conversation`], [`continue_conversation`] | all that an agent needs to continue a session, or the newest one of a directory |
 //! | [`load_history`], [`load_live`], [`resume`] | history from which a resumed run starts |
 //! | [`SessionPlace`], [`ConversationSession`] | session of a conversation: opening, resuming, preview, copy and end |
 //! | [`latest`], [`open_matching`], [`read_matching`], [`scan_matching`] | lookup of a session for `--continue`, `--resume` and listings |
@@ -61,7 +61,8 @@ pub use find::{
     scan_matching,
 };
 pub use history::{
-    Earlier, Loaded, PluginEntry, load_history, load_live, resume, resume_conversation, store_interrupted,
+    Earlier, Loaded, PluginEntry, continue_conversation, load_history, load_live, resume,
+    resume_conversation, store_interrupted,
 };
 pub use memory::MemoryStore;
 pub use open_turn::{CallState, InterruptedCall, InterruptedTurn};

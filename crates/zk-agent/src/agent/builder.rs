@@ -12,7 +12,7 @@ use crate::agent::Agent;
 use crate::agent::{AgentInner, Config};
 use crate::spawn::{self, SpawnOptions};
 use crate::tools::{Aliases, check_guarded, check_tools};
-use crate::{Behavior, Preset, RateLimits, RetryPolicy, Retrying, ToolSet};
+use crate::{AgentDefinition, Behavior, Preset, RateLimits, RetryPolicy, Retrying, ToolSet};
 
 /// Builder of an [`Agent`].
 #[must_use = "an agent is made by `build`"]
@@ -218,6 +218,13 @@ impl AgentBuilder {
     /// Offers the model the tool `spawn`, with which it delegates work to sub-agents.
     pub fn spawn(mut self, options: SpawnOptions) -> Self {
         self.spawn = Some(options);
+        self
+    }
+
+    /// Adds a named sub-agent, to which the model delegates with the tool `spawn`. Limits are those of
+    /// [`AgentBuilder::spawn`], or its defaults.
+    pub fn sub_agent(mut self, agent: AgentDefinition) -> Self {
+        self.spawn.get_or_insert_default().agents.push(agent);
         self
     }
 

@@ -87,18 +87,7 @@ impl Agent {
     where
         T: serde::de::DeserializeOwned + schemars::JsonSchema,
     {
-        let mut options = options.into();
-        options.behavior.schema = Some(zk_core::model::schema_of::<T>());
-        let outcome = self.run(options)?.wait().await;
-        outcome.result?;
-        let output = outcome.stats.output.ok_or_else(|| {
-            AgentError::Output(
-                "the run ended before the model gave it; ask again, or go on with the run".into(),
-            )
-        })?;
-        serde_json::from_value(output).map_err(|error| {
-            AgentError::Output(format!("the answer follows its schema and is still no valid value: {error}"))
-        })
+        self.run(options.into().answering::<T>())?.wait().await.answer()
     }
 
     pub(crate) fn run_under(

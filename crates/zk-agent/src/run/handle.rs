@@ -67,6 +67,25 @@ pub struct RunOutcome {
     pub abort_reason: Option<String>,
 }
 
+impl RunOutcome {
+    /// Returns the final answer of a run that was asked for a `T` ([`RunOptions::answering`](crate::RunOptions::answering)).
+    ///
+    /// # Errors
+    /// The error that ended the run, and [`AgentError::Output`] when the final answer is no valid `T`.
+    #[cfg(feature = "typed")]
+    pub fn answer<T: serde::de::DeserializeOwned>(self) -> Result<T, AgentError> {
+        self.result?;
+        let output = self.stats.output.ok_or_else(|| {
+            AgentError::Output(
+                "the run ended before the model gave it; ask again, or go on with the run".into(),
+            )
+        })?;
+        serde_json::from_value(output).map_err(|error| {
+            AgentError::Output(format!("the answer follows its schema and is still no valid value: {error}"))
+        })
+    }
+}
+
 /// Handle to steer or stop a run from elsewhere; clones refer to the same run.
 #[derive(Clone, Debug)]
 pub struct RunHandle {

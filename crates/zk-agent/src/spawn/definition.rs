@@ -29,6 +29,12 @@ pub struct AgentDefinition {
 }
 
 impl AgentDefinition {
+    /// Creates a sub-agent with its own system prompt, and everything else of its parent.
+    #[must_use]
+    pub fn new(name: impl Into<String>, description: impl Into<String>, prompt: impl Into<String>) -> Self {
+        Self { name: name.into(), description: description.into(), prompt: prompt.into(), ..Self::default() }
+    }
+
     /// Returns the line that describes the agent to models.
     pub(super) fn line(&self) -> String {
         let about: String = self.description.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,5 @@
 mod ask;
+mod callback;
 mod exact_rule;
 mod grant;
 mod scripts;
@@ -19,6 +20,8 @@ use zk_core::service::{CallDecision, CallGuard, CallJudge, CallJudgement, Files}
 use exact_rule::call_bytes;
 use grant::{CallKey, Grant, commands_beside};
 use scripts::named_scripts;
+
+pub use callback::{AskedCall, allow_if};
 
 use crate::mode::{Mode, ModeSwitch};
 

@@ -335,6 +335,14 @@ impl RunOptions {
         self
     }
 
+    /// Asks for a final answer of the type `T`, which [`RunOutcome::answer`](crate::RunOutcome::answer) returns.
+    #[cfg(feature = "typed")]
+    #[must_use]
+    pub fn answering<T: schemars::JsonSchema>(mut self) -> Self {
+        self.behavior.schema = Some(zk_core::model::schema_of::<T>());
+        self
+    }
+
     /// Sets the tools for this run.
     #[must_use]
     pub fn tools(mut self, tools: ToolSet) -> Self {
