@@ -8,15 +8,16 @@ use serde_json::{Value, json};
 use zk_core::model::SessionId;
 use zk_core::service::SessionStore;
 use zk_session::SqliteStore;
-use zk_tui::Transcript;
+use zk_tui::{Size, Transcript};
 use zk_view::{Block, Patch, View, rebuild};
 
 use super::client::Serving;
 use super::{SOCKET, is_same, obedient, view_now};
-use crate::zk::Person;
+use crate::desk::Desk;
+use crate::zk::{Person, program};
 
-/// Columns of the terminal that shows the session.
-const COLUMNS: usize = 120;
+/// Terminal that shows a whole session.
+const SIZE: Size = Size { width: 120, height: 200 };
 
 /// Whether a program is there, and takes this script.
 fn takes(language: &str, flag: &str, script: &str) -> bool {
@@ -60,24 +61,27 @@ fn converse(language: &str, example: &str) {
     is_drawn_alike(&person, ended["session"].as_str().unwrap(), &view);
 }
 
-/// Fails unless a terminal draws the stored session with the rows that the view is drawn with.
+/// Fails unless the program shows the stored session on a terminal with the rows that the view is drawn with.
 fn is_drawn_alike(person: &Person, session: &str, view: &View) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let store = SqliteStore::new(person.home().join("sessions"));
     let stored = runtime.block_on(store.read(&SessionId::from(session))).unwrap();
     let blocks: Vec<_> = view.blocks.iter().filter(|block| block.is_stored()).cloned().collect();
-    let rebuilt = rebuild(&stored.entries);
-    assert_eq!(blocks, rebuilt);
-    let (rows, expected) = (rows(&blocks), rows(&rebuilt));
-    assert!(expected.iter().any(|row| row.contains("stopped · 1 turn")), "{expected:#?}");
-    assert_eq!(rows, expected);
+    assert_eq!(blocks, rebuild(&stored.entries));
+    let rows = rows(&blocks);
+    assert!(rows.contains("stopped · 1 turn"), "{rows}");
+    let command = format!("{} --resume {session} --screen full", program().display());
+    let Some(mut desk) = Desk::open(person, &command) else { return };
+    desk.resize(SIZE);
+    desk.wait(&rows, |screen| screen.starts_with(&rows));
 }
 
 /// Rows with which a terminal draws blocks.
-fn rows(blocks: &[Arc<Block>]) -> Vec<String> {
-    let mut transcript = Transcript::new(View::default(), COLUMNS);
+fn rows(blocks: &[Arc<Block>]) -> String {
+    let mut transcript = Transcript::new(View::default(), SIZE.width);
     blocks.iter().for_each(|block| transcript.patch(&Patch::Open { block: block.clone() }));
-    transcript.take_closed(usize::MAX).iter().map(zk_tui::Row::text).collect()
+    let rows = transcript.take_closed(usize::MAX);
+    rows.iter().map(|row| row.text().trim_end().to_owned() + "\n").collect()
 }
 
 #[test]
