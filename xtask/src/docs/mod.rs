@@ -37,7 +37,7 @@ pub(crate) fn write(workspace: &Workspace) -> Result<()> {
 const SINGLE_PAGES: [&str; 4] = [
     "docs/cli.md",
     "docs/settings.md",
-    "clients/typescript/types.d.ts",
+    "clients/typescript/src/types.ts",
     "clients/python/src/zk_rpc/types.py",
 ];
 

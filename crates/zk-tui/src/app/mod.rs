@@ -237,8 +237,13 @@ impl App {
 
     /// Applies patches of the view.
     pub fn patches(&mut self, patches: &[Patch], now: Duration) {
-        let before = self.transcript.view().status.run_ms;
+        let View { status, switches, .. } = self.transcript.view();
+        let (before, switches) = (status.run_ms, *switches);
         patches.iter().for_each(|patch| self.transcript.patch(patch));
+        if self.transcript.view().switches != switches {
+            // Places in the log are those of another session from now on.
+            self.renew_pager();
+        }
         self.output.is_dirty = true;
         let lists = |patch: &Patch| matches!(patch, Patch::Jobs { .. } | Patch::Agents { .. });
         if let Some(picker) = self.focus.picker_mut().filter(|_| patches.iter().any(lists)) {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use zk_tui::{Size, Style};
-use zk_view::Patch;
+use zk_view::{Patch, View};
 
 use crate::person::{Desk, card, desk_of};
 use crate::replay::block;
@@ -109,6 +109,41 @@ fn the_full_screen_scrolls_by_itself_keeps_what_is_typed_and_prints_all_at_its_e
     let shown = desk.shown();
     for n in 0..20 {
         assert_eq!(shown.lines().filter(|line| *line == format!("  answer {n}")).count(), 1, "{shown}");
+    }
+}
+
+#[test]
+fn another_session_stands_on_the_full_screen_as_if_it_had_been_the_first() {
+    let content = |kind: &str, text: String| json!({"type": kind, "text": text, "attachments": 0});
+    let session = |name: &str, count: usize| -> Vec<_> {
+        let texts =
+            (0..count).map(|n| content(if n % 2 == 0 { "user" } else { "answer" }, format!("{name} {n}")));
+        texts.enumerate().map(|(n, content)| block(&format!("b{n}"), true, None, &content)).collect()
+    };
+    let reset =
+        |switches, blocks| Patch::Reset { view: Box::new(View { switches, blocks, ..View::default() }) };
+    let full = || {
+        let mut desk = desk_of(Size::new(60, 200));
+        desk.app.set_full(true);
+        desk.wait(20);
+        desk
+    };
+    let mut expected = full();
+    expected.patch(reset(1, session("one", 6)));
+    let expected = expected.shown();
+    assert!(expected.starts_with("› one 0\n\n  one 1\n\n› one 2"), "{expected}");
+
+    // The last exchange is shown while a session is opened.
+    let mut announced = full();
+    announced.app.announce(&session("one", 6)[4..]);
+    announced.wait(20);
+    assert!(announced.shown().starts_with("› one 4"), "{}", announced.shown());
+    let mut switched = full();
+    switched.patch(reset(1, session("another", 8)));
+    switched.keys("\x1b[5~");
+    for (mut desk, switches) in [(announced, 1), (switched, 2)] {
+        desk.patch(reset(switches, session("one", 6)));
+        assert_eq!(desk.shown(), expected);
     }
 }
 

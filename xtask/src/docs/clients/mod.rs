@@ -15,7 +15,7 @@ pub(super) fn pages(schemas: &[(String, String)]) -> Result<Vec<(String, String)
         schemas.iter().find(|(path, _)| path == SCHEMA).context("the schema of `zk rpc` is missing")?;
     let schema: Value = serde_json::from_str(text).context("the schema of `zk rpc` is no JSON")?;
     Ok(vec![
-        ("clients/typescript/types.d.ts".to_owned(), typescript::file(&schema)),
+        ("clients/typescript/src/types.ts".to_owned(), typescript::file(&schema)),
         ("clients/python/src/zk_rpc/types.py".to_owned(), python::file(&schema)),
     ])
 }

@@ -20,7 +20,11 @@ pub(super) struct Serving {
 impl Serving {
     pub(super) fn start(person: &Person, args: &[&str]) -> Self {
         let args = [&["rpc"][..], args].concat();
-        let child = person.spawn(program(), &args, Stdio::null());
+        let mut child = person.spawn(program(), &args, Stdio::null());
+        // A server whose output nobody reads waits once the pipe is full.
+        let (mut printed, mut said) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut printed, &mut std::io::sink()));
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         let path = person.home().join("auth").join(format!("rpc-{}.json", child.id()));
         let mut access = Value::Null;
         until("the access file", || {

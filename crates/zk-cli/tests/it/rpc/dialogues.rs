@@ -1,13 +1,16 @@
 //! Generated dialogues of several clients with one server.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Instant;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 
 use super::client::{Client, Serving};
-use super::{SOCKET, obedient, open};
+use super::{SOCKET, obedient};
 use crate::zk::Person;
 
 /// Number of dialogues: a few, unless `ZK_RPC_DIALOGUES` says otherwise.
@@ -19,6 +22,9 @@ fn dialogues() -> u64 {
 /// Dialogues that one server holds, and that one conversation does.
 const OF_A_SERVER: u64 = 200;
 const OF_A_CONVERSATION: u64 = 25;
+
+/// Servers that hold dialogues at once.
+const SERVERS: usize = 4;
 
 const METHODS: [&str; 29] = [
     "answer",
@@ -55,6 +61,7 @@ const METHODS: [&str; 29] = [
 /// Numbers of what happened.
 #[derive(Debug, Default)]
 struct Figures {
+    dialogues: u64,
     requests: u64,
     answered: u64,
     cuts: u64,
@@ -62,13 +69,32 @@ struct Figures {
     /// Answers to questions by their outcome, with those that had the right digest apart.
     right: BTreeMap<String, u64>,
     wrong: BTreeMap<String, u64>,
+    /// Longest time until an answer, by method.
+    slowest: BTreeMap<String, Duration>,
+}
+
+impl Figures {
+    fn add(&mut self, other: Self) {
+        self.dialogues += other.dialogues;
+        self.requests += other.requests;
+        self.answered += other.answered;
+        self.cuts += other.cuts;
+        self.questions += other.questions;
+        for (all, more) in [(&mut self.right, other.right), (&mut self.wrong, other.wrong)] {
+            more.into_iter().for_each(|(outcome, count)| *all.entry(outcome).or_default() += count);
+        }
+        for (method, time) in other.slowest {
+            let longest = self.slowest.entry(method).or_default();
+            *longest = time.max(*longest);
+        }
+    }
 }
 
 /// Answer to a question that was sent.
 #[derive(Clone, Debug)]
 struct Sent {
-    /// File that the call makes which was asked about.
-    file: String,
+    /// Files that the call makes which was asked about: several where texts were joined.
+    files: Vec<String>,
     has_digest: bool,
     agrees: bool,
 }
@@ -79,6 +105,8 @@ struct Talker {
     role: &'static str,
     last_id: u64,
     waits: HashMap<String, u64>,
+    /// Methods of requests, with the time at which they were sent.
+    asked: HashMap<String, (String, Instant)>,
     sent: HashMap<String, Sent>,
     lines: Vec<String>,
     card: Option<Value>,
@@ -102,8 +130,8 @@ impl Talker {
         let token = stage.serving.token("approver");
         let params = json!({ "protocol_version": "1.0", "role": role, "token": token });
         client.call("initialize", &params).unwrap();
-        let (waits, sent, lines) = (HashMap::new(), HashMap::new(), Vec::new());
-        Self { client, role, last_id: 1000, waits, sent, lines, card: None }
+        let (waits, asked, sent) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { client, role, last_id: 1000, waits, asked, sent, lines: Vec::new(), card: None }
     }
 
     fn line(&mut self, id: &Value, line: String) {
@@ -115,6 +143,7 @@ impl Talker {
     fn request(&mut self, method: &str, params: &Value) -> String {
         self.last_id += 1;
         let id = json!(self.last_id);
+        self.asked.insert(id.to_string(), (method.to_owned(), Instant::now()));
         self.line(&id, json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string());
         id.to_string()
     }
@@ -128,9 +157,9 @@ impl Talker {
         let params =
             json!({ "conversation": conversation, "id": card["id"], "digest": digest, "answer": answer });
         let command = card["question"]["args"]["command"].as_str().unwrap_or_default();
-        let file = command.strip_prefix("touch ").unwrap_or_default().to_owned();
+        let files = command.split_whitespace().skip(1).map(str::to_owned).collect();
         let id = self.request("answer", &params);
-        self.sent.insert(id, Sent { file, has_digest: !is_other, agrees: answer["answer"] == "once" });
+        self.sent.insert(id, Sent { files, has_digest: !is_other, agrees: answer["answer"] == "once" });
     }
 
     /// Takes in a line. An answer has to belong to a request, and one with a wrong digest never wins.
@@ -152,6 +181,10 @@ impl Talker {
             self.waits.remove(&id);
         }
         figures.answered += 1;
+        if let Some((method, since)) = self.asked.remove(&id) {
+            let longest = figures.slowest.entry(method).or_default();
+            *longest = since.elapsed().max(*longest);
+        }
         let Some(sent) = self.sent.get(&id) else { return };
         let outcome = match line.get("error") {
             None => "accepted".to_owned(),
@@ -160,7 +193,7 @@ impl Talker {
         if outcome == "accepted" {
             assert!(sent.has_digest && self.role == "approver", "{sent:?} of a {}", self.role);
             if sent.agrees {
-                agreed.push(sent.file.clone());
+                agreed.extend(sent.files.iter().cloned());
             }
         }
         let of = if sent.has_digest { &mut figures.right } else { &mut figures.wrong };
@@ -335,7 +368,7 @@ impl Stage {
     fn check_files(&self) {
         for file in std::fs::read_dir(self.person.project()).unwrap() {
             let name = file.unwrap().file_name().into_string().unwrap();
-            assert!(self.agreed.contains(&name), "{name} was made without an answer");
+            assert!(self.agreed.contains(&name), "{name} was made without an answer, of {:?}", self.agreed);
         }
     }
 }
@@ -425,7 +458,7 @@ fn talk(random: &mut Rng, stage: &mut Stage, conversation: &str, figures: &mut F
                 talkers[at].client.write_part("{\"jsonrpc\":\"2.0\",\"id\":1,\"meth");
                 // Answers of this one may have been accepted.
                 let unheard = talkers[at].sent.values().filter(|sent| sent.has_digest && sent.agrees);
-                stage.agreed.extend(unheard.map(|sent| sent.file.clone()));
+                stage.agreed.extend(unheard.flat_map(|sent| sent.files.iter().cloned()));
                 talkers[at] = wild(stage, random);
                 figures.cuts += 1;
             }
@@ -450,37 +483,57 @@ fn talk(random: &mut Rng, stage: &mut Stage, conversation: &str, figures: &mut F
     }
 }
 
-#[test]
-fn of_generated_dialogues_every_request_is_answered_and_nothing_runs_without_its_digest() {
-    let (mut figures, begun) = (Figures::default(), Instant::now());
-    let (count, mut stage, mut conversation) = (dialogues(), Stage::new(), String::new());
-    for seed in 0..count {
-        let mut random = Rng::with_seed(seed);
-        if seed % OF_A_SERVER == OF_A_SERVER - 1 {
-            stage = Stage::new();
-            conversation.clear();
-        }
-        let is_open = |stage: &Stage, id: &str| {
-            let open =
-                stage.serving.approver().call("conversations", &json!({})).unwrap()["conversations"].clone();
-            open.as_array().unwrap().iter().any(|row| row["conversation"] == id)
+/// Holds these dialogues with a server of their own.
+fn hold(dialogues: Range<u64>) -> Figures {
+    let (mut figures, mut stage, mut conversation) = (Figures::default(), Stage::new(), String::new());
+    let mut keeper = stage.serving.approver();
+    for seed in dialogues {
+        let open_now = |keeper: &mut Client| -> Vec<String> {
+            let open = keeper.call("conversations", &json!({})).unwrap()["conversations"].take();
+            let ids = open.as_array().unwrap().iter().map(|row| row["conversation"].as_str().unwrap());
+            ids.map(str::to_owned).collect()
         };
         if seed % OF_A_CONVERSATION == 0 || conversation.is_empty() {
-            let mut client = stage.serving.approver();
-            let all = client.call("conversations", &json!({})).unwrap()["conversations"].clone();
-            for row in all.as_array().unwrap() {
-                let _ = client.call("close", &json!({ "conversation": row["conversation"] }));
+            for id in open_now(&mut keeper) {
+                let _ = keeper.call("close", &json!({ "conversation": id }));
             }
-            conversation = open(&mut client);
+            conversation = new_conversation(&mut keeper);
             stage.wild.clear();
         }
-        if stage.wild.is_empty() || !is_open(&stage, &stage.wild) {
-            let wild = open(&mut stage.serving.approver());
-            stage.wild = wild;
+        if !open_now(&mut keeper).contains(&stage.wild) {
+            stage.wild = new_conversation(&mut keeper);
         }
-        talk(&mut random, &mut stage, &conversation, &mut figures);
+        talk(&mut Rng::with_seed(seed), &mut stage, &conversation, &mut figures);
         stage.check_files();
         assert!(stage.serving.child.try_wait().unwrap().is_none(), "the server ended in dialogue {seed}");
+        figures.dialogues += 1;
     }
-    println!("{count} dialogues in {:?}: {figures:#?}", begun.elapsed());
+    figures
+}
+
+fn new_conversation(client: &mut Client) -> String {
+    client.call("session/new", &json!({})).unwrap()["conversation"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn of_generated_dialogues_every_request_is_answered_and_nothing_runs_without_its_digest() {
+    let (all, next, begun) = (Mutex::new(Figures::default()), AtomicU64::new(0), Instant::now());
+    let count = dialogues();
+    std::thread::scope(|scope| {
+        for _ in 0..SERVERS {
+            scope.spawn(|| {
+                loop {
+                    let first = next.fetch_add(OF_A_SERVER, Ordering::Relaxed);
+                    if first >= count {
+                        return;
+                    }
+                    let figures = hold(first..count.min(first + OF_A_SERVER));
+                    let mut all = all.lock().unwrap();
+                    all.add(figures);
+                    println!("{} dialogues in {:?}: {all:?}", all.dialogues, begun.elapsed());
+                }
+            });
+        }
+    });
+    assert_eq!(all.into_inner().unwrap().dialogues, count);
 }

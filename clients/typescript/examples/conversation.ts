@@ -4,22 +4,23 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { connectSocket } from "../index.js";
+import { type Client, type Conversation, connectSocket } from "@zk-agent/rpc";
 
-const access = JSON.parse(readFileSync(process.argv[2], "utf8"));
+const access = JSON.parse(readFileSync(process.argv[2] ?? "", "utf8"));
 
 async function connect() {
   const client = await connectSocket(access.socket);
-  return [client, await client.initialize({ role: "approver", token: access.approver_token })];
+  return [client, await client.initialize({ role: "approver", token: access.approver_token })] as const;
 }
 
-const hasRunningCall = ({ view }) => view.blocks.some(({ content }) => content.state === "running");
+const hasRunningCall = ({ view }: Conversation) => view.blocks.some(({ content }) => content.type === "call" && content.state === "running");
 
 /** Shows what the next question is about, and agrees this once. */
-async function approve(conversation) {
+async function approve(conversation: Conversation) {
   await conversation.until(({ view }) => view.cards.length > 0);
   const [card] = conversation.view.cards;
-  console.error(card.approval.title, card.question.args);
+  if (card?.question.ask !== "approve") throw new Error("that is no question about a call");
+  console.error(card.approval?.title, card.question.args);
   await conversation.answer(card, { answer: "once" });
 }
 
@@ -46,9 +47,10 @@ await conversation.stop();
 await conversation.settledAfter(sent);
 
 const { session } = await conversation.request("settings/get");
+if (!session) throw new Error("the session is not stored");
 await conversation.switch("new");
 console.error(await conversation.ask("Hello."));
-const switched = conversation.view.switches + 1;
+const switched = (conversation.view.switches ?? 0) + 1;
 await conversation.switch({ session });
 await conversation.until(({ view }) => view.switches === switched);
 console.log(JSON.stringify({ conversation: conversation.id, session, view: conversation.view }));
