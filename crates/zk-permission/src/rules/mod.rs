@@ -180,6 +180,8 @@ pub(crate) enum Subject {
     /// Tools by their exact names.
     Tools(Vec<String>),
     Code(ProjectCode),
+    /// Pushes to the remotes of the repository outside of the sandbox.
+    PushesOutside,
 }
 
 impl Rule {
@@ -228,6 +230,18 @@ impl Rule {
             subject: Subject::Command(pattern),
             is_held: false,
         }
+    }
+
+    /// A rule that allows pushes to the remotes of the repository outside of the sandbox.
+    #[must_use]
+    pub fn pushes_outside(layer: Layer) -> Self {
+        let text = "git push … (outside of the sandbox, to remotes of the repository)".to_owned();
+        Self { layer, decision: Decision::Allow, text, subject: Subject::PushesOutside, is_held: false }
+    }
+
+    /// Whether the rule allows pushes outside of the sandbox.
+    pub(crate) fn allows_pushes_outside(&self) -> bool {
+        matches!(self.subject, Subject::PushesOutside) && self.decision == Decision::Allow
     }
 
     /// A rule for writing all files below a directory, absolute.
@@ -291,7 +305,8 @@ impl Rule {
             | Subject::Path { .. }
             | Subject::Below(..)
             | Subject::Host(_)
-            | Subject::Code(_) => false,
+            | Subject::Code(_)
+            | Subject::PushesOutside => false,
         }
     }
 
@@ -305,7 +320,8 @@ impl Rule {
             | Subject::Host(_)
             | Subject::Tool(_)
             | Subject::Tools(_)
-            | Subject::Code(_) => false,
+            | Subject::Code(_)
+            | Subject::PushesOutside => false,
         }
     }
 
@@ -324,7 +340,8 @@ impl Rule {
             | Subject::Host(_)
             | Subject::Tool(_)
             | Subject::Tools(_)
-            | Subject::Code(_) => false,
+            | Subject::Code(_)
+            | Subject::PushesOutside => false,
         }
     }
 

@@ -22,6 +22,7 @@ mod modes;
 mod patterns;
 mod project_code;
 mod properties;
+mod pushes;
 mod reads_outside;
 #[cfg(test)]
 mod rules;

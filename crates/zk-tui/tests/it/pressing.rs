@@ -201,7 +201,7 @@ fn page_keys_that_come_together_each_turn_a_question_on() {
 
 #[test]
 fn a_held_space_turns_a_question_to_its_end_and_says_so_there_without_a_draft() {
-    let command: String = (0..30).map(|n| format!("echo {n}\n")).collect();
+    let command = (0..30).map(|n| format!("echo {n}")).collect::<Vec<_>>().join("\n");
     // Slower than the question hears answers, as fast as a held key repeats, and several at a time.
     for (keys, pause) in [(" ", 700), (" ", 30), ("  ", 30)] {
         let mut desk = desk();

@@ -51,7 +51,8 @@ impl Allowed {
                     | ApprovalKind::Directory { .. }
                     | ApprovalKind::Reads { .. }
                     | ApprovalKind::Code(_)
-                    | ApprovalKind::Tools { .. },
+                    | ApprovalKind::Tools { .. }
+                    | ApprovalKind::PushesOutside,
                 ..
             }) => "",
         };
