@@ -234,7 +234,7 @@ pub fn root_cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// Body of a response, as far as it was received.
+/// Received body of a response, possibly incomplete.
 #[derive(Debug, Default)]
 pub struct Received {
     /// Bytes of the body.

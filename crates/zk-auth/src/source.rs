@@ -34,7 +34,8 @@ pub trait TokenSource: Send + Sync {
     /// [`AuthError`] when there is no token.
     async fn token(&self, cx: &Cx) -> Result<Secret, AuthError>;
 
-    /// Another token in place of `rejected`, to which the server answered 401; `None` if there is none.
+    /// Returns another token in place of `rejected`, which the server answered with 401; `None` without
+    /// another one.
     ///
     /// # Errors
     /// [`AuthError`] when a new token cannot be obtained.

@@ -84,8 +84,8 @@ use screen::pending_input::PendingInput;
 use screen::terminal_session::{ScreenExit, ScreenStart, TerminalSession};
 use screen::{first_start, inline, plain};
 
-/// A conversation on the terminal: on the inline screen, or in lines where those are asked for or the terminal can do no
-/// more. `watch` begins to watch for signals; what it is given puts the terminal back as it was.
+/// Runs a conversation on the terminal: on the inline screen, or in plain lines if requested or if the
+/// terminal supports no more. `watch` starts the watching of signals; its callback restores the terminal.
 ///
 /// # Errors
 /// [`ChatError`] when the conversation cannot be opened, or the terminal cannot be used.

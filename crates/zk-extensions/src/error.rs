@@ -75,7 +75,7 @@ pub enum ExtensionError {
         /// The extension.
         name: String,
     },
-    /// The extension guarded this event before it was restarted, and does no more.
+    /// The extension guarded this event before it was restarted, and no longer does.
     #[error(
         "extension `{name}` no longer says that it guards `{event}`: `/reload` lets it go without that guard"
     )]

@@ -6,7 +6,7 @@ use zk_core::service::{Redactor, StateFileError, StateFiles};
 
 use crate::config::{ExtensionConfig, sha256_hex};
 
-/// Size at which a log becomes the one before, in bytes.
+/// Size in bytes at which a new log is started and the old one is kept as the previous log.
 const MAX_LOG_BYTES: u64 = 1 << 20;
 /// Most bytes that are read of a log.
 const MAX_READ_BYTES: usize = 2 << 20;
@@ -26,7 +26,7 @@ impl fmt::Debug for ExtensionLogs {
 }
 
 impl ExtensionLogs {
-    /// Logs in `dir`, of the person's extensions and of those of `project`.
+    /// Creates the logs in `dir` for the person's extensions and those of `project`.
     #[must_use]
     pub fn new(dir: PathBuf, project: &Path, redactor: Arc<Redactor>, files: Arc<dyn StateFiles>) -> Self {
         Self { dir, project: project.to_owned(), redactor, files }

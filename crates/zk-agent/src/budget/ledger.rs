@@ -115,7 +115,7 @@ pub(crate) fn stored_spent(entries: &[Entry]) -> Spent {
     })
 }
 
-/// Budgets that a request has to fit: those of its run, its agent, and its ancestors.
+/// Budgets of a run, its agent and its ancestors, all of which a request must fit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BudgetChain(Vec<Arc<Ledger>>);
 
@@ -147,7 +147,7 @@ pub(super) enum ReserveOutcome {
 }
 
 impl BudgetChain {
-    /// Creates the chain of a run's own budgets followed by those of its ancestors.
+    /// Creates the chain: the run's own budgets, then the ancestors' budgets.
     pub(crate) fn new(own: impl IntoIterator<Item = Arc<Ledger>>, above: Option<&Self>) -> Self {
         let above = above.into_iter().flat_map(|above| above.0.iter().cloned());
         Self(own.into_iter().chain(above).collect())

@@ -13,7 +13,7 @@ use super::catch::catch_panic;
 const ERROR_CHARS: usize = 200;
 
 impl Calls<'_> {
-    /// Returns the files of a call: the locations that its tool names, or else those of its effects.
+    /// Returns the files of a call: the tool's locations, or else the files in its effects.
     fn files(&self, call: &ToolCall) -> Vec<PathBuf> {
         let tool = self.context.toolbox.get(&call.name).filter(|_| call.malformed.is_none());
         let Some(tool) = tool else { return Vec::new() };

@@ -21,8 +21,8 @@ struct OpenError {
 }
 
 impl Outcomes {
-    /// Counts the results of one batch; `files` lists the files of a call. A success resolves errors of
-    /// earlier batches only, because the model has not seen those of its own batch yet.
+    /// Counts the results of one batch; `files` returns the files of a call. A success only resolves errors
+    /// of earlier batches, because the model has not yet seen the errors of the same batch.
     pub(super) fn count_batch(
         &mut self,
         ended: &[(&ToolCall, bool)],

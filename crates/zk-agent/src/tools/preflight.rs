@@ -78,8 +78,8 @@ impl Calls<'_> {
         }
     }
 
-    /// Returns the resources of a call: those that its tool names, plus the canonical paths of files that it
-    /// changes, so that calls that reach one file by different paths run in order.
+    /// Returns the resources of a call: the tool's own, and the canonical paths of changed files. Calls that
+    /// reach one file by different paths therefore run in order.
     async fn concurrency_with_files(&self, told: Concurrency, call: &Approved) -> Concurrency {
         let (Concurrency::Resources(mut names), Effects::Known { list }) = (told.clone(), call.effects())
         else {

@@ -38,7 +38,7 @@ impl<'a> AnswerPipe<'a> {
         Self { cx, turn_id, redactor: cx.service::<Redactor>(), open: BTreeMap::new(), transformed: None }
     }
 
-    /// Passes on more of `block`.
+    /// Passes on another piece of `block`, as far as it cannot contain the beginning of a secret.
     pub(crate) async fn push(
         &mut self,
         block: u32,

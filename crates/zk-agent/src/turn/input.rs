@@ -16,8 +16,8 @@ impl RunState {
         Ok(self.read_blocks(blocks).await?.map(|(blocks, added)| (Some(blocks), added)))
     }
 
-    /// Passes messages that a person typed through handlers of `input`, and drops those that a handler dealt
-    /// with. Messages of plugins stay unchanged.
+    /// Passes a person's messages through handlers of `input`, and drops messages that a handler consumed.
+    /// Messages of plugins stay unchanged.
     pub(crate) async fn read_messages(
         &self,
         messages: &[Arc<Message>],

@@ -8,7 +8,7 @@ use crate::tree::Tree;
 /// Standard file of hooks.
 const HOOKS_FILE: &str = "hooks/hooks.json";
 
-/// Fields of a hook that zk has a meaning for; others are left out with a note.
+/// Fields of a hook that zk supports; others are left out with a note.
 const HOOK_FIELDS: [&str; 5] = ["type", "command", "timeout", "async", "statusMessage"];
 
 /// Longest time limit of a hook, in seconds.
@@ -24,7 +24,7 @@ pub(super) fn find(bundle: &mut Bundle, tree: &Tree) -> Result<(), BundleError> 
     for written in bundle.manifest.hooks.clone() {
         match written {
             Written::Inline(value) => inline.push(value),
-            // The standard file may be named, too.
+            // The manifest may also name the standard file.
             Written::File(path) if files.contains(&path) => {}
             Written::File(path) => files.push(path),
         }
@@ -83,13 +83,13 @@ fn known_fields(group: &Value, event: &str, notes: &mut Vec<String>) -> Value {
     let mut kept = Map::new();
     kept.extend(fields.get("matcher").map(|matcher| ("matcher".to_owned(), matcher.clone())));
     let hooks = hooks.iter().map(|hook| {
-        // Hooks of other types have fields of their own, and are not run.
+        // Hooks of other types are not run, so their fields are not checked.
         let is_command = hook.get("type").is_none_or(|kind| kind == "command");
         let Some(fields) = hook.as_object().filter(|_| is_command) else { return hook.clone() };
         let (mut known, unknown): (Map<_, _>, Map<_, _>) =
             fields.clone().into_iter().partition(|(key, _)| HOOK_FIELDS.contains(&key.as_str()));
         unknown.keys().for_each(|key| note(key));
-        // Some say milliseconds where seconds are meant.
+        // Such a value is probably in milliseconds by mistake.
         if known.get("timeout").and_then(Value::as_f64).is_some_and(|seconds| seconds > MAX_HOOK_SECONDS) {
             known.insert("timeout".to_owned(), MAX_HOOK_SECONDS.into());
         }

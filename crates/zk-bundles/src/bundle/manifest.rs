@@ -50,7 +50,7 @@ const KNOWN_KEYS: [&str; 32] = [
 const TEXT_KEYS: [&str; 8] =
     ["displayName", "version", "description", "homepage", "repository", "license", "category", "icon"];
 
-/// Keys of parts that zk does not serve, with their names for a person.
+/// Keys of unsupported parts, with their names for a person.
 const UNSERVED_KEYS: [(&str, &str); 9] = [
     ("lspServers", "language servers"),
     ("outputStyles", "output styles"),
@@ -76,17 +76,17 @@ pub struct Manifest {
     pub author: Option<String>,
     /// Options that a person may set, by key.
     pub options: BTreeMap<String, OptionField>,
-    /// Commands in place of the directory `commands`.
+    /// Commands that replace the directory `commands`.
     pub(crate) commands: Option<Commands>,
-    /// Agents in place of the directory `agents`.
+    /// Agents that replace the directory `agents`.
     pub(crate) agents: Option<Vec<String>>,
-    /// Directories of skills beside the directory `skills`.
+    /// Directories of skills in addition to the directory `skills`.
     pub(crate) skills: Vec<String>,
-    /// Hooks beside `hooks/hooks.json`.
+    /// Hooks in addition to `hooks/hooks.json`.
     pub(crate) hooks: Vec<Written>,
-    /// Servers beside `.mcp.json`.
+    /// Servers in addition to `.mcp.json`.
     pub(crate) servers: Vec<Written>,
-    /// Parts that zk does not serve.
+    /// Unsupported parts.
     pub(crate) unserved: Vec<String>,
     /// Notes for the author.
     pub(crate) notes: Vec<String>,

@@ -16,7 +16,7 @@ use manifest::{Commands, MANIFEST_FILE, Manifest};
 /// Longest name of a bundle, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// Files and directories that mean something to other programs, with their names for a person.
+/// Files and directories for other programs, with their names for a person.
 const UNSERVED_PLACES: [(&str, &str); 7] = [
     ("output-styles", "output styles"),
     ("themes", "themes"),
@@ -27,7 +27,7 @@ const UNSERVED_PLACES: [(&str, &str); 7] = [
     ("bin", "programs for the PATH of commands"),
 ];
 
-/// Reason why files are no bundle.
+/// Reason why files are not a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// The manifest cannot be used.
@@ -58,11 +58,11 @@ pub enum BundleError {
 /// Command in a file: `plugin:command`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandPart {
-    /// Name with the bundle's before it.
+    /// Name with the bundle's name as a prefix.
     pub name: String,
     /// Path of the file below the root.
     pub path: String,
-    /// Description of the manifest, in place of the file's.
+    /// Description in the manifest, which overrides the file's.
     pub description: Option<String>,
 }
 
@@ -91,7 +91,7 @@ pub struct ServerPart {
     pub definition: Value,
 }
 
-/// Bundle, read but for the texts of its commands, agents and skills.
+/// Contents of a bundle. The texts of commands, agents and skills are not read yet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bundle {
     /// Fields of the manifest.
@@ -106,9 +106,9 @@ pub struct Bundle {
     pub hooks: Vec<HookPart>,
     /// MCP servers.
     pub servers: Vec<ServerPart>,
-    /// Parts that zk does not serve, in words.
+    /// Unsupported parts, for a person.
     pub unserved: Vec<String>,
-    /// Notes for the author: unknown keys, paths that lead nowhere, names that cannot be typed.
+    /// Notes for the author: unknown keys, missing paths, and names that cannot be typed.
     pub notes: Vec<String>,
     /// SHA-256 of all files.
     pub digest: String,
@@ -161,7 +161,7 @@ impl Bundle {
         &self.manifest.name
     }
 
-    /// Whether it brings nothing that zk serves.
+    /// Whether the bundle has no supported part.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty()
@@ -171,11 +171,11 @@ impl Bundle {
             && self.servers.is_empty()
     }
 
-    /// Variables of the person's environment that the definitions of servers name.
+    /// Names of environment variables that the definitions of servers use.
     #[must_use]
     pub fn environment_names(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
-        // A default may stand in a definition.
+        // A definition may contain a default value.
         let defaults = self.manifest.options.values().filter_map(|option| option.default.clone());
         let definitions = self.servers.iter().map(|server| server.definition.to_string());
         for text in definitions.chain(defaults) {

@@ -42,7 +42,7 @@ impl PlacedBundle {
         if below.is_empty() { self.root.clone() } else { self.root.join(below) }
     }
 
-    /// Sets options that have a variable in zk's own environment, in which no secret is written down.
+    /// Sets options from variables of zk's environment, so that secrets need not be stored in files.
     pub fn read_options(&mut self, lookup: &dyn Fn(&str) -> Option<String>) {
         for (key, field) in &self.bundle.manifest.options {
             let variable = option_variable(key);
@@ -66,7 +66,7 @@ impl PlacedBundle {
         sensitive.filter_map(|(key, _)| self.options.get(key)).map(String::as_str)
     }
 
-    /// Variables of the bundle in this project.
+    /// Returns the bundle's variables in this project.
     #[must_use]
     pub fn variables(&self, project: &Path) -> Variables {
         let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -78,7 +78,7 @@ impl PlacedBundle {
         Variables { values, options: self.options.clone() }
     }
 
-    /// Definition of a server with the bundle's variables in their places, and in its environment.
+    /// Returns the definition of a server with the bundle's variables expanded, and added to its environment.
     #[must_use]
     pub fn server_definition(&self, server: &ServerPart, project: &Path) -> Value {
         let variables = self.variables(project);
@@ -101,7 +101,7 @@ fn option_variable(key: &str) -> String {
 }
 
 impl Variables {
-    /// Replaces `${CLAUDE_PLUGIN_ROOT}` and the like in a text; other variables stay as they are.
+    /// Replaces `${CLAUDE_PLUGIN_ROOT}` and similar variables in a text; other variables are kept.
     #[must_use]
     pub fn expand(&self, text: &str) -> String {
         let replaced =
@@ -128,7 +128,7 @@ impl Variables {
         }
     }
 
-    /// Directories of the bundle and of the project, by variable: no option is among them.
+    /// Directories of the bundle and of the project, by variable. Options are not included.
     #[must_use]
     pub fn directories(&self) -> Vec<(String, String)> {
         self.values.clone()

@@ -11,7 +11,7 @@ const SERVERS_FILE: &str = ".mcp.json";
 /// Endings of packages of servers, which are archives.
 const PACKAGE_ENDINGS: [&str; 2] = [".mcpb", ".dxt"];
 
-/// Reads `.mcp.json` and the servers of the manifest. Equal definitions are one server.
+/// Reads `.mcp.json` and the servers of the manifest. Servers with equal definitions are merged.
 pub(super) fn find(bundle: &mut Bundle, tree: &Tree) -> Result<(), BundleError> {
     if let Some(file) = tree.get(SERVERS_FILE) {
         let servers = parse(SERVERS_FILE, &file.bytes)?;

@@ -42,12 +42,12 @@ pub enum FetchError {
         /// Reason of the failure.
         why: String,
     },
-    /// The repository has another commit than was demanded.
+    /// The repository has another commit than the required one.
     #[error("the repository gave the commit {got}, and the marketplace demands {wanted}")]
     Commit {
-        /// Demanded commit.
+        /// Required commit.
         wanted: String,
-        /// Commit that came.
+        /// Received commit.
         got: String,
     },
     /// A file cannot be read.
@@ -66,7 +66,7 @@ pub enum FetchError {
         /// Cause of the failure.
         source: std::io::Error,
     },
-    /// The directory of a repository or marketplace is not there, or leads out of it.
+    /// A directory within a repository or marketplace is missing, or outside of it.
     #[error("`{0}` is no directory inside of it")]
     NoDirectory(String),
     /// The files are no bundle.
@@ -78,7 +78,7 @@ pub enum FetchError {
     /// The marketplace has no such bundle.
     #[error("the marketplace has no plugin `{0}`; `zk plugin marketplace list` shows which there are")]
     NoEntry(String),
-    /// An entry of a marketplace was asked for without its marketplace.
+    /// An entry was requested from a marketplace that was not added.
     #[error("the marketplace `{0}` is not known; add it with `zk plugin marketplace add`")]
     NoMarketplace(String),
 }
@@ -107,19 +107,20 @@ struct Scratch(PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A directory that stays is in the private directory of state and has no effect.
+        // A directory that cannot be removed has no effect.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 impl Fetcher {
-    /// Fetcher that starts git with `exec` and puts repositories into new directories below `scratch` for a while.
+    /// Creates a fetcher that runs git with `exec`, and clones repositories into temporary directories below
+    /// `scratch`.
     #[must_use]
     pub fn new(exec: Arc<dyn Exec>, files: Arc<dyn HostFiles>, scratch: PathBuf) -> Self {
         Self { git: Git { exec }, files, scratch }
     }
 
-    /// Fetches a bundle. `marketplaces` gives the sources of those that the person added.
+    /// Fetches a bundle. `marketplaces` returns the source of a marketplace that the person added.
     ///
     /// # Errors
     /// [`FetchError`].
@@ -241,14 +242,14 @@ impl Fetcher {
     }
 }
 
-/// Marketplace that was opened; a repository of it is removed with this.
+/// Opened marketplace. Dropping this removes its cloned repository.
 struct Opened {
     dir: PathBuf,
     commit: Option<String>,
     _scratch: Option<Scratch>,
 }
 
-/// Directory below another one, without links that lead out.
+/// Returns a directory below another one; an error if a link leads outside.
 fn inside(dir: &Path, below: &str) -> Result<PathBuf, FetchError> {
     let none = || FetchError::NoDirectory(visible_line(below));
     let root = dir.canonicalize().map_err(|_| none())?;
@@ -256,7 +257,7 @@ fn inside(dir: &Path, below: &str) -> Result<PathBuf, FetchError> {
     if real.starts_with(&root) && real.is_dir() { Ok(real) } else { Err(none()) }
 }
 
-/// Reads the bundle. An entry of a marketplace stands in for a manifest that is not there.
+/// Reads the bundle. The entry of a marketplace replaces a missing manifest.
 fn finish(
     mut tree: Tree,
     name: &str,

@@ -13,7 +13,8 @@ const GIT_TIME_LIMIT: Duration = Duration::from_secs(300);
 /// Bytes of git's errors that a message quotes.
 const MAX_SAID_BYTES: usize = 2000;
 
-/// Configuration of every call: no hooks, no helpers of the repository, no transport that starts a program.
+/// Configuration of every call: no hooks, no helpers from the repository, and no transport that starts a
+/// program.
 const CONFIGURATION: [&str; 6] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -23,7 +24,7 @@ const CONFIGURATION: [&str; 6] = [
     "credential.interactive=false",
 ];
 
-/// Variables that keep git and ssh from asking on the terminal, and large files from being fetched.
+/// Variables that keep git and ssh from prompting on the terminal, and from fetching large files.
 const ENVIRONMENT: [(&str, &str); 5] = [
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_LFS_SKIP_SMUDGE", "1"),
@@ -54,7 +55,7 @@ impl Git {
             (Ok(_), _) => {
                 self.run(dir, &["checkout", "--quiet", "--detach", "FETCH_HEAD"]).await?;
             }
-            // Not every server gives a commit that is no end of a branch.
+            // Some servers only give out commits at the end of a branch.
             (Err(_), Some(sha)) => {
                 let all = ["fetch", "--quiet", "--tags", "--", url, "+refs/heads/*:refs/remotes/origin/*"];
                 self.run(dir, &all).await?;
@@ -90,7 +91,7 @@ impl Git {
             Exit::TimedOut => Err(failed(format!("it took longer than {} s", GIT_TIME_LIMIT.as_secs()))),
             Exit::Code(_) | Exit::Signal(_) | Exit::Stopped => {
                 said.truncate(MAX_SAID_BYTES);
-                // The server chose some of the words.
+                // A part of this text comes from the server.
                 let lines = visible_lines(String::from_utf8_lossy(&said).trim());
                 Err(failed(lines.join("; ")))
             }

@@ -33,7 +33,7 @@ pub struct MarketplaceEntry {
     pub description: Option<String>,
     /// Origin of its files.
     pub(crate) place: EntryPlace,
-    /// Fields that stand in for a manifest where the bundle has none.
+    /// Fields that replace a missing manifest.
     pub(crate) manifest: Map<String, Value>,
 }
 

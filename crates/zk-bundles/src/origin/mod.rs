@@ -41,7 +41,7 @@ pub enum Source {
         /// Branch or tag; `None` for the default branch.
         #[serde(default, skip_serializing_if = "Option::is_none", rename = "ref")]
         reference: Option<String>,
-        /// Commit that is demanded.
+        /// Required commit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sha: Option<String>,
     },
@@ -57,7 +57,7 @@ pub enum Source {
 /// Reason why a text is no origin.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The path does not exist, and the text is nothing else.
+    /// The path does not exist, and the text has no other valid form.
     #[error(
         "`{0}` is no directory, no .tar.gz or .zip, no address of a repository and no NAME@MARKETPLACE that there is"
     )]

@@ -11,7 +11,7 @@ const MAX_LINES: usize = 2000;
 /// Unchanged lines around a change.
 const CONTEXT_LINES: usize = 1;
 
-/// Lines that say what an update changes.
+/// Changes of an update, in lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
     /// Lines, safe to be shown.

@@ -74,7 +74,7 @@ pub enum StoreError {
         /// Name as given.
         name: String,
     },
-    /// The name is taken by a bundle from elsewhere.
+    /// Another bundle with this name comes from another source.
     #[error(
         "there is a plugin `{name}` already, from {from}; remove it first: two of one name cannot be told apart"
     )]
@@ -86,20 +86,20 @@ pub enum StoreError {
     },
 }
 
-/// Bundles that are used, and those that are left out.
+/// Loaded bundles, and reasons why others are not loaded.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
     /// Bundles with exactly the files that were approved.
     pub bundles: Vec<PlacedBundle>,
-    /// Reasons why others are left out.
+    /// Reasons why other bundles are not loaded.
     pub problems: Vec<String>,
-    /// Names of those that are used for this once.
+    /// Names of bundles that are only used for this start.
     given: Vec<String>,
 }
 
 impl Loaded {
-    /// Adds bundles in directories that the person named for this once, in place of kept ones of their names. Their files
-    /// are used where they are.
+    /// Adds bundles in directories that the person named for this start. They replace added bundles of the
+    /// same name, and their files are not copied.
     #[must_use]
     pub fn with_directories(mut self, dirs: &[PathBuf], store: &BundleStore, files: &dyn HostFiles) -> Self {
         for dir in dirs {
@@ -145,7 +145,7 @@ impl BundleStore {
         &self.dir
     }
 
-    /// Reads the records; empty ones where there are none.
+    /// Reads the records; empty ones without a file.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -189,8 +189,8 @@ impl BundleStore {
         self.dir.join("data").join(name)
     }
 
-    /// Keeps a bundle that a person approved, in place of an older one of the same origin. Files are there before the
-    /// record names them.
+    /// Stores a bundle that a person approved, in place of an older one of the same source. Its files are
+    /// written before its record.
     ///
     /// # Errors
     /// [`StoreError`], also for a name that a bundle from elsewhere has.
@@ -225,7 +225,7 @@ impl BundleStore {
         }
     }
 
-    /// Checks that no bundle from elsewhere has this name.
+    /// Checks that no bundle of another source has this name.
     ///
     /// # Errors
     /// [`StoreError::Taken`].
@@ -250,7 +250,7 @@ impl BundleStore {
         remove(&self.data_dir(name))
     }
 
-    /// Lets a bundle be used, or not.
+    /// Enables or disables a bundle.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -262,7 +262,7 @@ impl BundleStore {
         })
     }
 
-    /// Remembers a marketplace, or its bundles anew.
+    /// Records a marketplace and its present bundles.
     ///
     /// # Errors
     /// [`StoreError`], also for a name that one from elsewhere has.
@@ -280,7 +280,7 @@ impl BundleStore {
         })
     }
 
-    /// Forgets a marketplace; bundles from it stay.
+    /// Removes the record of a marketplace. Bundles added from it are kept.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -291,7 +291,7 @@ impl BundleStore {
         })
     }
 
-    /// Files of a kept bundle, if they are exactly those that were approved.
+    /// Returns the files of a stored bundle, if they are exactly the approved ones.
     ///
     /// # Errors
     /// A text with the reason.
@@ -304,7 +304,7 @@ impl BundleStore {
         Err(format!("its files in {} are not those that were approved", dir.display()))
     }
 
-    /// Loads every bundle that is enabled. A broken one is left out and keeps no other from being used.
+    /// Loads all enabled bundles. A damaged one is left out.
     #[must_use]
     pub fn load(&self) -> Loaded {
         let mut loaded = Loaded::default();

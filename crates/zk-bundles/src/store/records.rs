@@ -34,7 +34,7 @@ pub struct KeptBundle {
     pub source: Source,
     /// SHA-256 of all files as they were approved.
     pub digest: String,
-    /// Commit that they are of.
+    /// Commit of the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// Version as written.
@@ -42,7 +42,7 @@ pub struct KeptBundle {
     pub version: Option<String>,
     /// Whether it is used.
     pub enabled: bool,
-    /// Values of options that are no secrets.
+    /// Values of options that are not secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
 }

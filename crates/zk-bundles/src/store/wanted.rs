@@ -5,14 +5,14 @@ use zk_core::service::{HostFiles, HostRead};
 
 use crate::bundle::is_bundle_name;
 
-/// Settings files of a project that ask for bundles.
+/// Settings files of a project that may request bundles.
 const SETTINGS_FILES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
 
 /// Largest settings file, in bytes.
 const MAX_SETTINGS_BYTES: usize = 1 << 20;
 
-/// Bundles that the settings of a project ask for, as `NAME@MARKETPLACE`. They are only told to the person: a project adds
-/// nothing.
+/// Returns the bundles requested by a project's settings, as `NAME@MARKETPLACE`. They are only shown to the
+/// person, never added.
 #[must_use]
 pub fn wanted_by_project(project: &Path, files: &dyn HostFiles) -> Vec<String> {
     let mut wanted = Vec::new();

@@ -12,8 +12,8 @@ const ZIP_MAGIC: [u8; 4] = *b"PK\x03\x04";
 const TAR_OVERHEAD_BYTES: usize = 16 << 20;
 
 impl Tree {
-    /// Reads an archive: `.tar.gz` or `.zip`, recognised by its first bytes. Where all files lie below one directory, as
-    /// in archives of repositories, that directory is the root.
+    /// Reads an archive, `.tar.gz` or `.zip`, recognised by its first bytes. If all files are below one
+    /// directory, as in archives of repositories, this directory is the root.
     ///
     /// # Errors
     /// [`TreeError`] for bytes that are no such archive, and for the first entry that cannot be part of a bundle.

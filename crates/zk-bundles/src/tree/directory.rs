@@ -11,8 +11,8 @@ use super::{MAX_DEPTH, MAX_FILES, Tree, TreeError, TreeFile};
 const GIT_DIR: &str = ".git";
 
 impl Tree {
-    /// Reads all files below a directory, but for git's own. A link to something inside counts as that; a link that leads
-    /// out is an error. Blocks on the file system.
+    /// Reads all files below a directory, except `.git`. A link is replaced by its target, which must be
+    /// inside. Blocks on the file system.
     ///
     /// # Errors
     /// [`TreeError`] for the first file that cannot be part of a bundle.
@@ -47,7 +47,7 @@ impl Tree {
             let real = if kind.is_symlink() { linked(root, dir, &path)? } else { path.clone() };
             let meta = fs::metadata(&real).map_err(|error| io(&path, error))?;
             if meta.is_dir() {
-                // Links make one directory come often.
+                // Links can make the same directory occur many times.
                 *left = left.checked_sub(1).ok_or(TreeError::TooMany)?;
                 self.walk((root, &real), &below, files, left)?;
                 continue;
@@ -64,7 +64,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Writes all files below a new directory, which its owner alone can enter. Blocks on the file system.
+    /// Writes all files below a new directory that only its owner can enter. Blocks on the file system.
     ///
     /// # Errors
     /// [`TreeError::Write`], also when the directory exists.
@@ -90,7 +90,8 @@ fn private_dirs(dir: &Path, recursive: bool) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(recursive).mode(0o700).create(dir)
 }
 
-/// Target of a link in `dir` that leads to something in the bundle, but not to a directory that has the link itself.
+/// Returns the target of a link in `dir`. The target must be inside of the bundle and must not contain the
+/// link.
 fn linked(root: &Path, dir: &Path, link: &Path) -> Result<PathBuf, TreeError> {
     let leads_out = || TreeError::LeadsOut { path: link.to_path_buf() };
     let real = link.canonicalize().map_err(|_| leads_out())?;

@@ -56,10 +56,10 @@ pub enum TreeError {
         /// The link.
         path: PathBuf,
     },
-    /// A path has parts that no file of a bundle may have.
+    /// A path has parts that are not allowed in a bundle.
     #[error("the path `{0}` leads out of the plugin")]
     OutsidePath(String),
-    /// A name has characters that no file of a bundle may have.
+    /// A name has characters that are not allowed in a bundle.
     #[error("the name `{0}` has control characters, a backslash or no UTF-8")]
     Name(String),
     /// There are too many files.
@@ -68,13 +68,13 @@ pub enum TreeError {
     /// The files are too large together.
     #[error("its files have more than {} MiB together, the last one is `{last}`", MAX_TREE_BYTES >> 20)]
     TooLarge {
-        /// Path of the file that was one too many.
+        /// Path of the file that exceeded the limit.
         last: String,
     },
     /// Directories are nested too deeply.
     #[error("`{0}` lies deeper than {MAX_DEPTH} directories")]
     TooDeep(String),
-    /// Two files have one path.
+    /// Two files have the same path.
     #[error("`{0}` is there twice")]
     Twice(String),
     /// An archive has an entry that is neither a file nor a directory.
@@ -119,7 +119,7 @@ impl Tree {
         }
     }
 
-    /// Bytes that the tree can still take.
+    /// Number of bytes that still fit into the tree.
     pub(crate) fn room(&self) -> usize {
         MAX_TREE_BYTES.saturating_sub(self.total_bytes)
     }
@@ -166,7 +166,7 @@ impl Tree {
     }
 }
 
-/// Checks that a path is below the root, and that a person can read it.
+/// Checks that a path is below the root and consists of visible characters.
 fn check_path(path: &str) -> Result<(), TreeError> {
     let shown = || visible_line(path);
     let is_odd =

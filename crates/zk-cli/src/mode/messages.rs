@@ -51,7 +51,8 @@ pub(super) fn provider(error: &ProviderError) -> String {
     }
 }
 
-/// Whether the provider does not know the model. A proxy's error for a wrong path does not name the model.
+/// Whether the error means that the provider does not know the model. A 404 alone is not enough: a proxy also
+/// sends it for a wrong path, without naming the model.
 fn is_unknown_model(error: &ProviderError) -> bool {
     let says_so = error.message.contains(&error.model) || error.message.to_lowercase().contains("model");
     match error.code.as_deref() {

@@ -23,7 +23,8 @@ use crate::window::trigger::CompactionResult;
 const PINNED_GROWTH: f64 = 1.2;
 
 impl WindowOwner {
-    /// Attaches pinned content that would otherwise be lost, as far as plugins provide it until `deadline`.
+    /// Attaches pinned content that would otherwise be lost. Only content that plugins provide until
+    /// `deadline` is included.
     pub(crate) async fn pin(
         &self,
         event: &ContextTransform,
@@ -189,7 +190,8 @@ impl WindowOwner {
         format!("it freed {freed} of about {} tokens, less than {least} %", before.tokens)
     }
 
-    /// Explains why no further compaction is tried, which content fills the window, and what a person can do.
+    /// Explains why no further compaction is tried, the content that fills the window, and the person's
+    /// options.
     pub(crate) async fn breakdown(
         &self,
         context: Option<&ContextId>,

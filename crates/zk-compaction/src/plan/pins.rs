@@ -36,7 +36,7 @@ impl Pin {
     }
 }
 
-/// Estimated bytes of pinned content once all of `history` is omitted, as far as known.
+/// Estimated bytes of the known pinned content, once all of `history` is omitted.
 pub(crate) fn expected(history: &[Arc<Message>], sent: &[Arc<Message>]) -> usize {
     let before = sent.iter().filter(|message| is_pinned(message)).map(|message| message.size()).sum();
     let lines: usize = remembered_lines(history, &[]).iter().map(String::len).sum();

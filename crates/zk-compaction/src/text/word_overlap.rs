@@ -21,7 +21,7 @@ impl WordSet {
         self.shared(other) as f64 / self.0.len().max(1) as f64
     }
 
-    /// Fraction of all words of both that both have, from 0 to 1.
+    /// Number of common words divided by the number of all words of both texts, from 0 to 1.
     pub(crate) fn likeness(&self, other: &Self) -> f64 {
         let shared = self.shared(other);
         shared as f64 / (self.0.len() + other.0.len() - shared).max(1) as f64

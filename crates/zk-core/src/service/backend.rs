@@ -36,8 +36,8 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// Whether the backend runs tools of its own, which zk's modes and rules do not hold; false if all its calls are
-    /// those of zk's tools.
+    /// Whether the backend runs its own tools, beyond zk's modes and rules; false if all its calls are calls
+    /// of zk's tools.
     fn has_own_permissions(&self) -> bool {
         self.provider().is_some()
     }

@@ -41,7 +41,7 @@ struct Level {
     dir: PathBuf,
     /// Absolute path of the directory.
     path: PathBuf,
-    /// Open descriptor, by which modification times of entries are read.
+    /// Open descriptor, through which modification times of entries are read.
     fd: Option<OwnedFd>,
     names: std::vec::IntoIter<(OsString, FileKind)>,
     rules: Arc<IgnoreRules>,

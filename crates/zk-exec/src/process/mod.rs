@@ -334,7 +334,7 @@ fn fresh_mark() -> String {
     format!("{:x}-{:016x}", std::process::id(), RandomState::new().build_hasher().finish())
 }
 
-/// Tells "no such program" from "no such directory", for which the system has one error code.
+/// Distinguishes a missing program from a missing directory, for which the system has one error code.
 fn explain(source: io::Error, request: &ExecRequest) -> io::Error {
     let kind = source.kind();
     match (kind, request.cwd.is_dir()) {

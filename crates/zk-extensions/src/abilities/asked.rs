@@ -12,13 +12,14 @@ use crate::error::ExtensionError;
 use crate::extension::Shared;
 use crate::protocol::EventQuestion;
 
-/// Time limit of the handler: an extension has its own, which it may exceed only while the person is being asked.
+/// Time limit of the handler. The extension has its own shorter limit, extended only while it is asking the
+/// person.
 const HANDLER_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Event that an extension can answer.
 pub(crate) struct Askable {
     pub(crate) name: &'static str,
-    /// Whether an extension of a project can answer it, too.
+    /// Whether extensions of projects can answer it as well.
     pub(crate) by_projects: bool,
     pub(crate) register: fn(&Scope, Arc<Shared>, Stage),
 }
@@ -29,12 +30,12 @@ impl Askable {
     }
 }
 
-/// Every event whose reply can be read from JSON.
+/// All events whose reply can be parsed from JSON.
 const ASKABLE: [Askable; 10] = [
     Askable::of::<Input>(true),
     Askable::of::<ToolPrepare>(true),
     Askable::of::<ToolGate>(true),
-    // A project cannot say what runs without asking.
+    // An extension of a project must not allow calls without a question.
     Askable::of::<PermissionRequest>(false),
     Askable::of::<ToolTransform>(true),
     Askable::of::<ProviderPayload>(false),
@@ -60,7 +61,7 @@ fn ask<E: Event<Reply: WireReply>>(scope: &Scope, shared: Arc<Shared>, stage: St
     scope.handle_at::<E, Ask>(at, Arc::new(Ask { shared }));
 }
 
-/// Handler of events about which the extension is asked.
+/// Handler that passes events to the extension and waits for its answer.
 struct Ask {
     shared: Arc<Shared>,
 }
@@ -88,7 +89,7 @@ impl<E: Event<Reply: WireReply>> Handler<E> for Ask {
     }
 }
 
-/// Refuses calls for as long as it is not known what the extension guards.
+/// Refuses calls until the extension has started and registered its guards.
 pub(crate) fn guard_start(scope: &Scope, shared: &Arc<Shared>) {
     let at = HookOptions { stage: Stage::default(), reach: None, time_limit: Some(HANDLER_LIMIT) };
     scope.handle_at::<ToolGate, StartGuard>(at, Arc::new(StartGuard(shared.clone())));
@@ -100,7 +101,7 @@ impl Handler<ToolGate> for StartGuard {
     async fn call(&self, event: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
         let shared = &self.0;
         match shared.ready().await {
-            // An emit does not see handlers that were registered after its begin.
+            // An event only reaches handlers that were registered before it was emitted.
             Ok(_) if shared.is_asked(ToolGate::NAME) => {
                 let ask = Ask { shared: shared.clone() };
                 Handler::<ToolGate>::call(&ask, event, cx).await

@@ -72,7 +72,7 @@ impl ExtensionBackend {
         )]
     }
 
-    /// Tells the person once what zk cannot enforce.
+    /// Shows the person once the limits that zk cannot enforce.
     fn tell_unenforced(&self, cx: &Cx) {
         if self.has_told.swap(true, Ordering::Relaxed) {
             return;
@@ -106,7 +106,7 @@ impl Backend for ExtensionBackend {
     }
 
     fn unenforced(&self) -> Vec<String> {
-        // Whoever asks shows them.
+        // The caller shows these limits.
         self.has_told.store(true, Ordering::Relaxed);
         self.lines()
     }
@@ -136,7 +136,7 @@ impl Provider for ExtensionBackend {
     }
 
     fn is_retrying(&self) -> bool {
-        // A turn that failed may have had effects: only a person sends the prompt again.
+        // A failed turn may have had effects, so the prompt is not sent again automatically.
         true
     }
 

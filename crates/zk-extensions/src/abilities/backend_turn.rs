@@ -16,7 +16,7 @@ use crate::error::ExtensionError;
 use crate::extension::Shared;
 use crate::protocol::{BackendReply, BackendText, BackendTurn, OfferedTool};
 
-/// Memory of a waiting piece beside its text, in bytes.
+/// Memory of a queued piece in addition to its text, in bytes.
 const PIECE_BYTES: usize = 64;
 
 /// Longest text of one turn, in bytes.
@@ -24,7 +24,7 @@ const MAX_TURN_BYTES: usize = 8 << 20;
 /// Most calls of one turn.
 const MAX_CALLS: usize = 100;
 
-/// Turns that are being answered, by their ids.
+/// Turns in progress, by id.
 #[derive(Default)]
 pub(crate) struct OpenTurns {
     last: AtomicU64,
@@ -37,10 +37,10 @@ struct OpenTurn {
 }
 
 impl OpenTurns {
-    /// Passes a piece of an answer on; one for no open turn is dropped.
+    /// Passes a piece of an answer to its turn; dropped if the turn is not open.
     pub(crate) fn say(&self, text: BackendText) {
         let mut open = self.lock();
-        // Above the limit the turn fails once it reads that far, and nothing more is held for it.
+        // Beyond the limit, further text is dropped, and the turn fails when its reader gets there.
         let Some(turn) = open.get_mut(&text.turn).filter(|turn| turn.bytes <= MAX_TURN_BYTES) else { return };
         turn.bytes += text.text.len() + PIECE_BYTES;
         // Whoever waited may be gone.
@@ -63,17 +63,17 @@ impl OpenTurns {
     }
 }
 
-/// One turn of a backend as a response. Dropping it tells the extension that nobody waits any more.
+/// One turn of a backend as a response. Dropping it cancels the request to the extension.
 pub(crate) struct Turn {
     shared: Arc<Shared>,
     backend: String,
     model: String,
     id: String,
     said: mpsc::UnboundedReceiver<BackendText>,
-    /// Request to the extension, in a task of its own, since pieces of the answer come beside it.
+    /// Request to the extension, in its own task, since pieces of the answer arrive in parallel.
     asking: JoinHandle<Result<BackendReply, ExtensionError>>,
     ready: VecDeque<Result<StreamEvent, ProviderError>>,
-    /// Block that grows, and whether it is a thought.
+    /// Block that is being received, and whether it is a thought.
     open: Option<(bool, String)>,
     block: u32,
     bytes: usize,
@@ -102,7 +102,7 @@ impl Turn {
         }
     }
 
-    /// Returns the next event; `None` behind the last one.
+    /// Returns the next event; `None` after the last one.
     pub(crate) async fn next(&mut self) -> Option<Result<StreamEvent, ProviderError>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -112,7 +112,7 @@ impl Turn {
                 return None;
             }
             tokio::select! {
-                // Pieces that came before the reply are read before it.
+                // Pieces that arrived before the reply are handled first.
                 biased;
                 Some(piece) = self.said.recv() => self.grow(piece.thought, piece.text),
                 reply = &mut self.asking => {
@@ -217,7 +217,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // The request that is given up tells the extension so.
+        // Aborting the request also cancels it at the extension.
         self.asking.abort();
         self.shared.turns.end(&self.id);
     }
@@ -257,7 +257,7 @@ async fn ask(
     shared.read("backend/turn", reply)
 }
 
-/// Text that was said since the last answer.
+/// Returns the text of the messages since the last answer.
 fn said_since(history: &[Arc<Message>]) -> String {
     let is_answer = |message: &Arc<Message>| message.role == Role::Assistant;
     let from = history.iter().rposition(is_answer).map_or(0, |at| at + 1);

@@ -10,7 +10,7 @@ use crate::protocol::{ContextQuery, ContextRegistration, ContextTime, SectionQue
 /// Longest text of a section or of a producer of context, in bytes.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 
-/// Section of the system prompt whose text is the extension's.
+/// Section of the system prompt with a text of the extension.
 pub(crate) struct ExtensionSection {
     shared: Arc<Shared>,
     section: SectionRegistration,
@@ -45,7 +45,7 @@ impl PromptSection for ExtensionSection {
     }
 }
 
-/// Producer of context whose text is the extension's.
+/// Producer of context with a text of the extension.
 pub(crate) struct ExtensionContext {
     shared: Arc<Shared>,
     context: ContextRegistration,

@@ -9,7 +9,7 @@ use crate::protocol::{RendererRegistration, RowRule, RuleRole};
 /// Most rules of one renderer.
 const MAX_RULES: usize = 32;
 
-/// Renderer by rules: a program outside of this process cannot be asked in the middle of a frame.
+/// Renderer that applies rules, since an external program cannot be asked while a frame is drawn.
 pub(crate) struct ExtensionRenderer {
     rules: Vec<(Regex, SpanRole, bool)>,
 }
@@ -30,7 +30,7 @@ impl ExtensionRenderer {
     fn row(&self, line: &str) -> RenderedRow {
         let mut spans = vec![RenderedSpan { text: line.to_owned(), role: SpanRole::Plain, bold: false }];
         for (pattern, role, bold) in &self.rules {
-            // Parts that an earlier rule coloured stay as they are.
+            // Parts that an earlier rule coloured are kept.
             spans = spans.into_iter().flat_map(|span| split(span, pattern, *role, *bold)).collect();
         }
         RenderedRow { spans }
@@ -50,7 +50,7 @@ fn compiled(rule: &RowRule) -> Result<(Regex, SpanRole, bool), String> {
     Ok((pattern, role, rule.bold))
 }
 
-/// Cuts the matches out of a plain span.
+/// Splits a plain span at the matches, which become spans of their own.
 fn split(span: RenderedSpan, pattern: &Regex, role: SpanRole, bold: bool) -> Vec<RenderedSpan> {
     if span.role != SpanRole::Plain || span.bold {
         return vec![span];

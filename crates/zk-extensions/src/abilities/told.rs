@@ -6,7 +6,8 @@ use zk_core::kernel::{Reach, Scope};
 use crate::extension::Shared;
 use crate::protocol::EventTold;
 
-/// Tells the extension the events of this name. Nobody waits for it, and events that it does not read in time are lost.
+/// Sends events of this name to the extension, without waiting. Events that it does not read in time are
+/// dropped.
 pub(crate) fn observe(scope: &Scope, shared: &Arc<Shared>, name: String) {
     let shared = shared.clone();
     scope.observe_stamped(Reach::Own, move |event, stamp, cx| {

@@ -88,7 +88,7 @@ impl Tool for ExtensionTool {
     }
 
     fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
-        // A project cannot say what runs without asking.
+        // An extension of a project must not declare its calls harmless.
         let declared = self.tool.effects.as_ref().filter(|_| !self.shared.config.origin.is_project);
         declared.map_or(Effects::Unknown, |declared| declared.of(args))
     }

@@ -12,7 +12,7 @@ const MAX_NAME_CHARS: usize = 32;
 /// Longest time limit, in milliseconds.
 const MAX_LIMIT_MS: u64 = 3_600_000;
 
-/// One extension as `[[extensions]]` describes it.
+/// One entry of `[[extensions]]`.
 ///
 /// ```
 /// use serde_json::json;
@@ -29,13 +29,13 @@ pub struct ExtensionConfig {
     pub name: String,
     /// Program and its arguments.
     pub command: Vec<String>,
-    /// Variables of the program, beside the few that every program gets.
+    /// Variables of the program, in addition to those of every program.
     pub env: BTreeMap<String, String>,
     /// Settings of the extension itself.
     pub settings: Map<String, Value>,
     /// Whether it is started.
     pub enabled: bool,
-    /// Whether it may guard calls: if so, calls are refused for as long as it cannot be asked.
+    /// Whether the extension may guard calls. If so, calls are refused while it cannot be asked.
     pub guards: bool,
     /// Time limits.
     pub limits: ExtensionLimits,
@@ -59,8 +59,8 @@ pub struct ExtensionLimits {
 pub struct ExtensionOrigin {
     /// Path of the file, for messages.
     pub place: String,
-    /// Whether a project has it: the extension is trusted by exact bytes, runs contained, and may neither declare
-    /// effects nor answer in the place of the person.
+    /// Whether the file belongs to a project. Such an extension is approved by its exact bytes, runs in the
+    /// sandbox, and may neither declare effects nor answer for the person.
     pub is_project: bool,
 }
 
@@ -101,7 +101,7 @@ pub enum ExtensionConfigError {
         /// Key of the limit.
         key: &'static str,
     },
-    /// The command gets code from a registry whose bytes nobody knows.
+    /// The command runs a package of a registry, whose content is unknown.
     #[error("extension `{name}`: {source}")]
     Runner {
         /// The extension.
@@ -150,7 +150,8 @@ impl fmt::Debug for ExtensionConfig {
 }
 
 impl ExtensionConfig {
-    /// Default limits: an answer comes before the 30 s of a gate are over, so that a refusal names the extension.
+    /// Default limits. Answers are due before a gate's limit of 30 s, so that a refusal can name the
+    /// extension.
     pub const LIMITS: ExtensionLimits = ExtensionLimits {
         start: Duration::from_secs(10),
         answer: Duration::from_secs(10),

@@ -13,21 +13,21 @@ const MAX_FILES: usize = 2_000;
 /// Most bytes of these files together.
 const MAX_TOTAL_BYTES: usize = 64 << 20;
 
-/// Everything on this machine that the command of a project's extension runs, as far as its words say: the program,
-/// the files that are named, and all files beside these.
+/// Digests of all files that the command of a project's extension is known to run: the program, the named
+/// files, and all files in their directories.
 ///
 /// Whoever approves an extension approves its definition with exactly this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     program: PathBuf,
-    /// Digests by path; the target of a link stands in the place of a digest.
+    /// Digests by path. A link has its target in place of a digest.
     files: BTreeMap<PathBuf, String>,
 }
 
-/// Arguments behind which code stands.
+/// Arguments that are followed by code.
 const INLINE: [&str; 7] = ["-c", "-lc", "-ic", "-e", "--eval", "-p", "--print"];
 
-/// Variables by which a program loads files that its command does not name.
+/// Variables with which a program loads files that its command does not name.
 const LOADERS: [&str; 10] = [
     "BASH_ENV",
     "ENV",
@@ -47,19 +47,19 @@ pub enum FingerprintError {
     /// The program is not there.
     #[error("its program `{0}` is not there: name a program in PATH, or a file of the project")]
     NoProgram(String),
-    /// A file is beside everything else of the project.
+    /// A file is in the project's root, next to all other files of the project.
     #[error(
         "{} is in the root of the project, all of which it could load: put the extension into a directory of its \
          own, such as .zk/extensions/NAME", .0.display()
     )]
     InRoot(PathBuf),
-    /// A module is found by a search that this check does not know.
+    /// A module would be found by a search that this check cannot follow.
     #[error("`-m` finds a module by a search: name its file")]
     Module,
-    /// Code stands in the command itself, and may load anything.
+    /// The command contains code, which may load anything.
     #[error("`{0}` runs code of the command line, which may load any file: name a script of the extension")]
     Inline(String),
-    /// Nothing of the project is named whose bytes could be approved.
+    /// The command names no file of the project that could be approved.
     #[error(
         "its command names no file of the project, so there are no bytes to approve: name the script that it runs"
     )]
@@ -84,7 +84,8 @@ pub enum FingerprintError {
 }
 
 impl Fingerprint {
-    /// Takes the fingerprint of an extension of `project`, whose commands are found in `search`, the value of `PATH`.
+    /// Computes the fingerprint of an extension of `project`. Programs are searched in `search`, the value of
+    /// `PATH`.
     ///
     /// # Errors
     /// [`FingerprintError`]; such an extension cannot be approved.
@@ -179,7 +180,7 @@ struct Taking<'a> {
 }
 
 impl Taking<'_> {
-    /// A file, and for one of the project everything beside it.
+    /// Adds a file; for a file of the project, also all files of its directory.
     fn with_directory(&mut self, file: &Path) -> Result<(), FingerprintError> {
         if !file.starts_with(self.project) {
             return self.file(file, file);

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-/// Command that gets a package from a registry, whose bytes are not known.
+/// Command that downloads a package from a registry, whose content is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunnerError {
     /// The version of the package is not exact.
@@ -15,7 +15,7 @@ pub enum RunnerError {
         /// Pinned form.
         example: String,
     },
-    /// A project wants code that is not among its files.
+    /// A project requires code that is not among its files.
     #[error(
         "`{runner}` runs code from a registry, which nobody can approve by its bytes; install it with a lock file, and name its script"
     )]
@@ -25,7 +25,8 @@ pub enum RunnerError {
     },
 }
 
-/// Checks that a command runs no package of a registry with an open version; for a project, none at all.
+/// Checks that a command runs no registry package without an exact version; for a project, no registry
+/// package at all.
 pub(super) fn check_runner(command: &[String], is_project: bool) -> Result<(), RunnerError> {
     let Some(Runner { name, package, separator }) = Runner::of(command) else { return Ok(()) };
     if is_project {
@@ -94,7 +95,7 @@ fn is_remote(word: &str) -> bool {
     ["npm:", "jsr:", "http:", "https:"].iter().any(|scheme| word.starts_with(scheme))
 }
 
-/// Whether a version is one version: digits and dots, perhaps with a suffix, and no range.
+/// Whether a version is exact: digits and dots, optionally with a suffix.
 fn is_exact(version: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+');
     version.starts_with(|c: char| c.is_ascii_digit())

@@ -25,20 +25,20 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Failures in a row after which the program is not started again.
 const MAX_FAILURES: u32 = 6;
-/// Time after which a program that ran is no failure in a row.
+/// Run time after which the number of failures in a row is reset.
 const HEALTHY_TIME: Duration = Duration::from_secs(60);
 
 /// Check before each start of the program.
 pub(crate) type StartCheck = Arc<dyn Fn(&ExtensionConfig) -> Result<(), String> + Send + Sync>;
 
-/// Host program that starts extensions, as they are told of it.
+/// Name and version of the host program, for extensions.
 #[derive(Clone)]
 pub(crate) struct HostProgram {
     pub(crate) name: String,
     pub(crate) version: String,
 }
 
-/// Life of an extension's program: it is started, served, and started again after it failed.
+/// Runs an extension's program: starts it, serves it, and restarts it after a failure.
 pub(crate) struct Life {
     pub(crate) shared: Arc<Shared>,
     pub(crate) registry: Arc<Registry>,
@@ -47,16 +47,16 @@ pub(crate) struct Life {
     pub(crate) log: Option<LogSink>,
     pub(crate) check: Option<StartCheck>,
     pub(crate) host: HostProgram,
-    /// Handler that refuses calls for as long as it is not known what the extension guards.
+    /// Handler that refuses calls until the extension has registered its guards.
     pub(crate) start_guard: Option<Scope>,
     pub(crate) closing: CancellationToken,
     pub(crate) closed: CancellationToken,
 }
 
-/// End of one start.
+/// End of one run of the program.
 struct Ended {
     reason: String,
-    /// Whether another start could go better.
+    /// Whether a restart may help.
     may_recover: bool,
 }
 
@@ -151,14 +151,14 @@ impl Life {
         request.args = config.command.iter().skip(1).map(OsString::from).collect();
         request.env.insert("ZK_PROJECT_DIR".into(), project.into());
         if config.origin.is_project {
-            // Nothing beside the approved files is to be loaded.
+            // The program must only load approved files.
             request.env.insert("PYTHONDONTWRITEBYTECODE".into(), "1".into());
         }
         request.env.extend(config.env.iter().map(|(name, value)| (name.into(), value.into())));
         request
     }
 
-    /// Says hello, and registers what the extension answers.
+    /// Sends `hello`, and registers the items of the answer.
     async fn greet(&mut self, bus: &Bus, link: &Arc<Link>) -> Result<(), Ended> {
         let config = &self.shared.config;
         let ms = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
@@ -196,7 +196,7 @@ impl Life {
             });
         }
         let unknown = answer.register.asks.iter().find(|ask| askable(&ask.event).is_none());
-        // A guard of something that there is not guards nothing.
+        // A guard of an unknown event would guard nothing.
         if let Some(ask) = unknown.filter(|_| config.guards) {
             let event = quoted(ask.event.as_bytes());
             return Err(Ended {
@@ -218,7 +218,7 @@ impl Life {
             link: link.clone(),
         };
         self.shared.set(ExtensionState::Ready(Introduction { name, version, protocol, link }));
-        // Guards are known and in place from here on.
+        // All guards are registered at this point.
         if let Some(guard) = self.start_guard.take() {
             guard.close().await;
         }

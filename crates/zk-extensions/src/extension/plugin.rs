@@ -19,7 +19,7 @@ use crate::link::LogSink;
 /// Longest wait for the program's end when the plugin is closed.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
-/// Time that a run waits for an extension beyond the limit of its start, which is told before.
+/// Time that a run waits for an extension beyond its start limit, so that the failure is reported first.
 const START_MARGIN: Duration = Duration::from_secs(5);
 
 /// Plugin that runs one extension: a program that registers tools, commands, gates and more over JSON-RPC.
@@ -86,7 +86,7 @@ impl Extension {
         self
     }
 
-    /// Sets a check that comes before each start, such as one of what was approved.
+    /// Sets a check before each start, such as one of the approval.
     pub fn check_starts(
         mut self,
         check: impl Fn(&ExtensionConfig) -> Result<(), String> + Send + Sync + 'static,
@@ -95,19 +95,19 @@ impl Extension {
         self
     }
 
-    /// Sets the name and version of the program that extensions are told of.
+    /// Sets the name and version of the host program, for extensions.
     pub fn host(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         self.host = HostProgram { name: name.into(), version: version.into() };
         self
     }
 
-    /// Keeps these names from backends of the extension, such as those of providers that the host knows.
+    /// Reserves names that backends of the extension must not use, such as those of known providers.
     pub fn reserve_backend_names(self, names: impl IntoIterator<Item = String>) -> Self {
         self.shared.reserve(names.into_iter().collect());
         self
     }
 
-    /// Returns a handle for whoever installs it.
+    /// Returns a handle for the program that installs the extension.
     #[must_use]
     pub fn handle(&self) -> ExtensionHandle {
         ExtensionHandle { shared: self.shared.clone(), registry: self.registry.clone() }
@@ -143,7 +143,7 @@ impl Plugin for Extension {
             closed: closed.clone(),
         };
         scope.spawn(life.run());
-        // Registrations are to be there before the first prompt is sent; a failure is told elsewhere.
+        // The first prompt waits for the registrations. A failure is reported elsewhere.
         let limit = shared.config.limits.start + START_MARGIN;
         let at = HookOptions { stage: Stage::Early, reach: None, time_limit: Some(limit) };
         scope.on_async_with_at(at, shared, async |shared: &Arc<Shared>, _: &SessionStart, _: &Cx| {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Limit of how often something may happen within a time.
+/// Rate limit: a maximum number of times within a period.
 pub(crate) struct Rate {
     most: usize,
     within: Duration,
@@ -16,7 +16,7 @@ impl Rate {
         Self { most, within, times: Mutex::default() }
     }
 
-    /// Whether it may happen once more now; counts it if so.
+    /// Whether the limit permits another time now, which is then counted.
     pub(crate) fn allows(&self) -> bool {
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

@@ -40,7 +40,7 @@ struct Entry {
 /// Action that makes a registration in a scope; the error says why it is refused.
 type Register<'a> = Box<dyn FnOnce(&Scope) -> Result<(), String> + Send + 'a>;
 
-/// Registration that is about to be made.
+/// Registration that is to be made.
 struct Wanted<'a> {
     of: Registration,
     definition: String,
@@ -53,8 +53,8 @@ impl Registry {
         self.entries().keys().cloned().collect()
     }
 
-    /// Registers everything of `wanted`; returns the registrations that were refused. Events that are asked for stay from
-    /// one program to the next; with `replaces_all` everything else that is not wanted any more goes.
+    /// Makes registrations and returns the refused ones. Event handlers are kept across restarts of the
+    /// program. With `replaces_all`, all other registrations that are missing in the new list are removed.
     pub(crate) async fn apply(
         &self,
         shared: &Arc<Shared>,
@@ -101,7 +101,7 @@ impl Registry {
             if entries.len() >= MAX_REGISTRATIONS {
                 return refuse(format!("an extension has at most {MAX_REGISTRATIONS} registrations"));
             }
-            // A guard stays until the one in its place is there.
+            // A guard stays until its replacement is registered.
             if of.kind == "ask" { None } else { entries.remove(&of) }
         };
         if let Some(before) = before {
@@ -123,7 +123,7 @@ impl Registry {
         }
     }
 
-    /// Removes registrations; those that are not there are none.
+    /// Removes registrations; missing ones are ignored.
     pub(crate) async fn remove(&self, gone: &[Registration]) {
         for one in gone {
             let entry = self.entries().remove(one);
@@ -165,12 +165,12 @@ impl Registry {
     }
 }
 
-/// Everything that is to be registered, as the actions that do so.
+/// Converts the message of an extension to registrations to make.
 fn wanted<'a>(shared: &'a Arc<Shared>, registrations: Registrations) -> Vec<Wanted<'a>> {
     let Registrations { tools, commands, asks, tells, sections, contexts, renderers, backends } =
         registrations;
     let mut wanted: Vec<Wanted<'a>> = Vec::new();
-    // Guards first: nothing else is there without them.
+    // Guards are registered before all else.
     for ask in asks {
         let (name, definition) = (ask.event.clone(), format!("{ask:?}"));
         wanted.push(one("ask", name, definition, move |scope| {

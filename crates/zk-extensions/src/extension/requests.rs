@@ -21,9 +21,9 @@ use crate::protocol::{
 
 type Served = Result<Value, ErrorObject>;
 
-/// Time that a person has for a question unless the extension says another.
+/// Default time for a person to answer a question of the extension.
 const USUAL_PATIENCE: Duration = Duration::from_secs(60);
-/// Longest time that a person has for a question.
+/// Maximum time for a person to answer a question.
 const MAX_PATIENCE: Duration = Duration::from_secs(3600);
 /// Most characters of a question.
 const MAX_QUESTION_CHARS: usize = 4_000;
@@ -58,7 +58,7 @@ pub(super) async fn ask(host: &Host, asked: AskPerson) -> Served {
             "a question has at most {MAX_QUESTION_CHARS} characters and {MAX_OPTIONS} choices"
         )));
     }
-    // Nobody is to take it for a question of zk itself.
+    // The text must not look like a question of zk itself.
     let text = visible_lines(&format!("extension `{}` asks: {text}", host.shared.name())).join("\n");
     let question = match form {
         AskedForm::Confirm => Question::Confirm { text },
@@ -124,7 +124,7 @@ pub(super) async fn entries(host: &Host, query: EntriesQuery) -> Served {
     give(own.collect::<Vec<_>>())
 }
 
-/// Control of the run that the extension means.
+/// Returns the control of the run that a request is about.
 fn run_control(host: &Host, run: Option<&str>) -> Result<(Cx, Arc<dyn RunControl>), ErrorObject> {
     let cx = host.shared.run_cx(run).ok_or_else(|| {
         failed("no such run is waiting for this extension; do this while it works on a request of the run")

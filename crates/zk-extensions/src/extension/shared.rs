@@ -76,13 +76,13 @@ pub(crate) struct Shared {
     cwd: OnceLock<PathBuf>,
     state: watch::Sender<ExtensionState>,
     was_ready: AtomicBool,
-    /// Events that the running program asked to be asked about.
+    /// Events for which the running program requested to be asked.
     asked: Mutex<BTreeSet<&'static str>>,
-    /// Contexts of runs that the extension is working for, with the number of its requests of each.
+    /// Contexts of runs with requests in progress, and the number of these requests.
     runs: Mutex<HashMap<String, (usize, Cx)>>,
     /// Receivers of the output of calls.
     calls: Mutex<HashMap<String, Progress>>,
-    /// Turns of backends that are being answered.
+    /// Turns of backends in progress.
     pub(crate) turns: OpenTurns,
     /// Names that no backend may have.
     reserved: OnceLock<BTreeSet<String>>,
@@ -146,7 +146,7 @@ impl Shared {
         self.state.borrow().clone()
     }
 
-    /// Whether the program was ready at some time, so that its guards are known.
+    /// Whether the program was ready before, so that its guards are known.
     pub(crate) fn was_ready(&self) -> bool {
         self.was_ready.load(Ordering::Relaxed)
     }
@@ -163,7 +163,7 @@ impl Shared {
         lock(&self.asked).contains(event)
     }
 
-    /// Tells the host of the extension something, for the person.
+    /// Passes a notice for the person to the host.
     pub(crate) fn notice(&self, text: &str) {
         if let Some(notice) = self.on_notice.get() {
             notice(&format!("extension `{}`: {text}", self.name()));
@@ -234,7 +234,7 @@ impl Shared {
         Working { shared: self, run }
     }
 
-    /// Context of a run that the extension is working for: the one of this id, or any.
+    /// Returns the context of a run with a request in progress: of the run with this id, or of any run.
     pub(crate) fn run_cx(&self, run: Option<&str>) -> Option<Cx> {
         let runs = lock(&self.runs);
         let found = match run {

@@ -21,14 +21,14 @@ use crate::protocol::{Cancel, ErrorObject, EventsLost, MAX_LINE_BYTES, notificat
 pub(crate) use pump::{MAX_REQUESTS, Pump};
 pub(crate) use said::{LogSink, Said, quoted};
 
-/// Lines that wait to be written, in bytes.
+/// Maximum size of the queue of lines in bytes.
 const MAX_QUEUED_BYTES: u32 = 4 << 20;
-/// Bytes that a line counts for at least, which bounds the number of lines.
+/// Minimum number of bytes that a line counts for, which limits the number of lines.
 const MIN_LINE_BYTES: u32 = 256;
 /// Time added to the wait for an answer while the extension has a question open with the person.
 const PERSON_PAUSE: Duration = Duration::from_millis(500);
 
-/// Host's side of the protocol: requests and notifications of an extension.
+/// Handler of an extension's requests and notifications.
 #[async_trait]
 pub(crate) trait Served: Send + Sync {
     /// Answers a request.
@@ -53,12 +53,12 @@ pub(crate) struct Link {
     pending: Mutex<HashMap<u64, oneshot::Sender<Result<Value, ErrorObject>>>>,
     last_id: AtomicU64,
     lost: AtomicU64,
-    /// Questions of the extension that wait for the person.
+    /// Number of the extension's questions that the person has not answered yet.
     asked: AtomicUsize,
     fault: OnceLock<String>,
 }
 
-/// Question to the person that is open.
+/// Guard of an open question to the person.
 pub(crate) struct OpenQuestion(Arc<Link>);
 
 impl Drop for OpenQuestion {
@@ -84,8 +84,8 @@ impl Link {
         (Arc::new(link), queue)
     }
 
-    /// Sends a request and waits for its result, for at most `limit` and until `stop`. Dropping the future tells the
-    /// extension that nobody waits any more.
+    /// Sends a request and waits for its result, for at most `limit` and until `stop`. Dropping the future
+    /// cancels the request at the extension.
     pub(crate) async fn request(
         &self,
         method: &str,
@@ -191,7 +191,7 @@ impl Link {
         }
     }
 
-    /// Hands the answer to the caller; false if zk never sent such a request.
+    /// Passes an answer to the caller; false if zk never sent such a request.
     pub(crate) fn resolve(&self, id: u64, result: Result<Value, ErrorObject>) -> bool {
         let Some(waiting) = self.pending().remove(&id) else {
             // A late answer, after the caller gave up.
@@ -201,7 +201,7 @@ impl Link {
         true
     }
 
-    /// Ends the connection: everybody who waits gets this reason.
+    /// Ends the connection; all pending requests fail with this reason.
     pub(crate) fn break_off(&self, reason: &str) {
         let _ = self.fault.set(reason.to_owned());
         self.room.close();
@@ -225,7 +225,7 @@ impl Link {
     }
 }
 
-/// Answer that somebody waits for; gives the request up when it is dropped.
+/// Pending answer; dropping this cancels the request.
 struct WaitingAnswer<'a> {
     link: &'a Link,
     id: u64,

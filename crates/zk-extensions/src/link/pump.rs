@@ -11,7 +11,7 @@ use zk_core::service::{ExecError, Exit, KillSignal, OutputStream, Process, Proce
 use super::{Link, LogSink, QueuedLine, Said, Served, quoted};
 use crate::protocol::{Cancel, ErrorObject, Incoming, Lines, MAX_LINE_BYTES};
 
-/// Requests of an extension that are served at a time.
+/// Maximum number of an extension's requests that are served at the same time.
 pub(crate) const MAX_REQUESTS: usize = 64;
 /// Size of one write in bytes: small enough to be written atomically, so that a blocked write can be given up.
 const CHUNK_BYTES: usize = 4096;
@@ -21,7 +21,7 @@ const STUCK_PAUSE: Duration = Duration::from_millis(5);
 const LEFTOVER_WAIT: Duration = Duration::from_millis(300);
 /// Time for the program to end after its input was closed.
 const CLOSE_GRACE: Duration = Duration::from_millis(300);
-/// Time for the program to end after it was told to, before it is killed.
+/// Time for the program to end after `SIGTERM`, before it is killed.
 const TERMINATE_GRACE: Duration = Duration::from_millis(700);
 
 /// Task that owns a program: writes queued lines, reads its output, serves its requests, and ends it.
@@ -70,7 +70,7 @@ impl Pump {
     pub(crate) async fn run(&mut self, queue: &mut mpsc::UnboundedReceiver<QueuedLine>) -> String {
         loop {
             let is_serving = !self.serving.is_empty();
-            // In no fixed order: a flood of output does not keep lines from being written.
+            // The order is random, so that a flood of output does not block writing.
             let happened = tokio::select! {
                 event = self.process.next() => Happened::Process(event),
                 served = self.serving.join_next(), if is_serving => {
@@ -132,7 +132,7 @@ impl Pump {
                 Err(exit.map_or_else(|| "closed its output".to_owned(), describe))
             }
             Ok(Some(ProcessEvent::Exited(exit))) => {
-                // Answers from before its end still count.
+                // Answers from before the end are still handled.
                 self.read_leftover().await?;
                 Err(describe(exit))
             }
@@ -221,7 +221,7 @@ impl Pump {
         self.log.iter().for_each(|log| log(bytes));
     }
 
-    /// Ends the program: closes its input, then asks it to end, then kills it.
+    /// Ends the program: closes its input, then terminates it, then kills it.
     pub(crate) async fn end(mut self) {
         self.serving.abort_all();
         let _ = self.process.close_input().await;

@@ -20,11 +20,12 @@ impl Said {
         said.drain(..above);
     }
 
-    /// Last line that names an error, or else the last one, to follow a reason; empty if nothing was said.
+    /// Returns the last line that contains an error, or else the last line, to append to a reason; empty
+    /// without output.
     pub(crate) fn last_line(&self) -> String {
         let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = || said.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-        // Node ends with its version, and the error stands above the stack.
+        // Node prints its version last, and the error above the stack.
         let is_error = |line: &&[u8]| line.windows(6).any(|part| part == b"Error:" || part == b"Error ");
         let last = lines().rfind(is_error).or_else(|| lines().next_back());
         last.map_or(String::new(), |line| format!("; it said: {}", quoted(line)))

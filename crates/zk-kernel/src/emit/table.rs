@@ -60,7 +60,7 @@ pub(crate) struct Observer {
     pub(crate) run: Observe,
 }
 
-/// Identity of a handler, by which duplicate registrations are found.
+/// Identity of a handler, to find duplicate registrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
     /// A closure with captures, always different from all others.

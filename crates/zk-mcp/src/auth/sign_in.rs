@@ -84,8 +84,8 @@ fn check_issuer(
     }
 }
 
-/// Returns the scopes for a new token: the earlier ones, those requested by the server and those of settings,
-/// or else all supported ones. `offline_access` comes last, if it is supported.
+/// Returns the scopes for a new token: earlier ones, scopes requested by the server, and scopes of settings;
+/// if there are none, all supported scopes. `offline_access` comes last, if it is supported.
 fn scopes(
     before: Option<&Registration>,
     challenge: &Challenge,

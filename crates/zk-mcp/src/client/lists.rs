@@ -29,7 +29,7 @@ enum ListError {
     TooLong { what: &'static str },
 }
 
-/// Reads all items of a list named `what`, page by page.
+/// Reads all items of a list, page by page; `what` names the list in errors.
 async fn read_pages<T: Serialize, F>(
     what: &'static str,
     mut page: impl FnMut(Option<PaginatedRequestParams>) -> F,

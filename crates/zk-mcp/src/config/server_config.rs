@@ -342,7 +342,7 @@ impl ServerConfig {
         self
     }
 
-    /// Returns the probably secret values: those of headers, and of variables whose names suggest it.
+    /// Returns the values that are probably secret: headers, and variables whose names suggest a secret.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         let words = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "AUTH"];
         let is_secret = move |name: &str| words.iter().any(|word| name.to_ascii_uppercase().contains(word));

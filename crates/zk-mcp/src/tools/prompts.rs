@@ -35,8 +35,8 @@ impl PromptCommand {
         Self { server: Arc::downgrade(server), name, help, hint, prompt }
     }
 
-    /// Parses the text after the command's name: `name=value`, or values in the order of the arguments, the
-    /// last of which takes the rest.
+    /// Parses the text after the command's name: `name=value`, or values in the order of the arguments. The
+    /// last argument gets the rest of the text.
     fn arguments(&self, text: &str) -> Result<Map<String, Value>, String> {
         let known = &self.prompt.arguments;
         let mut given = Map::new();

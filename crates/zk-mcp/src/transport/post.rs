@@ -221,7 +221,7 @@ async fn read_body(mut response: Response, max_size: usize) -> Result<Vec<u8>, R
     Ok(body)
 }
 
-/// Reads the first bytes of a body, as far as they arrive.
+/// Reads up to `max_size` bytes of a body; fewer after an error.
 async fn read_prefix(mut response: Response, max_size: usize) -> Vec<u8> {
     let mut body = Vec::new();
     while body.len() < max_size

@@ -329,7 +329,7 @@ fn is_one_word(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| !name.starts_with(['-', '@']) && name.chars().all(is_plain))
 }
 
-/// Resolves all links of a path; for a missing path, those of its existing part. `None` if that fails.
+/// Resolves all links of a path; for a missing path, the links of its existing part. `None` after a failure.
 fn follow(path: &Path) -> Option<PathBuf> {
     if !path.is_absolute() {
         return None;

@@ -1,5 +1,4 @@
-/// Entry of a line-based configuration, `[section]` and `key = value`, as in those of git, npm, pip and
-/// cargo.
+/// Entry of a line-based configuration, `[section]` and `key = value`, in files of git, npm, pip and cargo.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry<'a> {
     /// Text between the brackets, quotes included; empty before the first section.

@@ -3,7 +3,7 @@ use super::pattern::PatternWord;
 use super::{Access, CommandPattern, Decision, ProjectCode, Rule, Subject};
 use crate::shell::{quote, quote_all};
 
-/// Explanation of what a rule will and will not match, by examples.
+/// Explanation of a rule's matches, by examples that match and examples that do not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
     /// Match of the rule, described in one sentence.

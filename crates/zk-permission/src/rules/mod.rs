@@ -491,7 +491,8 @@ impl Rules {
         wrong
     }
 
-    /// Removes the project's rules that allow; those that forbid stay. Returns the number of removed rules.
+    /// Removes the project's allowing rules and keeps its forbidding ones. Returns the number of removed
+    /// rules.
     pub fn distrust_project(&mut self) -> usize {
         let before = self.rules.len();
         let is_projects = |rule: &Rule| matches!(rule.layer, Layer::Project | Layer::ProjectLocal);

@@ -29,7 +29,7 @@ const PURPOSES: [(&str, &str); 18] = [
     ("large", EVERYDAY),
 ];
 
-/// Returns what a model is for, in a few words; nothing where its id is of no known family.
+/// Returns the purpose of a model in a few words; `None` if its id is of no known family.
 ///
 /// ```
 /// use zk_core::model::Model;

@@ -32,7 +32,7 @@ const HIGH: usize = 4;
 pub struct Efforts([Option<Cow<'static, str>>; DEFAULT_VALUES.len()]);
 
 impl Efforts {
-    /// Names of the levels, lowest first: those of [`ThinkingLevel`] except `adaptive`.
+    /// Names of the levels, lowest first. Same as [`ThinkingLevel`] without `adaptive`.
     pub const LEVELS: [&'static str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
 
     /// Creates the levels, each with its value if it is not the usual one. Unknown levels are ignored.

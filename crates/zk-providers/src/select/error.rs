@@ -1,6 +1,6 @@
 use super::local::LocalServer;
 
-/// Reason for which no provider was selected. No variant contains a secret.
+/// Reason why no provider was selected. No variant contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SelectError {
     /// No provider has this name.

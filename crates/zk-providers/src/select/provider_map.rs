@@ -35,7 +35,7 @@ impl ProviderMap {
         self.prebuilt.iter().rfind(|provider| provider.name() == name).cloned()
     }
 
-    /// Returns the names of all vendors, then those of the prebuilt providers.
+    /// Returns the names of all vendors, then of the prebuilt providers.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.vendors.iter().map(|vendor| vendor.name.to_owned()).collect();

@@ -137,7 +137,7 @@ impl ApiClient {
         row.map_or_else(|| Model::unknown(&*self.0.name, id), |row| row.model(&self.0.name, id))
     }
 
-    /// Returns the effort levels of a model: those of its override, or else of its row.
+    /// Returns the effort levels of a model, from its override or else from its row.
     pub(crate) fn efforts(&self, id: &str, row: impl FnOnce() -> Option<Row>) -> Efforts {
         let overridden = self.0.overrides.get(id).and_then(|model| model.efforts.clone());
         overridden.unwrap_or_else(|| row().map(Row::efforts).unwrap_or_default())

@@ -175,15 +175,15 @@ impl Queue {
 }
 
 impl State {
-    /// Entry for the model, unless it is the last one in the log.
+    /// Returns an entry for the model; `None` if the last model entry of the log is equal.
     pub(super) fn model(&mut self, model: &ModelRef) -> Option<EntryKind> {
         let news = self.model.as_ref() != Some(model);
         self.model = Some(model.clone());
         news.then(|| EntryKind::Model { model: model.clone() })
     }
 
-    /// Entry for the thinking level, unless it is the last one in the log. A log without an entry means no
-    /// thinking.
+    /// Returns an entry for the thinking level; `None` if the last such entry of the log is equal. A log
+    /// without an entry means no thinking.
     pub(super) fn thinking(&mut self, level: ThinkingLevel) -> Option<EntryKind> {
         let news = self.thinking.unwrap_or_default() != level;
         self.thinking = Some(level);

@@ -21,8 +21,8 @@ pub(super) const BUSY: Duration = Duration::from_secs(5);
 const CHECKPOINT_PAGES: u32 = 1000;
 /// Size in bytes to which the log's file is truncated after that.
 const LOG_BYTES: u32 = 8 << 20;
-/// Size of the page cache in KiB. Appends touch the last pages only, and the default would keep 2 MB of what was
-/// written.
+/// Size of the page cache in KiB. Appends only touch the last pages, and the default would keep 2 MB of
+/// written pages in memory.
 const PAGE_CACHE_KIB: u32 = 256;
 
 /// Opens an existing file for writing. No byte is changed before [`prepare`], not even by closing it.

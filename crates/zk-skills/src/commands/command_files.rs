@@ -388,7 +388,7 @@ fn is_taken(name: &str, cx: &Cx) -> bool {
     cx.items::<dyn Command>().iter().any(has_name)
 }
 
-/// Whether commands in a text may run, through the gates; those of a project only after approval.
+/// Whether commands in a text may run through the gates. A project's commands need an approval.
 fn may_run(command: &CommandFile, bytes: &[u8], project: &Path, cx: &Cx) -> bool {
     if command.source != SkillSource::Project {
         return true;

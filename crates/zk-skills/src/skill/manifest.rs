@@ -75,7 +75,7 @@ impl Manifest {
         manifest.finish(directory, diagnostics)
     }
 
-    /// Fields of another file's frontmatter, as far as they are valid.
+    /// Valid fields of another file's frontmatter.
     pub(crate) fn fields(yaml: &str) -> Self {
         let mut manifest = Self { user_invocable: true, ..Self::default() };
         let read = yaml::parse(yaml).ok().or_else(|| yaml::parse(&frontmatter::quote_values(yaml)?).ok());

@@ -109,8 +109,8 @@ fn redirect_to_own(value: &mut Value, key: &str, dir: &Path) -> bool {
     }
 }
 
-/// Replaces paths to files in sibling directories by those of the same files in the canonical `dir`; `None`
-/// if there are none.
+/// Replaces paths to files in sibling directories by the paths of the same files in the canonical `dir`;
+/// `None` without such paths.
 fn own_paths(text: &str, dir: &Path) -> Option<String> {
     let all = dir.parent()?;
     let root = format!("{}/", all.to_str()?);

@@ -38,7 +38,7 @@ impl fmt::Debug for CommandOutput {
 }
 
 impl CommandOutput {
-    /// An empty output in the session of `cx`, of which a file takes at most `max_file_bytes`: see
+    /// Creates an empty output in the session of `cx`. Its file gets at most `max_file_bytes`: see
     /// [`ToolsOptions::output_file_bytes`](crate::ToolsOptions::output_file_bytes).
     #[must_use]
     pub fn new(cx: &Cx, max_file_bytes: u64) -> Self {

@@ -26,7 +26,8 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Keeps `max` bytes; as many as a result may have if 0. The rest goes to a file, if there is a place for it.
+    /// Keeps `max` bytes in memory, or the maximum size of a result if `max` is 0. If `place` is given, the
+    /// rest goes to a file.
     pub(super) fn new(max: usize, place: Option<OutputPlace>, progress: Progress) -> Self {
         Self {
             output: Output::new(memory(max), place),

@@ -24,7 +24,7 @@ pub(super) struct Getter {
 /// Result of a request.
 pub(super) enum Fetched {
     Page(Page),
-    /// The page redirects to another host, for which permission was not asked.
+    /// The page redirects to a host without a permission.
     Elsewhere {
         from: Url,
         to: Url,

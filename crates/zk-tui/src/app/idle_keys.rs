@@ -17,7 +17,7 @@ impl App {
         DraftState { text: self.composer.text().to_owned(), caret, actions: actions.len() }
     }
 
-    /// Says what a key would do, if it did nothing since `before`.
+    /// Shows a hint on a key that changed nothing since `before`.
     pub(super) fn tell_idle_key(&mut self, key: &Key, before: &DraftState, actions: &[Action]) {
         let is_answered = self.hint.is_some()
             || self.keyboard.is_prefixed

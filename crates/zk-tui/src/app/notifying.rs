@@ -27,7 +27,7 @@ pub(super) fn subject(notice: &str, text: &str) -> String {
 
 /// Notices for a person who is away.
 impl App {
-    /// Describes the run that ended by its prompt.
+    /// Describes the ended run; its prompt names the run.
     pub(super) fn describe_end(&self) -> String {
         let prompt = self.transcript.view().blocks.iter().rev().find_map(|block| match &block.content {
             Content::User { text, .. } => Some(text.as_str().to_owned()),

@@ -21,8 +21,9 @@ struct Cut {
 }
 
 impl Markdown {
-    /// Takes the first rows of an incomplete block for which there is no room, except the last row, which may
-    /// grow. Their source is cut off, so that no later width or text can duplicate or lose any of it.
+    /// Takes the first rows of an incomplete block that does not fit, except its last row, which may still
+    /// grow. The source of taken rows is removed, so that a later width or text cannot duplicate or lose any
+    /// of it.
     #[must_use]
     pub fn take_open(&mut self, count: usize) -> Vec<Row> {
         let count = count.min(self.open_rows().len().saturating_sub(1));
@@ -222,7 +223,7 @@ fn item_mark(source: &str) -> String {
     format!("{}{}", line.get(..end).unwrap_or_default(), if blanks == 0 { " " } else { "" })
 }
 
-/// Whether the rest of a line would be parsed as text, as within the line.
+/// Whether the rest of a line would still be parsed as text if it began a line.
 fn goes_on_as_text(rest: &str) -> bool {
     !rest.trim().is_empty()
         && indent_of(rest) == 0

@@ -311,7 +311,7 @@ async fn keep_child<E: Event>((shared, own): &(Arc<Shared>, Scope), _: &E, cx: &
 }
 
 impl Shared {
-    /// Stores the records of running sub-agents. A failed store is repeated with the turn of the parent.
+    /// Stores the records of running sub-agents. After a failure, the next turn of the parent tries again.
     async fn keep_agents(&self, own: &Scope, cx: &Cx) {
         let _one_at_a_time = self.keeping.lock().await;
         let entry = self.state().engine.agents_entry();

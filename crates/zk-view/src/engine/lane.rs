@@ -242,7 +242,7 @@ impl AgentBlocks {
         self.settle(core);
     }
 
-    /// Matches the open blocks to the parts, and closes all but the calls.
+    /// Assigns the parts of a message to the open blocks in order, and closes all blocks except calls.
     fn match_parts(&mut self, core: &mut Core, message: Option<&MessageId>, parts: &[Part<'_>]) {
         let step = self.answers;
         let same = self.turn.iter().zip(parts).take_while(|(open, part)| open.tag == Tag::of(part)).count();

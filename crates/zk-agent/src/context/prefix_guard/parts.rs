@@ -154,7 +154,7 @@ impl Chain {
 pub(super) struct Chains(Vec<Chain>);
 
 impl Chains {
-    /// Extends the chains to `messages`, of which the first `same` are already covered.
+    /// Extends the chains to `messages`; the first `same` of them are already covered.
     pub(super) fn extend_to(mut self, same: usize, messages: &[Arc<Message>]) -> Self {
         self.0.truncate(same);
         let mut chain = self.0.last().cloned().unwrap_or_else(Chain::new);

@@ -33,7 +33,7 @@ pub(super) enum Record {
     },
 }
 
-/// Appends `records` to the session, oldest first. Returns those that could not be stored.
+/// Appends `records` to the session, oldest first. Returns the records that could not be stored.
 pub(super) async fn append(records: Vec<Record>, log: &dyn SessionLog, scope: &Scope) -> Vec<Record> {
     let mut left = records.into_iter();
     while let Some(record) = left.next() {

@@ -60,8 +60,8 @@ impl fmt::Debug for ToolGate {
 }
 
 impl ToolGate {
-    /// Creates the request to judge a call. Its effects are those that `tool` declares; a tool that panics
-    /// over them counts as undeclared.
+    /// Creates the request to judge a call, with the effects that `tool` declares. If the tool panics, the
+    /// effects count as undeclared.
     #[must_use]
     pub fn new(call: Arc<CallRef>, args: Value, tool: Option<Arc<dyn Tool>>, place: CallPlace) -> Self {
         let effects = match &tool {

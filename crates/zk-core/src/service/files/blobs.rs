@@ -18,7 +18,7 @@ pub trait Blobs: Send + Sync {
     /// [`BlobError`], among others [`BlobError::TooLarge`] and [`BlobError::Full`]; nothing was stored then.
     fn put(&self, bytes: &[u8]) -> Result<BlobId, BlobError>;
 
-    /// Opens a blob, or the part of it that lies in `range`.
+    /// Opens a blob, as a whole or only the bytes of `range`.
     ///
     /// # Errors
     /// [`BlobError::Missing`] for an unknown id, [`BlobError::Damaged`] when the content changed since it was

@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-/// Reads files of this host that zk itself relies on: settings, instructions, ignore files, trust, hooks.
+/// Reader of zk's own files on this host: settings, instructions, ignore files, trust, hooks.
 ///
 /// A project can put anything under those names: a pipe that never answers, a link to an endless device, a
 /// file larger than the memory, a file of another user. Every implementation guarantees: only regular files

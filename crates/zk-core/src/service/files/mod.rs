@@ -36,7 +36,7 @@ pub trait Files: Send + Sync {
     /// # Errors
     /// [`PathError`] when the path lies outside of the roots or cannot be inspected.
     fn resolve(&self, cwd: &Path, path: &str) -> Result<Resolved, PathError>;
-    /// Opens a regular file for reading: all of it, or the part that lies in `range`.
+    /// Opens a regular file for reading, as a whole or only the bytes of `range`.
     ///
     /// # Errors
     /// [`PathError`] as for [`Files::resolve`], and when the file is missing or not regular.

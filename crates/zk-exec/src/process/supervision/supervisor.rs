@@ -128,7 +128,7 @@ pub fn run_supervisor() -> io::Result<()> {
                     {
                         continue;
                     }
-                    // Without a reaper the descriptors are closed, by which the program notices.
+                    // Without a reaper the descriptors are closed, which the program notices.
                     let mut fds = fds.into_iter();
                     if let [Some(socket), Some(stdin), Some(stdout), Some(stderr)] =
                         std::array::from_fn(|_| fds.next())

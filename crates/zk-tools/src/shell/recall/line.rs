@@ -86,7 +86,7 @@ impl Line {
         }
     }
 
-    /// Searches the text read so far, and drops what need not be shown.
+    /// Searches the text read so far, and drops text that is not shown.
     fn search(&mut self, query: Option<&str>, is_end: bool) {
         let Some(query) = query.filter(|_| self.found.is_none()) else { return };
         let keep_from = match find(&self.buffer, query) {

@@ -6,7 +6,7 @@ use crate::pick::fuzzy::best;
 use crate::row::{Row, Style};
 use crate::text::{clip, columns, wrap};
 
-/// Minimum width of the label column, for which the notes of most menus align.
+/// Minimum width of the label column, with which the notes of most menus align.
 const MIN_LABEL_COLUMNS: usize = 13;
 /// Maximum width of the label column.
 const MAX_LABEL_COLUMNS: usize = 28;
@@ -18,7 +18,7 @@ const MIN_NOTE_COLUMNS: usize = 12;
 pub struct MenuRow {
     /// Label of the row.
     pub label: String,
-    /// Remark on it.
+    /// Remark on the row.
     pub note: String,
 }
 

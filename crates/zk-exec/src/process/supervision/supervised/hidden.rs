@@ -8,7 +8,7 @@ use crate::process::supervision::supervisor::{HIDE, SANDBOX};
 use crate::sandbox::{SandboxReport, read_answer, write_frame};
 use crate::wire::put_all;
 
-/// Paths that the sandbox hides in addition to those of its plan.
+/// Additional paths that the sandbox hides, beyond its plan.
 #[derive(Debug, Default)]
 pub(super) struct Hidden(Mutex<Vec<PathBuf>>);
 

@@ -91,7 +91,7 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new().name("names".into()).stack_size(STACK_BYTES).spawn(work).map(drop)
 }
 
-/// Gives this thread its own working directory and umask, which it sets to those of a caller.
+/// Gives this thread its own working directory and umask, which are later set to a caller's.
 fn unshare_fs() -> io::Result<()> {
     unshare(UnshareFlags::FS)
 }

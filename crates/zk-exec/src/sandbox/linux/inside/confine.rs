@@ -44,7 +44,7 @@ struct Names {
 }
 
 impl Confinement {
-    /// Prepares the restrictions; runs after the mounts, so paths are those that commands see.
+    /// Prepares the restrictions. Runs after the mounts, so that it sees the same paths as commands.
     pub(super) fn prepare(plan: &Plan, reports: Option<Reports>) -> io::Result<Self> {
         let landlock = ruleset(plan).map_err(io::Error::other)?;
         let guards = !plan.guarded.is_empty();

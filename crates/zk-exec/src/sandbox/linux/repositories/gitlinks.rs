@@ -28,7 +28,7 @@ pub(super) struct Gitlinks {
     seen: Option<(Option<Stamp>, BTreeSet<PathBuf>)>,
 }
 
-/// Identity and dates of an index file, by which a change is noticed.
+/// Identity and dates of an index file, to notice a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
