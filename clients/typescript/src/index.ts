@@ -49,8 +49,7 @@ export class Client {
     if (message.method !== undefined) return [...this.#listeners].forEach((listener) => listener(message));
     const waiting = this.#waiting.get(message.id);
     this.#waiting.delete(message.id);
-    if (message.error) waiting?.reject(new RpcError(message.error));
-    else waiting?.resolve(message.result);
+    if (message.error) waiting?.reject(new RpcError(message.error)); else waiting?.resolve(message.result);
   }
 
   /** Ends everything that waits: the connection is over. */
