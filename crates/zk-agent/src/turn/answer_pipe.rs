@@ -38,7 +38,7 @@ impl<'a> AnswerPipe<'a> {
         Self { cx, turn_id, redactor: cx.service::<Redactor>(), open: BTreeMap::new(), transformed: None }
     }
 
-    /// Passes on another piece of `block`, as far as it cannot contain the beginning of a secret.
+    /// Passes on another piece of `block`. An end that may begin a secret is held back.
     pub(crate) async fn push(
         &mut self,
         block: u32,
