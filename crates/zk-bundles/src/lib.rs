@@ -7,6 +7,7 @@
 //! | [`Source`], [`Fetcher`] | origin of a bundle, and how its files are fetched |
 //! | [`Marketplace`] | a file that lists bundles with their origins |
 //! | [`BundleStore`] | bundles that a person added: pinned by digest, verified whenever they are loaded |
+//! | [`ProjectBundle`] | a bundle in a project, which its settings name: used from a private copy once its digest was approved |
 //! | [`Difference`] | files and lines that an update changes |
 //!
 //! For people a bundle is called a *plugin*, as in other programs; in Rust that word is taken.
@@ -36,6 +37,7 @@ pub use origin::fetch::{FetchError, Fetched, Fetcher};
 pub use origin::marketplace::{Marketplace, MarketplaceEntry, MarketplaceError};
 pub use origin::{Source, SourceError};
 pub use store::difference::Difference;
+pub use store::project::{ProjectBundle, ProjectBundleError};
 pub use store::records::{KeptBundle, KeptMarketplace, Records};
 pub use store::wanted::wanted_by_project;
 pub use store::{BundleStore, Loaded, StoreError};

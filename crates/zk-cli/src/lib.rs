@@ -49,7 +49,7 @@ pub fn reference_pages() -> Result<std::collections::BTreeMap<&'static str, Stri
         "Keys of `~/.config/zk/settings.toml`, of a project's `.zk/settings.toml` and `.zk/settings.local.toml`, of presets, and of\n\
          the file that `--config` names. `zk config show --origin` prints what holds and from where; `zk config keys` prints this\n\
          page. `[hooks]` has a [page of its own](hooks.md), and so have [MCP servers](mcp.md), `[[extensions]]` (in\n\
-         [extensions](extensions.md)) and the [sandbox](sandbox.md).",
+         [extensions](extensions.md)), `plugin_dirs` of a project (in [plugins](plugins.md#plugins-of-a-project)) and the [sandbox](sandbox.md).",
         settings::reference().map_err(|failure| failure.message)?
     );
     Ok([("docs/settings.md", settings), ("docs/cli.md", args::help::reference())].into())

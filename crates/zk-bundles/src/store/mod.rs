@@ -1,6 +1,7 @@
 //! Bundles that a person added, with all of their files.
 
 pub(crate) mod difference;
+pub(crate) mod project;
 pub(crate) mod records;
 pub(crate) mod wanted;
 
@@ -98,6 +99,14 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Adds bundles that were loaded later, with their problems.
+    pub fn extend(&mut self, more: Self) {
+        let Self { bundles, problems, given } = more;
+        self.bundles.extend(bundles);
+        self.problems.extend(problems);
+        self.given.extend(given);
+    }
+
     /// Adds bundles in directories that the person named for this start. They replace added bundles of the
     /// same name, and their files are not copied.
     #[must_use]

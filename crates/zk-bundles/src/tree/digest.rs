@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use ring::digest::{Context, Digest, SHA256};
+use ring::digest::{Context, Digest, SHA256, digest};
 
 use super::Tree;
 
@@ -17,6 +17,11 @@ impl Tree {
         }
         hex(&context.finish())
     }
+}
+
+/// SHA-256 of bytes, as hexadecimal digits.
+pub(crate) fn digest_of(bytes: &[u8]) -> String {
+    hex(&digest(&SHA256, bytes))
 }
 
 fn hex(digest: &Digest) -> String {

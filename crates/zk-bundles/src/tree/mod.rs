@@ -1,7 +1,7 @@
 //! All files of a bundle, in memory.
 
 mod archive;
-mod digest;
+pub(crate) mod digest;
 mod directory;
 mod tar;
 mod zip;

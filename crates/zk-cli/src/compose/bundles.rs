@@ -1,12 +1,13 @@
 //! Bundles that the person added: their parts as sources of commands, skills, agents, hooks and servers.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use secrecy::ExposeSecret;
 use zk_agent::AgentDefinition;
 use zk_auth::{Credential, FileStore};
-use zk_bundles::{BundleStore, Loaded, PlacedBundle};
+use zk_bundles::{Bundle, BundleStore, Loaded, PlacedBundle, ProjectBundle};
 use zk_core::service::visible_line;
 use zk_exec::{LocalHostFiles, LocalStateFiles};
 use zk_hooks::{HookConfigError, HookSet, HookSource};
@@ -36,6 +37,27 @@ pub(crate) fn load(dirs: &Dirs, files: &LocalHostFiles, given: &[PathBuf]) -> Lo
             loaded.with_directories(given, &store, files)
         }
         None => Loaded::default(),
+    }
+}
+
+/// Bundles of the project that a person approved, beside those that are `used`.
+pub(crate) fn load_of_project(
+    dirs: &Dirs,
+    files: &LocalHostFiles,
+    found: &[Arc<ProjectBundle>],
+    used: &Loaded,
+) -> Loaded {
+    let store = if found.is_empty() { None } else { store(dirs, files) };
+    store.map(|store| store.load_of_project(found.iter().map(|one| &**one), used)).unwrap_or_default()
+}
+
+/// A bundle that has no place yet: its variables stay as they are written.
+pub(crate) fn unplaced(bundle: &Bundle) -> PlacedBundle {
+    PlacedBundle {
+        bundle: bundle.clone(),
+        root: PathBuf::from("${CLAUDE_PLUGIN_ROOT}"),
+        data: PathBuf::from("${CLAUDE_PLUGIN_DATA}"),
+        options: BTreeMap::new(),
     }
 }
 

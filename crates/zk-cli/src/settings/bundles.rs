@@ -3,14 +3,103 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use zk_bundles::Loaded;
+use serde_json::{Value, json};
+use zk_bundles::{Loaded, ProjectBundle};
+use zk_core::service::visible_line;
 use zk_hooks::HookSet;
+use zk_settings::to_json;
 
-use super::Settings;
+use super::{File, Layer, ProjectFile, Settings, SettingsSources};
 use crate::bundles;
 use crate::env::Env;
+use crate::exit::{Failure, Outcome};
+
+/// List of a project's settings file with directories of bundles.
+pub(super) const LIST: &str = "plugin_dirs";
+
+/// Kind of a bundle of a project in the trust store.
+const KIND: &str = "plugin";
+
+/// The schema of the list.
+pub(super) fn schema() -> Value {
+    json!({
+        "type": "array",
+        "items": { "type": "string" },
+        "description": "Directories of plugins, in the settings file of a project: below its root.",
+    })
+}
+
+/// The directories of bundles that a project's settings file names, taken out of its table.
+pub(super) fn take(table: &mut toml::Table, path: &Path) -> Outcome<Vec<String>> {
+    let Some(list) = table.remove(LIST) else { return Ok(Vec::new()) };
+    serde_json::from_value(to_json(list)).map_err(|_| {
+        let path = path.display();
+        Failure::usage(format!("{path}: `{LIST}` is a list of directories, such as [\"tools/review-kit\"]"))
+    })
+}
+
+/// Question about a bundle of a project, without its end.
+pub(super) fn describe(found: &ProjectBundle) -> String {
+    let name = visible_line(found.bundle.name());
+    let about = found.bundle.manifest.description.as_deref().map(visible_line);
+    let about = about.map(|about| format!(" ({about})")).unwrap_or_default();
+    format!("this project wants zk to use a plugin: {name}{about}.")
+}
+
+/// Rows for a person who decides about trust in a bundle.
+fn rows(found: &ProjectBundle, project: &Path) -> Result<Vec<(String, toml::Value)>, String> {
+    let bundle = &found.bundle;
+    let placed = bundles::unplaced(bundle);
+    let hooks = bundles::hooks(&placed, project).map_err(|error| error.to_string())?;
+    let (servers, wrong) = bundles::servers(&placed, project);
+    if let Some(error) = wrong.first() {
+        return Err(error.to_string());
+    }
+    let row = |what: &str, text: String| (format!("{} {what}", bundle.name()), toml::Value::String(text));
+    let mut rows = vec![row("SHA-256 of all its files", bundle.digest.clone())];
+    rows.extend(hooks.rows().map(|(event, command)| row(&event, command)));
+    rows.extend(servers.iter().map(|server| row(&format!("server {}", server.name), server.summary())));
+    let commands = bundle.commands.iter().map(|command| command.name.clone()).collect();
+    let agents = bundle.agents.iter().map(|agent| agent.path.clone()).collect();
+    let named = [("commands", commands), ("agents", agents), ("skills", bundle.skills.clone())];
+    let named = named.into_iter().chain([("not served", bundle.unserved.clone())]);
+    let named = named.filter(|(_, names): &(&str, Vec<String>)| !names.is_empty());
+    rows.extend(named.map(|(what, names)| row(what, names.join(", "))));
+    Ok(rows)
+}
 
 impl Settings {
+    /// Keeps bundles of a project, each approved or not by itself.
+    pub(super) fn bundles_of_project(
+        &mut self,
+        dirs: Vec<String>,
+        sources: &SettingsSources<'_>,
+        (layer, file): (Layer, &str),
+        warnings: &mut Vec<String>,
+    ) {
+        for dir in dirs {
+            let name = format!("{file}: {dir}");
+            let found = ProjectBundle::read(sources.project, &dir, sources.files);
+            let found = found.map_err(|error| error.to_string());
+            match found.and_then(|found| Ok((rows(&found, sources.project)?, found))) {
+                Err(why) => warnings.push(visible_line(&format!("the plugin `{name}` is not used: {why}"))),
+                Ok((rows, found)) => {
+                    let digest = found.bundle.digest.clone().into_bytes();
+                    let file = File::new(name, KIND, layer, digest).with_rows(rows);
+                    let file = file.checked(sources.trust, sources.project);
+                    let bundle = Some(Arc::new(found));
+                    self.project_files.push(ProjectFile { bundle, ..ProjectFile::new(file) });
+                }
+            }
+        }
+    }
+
+    /// The bundles of the project that a person approved.
+    pub(crate) fn approved_bundles(&self) -> Vec<Arc<ProjectBundle>> {
+        let trusted = self.project_files.iter().filter(|file| file.trusted);
+        trusted.filter_map(|file| file.bundle.clone()).collect()
+    }
+
     /// Adds the settings of loaded bundles. A bundle with invalid hooks or servers is left out as a whole,
     /// since one of them may guard calls.
     pub(crate) fn add_bundles(&mut self, mut loaded: Loaded, project: &Path, env: &Env) {
@@ -30,7 +119,7 @@ impl Settings {
             used.push(placed);
         }
         loaded.bundles = used;
-        self.bundles = Arc::new(loaded);
+        Arc::make_mut(&mut self.bundles).extend(loaded);
     }
 
     /// The bundles that are used.

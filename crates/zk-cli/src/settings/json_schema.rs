@@ -3,7 +3,7 @@ use serde_json::Value;
 use crate::exit::Outcome;
 
 /// Version of the settings' JSON shape. Additions increase the second part, removals the first.
-const VERSION: &str = "1.26";
+const VERSION: &str = "1.27";
 
 /// The JSON Schema of a settings file.
 pub(crate) fn json_schema() -> Outcome<Value> {
@@ -11,6 +11,7 @@ pub(crate) fn json_schema() -> Outcome<Value> {
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         properties.insert("extensions".into(), zk_extensions::settings_schema());
         properties.insert("hooks".into(), zk_hooks::settings_schema());
+        properties.insert(super::bundles::LIST.into(), super::bundles::schema());
     }
     Ok(schema)
 }

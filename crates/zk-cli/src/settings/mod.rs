@@ -21,7 +21,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
-use zk_bundles::Loaded;
+use zk_bundles::{Loaded, ProjectBundle};
 use zk_core::model::ThinkingLevel;
 use zk_core::service::{HostFiles, Trust, TrustRequest, visible_line};
 use zk_exec::ContextName;
@@ -56,7 +56,7 @@ pub(crate) struct Settings {
     /// Settings files of the project that are not empty.
     pub(crate) project_files: Vec<ProjectFile>,
     hooks: HookSet,
-    /// Those of `hooks` that the machine's manager gave.
+    /// Hooks of the machine's manager, which are among `hooks` as well.
     managed_hooks: HookSet,
     /// Extensions of the person's files.
     extensions: Vec<ExtensionConfig>,
@@ -89,17 +89,23 @@ pub(crate) struct ProjectFile {
     scripts: Scripts,
     /// The extension, if this is one.
     extension: Option<ExtensionConfig>,
+    /// The one bundle it is.
+    pub(crate) bundle: Option<Arc<ProjectBundle>>,
 }
 
 impl ProjectFile {
     fn new(file: File) -> Self {
-        Self { file, hooks: HookSet::default(), server: None, scripts: Scripts::default(), extension: None }
+        let (hooks, scripts) = (HookSet::default(), Scripts::default());
+        Self { file, hooks, server: None, scripts, extension: None, bundle: None }
     }
 }
 
 impl ProjectFile {
-    /// Describes the MCP server or the extension, with its command or address.
-    fn describe_server(&self) -> Option<String> {
+    /// Describes the one bundle, MCP server or extension, with its command or address.
+    fn describe_part(&self) -> Option<String> {
+        if let Some(bundle) = &self.bundle {
+            return Some(bundles::describe(bundle));
+        }
         if let Some(extension) = &self.extension {
             return Some(extensions::describe(extension));
         }
@@ -117,8 +123,9 @@ impl ProjectFile {
 
     /// Warning that the file is ignored until it is approved.
     fn warning(&self, project: &Path) -> String {
-        let server = self.describe_server();
-        let warned = server.map(|server| format!("{server} Not started: `zk trust add` allows it"));
+        let part = self.describe_part();
+        let state = if self.bundle.is_some() { "Not used" } else { "Not started" };
+        let warned = part.map(|part| format!("{part} {state}: `zk trust add` allows it"));
         warned.unwrap_or_else(|| self.untrusted_warning(project))
     }
 
@@ -126,10 +133,10 @@ impl ProjectFile {
     pub(crate) fn question(&self, project: &Path) -> TrustRequest {
         let mut rows: Vec<String> =
             self.values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-        match self.describe_server() {
-            Some(server) => {
+        match self.describe_part() {
+            Some(part) => {
                 let details = rows.split_off(rows.len().min(1));
-                TrustRequest { text: format!("{server} Allow it?"), items: rows, details }
+                TrustRequest { text: format!("{part} Allow it?"), items: rows, details }
             }
             None => {
                 let text =
@@ -289,6 +296,8 @@ impl Settings {
             (layer, name),
             warnings,
         );
+        let dirs = bundles::take(&mut table, &path)?;
+        self.bundles_of_project(dirs, sources, (layer, name), warnings);
         if table.is_empty() && hooks.is_empty() {
             return Ok(());
         }

@@ -72,13 +72,6 @@ impl Host {
         }
     }
 
-    /// Reads lines until those that were seen are as wanted.
-    pub(crate) fn until_seen(&mut self, is_wanted: impl Fn(&[Value]) -> bool) {
-        while !is_wanted(&self.seen) {
-            self.until(|_| true);
-        }
-    }
-
     /// The first line that is wanted, seen already or still to come.
     pub(crate) fn find(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
         let found = self.seen.iter().find(|line| is_wanted(line)).cloned();

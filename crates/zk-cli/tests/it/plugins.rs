@@ -308,3 +308,62 @@ fn a_secret_option_is_kept_with_credentials_and_goes_with_its_plugin() {
     assert_eq!(person.run(&["plugin", "remove", "vault"]).code, 0);
     assert!(!std::fs::read_to_string(&kept).unwrap().contains("geheim"));
 }
+
+#[test]
+fn a_plugin_of_a_project_is_used_once_it_is_trusted_and_as_it_was_then() {
+    let script = Script::answering(|asked| {
+        let shown = asked.messages.last().is_some_and(|message| !message.text().is_empty());
+        let turn = zk_testkit::Turn::new();
+        if shown { turn.call("shell", json!({"command": "echo ran"})) } else { turn.text("Done.") }
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    let dir = person.project().join("tools/demo");
+    std::fs::create_dir_all(dir.parent().unwrap()).unwrap();
+    std::fs::rename(demo(&person), &dir).unwrap();
+    let settings = ".zk/settings.toml";
+    person.write(settings, "plugin_dirs = [\"tools/demo\"]\n");
+    let canary = || {
+        let projects = state(&person).join("projects");
+        let all = std::fs::read_dir(projects).ok()?.next()?.ok()?;
+        std::fs::read_to_string(all.path().join("demo/data/canary")).ok()
+    };
+    let asked = |prompt: &str| person.run(&["-p", prompt, "--allow-all"]);
+    // Nothing counts, runs or is read before.
+    let before = asked("/demo:one first");
+    assert!(
+        before.stderr.contains("wants zk to use a plugin: demo (Shows all.). Not used"),
+        "{}",
+        before.stderr
+    );
+    assert_eq!(canary(), None);
+    assert!(!server.bodies().iter().any(|body| body.to_string().contains("Do one with")));
+    let shown = person.run(&["trust"]).stdout;
+    for part in [
+        "settings.toml: tools/demo: not trusted",
+        "start.sh",
+        "cat > /dev/null",
+        "plugin:demo:srv",
+        "demo:one",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert_eq!(person.run(&["trust", "add"]).code, 0);
+    let used = asked("/demo:one first");
+    assert_eq!(used.code, 0, "{}", used.stderr);
+    assert!(server.bodies().last().unwrap().to_string().contains("Do one with first"));
+    assert_eq!(canary().as_deref(), Some("started\n"));
+    assert!(person.run(&["plugin", "list"]).stdout.contains("of this project"));
+    // A change wants trust again, whichever file it is in.
+    write(&dir, "start.sh", "#!/bin/sh\necho other >> \"$CLAUDE_PLUGIN_DATA/canary\"\n");
+    let changed = asked("again");
+    assert!(changed.stderr.contains("Not used"), "{}", changed.stderr);
+    assert_eq!(canary().as_deref(), Some("started\n"));
+    // Directories that are none of the project, and one of a plugin's name that is taken.
+    symlink(person.home(), person.project().join("linked")).unwrap();
+    person.write(settings, "plugin_dirs = [\"../x\", \"/etc\", \".\", \"linked\", \"missing\"]\n");
+    let refused = asked("and now").stderr;
+    assert_eq!(refused.matches("inside the project").count(), 5, "{refused}");
+    person.write(settings, "plugin_dirs = \"tools\"\n");
+    assert!(asked("x").stderr.contains("a list of directories"));
+}

@@ -90,7 +90,14 @@ pub async fn serve_agent_sdk(
     host.channel.close_answers();
     let began = serving.began;
     drop(serving);
-    let ended = async { if began { turns.await.unwrap_or(false) } else { true } };
+    let ended = async {
+        if !began {
+            return true;
+        }
+        // A start that fails is told of, also to a host that closed its input meanwhile.
+        host.conversation().await;
+        turns.await.unwrap_or(false)
+    };
     let went_well = tokio::select! {
         went_well = ended => went_well,
         () = failed.notified() => false,

@@ -2,13 +2,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use zk_bundles::ProjectBundle;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{Question, Questions, Trust, TrustRequest, UiAnswer};
 use zk_skills::{AgentFile, Bundle, Skill, place};
 
 use crate::app::{AppContext, Machine};
 use crate::settings::ProjectFile;
-use crate::{agents, skills};
+use crate::{agents, bundles, skills};
 use zk_chat::{ConversationFactory, UnapprovedProject};
 
 /// Longest wait for a person to answer.
@@ -89,6 +90,9 @@ impl UnapprovedProject for Unapproved {
             for warning in app.settings.count_project_file(&file.name, &app.work.project)? {
                 app.work.machine.notices.show(&format!("warning: {warning}"));
             }
+            if let Some(bundle) = file.bundle {
+                use_bundle(&mut app, bundle);
+            }
         }
         if !found.is_empty() {
             let question = Question::Trust(Box::new(skills_question(&app.work.machine, &found)));
@@ -121,6 +125,17 @@ impl UnapprovedProject for Unapproved {
             }
         }
         Ok(make(app))
+    }
+}
+
+/// Uses a bundle of the project that was approved just now.
+fn use_bundle(app: &mut AppContext, bundle: Arc<ProjectBundle>) {
+    let Machine { dirs, host_files, env, notices, .. } = &app.work.machine;
+    let placed = bundles::load_of_project(dirs, host_files, &[bundle], app.settings.bundles());
+    let known = app.settings.bundles().problems.len();
+    app.settings.add_bundles(placed, &app.work.project, env);
+    for problem in app.settings.bundles().problems.iter().skip(known) {
+        notices.show(&format!("warning: {problem}"));
     }
 }
 

@@ -40,9 +40,11 @@ pub(super) fn list(app: &AppContext, store: &BundleStore, json: bool) -> Outcome
         lines.push(format!("{name:<20} {version:<10} {state}; {digest} from {}", kept.source));
     }
     let given = loaded.bundles.iter().filter(|placed| !records.plugins.contains_key(placed.bundle.name()));
-    lines.extend(
-        given.map(|placed| format!("{}: for this once, by --plugin-dir", shown::title(&placed.bundle))),
-    );
+    lines.extend(given.map(|placed| {
+        let why =
+            if store.is_of_project(placed) { "of this project" } else { "for this once, by --plugin-dir" };
+        format!("{}: {why}", shown::title(&placed.bundle))
+    }));
     lines.extend(loaded.problems.iter().map(|problem| visible_line(problem)));
     for wanted in wanted_by_project(&work.project, &work.machine.host_files) {
         let name = wanted.split('@').next().unwrap_or_default();

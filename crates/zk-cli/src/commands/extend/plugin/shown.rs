@@ -1,9 +1,8 @@
 //! Description of a bundle for a person who decides about trust.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use zk_bundles::{Bundle, Fetched, PlacedBundle, Tree};
+use zk_bundles::{Bundle, Fetched, Tree};
 use zk_core::service::visible_line;
 use zk_skills::{AgentFile, MarkdownFields, Skill, SkillSource};
 
@@ -32,12 +31,7 @@ pub(super) fn describe(fetched: &Fetched) -> Result<Shown, String> {
     let bundle = &fetched.bundle;
     let mut shown = Shown { lines: vec![title(bundle)], faults: Vec::new() };
     let mut left_out: Vec<String> = Vec::new();
-    let placed = PlacedBundle {
-        bundle: bundle.clone(),
-        root: PathBuf::from("${CLAUDE_PLUGIN_ROOT}"),
-        data: PathBuf::from("${CLAUDE_PLUGIN_DATA}"),
-        options: BTreeMap::new(),
-    };
+    let placed = bundles::unplaced(bundle);
     let project = Path::new("${CLAUDE_PROJECT_DIR}");
     let hooks = bundles::hooks(&placed, project).map_err(|error| error.to_string())?;
     let (servers, wrong) = bundles::servers(&placed, project);

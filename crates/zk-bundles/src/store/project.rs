@@ -1,0 +1,117 @@
+//! Bundles in directories of a project, which its settings name.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use zk_core::service::{HostFiles, make_private_dir};
+
+use super::{BundleStore, DIRECTORY_DIGITS, Loaded, StoreError};
+use crate::bundle::placed::PlacedBundle;
+use crate::bundle::{Bundle, BundleError};
+use crate::tree::digest::digest_of;
+use crate::tree::{Tree, TreeError};
+
+/// Bundle of a project as its directory is now. Nothing of it is used before a person approved its digest.
+#[derive(Clone, Debug)]
+pub struct ProjectBundle {
+    /// Parts of the bundle.
+    pub bundle: Bundle,
+    tree: Tree,
+    project: PathBuf,
+}
+
+/// Reason why a directory of a project is no bundle.
+#[derive(Debug, thiserror::Error)]
+pub enum ProjectBundleError {
+    /// The path leads elsewhere.
+    #[error("its directory has to be one inside the project, without links that lead out")]
+    Outside,
+    /// The files cannot be used.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// The files are no bundle.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+}
+
+impl ProjectBundle {
+    /// Reads the bundle in a directory of a project, with all of its files. Blocks on the file system.
+    ///
+    /// # Errors
+    /// [`ProjectBundleError`].
+    pub fn read(project: &Path, dir: &str, files: &dyn HostFiles) -> Result<Self, ProjectBundleError> {
+        let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+        let named = Path::new(dir);
+        let is_named = named.components().all(is_plain)
+            && named.components().any(|part| matches!(part, Component::Normal(_)));
+        let real = project.canonicalize().and_then(|project| {
+            let root: PathBuf = project.join(named).components().collect();
+            Ok((root.canonicalize()?, root))
+        });
+        let root = real.ok().filter(|(real, root)| is_named && real == root).map(|(real, _)| real);
+        let root = root.ok_or(ProjectBundleError::Outside)?;
+        let tree = Tree::read_dir(&root, files)?;
+        let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { bundle: Bundle::read(&tree, &name)?, tree, project: project.to_path_buf() })
+    }
+}
+
+impl BundleStore {
+    /// Bundles of a project that a person approved, each in a private copy: what changes in the project later is not used.
+    /// One whose name is among `used` is left out.
+    #[must_use]
+    pub fn load_of_project<'a>(
+        &self,
+        found: impl IntoIterator<Item = &'a ProjectBundle>,
+        used: &Loaded,
+    ) -> Loaded {
+        let mut loaded = Loaded::default();
+        for one in found {
+            let name = one.bundle.name();
+            let is_used = |placed: &PlacedBundle| placed.bundle.name() == name;
+            let placed = if used.bundles.iter().chain(&loaded.bundles).any(is_used) {
+                Err("another one has that name".to_owned())
+            } else {
+                self.place_of_project(one).map_err(|error| error.to_string())
+            };
+            match placed {
+                Ok(placed) => loaded.bundles.push(placed),
+                Err(why) => {
+                    loaded.problems.push(format!("the plugin `{name}` of the project is not used: {why}"));
+                }
+            }
+        }
+        loaded
+    }
+
+    /// Whether a bundle is that of a project.
+    #[must_use]
+    pub fn is_of_project(&self, placed: &PlacedBundle) -> bool {
+        let dir = self.projects_dir();
+        dir.canonicalize().is_ok_and(|dir| placed.root.starts_with(dir))
+    }
+
+    fn place_of_project(&self, found: &ProjectBundle) -> Result<PlacedBundle, StoreError> {
+        let short = |digest: String| digest.chars().take(DIRECTORY_DIGITS).collect::<String>();
+        let project = short(digest_of(found.project.as_os_str().as_encoded_bytes()));
+        let own = self.projects_dir().join(project).join(found.bundle.name());
+        let root = own.join("kept").join(short(found.bundle.digest.clone()));
+        let is_kept =
+            Tree::read_dir(&root, &*self.files).is_ok_and(|kept| kept.digest() == found.bundle.digest);
+        if !is_kept {
+            super::remove(&root)?;
+            found.tree.write_to(&root)?;
+        }
+        let io =
+            |path: &Path, source| StoreError::Tree(TreeError::Write { path: path.to_path_buf(), source });
+        let root = root.canonicalize().map_err(|error| io(&root, error))?;
+        let data = own.join("data");
+        make_private_dir(&data).map_err(|error| io(&data, error))?;
+        let data = data.canonicalize().map_err(|error| io(&data, error))?;
+        Ok(PlacedBundle { bundle: found.bundle.clone(), root, data, options: BTreeMap::new() })
+    }
+
+    fn projects_dir(&self) -> PathBuf {
+        self.dir.join("projects")
+    }
+}
