@@ -1,5 +1,6 @@
 //! A person who looks at what a terminal shows after each key.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,10 @@ pub(crate) struct Desk {
     pub(crate) size: Size,
     /// Words about what is being done, for a failure.
     pub(crate) doing: String,
+    /// Number of the moment that is worked at.
+    pub(crate) number: usize,
+    /// Lines of the model that were seen, by what they say.
+    seen: HashMap<&'static str, usize>,
 }
 
 impl Desk {
@@ -35,7 +40,15 @@ impl Desk {
         terminal.expect("at=");
         let path = terminal.until(".");
         let device = open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap().into();
-        Some(Self { terminal, emulator: Foreign::new(size), device, size, doing: String::new() })
+        Some(Self {
+            terminal,
+            emulator: Foreign::new(size),
+            device,
+            size,
+            doing: String::new(),
+            number: 0,
+            seen: HashMap::new(),
+        })
     }
 
     /// The rows of the screen.
@@ -143,15 +156,45 @@ impl Desk {
         screen
     }
 
-    /// Answers a question with a key, once it hears answers.
-    pub(crate) fn answer(&mut self, key: &str, shows: &str) {
+    /// Answers a question with a key, once it hears answers, and waits for a new line with a text.
+    pub(crate) fn answer(&mut self, key: &str, shows: &'static str) {
+        let before = self.count(shows);
+        self.answer_until(key, |desk, _| desk.count(shows) > before);
+        self.seen.insert(shows, self.count(shows));
+    }
+
+    fn count(&self, text: &str) -> usize {
+        self.emulator.text().matches(text).count()
+    }
+
+    /// Begins a moment.
+    pub(crate) fn begin(&mut self, number: usize, doing: String) {
+        (self.number, self.doing) = (number, doing);
+        self.seen = ["Told: yes.", "Told: no."].map(|text| (text, self.count(text))).into();
+    }
+
+    /// Waits for a line that this moment has not seen.
+    pub(crate) fn see_new(&mut self, text: &'static str) {
+        let before = self.seen.get(text).copied().unwrap_or(0);
+        let begun = Instant::now();
+        while self.count(text) <= before {
+            let screen = self.screen();
+            let (size, doing) = (self.size, &self.doing);
+            assert!(begun.elapsed() < LONG, "{size:?}, {doing}: {text} does not come:\n{screen}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.seen.insert(text, self.count(text));
+    }
+
+    /// Answers a question with a key, once it hears answers, and waits for what the screen shows then.
+    pub(crate) fn answer_until(&mut self, key: &str, holds: impl Fn(&Self, &str) -> bool) {
         let begun = Instant::now();
         loop {
             self.keys(key);
             let pressed = Instant::now();
             while pressed.elapsed() < Duration::from_secs(5) {
                 let screen = self.screen();
-                if unbroken(&screen).contains(shows) {
+                if holds(self, &unbroken(&screen)) {
                     return;
                 }
                 if screen.contains("Alt-Q answers") {
@@ -165,6 +208,11 @@ impl Desk {
             self.keys("\u{15}");
             std::thread::sleep(SETTLED);
         }
+    }
+
+    /// Gives a question the moment that it is deaf for.
+    pub(crate) fn settle(&self) {
+        std::thread::sleep(SETTLED);
     }
 
     pub(crate) fn resize(&mut self, size: Size) {

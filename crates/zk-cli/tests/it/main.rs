@@ -18,6 +18,8 @@ mod attached;
 mod auth;
 mod backends;
 #[cfg(test)]
+mod bad_input;
+#[cfg(test)]
 mod beside;
 mod budgets;
 #[cfg(test)]

@@ -92,6 +92,10 @@ impl Select {
 
     /// Scrolls the preview by a page; returns whether other rows are shown.
     pub(super) fn turn_page(&mut self, is_up: bool, width: usize, room: usize) -> bool {
+        // The preview comes back in the place of a long marked option.
+        if self.drawn().hides_preview(width, room) {
+            self.mark = None;
+        }
         let page = self.drawn().page(width, room);
         let last = self.preview.len().saturating_sub(page);
         let before = self.from;

@@ -64,10 +64,10 @@ pub(super) fn preview_rows(asked: &Selection, who: Option<&str>, width: usize) -
 impl SelectRows<'_> {
     /// The rows for a screen that has `room` for them.
     pub(super) fn draw(&self, width: usize, room: usize) -> Vec<Row> {
-        let (mut rows, options, left) = self.layout(width, room);
+        let (mut rows, options, left, keys) = self.layout(width, room);
         rows.extend(self.preview(left));
         rows.extend(options);
-        rows.extend(self.keys(width));
+        rows.extend(keys);
         rows
     }
 
@@ -76,15 +76,30 @@ impl SelectRows<'_> {
         self.layout(width, room).2.saturating_sub(1).max(1)
     }
 
-    /// Rows above, option rows, and the space between them for the preview.
-    fn layout(&self, width: usize, room: usize) -> (Vec<Row>, Vec<Row>, usize) {
+    /// Rows above, option rows, the space between them for the preview, and the rows of the keys: in short, where all options
+    /// have no room otherwise.
+    fn layout(&self, width: usize, room: usize) -> (Vec<Row>, Vec<Row>, usize, Vec<Row>) {
         let mut rows = head_rows(self.asked, self.who, width);
         rows.truncate(HEAD_ROWS);
         let wanted = self.preview.len().min(MIN_PREVIEW_ROWS);
-        let left = room.saturating_sub(rows.len() + self.keys(width).len());
-        let options = self.options(width, left.saturating_sub(wanted).max(1));
+        let left = |keys: &[Row]| room.saturating_sub(rows.len() + keys.len());
+        let mut keys = self.keys(width, false);
+        if self.options(width, usize::MAX).len() > left(&keys).saturating_sub(wanted) {
+            keys = self.keys(width, true);
+        }
+        let left = left(&keys);
+        let mut options = self.options(width, left.saturating_sub(wanted).max(1));
+        if self.mark.is_some() && wanted > 1 && options.iter().any(|row| row.text().ends_with('…')) {
+            // The marked option whole, before rows of the preview.
+            options = self.options(width, left.saturating_sub(1).max(1));
+        }
         let between = left.saturating_sub(options.len());
-        (rows, options, between)
+        (rows, options, between, keys)
+    }
+
+    /// Whether only the number of rows of the preview has room.
+    pub(super) fn hides_preview(&self, width: usize, room: usize) -> bool {
+        self.preview.len() > 1 && self.layout(width, room).2 < MIN_PREVIEW_ROWS
     }
 
     /// Visible rows of the preview.
@@ -142,6 +157,14 @@ impl SelectRows<'_> {
         }
         let short = |(at, option): (usize, &String)| head(at, &clip(option, width.saturating_sub(7)));
         let rows: Vec<Row> = options.iter().enumerate().map(short).collect();
+        if let Some((at, option)) = self.mark.and_then(|at| Some((at, options.get(at)?))) {
+            // The marked one whole.
+            let whole = wrapped(head(at, option), Style::BOLD, at, width);
+            if rows.len() + whole.len() <= room + 1 {
+                let (before, after) = (rows.iter().take(at), rows.iter().skip(at + 1));
+                return before.cloned().chain(whole).chain(after.cloned()).collect();
+            }
+        }
         if rows.len() <= room {
             return rows;
         }
@@ -155,9 +178,11 @@ impl SelectRows<'_> {
         part
     }
 
-    fn keys(&self, width: usize) -> Vec<Row> {
+    fn keys(&self, width: usize, is_short: bool) -> Vec<Row> {
         let count = self.asked.options.len();
         let keys = match (count, self.asked.accepts_words) {
+            (1.., true) if is_short => "↑↓ Enter · digit · or type · Esc declines",
+            (1.., false) if is_short => "↑↓ Enter · digit · n or Esc: none",
             (0, _) => "type your answer · Enter sends it · Esc declines",
             (_, true) => "↑↓ and Enter, a digit, or type your own answer · Esc declines",
             (_, false) => "↑↓ and Enter, or a digit · n or Esc: none of them",

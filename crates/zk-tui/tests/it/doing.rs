@@ -106,6 +106,28 @@ fn a_plan_is_read_before_it_is_gone_on_with() {
 }
 
 #[test]
+fn each_way_to_go_on_with_a_plan_stands_on_twelve_rows_of_sixty_columns_and_the_marked_one_whole() {
+    let mut desk = desk_of(Size::new(60, 12));
+    let text: String = (1..=9).map(|n| format!("{n}. step **{n}**\n")).collect();
+    let plan = Display::Markdown { text, outcome: String::new() };
+    let long = "Go on, and let it change files of the workspace unasked";
+    let options = ["Go on", long, "Change it, with the same plan for a part of it alone", "No"];
+    let options = options.map(str::to_owned).to_vec();
+    ask(&mut desk, Selection::new("Go on with this plan?", options).accepting_words().about(plan));
+    desk.wait(600);
+    let shown = desk.shown();
+    for part in ["1. step 1", "1  Go on", "2  Go on, and let", "3  Change it", "4  No", "or type"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    desk.keys("\x1b[B");
+    desk.keys("\x1b[B");
+    assert!(desk.shown().contains("unasked"), "{}", desk.shown());
+    assert!(desk.shown().contains("4  No"), "{}", desk.shown());
+    desk.keys("\x1b[6~");
+    assert!(desk.shown().contains("2. step 2"), "{}", desk.shown());
+}
+
+#[test]
 fn a_choice_is_made_with_arrows_and_enter_a_digit_or_in_own_words() {
     let asked = || {
         let mut desk = desk_of(Size::new(80, 24));
