@@ -41,6 +41,8 @@ pub(crate) fn run_long(workspace: &Workspace) -> Result<()> {
         }
         Err(why) => println!("\n==> the page in a browser: skipped, {why}"),
     }
+    println!("\n==> two builds of one commit");
+    release::twice::run(workspace, &["--profile", "quick"])?;
     println!("\n==> tests of each crate from its packaged sources");
     release::check::run_long(workspace)
 }
