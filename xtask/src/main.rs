@@ -28,8 +28,8 @@ use workspace::Workspace;
 const HELP: &str = "\
 cargo xtask <task>
 
-  ci [--long]                   everything the CI runs, in its order; with --long also what takes a browser or
-                                a build of its own: two builds, each crate from its package
+  ci [--long]                   everything the CI runs, in its order; with --long also what takes a browser, a
+                                network or a build of its own: advisories, two builds, each crate from its package
   tidy                          the rules no compiler checks: arrows between crates, sizes, words, links
   house                         the shape of the crates: lines, circles of imports, folders, structs
   docs [--check]                write docs/reference from the code, or fail if it is stale
