@@ -5,8 +5,8 @@ use clap::CommandFactory;
 use zk_providers::select::GivenValues;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PolicyAction,
-    PromptAction, SessionsAction, SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, McpAction,
+    PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 use super::candidates::Shell;
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
@@ -62,7 +62,7 @@ pub(crate) enum Job {
         origin: bool,
     },
     Setup,
-    Doctor,
+    Doctor(DoctorArgs),
     Demo {
         keep: bool,
     },
@@ -271,7 +271,7 @@ impl Cli {
                         Job::ConfigShow { origin }
                     }
                     CliCommand::Setup => Job::Setup,
-                    CliCommand::Doctor => Job::Doctor,
+                    CliCommand::Doctor(args) => Job::Doctor(args),
                     CliCommand::Demo { keep } => Job::Demo { keep },
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,

@@ -164,7 +164,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
             app.settings.additions.clone(),
         ),
         Job::Setup => commands::setup(&app),
-        Job::Doctor => commands::doctor(&app),
+        Job::Doctor(args) => commands::doctor(&app, args),
         Job::Demo { keep } => commands::demo(&app, keep),
         Job::Models { filter, json } => commands::models(&app, &filter, json),
         Job::Trust(action) => commands::trust(&app, &action),
