@@ -263,6 +263,12 @@ pub(crate) enum CliCommand {
     Setup,
     /// Check what is configured, reachable and missing
     Doctor(DoctorArgs),
+    /// Say whether there is a newer zk, and how this one is updated: zk never updates itself
+    Update {
+        /// Ask where releases are published for the newest one
+        #[arg(long, required = true)]
+        check: bool,
+    },
     /// Watch a scripted model repair a small project with the real tools: no key, no network
     Demo {
         /// Keep the project and print where it is

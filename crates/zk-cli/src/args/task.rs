@@ -63,6 +63,7 @@ pub(crate) enum Job {
     },
     Setup,
     Doctor(DoctorArgs),
+    UpdateCheck,
     Demo {
         keep: bool,
     },
@@ -144,7 +145,7 @@ impl Task {
 }
 
 /// Names that other programs have for something, and what to type for it here.
-const OTHER_NAMES: [(&str, &str); 10] = [
+const OTHER_NAMES: [(&str, &str); 11] = [
     ("continue", "zk --continue"),
     ("key", "zk auth login"),
     ("keys", "zk auth login"),
@@ -153,6 +154,7 @@ const OTHER_NAMES: [(&str, &str); 10] = [
     ("permissions", "zk policy"),
     ("resume", "zk --resume"),
     ("settings", "zk config show"),
+    ("upgrade", "zk update --check"),
     ("usage", "zk cost"),
     ("version", "zk --version"),
 ];
@@ -165,9 +167,6 @@ impl Cli {
             return None;
         }
         let did_you_mean = |line: &str| format!("did you mean `{line}`?");
-        if ["update", "upgrade"].iter().any(|name| word.eq_ignore_ascii_case(name)) {
-            return Some("zk does not update itself: install it again as it was installed.".to_owned());
-        }
         if let Some((_, line)) = OTHER_NAMES.iter().find(|(name, _)| word.eq_ignore_ascii_case(name)) {
             return Some(did_you_mean(line));
         }
@@ -272,6 +271,7 @@ impl Cli {
                     }
                     CliCommand::Setup => Job::Setup,
                     CliCommand::Doctor(args) => Job::Doctor(args),
+                    CliCommand::Update { check: _ } => Job::UpdateCheck,
                     CliCommand::Demo { keep } => Job::Demo { keep },
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,

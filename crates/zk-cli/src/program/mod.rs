@@ -165,6 +165,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         ),
         Job::Setup => commands::setup(&app),
         Job::Doctor(args) => commands::doctor(&app, args),
+        Job::UpdateCheck => commands::update_check(&app),
         Job::Demo { keep } => commands::demo(&app, keep),
         Job::Models { filter, json } => commands::models(&app, &filter, json),
         Job::Trust(action) => commands::trust(&app, &action),
