@@ -41,8 +41,30 @@ pub(crate) fn run_long(workspace: &Workspace) -> Result<()> {
         }
         Err(why) => println!("\n==> the page in a browser: skipped, {why}"),
     }
+    println!("\n==> advisories");
+    advisories(workspace)?;
+    println!("\n==> two builds of one commit");
+    release::twice::run(workspace, &["--profile", "quick"])?;
     println!("\n==> tests of each crate from its packaged sources");
     release::check::run_long(workspace)
+}
+
+/// Compares the lock file with the advisories of RustSec, if they can be had.
+fn advisories(workspace: &Workspace) -> Result<()> {
+    if !exists("cargo-deny") {
+        println!("skipped, cargo-deny is not installed");
+        return Ok(());
+    }
+    let deny =
+        |args: &[&str]| Run::cargo(&[&["deny", "--log-level", "warn"], args].concat(), workspace.root());
+    match deny(&["fetch", "db"]).tried()? {
+        Ok(()) => deny(&["--offline", "check", "advisories"]).wait(),
+        Err(said) => {
+            let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+            println!("skipped, the advisories cannot be had: {last}");
+            Ok(())
+        }
+    }
 }
 
 /// Runs all steps of the continuous integration, and stops at the first failure.

@@ -28,7 +28,8 @@ use workspace::Workspace;
 const HELP: &str = "\
 cargo xtask <task>
 
-  ci [--long]                   everything the CI runs, in its order; with --long also the page in a browser
+  ci [--long]                   everything the CI runs, in its order; with --long also what takes a browser, a
+                                network or a build of its own: advisories, two builds, each crate from its package
   tidy                          the rules no compiler checks: arrows between crates, sizes, words, links
   house                         the shape of the crates: lines, circles of imports, folders, structs
   docs [--check]                write docs/reference from the code, or fail if it is stale
@@ -46,6 +47,7 @@ cargo xtask <task>
   release --undo [VERSION]      takes a release back that nobody else has
   release --check [--program FILE]  manifests of the crates, manual pages, completions in real shells
   publish [--dry-run] [--registry NAME] [--only CRATE]  crates to a registry, each tested from its package
+  twice [--profile NAME] [--package NAME]  two builds of the last commit, in two folders and on two days: one digest
   deps [--timings FILE] [--binary FILE]  every dependency with its reason and its cost, and `unsafe` in all of them
   new-plugin NAME [--into DIR]    a plugin crate that compiles, with a test and an example
   new-provider NAME [--into DIR]  the same for a model provider
@@ -101,6 +103,7 @@ fn task(args: &[&str]) -> Result<()> {
         }
         ["release", version] => release::cut::run(&workspace, version, false),
         ["publish", rest @ ..] => release::publish::run(&workspace, rest),
+        ["twice", rest @ ..] => release::twice::run(&workspace, rest),
         ["fuzz"] => fuzz::run(&workspace, fuzz::SECONDS),
         ["fuzz", "--seconds", seconds] => fuzz::run(&workspace, seconds.parse().context("--seconds")?),
         ["models"] => models::write(&workspace, None),

@@ -24,6 +24,8 @@ pub(crate) enum Kind {
 
 struct Template {
     description: &'static str,
+    keywords: &'static [&'static str],
+    categories: &'static [&'static str],
     dependencies: &'static [(&'static str, &'static [&'static str])],
     dev_dependencies: &'static [(&'static str, &'static [&'static str])],
     lib: &'static str,
@@ -35,6 +37,8 @@ struct Template {
 
 const PLUGIN: Template = Template {
     description: "A zk plugin that refuses tool calls with oversized arguments",
+    keywords: &["agent", "llm", "plugin", "zk"],
+    categories: &["development-tools"],
     dependencies: &[("zk-core", &[])],
     dev_dependencies: &[("serde_json", &[]), ("tokio", &["macros", "rt"])],
     lib: include_str!("plugin/lib.rs.txt"),
@@ -46,6 +50,8 @@ const PLUGIN: Template = Template {
 
 const PROVIDER: Template = Template {
     description: "A zk model provider",
+    keywords: &["agent", "llm", "provider", "zk"],
+    categories: &["api-bindings"],
     dependencies: &[("zk-core", &[]), ("async-trait", &[]), ("futures-util", &[])],
     dev_dependencies: &[("tokio", &["macros", "rt"])],
     lib: include_str!("provider/lib.rs.txt"),
@@ -131,11 +137,24 @@ fn fill(template: &str, name: &str) -> String {
         .replace("{{Type}}", &type_name)
 }
 
+/// First lines of a manifest: a registry shows these.
+fn about(template: &Template, name: &str) -> String {
+    let Template { description, keywords, categories, .. } = template;
+    format!(
+        "[package]\nname = \"zk-{name}\"\ndescription = \"{description}\"\n\
+         keywords = {keywords:?}\ncategories = {categories:?}\n"
+    )
+}
+
+/// Lines that have the documentation's host build all features.
+const DOCS_RS: &str = "\n[package.metadata.docs.rs]\nall-features = true\n";
+
 fn member_manifest(template: &Template, name: &str) -> String {
-    let mut text = format!("[package]\nname = \"zk-{name}\"\ndescription = \"{}\"\n", template.description);
+    let mut text = about(template, name);
     for key in ["version", "edition", "rust-version", "license", "repository", "authors"] {
         let _ = writeln!(text, "{key}.workspace = true");
     }
+    text.push_str(DOCS_RS);
     text.push_str("\n[lints]\nworkspace = true\n");
     for (title, all) in
         [("dependencies", template.dependencies), ("dev-dependencies", template.dev_dependencies)]
@@ -154,12 +173,13 @@ fn member_manifest(template: &Template, name: &str) -> String {
 fn standalone_manifest(template: &Template, name: &str, root: &Table, checkout: &Path) -> Result<String> {
     let workspace = root.get("workspace").context("the root manifest has no [workspace]")?;
     let shared = workspace.get("dependencies").context("it has no [workspace.dependencies]")?;
-    let about = workspace.get("package").context("it has no [workspace.package]")?;
-    let mut text = format!("[package]\nname = \"zk-{name}\"\ndescription = \"{}\"\n", template.description);
+    let shared_fields = workspace.get("package").context("it has no [workspace.package]")?;
+    let mut text = about(template, name);
     text.push_str("version = \"0.1.0\"\n");
     for key in ["edition", "rust-version"] {
-        writeln!(text, "{key} = {}", about.get(key).with_context(|| format!("it has no {key}"))?)?;
+        writeln!(text, "{key} = {}", shared_fields.get(key).with_context(|| format!("it has no {key}"))?)?;
     }
+    text.push_str(DOCS_RS);
     text.push_str("\n# A package of its own, also inside the folder of another workspace.\n[workspace]\n");
     for (title, all) in
         [("dependencies", template.dependencies), ("dev-dependencies", template.dev_dependencies)]

@@ -17,6 +17,10 @@ fn a_standalone_crate_gets_versions_and_a_path_and_no_placeholder_is_left() {
         let made = dir.path().join("zk-made-up");
         let manifest: toml::Table = fs::read_to_string(made.join("Cargo.toml")).unwrap().parse().unwrap();
         assert_eq!(manifest["package"]["name"].as_str(), Some("zk-made-up"));
+        for shown in ["keywords", "categories"] {
+            assert!(!manifest["package"][shown].as_array().unwrap().is_empty(), "{shown}");
+        }
+        assert_eq!(manifest["package"]["metadata"]["docs"]["rs"]["all-features"].as_bool(), Some(true));
         let core = &manifest["dependencies"]["zk-core"];
         assert!(fs::exists(core["path"].as_str().unwrap()).unwrap(), "{core}");
         assert!(manifest["dev-dependencies"]["tokio"]["version"].is_str());

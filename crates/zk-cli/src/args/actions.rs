@@ -12,6 +12,16 @@ pub(crate) enum HooksAction {
     List,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
+pub(crate) struct DoctorArgs {
+    /// Mend what surely can be mended of zk's own files: each change is shown, then you are asked
+    #[arg(long)]
+    pub(crate) fix: bool,
+    /// Mend without asking
+    #[arg(long, requires = "fix")]
+    pub(crate) yes: bool,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum DebugAction {
     /// List every handler, observer, tool and service, and who registered it

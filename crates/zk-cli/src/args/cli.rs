@@ -11,8 +11,8 @@ use zk_permission::Mode;
 use crate::commands::PluginAction;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PolicyAction,
-    PromptAction, SessionsAction, SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, McpAction,
+    PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 use super::candidates::{self, Shell};
 use super::ext::ExtAction;
@@ -262,7 +262,13 @@ pub(crate) enum CliCommand {
     /// Choose the provider that answers, store its key, and ask it one question
     Setup,
     /// Check what is configured, reachable and missing
-    Doctor,
+    Doctor(DoctorArgs),
+    /// Say whether there is a newer zk, and how this one is updated: zk never updates itself
+    Update {
+        /// Ask where releases are published for the newest one
+        #[arg(long, required = true)]
+        check: bool,
+    },
     /// Watch a scripted model repair a small project with the real tools: no key, no network
     Demo {
         /// Keep the project and print where it is

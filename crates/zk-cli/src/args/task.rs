@@ -5,8 +5,8 @@ use clap::CommandFactory;
 use zk_providers::select::GivenValues;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, HooksAction, McpAction, PolicyAction,
-    PromptAction, SessionsAction, SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, McpAction,
+    PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 use super::candidates::Shell;
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
@@ -62,7 +62,8 @@ pub(crate) enum Job {
         origin: bool,
     },
     Setup,
-    Doctor,
+    Doctor(DoctorArgs),
+    UpdateCheck,
     Demo {
         keep: bool,
     },
@@ -144,7 +145,7 @@ impl Task {
 }
 
 /// Names in other programs, with the equivalent command of zk.
-const OTHER_NAMES: [(&str, &str); 10] = [
+const OTHER_NAMES: [(&str, &str); 11] = [
     ("continue", "zk --continue"),
     ("key", "zk auth login"),
     ("keys", "zk auth login"),
@@ -153,6 +154,7 @@ const OTHER_NAMES: [(&str, &str); 10] = [
     ("permissions", "zk policy"),
     ("resume", "zk --resume"),
     ("settings", "zk config show"),
+    ("upgrade", "zk update --check"),
     ("usage", "zk cost"),
     ("version", "zk --version"),
 ];
@@ -165,9 +167,6 @@ impl Cli {
             return None;
         }
         let did_you_mean = |line: &str| format!("did you mean `{line}`?");
-        if ["update", "upgrade"].iter().any(|name| word.eq_ignore_ascii_case(name)) {
-            return Some("zk does not update itself: install it again as it was installed.".to_owned());
-        }
         if let Some((_, line)) = OTHER_NAMES.iter().find(|(name, _)| word.eq_ignore_ascii_case(name)) {
             return Some(did_you_mean(line));
         }
@@ -271,7 +270,8 @@ impl Cli {
                         Job::ConfigShow { origin }
                     }
                     CliCommand::Setup => Job::Setup,
-                    CliCommand::Doctor => Job::Doctor,
+                    CliCommand::Doctor(args) => Job::Doctor(args),
+                    CliCommand::Update { check: _ } => Job::UpdateCheck,
                     CliCommand::Demo { keep } => Job::Demo { keep },
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,

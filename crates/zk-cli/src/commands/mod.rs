@@ -15,6 +15,7 @@ mod prompt;
 mod serve;
 mod sessions;
 mod trust;
+mod update;
 
 pub(crate) use auth::{Access, auth, setup};
 pub(crate) use completions::{completions, manual_pages};
@@ -35,6 +36,7 @@ pub(crate) use serve::acp;
 pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, web};
 pub(crate) use sessions::sessions;
 pub(crate) use trust::trust;
+pub(crate) use update::check as update_check;
 use zk_tui::Style;
 use zk_tui::plain::Screen;
 

@@ -69,6 +69,12 @@ impl Dirs {
         [entries(&self.config, &IN_CONFIG), entries(&self.state, &IN_STATE)].concat()
     }
 
+    /// Lists what is its owner's alone: the entries of the directory of state, and what was approved for good.
+    pub(crate) fn private(&self) -> Vec<PathBuf> {
+        let state = self.state.iter().flat_map(|dir| IN_STATE.map(|name| dir.join(name)));
+        state.chain(self.outputs()).chain(self.approvals()).collect()
+    }
+
     pub(crate) fn settings(&self) -> Option<PathBuf> {
         Some(self.config.as_ref()?.join("settings.toml"))
     }

@@ -54,6 +54,13 @@ pub(crate) struct ProgramSettings {
         "x-expected" = "a list of paths that begin with / or ~/, such as [\"~/team\"]"
     ))]
     pub(crate) add_dirs: Vec<String>,
+    /// Address that `zk update --check` asks for the newest release: JSON with a `tag_name`, such as `v0.2.0`.
+    #[schemars(regex(pattern = "^https?://"))]
+    #[schemars(extend(
+        "x-by-projects" = false,
+        "x-expected" = "an address that begins with https:// or http://"
+    ))]
+    pub(crate) releases: Option<String>,
     /// Whether conversations are kept.
     pub(crate) sessions: bool,
     /// Whether a conversation that fills the window is made smaller.
@@ -76,6 +83,7 @@ impl Default for ProgramSettings {
             theme: None,
             title: true,
             add_dirs: Vec::new(),
+            releases: None,
             sessions: true,
             shorten: true,
         }

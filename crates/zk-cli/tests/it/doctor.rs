@@ -1,3 +1,7 @@
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use zk_testkit::{FakeServer, Script};
 
 use crate::zk::Person;
@@ -38,4 +42,52 @@ fn what_a_server_has_is_counted() {
         let ended = person.run(&["doctor", "--provider", "openai_compat"]);
         assert!(ended.stdout.contains(told), "{}", ended.stdout);
     }
+}
+
+/// Mode of a file, and puts another one in its place.
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().permissions().mode() & 0o7777
+}
+
+fn set(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_repair_is_shown_asked_about_and_nobody_is_asked_without_a_terminal() {
+    let server = FakeServer::builder(Script::new()).models(["claude-x"]).start().unwrap();
+    let state = tempfile::tempdir().unwrap();
+    let person =
+        Person::asking(&server).with("ZK_HOME", "").with("XDG_STATE_HOME", state.path().to_str().unwrap());
+    let dir = state.path().join("zk");
+    let doctor = |more: &[&str]| person.run(&[&["doctor", "--model", "claude-x"], more].concat());
+
+    // A directory that is not there yet is no flaw, and is made when that was asked for.
+    assert!(!doctor(&[]).stdout.contains("own files"));
+    assert_eq!(doctor(&["--fix", "--yes"]).code, 0);
+    assert_eq!(mode(&dir), 0o700);
+
+    std::fs::create_dir_all(dir.join("mcp")).unwrap();
+    set(&dir.join("mcp"), 0o700);
+    let (trust, pins) = (dir.join("trust.json"), dir.join("mcp/pins.json"));
+    for (file, mode) in [(&trust, 0o644), (&pins, 0o666)] {
+        std::fs::write(file, "{}").unwrap();
+        set(file, mode);
+    }
+    let told = doctor(&[]);
+    assert_eq!(told.code, 0, "{}", told.stdout);
+    assert!(told.stdout.contains("`zk doctor --fix` mends 2 of these"), "{}", told.stdout);
+
+    let refused = doctor(&["--fix"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(refused.stdout.contains("others can write to it: change its mode from 666 to 600"));
+    assert!(refused.stderr.contains("nothing was changed"), "{}", refused.stderr);
+    assert_eq!((mode(&trust), mode(&pins)), (0o644, 0o666));
+
+    let mended = doctor(&["--fix", "--yes"]);
+    assert_eq!(mended.code, 0, "{}{}", mended.stdout, mended.stderr);
+    assert!(mended.stdout.contains("Mended 2 of 2."), "{}", mended.stdout);
+    assert_eq!((mode(&trust), mode(&pins)), (0o600, 0o600));
+    assert!(doctor(&["--fix"]).stdout.starts_with("There is nothing to mend."));
+    assert_eq!(person.run(&["doctor", "--yes"]).code, 2);
 }

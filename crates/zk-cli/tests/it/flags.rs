@@ -108,6 +108,7 @@ fn one_word_that_is_nearly_a_command_is_an_error_that_names_it_unless_it_is_said
         ("Docter", "zk doctor"),
         ("login", "zk auth login"),
         ("resume", "zk --resume"),
+        ("upgrade", "zk update --check"),
     ] {
         let ended = person.run(&[word]);
         assert_eq!(ended.code, 2, "{word}: {}", ended.stderr);
@@ -115,7 +116,7 @@ fn one_word_that_is_nearly_a_command_is_an_error_that_names_it_unless_it_is_said
     }
     let ended = person.run(&["update"]);
     assert_eq!(ended.code, 2);
-    assert!(ended.stderr.contains("zk does not update itself"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--check"), "{}", ended.stderr);
     assert!(server.bodies().is_empty());
     for args in [&["-p", "sessoins"][..], &["--", "sessoins"], &["explain"], &["fix"]] {
         let ended = person.run(args);

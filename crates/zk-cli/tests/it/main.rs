@@ -146,6 +146,7 @@ mod tmux;
 mod tool_settings;
 #[cfg(test)]
 mod untrusted;
+mod update;
 #[cfg(test)]
 mod waits;
 mod wall;

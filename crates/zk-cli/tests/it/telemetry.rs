@@ -6,18 +6,33 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message as _;
 use serde_json::json;
 use zk_testkit::{FakeMcpScript, Script, Turn};
 
 use crate::mcp::settings;
-use crate::zk::{Person, server};
+use crate::zk::{Person, program, server};
 
 const PROMPT: &str = "words that are nobody's business";
 
 /// Requests that a collector got: path and texts of the body.
 type Received = Arc<Mutex<Vec<(String, String)>>>;
 
+/// Span of a program: its name, its id, and the id of its parent.
+type Place = (String, String, String);
+
+/// Bodies that a collector got of traces.
+type Traces = Arc<Mutex<Vec<Vec<u8>>>>;
+
 fn collector() -> (String, Received) {
+    let (address, kept, _) = decoding_collector();
+    (address, kept)
+}
+
+fn decoding_collector() -> (String, Received, Traces) {
+    let traces = Traces::default();
+    let keeping_traces = traces.clone();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let kept = Arc::new(Mutex::new(Vec::new()));
@@ -38,12 +53,30 @@ fn collector() -> (String, Received) {
             }
             let mut body = vec![0; length];
             if reader.read_exact(&mut body).is_ok() {
+                if path == "/v1/traces" {
+                    keeping_traces.lock().unwrap().push(body.clone());
+                }
                 keeping.lock().unwrap().push((path, String::from_utf8_lossy(&body).into_owned()));
             }
             let _ = write!(&stream, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         }
     });
-    (address, kept)
+    (address, kept, traces)
+}
+
+/// Spans that were received, each of the trace `trace`.
+fn places(traces: &Traces, trace: &str) -> Vec<Place> {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let bodies = traces.lock().unwrap();
+    let requests = bodies.iter().map(|body| ExportTraceServiceRequest::decode(&**body).unwrap());
+    let scopes = requests.flat_map(|all| all.resource_spans).flat_map(|all| all.scope_spans);
+    let spans = scopes.flat_map(|scope| scope.spans);
+    spans
+        .map(|span| {
+            assert_eq!(hex(&span.trace_id), trace, "{}", span.name);
+            (span.name, hex(&span.span_id), hex(&span.parent_span_id))
+        })
+        .collect()
 }
 
 fn script() -> Script {
@@ -93,6 +126,62 @@ fn a_run_is_one_trace_with_its_commands_its_servers_and_its_requests() {
     for private in [PROMPT, "echo parent", "test-key", "Done."] {
         assert!(kept.iter().all(|(_, body)| !body.contains(private)), "{private}");
     }
+}
+
+#[test]
+fn spans_of_two_programs_and_of_what_they_ask_hang_together() {
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    let (collector, _, traces) = decoding_collector();
+    let server =
+        server(Script::answering(|asked| {
+            match (asked.last_user_text().contains("inside"), asked.results().is_empty()) {
+                (true, _) => Turn::new().text("Inner."),
+                (false, true) => Turn::new()
+                    .call_as("a", "shell", json!({"command": "sh inner.sh"}))
+                    .call_as("b", "mcp_fake_env", json!({})),
+                (false, false) => Turn::new().text("Done."),
+            }
+        }));
+    let person = Person::asking(&server)
+        .with("OTEL_EXPORTER_OTLP_ENDPOINT", &collector)
+        .with("TRACEPARENT", &format!("00-{TRACE}-b7ad6b7169203331-01"));
+    person.settings(&settings(&FakeMcpScript::default()));
+    let (program, url) = (program().display(), server.url());
+    person.write(
+        "inner.sh",
+        &format!(
+            "ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=k OTEL_EXPORTER_OTLP_ENDPOINT={collector} \
+             ZK_HOME=$PWD/inner ZK_CONTEXT=process {program} -p inside"
+        ),
+    );
+    let ended = person.run(&["-p", PROMPT, "--allow-all"]);
+    assert_eq!((ended.code, ended.stdout.trim()), (0, "Done."), "{}", ended.stderr);
+
+    let spans = places(&traces, TRACE);
+    let named = |name: &str| spans.iter().filter(|span| span.0.starts_with(name)).collect::<Vec<_>>();
+    let [shell] = named("execute_tool shell")[..] else { panic!("{spans:?}") };
+    let [server_call] = named("execute_tool mcp_fake_env")[..] else { panic!("{spans:?}") };
+    let mut parents: Vec<&str> = named("invoke_agent").iter().map(|root| &*root.2).collect();
+    parents.sort_unstable();
+    let mut wanted = [&*shell.1, "b7ad6b7169203331"];
+    wanted.sort_unstable();
+    assert_eq!(parents, wanted, "the inner run is below the command that started it");
+    for span in spans.iter().filter(|span| !span.0.starts_with("invoke_agent")) {
+        assert_eq!(spans.iter().filter(|other| other.1 == span.2).count(), 1, "{span:?} has one parent");
+    }
+    // Others are told the place of exactly the span that asks them.
+    let requests = server.requests();
+    let headers = requests.iter().flat_map(|request| &request.headers);
+    let mut told: Vec<String> = headers
+        .filter(|(name, _)| name == "traceparent")
+        .map(|(_, value)| value.split('-').nth(2).unwrap().to_owned())
+        .collect();
+    told.sort();
+    let mut chats: Vec<String> = named("chat").iter().map(|chat| chat.1.clone()).collect();
+    chats.sort();
+    assert_eq!((told.len(), &told), (3, &chats));
+    let results = server.bodies().iter().map(ToString::to_string).collect::<String>();
+    assert!(results.contains(&format!("00-{TRACE}-{}-01", server_call.1)), "{results}");
 }
 
 #[test]

@@ -43,31 +43,46 @@ fn has(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Builds the program so that neither the folder nor the day is in it, and returns its path.
-pub(super) fn build(root: &Path, target: Target, seconds: u64) -> Result<PathBuf> {
-    let args =
-        ["build", "--release", "--locked", "--package", "zk-cli", "--bin", "zk", "--target", target.triple];
+/// Variables of a build in the folders `root` and `out` that has neither the folders nor the day in it.
+pub(in crate::release) fn variables(
+    root: &Path,
+    out: &Path,
+    is_static: bool,
+    seconds: u64,
+) -> Vec<(&'static str, String)> {
     let cargo_home = std::env::var_os("CARGO_HOME")
         .map(PathBuf::from)
         .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")));
-    let out = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir));
     // The last one that fits counts: a folder inside of another one comes after it.
     let moved =
-        [(Some(root.to_path_buf()), "/zk"), (Some(out.clone()), "/zk/target"), (cargo_home, "/cargo")];
+        [(Some(root.to_path_buf()), "/zk"), (Some(out.to_path_buf()), "/zk/target"), (cargo_home, "/cargo")];
     let moved: Vec<(String, &str)> =
         moved.into_iter().filter_map(|(from, to)| Some((from?.to_str()?.to_owned(), to))).collect();
     let mut flags: Vec<String> =
         moved.iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}")).collect();
-    if target.is_musl() {
+    if is_static {
         flags.push("-Ctarget-feature=+crt-static".to_owned());
     }
     let c_flags: Vec<String> =
         moved.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}")).collect();
-    Run::cargo(&args, root)
-        .env("CARGO_ENCODED_RUSTFLAGS", &flags.join(FLAG_SEPARATOR))
-        .env("CARGO_INCREMENTAL", "0")
-        .env("CFLAGS", &c_flags.join(" "))
-        .env("SOURCE_DATE_EPOCH", &seconds.to_string())
+    vec![
+        ("CARGO_ENCODED_RUSTFLAGS", flags.join(FLAG_SEPARATOR)),
+        ("CARGO_INCREMENTAL", "0".to_owned()),
+        ("CFLAGS", c_flags.join(" ")),
+        ("SOURCE_DATE_EPOCH", seconds.to_string()),
+    ]
+}
+
+/// Builds the program so that neither the folder nor the day is in it, and returns its path.
+pub(super) fn build(root: &Path, target: Target, seconds: u64) -> Result<PathBuf> {
+    let args =
+        ["build", "--release", "--locked", "--package", "zk-cli", "--bin", "zk", "--target", target.triple];
+    let out = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir));
+    let variables = variables(root, &out, target.is_musl(), seconds);
+    let build = Run::cargo(&args, root);
+    variables
+        .iter()
+        .fold(build, |build, (name, value)| build.env(name, value))
         .wait()
         .with_context(|| format!("is the standard library there? `rustup target add {}`", target.triple))?;
     Ok(out.join(target.triple).join("release").join("zk"))

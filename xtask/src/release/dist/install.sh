@@ -40,8 +40,13 @@ pick() { # triple, oldest C library or 0 for any, digest, C library
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# Without encryption only from a mirror that was named so; the digest is compared anyway.
+case $from in
+    http://*) proto='=http' ;;
+    *) proto='=https,file' ;;
+esac
 if command -v curl >/dev/null 2>&1; then
-    curl -fsSL --proto '=https,file' -o "$work/$archive" "$from/$archive" || fail "cannot download $from/$archive"
+    curl -fsSL --proto "$proto" -o "$work/$archive" "$from/$archive" || fail "cannot download $from/$archive"
 elif command -v wget >/dev/null 2>&1; then
     wget -q -O "$work/$archive" "$from/$archive" || fail "cannot download $from/$archive"
 else

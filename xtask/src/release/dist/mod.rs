@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use binary::Binary;
+pub(super) use binary::variables;
 use contents::Contents;
 use entry::{Entry, tar_gz};
 pub(super) use entry::{hex, sha256};
@@ -180,7 +181,7 @@ fn system_packages(root: &Path, about: &About<'_>, contents: &Contents, out: &Ou
 }
 
 /// Time of the commit, or the one that `SOURCE_DATE_EPOCH` says.
-fn commit_time(root: &Path) -> Result<u64> {
+pub(super) fn commit_time(root: &Path) -> Result<u64> {
     let said = match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(said) => said,
         Err(_) => String::from_utf8(

@@ -2,6 +2,7 @@ mod backends;
 mod endpoint;
 mod findings;
 mod kept_sessions;
+mod mend;
 mod programs;
 
 use std::io::IsTerminal;
@@ -12,6 +13,7 @@ use zk_tui::Style;
 use zk_tui::plain::Screen;
 
 use crate::app::{AppContext, Machine, Workplace, runtime};
+use crate::args::actions::DoctorArgs;
 use crate::containment::Containment;
 use crate::exit::{Exit, Outcome};
 use crate::settings::Settings;
@@ -21,8 +23,11 @@ use findings::{Finding, Health, failure, fine, warning};
 use kept_sessions::sessions;
 use programs::{PROGRAMS, program_found};
 
-/// Checks everything that a run needs. The exit code is 1 if a run would fail.
-pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
+/// Checks everything that a run needs, after the mends that were asked for. The exit code is 1 if a run would fail.
+pub(crate) fn run(app: &AppContext, args: DoctorArgs) -> Outcome<Exit> {
+    if args.fix {
+        mend::mend(&app.work.machine, args.yes)?;
+    }
     let mut screen = Screen::stdout(&app.work.machine.env.terminal());
     let mut healthy = true;
     let mut tell = |finding: Finding| {
@@ -40,6 +45,7 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
         visible_line(&app.work.cwd.display().to_string())
     )));
     tell(settings(&app.work.machine));
+    mend::told(&app.work.machine).into_iter().for_each(&mut tell);
     tell(hooks(&app.settings));
     tell(plugins(&app.settings));
     let runtime = runtime()?;
