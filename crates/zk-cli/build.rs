@@ -35,7 +35,7 @@ fn main() -> io::Result<()> {
 /// Packs the pages that the summary lists, and the decisions, as records: part, name, title, text.
 fn pack_pages() -> io::Result<()> {
     let docs = Path::new("docs");
-    let summary = fs::read_to_string(docs.join("SUMMARY.md"))?;
+    let summary = read(&docs.join("SUMMARY.md"))?;
     let mut packed = String::new();
     let mut part = "";
     for line in summary.lines() {
@@ -44,8 +44,7 @@ fn pack_pages() -> io::Result<()> {
         // Pages outside of the folder are no part of the package.
         if let Some((title, name)) = listed.filter(|(_, name)| !name.starts_with("../")) {
             let is_made = MADE.contains(&name);
-            let text =
-                if is_made { String::new() } else { fs::read_to_string(docs.join(format!("{name}.md")))? };
+            let text = if is_made { String::new() } else { read(&docs.join(format!("{name}.md")))? };
             add(&mut packed, [part, name, title, &text]);
         }
     }
@@ -53,7 +52,7 @@ fn pack_pages() -> io::Result<()> {
         fs::read_dir(docs.join("adr"))?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
     decisions.sort();
     for path in decisions {
-        let text = fs::read_to_string(&path)?;
+        let text = read(&path)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let title = text.lines().next().unwrap_or_default().trim_start_matches("# ");
         add(&mut packed, ["Decisions", &format!("adr/{name}"), title, &text]);
@@ -64,6 +63,11 @@ fn pack_pages() -> io::Result<()> {
     encoder.write_all(packed.as_bytes())?;
     encoder.finish()?;
     Ok(())
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let said = |error| io::Error::other(format!("{}, a page of `zk help`: {error}", path.display()));
+    fs::read_to_string(path).map_err(said)
 }
 
 fn add(packed: &mut String, record: [&str; 4]) {
