@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use crate::run::{Run, exists, programs};
 use crate::scaffold::{self, Kind};
 use crate::workspace::{Package, Workspace};
-use crate::{conformance, docs, fuzz, release, tidy, vendor_guide};
+use crate::{conformance, docs, fuzz, guides, release, site, tidy, vendor_guide};
 
 /// Time limit of an example.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
@@ -45,6 +45,10 @@ pub(crate) fn run_long(workspace: &Workspace) -> Result<()> {
     advisories(workspace)?;
     println!("\n==> two builds of one commit");
     release::twice::run(workspace, &["--profile", "quick"])?;
+    println!("\n==> guides for strangers");
+    guides::follow(workspace)?;
+    println!("\n==> the site of the documentation");
+    site::run(workspace, true)?;
     println!("\n==> tests of each crate from its packaged sources");
     release::check::run_long(workspace)
 }
@@ -121,6 +125,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     step("documentation", &mut || {
         cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings").wait()
     })?;
+    match site::missing(workspace) {
+        None => step("site", &mut || site::run(workspace, false))?,
+        Some(why) => println!("\n==> site: skipped, {why}"),
+    }
     step("scaffolds", &mut || scaffolds(workspace))?;
     step("guide for vendors", &mut || vendor_guide::follow(workspace))?;
     match fuzz::missing(workspace) {

@@ -9,12 +9,14 @@ mod ci;
 mod conformance;
 mod docs;
 mod fuzz;
+mod guides;
 mod house;
 mod models;
 mod picture;
 mod release;
 mod run;
 mod scaffold;
+mod site;
 mod tidy;
 mod vendor_guide;
 mod workspace;
@@ -40,6 +42,8 @@ cargo xtask <task>
   fuzz [--seconds N]            every fuzz target for N seconds, 5 by default; needs nightly and cargo-fuzz
   models [--check] [--from FILE]  write the table of models from a catalogue, or fail if it is stale
   judge-table                   the flag tables of the judge against the programs of this machine, with their versions
+  site                          the pages of docs/ as a site in target/site/html, with its links checked; installs mdBook
+  guides                        follows the guides for plugins, embedders, dialects and vendors; says what each takes
   vendor-guide                  follows the guide for vendors in a copy of the checkout
   dist [--target T] [--binary FILE] [--pages-of FILE] [--out DIR] [--base URL]
                                 packages of the program: archive, deb, rpm, npm, wheel, image, formula, install script
@@ -51,6 +55,7 @@ cargo xtask <task>
   deps [--timings FILE] [--binary FILE]  every dependency with its reason and its cost, and `unsafe` in all of them
   new-plugin NAME [--into DIR]    a plugin crate that compiles, with a test and an example
   new-provider NAME [--into DIR]  the same for a model provider
+  new-dialect NAME [--into DIR]   the same for one with a protocol of its own over HTTP
 
 Without --into the crate is made in crates/; with it, in DIR/zk-NAME, as a package of its own.
 ";
@@ -77,6 +82,7 @@ fn task(args: &[&str]) -> Result<()> {
         ["docs", "--check"] => docs::check(&workspace),
         ["picture", moments @ ..] => picture::draw(&workspace, moments),
         ["judge-table"] => ci::judge_table(&workspace),
+        ["guides"] => guides::follow(&workspace),
         ["vendor-guide"] => vendor_guide::follow(&workspace),
         ["conformance"] => match conformance::install(&workspace) {
             Ok(suite) => suite.run(&workspace),
@@ -90,6 +96,7 @@ fn task(args: &[&str]) -> Result<()> {
             Ok(suite) => suite.run_browser(&workspace),
             Err(why) => bail!("{why}"),
         },
+        ["site"] => site::run(&workspace, true),
         ["deps", rest @ ..] => release::deps::run(&workspace, rest),
         ["dist", rest @ ..] => release::dist::run(&workspace, rest),
         ["release", "--check"] => release::check::run(&workspace, None),
@@ -110,13 +117,9 @@ fn task(args: &[&str]) -> Result<()> {
         ["models", "--from", file] => models::write(&workspace, Some(Path::new(file))),
         ["models", "--check"] => models::check(&workspace, None),
         ["models", "--check", "--from", file] => models::check(&workspace, Some(Path::new(file))),
-        ["new-plugin", name] => scaffold::new(&workspace, scaffold::Kind::Plugin, name, None),
-        ["new-plugin", name, "--into", dir] => {
-            scaffold::new(&workspace, scaffold::Kind::Plugin, name, Some(PathBuf::from(dir)))
-        }
-        ["new-provider", name] => scaffold::new(&workspace, scaffold::Kind::Provider, name, None),
-        ["new-provider", name, "--into", dir] => {
-            scaffold::new(&workspace, scaffold::Kind::Provider, name, Some(PathBuf::from(dir)))
+        [task, name] if scaffold::Kind::of(task).is_some() => make(&workspace, task, name, None),
+        [task, name, "--into", dir] if scaffold::Kind::of(task).is_some() => {
+            make(&workspace, task, name, Some(PathBuf::from(dir)))
         }
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
@@ -124,4 +127,9 @@ fn task(args: &[&str]) -> Result<()> {
         }
         other => bail!("no such task: `{}`\n\n{HELP}", other.join(" ")),
     }
+}
+
+fn make(workspace: &Workspace, task: &str, name: &str, into: Option<PathBuf>) -> Result<()> {
+    let kind = scaffold::Kind::of(task).with_context(|| format!("no such task: `{task}`"))?;
+    scaffold::new(workspace, kind, name, into)
 }

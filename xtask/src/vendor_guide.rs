@@ -82,6 +82,11 @@ const EDITS: [Edit; 5] = [
 /// Row that `Change::Add` generates, for a checkout without a catalogue beside it.
 const MODEL: &str = "brandnew\tbrandnew-large\t200000\t32000\t1\t4\t0.1\t0\t-\tno\tnone\t-\t-\n";
 
+/// Lines that the guide has a stranger write.
+pub(crate) fn lines() -> usize {
+    EDITS.iter().map(|edit| edit.rows.lines().count()).sum()
+}
+
 /// Adds the vendor to a copy, and runs the guide's commands there.
 ///
 /// # Errors

@@ -52,5 +52,10 @@ pub fn reference_pages() -> Result<std::collections::BTreeMap<&'static str, Stri
          [extensions](extensions.md)), `plugin_dirs` of a project (in [plugins](plugins.md#plugins-of-a-project)) and the [sandbox](sandbox.md).",
         settings::reference().map_err(|failure| failure.message)?
     );
-    Ok([("docs/settings.md", settings), ("docs/cli.md", args::help::reference())].into())
+    Ok([
+        ("docs/settings.md", settings),
+        ("docs/cli.md", args::help::reference()),
+        ("docs/reference/exit-codes.md", exit::reference()),
+    ]
+    .into())
 }

@@ -1,4 +1,4 @@
-//! What an embedder does, with a scripted model: `cargo run -p zk --example embedding`
+//! An embedder's first program, with a scripted model: `cargo run -p zk --example embedding`
 
 #![expect(clippy::print_stdout, reason = "an example shows what happens")]
 

@@ -14,7 +14,7 @@ use zk_testkit::{Script, ScriptedProvider};
 
 #[derive(Deserialize, JsonSchema)]
 struct Roll {
-    /// How many dice
+    /// Number of dice
     dice: u32,
 }
 

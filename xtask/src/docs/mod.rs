@@ -3,6 +3,8 @@
 mod clients;
 mod emitted;
 mod events;
+mod messages;
+mod models;
 mod readmes;
 mod schema;
 mod schemas;
@@ -66,7 +68,10 @@ fn pages(workspace: &Workspace) -> Result<Vec<(String, String)>> {
     let texts = workspace.texts()?;
     let events = events::page(&catalogue, &Emitters::new(&texts))?;
     let mut pages = schemas::pages(workspace, &programs)?;
+    let mut references = messages::pages(&pages)?;
+    references.extend([schemas::list(&pages)?, models::page(&texts)?]);
     pages.extend(clients::pages(&pages)?);
+    pages.extend(references);
     pages.extend(readmes::pages(&workspace.packages()?, &texts)?);
     pages.push(("docs/reference/events.md".to_owned(), events));
     let references = output(workspace, &programs.join("examples/dump_reference"), &[])?;

@@ -59,7 +59,7 @@ fn one_of(variant: &Value) -> String {
 }
 
 /// JSON type of a value, in words.
-fn of_type(schema: &Value) -> String {
+pub(super) fn of_type(schema: &Value) -> String {
     let Some(object) = schema.as_object() else { return "any JSON".to_owned() };
     if let Some(name) = object.get("$ref").and_then(Value::as_str) {
         return reference(name);
@@ -111,6 +111,6 @@ fn accepts_null(schema: &Value) -> bool {
 }
 
 /// Text for a table cell or a list line.
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }

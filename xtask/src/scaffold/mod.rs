@@ -20,6 +20,20 @@ pub(crate) enum Kind {
     Plugin,
     /// Provider of a model service.
     Provider,
+    /// Provider of a service that speaks a protocol of its own over HTTP.
+    Dialect,
+}
+
+impl Kind {
+    /// Kind that a task makes.
+    pub(crate) fn of(task: &str) -> Option<Self> {
+        Some(match task {
+            "new-plugin" => Self::Plugin,
+            "new-provider" => Self::Provider,
+            "new-dialect" => Self::Dialect,
+            _ => return None,
+        })
+    }
 }
 
 struct Template {
@@ -61,6 +75,18 @@ const PROVIDER: Template = Template {
     guide: "docs/guide-provider.md",
 };
 
+/// The example of the guide for providers, as a crate of one's own.
+const DIALECT: Template = Template {
+    description: "A zk provider with a protocol of its own",
+    dependencies: &[("zk-core", &[]), ("zk-providers", &[]), ("async-trait", &[]), ("serde_json", &[])],
+    dev_dependencies: &[("zk-testkit", &["server"]), ("tokio", &["macros", "rt"])],
+    lib: include_str!("../../../examples/own-provider/src/lib.rs"),
+    test: include_str!("../../../examples/own-provider/tests/conformance.rs"),
+    example: include_str!("dialect/example.rs.txt"),
+    readme: include_str!("dialect/README.md.txt"),
+    guide: "docs/guide-provider.md",
+};
+
 /// Generates the crate `zk-NAME` in `crates/`, or in `into` as a package of its own that depends on this
 /// checkout by path.
 pub(crate) fn new(workspace: &Workspace, kind: Kind, name: &str, into: Option<PathBuf>) -> Result<()> {
@@ -72,6 +98,7 @@ pub(crate) fn new(workspace: &Workspace, kind: Kind, name: &str, into: Option<Pa
     let template = match kind {
         Kind::Plugin => PLUGIN,
         Kind::Provider => PROVIDER,
+        Kind::Dialect => DIALECT,
     };
     let alone = into.is_some();
     let dir = into.unwrap_or_else(|| workspace.root().join("crates")).join(format!("zk-{name}"));
@@ -135,6 +162,7 @@ fn fill(template: &str, name: &str) -> String {
         .replace("{{name}}", name)
         .replace("{{crate}}", &format!("zk_{}", name.replace('-', "_")))
         .replace("{{Type}}", &type_name)
+        .replace("own_provider", &format!("zk_{}", name.replace('-', "_")))
 }
 
 /// First lines of a manifest: a registry shows these.

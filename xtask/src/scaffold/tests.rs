@@ -11,7 +11,7 @@ fn into(dir: &TempDir, kind: Kind, name: &str) -> anyhow::Result<()> {
 
 #[test]
 fn a_standalone_crate_gets_versions_and_a_path_and_no_placeholder_is_left() {
-    for kind in [Kind::Plugin, Kind::Provider] {
+    for kind in [Kind::Plugin, Kind::Provider, Kind::Dialect] {
         let dir = TempDir::new().unwrap();
         into(&dir, kind, "zk-made-up").unwrap();
         let made = dir.path().join("zk-made-up");

@@ -8,7 +8,7 @@ pub(super) fn check(workspace: &Workspace, page: &Text, all: &[Text], findings: 
         return;
     }
     for (number, line) in outside_fences(&page.text) {
-        for link in links(line) {
+        for link in in_prose(line) {
             if link.contains("://") || link.starts_with("mailto:") {
                 continue;
             }
@@ -46,7 +46,7 @@ fn outside_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// Targets of `[text](target)` in a line, without those in code.
-fn links(line: &str) -> Vec<&str> {
+pub(crate) fn in_prose(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = line;
     while let Some((before, after)) = rest.split_once("](") {
@@ -61,7 +61,7 @@ fn links(line: &str) -> Vec<&str> {
 }
 
 /// Path of `link` relative to the root, as seen from `page`.
-pub(super) fn resolve(page: &str, link: &str) -> Option<String> {
+pub(crate) fn resolve(page: &str, link: &str) -> Option<String> {
     if link.is_empty() {
         return Some(page.to_owned());
     }

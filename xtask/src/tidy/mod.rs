@@ -2,7 +2,7 @@
 
 mod arrows;
 mod constants;
-mod links;
+pub(crate) mod links;
 mod manifests;
 mod modules;
 pub(crate) mod openings;
@@ -19,6 +19,7 @@ mod words;
 use anyhow::{Result, bail};
 
 use crate::models;
+use crate::site;
 use crate::workspace::Workspace;
 
 /// Findings of the checks, in order.
@@ -65,6 +66,10 @@ fn check(workspace: &Workspace) -> Result<Findings> {
     repeats::check(&texts, &mut findings);
     shape::check(&packages, &texts, &mut findings)?;
     places::check(&texts, &mut findings);
+    for page in site::unlisted(&texts) {
+        findings.error(&page, format_args!("no reader is led to it: list it in {}", site::SUMMARY));
+    }
+    snippets::check_all(&texts, &mut findings);
     for text in &texts {
         size::check(text, &mut findings);
         words::check(text, &mut findings);

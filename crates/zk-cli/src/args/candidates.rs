@@ -52,6 +52,10 @@ pub(super) fn levels() -> Vec<CompletionCandidate> {
 }
 
 /// The providers that zk knows without settings.
+pub(super) fn pages() -> Vec<CompletionCandidate> {
+    crate::commands::page_names().into_iter().map(CompletionCandidate::new).collect()
+}
+
 pub(super) fn providers() -> Vec<CompletionCandidate> {
     ProviderMap::default().names().into_iter().map(CompletionCandidate::new).collect()
 }

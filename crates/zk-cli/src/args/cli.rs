@@ -59,6 +59,7 @@ pub(super) const GLOBAL: &str = "Options of every command";
     version,
     // The terminal breaks the lines: the text is the same whatever else in the tree makes clap measure it.
     term_width = 0,
+    disable_help_subcommand = true,
     after_help = "Exit codes: 0 done, 1 the run failed, 2 usage, 3 turn or budget limit, 4 no key or a wrong one,\n\
                   5 every call of the last step was refused, 130 and 143 stopped by a signal,\n\
                   141 the reader of the output went away."
@@ -385,5 +386,11 @@ pub(crate) enum CliCommand {
     Debug {
         #[command(subcommand)]
         action: DebugAction,
+    },
+    /// Print a page of the documentation or the help of a command; without a name, list the pages
+    Help {
+        /// The page, such as sandbox, or the command, such as sessions list
+        #[arg(add = ArgValueCandidates::new(candidates::pages))]
+        topic: Vec<String>,
     },
 }

@@ -33,8 +33,17 @@ pub(crate) fn print(words: impl IntoIterator<Item = String>) -> bool {
     is_below
 }
 
+/// Help of the subcommand with exactly these names.
+pub(crate) fn text(words: &[String]) -> Option<String> {
+    let mut at = command();
+    for word in words {
+        at = at.find_subcommand(word)?.clone();
+    }
+    (!words.is_empty()).then(|| at.render_long_help().to_string())
+}
+
 /// Command line whose subcommands list only the options that apply to them.
-pub(super) fn command() -> Command {
+pub(crate) fn command() -> Command {
     let mut command = Cli::command();
     // Building passes the global options to the subcommands.
     command.build();
@@ -82,7 +91,7 @@ fn describe(command: &mut Command, path: &str, page: &mut String) {
     let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
     // Writing to a string never fails.
     let _ = write!(page, "\n## `{path}`\n\n```text\n{}\n```\n", lines.join("\n").trim_end());
-    for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
+    for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help" || path == "zk") {
         let path = format!("{path} {}", inner.get_name());
         describe(inner, &path, page);
     }

@@ -73,6 +73,8 @@ pub(crate) enum Job {
     },
     Hooks,
     Logs(Option<String>),
+    /// Prints a page of the documentation.
+    Help(Vec<String>),
     Registry,
     ManualPages(PathBuf),
     Completions(Shell),
@@ -276,6 +278,7 @@ impl Cli {
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,
                     CliCommand::Logs { name } => Job::Logs(name),
+                    CliCommand::Help { topic } => Job::Help(topic),
                     CliCommand::Debug { action: DebugAction::Registry } => Job::Registry,
                     CliCommand::Debug { action: DebugAction::Man { dir } } => Job::ManualPages(dir),
                     CliCommand::Completions { shell } => Job::Completions(shell),

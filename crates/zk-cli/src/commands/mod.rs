@@ -1,13 +1,13 @@
 //! The commands that show something and end.
 
 mod auth;
-mod completions;
 mod config;
 mod context;
 mod cost;
 mod demo;
 mod doctor;
 mod extend;
+mod help;
 mod logs;
 mod models;
 mod policy;
@@ -18,7 +18,6 @@ mod trust;
 mod update;
 
 pub(crate) use auth::{Access, auth, setup};
-pub(crate) use completions::{completions, manual_pages};
 pub(crate) use config::edit::config_edit;
 pub(crate) use config::{config_change, config_get};
 pub(crate) use context::context;
@@ -27,6 +26,7 @@ pub(crate) use cost::records::{note_breaks, note_savings};
 pub(crate) use demo::run as demo;
 pub(crate) use doctor::run as doctor;
 pub(crate) use extend::{PluginAction, command_hooks, ext, mcp, plugin, registry, skills};
+pub(crate) use help::{completions, help, manual_pages, page_names};
 pub(crate) use logs::logs;
 pub(crate) use models::models;
 pub(crate) use policy::policy;

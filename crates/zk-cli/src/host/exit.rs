@@ -28,6 +28,29 @@ pub(crate) enum Exit {
     Terminated,
 }
 
+/// Exit codes with what they mean to a reader of the documentation.
+const MEANINGS: [(Exit, &str); 9] = [
+    (Exit::Done, "done"),
+    (Exit::Failed, "the run failed"),
+    (Exit::Usage, "wrong usage: the command line or a settings file makes no sense"),
+    (Exit::Limit, "a turn or budget limit, or the same call failed five times in a row"),
+    (Exit::Auth, "no key, or one that is not accepted"),
+    (Exit::Denied, "every call of the last step that had calls was refused, or one waits for approval"),
+    (Exit::Interrupted, "stopped by SIGINT, such as Ctrl-C"),
+    (Exit::BrokenPipe, "the reader of the output went away; the run was stopped"),
+    (Exit::Terminated, "stopped by SIGTERM"),
+];
+
+/// Reference page of the exit codes.
+pub(crate) fn reference() -> String {
+    let rows: String =
+        MEANINGS.iter().map(|(exit, meaning)| format!("| {} | {meaning} |\n", exit.code())).collect();
+    format!(
+        "# Exit codes\n\nHow a command of zk ended. Generated from the code by `cargo xtask docs`; do not edit.\n\n\
+         | exit code | meaning |\n|---|---|\n{rows}"
+    )
+}
+
 impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {

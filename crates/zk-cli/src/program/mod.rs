@@ -103,6 +103,10 @@ fn usage_hint(error: &clap::Error) -> Option<&'static str> {
 fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     let Task { job, launch, endpoint, cwd, log } = task;
     let env = Env::read();
+    if let Job::Help(topic) = &job {
+        // Settings that cannot be read keep nobody from reading about them.
+        return commands::help(&env, topic);
+    }
     let dirs = Dirs::new(&env);
     let cwd = directory(cwd)?;
     let host_files = host_files(&env);
@@ -172,6 +176,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Mcp(action) => commands::mcp(&app, action),
         Job::Ext(action) => commands::ext(&app, action),
         Job::Hooks => commands::command_hooks(&app.work.machine, &app.settings),
+        Job::Help(topic) => commands::help(&app.work.machine.env, &topic),
         Job::Logs(name) => commands::logs(&app.work.machine, name.as_deref()),
         Job::Registry => commands::registry(&app),
         Job::ManualPages(dir) => commands::manual_pages(&dir),

@@ -437,6 +437,6 @@ pub(crate) fn known_schema() -> Outcome<Schema> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 #[cfg(test)]
 pub(crate) use tests::of_text;

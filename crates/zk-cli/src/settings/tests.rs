@@ -45,6 +45,11 @@ pub(crate) fn of_text(text: &str) -> Settings {
     Home::new().write("home/settings.toml", text).read(LayerValues::default()).unwrap().0
 }
 
+/// Warnings about a person's file with this text.
+pub(crate) fn warnings_of(text: &str) -> Outcome<Vec<String>> {
+    Ok(Home::new().write("home/settings.toml", text).read(LayerValues::default())?.1)
+}
+
 struct Home {
     temp: tempfile::TempDir,
     env: Env,

@@ -65,6 +65,8 @@ mod foreign;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
+mod help;
+#[cfg(test)]
 mod histories;
 #[cfg(test)]
 mod hostile_projects;

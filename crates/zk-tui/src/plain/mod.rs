@@ -8,6 +8,7 @@ mod keyboard;
 mod line_editor;
 pub mod lines;
 mod notices;
+mod page;
 mod painter;
 mod run_report;
 mod screen;

@@ -335,7 +335,16 @@ impl Screen {
     }
 
     /// Writes permanent text.
-    fn put(&mut self, text: &SafeText) {
+    pub(super) fn reader(&self) -> Reader {
+        self.reader
+    }
+
+    /// Theme of the colours, if there are any.
+    pub(super) fn theme(&self) -> Option<Theme> {
+        (self.colours && self.sink.is_none()).then_some(self.theme)
+    }
+
+    pub(super) fn put(&mut self, text: &SafeText) {
         if text.is_empty() {
             return;
         }

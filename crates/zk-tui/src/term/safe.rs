@@ -95,6 +95,11 @@ impl SafeText {
         Self(style.sequence(theme))
     }
 
+    /// A row, whose texts were sanitised when it was made.
+    pub(crate) fn row(row: &crate::row::Row, looks: crate::row::Looks) -> Self {
+        Self(row.encode(looks, None))
+    }
+
     /// Appends another text.
     pub(crate) fn then(mut self, more: &Self) -> Self {
         self.0.push_str(&more.0);

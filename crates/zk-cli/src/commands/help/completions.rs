@@ -1,9 +1,9 @@
 use std::path::Path;
 
-use super::print;
 use crate::app::Machine;
 use crate::args::candidates::Shell;
 use crate::args::completion;
+use crate::commands::print;
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Prints the script by which a shell completes command lines of zk.

@@ -1,0 +1,79 @@
+//! `zk help`: the pages of the documentation, and the help of commands.
+
+mod completions;
+mod pages;
+#[cfg(test)]
+mod tests;
+
+use zk_tui::Style;
+use zk_tui::plain::Screen;
+
+use crate::args::help;
+use crate::env::Env;
+use crate::exit::{Exit, Failure, Outcome};
+pub(crate) use completions::{completions, manual_pages};
+use pages::{Page, pages, text, unpacked, without_targets};
+
+/// Names of pages that a miss lists at most.
+const MAX_NAMED: usize = 8;
+
+/// Prints the page or the help of the command that `topic` names, or lists the pages.
+pub(crate) fn help(env: &Env, topic: &[String]) -> Outcome<Exit> {
+    let unpacked = unpacked()?;
+    let pages = pages(&unpacked);
+    let mut screen = Screen::stdout(&env.terminal());
+    let word = topic.join(" ");
+    let page = pages.iter().find(|page| page.is_named(&word));
+    match (page, help::text(topic)) {
+        _ if topic.is_empty() => list(&pages, &mut screen),
+        (Some(page), of_command) => {
+            screen.page(&without_targets(&text(page)?));
+            if of_command.is_some() {
+                screen.line(Style::DIM, &format!("Options of the command: zk {word} --help"));
+            }
+        }
+        (None, Some(of_command)) => of_command.lines().for_each(|line| screen.line(Style::PLAIN, line)),
+        (None, None) => return Err(Failure::usage(missing(&pages, &word))),
+    }
+    screen.finish()?;
+    Ok(Exit::Done)
+}
+
+/// Names of all pages that are no decision.
+pub(crate) fn page_names() -> Vec<String> {
+    let unpacked = unpacked().unwrap_or_default();
+    pages(&unpacked).iter().filter(|page| !page.is_decision()).map(|page| page.topic().to_owned()).collect()
+}
+
+fn list(pages: &[Page<'_>], screen: &mut Screen) {
+    screen.line(Style::PLAIN, "Usage: zk help [PAGE|COMMAND]; `zk --help` lists the commands and options");
+    let mut part = "";
+    for page in pages.iter().filter(|page| !page.is_decision()) {
+        if page.part != part {
+            part = page.part;
+            screen.line(Style::BOLD, &format!("\n{part}"));
+        }
+        screen.line(Style::PLAIN, &format!("  {:<20} {}", page.topic(), page.title));
+    }
+    let decisions = pages.iter().filter(|page| page.is_decision()).count();
+    screen.line(
+        Style::PLAIN,
+        &format!("\nand {decisions} decisions with their reasons, by number: zk help 0001"),
+    );
+}
+
+/// Words on a topic that is not there, with what is near.
+fn missing(pages: &[Page<'_>], word: &str) -> String {
+    let wanted = word.to_lowercase();
+    let near = pages.iter().map(|page| (strsim::osa_distance(&wanted, page.topic()), page.topic()));
+    let near = near.filter(|(distance, _)| *distance <= wanted.chars().count() / 3).min();
+    if let Some((_, topic)) = near {
+        return format!("there is no page `{word}`; did you mean `zk help {topic}`?");
+    }
+    let has_word = |page: &&Page<'_>| !page.is_decision() && page.text.to_lowercase().contains(&wanted);
+    let found: Vec<&str> = pages.iter().filter(has_word).map(|page| page.topic()).take(MAX_NAMED).collect();
+    if found.is_empty() {
+        return format!("there is no page `{word}`; `zk help` lists them");
+    }
+    format!("there is no page `{word}`; these speak of it: {}", found.join(", "))
+}

@@ -1,0 +1,31 @@
+use super::Screen;
+use crate::markdown::Markdown;
+use crate::row::{Looks, Row, Style};
+use crate::term::{Modes, Reader, SafeText};
+
+/// Columns of a page for a program.
+const PAGE_COLUMNS: usize = 100;
+
+impl Screen {
+    /// Writes a page in Markdown: drawn as wide as the terminal, or as plain text for a program.
+    pub fn page(&mut self, markdown: &str) {
+        let is_terminal = self.reader() == Reader::Terminal;
+        let width = if is_terminal { Modes::size().width } else { PAGE_COLUMNS };
+        let mut page = Markdown::new(width);
+        page.push(markdown);
+        page.finish();
+        for row in page.take_ready() {
+            self.row(&row);
+        }
+    }
+
+    fn row(&mut self, row: &Row) {
+        match self.theme() {
+            Some(theme) => {
+                let row = SafeText::row(row, Looks { theme, links: false });
+                self.put(&row.then(&SafeText::own("\n")));
+            }
+            None => self.line(Style::PLAIN, row.text().trim_end()),
+        }
+    }
+}
