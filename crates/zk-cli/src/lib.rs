@@ -23,7 +23,6 @@ mod context;
 mod endpoint;
 mod host;
 mod mode;
-mod output;
 mod program;
 mod settings;
 mod walls;
