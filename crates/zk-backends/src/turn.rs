@@ -1,13 +1,9 @@
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::json;
 use zk_core::kernel::Cx;
-use zk_core::model::{
-    Block, CallId, CallKind, CheckItem, ErrorKind, Phase, ProviderError, StopReason, Text, Thinking,
-    ToolCall, Usage,
-};
-use zk_core::service::{Request, RunTools, StreamEvent, TurnCwd};
+use zk_core::model::{CallId, CallKind, CheckItem, ErrorKind, Phase, ProviderError, StopReason, Usage};
+use zk_core::service::{BlockWriter, Request, RunTools, StreamEvent, TurnCwd};
 
 use crate::acp::agent::{
     AcpAgent, AgentFault, CANCEL_LIMIT, OpenSession, RunningAgent, absolute, sign_in_advice, with_words,
@@ -25,10 +21,7 @@ pub(crate) struct Turn {
     request: Request,
     cx: Cx,
     stage: Stage,
-    ready: VecDeque<Result<StreamEvent, ProviderError>>,
-    /// Block that is being received, and whether it is a thought.
-    open: Option<(bool, String)>,
-    block: u32,
+    answer: BlockWriter,
 }
 
 enum Stage {
@@ -39,20 +32,20 @@ enum Stage {
 
 impl Turn {
     pub(crate) fn new(agent: Arc<AcpAgent>, steps: Arc<OpenSteps>, request: Request, cx: Cx) -> Self {
-        let ready = VecDeque::new();
-        Self { agent, steps, request, cx, stage: Stage::Beginning, ready, open: None, block: 0 }
+        let answer = BlockWriter::new(Some(request.model.reference()));
+        Self { agent, steps, request, cx, stage: Stage::Beginning, answer }
     }
 
     /// Returns the next event; `None` behind the last one.
     pub(crate) async fn next(&mut self) -> Option<Result<StreamEvent, ProviderError>> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(event) = self.answer.next_event() {
                 return Some(event);
             }
             match &self.stage {
                 Stage::Over => return None,
                 Stage::Beginning => match self.begin().await {
-                    Ok(()) => self.ready.push_back(Ok(StreamEvent::Start { model: None, request_id: None })),
+                    Ok(()) => self.answer.start(),
                     Err(error) => self.fail(error),
                 },
                 Stage::Reading { session, running } => {
@@ -113,10 +106,9 @@ impl Turn {
 
     fn take(&mut self, item: Item, running: &Arc<RunningAgent>, session: &Arc<AcpSession>) {
         match item {
-            Item::Text(delta) => self.grow(false, delta),
-            Item::Thought(delta) => self.grow(true, delta),
+            Item::Text(delta) => self.answer.add_text(delta),
+            Item::Thought(delta) => self.answer.add_thinking(delta),
             item @ (Item::Step(_) | Item::Plan(_)) => {
-                self.close();
                 let mut next = Some(item);
                 while let Some(item) = next {
                     self.call(item, running, session);
@@ -126,7 +118,6 @@ impl Turn {
                 self.end(StopReason::ToolUse);
             }
             Item::End(Ok(stop)) => {
-                self.close();
                 session.answered();
                 session.forget();
                 self.end(stop);
@@ -137,32 +128,6 @@ impl Turn {
                 self.fail(error);
             }
         }
-    }
-
-    fn grow(&mut self, is_thought: bool, delta: String) {
-        if self.open.as_ref().is_some_and(|(before, _)| *before != is_thought) {
-            self.close();
-        }
-        let (_, text) = self.open.get_or_insert_with(|| (is_thought, String::new()));
-        text.push_str(&delta);
-        let block = self.block;
-        self.ready.push_back(Ok(if is_thought {
-            StreamEvent::Thinking { block, delta }
-        } else {
-            StreamEvent::Text { block, delta }
-        }));
-    }
-
-    fn close(&mut self) {
-        let Some((is_thought, text)) = self.open.take() else { return };
-        let content = if is_thought {
-            let origin = Some(self.request.model.reference());
-            Block::Thinking(Thinking { text, origin, ..Thinking::default() })
-        } else {
-            Block::Text(Text { text, wire: None })
-        };
-        self.ready.push_back(Ok(StreamEvent::Block { block: self.block, content }));
-        self.block += 1;
     }
 
     fn call(&mut self, item: Item, running: &Arc<RunningAgent>, session: &Arc<AcpSession>) {
@@ -180,20 +145,16 @@ impl Turn {
             }
             Item::Text(_) | Item::Thought(_) | Item::End(_) => return,
         };
-        let (name, block) = (step_tool(kind), self.block);
-        self.ready.push_back(Ok(StreamEvent::ToolCall { block, id: id.clone(), name: name.clone() }));
-        let content = Block::ToolCall(ToolCall::new(id, name, args));
-        self.ready.push_back(Ok(StreamEvent::Block { block, content }));
-        self.block += 1;
+        self.answer.add_call(id, step_tool(kind), args);
     }
 
     fn end(&mut self, stop: StopReason) {
-        self.ready.push_back(Ok(StreamEvent::Done { stop, usage: Usage::default() }));
+        self.answer.finish(stop, Usage::default());
         self.stage = Stage::Over;
     }
 
     fn fail(&mut self, error: ProviderError) {
-        self.ready.push_back(Err(error));
+        self.answer.fail(error);
         self.stage = Stage::Over;
     }
 

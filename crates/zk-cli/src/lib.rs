@@ -23,7 +23,6 @@ mod context;
 mod endpoint;
 mod host;
 mod mode;
-mod output;
 mod program;
 mod settings;
 mod walls;
@@ -33,7 +32,7 @@ pub use program::builder::{Zk, ZkBuilder};
 use compose::{agents, bundles, mcp, prompt, session_switch, sessions, skills};
 use context::{app, configure, launch};
 use endpoint::{credentials, select};
-use host::{dirs, env, exit, hardening, own_files, signals, stdin};
+use host::{dirs, env, exit, hardening, signals, stdin};
 use program::additions;
 use walls::{containment, place, policy, sandbox};
 

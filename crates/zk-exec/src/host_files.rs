@@ -1,8 +1,12 @@
+mod log_file;
+pub mod own_files;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+pub use log_file::LogFile;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, lstat, openat};
 use rustix::io::Errno;
 use rustix::process::geteuid;

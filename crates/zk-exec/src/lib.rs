@@ -18,6 +18,7 @@
 //! | [`LocalStateFiles`] | the `dyn StateFiles` of this machine: zk's own state, private, written atomically, locked with a deadline |
 //! | [`state_flaws`] | files of state that others can use, or that nobody can, and their repair |
 //! | [`LocalHostFiles`] | the `dyn HostFiles` of this machine: files that zk reads for itself, never blocking, size and owner checked |
+//! | [`own_files`], [`LogFile`] | zk's own files that the program opens itself; a log without secrets and of bounded size |
 //! | [`LocalPlugin`] | provides these services, and ends every command when it is closed |
 //!
 //! # Example
@@ -57,7 +58,7 @@ pub use context::{ContextName, ContextNameError, SshTarget, socket_path};
 pub use docker::{DockerExec, DockerOptions};
 pub use environment::Environment;
 pub use files::WorkspaceFiles;
-pub use host_files::LocalHostFiles;
+pub use host_files::{LocalHostFiles, LogFile, own_files};
 pub use limits::{BoundedExec, Limits};
 pub use overlay::OverlaidFiles;
 pub use plugin::{LocalExec, LocalPlugin};

@@ -1,7 +1,7 @@
 mod flaws;
 
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -117,9 +117,15 @@ impl StateFiles for LocalStateFiles {
 
     fn append(&self, path: &Path, bytes: &[u8]) -> Result<u64, StateFileError> {
         let failed = |source| StateFileError::Io { doing: "append to", path: path.to_owned(), source };
-        let dir = path.parent().unwrap_or(Path::new("/"));
-        make_private_dir(dir).map_err(failed)?;
-        let mut file = private().append(true).create(true).open(path).map_err(failed)?;
+        let open = || private().append(true).create(true).open(path);
+        // The directory is nearly always there, and every call of a tool appends twice.
+        let mut file = match open() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                make_private_dir(path.parent().unwrap_or(Path::new("/"))).and_then(|()| open())
+            }
+            opened => opened,
+        }
+        .map_err(failed)?;
         let found = file.metadata().map_err(failed)?;
         if !found.is_file() {
             return Err(failed(io::Error::other("it is not a regular file")));
@@ -129,7 +135,7 @@ impl StateFiles for LocalStateFiles {
             file.set_permissions(Permissions::from_mode(0o600)).map_err(failed)?;
         }
         file.write_all(bytes).map_err(failed)?;
-        Ok(file.metadata().map_err(failed)?.len())
+        file.seek(SeekFrom::End(0)).map_err(failed)
     }
 
     fn lock(&self, path: &Path) -> Result<StateLock, StateFileError> {

@@ -1,7 +1,7 @@
 use std::any::Any;
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
+use serde_core::Serialize;
 
 use super::{Mode, OnError, Reach};
 

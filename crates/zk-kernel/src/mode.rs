@@ -1,6 +1,6 @@
 use std::ops::ControlFlow;
 
-use serde::Serialize;
+use serde_core::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::{Event, Source};
 
@@ -112,12 +112,21 @@ impl<E: Event<Reply: Stops>> Mode<E> for LastOrStop {
 pub enum Gather {}
 
 /// One answer to a [`Gather`] event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gathered<R> {
     /// Source of the answer.
     pub from: Source,
     /// The source's answer.
     pub reply: R,
+}
+
+impl<R: Serialize> Serialize for Gathered<R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Gathered", 2)?;
+        fields.serialize_field("from", &self.from)?;
+        fields.serialize_field("reply", &self.reply)?;
+        fields.end()
+    }
 }
 
 impl<E: Event> Mode<E> for Gather {

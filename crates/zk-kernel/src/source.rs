@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde_core::ser::{Serialize, SerializeStruct, Serializer};
 
 /// Name of the plugin or host that made a registration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,8 +33,7 @@ impl Serialize for Source {
 }
 
 /// Position of a handler among the handlers of one event; within a stage, registration order counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// Before all others: policies that must see the unchanged event.
     Early,
@@ -50,9 +49,20 @@ pub enum Stage {
     Late,
 }
 
+impl Serialize for Stage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            Self::Early => "early",
+            Self::Consumer => "consumer",
+            Self::Framework => "framework",
+            Self::Review => "review",
+            Self::Late => "late",
+        })
+    }
+}
+
 /// Agents whose events a handler receives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reach {
     /// Events of the agent that the handler is registered with.
     #[default]
@@ -61,13 +71,31 @@ pub enum Reach {
     Descendants,
 }
 
+impl Serialize for Reach {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            Self::Own => "own",
+            Self::Descendants => "descendants",
+        })
+    }
+}
+
 /// Agent that an event belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Name of the agent, unique within its tree.
     pub agent: Arc<str>,
     /// Depth in the tree: 0 for the root agent, 1 for its sub-agents.
     pub depth: u32,
+}
+
+impl Serialize for Origin {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Origin", 2)?;
+        fields.serialize_field("agent", &*self.agent)?;
+        fields.serialize_field("depth", &self.depth)?;
+        fields.end()
+    }
 }
 
 impl Default for Origin {

@@ -55,7 +55,7 @@ pub use pick::{
     Asked, Completer, Entry, EntryKey, Menu, MenuKey, MenuRow, Offered, message_rows, opens_picker,
 };
 pub use question::{CardLook, Frame, LineChoice, answer_keys};
-pub use row::{Ground, Looks, Palette, PaletteError, Row, Span, Style, Theme, Tone};
+pub use row::{Ground, Looks, Palette, PaletteError, PaletteFileError, Row, Span, Style, Theme, Tone};
 pub use screen_kind::ScreenKind;
 pub use term::{Input, Modes, NoticeForm, Queries, TerminalEnv, TerminalError, Typed};
 pub use transcript::Transcript;

@@ -37,12 +37,12 @@ pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, web};
 pub(crate) use sessions::sessions;
 pub(crate) use trust::trust;
 pub(crate) use update::check as update_check;
+use zk_serve::print::RunResult;
 use zk_tui::Style;
 use zk_tui::plain::Screen;
 
 use crate::app::Machine;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output::result::json_schema as result_schema;
 use crate::settings::{Settings, json_schema, reference};
 
 /// Prints every setting.
@@ -57,7 +57,7 @@ pub(crate) fn config_keys(machine: &Machine) -> Outcome<Exit> {
 
 /// Prints the JSON Schema of the settings, or of a run's result.
 pub(crate) fn config_schema(machine: &Machine, of_result: bool) -> Outcome<Exit> {
-    let schema = if of_result { result_schema() } else { json_schema()? };
+    let schema = if of_result { RunResult::json_schema() } else { json_schema()? };
     let schema = serde_json::to_string_pretty(&schema).map_err(Failure::failed)?;
     print(machine, &schema.lines().map(str::to_owned).collect::<Vec<_>>())
 }

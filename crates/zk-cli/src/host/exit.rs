@@ -3,6 +3,7 @@ use std::process::ExitCode;
 
 use zk_core::kernel::EmitError;
 use zk_core::model::{AgentError, ErrorKind};
+use zk_serve::print::RunEnding;
 use zk_tui::TerminalError;
 
 /// Exit code of the program, as documented.
@@ -63,6 +64,19 @@ impl Exit {
             Self::Interrupted => 130,
             Self::BrokenPipe => 141,
             Self::Terminated => 143,
+        }
+    }
+
+    /// Returns the end of the run for programs.
+    pub(crate) fn ending(self) -> RunEnding {
+        match self {
+            Self::Done => RunEnding::Done,
+            Self::Denied => RunEnding::Denied,
+            Self::Auth => RunEnding::Auth,
+            Self::Limit => RunEnding::Limit,
+            Self::Failed | Self::Usage | Self::Interrupted | Self::Terminated | Self::BrokenPipe => {
+                RunEnding::Failed
+            }
         }
     }
 

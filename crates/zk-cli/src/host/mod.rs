@@ -6,6 +6,5 @@ pub(crate) mod exit;
 pub(crate) mod hardening;
 #[cfg(feature = "otel")]
 pub(crate) mod log;
-pub(crate) mod own_files;
 pub(crate) mod signals;
 pub(crate) mod stdin;

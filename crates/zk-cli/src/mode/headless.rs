@@ -12,6 +12,7 @@ use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
 use zk_core::model::AgentError;
 use zk_core::service::{HostFiles, HostRead, LeftSession, Redactor, StoreError, Tool};
 use zk_permission::Mode;
+use zk_serve::print::{PROTOCOL_VERSION, PermissionDenial, RunResult, write_event, write_value};
 use zk_tui::Style;
 use zk_tui::plain::{RunReport, Screen, SharedScreen};
 use zk_tui::term::{Output, SafeText, StdStream, WriteFailure, print_stderr};
@@ -23,8 +24,6 @@ use crate::args::{Format, Prompt};
 use crate::compose::backends::Answering;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output::events::{PROTOCOL, write_line, write_patch, write_value};
-use crate::output::result::{PermissionDenial, RunResult};
 use crate::sessions::{self, Session};
 use crate::{signals, stdin};
 use zk_chat::{Interrupts, Signals, incomplete};
@@ -163,13 +162,16 @@ impl Headless {
         let denials = self.denials.clone();
         bus.scope("permission-denials").on_sync(move |decided: &PermissionDecided, _: &Cx| {
             if !decided.allowed {
-                denials.lock().unwrap_or_else(PoisonError::into_inner).push(PermissionDenial::of(decided));
+                denials
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(PermissionDenial::of(decided, |mode| format!("--permission-mode {mode}")));
             }
         });
         if self.format == Format::StreamJson {
             let (output, redactor) = (self.output.clone(), self.redactor.clone());
             bus.scope("output").observe_at(Reach::Descendants, move |event: &dyn AnyEvent, cx: &Cx| {
-                output.add(|out| write_line(event, cx, &redactor, out));
+                output.add(|out| write_event(event, cx, &redactor, out));
             });
         }
     }
@@ -200,7 +202,7 @@ impl Headless {
         let runtime = Handle::current();
         let print = move || {
             while let Some(patches) = runtime.block_on(reader.next()) {
-                patches.iter().for_each(|patch| output.add(|out| write_patch(patch, &redactor, out)));
+                patches.iter().for_each(|patch| output.add(|out| write_value(patch, &redactor, out)));
             }
         };
         let thread = std::thread::Builder::new().name("view".to_owned()).spawn(print);
@@ -272,7 +274,8 @@ impl Headless {
             }
             Format::Text => {}
             Format::Json | Format::StreamJson | Format::ViewJson => {
-                let result = RunResult::new(outcome, text, exit, error.clone(), id, (refused.all, denials));
+                let result =
+                    RunResult::new(outcome, text, exit.ending(), error.clone(), id, (refused.all, denials));
                 self.output.add(|out| result.write(out, &self.redactor));
             }
         }
@@ -348,7 +351,7 @@ fn init(work: &Workplace, agent: &Agent, session: &Session) -> serde_json::Value
     json!({
         "type": "system",
         "subtype": "init",
-        "protocol": PROTOCOL,
+        "protocol": PROTOCOL_VERSION,
         "session_id": session.open.as_ref().map(|open| open.id().clone()),
         "model": agent.model().reference(),
         "tools": tools,

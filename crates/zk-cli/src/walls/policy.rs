@@ -4,15 +4,15 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zk_exec::{ContextName, Environment, LocalStateFiles};
+use zk_exec::{ContextName, Environment, LocalStateFiles, own_files};
 use zk_permission::{
     Approvals, Audit, HostPathClassifier, Layer, ModeSwitch, PermissionJudge, PrivateFiles, RuleBase, Rules,
 };
 
 use crate::app::{Machine, Workplace};
 use crate::containment::{Containment, widest_mode};
+use crate::sandbox;
 use crate::settings::{Layer as SettingsLayer, Settings};
-use crate::{own_files, sandbox};
 
 /// The path of commands if the environment has none.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -104,6 +104,8 @@ mod permission_modes;
 #[cfg(test)]
 mod picker;
 #[cfg(test)]
+mod pipes;
+#[cfg(test)]
 mod plugins;
 #[cfg(test)]
 mod policy;

@@ -46,7 +46,9 @@ pub use prompt::{
     PinnedContext, PromptSection, QUERY_CONTEXT, Reduction, WindowCause, WindowFill, WindowLevel, WindowPlan,
     WindowStrategy, WindowView, drop_section, is_dynamic_context, is_said, section_order,
 };
-pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice};
+pub use provider::{
+    BlockWriter, EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice,
+};
 pub use redact::{REDACTED, RedactedPieces, Redactor, looks_like_key};
 pub use session::{
     Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, DebugDump,

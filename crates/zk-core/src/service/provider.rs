@@ -1,3 +1,5 @@
+mod block_writer;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::block_writer::BlockWriter;
 use crate::kernel::Cx;
 use crate::model::{
     Block, CallId, ErrorKind, Model, ProviderError, StopReason, ThinkingRequest, ToolSpec, Usage, WireReady,

@@ -1,4 +1,4 @@
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,11 +6,8 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use zk_core::kernel::Cx;
-use zk_core::model::{
-    Block, CallId, ErrorKind, Message, Phase, ProviderError, Role, StopReason, Text, Thinking, ToolCall,
-    Usage,
-};
-use zk_core::service::{QUERY_CONTEXT, Request, StreamEvent, TurnCwd, is_said};
+use zk_core::model::{Block, CallId, ErrorKind, Message, Phase, ProviderError, Role, StopReason};
+use zk_core::service::{BlockWriter, QUERY_CONTEXT, Request, StreamEvent, TurnCwd, is_said};
 
 use crate::error::ExtensionError;
 use crate::extension::Shared;
@@ -72,10 +69,7 @@ pub(crate) struct Turn {
     said: mpsc::UnboundedReceiver<BackendText>,
     /// Request to the extension, in its own task, since pieces of the answer arrive in parallel.
     asking: JoinHandle<Result<BackendReply, ExtensionError>>,
-    ready: VecDeque<Result<StreamEvent, ProviderError>>,
-    /// Block that is being received, and whether it is a thought.
-    open: Option<(bool, String)>,
-    block: u32,
+    answer: BlockWriter,
     bytes: usize,
     is_over: bool,
 }
@@ -85,27 +79,15 @@ impl Turn {
         let (id, said) = shared.turns.begin();
         let model = request.model.id.to_string();
         let asking = tokio::spawn(ask(shared.clone(), backend.clone(), id.clone(), request, cx));
-        let start = StreamEvent::Start { model: None, request_id: None };
-        let ready = VecDeque::from([Ok(start)]);
-        Self {
-            shared,
-            backend,
-            model,
-            id,
-            said,
-            asking,
-            ready,
-            open: None,
-            block: 0,
-            bytes: 0,
-            is_over: false,
-        }
+        let mut answer = BlockWriter::new(None);
+        answer.start();
+        Self { shared, backend, model, id, said, asking, answer, bytes: 0, is_over: false }
     }
 
     /// Returns the next event; `None` after the last one.
     pub(crate) async fn next(&mut self) -> Option<Result<StreamEvent, ProviderError>> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(event) = self.answer.next_event() {
                 return Some(event);
             }
             if self.is_over {
@@ -139,32 +121,11 @@ impl Turn {
             let reason = format!("its answer has more than {} MB", MAX_TURN_BYTES >> 20);
             return self.fail(&ExtensionError::Failed { name: self.shared.name().to_owned(), reason });
         }
-        if self.open.as_ref().is_some_and(|(before, _)| *before != is_thought) {
-            self.close();
+        if is_thought {
+            self.answer.add_thinking(delta);
+        } else {
+            self.answer.add_text(delta);
         }
-        let (_, text) = self.open.get_or_insert_with(|| (is_thought, String::new()));
-        text.push_str(&delta);
-        let block = self.block;
-        self.ready.push_back(Ok(if is_thought {
-            StreamEvent::Thinking { block, delta }
-        } else {
-            StreamEvent::Text { block, delta }
-        }));
-    }
-
-    fn close(&mut self) {
-        let Some((is_thought, text)) = self.open.take() else { return };
-        let content = if is_thought {
-            Block::Thinking(Thinking { text, ..Thinking::default() })
-        } else {
-            Block::Text(Text { text, wire: None })
-        };
-        self.end_block(content);
-    }
-
-    fn end_block(&mut self, content: Block) {
-        self.ready.push_back(Ok(StreamEvent::Block { block: self.block, content }));
-        self.block += 1;
     }
 
     fn finish(&mut self, reply: BackendReply) {
@@ -177,19 +138,11 @@ impl Turn {
             let reason = format!("it wants {} calls in one turn, and {MAX_CALLS} are the most", calls.len());
             return self.fail(&ExtensionError::Failed { name: self.shared.name().to_owned(), reason });
         }
-        self.close();
         let stop = if calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
         for call in calls {
-            let (id, block) = (CallId::fresh(), self.block);
-            self.ready.push_back(Ok(StreamEvent::ToolCall {
-                block,
-                id: id.clone(),
-                name: call.tool.clone(),
-            }));
-            self.end_block(Block::ToolCall(ToolCall::new(id, call.tool, Value::Object(call.args))));
+            self.answer.add_call(CallId::fresh(), call.tool, Value::Object(call.args));
         }
-        let usage: Usage = usage.unwrap_or_default();
-        self.ready.push_back(Ok(StreamEvent::Done { stop, usage }));
+        self.answer.finish(stop, usage.unwrap_or_default());
         self.is_over = true;
     }
 
@@ -210,7 +163,7 @@ impl Turn {
         };
         let message = format!("{error}{next}");
         let error = ProviderError::new(kind, &*self.backend, &*self.model, Phase::Stream, message);
-        self.ready.push_back(Err(error));
+        self.answer.fail(error);
         self.is_over = true;
     }
 }

@@ -8,8 +8,6 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
-use futures_util::future::{Either, select};
-
 use crate::emit::erase::{AsyncRunner, HandlerFuture, Runner};
 use crate::emit::table::{HandlerEntry, Observe, Observer};
 use crate::failure::catch::{catch, catch_async};
@@ -224,12 +222,14 @@ impl Cx {
             }
         });
         // A runtime without timers panics at the time-out, which counts as a failure of the handler.
-        let guarded = pin!(catch_async(limited.as_mut()));
+        let mut guarded = pin!(catch_async(limited.as_mut()));
         let ended = if cancellable {
-            match select(guarded, pin!(self.stop_token().cancelled())).await {
-                Either::Left((ended, _)) => ended,
-                Either::Right(_) => return Err(NoAnswer::Cancelled),
-            }
+            let mut stopped = pin!(self.stop_token().cancelled());
+            let ended_or_stopped = poll_fn(|task| match guarded.as_mut().poll(task) {
+                Poll::Ready(ended) => Poll::Ready(Ok(ended)),
+                Poll::Pending => stopped.as_mut().poll(task).map(|()| Err(NoAnswer::Cancelled)),
+            });
+            ended_or_stopped.await?
         } else {
             guarded.await
         };

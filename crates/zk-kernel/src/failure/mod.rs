@@ -5,14 +5,15 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
+use serde_core::ser::{Serialize, Serializer};
+
 use crate::Source;
 
 /// An error of any type, as returned by handlers.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Effect of a failing handler on the emission.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnError {
     /// The policy of the bus, which its host sets (by default [`OnError::Continue`]).
     #[default]
@@ -21,6 +22,16 @@ pub enum OnError {
     Continue,
     /// The emission ends with the error. Callers must take this as a refusal.
     Throw,
+}
+
+impl Serialize for OnError {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            Self::Inherit => "inherit",
+            Self::Continue => "continue",
+            Self::Throw => "throw",
+        })
+    }
 }
 
 /// Failure of a handler, with its source and location.

@@ -44,13 +44,9 @@ impl<T: ?Sized> fmt::Debug for Item<T> {
 }
 
 /// Failure to register an item.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProvideError {
     /// The name is taken on this bus by an item of the same kind.
-    #[error(
-        "`{claimant}` cannot register {kind} `{name}`: `{owner}` has that name; \
-         decorate it, or replace it explicitly"
-    )]
     NameTaken {
         /// Rust type of the item's kind.
         kind: &'static str,
@@ -62,10 +58,6 @@ pub enum ProvideError {
         claimant: Source,
     },
     /// The scope or the bus is closed.
-    #[error(
-        "`{claimant}` cannot register {kind} `{name}`: its scope or its bus is closed; \
-         register it through a scope of an open bus"
-    )]
     Closed {
         /// Rust type of the item's kind.
         kind: &'static str,
@@ -75,6 +67,25 @@ pub enum ProvideError {
         claimant: Source,
     },
 }
+
+impl fmt::Display for ProvideError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NameTaken { kind, name, owner, claimant } => write!(
+                f,
+                "`{claimant}` cannot register {kind} `{name}`: `{owner}` has that name; \
+                 decorate it, or replace it explicitly"
+            ),
+            Self::Closed { kind, name, claimant } => write!(
+                f,
+                "`{claimant}` cannot register {kind} `{name}`: its scope or its bus is closed; \
+                 register it through a scope of an open bus"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ProvideError {}
 
 /// Items of every kind on one bus, with their decorators and watchers.
 #[derive(Default)]

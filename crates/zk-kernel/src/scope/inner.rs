@@ -1,10 +1,10 @@
 use std::future::Future;
 use std::panic::Location;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::task::{Context, Poll, Waker};
 
-use futures_util::FutureExt;
 use tokio::runtime::Handle;
 
 use super::task::Task;
@@ -71,9 +71,9 @@ impl RunCleanup {
     /// Finishes without waiting: a task is ended, a clean-up is polled once.
     fn finish_now(self) -> Result<(), Cause> {
         match self {
-            Self::Call(_) => match self.finish().now_or_never() {
-                Some(ended) => ended.map_err(Cause::Panicked),
-                None => Err(Cause::Failed(
+            Self::Call(_) => match pin!(self.finish()).poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(ended) => ended.map_err(Cause::Panicked),
+                Poll::Pending => Err(Cause::Failed(
                     "the bus was dropped without a close and there is no runtime to wait for this clean-up: \
                      it was left unfinished; close the bus before dropping it"
                         .into(),

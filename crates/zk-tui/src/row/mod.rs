@@ -7,7 +7,7 @@ mod style;
 use zk_view::sanitise;
 
 use self::link::Link;
-pub use self::palette::{Palette, PaletteError};
+pub use self::palette::{Palette, PaletteError, PaletteFileError};
 pub use self::style::{Ground, Style, Theme, Tone};
 use crate::text::{columns, graphemes};
 

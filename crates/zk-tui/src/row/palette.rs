@@ -1,6 +1,12 @@
 use std::fmt;
+use std::path::{Path, PathBuf};
+
+use zk_core::service::{HostFileError, HostFiles, HostRead};
 
 use super::style::{Theme, Tone};
+
+/// Size limit of a palette's file, in bytes.
+const MAX_FILE_BYTES: usize = 64 * 1024;
 
 /// Colours of a person's own, by meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +63,53 @@ impl fmt::Display for PaletteError {
 
 impl std::error::Error for PaletteError {}
 
+/// Failure to read a palette from a file.
+#[derive(Debug, thiserror::Error)]
+pub enum PaletteFileError {
+    /// There is no such file.
+    #[error("there is no theme `{name}`: neither a built-in one nor {}", path.display())]
+    Missing {
+        /// Name of the file without its extension.
+        name: String,
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// Path of the file.
+        path: PathBuf,
+        /// Cause of the failure.
+        source: HostFileError,
+    },
+    /// A line of the file is invalid.
+    #[error("{}: {source}", path.display())]
+    Invalid {
+        /// Path of the file.
+        path: PathBuf,
+        /// The invalid line.
+        source: PaletteError,
+    },
+}
+
 impl Palette {
+    /// Reads a palette from a file that belongs to the person.
+    ///
+    /// # Errors
+    /// [`PaletteFileError`] when the file is missing, cannot be read, or has an invalid line.
+    pub fn read(files: &dyn HostFiles, path: &Path) -> Result<Self, PaletteFileError> {
+        let path = path.to_owned();
+        match files.read(&path, &HostRead::whole(MAX_FILE_BYTES).own_only()) {
+            Ok(file) => Self::parse(&String::from_utf8_lossy(&file.bytes))
+                .map_err(|source| PaletteFileError::Invalid { path, source }),
+            Err(error) if error.is_missing() => {
+                let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                Err(PaletteFileError::Missing { name, path })
+            }
+            Err(source) => Err(PaletteFileError::Unreadable { path, source }),
+        }
+    }
+
     /// Base theme, for all undefined colours.
     pub(super) fn base(&self) -> &'static Theme {
         self.base

@@ -3,13 +3,12 @@ pub(super) mod edit;
 use std::path::{Path, PathBuf};
 
 use zk_core::service::{StateFiles as _, make_private_dir};
-use zk_exec::LocalStateFiles;
+use zk_exec::{LocalStateFiles, own_files};
 use zk_settings::{Check, Layer, with_value, without_value};
 
 use super::print;
 use crate::app::{AppContext, Machine};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::own_files;
 
 /// The project's settings file, which is shared with others.
 const PROJECT_FILE: &str = ".zk/settings.toml";
@@ -96,7 +95,7 @@ fn make_directory_of(path: &Path, layer: Layer) -> Outcome<()> {
 
 /// Returns the text of a settings file; empty if the file does not exist.
 fn text_of(path: &Path) -> Outcome<String> {
-    match own_files::read_text(path, own_files::RECORD) {
+    match own_files::read_text(path, own_files::MAX_RECORD_BYTES) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(Failure::failed(format!("{}: {error}", path.display()))),

@@ -12,13 +12,13 @@ use zk_exec::ContextName;
 use zk_mcp::{McpServers, ServerStatus};
 use zk_permission::ModeSwitch;
 use zk_providers::select::SelectedEndpoint;
-use zk_tui::Keymap;
+use zk_tui::{Keymap, Palette};
 use zk_view::Block;
 
+use super::models;
 use super::sessions::ChatSessions;
 use super::trust_question::Unapproved;
-use super::{models, theme_file};
-use crate::app::AppContext;
+use crate::app::{AppContext, Machine};
 use crate::args::Resume;
 use crate::commands::Access;
 use crate::compose::backends::Answering;
@@ -65,9 +65,7 @@ impl ChatFactory {
         let setup = ChatSetup {
             terminal: app.work.machine.env.terminal(),
             theme: theme.and_then(ThemeName::built_in),
-            palette: theme
-                .and_then(ThemeName::file)
-                .and_then(|name| theme_file::read(&app.work.machine, name)),
+            palette: theme.and_then(ThemeName::file).and_then(|name| palette(&app.work.machine, name)),
             screen: app.settings.program.screen.map(ScreenName::kind),
             editor: EditorEnv::new(|name| app.work.machine.env.get(name).map(OsStr::to_owned)),
             program_path: app.work.machine.env.get("PATH").map(OsStr::to_owned),
@@ -114,6 +112,14 @@ impl ChatFactory {
             CarriedSession::Empty => sessions::begin(&self.app.work, &self.app.settings, None).await,
         }
     }
+}
+
+/// Colours of the person's own theme `name`; nothing where its file cannot be used, which a notice says.
+fn palette(machine: &Machine, name: &str) -> Option<Palette> {
+    let path = machine.dirs.config.as_ref()?.join("themes").join(format!("{name}.toml"));
+    let read = Palette::read(&machine.host_files, &path);
+    let shown = |why| machine.notices.show(&format!("warning: {why}; the usual colours are used"));
+    read.map_err(|error| shown(error.to_string())).ok()
 }
 
 #[async_trait]

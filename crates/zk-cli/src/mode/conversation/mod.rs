@@ -4,7 +4,6 @@ mod factory;
 mod launcher;
 mod models;
 mod sessions;
-mod theme_file;
 mod trust_question;
 
 use std::sync::Arc;

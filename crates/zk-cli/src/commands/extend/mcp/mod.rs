@@ -14,6 +14,7 @@ use std::fs::OpenOptions;
 use std::io::{Read, Seek, SeekFrom};
 
 use zk_core::service::{visible_line, visible_lines};
+use zk_exec::own_files;
 use zk_mcp::ServerConfig;
 
 use super::{print, print_words};
@@ -21,7 +22,6 @@ use crate::app::{AppContext, Workplace, runtime};
 use crate::args::actions::McpAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mcp::server_records;
-use crate::own_files;
 use crate::settings::Settings;
 use tools::{accept, call, tools};
 

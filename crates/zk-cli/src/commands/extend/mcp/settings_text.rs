@@ -1,13 +1,12 @@
 use std::path::Path;
 
 use zk_core::service::StateFiles as _;
-use zk_exec::LocalStateFiles;
+use zk_exec::{LocalStateFiles, own_files};
 
 use crate::exit::{Failure, Outcome};
-use crate::own_files;
 
 pub(in crate::commands) fn text(path: &Path) -> Outcome<String> {
-    match own_files::read_text(path, own_files::RECORD) {
+    match own_files::read_text(path, own_files::MAX_RECORD_BYTES) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(Failure::failed(format!("cannot read {}: {error}", path.display()))),

@@ -6,13 +6,13 @@ use zk_core::events::{SessionLoaded, SessionSwitch, ToolAfter, ToolEnd, ToolProg
 use zk_core::kernel::{AnyEvent, Cx};
 use zk_core::model::Display;
 use zk_core::service::Redactor;
-use zk_view::{Patch, escape_controls, redact_json};
+use zk_view::{escape_controls, redact_json};
 
 #[cfg(test)]
 mod tests;
 
-/// The version of the line protocol, in its first line. It changes when a reader of the old one would break.
-pub(crate) const PROTOCOL: u32 = 1;
+/// Version of the line protocol, in its first line. It changes when a reader of the old one would break.
+pub const PROTOCOL_VERSION: u32 = 1;
 
 /// Events that are not printed, since they repeat the history, the system prompt or other events.
 const LEFT_OUT: [&str; 7] = [
@@ -25,9 +25,9 @@ const LEFT_OUT: [&str; 7] = [
     "tool:transform",
 ];
 
-/// Appends the event as one line: `{"type":NAME, …data}`. An event of a sub-agent has `agent` and `depth`
-/// before the data.
-pub(crate) fn write_line(event: &dyn AnyEvent, cx: &Cx, redactor: &Redactor, out: &mut Vec<u8>) {
+/// Appends the event as one line: `{"type":NAME, …its data}`, with `agent` and `depth` before the data when a
+/// sub-agent emitted it.
+pub fn write_event(event: &dyn AnyEvent, cx: &Cx, redactor: &Redactor, out: &mut Vec<u8>) {
     let name = event.name();
     if LEFT_OUT.contains(&name) {
         return;
@@ -70,13 +70,8 @@ pub(crate) fn write_line(event: &dyn AnyEvent, cx: &Cx, redactor: &Redactor, out
     out.push(b'\n');
 }
 
-/// Appends a patch of the view as one line.
-pub(crate) fn write_patch(patch: &Patch, redactor: &Redactor, out: &mut Vec<u8>) {
-    write_value(patch, redactor, out);
-}
-
-/// Appends a value as one line, with secrets redacted and control characters escaped.
-pub(crate) fn write_value(value: &impl Serialize, redactor: &Redactor, out: &mut Vec<u8>) {
+/// Appends a value as one line, without secrets and without what a terminal would act on.
+pub fn write_value(value: &impl Serialize, redactor: &Redactor, out: &mut Vec<u8>) {
     let begin = out.len();
     if serde_json::to_writer(&mut *out, value).is_err() {
         // Half a line would break the reader.

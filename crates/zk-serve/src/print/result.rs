@@ -5,7 +5,6 @@ use zk_core::events::PermissionDecided;
 use zk_core::model::{AgentError, CallId, SessionId, StopReason, Usage};
 use zk_core::service::Redactor;
 
-use crate::exit::{Exit, Failure};
 use zk_chat::is_empty;
 use zk_view::{RefusedCall, escape_controls, redact_json};
 
@@ -27,8 +26,23 @@ const SUBTYPES: [&str; 11] = [
     "error",
 ];
 
-/// Returns the JSON Schema of a run's result.
-pub(crate) fn json_schema() -> Value {
+/// End of a run, which the program has an exit code for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunEnding {
+    /// The run did what it was asked.
+    Done,
+    /// Every call of the last step was refused.
+    Denied,
+    /// There is no key, or the provider does not accept it.
+    Auth,
+    /// A limit of the run was reached.
+    Limit,
+    /// The run failed or was stopped.
+    Failed,
+}
+
+/// Returns the JSON Schema of a [`RunResult`].
+fn json_schema() -> Value {
     let (text, count) = (json!({ "type": "string" }), json!({ "type": "integer", "minimum": 0 }));
     let texts = json!({ "type": "array", "items": text });
     let nullable = |kind: &str| json!({ "type": [kind, "null"] });
@@ -84,7 +98,7 @@ pub(crate) fn json_schema() -> Value {
 ///
 /// `is_error` holds exactly when the exit code is not 0.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct RunResult {
+pub struct RunResult {
     #[serde(rename = "type")]
     kind: &'static str,
     /// Outcome of the run: `success`, `max_tokens`, `empty`, `refusal` or `incomplete` with exit code 0,
@@ -113,36 +127,46 @@ pub(crate) struct RunResult {
 
 /// A call that the permission gate refused.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct PermissionDenial {
+pub struct PermissionDenial {
     tool: String,
     call_id: CallId,
     args: Value,
     reasons: Vec<String>,
     /// The tightest permission mode in which it would have run; nothing where a rule stands against it in every mode.
-    pub(crate) allowed_by: Option<String>,
+    pub allowed_by: Option<String>,
     /// The flag that chooses that mode.
     flag: Option<String>,
 }
 
 impl PermissionDenial {
-    pub(crate) fn of(decided: &PermissionDecided) -> Self {
+    /// Creates the record of a refused call; `flag` names the flag that chooses a mode.
+    #[must_use]
+    pub fn of(decided: &PermissionDecided, flag: impl Fn(&str) -> String) -> Self {
         let allowed_by = decided.allowed_by.clone();
         Self {
             tool: decided.call.name.clone(),
             call_id: decided.call.call_id.clone(),
             args: decided.args.clone(),
             reasons: decided.reasons.clone(),
-            flag: allowed_by.as_ref().map(|mode| format!("--permission-mode {mode}")),
+            flag: allowed_by.as_deref().map(flag),
             allowed_by,
         }
     }
 }
 
 impl RunResult {
-    pub(crate) fn new(
+    /// Returns the JSON Schema of the object.
+    #[must_use]
+    pub fn json_schema() -> Value {
+        json_schema()
+    }
+
+    /// Creates the result of a run with the `text` of its answer, and its calls that were refused.
+    #[must_use]
+    pub fn new(
         outcome: &RunOutcome,
         text: String,
-        exit: Exit,
+        ending: RunEnding,
         error: Option<String>,
         session_id: Option<SessionId>,
         (denied, permission_denials): (Vec<RefusedCall>, Vec<PermissionDenial>),
@@ -150,9 +174,9 @@ impl RunResult {
         let stats = &outcome.stats;
         Self {
             kind: "result",
-            subtype: subtype(outcome, exit, &text),
+            subtype: subtype(outcome, ending, &text),
             result: text,
-            is_error: exit != Exit::Done,
+            is_error: ending != RunEnding::Done,
             stop_reason: stop_reason(outcome).to_owned(),
             turns: stats.turns,
             usage: stats.usage,
@@ -166,8 +190,29 @@ impl RunResult {
         }
     }
 
-    /// Appends the result as one line, with secrets redacted.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, redactor: &Redactor) {
+    /// Creates the result of a run that could not even begin.
+    #[must_use]
+    pub fn not_begun(ending: RunEnding, message: String) -> Self {
+        Self {
+            kind: "result",
+            subtype: if ending == RunEnding::Auth { "auth" } else { "error" },
+            result: String::new(),
+            is_error: true,
+            stop_reason: "error".to_owned(),
+            turns: 0,
+            usage: Usage::default(),
+            cost: Some(0.0),
+            session_id: None,
+            duration_ms: 0,
+            output: None,
+            denied: Vec::new(),
+            permission_denials: Vec::new(),
+            error: Some(message),
+        }
+    }
+
+    /// Appends the result as one line, without secrets.
+    pub fn write(&self, out: &mut Vec<u8>, redactor: &Redactor) {
         // Strings, numbers and JSON values always serialise.
         let begin = out.len();
         let _ = serde_json::to_writer(&mut *out, self);
@@ -177,19 +222,19 @@ impl RunResult {
     }
 }
 
-fn subtype(outcome: &RunOutcome, exit: Exit, text: &str) -> &'static str {
-    match (exit, &outcome.result, &outcome.stop) {
-        (Exit::Done, _, Some(StopReason::MaxTokens)) => "max_tokens",
-        (Exit::Done, _, Some(StopReason::Refusal(_))) => "refusal",
-        (Exit::Done, _, Some(StopReason::Other(_))) => "incomplete",
-        (Exit::Done, ..) if is_empty(outcome, text) => "empty",
-        (Exit::Done, ..) => "success",
-        (Exit::Denied, ..) => "denied",
-        (Exit::Auth, ..) => "auth",
-        (Exit::Limit, ..) => "limit",
+fn subtype(outcome: &RunOutcome, ending: RunEnding, text: &str) -> &'static str {
+    match (ending, &outcome.result, &outcome.stop) {
+        (RunEnding::Done, _, Some(StopReason::MaxTokens)) => "max_tokens",
+        (RunEnding::Done, _, Some(StopReason::Refusal(_))) => "refusal",
+        (RunEnding::Done, _, Some(StopReason::Other(_))) => "incomplete",
+        (RunEnding::Done, ..) if is_empty(outcome, text) => "empty",
+        (RunEnding::Done, ..) => "success",
+        (RunEnding::Denied, ..) => "denied",
+        (RunEnding::Auth, ..) => "auth",
+        (RunEnding::Limit, ..) => "limit",
         (_, Err(AgentError::Aborted), _) => "aborted",
         (_, Err(AgentError::ContextExceeded(_)), _) => "context_exceeded",
-        (Exit::Failed | Exit::Usage | Exit::Interrupted | Exit::Terminated | Exit::BrokenPipe, ..) => "error",
+        (RunEnding::Failed, ..) => "error",
     }
 }
 
@@ -210,30 +255,6 @@ fn stop_reason(outcome: &RunOutcome) -> &str {
             | AgentError::Output(_),
         ) => "error",
     }
-}
-
-/// Prints the result of a run that could not start.
-pub(crate) fn print_failure(failure: &Failure) {
-    let result = RunResult {
-        kind: "result",
-        subtype: if failure.exit == Exit::Auth { "auth" } else { "error" },
-        result: String::new(),
-        is_error: true,
-        stop_reason: "error".to_owned(),
-        turns: 0,
-        usage: Usage::default(),
-        cost: Some(0.0),
-        session_id: None,
-        duration_ms: 0,
-        output: None,
-        denied: Vec::new(),
-        permission_denials: Vec::new(),
-        error: Some(failure.message.clone()),
-    };
-    let mut line = Vec::new();
-    result.write(&mut line, &Redactor::new());
-    // A failure is already reported on standard error.
-    let _ = std::io::Write::write_all(&mut std::io::stdout(), &line);
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Opens zk's own files without blocking, where a pipe or device may stand in their place.
+//! Zk's own files, opened without blocking, where a pipe or device may stand in their place.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,13 +8,17 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, OFlags, access as access_to};
 use rustix::io::Errno;
 use zk_core::service::{HostFileError, HostFiles, HostRead};
-use zk_exec::LocalHostFiles;
+
+use crate::LocalHostFiles;
 
 /// Size limit of zk's own records, in bytes.
-pub(crate) const RECORD: usize = 1 << 20;
+pub const MAX_RECORD_BYTES: usize = 1 << 20;
 
 /// Reads a regular file of at most `most` bytes, without blocking on a pipe.
-pub(crate) fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+///
+/// # Errors
+/// When the file is missing, no regular one, too large, or cannot be read.
+pub fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     match LocalHostFiles::new().read(path, &HostRead::whole(most)) {
         Ok(file) => Ok(file.bytes),
         Err(HostFileError::Missing) => Err(io::ErrorKind::NotFound.into()),
@@ -29,12 +33,18 @@ pub(crate) fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
 }
 
 /// Reads a file that is text, as [`read`] does.
-pub(crate) fn read_text(path: &Path, most: usize) -> io::Result<String> {
+///
+/// # Errors
+/// Those of [`read`], and bytes that are not UTF-8.
+pub fn read_text(path: &Path, most: usize) -> io::Result<String> {
     String::from_utf8(read(path, most)?).map_err(|_| io::Error::other("it is not UTF-8"))
 }
 
 /// Opens a regular file that is no link, without blocking on a pipe. A new one is its owner's only.
-pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+///
+/// # Errors
+/// When the file cannot be opened so, or is a link or no regular file.
+pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = options.mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
@@ -44,7 +54,7 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 ///
 /// # Errors
 /// The nearest place that exists, and why nothing can be made in it.
-pub(crate) fn check_writable(dir: &Path) -> Result<(), (PathBuf, io::Error)> {
+pub fn check_writable(dir: &Path) -> Result<(), (PathBuf, io::Error)> {
     let nearest = dir.ancestors().find(|place| place.symlink_metadata().is_ok()).unwrap_or(dir);
     let access = Access::WRITE_OK | Access::EXEC_OK;
     let reached = if nearest.is_dir() { access_to(nearest, access) } else { Err(Errno::NOTDIR) };
@@ -53,13 +63,10 @@ pub(crate) fn check_writable(dir: &Path) -> Result<(), (PathBuf, io::Error)> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, mpsc};
+    use std::sync::mpsc;
     use std::time::Duration;
 
     use rustix::fs::{CWD, Mode, mkfifoat};
-    use zk_compaction::{LineFile, LineStore};
-    use zk_exec::LocalStateFiles;
-    use zk_mcp::{EraStore, FileEras};
 
     use super::*;
 
@@ -68,20 +75,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
-        let files = Arc::new(LocalStateFiles::default());
-        let lines = || LineFile::new(pipe.clone(), Path::new("/a"), true, Arc::default(), files.clone());
-        let (written, eras) = (lines(), FileEras::new(dir.path().to_owned(), files.clone()));
-        let (path, reading, writing) = (pipe.clone(), pipe.clone(), pipe.clone());
+        let (path, reading, writing) = (pipe.clone(), pipe.clone(), pipe);
         type Attempt = Box<dyn FnOnce() -> bool + Send>;
-        let attempts: [(&str, Attempt); 5] = [
-            ("a text", Box::new(move || read_text(&path, RECORD).is_err())),
+        let attempts: [(&str, Attempt); 3] = [
+            ("a text", Box::new(move || read_text(&path, MAX_RECORD_BYTES).is_err())),
             ("a file to read", Box::new(move || open(&reading, OpenOptions::new().read(true)).is_err())),
             (
                 "a file to append to",
                 Box::new(move || open(&writing, OpenOptions::new().append(true)).is_err()),
             ),
-            ("earlier lines", Box::new(move || written.append(&["a".to_owned()]).is_err())),
-            ("eras", Box::new(move || eras.load("pipe").is_none())),
         ];
         for (what, attempt) in attempts {
             let (tell, told) = mpsc::channel();

@@ -11,7 +11,7 @@ fn line<E: Event>(event: &E, cx: &Cx) -> String {
 
 fn redacted_line<E: Event>(event: &E, cx: &Cx, redactor: &Redactor) -> String {
     let mut out = Vec::new();
-    write_line(event, cx, redactor, &mut out);
+    write_event(event, cx, redactor, &mut out);
     String::from_utf8(out).unwrap()
 }
 
