@@ -138,7 +138,7 @@ fn prose_has_a_margin_and_code_that_can_be_copied_has_none() {
     let text = "Run this:\n\n```sh\nmake all\n```\n\n- [x] done\n- [ ] open\n";
     desk.patch(Patch::Open { block: block("b0", true, None, &json!({"type": "answer", "text": text})) });
     let shown = desk.shown();
-    assert!(shown.contains("  Run this:\n\nmake all\n\n  • ☑ done\n  • ☐ open\n"), "{shown}");
+    assert!(shown.contains("  Run this:\n\nmake all\n\n  ☑ done\n  ☐ open\n"), "{shown}");
 }
 
 #[test]
