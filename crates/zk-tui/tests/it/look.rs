@@ -142,6 +142,19 @@ fn prose_has_a_margin_and_code_that_can_be_copied_has_none() {
 }
 
 #[test]
+fn a_stopped_answer_is_said_to_be_stopped_once() {
+    let mut desk = desk_of(Size::new(60, 24));
+    let answer = json!({"type": "answer", "text": "Half of it", "end": {"end": "stopped"}});
+    desk.patch(Patch::Close { block: block("b0", true, None, &answer) });
+    let end = json!({"type": "end", "status": "aborted", "turns": 1, "tokens_read": 12, "tokens_written": 1,
+        "cost_is_partial": false, "duration_ms": 2700});
+    desk.patch(Patch::Close { block: block("b1", true, None, &end) });
+    let shown = desk.shown();
+    assert!(shown.contains("  stopped · 1 turn"), "{shown}");
+    assert_eq!(shown.matches("stopped").count(), 1, "{shown}");
+}
+
+#[test]
 fn a_word_about_a_question_goes_with_the_question() {
     let mut desk = desk_of(Size::new(80, 24));
     desk.patch(Patch::Ask { card: Box::new(card(json!({"command": "touch x"}))) });
