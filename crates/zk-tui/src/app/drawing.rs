@@ -153,11 +153,11 @@ impl App {
         // A question may leave room for only one row.
         if self.focus.card().is_some() {
             queue.splice(..0, waiting);
-            queue.extend(agent_rows(&view.agents, size.width));
+            queue.extend(agent_rows(view, size.width));
             queue.extend(job_rows(&view.jobs));
         } else {
             queue.extend(checklist_rows(&view.checklist, self.has_run(), size.width));
-            queue.extend(agent_rows(&view.agents, size.width));
+            queue.extend(agent_rows(view, size.width));
             queue.extend(job_rows(&view.jobs));
             queue.extend(waiting);
         }

@@ -102,7 +102,7 @@ impl Renderer {
                 self.flush();
             }
             Event::TaskListMarker(done) => {
-                self.text(if done { "☑ " } else { "☐ " }, self.style());
+                self.task_mark(if done { "☑ " } else { "☐ " });
             }
         }
     }
@@ -262,6 +262,15 @@ impl Renderer {
         let rest = Row::of(Style::PLAIN, &" ".repeat(mark.columns()));
         let first = if std::mem::take(&mut self.item.is_rest) { rest.clone() } else { mark };
         self.edges.push(Edge { first: Some(first), rest });
+    }
+
+    /// Writes the mark of a task in place of the item's bullet; a number stays before it.
+    fn task_mark(&mut self, mark: &str) {
+        let is_bullet = matches!(self.lists.last(), Some(None));
+        match self.edges.last_mut().and_then(|edge| edge.first.as_mut()) {
+            Some(first) if is_bullet => *first = Row::of(Style::PLAIN, mark),
+            Some(_) | None => self.text(mark, self.style()),
+        }
     }
 
     fn styled(&mut self, change: impl Fn(Style) -> Style) {

@@ -1,6 +1,6 @@
 use zk_core::model::CallKind;
 use zk_core::service::RunStatus;
-use zk_view::{Block, Call, CallState, Content, NoteLevel, PluginBlock, RunEnd, Text};
+use zk_view::{AnswerEnd, Block, Call, CallState, Content, NoteLevel, PluginBlock, RunEnd, Text};
 
 use super::call::{call_rows, running_rows};
 use super::detail::{Detail, MARGIN};
@@ -72,7 +72,9 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
             rows
         }
         Content::Answer { end, .. } => {
-            let end = end.remark().map(|end| Row::of(Style::YELLOW, &format!("{MARGIN}({end})")));
+            // The end of the run says that it was stopped.
+            let remark = end.remark().filter(|_| *end != AnswerEnd::Stopped);
+            let end = remark.map(|end| Row::of(Style::YELLOW, &format!("{MARGIN}({end})")));
             end.into_iter().collect()
         }
         Content::Call(call) => match content_rows(call, width, detail) {

@@ -1,5 +1,6 @@
 //! Rows of what the agent is doing: they stand above the place to type.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use zk_core::model::{CallKind, CheckState};
@@ -73,10 +74,26 @@ pub(crate) fn agent_facts(agent: &AgentRow) -> String {
     facts.join(" · ")
 }
 
-/// Rows of the running sub-agents: task and cost.
-pub(crate) fn agent_rows(agents: &[AgentRow], width: usize) -> Vec<Row> {
+/// Newest blocks in which the call of a sub-agent is looked for.
+const SEARCHED_BLOCKS: usize = 256;
+
+/// Minimum number of columns for the call of a sub-agent.
+const MIN_CALL_COLUMNS: usize = 12;
+
+/// Running call of a sub-agent, in one line.
+fn running_call<'a>(view: &'a View, agent: &AgentRow) -> Option<Cow<'a, str>> {
+    view.blocks.iter().rev().take(SEARCHED_BLOCKS).find_map(|block| match &block.content {
+        Content::Call(call) if call.state == CallState::Running => {
+            block.agent.as_ref().is_some_and(|own| own.name == agent.name).then(|| call.headline())
+        }
+        _ => None,
+    })
+}
+
+/// Rows of the running sub-agents: task, cost, and the call that runs.
+pub(crate) fn agent_rows(view: &View, width: usize) -> Vec<Row> {
     const HINT: &str = "Ctrl-O opens";
-    let running = || agents.iter().filter(|agent| agent.state == AgentState::Running);
+    let running = || view.agents.iter().filter(|agent| agent.state == AgentState::Running);
     let row = |(at, agent): (usize, &AgentRow)| {
         let depth = "  ".repeat(agent.depth.clamp(1, 8) as usize - 1);
         let facts = agent_facts(agent);
@@ -84,7 +101,12 @@ pub(crate) fn agent_rows(agents: &[AgentRow], width: usize) -> Vec<Row> {
         let room = width.saturating_sub(depth.len() + facts.chars().count() + 7).max(12);
         let title = crate::text::clip(agent.title(), room);
         let row = Row::of(Style::BLUE, &format!("  {depth}◐ ")).with(Style::PLAIN, &title);
-        let row = row.with(Style::DIM, &format!(" · {facts}"));
+        let mut row = row.with(Style::DIM, &format!(" · {facts}"));
+        let hint = if at == 0 { HINT.len() + 2 } else { 0 };
+        let room = width.saturating_sub(row.columns() + hint + 3);
+        if let Some(call) = running_call(view, agent).filter(|_| room >= MIN_CALL_COLUMNS) {
+            row = row.with(Style::DIM, &format!(" · {}", crate::text::clip(&call, room)));
+        }
         match width.checked_sub(row.columns() + HINT.len()).filter(|gap| at == 0 && *gap >= 2) {
             Some(gap) => row.with(Style::DIM, &" ".repeat(gap)).with(Style::DIM, HINT),
             None => row,

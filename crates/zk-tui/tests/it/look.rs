@@ -138,7 +138,20 @@ fn prose_has_a_margin_and_code_that_can_be_copied_has_none() {
     let text = "Run this:\n\n```sh\nmake all\n```\n\n- [x] done\n- [ ] open\n";
     desk.patch(Patch::Open { block: block("b0", true, None, &json!({"type": "answer", "text": text})) });
     let shown = desk.shown();
-    assert!(shown.contains("  Run this:\n\nmake all\n\n  • ☑ done\n  • ☐ open\n"), "{shown}");
+    assert!(shown.contains("  Run this:\n\nmake all\n\n  ☑ done\n  ☐ open\n"), "{shown}");
+}
+
+#[test]
+fn a_stopped_answer_is_said_to_be_stopped_once() {
+    let mut desk = desk_of(Size::new(60, 24));
+    let answer = json!({"type": "answer", "text": "Half of it", "end": {"end": "stopped"}});
+    desk.patch(Patch::Close { block: block("b0", true, None, &answer) });
+    let end = json!({"type": "end", "status": "aborted", "turns": 1, "tokens_read": 12, "tokens_written": 1,
+        "cost_is_partial": false, "duration_ms": 2700});
+    desk.patch(Patch::Close { block: block("b1", true, None, &end) });
+    let shown = desk.shown();
+    assert!(shown.contains("  stopped · 1 turn"), "{shown}");
+    assert_eq!(shown.matches("stopped").count(), 1, "{shown}");
 }
 
 #[test]

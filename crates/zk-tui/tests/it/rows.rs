@@ -343,6 +343,33 @@ fn sub_agents_and_jobs_have_rows_with_what_is_known_of_them() {
 }
 
 #[test]
+fn a_sub_agent_shows_the_call_that_it_is_in_beside_its_time() {
+    let mut desk = desk_of(Size::new(90, 20));
+    let agents: Vec<AgentRow> = serde_json::from_value(json!([
+        {"name": "finder", "depth": 1, "task": "find it", "state": "running", "elapsed_ms": 12_000},
+    ]))
+    .unwrap();
+    desk.patch(Patch::Agents { agents });
+    let content = |state: &str, summary: &str| {
+        json!({"type": "call", "call_id": "c", "step": 0, "tool": "t", "summary": summary, "kind": "execute",
+            "state": state})
+    };
+    desk.patch(Patch::Open { block: block("b0", false, Some("other"), &content("running", "$ make")) });
+    desk.patch(status(&json!({"doing": "running", "calls": ["spawn"], "over": 0, "of": 1}), 5000));
+    let bare = "  ◐ find it · sub-agent · 12 s ";
+    assert!(desk.shown().contains(bare), "that of another agent is not its own: {}", desk.shown());
+    desk.patch(Patch::Open {
+        block: block("b1", false, Some("finder"), &content("running", "$ cargo test")),
+    });
+    let row = "  ◐ find it · sub-agent · 12 s · $ cargo test";
+    assert!(
+        desk.shown().contains(&format!("{row}{}Ctrl-O opens", " ".repeat(90 - 45 - 12))),
+        "{}",
+        desk.shown()
+    );
+}
+
+#[test]
 fn a_paste_that_the_terminal_does_not_mark_breaks_lines_and_is_not_sent() {
     let mut desk = desk_of(Size::new(60, 16));
     desk.keys("first\rsecond\r");
