@@ -8,6 +8,8 @@ import { start } from "./model.mjs";
 
 const [zkPath, chromium, pictures] = process.argv.slice(2);
 const LIMIT_MS = 20000;
+// A page that is not in front draws no frames, by which the browser would look otherwise.
+const POLL_MS = 50;
 const found = process.env.PATH.split(":").map((dir) => join(dir, chromium)).find(existsSync);
 mkdirSync(pictures, { recursive: true });
 const home = mkdtempSync(join(tmpdir(), "zk-browser-"));
@@ -50,7 +52,7 @@ async function open(url, { width = 1280, height = 800, scheme = "light" } = {}) 
   await page.goto(url);
   return page;
 }
-const until = (page, holds, ...args) => page.waitForFunction(holds, { timeout: LIMIT_MS }, ...args).then(() => true, () => false);
+const until = (page, holds, ...args) => page.waitForFunction(holds, { timeout: LIMIT_MS, polling: POLL_MS }, ...args).then(() => true, () => false);
 const text = (page, selector) => page.$eval(selector, (element) => element.innerText);
 async function type(page, words, sends = true) {
   await page.focus("#draft");
@@ -103,7 +105,10 @@ check("a page that is loaded again shows the same", await until(page, () => docu
 await type(page, "/model");
 check("a command says its text", await until(page, () => document.querySelector("#transcript").innerText.includes("anthropic/")));
 await type(page, "/mod", false);
-check("commands are completed", await until(page, () => !document.querySelector("#completions").hidden));
+check("commands are completed", await until(page, () => {
+  const list = document.querySelector("#completions");
+  return !list.hidden && list.dataset.of === document.querySelector("#draft").value;
+}));
 await page.keyboard.press("Tab");
 check("Tab takes one", (await page.$eval("#draft", (draft) => draft.value)).startsWith("/mod"));
 await page.$eval("#draft", (draft) => { draft.value = ""; });
@@ -125,20 +130,68 @@ check("a link that was used lets nobody in", await until(stolen, () => document.
 const phone = await open(second, { width: 390, scheme: "dark" });
 check("a second link opens another page", await until(phone, isReady));
 check("nothing is wider than a phone", await phone.evaluate(() => document.documentElement.scrollWidth <= 390));
+
 const axe = readFileSync("node_modules/axe-core/axe.min.js", "utf8");
-for (const [one, name] of [[page, "desktop"], [phone, "phone"]]) {
+async function look(one, name) {
+  await one.bringToFront();
   await one.evaluate(axe);
-  const found = await one.evaluate(() => globalThis.axe.run({ runOnly: ["wcag2a", "wcag2aa"] })
-    .then(({ violations }) => violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 80)).join(" | ")}`)));
-  check(`names and contrast, ${name}`, found.length === 0, found.join("\n"));
-  await one.screenshot({ path: join(pictures, `${name}.png`) });
+  for (const scheme of ["light", "dark"]) {
+    await one.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+    const found = await one.evaluate(() => globalThis.axe.run({ runOnly: ["wcag2a", "wcag2aa"] })
+      .then(({ violations }) => violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 80)).join(" | ")}`)));
+    check(`names and contrast, ${name}, ${scheme}`, found.length === 0, found.join("\n"));
+    await one.screenshot({ path: join(pictures, `${name}-${scheme}.png`) });
+  }
 }
+await look(page, "desktop");
+await look(phone, "phone");
+
+// The page that came second is in any of the conversations.
+await phone.$eval("#session-list .session", (button) => button.click());
+check("it takes part in the conversation of the first", await until(phone, () => document.querySelectorAll(".user").length === 3));
+await phone.select("#mode", "ask");
+await type(phone, "edit it again");
+const hasCard = () => document.querySelector(".card .diff");
+const isThere = await until(phone, hasCard);
+await page.bringToFront();
+check("a question comes to each page of the conversation", isThere && await until(page, hasCard));
+check("a question is announced", await until(page, () => /\S/.test(document.querySelector("#announcer").textContent)));
+await look(page, "question");
+await look(phone, "question on a phone");
+check("a question is not wider than a phone", await phone.evaluate(() => document.documentElement.scrollWidth <= 390));
+await phone.evaluate(() => document.querySelector(".card h2").focus());
+await phone.keyboard.press("ArrowDown");
+await phone.keyboard.press("Enter");
+const isAnswered = () => !document.querySelector(".card");
+const isOver = await until(phone, isAnswered);
+await page.bringToFront();
+check("its answer ends it on each of them", isOver && await until(page, isAnswered));
+
+const [address] = second.split("#");
+zk.stdin.write("\n");
+const key = (await nextLink()).split("#")[1];
+const foreign = await browser.newPage();
+await foreign.goto(model.url);
+check("a page of another origin gets nothing in exchange for a link", await foreign.evaluate((address, key) =>
+  fetch(`${address}session`, { method: "POST", body: key, mode: "cors" }).then(() => false, () => true), address, key));
+check("nor does it get a WebSocket", await foreign.evaluate((address) => new Promise((done) => {
+  const socket = new WebSocket(address.replace("http", "ws"), ["zk.rpc"]);
+  socket.onopen = () => done(false);
+  socket.onerror = () => done(true);
+}), address));
+check("nor can it show the page in a frame", await foreign.evaluate((address) => new Promise((done) => {
+  const frame = document.createElement("iframe");
+  frame.onload = () => { try { done(frame.contentWindow.length === 0 && !frame.contentDocument); } catch { done(true); } };
+  frame.src = address;
+  document.body.append(frame);
+}), address));
 check("nothing broke the policy of the page", violations.length === 0, violations.join("\n"));
 
-await browser.close();
 const ended = new Promise((done) => zk.on("exit", done));
 zk.kill("SIGINT");
 await ended;
+check("the end of the server is said", await until(page, () => /\S/.test(document.querySelector("#connection").textContent)));
+await browser.close();
 model.close();
 rmSync(home, { recursive: true, force: true });
 console.log(`${passed} passed, ${failed} failed`);

@@ -216,6 +216,7 @@ class Page {
     draft.value = "";
     this.closeCompletions();
     try {
+      await this.choosing;
       if (/^\/[a-z][\w:-]*(\s|$)/i.test(text)) {
         const { said, ended } = await this.about("command", { line: text });
         if (said) this.say(said);
@@ -253,7 +254,9 @@ class Page {
   }
 
   async setting(name, value) {
-    await this.about("settings/set", { [name]: value }).catch(() => undefined);
+    // A prompt waits for this, so that it runs with what was chosen before it.
+    this.choosing = this.about("settings/set", { [name]: value }).catch(() => undefined);
+    await this.choosing;
     await this.loadSettings();
   }
 
@@ -314,6 +317,7 @@ class Page {
     const { choices } = await this.about("complete", { kind: "command", text: name[1] });
     if (at("draft").value !== text) return undefined;
     const list = at("completions");
+    list.dataset.of = text;
     list.hidden = !choices.length;
     list.replaceChildren(...choices.slice(0, 12).map(({ value, note }, index) => make("div", { role: "option", "aria-selected": String(index === 0),
       onclick: () => this.take(value) }, `/${value.replace(/^\//, "")}`, note ? make("span", { class: "dim" }, ` ${note}`) : "")));
@@ -346,7 +350,8 @@ class Page {
         this.move(event.key === "ArrowDown" ? 1 : -1);
       } else if (completes && event.key === "Tab") {
         event.preventDefault();
-        chosen.click();
+        // A list that is behind the keys would put another command there.
+        if (at("completions").dataset.of === draft.value) chosen.click();
       } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
         event.preventDefault();
         this.send(event.ctrlKey || event.metaKey);
