@@ -40,7 +40,7 @@ async fn a_command_of_an_agent_without_a_sandbox_is_asked_about_as_one_outside()
 async fn what_an_agent_asks_before_it_writes_and_what_it_has_zk_write_is_answered_by_the_mode() {
     for (mode, cards, answers) in [
         (Mode::Ask, 2, r#"["yes", true]"#),
-        (Mode::AcceptEdits, 0, r#"["yes", true]"#),
+        (Mode::All, 0, r#"["yes", true]"#),
         (Mode::ReadOnly, 0, r#"["no", false]"#),
     ] {
         let new = NewSession { id: None, cwd: "/".into(), parent: None };

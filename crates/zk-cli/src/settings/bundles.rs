@@ -56,8 +56,7 @@ fn rows(found: &ProjectBundle, project: &Path) -> Result<Vec<(String, toml::Valu
         return Err(error.to_string());
     }
     let row = |what: &str, text: String| (format!("{} {what}", bundle.name()), toml::Value::String(text));
-    let mut rows = vec![row("SHA-256 of all its files", bundle.digest.clone())];
-    rows.extend(hooks.rows().map(|(event, command)| row(&event, command)));
+    let mut rows: Vec<_> = hooks.rows().map(|(event, command)| row(&event, command)).collect();
     rows.extend(servers.iter().map(|server| row(&format!("server {}", server.name), server.summary())));
     let commands = bundle.commands.iter().map(|command| command.name.clone()).collect();
     let agents = bundle.agents.iter().map(|agent| agent.path.clone()).collect();
@@ -65,6 +64,7 @@ fn rows(found: &ProjectBundle, project: &Path) -> Result<Vec<(String, toml::Valu
     let named = named.into_iter().chain([("not served", bundle.unserved.clone())]);
     let named = named.filter(|(_, names): &(&str, Vec<String>)| !names.is_empty());
     rows.extend(named.map(|(what, names)| row(what, names.join(", "))));
+    rows.push(row("SHA-256 of all its files", bundle.digest.clone()));
     Ok(rows)
 }
 

@@ -135,7 +135,9 @@ impl ProjectFile {
             self.values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         match self.describe_part() {
             Some(part) => {
-                let details = rows.split_off(rows.len().min(1));
+                // The digest of a bundle says less than what it runs.
+                let shown = if self.bundle.is_some() { rows.len().saturating_sub(1) } else { 1 };
+                let details = rows.split_off(rows.len().min(shown));
                 TrustRequest { text: format!("{part} Allow it?"), items: rows, details }
             }
             None => {
