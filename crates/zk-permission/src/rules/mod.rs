@@ -232,18 +232,6 @@ impl Rule {
         }
     }
 
-    /// A rule that allows pushes to the remotes of the repository outside of the sandbox.
-    #[must_use]
-    pub fn pushes_outside(layer: Layer) -> Self {
-        let text = "git push … (outside of the sandbox, to remotes of the repository)".to_owned();
-        Self { layer, decision: Decision::Allow, text, subject: Subject::PushesOutside, is_held: false }
-    }
-
-    /// Whether the rule allows pushes outside of the sandbox.
-    pub(crate) fn allows_pushes_outside(&self) -> bool {
-        matches!(self.subject, Subject::PushesOutside) && self.decision == Decision::Allow
-    }
-
     /// A rule for writing all files below a directory, absolute.
     #[must_use]
     pub fn directory(layer: Layer, decision: Decision, directory: &Path) -> Self {
@@ -342,21 +330,6 @@ impl Rule {
             | Subject::Tools(_)
             | Subject::Code(_)
             | Subject::PushesOutside => false,
-        }
-    }
-
-    /// The one directory or file that a rule which denies is about, with all below it: a sandbox can keep commands from it.
-    #[must_use]
-    pub fn denied_tree(&self) -> Option<(Access, &Path)> {
-        match &self.subject {
-            Subject::Path { access, glob, and_itself, fixed } if self.decision == Decision::Deny => {
-                let is_whole = match and_itself {
-                    Some(directory) => directory == fixed,
-                    None => glob.glob().glob() == fixed.to_string_lossy(),
-                };
-                (is_whole && fixed.components().count() > 1).then_some((*access, fixed))
-            }
-            _ => None,
         }
     }
 
