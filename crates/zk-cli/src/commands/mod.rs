@@ -15,7 +15,6 @@ mod prompt;
 mod serve;
 mod sessions;
 mod trust;
-mod update;
 
 pub(crate) use auth::{Access, auth, setup};
 pub(crate) use completions::{completions, manual_pages};
@@ -26,6 +25,7 @@ pub(crate) use cost::cost;
 pub(crate) use cost::records::{note_breaks, note_savings};
 pub(crate) use demo::run as demo;
 pub(crate) use doctor::run as doctor;
+pub(crate) use doctor::update::check as update_check;
 pub(crate) use extend::{PluginAction, command_hooks, ext, mcp, plugin, registry, skills};
 pub(crate) use logs::logs;
 pub(crate) use models::models;
@@ -36,7 +36,6 @@ pub(crate) use serve::acp;
 pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, web};
 pub(crate) use sessions::sessions;
 pub(crate) use trust::trust;
-pub(crate) use update::check as update_check;
 use zk_tui::Style;
 use zk_tui::plain::Screen;
 
