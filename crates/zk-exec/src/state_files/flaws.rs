@@ -41,7 +41,7 @@ pub struct StateFlaw {
 pub enum StateFlawKind {
     /// The directory is not there.
     Absent,
-    /// Its mode lets others use it, or keeps its owner from using it.
+    /// Mode by which others can use it, or its owner cannot.
     Mode {
         /// Mode as it is.
         now: u32,
@@ -141,7 +141,7 @@ pub fn state_flaws(dir: &Path, entries: &[PathBuf], opaque: &[PathBuf]) -> Vec<S
     let mut search = Search { flaws: Vec::new(), left: MAX_ENTRIES, opaque };
     match dir.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            // Where its parent is not the owner's, nobody else should own it either.
+            // A directory below one of another user is for that user to make.
             let parent = dir.ancestors().find_map(|above| above.symlink_metadata().ok());
             if parent.is_some_and(|parent| parent.uid() == geteuid().as_raw()) {
                 search.add(dir, StateFlawKind::Absent);

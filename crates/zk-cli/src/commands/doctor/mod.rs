@@ -4,6 +4,7 @@ mod findings;
 mod kept_sessions;
 mod mend;
 mod programs;
+pub(super) mod update;
 
 use std::io::IsTerminal;
 

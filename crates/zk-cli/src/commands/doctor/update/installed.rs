@@ -73,7 +73,7 @@ impl Installed {
         if is_in(home.map(|home| home.join(".local/bin"))) { Self::Script } else { Self::Unknown }
     }
 
-    /// Where it is from, after a comma.
+    /// Origin of the program, for the end of a sentence.
     pub(super) fn from(self) -> &'static str {
         match self {
             Self::Npm => "from npm",

@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 use semver::Version;
 use zk_core::service::visible_line;
 
-use super::print_words as print;
 use crate::app::{AppContext, runtime};
+use crate::commands::print_words as print;
 use crate::exit::{Exit, Failure, Outcome};
 use installed::Installed;
 use newest::newest;
