@@ -44,8 +44,9 @@ impl Repository {
     }
 
     fn call(&self, judge: &PermissionJudge, command: &str) -> CallJudgement {
-        let Effects::Known { mut list } = Effects::executes(command) else { unreachable!() };
-        list.push(Effect::LeavesContext { reason: "it needs the network".to_owned() });
+        let runs = Effect::Executes { command: Some(command.to_owned()), argv: Vec::new() };
+        let leaves = Effect::LeavesContext { reason: "it needs the network".to_owned() };
+        let list = vec![runs, leaves];
         judge.judge("shell", &Effects::Known { list }, &self.root)
     }
 }

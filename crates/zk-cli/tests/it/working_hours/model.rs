@@ -21,7 +21,9 @@ pub(super) fn respond(asked: &Asked) -> Turn {
     let turn = Turn::new();
     let prompt = asked.last_user_text();
     // Behind what a command of the person's own told.
-    let prompt = prompt.rsplit(')').next().unwrap_or_default();
+    let prompt = prompt.rsplit(')').next().unwrap_or_default().trim();
+    // Behind a prompt that was stopped before its answer began.
+    let prompt = prompt.lines().last().unwrap_or_default();
     // A task behind the result of a call that was stopped; words that steer are behind a result as well.
     let is_last = asked.messages.last().is_some_and(|last| last.text().contains(prompt.trim()));
     let is_task = is_last && !prompt.contains("meanwhile");
