@@ -60,8 +60,8 @@ pub(super) fn list(pages: &[(String, String)]) -> Result<(String, String)> {
     for (path, _) in pages {
         let name = path.strip_prefix(&format!("{DIR}/")).unwrap_or(path);
         let schema = named(pages, name.trim_end_matches(".json"))?;
-        let (version, title) = (schema["version"].as_str(), schema["title"].as_str());
-        let (version, title) = (version.unwrap_or_default(), title.unwrap_or_default());
+        let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (version, title) = (text("version"), text("title"));
         list.push_str(&format!("| [{name}](schemas/{name}) | {version} | {title} |\n"));
     }
     Ok(("docs/reference/schemas.md".to_owned(), list))
