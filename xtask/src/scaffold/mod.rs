@@ -78,6 +78,8 @@ const PROVIDER: Template = Template {
 /// The example of the guide for providers, as a crate of one's own.
 const DIALECT: Template = Template {
     description: "A zk provider with a protocol of its own",
+    keywords: &["agent", "llm", "provider", "zk"],
+    categories: &["api-bindings"],
     dependencies: &[("zk-core", &[]), ("zk-providers", &[]), ("async-trait", &[]), ("serde_json", &[])],
     dev_dependencies: &[("zk-testkit", &["server"]), ("tokio", &["macros", "rt"])],
     lib: include_str!("../../../examples/own-provider/src/lib.rs"),
