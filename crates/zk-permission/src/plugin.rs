@@ -191,7 +191,7 @@ impl PermissionJudge {
 
     /// Whether an approval of this kind would allow the call; one without effect is not offered.
     fn would_allow(&self, kind: &ApprovalKind, tool: &str, effects: &Effects, cwd: &Path) -> bool {
-        if !matches!(kind, ApprovalKind::Code(_) | ApprovalKind::PushesOutside) {
+        if !matches!(kind, ApprovalKind::Code(_)) {
             return true;
         }
         let mut rules = self.state.rules.read().unwrap_or_else(PoisonError::into_inner).clone();

@@ -64,8 +64,6 @@ pub enum ApprovalKind {
         /// Canonical names of the tools, at least one.
         names: Vec<String>,
     },
-    /// Pushes to the remotes of the repository outside of the sandbox, for a session only.
-    PushesOutside,
 }
 
 impl Approval {
@@ -79,7 +77,6 @@ impl Approval {
             ApprovalKind::Reads { path } => Rule::reading(Layer::Approvals, Decision::Allow, path),
             ApprovalKind::Code(code) => Rule::project_code(Layer::Approvals, code),
             ApprovalKind::Tools { server, names } => Rule::tools(Layer::Approvals, server.as_deref(), names),
-            ApprovalKind::PushesOutside => Rule::pushes_outside(Layer::Approvals),
         }
     }
 
@@ -140,10 +137,6 @@ impl Approval {
                     table.insert("server".to_owned(), Value::String(server.clone()));
                 }
                 ("tools", "tools", list(names))
-            }
-            ApprovalKind::PushesOutside => {
-                let why = "leaving the sandbox is approved for a session only";
-                return Err(io::Error::new(ErrorKind::InvalidInput, why));
             }
         };
         table.insert("kind".to_owned(), Value::String(kind.to_owned()));

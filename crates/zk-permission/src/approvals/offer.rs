@@ -47,24 +47,12 @@ pub(crate) fn offered(
         let is_of_server = tool.starts_with(SERVER_TOOL_PREFIX);
         return is_of_server.then(|| ApprovalKind::Tools { server: None, names: vec![tool.to_owned()] });
     };
-    let command = list.iter().find_map(|effect| match effect {
-        Effect::Executes { command: Some(command), .. } => Some(command),
-        _ => None,
-    });
-    if effects.leaves_context() {
-        return command.filter(|text| is_push(text)).map(|_| ApprovalKind::PushesOutside);
-    }
     match list.as_slice() {
         [Effect::Executes { command: Some(command), .. }] => {
             project_code(command, at).or_else(|| prefix(command, verdict, at.is_contained))
         }
         effects => directory(effects, at.cwd, at.classifier),
     }
-}
-
-/// Whether a text is a single `git push`.
-fn is_push(text: &str) -> bool {
-    plain_command(text).is_some_and(|argv| argv.starts_with(&["git".to_owned(), "push".to_owned()]))
 }
 
 /// Directory outside of the workspace that a tool lists, or that contains the one file it reads.
@@ -88,13 +76,14 @@ fn is_small(directory: &Path) -> bool {
     directory == Path::new("/etc")
 }
 
-/// Kind of approval for a plain command that runs the project's code, also with filters after it.
+/// Kind of approval for a plain command that runs the project's code; in the sandbox also with filters after
+/// it.
 fn project_code(text: &str, at: AskedPlace<'_>) -> Option<ApprovalKind> {
-    let argv = plain_command(text).or_else(|| Some(filtered_command(text)?.0))?;
     let code = if at.is_contained {
+        let argv = plain_command(text).or_else(|| Some(filtered_command(text)?.0))?;
         ProjectCode::contained(&argv)
     } else {
-        ProjectCode::bound(&argv, at.cwd, at.project)
+        ProjectCode::bound(&plain_command(text)?, at.cwd, at.project)
     };
     code.map(ApprovalKind::Code)
 }

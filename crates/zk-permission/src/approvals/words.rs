@@ -20,7 +20,7 @@ pub(crate) fn call_offer(kind: &ApprovalKind, project: &Path) -> Option<CallOffe
 fn wider(kind: &ApprovalKind) -> Option<WiderKind> {
     match kind {
         ApprovalKind::Exact { .. } => None,
-        ApprovalKind::Prefix { .. } | ApprovalKind::PushesOutside => Some(WiderKind::Prefix),
+        ApprovalKind::Prefix { .. } => Some(WiderKind::Prefix),
         ApprovalKind::Directory { .. } | ApprovalKind::Reads { .. } => Some(WiderKind::Directory),
         ApprovalKind::Code(_) => Some(WiderKind::ProjectCode),
         ApprovalKind::Tools { server: None, .. } => Some(WiderKind::Tool),
@@ -33,7 +33,6 @@ fn label(kind: &ApprovalKind, project: &Path) -> String {
     match kind {
         ApprovalKind::Exact { command } => format!("`{command}`"),
         ApprovalKind::Prefix { words } => format!("every `{} …`", quote_all(words)),
-        ApprovalKind::PushesOutside => "every `git push …`".to_owned(),
         ApprovalKind::Directory { path } if path == project => "every edit in this project".to_owned(),
         ApprovalKind::Directory { path } => {
             format!("every edit in {}/", path.strip_prefix(project).unwrap_or(path).display())
@@ -82,11 +81,6 @@ fn describe(kind: &ApprovalKind) -> String {
                 bound.directory.display()
             )
         }
-        ApprovalKind::PushesOutside => {
-            "`git push` to a remote of this repository, outside of the sandbox, so also `git push origin main`, but not \
-             `git push --force`, nor to another address"
-                .to_owned()
-        }
         ApprovalKind::Tools { names, .. } => {
             let first = names.first().map_or("", String::as_str);
             format!(
@@ -122,7 +116,6 @@ fn key(kind: &ApprovalKind) -> String {
             let (count, manifests) = (bound.manifests.len(), manifests.collect::<String>());
             format!("bound-code\0{}\0{count}\0{manifests}{}", bound.directory.display(), words.join("\0"))
         }
-        ApprovalKind::PushesOutside => "pushes-outside\0".to_owned(),
         ApprovalKind::Tools { server, names } => {
             format!("tools\0{}\0{}", server.as_deref().unwrap_or_default(), names.join("\0"))
         }
@@ -136,7 +129,6 @@ pub(crate) fn from_key(key: &str) -> Option<ApprovalKind> {
     Some(match kind {
         "exact" => ApprovalKind::Exact { command: rest.to_owned() },
         "prefix" => ApprovalKind::Prefix { words: texts(rest) },
-        "pushes-outside" => ApprovalKind::PushesOutside,
         "directory" => ApprovalKind::Directory { path: rest.into() },
         "reads" => ApprovalKind::Reads { path: rest.into() },
         "code" => ApprovalKind::Code(ProjectCode { words: texts(rest), bound: None }),
@@ -178,7 +170,6 @@ mod tests {
             ApprovalKind::Prefix { words: vec!["a b".into(), String::new(), "c".into()] },
             ApprovalKind::Directory { path: "/p/a b".into() },
             ApprovalKind::Reads { path: "/etc".into() },
-            ApprovalKind::PushesOutside,
             ApprovalKind::Code(ProjectCode { words: vec!["npm".into(), "test".into()], bound: None }),
             ApprovalKind::Code(ProjectCode {
                 words: vec!["npm".into(), "a b".into()],

@@ -25,51 +25,6 @@ const CONNECT: [&str; 10] = [
 /// First arguments of `git remote` that connect.
 const REMOTE_CONNECTS: [&str; 4] = ["prune", "set-head", "show", "update"];
 
-/// Options of `git push` that only say more or less, or that record where a branch goes.
-const PLAIN_PUSH_OPTIONS: [&str; 12] = [
-    "-u",
-    "--set-upstream",
-    "--tags",
-    "--follow-tags",
-    "-n",
-    "--dry-run",
-    "-q",
-    "--quiet",
-    "-v",
-    "--verbose",
-    "--porcelain",
-    "--progress",
-];
-
-/// Whether the arguments of `git push` are plain options, a configured remote on another machine and names of
-/// branches.
-pub(super) fn is_plain_push(args: &[String], near: Vicinity<'_>) -> bool {
-    let configured = Configuration::around(near.cwd, near);
-    let remotes = configured.remotes(false);
-    let rewrites = rewrites(near, configured.config.as_deref().filter(|_| configured.is_trusted));
-    let is_far = |remote: &Remote| {
-        let address = rewrites.apply(&remote.address, true);
-        remote.counts && (hosts::of_url(&address).or_else(|| hosts::of_far_place(&address, false))).is_some()
-    };
-    let (options, operands): (Vec<&String>, Vec<&String>) =
-        args.iter().partition(|word| word.starts_with('-'));
-    let is_name = |word: &&String| {
-        word.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte))
-    };
-    let mut named = remotes.iter().filter(|remote| operands.first().is_none_or(|name| remote.name == **name));
-    let is_remote = named.clone().next().is_some() && named.all(is_far);
-    // Hooks of a push could run code of the project, which commands can change.
-    let git = near.cwd.ancestors().find_map(|dir| common_dir(&dir.join(".git")));
-    let is_absent = |hook: &&str| {
-        git.as_ref().is_some_and(|git| fs::symlink_metadata(git.join("hooks").join(hook)).is_err())
-    };
-    is_remote
-        && ["pre-push", "reference-transaction"].iter().all(is_absent)
-        && operands.iter().all(is_name)
-        && options.iter().all(|option| PLAIN_PUSH_OPTIONS.contains(&option.as_str()))
-}
-
 pub(super) fn connects(subcommand: &str) -> bool {
     CONNECT.contains(&subcommand)
 }

@@ -56,17 +56,6 @@ pub(crate) fn of_effects(effects: &Effects, near: Vicinity<'_>) -> Option<Connec
     Some(all)
 }
 
-/// Whether a command is a push of plain names to a remote of the repository on another machine, without an option that
-/// throws work away, runs a program or names another place.
-pub(crate) fn is_plain_push(argv: &[String], near: Vicinity<'_>) -> bool {
-    match argv {
-        [program, subcommand, rest @ ..] if program == "git" && subcommand == "push" => {
-            git::is_plain_push(rest, near)
-        }
-        _ => false,
-    }
-}
-
 fn of_text(text: &str, near: Vicinity<'_>) -> Option<Connections> {
     match Script::parse(text) {
         Ok(script) => {

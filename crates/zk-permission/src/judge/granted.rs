@@ -1,7 +1,6 @@
-use zk_core::model::{Effect, Effects};
+use zk_core::model::Effects;
 
-use super::{Call, Evaluation, Reason, RuleRef, judge};
-use crate::connections::{Vicinity, is_plain_push};
+use super::{Call, Evaluation, RuleRef, judge};
 use crate::mode::Mode;
 use crate::program::inspect;
 use crate::rules::{Decision, filtered_command, plain_command};
@@ -24,36 +23,6 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Removes the questions about a push outside of the sandbox, if a person approved such pushes. Questions by rules
-    /// stay.
-    pub(super) fn approved_push(&mut self, effects: &Effects) {
-        let Effects::Known { list } = effects else { return };
-        let mut texts = list.iter().filter_map(|effect| match effect {
-            Effect::Executes { command, .. } => Some(command.as_deref()),
-            _ => None,
-        });
-        let (Some(Some(text)), None) = (texts.next(), texts.next()) else { return };
-        let near = Vicinity { cwd: self.here.cwd, classifier: self.here.classifier, trusts_project: false };
-        let is_push = |argv: Vec<String>| {
-            argv.first().is_some_and(|word| !word.contains('/') && self.plain_name(word).is_some())
-                && is_plain_push(&argv, near)
-        };
-        let mut rules = self.rules.saying(Decision::Allow).filter(|rule| rule.allows_pushes_outside());
-        let Some(rule) = rules.next().map(RuleRef::from) else { return };
-        let holds = effects.leaves_context()
-            && self.mode != Mode::ReadOnly
-            && self.here.trusts_repository
-            && plain_command(text).is_some_and(is_push);
-        if holds {
-            let asked = |reason: &&mut Reason| reason.decision == Decision::Ask && reason.rule.is_none();
-            for reason in self.reasons.iter_mut().filter(asked) {
-                reason.decision = Decision::Allow;
-                reason.why = format!("approved for this session, although {}", reason.why);
-                reason.rule = Some(rule.clone());
-            }
-        }
-    }
-
     fn exact_allowance(&self, text: &str) -> Option<RuleRef> {
         if self.mode == Mode::ReadOnly {
             return None;
@@ -61,8 +30,8 @@ impl Evaluation<'_> {
         self.rules.saying(Decision::Allow).find(|rule| rule.is_exactly(text)).map(RuleRef::from)
     }
 
-    /// Rule that allows a command which runs the project's code: one plain command by program name with filters
-    /// after it, in the sandbox also without anything that the sandbox would not limit.
+    /// Rule that allows a command which runs the project's code: one plain command by program name, in the
+    /// sandbox also without anything that the sandbox would not limit, with filters after it.
     fn code_allowance(&self, text: &str) -> Option<RuleRef> {
         let is_auto = self.mode == Mode::Auto && self.here.is_contained;
         if self.mode == Mode::ReadOnly || is_auto {
@@ -74,6 +43,7 @@ impl Evaluation<'_> {
             Some(argv) => (argv, Vec::new()),
             None => filtered_command(text)?,
         };
+        let is_plain_text = plain_command(text).is_some();
         if filters.iter().any(|name| name.contains('/') || self.plain_name(name).is_none()) {
             return None;
         }
@@ -92,7 +62,10 @@ impl Evaluation<'_> {
                 judge(&Call { tool: self.tool, effects: &effects }, Mode::Auto, self.rules, self.here);
             verdict.decision == Decision::Allow
         };
-        let holds = |is_bound: bool| is_bound || (self.here.is_contained && is_bounded());
+        // Behind a pipe or a redirection in the sandbox only.
+        let holds = |is_bound: bool| {
+            (is_bound && is_plain_text) || (!is_bound && self.here.is_contained && is_bounded())
+        };
         rules
             .find(|rule| {
                 let code = rule.code();

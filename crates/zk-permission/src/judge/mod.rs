@@ -121,7 +121,6 @@ pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_
             Effects::Known { list: std::mem::take(&mut evaluation.effects) }
         }
     };
-    evaluation.approved_push(call.effects);
     let decision = evaluation.reasons.iter().map(|reason| reason.decision).max().unwrap_or(Decision::Ask);
     let is_held = here.is_contained && mode != Mode::ReadOnly;
     let near = connections::Vicinity {

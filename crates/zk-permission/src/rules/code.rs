@@ -237,18 +237,6 @@ impl Rule {
         Self { layer, decision: Decision::Allow, text, subject, is_held: false }
     }
 
-    /// A rule that allows pushes to the remotes of the repository outside of the sandbox.
-    #[must_use]
-    pub fn pushes_outside(layer: Layer) -> Self {
-        let text = "git push … (outside of the sandbox, to remotes of the repository)".to_owned();
-        Self { layer, decision: Decision::Allow, text, subject: Subject::PushesOutside, is_held: false }
-    }
-
-    /// Whether the rule allows pushes outside of the sandbox.
-    pub(crate) fn allows_pushes_outside(&self) -> bool {
-        matches!(self.subject, Subject::PushesOutside) && self.decision == Decision::Allow
-    }
-
     /// Creates a rule that allows every call of these tools, or of all tools of `server` if given.
     #[must_use]
     pub fn tools(layer: Layer, server: Option<&str>, names: &[String]) -> Self {

@@ -32,14 +32,6 @@ impl Rule {
             Subject::Below(access, _) => path(*access, self),
             Subject::Host(pattern) => host(pattern, self.decision),
             Subject::Code(code) => project_code(code),
-            Subject::PushesOutside => Explanation {
-                says: "allow: pushes outside of the sandbox to remotes of the repository".to_owned(),
-                matches: vec!["git push origin main".to_owned()],
-                misses: vec![
-                    ("git push --force".to_owned(), "it throws work of others away".to_owned()),
-                    ("git push ../other".to_owned(), "it is no remote of the repository".to_owned()),
-                ],
-            },
             Subject::Tools(names) => Explanation {
                 says: "allow: every call of these tools, whatever the arguments are".to_owned(),
                 matches: names.clone(),

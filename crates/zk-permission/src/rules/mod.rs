@@ -180,8 +180,6 @@ pub(crate) enum Subject {
     /// Tools by their exact names.
     Tools(Vec<String>),
     Code(ProjectCode),
-    /// Pushes to the remotes of the repository outside of the sandbox.
-    PushesOutside,
 }
 
 impl Rule {
@@ -293,8 +291,7 @@ impl Rule {
             | Subject::Path { .. }
             | Subject::Below(..)
             | Subject::Host(_)
-            | Subject::Code(_)
-            | Subject::PushesOutside => false,
+            | Subject::Code(_) => false,
         }
     }
 
@@ -308,8 +305,7 @@ impl Rule {
             | Subject::Host(_)
             | Subject::Tool(_)
             | Subject::Tools(_)
-            | Subject::Code(_)
-            | Subject::PushesOutside => false,
+            | Subject::Code(_) => false,
         }
     }
 
@@ -328,8 +324,22 @@ impl Rule {
             | Subject::Host(_)
             | Subject::Tool(_)
             | Subject::Tools(_)
-            | Subject::Code(_)
-            | Subject::PushesOutside => false,
+            | Subject::Code(_) => false,
+        }
+    }
+
+    /// The one directory or file that a rule which denies is about, with all below it: a sandbox can keep commands from it.
+    #[must_use]
+    pub fn denied_tree(&self) -> Option<(Access, &Path)> {
+        match &self.subject {
+            Subject::Path { access, glob, and_itself, fixed } if self.decision == Decision::Deny => {
+                let is_whole = match and_itself {
+                    Some(directory) => directory == fixed,
+                    None => glob.glob().glob() == fixed.to_string_lossy(),
+                };
+                (is_whole && fixed.components().count() > 1).then_some((*access, fixed))
+            }
+            _ => None,
         }
     }
 

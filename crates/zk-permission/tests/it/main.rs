@@ -22,7 +22,6 @@ mod modes;
 mod patterns;
 mod project_code;
 mod properties;
-mod pushes;
 mod reads_outside;
 #[cfg(test)]
 mod rules;

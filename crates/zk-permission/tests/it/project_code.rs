@@ -213,13 +213,11 @@ const UNFILTERED: &[&str] = &[
 ];
 
 #[test]
-fn a_granted_command_may_have_filters_of_its_output_behind_it_and_nothing_else() {
+fn a_granted_command_may_have_filters_of_its_output_behind_it_in_the_sandbox_and_nothing_else() {
     let project = Project::new();
     let root = project.root();
-    for (command, judge) in ["npm test", "cargo test", "make check", "pytest"]
-        .into_iter()
-        .flat_map(|command| [(command, project.contained()), (command, project.judge(Mode::Ask))])
-    {
+    for command in ["npm test", "cargo test", "make check", "pytest"] {
+        let judge = project.contained();
         let texts = |ways: &[&str]| ways.iter().map(|way| way.replace("{}", command)).collect::<Vec<_>>();
         let more: Vec<String> =
             texts(UNFILTERED).into_iter().filter(|text| !runs(&judge, text, &root)).collect();
@@ -232,6 +230,11 @@ fn a_granted_command_may_have_filters_of_its_output_behind_it_and_nothing_else()
         }
         for text in more {
             assert!(!runs(&judge, &text, &root), "{text}");
+        }
+        let host = project.judge(Mode::Ask);
+        grant(&host, command, &root);
+        for text in texts(FILTERED) {
+            assert!(!runs(&host, &text, &root), "outside of the sandbox: {text}");
         }
     }
 }

@@ -51,8 +51,7 @@ impl Allowed {
                     | ApprovalKind::Directory { .. }
                     | ApprovalKind::Reads { .. }
                     | ApprovalKind::Code(_)
-                    | ApprovalKind::Tools { .. }
-                    | ApprovalKind::PushesOutside,
+                    | ApprovalKind::Tools { .. },
                 ..
             }) => "",
         };

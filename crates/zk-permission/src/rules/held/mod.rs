@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 pub use appeared::{DeniedFiles, HideFiles};
 
-use super::{Access, Decision, Rule, Subject};
+use super::{Access, Rule};
 
 /// Maximum number of names checked for one pattern.
 const MAX_NAMES: usize = 20_000;
@@ -54,23 +54,6 @@ impl HeldPaths {
                 let hidden = matching(rule, below)?;
                 Some(Self { hidden, ..Self::default() })
             }
-        }
-    }
-}
-
-impl Rule {
-    /// The one directory or file that a rule which denies is about, with all below it: a sandbox can keep commands from it.
-    #[must_use]
-    pub fn denied_tree(&self) -> Option<(Access, &Path)> {
-        match &self.subject {
-            Subject::Path { access, glob, and_itself, fixed } if self.decision == Decision::Deny => {
-                let is_whole = match and_itself {
-                    Some(directory) => directory == fixed,
-                    None => glob.glob().glob() == fixed.to_string_lossy(),
-                };
-                (is_whole && fixed.components().count() > 1).then_some((*access, fixed))
-            }
-            _ => None,
         }
     }
 }

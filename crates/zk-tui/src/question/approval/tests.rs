@@ -144,11 +144,6 @@ fn leaving_the_sandbox_has_a_frame_and_words_of_its_own() {
     }
     let first = outside.card().choices.remove(0);
     assert_eq!((first.key, first.answer), ('y', zk_core::service::UiAnswer::Contained));
-    let pushes = "every `git push …`".to_owned();
-    let (kind, allows, label) = (WiderKind::Prefix, pushes.clone(), pushes);
-    outside.wider = Some(Wider { kind, allows, label, warning: None });
-    assert!(shown(&outside, 80, 24).contains("┃ p  Yes, and every `git push …` this session\n"));
-    assert!(outside.card().choices.iter().all(|choice| choice.key != 'P'), "a sandbox is not left for good");
 }
 
 #[test]

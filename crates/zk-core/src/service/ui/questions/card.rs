@@ -346,10 +346,6 @@ impl Approval {
                 done: format!("allowed: {label}, this session"),
                 is_row: true,
             });
-            // A sandbox is not left for good.
-            if kind == AskedKind::Outside {
-                continue;
-            }
             beside.push(CardChoice {
                 key: wider.kind.key().to_ascii_uppercase(),
                 answer: always,
