@@ -4,6 +4,7 @@ mod debug_dump;
 mod entry_data;
 mod entry_parts;
 mod left_session;
+mod listing;
 mod log;
 mod store;
 mod stored_conversation;
@@ -11,12 +12,13 @@ mod stored_conversation;
 pub use debug_dump::DebugDump;
 pub use entry_data::EntryData;
 pub use left_session::LeftSession;
+pub use listing::{Lock, SessionFilter, SessionInfo, Unreadable};
 pub use log::{
     Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, MessageVisitor,
     NewEntry, SKILL_TAG, SKILL_TOOL, SessionLog, WINDOW_OWNER, has_skill_text, is_remember_line,
 };
 pub use store::{
-    Durability, ENTRY_VERSION, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter,
-    SessionInfo, SessionStore, SideCallOf, StoreError, Unreadable,
+    Durability, ENTRY_VERSION, Entry, EntryKind, NewSession, OpenSession, RunStatus, SessionStore,
+    SideCallOf, StoreError,
 };
 pub use stored_conversation::{EntryVisitor, LiveEntries, SessionScan, SessionSnapshot, StoredConversation};
