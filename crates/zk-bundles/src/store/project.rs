@@ -24,7 +24,9 @@ pub struct ProjectBundle {
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectBundleError {
     /// The path leads elsewhere.
-    #[error("its directory has to be one inside the project, without links that lead out")]
+    #[error(
+        "its directory has to be one inside the project, without links that lead out or control characters"
+    )]
     Outside,
     /// The files cannot be used.
     #[error(transparent)]
@@ -42,7 +44,8 @@ impl ProjectBundle {
     pub fn read(project: &Path, dir: &str, files: &dyn HostFiles) -> Result<Self, ProjectBundleError> {
         let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
         let named = Path::new(dir);
-        let is_named = named.components().all(is_plain)
+        let is_named = !dir.contains(char::is_control)
+            && named.components().all(is_plain)
             && named.components().any(|part| matches!(part, Component::Normal(_)));
         let real = project.canonicalize().and_then(|project| {
             let root: PathBuf = project.join(named).components().collect();
@@ -53,6 +56,12 @@ impl ProjectBundle {
         let tree = Tree::read_dir(&root, files)?;
         let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self { bundle: Bundle::read(&tree, &name)?, tree, project: project.to_path_buf() })
+    }
+
+    /// Size of all files in bytes.
+    #[must_use]
+    pub fn total_bytes(&self) -> usize {
+        self.tree.total_bytes()
     }
 }
 

@@ -119,6 +119,11 @@ impl Tree {
         }
     }
 
+    /// Size of all files in bytes.
+    pub(crate) fn total_bytes(&self) -> usize {
+        self.total_bytes
+    }
+
     /// Number of bytes that still fit into the tree.
     pub(crate) fn room(&self) -> usize {
         MAX_TREE_BYTES.saturating_sub(self.total_bytes)

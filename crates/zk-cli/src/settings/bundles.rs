@@ -1,10 +1,11 @@
 //! Bundles: their hooks and servers count as those of settings do; the rest is read where it is used.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use zk_bundles::{Loaded, ProjectBundle};
+use zk_bundles::{Bundle, Loaded, ProjectBundle};
 use zk_core::service::visible_line;
 use zk_hooks::HookSet;
 use zk_settings::to_json;
@@ -19,6 +20,12 @@ pub(super) const LIST: &str = "plugin_dirs";
 
 /// Kind of a bundle of a project in the trust store.
 const KIND: &str = "plugin";
+
+/// Maximum number of directories in the list.
+const MAX_DIRECTORIES: usize = 16;
+
+/// Maximum size of the files of all bundles of the project, in bytes.
+const MAX_TOTAL_BYTES: usize = 64 << 20;
 
 /// The schema of the list.
 pub(super) fn schema() -> Value {
@@ -55,9 +62,18 @@ fn rows(found: &ProjectBundle, project: &Path) -> Result<Vec<(String, toml::Valu
     if let Some(error) = wrong.first() {
         return Err(error.to_string());
     }
+    refuse_files_of_project(bundle, project)?;
     let row = |what: &str, text: String| (format!("{} {what}", bundle.name()), toml::Value::String(text));
     let mut rows: Vec<_> = hooks.rows().map(|(event, command)| row(&event, command)).collect();
-    rows.extend(servers.iter().map(|server| row(&format!("server {}", server.name), server.summary())));
+    rows.extend(servers.iter().map(|server| {
+        let definition = String::from_utf8_lossy(&server.definition()).into_owned();
+        row(&format!("server {}", server.name), definition)
+    }));
+    let variables = bundle.environment_names();
+    if !variables.is_empty() {
+        let names = variables.into_iter().collect::<Vec<_>>().join(", ");
+        rows.push(row("gives its servers the variables", names));
+    }
     let commands = bundle.commands.iter().map(|command| command.name.clone()).collect();
     let agents = bundle.agents.iter().map(|agent| agent.path.clone()).collect();
     let named = [("commands", commands), ("agents", agents), ("skills", bundle.skills.clone())];
@@ -66,6 +82,40 @@ fn rows(found: &ProjectBundle, project: &Path) -> Result<Vec<(String, toml::Valu
     rows.extend(named.map(|(what, names)| row(what, names.join(", "))));
     rows.push(row("SHA-256 of all its files", bundle.digest.clone()));
     Ok(rows)
+}
+
+/// Refuses hooks and servers that run files of the project beside the bundle: the digest does not cover them.
+fn refuse_files_of_project(bundle: &Bundle, project: &Path) -> Result<(), String> {
+    let mut texts = Vec::new();
+    bundle.hooks.iter().for_each(|part| add_texts(&part.events, &mut texts));
+    bundle.servers.iter().for_each(|server| add_texts(&server.definition, &mut texts));
+    for text in texts {
+        let is_separator = |c: char| c.is_whitespace() || "\"';|&()<>=`,:{}".contains(c);
+        let of_project = |word: &&str| {
+            let is_plain = Path::new(word).components().any(|part| matches!(part, Component::Normal(_)));
+            matches!(*word, "CLAUDE_PROJECT_DIR" | "PWD")
+                || is_plain && !word.starts_with('/') && project.join(word).is_file()
+        };
+        if let Some(word) = text.split(is_separator).map(|word| word.trim_start_matches('$')).find(of_project)
+        {
+            return Err(format!(
+                "it would run files of the project that can change later (`{}`): a plugin of a project runs its own \
+                 files, by `${{CLAUDE_PLUGIN_ROOT}}`",
+                visible_line(word)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Adds the texts in a value, such as the commands of hooks.
+fn add_texts<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) => texts.push(text),
+        Value::Array(items) => items.iter().for_each(|item| add_texts(item, texts)),
+        Value::Object(fields) => fields.values().for_each(|field| add_texts(field, texts)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 impl Settings {
@@ -77,10 +127,25 @@ impl Settings {
         (layer, file): (Layer, &str),
         warnings: &mut Vec<String>,
     ) {
-        for dir in dirs {
+        let mut left_bytes = MAX_TOTAL_BYTES;
+        let known: BTreeSet<String> = dirs.into_iter().collect();
+        if known.len() > MAX_DIRECTORIES {
+            let all = known.len();
+            warnings.push(format!(
+                "{file}: `{LIST}` has {all} directories; the first {MAX_DIRECTORIES} are read"
+            ));
+        }
+        for dir in known.into_iter().take(MAX_DIRECTORIES) {
             let name = format!("{file}: {dir}");
             let found = ProjectBundle::read(sources.project, &dir, sources.files);
-            let found = found.map_err(|error| error.to_string());
+            let found = found.map_err(|error| error.to_string()).and_then(|found| {
+                let left = left_bytes.checked_sub(found.total_bytes());
+                left_bytes = left.ok_or_else(|| {
+                    let most = MAX_TOTAL_BYTES >> 20;
+                    format!("the plugins of the project have more than {most} MiB together")
+                })?;
+                Ok(found)
+            });
             match found.and_then(|found| Ok((rows(&found, sources.project)?, found))) {
                 Err(why) => warnings.push(visible_line(&format!("the plugin `{name}` is not used: {why}"))),
                 Ok((rows, found)) => {

@@ -360,9 +360,12 @@ impl Settings {
     }
 
     /// Applies a project file that was just approved. Layers of higher rank keep their values.
-    pub(crate) fn count_project_file(&mut self, name: &str, project: &Path) -> Outcome<Vec<String>> {
+    pub(crate) fn count_project_file(&mut self, approved: &File, project: &Path) -> Outcome<Vec<String>> {
         let mut warnings = Vec::new();
-        let found = self.project_files.iter_mut().find(|file| file.name == name);
+        // A plugin and an extension of one file can have one name.
+        let is_approved =
+            |file: &&mut ProjectFile| (file.kind, &file.name) == (approved.kind, &approved.name);
+        let found = self.project_files.iter_mut().find(is_approved);
         let Some(found) = found.filter(|file| !file.trusted) else { return Ok(warnings) };
         found.file.trusted = true;
         let origin = found.origin(project);

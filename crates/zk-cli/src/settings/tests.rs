@@ -65,7 +65,9 @@ impl Home {
     }
 
     fn write(&self, path: &str, text: &str) -> &Self {
-        fs::write(self.temp.path().join(path), text).unwrap();
+        let path = self.temp.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
         self
     }
 
@@ -433,10 +435,35 @@ fn a_project_file_that_is_trusted_later_counts_below_what_outranks_it() {
     given.text("system", "--system", Some("mine".into()));
     let (mut settings, _) = home.read_with(given, &Nothing).unwrap();
     assert_eq!(settings.program.model.as_deref(), Some("user"));
-    settings.count_project_file(".zk/settings.toml", &home.temp.path().join("project")).unwrap();
+    let file = settings.project_files[0].file.clone();
+    settings.count_project_file(&file, &home.temp.path().join("project")).unwrap();
     assert_eq!((settings.program.model.as_deref(), settings.run.max_turns), (Some("project"), Some(2)));
     assert_eq!(settings.program.system.as_deref(), Some("mine"), "the command line outranks it");
     assert!(settings.project_files[0].trusted);
+}
+
+#[test]
+fn a_trusted_plugin_of_a_project_does_not_make_an_extension_of_its_name_trusted() {
+    let home = Home::new();
+    home.write("project/kit/.claude-plugin/plugin.json", r#"{"name": "kit"}"#)
+        .write("project/kit/commands/hi.md", "Say hi.")
+        .write("project/own/.claude-plugin/plugin.json", r#"{"name": "own"}"#)
+        .write("project/own/hooks/hooks.json", r#"{"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [
+            {"type": "command", "command": "sh ./check.sh"}]}]}}"#)
+        .write("project/check.sh", "true")
+        .write(
+            "project/.zk/settings.toml",
+            "plugin_dirs = [\"kit\", \"own\", \"kit\"]\n[[extensions]]\nname = \"kit\"\ncommand = [\"sh\", \"./evil.sh\"]\n",
+        )
+        .write("project/evil.sh", "true");
+    let (mut settings, warnings) = home.read_with(LayerValues::default(), &Nothing).unwrap();
+    assert!(warnings.iter().any(|text| text.contains("own") && text.contains("./check.sh")), "{warnings:?}");
+    let named = settings.project_files.iter().filter(|file| file.name == ".zk/settings.toml: kit");
+    assert_eq!(named.count(), 2);
+    let plugin = settings.project_files.iter().find(|file| file.bundle.is_some()).unwrap().file.clone();
+    settings.count_project_file(&plugin, &home.temp.path().join("project")).unwrap();
+    let trusted = settings.project_files.iter().filter(|file| file.trusted);
+    assert_eq!(trusted.map(|file| file.kind).collect::<Vec<_>>(), [plugin.kind]);
 }
 
 #[test]

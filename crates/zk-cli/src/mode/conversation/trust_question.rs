@@ -87,7 +87,7 @@ impl UnapprovedProject for Unapproved {
                     .notices
                     .show(&format!("warning: trusted for this conversation only: {error}"));
             }
-            for warning in app.settings.count_project_file(&file.name, &app.work.project)? {
+            for warning in app.settings.count_project_file(&file, &app.work.project)? {
                 app.work.machine.notices.show(&format!("warning: {warning}"));
             }
             if let Some(bundle) = file.bundle {
