@@ -45,7 +45,8 @@ export class Client {
   /** Takes a line in that the server wrote. */
   receive(line: string): void {
     if (line.trim() === "") return;
-    const message = JSON.parse(line);
+    let message;
+    try { message = Object(JSON.parse(line)); } catch { return this.ended("a line of the server is no JSON"); }
     if (message.method !== undefined) return [...this.#listeners].forEach((listener) => listener(message));
     const waiting = this.#waiting.get(message.id);
     this.#waiting.delete(message.id);
