@@ -76,7 +76,7 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
         println!("{}  {} ({} kB)", hex(&sha256(&bytes)), dir.join("program").display(), bytes.len() / 1024);
         digests.push(sha256(&bytes));
     }
-    if digests.windows(2).any(|pair| pair[0] != pair[1]) {
+    if digests.iter().zip(digests.iter().skip(1)).any(|(one, other)| one != other) {
         bail!("twice: the builds differ; `cmp -l` of the two programs says where");
     }
     println!("twice: two builds of {} have one digest", options.package);

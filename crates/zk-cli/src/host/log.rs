@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -9,9 +9,6 @@ use zk_exec::LogFile;
 
 use crate::dirs::Dirs;
 use crate::exit::{Failure, Outcome};
-
-/// Size of a log in bytes at which a new one begins. Of zk's own log, the previous file is kept.
-const MAX_LOG_BYTES: u64 = 8 << 20;
 
 /// Starts the log that `LEVEL[=FILE]` asks for.
 pub(crate) fn start(wanted: &str, dirs: &Dirs, redactor: Arc<Redactor>) -> Outcome<()> {
@@ -31,7 +28,7 @@ pub(crate) fn start(wanted: &str, dirs: &Dirs, redactor: Arc<Redactor>) -> Outco
         }
     };
     let log = match file {
-        Some(path) => open(path, None, redactor)?,
+        Some(path) => open(&path, None, redactor)?,
         None => own_log(dirs, redactor)?,
     };
     // Other libraries log contents of messages and typed text, so their level is limited to warnings.
@@ -46,10 +43,10 @@ fn own_log(dirs: &Dirs, redactor: Arc<Redactor>) -> Outcome<LogFile> {
     let dir = dirs.logs().ok_or_else(nowhere)?;
     let cannot = |error| Failure::failed(format!("--log: cannot make {}: {error}", dir.display()));
     make_private_dir(&dir).map_err(cannot)?;
-    open(dir.join("zk.log"), Some(dir.join("zk.old.log")), redactor)
+    open(&dir.join("zk.log"), Some(dir.join("zk.old.log")), redactor)
 }
 
-fn open(path: PathBuf, before: Option<PathBuf>, redactor: Arc<Redactor>) -> Outcome<LogFile> {
-    LogFile::open(path.clone(), before, redactor)
+fn open(path: &Path, before: Option<PathBuf>, redactor: Arc<Redactor>) -> Outcome<LogFile> {
+    LogFile::open(path.to_path_buf(), before, redactor)
         .map_err(|error| Failure::failed(format!("--log: cannot write to {}: {error}", path.display())))
 }

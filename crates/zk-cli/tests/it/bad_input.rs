@@ -1,4 +1,4 @@
-//! What a terminal, a clipboard, a file or a name may do wrong: a word, and on.
+//! Faults of a terminal, a clipboard, a file or a name: each gets a word, and the program goes on.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -150,6 +150,7 @@ mod tmux;
 mod tool_settings;
 #[cfg(test)]
 mod untrusted;
+#[cfg(test)]
 mod update;
 #[cfg(test)]
 mod waits;

@@ -121,7 +121,9 @@ fn change_mode(path: &Path, now: u32, wanted: u32) -> io::Result<()> {
     match openat(CWD, path, flags, Mode::empty()) {
         Ok(file) => {
             let found = fstat(&file)?;
-            if found.st_uid != geteuid().as_raw() || Mode::from_raw_mode(found.st_mode) != Mode::from_raw_mode(now as _) {
+            if found.st_uid != geteuid().as_raw()
+                || Mode::from_raw_mode(found.st_mode) != Mode::from_raw_mode(now as _)
+            {
                 return Err(io::Error::other("it changed meanwhile"));
             }
             Ok(fchmod(&file, Mode::from_raw_mode(wanted as _))?)

@@ -127,8 +127,7 @@ mod tests {
             let (turn_id, call_id) = ("t_1".into(), "call_1".into());
             let call = CallRef { turn_id, call_id, name: "write".into(), display_name: "write".into() };
             let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
-            let tool =
-                Arc::new(Writes(ToolSpec::new("write", "Writes.", json!({ "type": "object" })).into()));
+            let tool = Arc::new(Writes(ToolSpec::new("write", "Writes.", json!({ "type": "object" }))));
             let gate = bus.cx().emit(ToolGate::new(Arc::new(call), args.clone(), Some(tool), place)).await;
             let decided = gate.ok().map(|gate| !matches!(gate.decision, Some(Decision::Refuse { .. })));
             assert_eq!(decided, runs, "{args}");

@@ -10,7 +10,7 @@ struct Named(Arc<zk::core::model::ToolSpec>);
 
 impl Named {
     fn new(name: &str) -> Self {
-        Self(zk::core::model::ToolSpec::new(name, "Does it.", json!({ "type": "object" })).into())
+        Self(zk::core::model::ToolSpec::new(name, "Does it.", json!({ "type": "object" })))
     }
 }
 
@@ -29,6 +29,7 @@ impl Tool for Named {
     }
 }
 
+#[expect(clippy::let_and_return, reason = "the guide shows the binding")]
 fn guard() -> impl Plugin {
     let guard = plugin_fn("no-force-push", |scope| {
         scope.on_sync(|gate: &ToolGate, _| {

@@ -30,7 +30,7 @@ const TOLD: [(&str, &str); 7] = [
     ("/nonsense", "/help"),
 ];
 
-/// What each hour is about: its tasks come again and again.
+/// Subject of each hour, with the tasks that come again and again in it.
 const HOURS: [(&str, &[&str]); 10] = [
     ("a failing test", &["an edit", "a refused edit", "a command", "a list of steps"]),
     ("a review", &["a long file", "a refusal in words", "a choice"]),

@@ -259,7 +259,7 @@ mod tests {
         };
         let let_out = json!({"allowUnsandboxedCommands": true});
         let on = json!({"enabled": true, "failIfUnavailable": true});
-        assert_eq!(sandbox(&[on.clone()]), (true, true, 0));
+        assert_eq!(sandbox(std::slice::from_ref(&on)), (true, true, 0));
         assert_eq!(sandbox(&[on.clone(), let_out.clone()]), (true, false, 0));
         assert_eq!(sandbox(&[on, json!({"allowUnsandboxedCommands": false}), let_out]), (true, true, 0));
         assert_eq!(sandbox(&[json!({"enabled": false, "network": {}})]), (false, false, 1));

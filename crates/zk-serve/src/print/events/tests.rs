@@ -96,5 +96,5 @@ fn a_key_is_nowhere_in_a_line_and_the_line_stays_json() {
 #[test]
 fn the_protocol_is_the_first_part_of_the_version_of_the_events() {
     let major = zk_core::events::EVENTS_VERSION.split('.').next().unwrap();
-    assert_eq!(major.parse(), Ok(PROTOCOL));
+    assert_eq!(major.parse(), Ok(PROTOCOL_VERSION));
 }
