@@ -2,6 +2,7 @@
 
 pub(crate) mod additions;
 pub(crate) mod builder;
+mod result_line;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +14,6 @@ use zk_core::service::Redactor;
 use zk_exec::{LocalHostFiles, LocalStateFiles};
 use zk_permission::FileTrust;
 use zk_serve::SdkArgs;
-use zk_serve::print::RunResult;
 use zk_skills::Project;
 use zk_tui::plain::Notices;
 use zk_tui::term;
@@ -27,6 +27,7 @@ use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{commands, mode};
+use result_line::print_result;
 
 /// Prints the help of a subcommand, with the options that belong to it.
 fn prints_help_of_subcommand(error: &clap::Error) -> bool {
@@ -79,15 +80,6 @@ pub(crate) fn run(additions: Additions) -> Exit {
             failure.exit
         }
     }
-}
-
-/// Prints the result of a run that could not even begin, for programs.
-fn print_result(failure: &Failure) {
-    let mut line = Vec::new();
-    let result = RunResult::not_begun(failure.exit.ending(), failure.message.clone());
-    result.write(&mut line, &Redactor::new());
-    // When standard output is gone, standard error has been told already.
-    let _ = std::io::Write::write_all(&mut std::io::stdout(), &line);
 }
 
 /// Advice on an invalid command line, if the parser's message is not enough.

@@ -50,6 +50,11 @@ pub(crate) fn warnings_of(text: &str) -> Outcome<Vec<String>> {
     Ok(Home::new().write("home/settings.toml", text).read(LayerValues::default())?.1)
 }
 
+/// Warnings about a project's file with this text.
+pub(crate) fn warnings_of_project(text: &str) -> Outcome<Vec<String>> {
+    Ok(Home::new().write("project/.zk/settings.toml", text).read(LayerValues::default())?.1)
+}
+
 struct Home {
     temp: tempfile::TempDir,
     env: Env,
@@ -453,13 +458,13 @@ fn a_trusted_plugin_of_a_project_does_not_make_an_extension_of_its_name_trusted(
         .write("project/check.sh", "true")
         .write(
             "project/.zk/settings.toml",
-            "plugin_dirs = [\"kit\", \"own\", \"kit\"]\n[[extensions]]\nname = \"kit\"\ncommand = [\"sh\", \"./evil.sh\"]\n",
+            "plugin_dirs = [\"kit\", \"own\", \"kit\"]\n[[extensions]]\nname = \"kit\"\ncommand = [\"/bin/sh\", \".zk/extensions/kit/evil.sh\"]\n",
         )
-        .write("project/evil.sh", "true");
+        .write("project/.zk/extensions/kit/evil.sh", "true");
     let (mut settings, warnings) = home.read_with(LayerValues::default(), &Nothing).unwrap();
     assert!(warnings.iter().any(|text| text.contains("own") && text.contains("./check.sh")), "{warnings:?}");
     let named = settings.project_files.iter().filter(|file| file.name == ".zk/settings.toml: kit");
-    assert_eq!(named.count(), 2);
+    assert_eq!(named.count(), 2, "{warnings:?}");
     let plugin = settings.project_files.iter().find(|file| file.bundle.is_some()).unwrap().file.clone();
     settings.count_project_file(&plugin, &home.temp.path().join("project")).unwrap();
     let trusted = settings.project_files.iter().filter(|file| file.trusted);

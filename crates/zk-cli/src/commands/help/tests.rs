@@ -7,7 +7,7 @@ use clap::{Command, Parser};
 use super::pages::{pages, unpacked};
 use crate::args::cli::Cli;
 use crate::args::help;
-use crate::settings::tests::warnings_of;
+use crate::settings::tests::{warnings_of, warnings_of_project};
 
 /// Languages of blocks that something else checks or nothing can: tests of extensions and SDKs, editors of others, pictures.
 const UNCHECKED: [&str; 9] =
@@ -49,7 +49,11 @@ fn blocks<'a>(name: &str, page: &'a str) -> (Vec<Block<'a>>, Vec<Block<'a>>) {
 fn fault(block: &Block<'_>) -> Option<String> {
     match block.language {
         "toml" => {
-            let warnings = warnings_of(&block.text).unwrap_or_else(|failure| vec![failure.message]);
+            let is_of_project = block.text.starts_with("# .zk/settings.toml");
+            let read = if is_of_project { warnings_of_project } else { warnings_of };
+            let mut warnings = read(&block.text).unwrap_or_else(|failure| vec![failure.message]);
+            // The example's directory is in no project here.
+            warnings.retain(|text| !text.contains("has to be one inside the project"));
             (!warnings.is_empty()).then(|| warnings.join(", "))
         }
         "json" => serde_json::from_str::<serde_json::Value>(&block.text).err().map(|error| error.to_string()),

@@ -1,0 +1,13 @@
+use zk_core::service::Redactor;
+use zk_serve::print::RunResult;
+
+use crate::exit::Failure;
+
+/// Prints the result of a run that could not even begin, for programs.
+pub(super) fn print_result(failure: &Failure) {
+    let mut line = Vec::new();
+    let result = RunResult::not_begun(failure.exit.ending(), failure.message.clone());
+    result.write(&mut line, &Redactor::new());
+    // When standard output is gone, standard error has been told already.
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), &line);
+}
