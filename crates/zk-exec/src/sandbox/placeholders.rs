@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
-use zk_core::service::{HostFiles, HostRead};
+use zk_core::service::{HostFiles, HostRead, make_private_dir};
 
 use super::places::Placeholder;
 use crate::LocalHostFiles;
@@ -152,7 +152,7 @@ fn open_journal(state: &Path, dir: &Path) -> Option<File> {
     let mut hasher = DefaultHasher::new();
     dir.hash(&mut hasher);
     let lists = state.join("sandbox");
-    fs::create_dir_all(&lists).ok()?;
+    make_private_dir(&lists).ok()?;
     let path = lists.join(format!("{LIST_PREFIX}{:016x}", hasher.finish()));
     let file = File::options().read(true).append(true).create(true).open(path).ok()?;
     flock(&file, FlockOperation::LockShared).ok()?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use zk_core::service::{Exec, ExecError, ExecRequest, Input, Process, ProcessEvent};
+use zk_core::service::{Exec, ExecError, ExecRequest, Input, Process, ProcessEvent, make_private_dir};
 
 use super::broker::ReportReader;
 use super::caches;
@@ -300,7 +300,7 @@ impl SandboxExec {
             // Without a record the next start tests again.
             let _ = record
                 .parent()
-                .map_or(Ok(()), fs::create_dir_all)
+                .map_or(Ok(()), make_private_dir)
                 .and_then(|()| fs::write(record, held.join("\n")));
         }
         Ok(SelfTest { held, unproven, cached: false })
