@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::focus::{Aid, Focus, Search};
-use super::layout::{Parts, Rooms, list_room, live_rows, placeholder};
+use super::layout::{Parts, Rooms, list_room, live_rows, placeholder, queue_room};
 use super::{App, FRAME_INTERVAL, MAX_FRAMES_PER_SECOND, RESIZE_PAUSE, SIZE_ANSWER_WAIT, TMUX_RESIZE_PAUSE};
 use crate::inline::{Caret, Size};
 use crate::question::CardState;
@@ -148,7 +148,7 @@ impl App {
             status = Some(Row::of(Style::DIM, &format!("  {hint}")));
         }
         let mut queue =
-            self.focus.list().map(|list| list.rows(size.width, size.live_rows() / 3)).unwrap_or_default();
+            self.focus.list().map(|list| list.rows(size.width, queue_room(size))).unwrap_or_default();
         let waiting = self.waiting_rows();
         // A question may leave room for only one row.
         if self.focus.card().is_some() {
@@ -156,9 +156,18 @@ impl App {
             queue.extend(agent_rows(view, size.width));
             queue.extend(job_rows(&view.jobs));
         } else {
-            queue.extend(checklist_rows(&view.checklist, self.has_run(), size.width));
-            queue.extend(agent_rows(view, size.width));
-            queue.extend(job_rows(&view.jobs));
+            // Where there is not room for all, a typed text is in sight before what the agent does.
+            let mut left = queue_room(size).saturating_sub(queue.len() + waiting.len());
+            let mut fitting = |mut rows: Vec<Row>| {
+                rows.truncate(left);
+                left -= rows.len();
+                rows
+            };
+            let jobs = fitting(job_rows(&view.jobs));
+            let agents = fitting(agent_rows(view, size.width));
+            queue.extend(fitting(checklist_rows(&view.checklist, self.has_run(), size.width)));
+            queue.extend(agents);
+            queue.extend(jobs);
             queue.extend(waiting);
         }
         let answer = self.focus.card().and_then(CardState::typed);

@@ -54,6 +54,11 @@ pub(crate) fn list_room(size: Size) -> usize {
     size.live_rows().saturating_sub(2).max(1)
 }
 
+/// Maximum height of what stands above the draft: texts that wait, jobs, sub-agents and the to-do list.
+pub(crate) fn queue_room(size: Size) -> usize {
+    size.live_rows() / 3
+}
+
 impl Rooms {
     /// Distributes the rows: first the draft, then the question, then the other parts.
     pub(crate) fn of(parts: &Parts, size: Size) -> Self {
@@ -69,7 +74,7 @@ impl Rooms {
         let spare = usize::from(!parts.queue.is_empty() && height >= SPARE);
         let card = take(parts.card.len(), height.saturating_sub(composer + spare));
         let status = take(usize::from(parts.status.is_some()), 1);
-        let queue = take(parts.queue.len(), height / 3);
+        let queue = take(parts.queue.len(), queue_room(size));
         // Beside a question or a list every row is needed; the frame of a question is an edge already.
         let has_rules = parts.card.is_empty() && left >= MIN_OPEN_WITH_RULES + 2;
         let has_gap = has_rules && left > MIN_OPEN_WITH_RULES + 2;

@@ -2,7 +2,7 @@ use serde_json::json;
 use zk_core::model::Display;
 use zk_core::service::{Question, Selection};
 use zk_tui::{Action, Size};
-use zk_view::{Card, CheckRow, Intent, Patch, Queued};
+use zk_view::{Card, CheckRow, Intent, JobRow, Patch, Queued};
 
 use crate::person::{Desk, card, desk, desk_of};
 use crate::replay::block;
@@ -54,6 +54,24 @@ fn the_to_do_list_stands_above_the_place_to_type_until_it_is_done() {
     assert!(!desk.shown().contains("all of it"), "what is done is gone: {}", desk.shown());
     desk.run();
     assert!(desk.shown().contains("☑ all of it"), "but while the run goes on: {}", desk.shown());
+}
+
+#[test]
+fn a_to_do_list_gives_way_to_texts_that_wait_where_there_is_not_room_for_both() {
+    let mut desk = desk_of(Size::new(60, 12));
+    checklist(&mut desk, &[("find the failing test", "current")]);
+    desk.run();
+    let jobs: Result<Vec<JobRow>, _> = serde_json::from_value(json!([
+        {"id": "job-1", "command": "npm run dev", "state": {"state": "running"}}
+    ]));
+    desk.patch(Patch::Jobs { jobs: jobs.unwrap() });
+    let queued = |id, text: &str| Queued { id, steers: false, text: text.into() };
+    desk.patch(Patch::Queue { queued: vec![queued(1, "one")] });
+    assert!(desk.shown().contains("▸ find the failing test"), "{}", desk.shown());
+    desk.patch(Patch::Queue { queued: vec![queued(1, "one"), queued(2, "two")] });
+    let shown = desk.shown();
+    assert!(shown.contains("then: one") && shown.contains("then: two"), "{shown}");
+    assert!(shown.contains("npm run dev") && !shown.contains("find the failing test"), "{shown}");
 }
 
 #[test]
