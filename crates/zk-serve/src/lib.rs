@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`acp`] | the Agent Client Protocol, by which editors drive zk (feature `acp`, on by default) |
 //! | [`LineReader`], [`LineWriter`] | messages as lines, bounded in both directions |
-//! | [`print`] | the lines of a run without a person: its events, and what it comes to |
+//! | `print` | the lines of a run without a person: its events, and what it comes to |
 //! | [`rpc`] | `zk rpc`: JSON-RPC for programs of any language, whose clients share conversations |
 //! | [`serve_agent_sdk`], [`SdkArgs`], [`SdkOptions`] | the protocol of the Claude Agent SDKs, in the place of their own program |
 //! | [`web`] | `zk web`: a page that is such a client, and links that let it in |
