@@ -156,7 +156,7 @@ impl App {
             queue.extend(agent_rows(view, size.width));
             queue.extend(job_rows(&view.jobs));
         } else {
-            // Where there is not room for all, a typed text is in sight before what the agent does.
+            // Typed texts are in sight before what the agent does, on a screen without room for both.
             let mut left = queue_room(size).saturating_sub(queue.len() + waiting.len());
             let mut fitting = |mut rows: Vec<Row>| {
                 rows.truncate(left);
