@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use zk_core::service::{HostFiles, make_private_dir};
+use serde_json::Value;
+use zk_core::service::{HostFiles, make_private_dir, visible_line};
 
 use super::{BundleStore, DIRECTORY_DIGITS, Loaded, StoreError};
 use crate::bundle::placed::PlacedBundle;
@@ -34,6 +35,13 @@ pub enum ProjectBundleError {
     /// The files are no bundle.
     #[error(transparent)]
     Bundle(#[from] BundleError),
+    /// A hook or a server runs a file of the project that the digest of the bundle does not cover.
+    #[error(
+        "it would run files of the project that can change later (`{}`): a plugin of a project runs its own files, by \
+         `${{CLAUDE_PLUGIN_ROOT}}`",
+        visible_line(.0)
+    )]
+    RunsProjectFile(String),
 }
 
 impl ProjectBundle {
@@ -55,13 +63,45 @@ impl ProjectBundle {
         let root = root.ok_or(ProjectBundleError::Outside)?;
         let tree = Tree::read_dir(&root, files)?;
         let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self { bundle: Bundle::read(&tree, &name)?, tree, project: project.to_path_buf() })
+        let bundle = Bundle::read(&tree, &name)?;
+        match file_of_project(&bundle, project) {
+            Some(word) => Err(ProjectBundleError::RunsProjectFile(word)),
+            None => Ok(Self { bundle, tree, project: project.to_path_buf() }),
+        }
     }
 
     /// Size of all files in bytes.
     #[must_use]
     pub fn total_bytes(&self) -> usize {
         self.tree.total_bytes()
+    }
+}
+
+/// Variables of the environment that lead to the directory of the project.
+const PROJECT_VARIABLES: [&str; 2] = ["CLAUDE_PROJECT_DIR", "PWD"];
+
+/// Word in a hook or a server that names a file of the project beside the bundle.
+fn file_of_project(bundle: &Bundle, project: &Path) -> Option<String> {
+    let mut texts = Vec::new();
+    bundle.hooks.iter().for_each(|part| add_texts(&part.events, &mut texts));
+    bundle.servers.iter().for_each(|server| add_texts(&server.definition, &mut texts));
+    let is_separator = |c: char| c.is_whitespace() || "\"';|&()<>=`,:{}".contains(c);
+    let words = texts.into_iter().flat_map(|text| text.split(is_separator));
+    let is_file = |word: &str| {
+        let is_path = Path::new(word).components().any(|part| matches!(part, Component::Normal(_)));
+        is_path && !word.starts_with('/') && project.join(word).is_file()
+    };
+    let is_of_project = |word: &&str| PROJECT_VARIABLES.contains(word) || is_file(word);
+    words.map(|word| word.trim_start_matches('$')).find(is_of_project).map(str::to_owned)
+}
+
+/// Adds the texts in a value, such as the commands of hooks.
+fn add_texts<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) => texts.push(text),
+        Value::Array(items) => items.iter().for_each(|item| add_texts(item, texts)),
+        Value::Object(fields) => fields.values().for_each(|field| add_texts(field, texts)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
