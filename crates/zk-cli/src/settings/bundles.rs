@@ -1,11 +1,11 @@
 //! Bundles: their hooks and servers count as those of settings do; the rest is read where it is used.
 
 use std::collections::BTreeSet;
-use std::path::{Component, Path};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use zk_bundles::{Bundle, Loaded, ProjectBundle};
+use zk_bundles::{Loaded, ProjectBundle};
 use zk_core::service::visible_line;
 use zk_hooks::HookSet;
 use zk_settings::to_json;
@@ -27,7 +27,7 @@ const MAX_DIRECTORIES: usize = 16;
 /// Maximum size of the files of all bundles of the project, in bytes.
 const MAX_TOTAL_BYTES: usize = 64 << 20;
 
-/// The schema of the list.
+/// JSON Schema of the list.
 pub(super) fn schema() -> Value {
     json!({
         "type": "array",
@@ -43,6 +43,18 @@ pub(super) fn take(table: &mut toml::Table, path: &Path) -> Outcome<Vec<String>>
         let path = path.display();
         Failure::usage(format!("{path}: `{LIST}` is a list of directories, such as [\"tools/review-kit\"]"))
     })
+}
+
+/// Refuses the list in the settings of a person, who adds plugins by a command.
+pub(super) fn refuse(table: &toml::Table, path: &Path) -> Outcome<()> {
+    match table.contains_key(LIST) {
+        true => Err(Failure::usage(format!(
+            "{}: `{LIST}` belongs into the settings of a project (.zk/settings.toml); `zk plugin add PATH` adds one of \
+             your own",
+            path.display()
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Question about a bundle of a project, without its end.
@@ -62,7 +74,6 @@ fn rows(found: &ProjectBundle, project: &Path) -> Result<Vec<(String, toml::Valu
     if let Some(error) = wrong.first() {
         return Err(error.to_string());
     }
-    refuse_files_of_project(bundle, project)?;
     let row = |what: &str, text: String| (format!("{} {what}", bundle.name()), toml::Value::String(text));
     let mut rows: Vec<_> = hooks.rows().map(|(event, command)| row(&event, command)).collect();
     rows.extend(servers.iter().map(|server| {
@@ -82,40 +93,6 @@ fn rows(found: &ProjectBundle, project: &Path) -> Result<Vec<(String, toml::Valu
     rows.extend(named.map(|(what, names)| row(what, names.join(", "))));
     rows.push(row("SHA-256 of all its files", bundle.digest.clone()));
     Ok(rows)
-}
-
-/// Refuses hooks and servers that run files of the project beside the bundle: the digest does not cover them.
-fn refuse_files_of_project(bundle: &Bundle, project: &Path) -> Result<(), String> {
-    let mut texts = Vec::new();
-    bundle.hooks.iter().for_each(|part| add_texts(&part.events, &mut texts));
-    bundle.servers.iter().for_each(|server| add_texts(&server.definition, &mut texts));
-    for text in texts {
-        let is_separator = |c: char| c.is_whitespace() || "\"';|&()<>=`,:{}".contains(c);
-        let of_project = |word: &&str| {
-            let is_plain = Path::new(word).components().any(|part| matches!(part, Component::Normal(_)));
-            matches!(*word, "CLAUDE_PROJECT_DIR" | "PWD")
-                || is_plain && !word.starts_with('/') && project.join(word).is_file()
-        };
-        if let Some(word) = text.split(is_separator).map(|word| word.trim_start_matches('$')).find(of_project)
-        {
-            return Err(format!(
-                "it would run files of the project that can change later (`{}`): a plugin of a project runs its own \
-                 files, by `${{CLAUDE_PLUGIN_ROOT}}`",
-                visible_line(word)
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Adds the texts in a value, such as the commands of hooks.
-fn add_texts<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
-    match value {
-        Value::String(text) => texts.push(text),
-        Value::Array(items) => items.iter().for_each(|item| add_texts(item, texts)),
-        Value::Object(fields) => fields.values().for_each(|field| add_texts(field, texts)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }
 
 impl Settings {

@@ -271,6 +271,7 @@ impl Settings {
         }
         self.add_hooks(hooks, warnings);
         self.add_extensions(extensions::take(&mut table, layer, path)?);
+        bundles::refuse(&table, path)?;
         let origin = Origin { layer, place: path.display().to_string() };
         Ok(self.merged.set_all(flatten(table), &origin, Precedence::Over, warnings)?)
     }
@@ -418,6 +419,11 @@ impl Settings {
     /// Returns the execution context as written in the settings.
     pub(crate) fn context_text(&self) -> Option<&str> {
         self.merged.at(&["context".to_owned()]).and_then(Entry::text)
+    }
+
+    /// Returns the execution context as written in the settings, if it is another machine or container.
+    pub(crate) fn context_elsewhere(&self) -> Option<&str> {
+        self.context_text().filter(|context| context.contains(':'))
     }
 
     /// Returns the origin of a key.

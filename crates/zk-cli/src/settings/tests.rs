@@ -462,6 +462,8 @@ fn a_trusted_plugin_of_a_project_does_not_make_an_extension_of_its_name_trusted(
         )
         .write("project/.zk/extensions/kit/evil.sh", "true");
     let (mut settings, warnings) = home.read_with(LayerValues::default(), &Nothing).unwrap();
+    let refused = warnings_of("plugin_dirs = [\"kit\"]").unwrap_err().message;
+    assert!(refused.contains("belongs into the settings of a project"), "{refused}");
     assert!(warnings.iter().any(|text| text.contains("own") && text.contains("./check.sh")), "{warnings:?}");
     let named = settings.project_files.iter().filter(|file| file.name == ".zk/settings.toml: kit");
     assert_eq!(named.count(), 2, "{warnings:?}");

@@ -63,7 +63,7 @@ impl Containment {
     pub(crate) fn of(work: &Workplace, settings: &Settings, allow_all: bool) -> Outcome<Self> {
         let has_network = settings.sandbox.network == NetworkSetting::All;
         let named = named_mode(settings, allow_all)?;
-        let elsewhere = settings.context_text().filter(|context| context.contains(':')).map(str::to_owned);
+        let elsewhere = settings.context_elsewhere().map(str::to_owned);
         let process = |mode| Self {
             mode,
             sandbox: None,

@@ -97,7 +97,7 @@ impl Launcher {
 
     /// Checks that commands run on this machine, where its sandbox can hold them.
     fn check_place(&self) -> Outcome<()> {
-        match self.app.settings.context_text().filter(|context| context.contains(':')) {
+        match self.app.settings.context_elsewhere() {
             Some(context) => Err(Failure::usage(format!(
                 "the program that drives zk wants commands in the sandbox of this machine (`sandbox.enabled`), and your \
                  settings run them in {context}: leave one of the two out"
