@@ -210,6 +210,7 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
             .unwrap();
         assert!(files.append(&pipe, b"x").is_err());
+        assert!(files.read(&pipe, 16).is_err());
         assert_eq!(std::fs::read(&path).unwrap().len(), 8);
     }
 
