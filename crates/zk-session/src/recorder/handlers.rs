@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use zk_core::events::{
@@ -20,6 +21,9 @@ use crate::Earlier;
 use crate::find::is_prompt;
 use crate::history::Reader;
 use crate::redact::redact_entry;
+
+/// Longest time that the beginning of a run waits for the name of the branch, which a slow disk may hold back.
+const BRANCH_LIMIT: Duration = Duration::from_secs(1);
 
 #[async_trait]
 impl SessionLog for Log {
@@ -92,7 +96,8 @@ impl Handler<SessionStart> for Log {
         // Queued only, since an empty run needs no file yet: the prompt follows.
         self.queue().entries.push(EntryKind::RunStart { run_id: ev.run_id.clone() });
         if let Some(read) = self.read_branch.get().cloned()
-            && let Ok(Some(branch)) = tokio::task::spawn_blocking(move || read()).await
+            && let Ok(Ok(Some(branch))) =
+                tokio::time::timeout(BRANCH_LIMIT, tokio::task::spawn_blocking(move || read())).await
         {
             self.session.note_branch(branch);
         }
