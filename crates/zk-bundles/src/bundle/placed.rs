@@ -101,7 +101,7 @@ fn option_variable(key: &str) -> String {
 }
 
 impl Variables {
-    /// Replaces `${CLAUDE_PLUGIN_ROOT}` and similar variables in a text; other variables are kept.
+    /// Expands the variables of the bundle in a text, such as `${CLAUDE_PLUGIN_ROOT}`. Other variables are kept.
     #[must_use]
     pub fn expand(&self, text: &str) -> String {
         let replaced =

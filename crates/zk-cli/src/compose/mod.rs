@@ -183,7 +183,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     );
     mcp::record(&app.work, &app.settings, bus);
     mcp::offer_skills(bus).map_err(Failure::failed)?;
-    // Also for sub-agents, which may renew a token as well.
+    // OAuth tokens may be refreshed by sub-agents, too.
     let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
     let notices = app.work.machine.notices.clone();
     bus.scope("credentials").on_sync_at(everywhere, move |event: &OAuthRefresh, _: &Cx| {

@@ -40,7 +40,7 @@ impl Env {
         found.filter(|value| !value.is_empty())
     }
 
-    /// Returns a variable that is not empty and valid Unicode.
+    /// Value of an environment variable, if it is not empty and is valid Unicode.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.get(name)?.to_str()
     }

@@ -38,7 +38,7 @@ impl Buffers {
         self.client.reads_files
     }
 
-    /// Returns the editor's text of a file; `None` if it gives none in time.
+    /// Requests the editor's text of a file; `None` on an error or a time-out.
     fn text(&self, path: &Path) -> Option<String> {
         let answer = self.ask("fs/read_text_file", path, None)?;
         answer.get("content").and_then(Value::as_str).map(str::to_owned)

@@ -27,7 +27,7 @@ struct Pair {
     value: String,
 }
 
-/// Returns settings that start the editor's servers in addition to the person's.
+/// Settings of the editor's MCP servers, which are started beside the person's.
 pub(super) fn settings(servers: &[Value]) -> Result<Map<String, Value>, RpcError> {
     let mut settings = Map::new();
     for server in servers {

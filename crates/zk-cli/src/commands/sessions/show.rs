@@ -63,7 +63,7 @@ async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<
 /// The run that is being read, and its screen.
 struct Shown {
     screen: Screen,
-    /// Entries since the beginning of the run.
+    /// Session entries of the current run.
     run: Vec<Entry>,
     /// Number of entries of all runs.
     entries: usize,

@@ -44,7 +44,7 @@ const HOURS: [(&str, &[&str]); 10] = [
     ("trust", &["a grant for the session", "a command", "a stop at a question"]),
 ];
 
-/// A moment, or nothing in the place of a command that tells something.
+/// Moment of an hour; `None` stands for one of the commands in [`TOLD`].
 type Place = Option<Moment>;
 
 /// The moments of an hour, in an order of its own.

@@ -5,7 +5,7 @@ use super::{Given, HostRule, SdkArgs, zk_tools};
 /// Model names of hosts that stand for the conversation's own model.
 pub(crate) const FAMILIES: [&str; 4] = ["haiku", "inherit", "opus", "sonnet"];
 
-/// Tools of zk that a tool of the SDK replaces.
+/// Tools of zk that are disabled because the SDK has its own.
 const REPLACED: [&str; 2] = ["ask_user", "present_plan"];
 
 /// Converts arguments and first request to settings of zk.
