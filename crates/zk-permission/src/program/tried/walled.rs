@@ -19,9 +19,11 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 /// Maximum number of repetitions of a command whose output differs.
 const MOST_REPETITIONS: usize = 3;
 
-/// Programs that show the machine, which a sandbox hides a part of; `vdir` shows the directory above the project.
-const SHOWS_MACHINE: [&str; 13] = [
-    "df", "du", "groups", "hostname", "id", "logname", "lsblk", "ps", "stat", "tty", "uptime", "vdir", "who",
+/// Programs that show the machine, which a sandbox hides a part of; `vdir` shows the directory above the project, and
+/// `getconf` the number of processes, which a sandbox limits.
+const SHOWS_MACHINE: [&str; 14] = [
+    "df", "du", "getconf", "groups", "hostname", "id", "logname", "lsblk", "ps", "stat", "tty", "uptime",
+    "vdir", "who",
 ];
 
 /// Exit, output and messages of a command.
