@@ -15,7 +15,7 @@ use zk_tui::plain::Screen;
 
 use crate::app::{AppContext, Machine, Workplace, runtime};
 use crate::args::actions::DoctorArgs;
-use crate::containment::Containment;
+use crate::containment;
 use crate::exit::{Exit, Outcome};
 use crate::settings::Settings;
 use crate::{sandbox, stdin};
@@ -103,7 +103,7 @@ fn bounds(work: &Workplace, settings: &Settings) -> String {
 
 /// Reports which calls run without a question, and in which context.
 fn permissions(work: &Workplace, settings: &Settings) -> Finding {
-    match Containment::of(work, settings, settings.permissions.allow_all) {
+    match containment::select(work, settings, settings.permissions.allow_all) {
         Ok(containment) => fine(format!("permissions: {}", containment.describe())),
         Err(error) => failure(format!("permissions: {}", error.message)),
     }
