@@ -55,6 +55,7 @@ pub use commands::own_commands::OWN_COMMANDS;
 pub use commands::session_lines::{parent_remark, session_lines};
 pub use conversation::job_rows::JobRows;
 pub use conversation::plan_ways::PlanWays;
+pub use conversation::run_error::describe_run_error;
 pub use conversation::summary::{choices, incomplete, is_empty, totals};
 pub use hosted::command::{HostedOutcome, ListedCommand};
 pub use hosted::conversation::{HostedConversation, HostedEvent, HostedOptions};

@@ -9,5 +9,6 @@ pub(crate) mod job_rows;
 pub(crate) mod line;
 pub(crate) mod plan_ways;
 pub(crate) mod reload;
+pub(crate) mod run_error;
 pub(crate) mod summary;
 pub(crate) mod wanted_screen;

@@ -157,7 +157,9 @@ impl Containment {
             })
         };
         match (context, named) {
-            (Some("sandbox") | None, Some(Mode::Auto)) if has_network => Err(ContainmentError::AutoWithNetwork),
+            (Some("sandbox") | None, Some(Mode::Auto)) if has_network => {
+                Err(ContainmentError::AutoWithNetwork)
+            }
             (Some("sandbox") | None, Some(Mode::Auto)) => {
                 Ok(contained(Mode::Auto, sandboxes.start().map_err(ContainmentError::Sandbox)?))
             }
@@ -178,7 +180,9 @@ impl Containment {
                     }),
                 }
             }
-            (Some(context), Some(Mode::Auto)) => Err(ContainmentError::AutoElsewhere { context: context.to_owned() }),
+            (Some(context), Some(Mode::Auto)) => {
+                Err(ContainmentError::AutoElsewhere { context: context.to_owned() })
+            }
             (Some(_), named) => Ok(process(named.unwrap_or_default())),
             (None, Some(mode)) => Ok(with_reads_held(process(mode))),
             (None, None) if has_network => Ok(with_reads_held(process(Mode::Ask))),

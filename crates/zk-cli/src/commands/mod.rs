@@ -63,14 +63,14 @@ pub(crate) fn config_schema(machine: &Machine, of_result: bool) -> Outcome<Exit>
 
 /// Prints lines of text; on a terminal they are wrapped at words.
 fn print_words(machine: &Machine, lines: &[String]) -> Outcome<Exit> {
-    let mut screen = Screen::stdout(&machine.env.terminal());
+    let mut screen = Screen::stdout(&machine.terminal());
     lines.iter().for_each(|line| screen.prose(Style::PLAIN, line));
     screen.finish()?;
     Ok(Exit::Done)
 }
 
 fn print(machine: &Machine, lines: &[String]) -> Outcome<Exit> {
-    let mut screen = Screen::stdout(&machine.env.terminal());
+    let mut screen = Screen::stdout(&machine.terminal());
     lines.iter().for_each(|line| screen.line(Style::PLAIN, line));
     screen.finish()?;
     Ok(Exit::Done)

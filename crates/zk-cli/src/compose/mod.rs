@@ -105,8 +105,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     let scope = bus.scope("outside");
     let sandbox = sandbox.map(|exec| walls::watch_for_loss(&scope, exec, app.work.machine.notices.clone()));
     let rules = policy::rules(&app.work, &app.settings).0;
-    let denied =
-        walls::watch_denied_files(&bus.scope("denied-files"), rules.iter().cloned(), judge.clone());
+    let denied = walls::watch_denied_files(&bus.scope("denied-files"), rules.iter().cloned(), judge.clone());
     if let Some(sandbox) = &sandbox {
         walls::hide_in(&denied, sandbox);
     }

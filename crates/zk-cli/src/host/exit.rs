@@ -5,6 +5,7 @@ use zk_core::kernel::EmitError;
 use zk_core::model::{AgentError, ErrorKind};
 use zk_serve::print::RunEnding;
 use zk_tui::TerminalError;
+use zk_tui::plain::PipedInputError;
 
 /// Exit code of the program, as documented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +138,15 @@ impl Failure {
 
     pub(crate) fn auth(message: impl Into<String>) -> Self {
         Self::new(Exit::Auth, message)
+    }
+}
+
+impl Explain for PipedInputError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Unusable(_) | Self::TooLong => Exit::Usage,
+            Self::Failed => Exit::Failed,
+        }
     }
 }
 

@@ -23,11 +23,10 @@ use crate::app::{AppContext, Machine};
 use crate::args::cli::{Cli, OutputFormat};
 use crate::args::{Job, Task, completion, help};
 use crate::configure::canonical;
-use crate::dirs::Dirs;
-use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{commands, mode};
+use crate::{commands, host, mode};
 use result_line::print_result;
+use zk_exec::ProgramEnv;
 
 /// Prints the help of a subcommand, with the options that belong to it.
 fn prints_help_of_subcommand(error: &clap::Error) -> bool {
@@ -104,12 +103,12 @@ fn usage_hint(error: &clap::Error) -> Option<&'static str> {
 
 fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     let Task { job, launch, endpoint, cwd, log } = task;
-    let env = Env::read();
+    let env = host::program_env();
     if let Job::Help(topic) = &job {
         // Settings that cannot be read keep nobody from reading about them.
         return commands::help(&env, topic);
     }
-    let dirs = Dirs::new(&env);
+    let dirs = host::zk_dirs(&env);
     let cwd = directory(cwd)?;
     let host_files = host_files(&env);
     let Project { root: project, foreign } = zk_skills::project(&cwd, &host_files);
@@ -148,7 +147,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     #[cfg(feature = "otel")]
     if let Some(wanted) = log {
         let machine = &app.work.machine;
-        crate::host::log::start(&wanted, &machine.dirs, machine.redactor.clone())?;
+        host::log::start(&wanted, &machine.dirs, machine.redactor.clone())?;
         app.shared.observed.has_log = true;
     }
     #[cfg(not(feature = "otel"))]
@@ -199,7 +198,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
 }
 
 /// Trusts files of the person who runs this, also with `sudo`.
-fn host_files(env: &Env) -> LocalHostFiles {
+fn host_files(env: &ProgramEnv) -> LocalHostFiles {
     let files = LocalHostFiles::new();
     match env.text("SUDO_UID").and_then(|uid| uid.parse().ok()) {
         Some(uid) if rustix::process::geteuid().is_root() => files.trusting(uid),
