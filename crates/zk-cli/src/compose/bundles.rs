@@ -42,13 +42,15 @@ pub(crate) fn load(dirs: &ZkDirs, files: &LocalHostFiles, given: &[PathBuf]) -> 
 
 /// Bundles of the project that a person approved, beside those that are `used`.
 pub(crate) fn load_of_project(
-    dirs: &ZkDirs,
-    files: &LocalHostFiles,
+    (dirs, files): (&ZkDirs, &LocalHostFiles),
+    project: &Path,
     found: &[Arc<ProjectBundle>],
     used: &Loaded,
 ) -> Loaded {
-    let store = if found.is_empty() { None } else { store(dirs, files) };
-    store.map(|store| store.load_of_project(found.iter().map(|one| &**one), used)).unwrap_or_default()
+    let store = store(dirs, files);
+    store
+        .map(|store| store.load_of_project(project, found.iter().map(|one| &**one), used))
+        .unwrap_or_default()
 }
 
 /// A bundle that has no place yet: its variables stay as they are written.

@@ -46,8 +46,8 @@ impl Configured {
         }
         let loaded = bundles::load(dirs, host_files, &launch.plugin_dirs);
         settings.add_bundles(loaded, project, env);
-        let of_project =
-            bundles::load_of_project(dirs, host_files, &settings.approved_bundles(), settings.bundles());
+        let approved = settings.approved_bundles();
+        let of_project = bundles::load_of_project((dirs, host_files), project, &approved, settings.bundles());
         settings.add_bundles(of_project, project, env);
         if let Some(names) = &launch.only_servers {
             settings.keep_mcp_servers(names);

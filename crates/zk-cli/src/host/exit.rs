@@ -43,6 +43,12 @@ const MEANINGS: [(Exit, &str); 9] = [
     (Exit::Terminated, "stopped by SIGTERM"),
 ];
 
+/// Exit codes for the help of the program.
+pub(crate) fn help() -> String {
+    let row = |(exit, meaning): &(Exit, &str)| format!("\n  {:>3}  {meaning}", exit.code());
+    format!("Exit codes:{}", MEANINGS.iter().map(row).collect::<String>())
+}
+
 /// Reference page of the exit codes.
 pub(crate) fn reference() -> String {
     let rows: String =

@@ -4,7 +4,6 @@ mod findings;
 mod kept_sessions;
 mod mend;
 mod programs;
-pub(super) mod update;
 
 use std::io::IsTerminal;
 
