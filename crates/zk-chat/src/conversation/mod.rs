@@ -4,6 +4,7 @@ pub(crate) mod chat;
 pub(crate) mod clipboard_image;
 pub(crate) mod commands_during_run;
 pub(crate) mod effects;
+pub(crate) mod file_notices;
 pub(crate) mod greeting;
 pub(crate) mod job_rows;
 pub(crate) mod line;

@@ -190,7 +190,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
             notices.show(&format!("warning: the renewed sign-in to {name} {what}: {why}"));
         }
     });
-    skills::show_notices(&app.work.machine, bus);
+    zk_chat::tell_unused_skills(&app.work.machine.notices, bus);
     bus.scope("trust").provide_service::<dyn Trust>(app.work.machine.trust.clone());
     if let Some(ui) = host.ui {
         bus.scope("terminal").provide_service::<dyn Ui>(ui);
@@ -418,7 +418,7 @@ pub(crate) fn install_sections(work: &Workplace, settings: &Settings, bus: &Bus)
     bus.install(&prompt::Appended::new(settings)).map_err(Failure::failed)?;
     bus.install(&prompt::instructions(work)).map_err(Failure::failed)?;
     prompt::install_context(work, settings, bus)?;
-    prompt::tell(&work.machine, bus);
+    zk_chat::tell_skipped_files(&work.machine.notices, bus);
     Ok(())
 }
 
