@@ -14,6 +14,7 @@
 //! | [`ConversationSessions`] | the present session, those that were left, and those to go on with; [`NoSessions`] keeps none |
 //! | [`Interrupts`] | the signals of the process; [`NoInterrupts`] has none |
 //! | [`ProviderAccess`], [`sign_in`], [`set_up`] | the providers there are, and what makes one usable; the list to choose from |
+//! | [`walls`] | sandbox and permission mode of a conversation, and what is done when the sandbox is lost |
 //! | [`UnapprovedProject`] | parts of a project that the person is asked about first |
 //! | [`zk_permission::ModeSwitch`], [`PersonExec`], [`JobRows`] | services and a plugin of the bus: permission mode, the person's own commands, rows of jobs |
 //! | [`session_lines`], [`context_lines`], [`totals`] | lists and sums in lines, as commands print them |
@@ -38,6 +39,7 @@ mod hosted;
 mod opening;
 mod screen;
 mod sign_in;
+pub mod walls;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -51,8 +53,10 @@ pub use commands::context_lines::context_lines;
 pub use commands::info::export_markdown;
 pub use commands::own_commands::OWN_COMMANDS;
 pub use commands::session_lines::{parent_remark, session_lines};
+pub use conversation::file_notices::{tell_skipped_files, tell_unused_skills};
 pub use conversation::job_rows::JobRows;
 pub use conversation::plan_ways::PlanWays;
+pub use conversation::run_error::describe_run_error;
 pub use conversation::summary::{choices, incomplete, is_empty, totals};
 pub use hosted::command::{HostedOutcome, ListedCommand};
 pub use hosted::conversation::{HostedConversation, HostedEvent, HostedOptions};

@@ -32,7 +32,7 @@ pub use program::builder::{Zk, ZkBuilder};
 use compose::{agents, bundles, mcp, prompt, session_switch, sessions, skills};
 use context::{app, configure, launch};
 use endpoint::{credentials, select};
-use host::{dirs, env, exit, hardening, signals, stdin};
+use host::{exit, hardening, signals};
 use program::additions;
 use walls::{containment, place, policy, sandbox};
 

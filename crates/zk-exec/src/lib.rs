@@ -13,6 +13,7 @@
 //! | [`OverlaidFiles`] | remote files, with one directory of this machine among them |
 //! | [`Limits`] | memory, processes and output that a command may use |
 //! | [`Environment`] | variables that a child process gets |
+//! | [`ProgramEnv`] | variables of the program itself, with the secrets apart |
 //! | [`git_read_variables`] | variables that keep a read-only git from starting programs of the repository |
 //! | [`WorkspaceFiles`] | the `dyn Files` of this machine: resolved, contained, safe against swapped links |
 //! | [`LocalStateFiles`] | the `dyn StateFiles` of this machine: zk's own state, private, written atomically, locked with a deadline |
@@ -56,7 +57,7 @@ mod wire;
 pub use context::{ContextName, ContextNameError, SshTarget, socket_path};
 #[cfg(feature = "docker")]
 pub use docker::{DockerExec, DockerOptions};
-pub use environment::Environment;
+pub use environment::{Environment, ProgramEnv};
 pub use files::WorkspaceFiles;
 pub use host_files::{LocalHostFiles, LogFile, own_files};
 pub use limits::{BoundedExec, Limits};

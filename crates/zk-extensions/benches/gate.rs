@@ -10,15 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use serde_json::json;
 use zk_agent::Agent;
 use zk_core::kernel::Bus;
-use zk_core::model::{Approved, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{Exec, Tool, ToolCx};
+use zk_core::service::Exec;
 use zk_exec::{Environment, ProcessExec};
 use zk_extensions::{Extension, ExtensionConfig};
-use zk_testkit::{Script, ScriptedProvider};
+use zk_testkit::{IdleTool, Script, ScriptedProvider};
 
 const CALLS: u32 = 500;
 const ROUNDS: usize = 7;
@@ -42,19 +40,6 @@ for line in sys.stdin:
             open("spent", "w").write(str(spent))
 "#;
 
-struct Nothing(Arc<ToolSpec>);
-
-#[async_trait]
-impl Tool for Nothing {
-    fn spec(&self) -> &Arc<ToolSpec> {
-        &self.0
-    }
-
-    async fn call(&self, _: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
-        Ok(ToolOutput::text(""))
-    }
-}
-
 /// Bus on which an extension in Python asks for these events; without an extension for `None`.
 async fn bus(dir: &Path, asks: Option<&str>) -> Bus {
     let bus = Bus::new();
@@ -73,9 +58,9 @@ async fn bus(dir: &Path, asks: Option<&str>) -> Bus {
 async fn run(bus: &Bus) -> Duration {
     let script =
         (0..CALLS).fold(Script::new(), |script, _| script.turn(|turn| turn.call("nothing", json!({}))));
-    let spec = ToolSpec::new("nothing", "Does nothing.", json!({"type": "object", "properties": {}}));
     let model = ScriptedProvider::new(script.turn(|turn| turn.text("x")));
-    let agent = Agent::builder(Arc::new(model)).bus(bus.clone()).tool(Arc::new(Nothing(spec))).unguarded();
+    let agent =
+        Agent::builder(Arc::new(model)).bus(bus.clone()).tool(Arc::new(IdleTool::new("nothing"))).unguarded();
     let agent = agent.build().unwrap();
     let began = Instant::now();
     black_box(agent.run("go").unwrap().wait().await).result.unwrap();

@@ -11,31 +11,15 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use serde_json::json;
 use zk_agent::Agent;
 use zk_auth::Http;
-use zk_core::model::{Approved, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{Tool, ToolCx};
 use zk_otel::{OtelConfig, OtelPlugin, OtelSettings, Telemetry};
-use zk_testkit::{Script, ScriptedProvider};
+use zk_testkit::{IdleTool, Script, ScriptedProvider};
 
 const DELTAS: usize = 100_000;
 const CALLS: usize = 200;
 const ROUNDS: usize = 7;
-
-struct Nothing(Arc<ToolSpec>);
-
-#[async_trait]
-impl Tool for Nothing {
-    fn spec(&self) -> &Arc<ToolSpec> {
-        &self.0
-    }
-
-    async fn call(&self, _: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
-        Ok(ToolOutput::text(""))
-    }
-}
 
 /// A collector that takes everything and reads nothing of it.
 fn collector() -> String {
@@ -65,9 +49,9 @@ fn calls() -> Script {
 }
 
 async fn run(script: Script, telemetry: Option<&Telemetry>) -> Duration {
-    let spec = ToolSpec::new("nothing", "Does nothing.", json!({"type": "object", "properties": {}}));
-    let builder =
-        Agent::builder(Arc::new(ScriptedProvider::new(script))).tool(Arc::new(Nothing(spec))).unguarded();
+    let builder = Agent::builder(Arc::new(ScriptedProvider::new(script)))
+        .tool(Arc::new(IdleTool::new("nothing")))
+        .unguarded();
     let builder = match telemetry {
         Some(telemetry) => builder.plugin(OtelPlugin::new(telemetry)),
         None => builder,

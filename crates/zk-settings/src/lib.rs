@@ -8,6 +8,7 @@
 //! | [`LayerValues`] | single values of a layer: defaults, flags, variables |
 //! | [`ProjectFile`] | a settings file of a project, used only after a person approved its bytes |
 //! | [`mark`] | declarations beyond types: secrets, keys closed to projects, lists that add up |
+//! | [`ZkDirs`] | directories of zk's settings and state, and the files in them |
 //! | [`suggest`] | suggestions for misspelt words, and lists of choices for messages |
 //!
 //! # Example
@@ -33,6 +34,7 @@
 //! No section: the crates that use a setting define it. This crate reads no environment, no command line and
 //! no directory: callers pass paths and variables in.
 
+mod dirs;
 mod edit;
 mod error;
 mod expect;
@@ -49,6 +51,7 @@ pub mod suggest;
 mod tests;
 mod values;
 
+pub use dirs::ZkDirs;
 pub use edit::{EditError, with_value, without_value};
 pub use error::SettingsError;
 pub use file::{FileRead, TextRead, read_file, read_preset, read_text};

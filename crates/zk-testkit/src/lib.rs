@@ -10,6 +10,7 @@
 //! | [`CountingHost`] | loopback server that counts its connections |
 //! | [`SimClock`] | date that tests move |
 //! | [`demo`] | project with failing tests, and a script that repairs it |
+//! | [`IdleTool`] | tool that does nothing, for figures of the rest |
 //! | [`Recorder`] | observer with a readable transcript of a run |
 //!
 //! # Example
@@ -38,6 +39,7 @@ pub mod rules;
 mod script;
 #[cfg(feature = "server")]
 mod server;
+mod tool;
 
 pub use clock::SimClock;
 #[cfg(feature = "server")]
@@ -50,3 +52,4 @@ pub use recorder::{Recorded, Recorder};
 pub use script::{Answered, Asked, Script, Step, Turn};
 #[cfg(feature = "server")]
 pub use server::{FakeServer, FakeServerBuilder, Fault, RawReply, Received, RetryAfter, StartError};
+pub use tool::IdleTool;

@@ -248,7 +248,7 @@ impl BatchCounts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentRow {
-    /// Name of the sub-agent.
+    /// Name of the sub-agent, unique in the tree of agents: blocks of the sub-agent carry it as their `agent`.
     pub name: Text,
     /// 1 for a child of the conversation's agent.
     pub depth: u32,

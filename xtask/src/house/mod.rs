@@ -77,6 +77,12 @@ fn weak_openings(texts: &[Text]) -> (usize, usize) {
     (all.iter().filter(|(_, weak)| weak.is_some()).count(), all.len())
 }
 
+/// Number of lines of the program that no subcommand has for itself.
+fn outside_of_commands(shapes: &[CrateShape]) -> usize {
+    let program = shapes.iter().filter(|shape| shape.name == "zk-cli").flat_map(|shape| &shape.files);
+    program.filter(|(file, _)| !file.contains("/src/commands/")).map(|(_, lines)| lines).sum()
+}
+
 /// Prints the figures of all crates.
 ///
 /// # Errors
@@ -105,6 +111,7 @@ pub(crate) fn print(workspace: &Workspace) -> Result<()> {
     let (weak, comments) = weak_openings(&texts);
     let share = 100.0 * weak as f64 / comments.max(1) as f64;
     println!("{weak} of {comments} comments begin with a weak word ({share:.1} %)");
+    println!("{} lines of zk-cli outside of its commands", outside_of_commands(&shapes));
     let circles = shapes.iter().flat_map(|shape| &shape.circles).filter(|files| files.len() > 3);
     for files in circles {
         println!("\na circle of {} files:\n  {}", files.len(), files.join("\n  "));

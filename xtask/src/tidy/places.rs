@@ -35,6 +35,10 @@ const RULES: [Rule; 2] = [
             ("crates/zk-exec/src/sandbox/placeholders.rs", "a lock that several sandboxes share"),
             ("crates/zk-session/src/sqlite/lock.rs", "a lock for as long as a session is open"),
             ("crates/zk-auth/src/store/lock.rs", "a wait for the lock that keeps no thread"),
+            (
+                "crates/zk-bundles/src/store/copies.rs",
+                "a mark for as long as copies are used, tried and never waited for",
+            ),
             (OWN_PATH, "this list"),
         ],
         advice: "lock files through the service `StateFiles`, which waits with a deadline",

@@ -97,7 +97,7 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Damage, in words.
+        /// Description of the damage.
         reason: String,
     },
     /// A newer version of zk wrote the file.

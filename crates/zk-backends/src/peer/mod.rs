@@ -1,6 +1,5 @@
 //! JSON-RPC with a program: a message a line on its standard input and output, requests in both directions.
 
-mod frame;
 mod pump;
 
 use std::collections::HashMap;
@@ -14,6 +13,9 @@ use tokio_util::sync::CancellationToken;
 use zk_core::service::Process;
 
 use pump::Pump;
+
+/// Maximum size of a message in bytes, which bounds the memory.
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 /// Most lines that wait to be written.
 const MAX_WAITING_LINES: usize = 256;

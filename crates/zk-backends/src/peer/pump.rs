@@ -7,10 +7,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
-use zk_core::service::{Exit, KillSignal, OutputStream, Process, ProcessEvent};
+use zk_core::service::{Exit, KillSignal, LineSplitter, OutputStream, Process, ProcessEvent};
 
-use super::frame::{Frames, MAX_MESSAGE_BYTES};
-use super::{CallError, Incoming, Peer, Reply};
+use super::{CallError, Incoming, MAX_MESSAGE_BYTES, Peer, Reply};
 
 /// Size of one write in bytes: small enough to be written atomically, so that a blocked one can be given up.
 const CHUNK_BYTES: usize = 4096;
@@ -36,7 +35,7 @@ pub(super) struct Pump<I: Incoming> {
     peer: Weak<Peer>,
     incoming: Arc<I>,
     ending: CancellationToken,
-    frames: Frames,
+    lines: LineSplitter,
     garbage: u32,
 }
 
@@ -50,7 +49,7 @@ impl<I: Incoming> Pump<I> {
         incoming: Arc<I>,
         ending: CancellationToken,
     ) -> Self {
-        Self { process, peer, incoming, ending, frames: Frames::default(), garbage: 0 }
+        Self { process, peer, incoming, ending, lines: LineSplitter::new(MAX_MESSAGE_BYTES), garbage: 0 }
     }
 
     /// Runs until either side ends the connection, then ends the program and its children.
@@ -107,7 +106,7 @@ impl<I: Incoming> Pump<I> {
     async fn handle(&mut self, event: Option<ProcessEvent>) -> Result<(), Over> {
         match event {
             Some(ProcessEvent::Output(OutputStream::Stdout, bytes)) => {
-                let lines = self.frames.feed(&bytes).map_err(|_| {
+                let lines = self.lines.feed(&bytes).map_err(|_| {
                     Over(format!("it sent a message of more than {} MB", MAX_MESSAGE_BYTES >> 20))
                 })?;
                 lines.iter().try_for_each(|line| self.line(line))

@@ -1,11 +1,13 @@
 //! Bundles that a person added, with all of their files.
 
+mod copies;
 pub(crate) mod difference;
 pub(crate) mod project;
 pub(crate) mod records;
 pub(crate) mod wanted;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -96,15 +98,18 @@ pub struct Loaded {
     pub problems: Vec<String>,
     /// Names of bundles that are only used for this start.
     given: Vec<String>,
+    /// Marks of copies of projects as used, so that no other start removes them.
+    in_use: Vec<Arc<File>>,
 }
 
 impl Loaded {
     /// Adds bundles that were loaded later, with their problems.
     pub fn extend(&mut self, more: Self) {
-        let Self { bundles, problems, given } = more;
+        let Self { bundles, problems, given, in_use } = more;
         self.bundles.extend(bundles);
         self.problems.extend(problems);
         self.given.extend(given);
+        self.in_use.extend(in_use);
     }
 
     /// Adds bundles in directories that the person named for this start. They replace added bundles of the

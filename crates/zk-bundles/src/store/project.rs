@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::Value;
 use zk_core::service::{HostFiles, make_private_dir, visible_line};
 
-use super::{BundleStore, DIRECTORY_DIGITS, Loaded, StoreError};
+use super::{BundleStore, DIRECTORY_DIGITS, Loaded, StoreError, copies};
 use crate::bundle::placed::PlacedBundle;
 use crate::bundle::{Bundle, BundleError};
 use crate::tree::digest::digest_of;
@@ -107,14 +107,32 @@ fn add_texts<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
 
 impl BundleStore {
     /// Bundles of a project that a person approved, each in a private copy: what changes in the project later is not used.
-    /// One whose name is among `used` is left out.
+    /// One whose name is among `used` is left out. Copies of the same project that are not among `found` are removed,
+    /// unless another process uses some of them.
     #[must_use]
     pub fn load_of_project<'a>(
         &self,
+        project: &Path,
         found: impl IntoIterator<Item = &'a ProjectBundle>,
         used: &Loaded,
     ) -> Loaded {
         let mut loaded = Loaded::default();
+        let found: Vec<&ProjectBundle> = found.into_iter().collect();
+        let dir = self.project_dir(project);
+        if found.is_empty() && !dir.is_dir() {
+            return loaded;
+        }
+        let kept = found.iter().map(|one| self.copy_of(one)).collect();
+        match copies::use_copies(&dir, &kept, &*self.state) {
+            Ok(mark) => loaded.in_use.push(mark),
+            Err(error) => {
+                let problem = |one: &&ProjectBundle| {
+                    format!("the plugin `{}` of the project is not used: {error}", one.bundle.name())
+                };
+                loaded.problems.extend(found.iter().map(problem));
+                return loaded;
+            }
+        }
         for one in found {
             let name = one.bundle.name();
             let is_used = |placed: &PlacedBundle| placed.bundle.name() == name;
@@ -141,10 +159,8 @@ impl BundleStore {
     }
 
     fn place_of_project(&self, found: &ProjectBundle) -> Result<PlacedBundle, StoreError> {
-        let short = |digest: String| digest.chars().take(DIRECTORY_DIGITS).collect::<String>();
-        let project = short(digest_of(found.project.as_os_str().as_encoded_bytes()));
-        let own = self.projects_dir().join(project).join(found.bundle.name());
-        let root = own.join("kept").join(short(found.bundle.digest.clone()));
+        let own = self.project_dir(&found.project).join(found.bundle.name());
+        let root = self.copy_of(found);
         let is_kept =
             Tree::read_dir(&root, &*self.files).is_ok_and(|kept| kept.digest() == found.bundle.digest);
         if !is_kept {
@@ -160,7 +176,22 @@ impl BundleStore {
         Ok(PlacedBundle { bundle: found.bundle.clone(), root, data, options: BTreeMap::new() })
     }
 
+    /// Directory of the private copy of a bundle.
+    fn copy_of(&self, found: &ProjectBundle) -> PathBuf {
+        let own = self.project_dir(&found.project).join(found.bundle.name());
+        own.join("kept").join(short(&found.bundle.digest))
+    }
+
+    fn project_dir(&self, project: &Path) -> PathBuf {
+        self.projects_dir().join(short(&digest_of(project.as_os_str().as_encoded_bytes())))
+    }
+
     fn projects_dir(&self) -> PathBuf {
         self.dir.join("projects")
     }
+}
+
+/// Beginning of a digest, as directories are named by it.
+fn short(digest: &str) -> String {
+    digest.chars().take(DIRECTORY_DIGITS).collect()
 }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod archives;
 #[cfg(test)]
+mod copies;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod origins;

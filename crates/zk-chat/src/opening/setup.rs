@@ -38,6 +38,16 @@ pub struct ProgramPhrases {
     pub resume: &'static str,
     /// Advice on a directory that tools may not work in.
     pub add_directory: &'static str,
+    /// Flag that raises the limit of turns.
+    pub turn_limit: &'static str,
+    /// Flag that raises the budget in money.
+    pub money_budget: &'static str,
+    /// Flag that raises the budget in tokens.
+    pub token_budget: &'static str,
+    /// Command that signs in to a provider; the name follows.
+    pub sign_in: &'static str,
+    /// Command that lists models.
+    pub list_models: &'static str,
 }
 
 /// Directory, settings and environment of a conversation, as plain values fixed until a reload.

@@ -10,8 +10,7 @@ use zk_providers::select::ProviderMap;
 use zk_session::SqliteStore;
 
 use crate::app::runtime;
-use crate::dirs::Dirs;
-use crate::env::Env;
+use crate::host;
 
 /// Sessions that are offered.
 const MAX_SESSIONS: usize = 50;
@@ -30,7 +29,7 @@ pub(crate) enum Shell {
 pub(super) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let list = || {
-        let store = SqliteStore::new(Dirs::new(&Env::read()).sessions()?);
+        let store = SqliteStore::new(host::zk_dirs(&host::program_env()).sessions()?);
         let filter = SessionFilter { limit: Some(MAX_SESSIONS), ..SessionFilter::default() };
         runtime().ok()?.block_on(store.list(&filter)).ok()
     };

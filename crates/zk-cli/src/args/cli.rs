@@ -9,6 +9,7 @@ use zk_core::model::ThinkingLevel;
 use zk_permission::Mode;
 
 use crate::commands::PluginAction;
+use crate::exit;
 
 use super::actions::{
     AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, McpAction,
@@ -60,9 +61,7 @@ pub(super) const GLOBAL: &str = "Options of every command";
     // The terminal breaks the lines: the text is the same whatever else in the tree makes clap measure it.
     term_width = 0,
     disable_help_subcommand = true,
-    after_help = "Exit codes: 0 done, 1 the run failed, 2 usage, 3 turn or budget limit, 4 no key or a wrong one,\n\
-                  5 every call of the last step was refused, 130 and 143 stopped by a signal,\n\
-                  141 the reader of the output went away."
+    after_help = exit::help()
 )]
 pub(crate) struct Cli {
     /// Prompt to work on. Text from standard input follows it

@@ -8,4 +8,4 @@ pub(crate) mod ext;
 pub(crate) mod help;
 pub(crate) mod task;
 
-pub(crate) use task::{Format, Job, Prompt, Resume, Task};
+pub(crate) use task::{Format, Job, Prompt, Request, Resume, Task};

@@ -19,6 +19,16 @@ use crate::settings::LayerValues;
 #[cfg(test)]
 mod tests;
 
+/// Meaning of a command line.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// Prints the page of the documentation on this topic, without reading settings: an unreadable file keeps nobody
+    /// from reading about it.
+    Help(Vec<String>),
+    /// Does a job with the settings.
+    Task(Box<Task>),
+}
+
 /// Job, settings and options of a command line.
 #[derive(Debug)]
 pub(crate) struct Task {
@@ -73,8 +83,6 @@ pub(crate) enum Job {
     },
     Hooks,
     Logs(Option<String>),
-    /// Prints a page of the documentation.
-    Help(Vec<String>),
     Registry,
     ManualPages(PathBuf),
     Completions(Shell),
@@ -184,7 +192,7 @@ impl Cli {
             .map(|(_, name)| did_you_mean(&format!("zk {name}")))
     }
 
-    pub(crate) fn into_task(self) -> Outcome<Task> {
+    pub(crate) fn into_request(self) -> Outcome<Request> {
         let mut given = LayerValues::default();
         given.text("provider", "--provider", self.provider);
         given.text("model", "--model", self.model);
@@ -278,7 +286,7 @@ impl Cli {
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,
                     CliCommand::Logs { name } => Job::Logs(name),
-                    CliCommand::Help { topic } => Job::Help(topic),
+                    CliCommand::Help { topic } => return Ok(Request::Help(topic)),
                     CliCommand::Debug { action: DebugAction::Registry } => Job::Registry,
                     CliCommand::Debug { action: DebugAction::Man { dir } } => Job::ManualPages(dir),
                     CliCommand::Completions { shell } => Job::Completions(shell),
@@ -324,6 +332,6 @@ impl Cli {
         let log = self.records.log;
         #[cfg(not(feature = "otel"))]
         let log = None;
-        Ok(Task { job, launch, endpoint, cwd: self.cwd, log })
+        Ok(Request::Task(Box::new(Task { job, launch, endpoint, cwd: self.cwd, log })))
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(app: &AppContext, keep: bool) -> Outcome<Exit> {
     let project = Project::unpack(keep)
         .map_err(|error| Failure::failed(format!("cannot write the demo's project: {error}")))?;
     let app = app.for_demo(project.dir());
-    let screen = SharedScreen::new(Screen::stdout(&app.work.machine.env.terminal()));
+    let screen = SharedScreen::new(Screen::stdout(&app.work.machine.terminal()));
     screen.take_notices(&app.work.machine.notices);
     screen.line(Style::BOLD, "zk demo · scripted model: no LLM is asked");
     screen.lock().prose(

@@ -2,7 +2,6 @@
 
 mod auth;
 mod config;
-mod context;
 mod cost;
 mod demo;
 mod doctor;
@@ -11,31 +10,31 @@ mod help;
 mod logs;
 mod models;
 mod policy;
-mod prompt;
 mod serve;
 mod sessions;
 mod trust;
+mod update;
+mod window;
 
 pub(crate) use auth::{Access, auth, setup};
 pub(crate) use config::edit::config_edit;
 pub(crate) use config::{config_change, config_get};
-pub(crate) use context::context;
 pub(crate) use cost::cost;
 pub(crate) use cost::records::{note_breaks, note_savings};
 pub(crate) use demo::run as demo;
 pub(crate) use doctor::run as doctor;
-pub(crate) use doctor::update::check as update_check;
 pub(crate) use extend::{PluginAction, command_hooks, ext, mcp, plugin, registry, skills};
 pub(crate) use help::{completions, help, manual_pages, page_names};
 pub(crate) use logs::logs;
 pub(crate) use models::models;
 pub(crate) use policy::policy;
-pub(crate) use prompt::prompt_command;
 #[cfg(feature = "acp")]
 pub(crate) use serve::acp;
 pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, web};
 pub(crate) use sessions::sessions;
 pub(crate) use trust::trust;
+pub(crate) use update::check as update_check;
+pub(crate) use window::{context, prompt_command};
 use zk_serve::print::RunResult;
 use zk_tui::Style;
 use zk_tui::plain::Screen;
@@ -63,14 +62,14 @@ pub(crate) fn config_schema(machine: &Machine, of_result: bool) -> Outcome<Exit>
 
 /// Prints lines of text; on a terminal they are wrapped at words.
 fn print_words(machine: &Machine, lines: &[String]) -> Outcome<Exit> {
-    let mut screen = Screen::stdout(&machine.env.terminal());
+    let mut screen = Screen::stdout(&machine.terminal());
     lines.iter().for_each(|line| screen.prose(Style::PLAIN, line));
     screen.finish()?;
     Ok(Exit::Done)
 }
 
 fn print(machine: &Machine, lines: &[String]) -> Outcome<Exit> {
-    let mut screen = Screen::stdout(&machine.env.terminal());
+    let mut screen = Screen::stdout(&machine.terminal());
     lines.iter().for_each(|line| screen.line(Style::PLAIN, line));
     screen.finish()?;
     Ok(Exit::Done)

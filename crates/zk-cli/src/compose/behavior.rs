@@ -1,13 +1,8 @@
 //! Behaviour of agents, tools and policies, as the settings say.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use zk_agent::settings::CallSettings;
-use zk_agent::{Behavior, DedupKey, ToolSet};
-use zk_core::events::ToolBegin;
-use zk_core::kernel::{Bus, Cx, Reach};
+use zk_agent::{Behavior, ToolSet};
+use zk_core::kernel::Bus;
 use zk_core::service::{SERVER_TOOL_PREFIX, Tool};
 use zk_settings::suggest::did_you_mean;
 
@@ -16,34 +11,14 @@ use crate::settings::Settings;
 /// Returns the agent's behaviour from the settings.
 pub(crate) fn behavior(settings: &Settings, bus: &Bus) -> Behavior {
     Behavior {
-        dedup_tools: dedup_tools(&settings.calls, bus),
+        dedup_tools: settings.calls.dedup_keys(bus),
         ..Behavior::of_settings(&settings.run, &settings.calls)
     }
 }
 
-/// Returns the tools whose repeated calls get the last result, with a key that changes with each call that is
-/// not read-only.
-fn dedup_tools(calls: &CallSettings, bus: &Bus) -> BTreeMap<String, DedupKey> {
-    if calls.dedup.is_empty() {
-        return BTreeMap::new();
-    }
-    let changes = Arc::new(AtomicU64::new(0));
-    let count = changes.clone();
-    bus.scope("dedup").on_sync_at(Reach::Descendants, move |begin: &ToolBegin, _: &Cx| {
-        if !begin.read_only {
-            count.fetch_add(1, Ordering::AcqRel);
-        }
-    });
-    let key: DedupKey = Arc::new(move |args| Some(format!("{} {args}", changes.load(Ordering::Acquire))));
-    calls.dedup.iter().map(|name| (name.clone(), key.clone())).collect()
-}
-
 /// Returns the set of tools offered to the model.
 pub(crate) fn tool_set(calls: &CallSettings) -> ToolSet {
-    let (allowed, disallowed) = (tools(&calls.allowed), tools(&calls.disallowed));
-    let set = if allowed.is_empty() { ToolSet::All } else { ToolSet::Only(allowed) };
-    let set = if calls.read_only { ToolSet::Reading(Box::new(set)) } else { set };
-    if disallowed.is_empty() { set } else { ToolSet::Except(Box::new(set), disallowed) }
+    calls.tool_set(tools)
 }
 
 /// Resolves tool names, including names of other programs.

@@ -16,17 +16,17 @@ use zk_skills::{BundleCommand, BundlePlace, BundleSkill, bundle_agent};
 
 use super::agents::definition;
 use crate::app::AppContext;
-use crate::dirs::Dirs;
 use crate::settings::Settings;
+use zk_settings::ZkDirs;
 
 /// Returns the store of bundles; `None` without a directory for state.
-pub(crate) fn store(dirs: &Dirs, files: &LocalHostFiles) -> Option<BundleStore> {
+pub(crate) fn store(dirs: &ZkDirs, files: &LocalHostFiles) -> Option<BundleStore> {
     let state = LocalStateFiles::new(files.clone());
     Some(BundleStore::new(dirs.plugins()?, Arc::new(state), Arc::new(files.clone())))
 }
 
 /// Loads the bundles in use: those that the person added, and directories named on the command line.
-pub(crate) fn load(dirs: &Dirs, files: &LocalHostFiles, given: &[PathBuf]) -> Loaded {
+pub(crate) fn load(dirs: &ZkDirs, files: &LocalHostFiles, given: &[PathBuf]) -> Loaded {
     match store(dirs, files) {
         Some(store) => {
             let mut loaded = store.load();
@@ -42,13 +42,15 @@ pub(crate) fn load(dirs: &Dirs, files: &LocalHostFiles, given: &[PathBuf]) -> Lo
 
 /// Bundles of the project that a person approved, beside those that are `used`.
 pub(crate) fn load_of_project(
-    dirs: &Dirs,
-    files: &LocalHostFiles,
+    (dirs, files): (&ZkDirs, &LocalHostFiles),
+    project: &Path,
     found: &[Arc<ProjectBundle>],
     used: &Loaded,
 ) -> Loaded {
-    let store = if found.is_empty() { None } else { store(dirs, files) };
-    store.map(|store| store.load_of_project(found.iter().map(|one| &**one), used)).unwrap_or_default()
+    let store = store(dirs, files);
+    store
+        .map(|store| store.load_of_project(project, found.iter().map(|one| &**one), used))
+        .unwrap_or_default()
 }
 
 /// A bundle that has no place yet: its variables stay as they are written.
@@ -62,7 +64,7 @@ pub(crate) fn unplaced(bundle: &Bundle) -> PlacedBundle {
 }
 
 /// The store of secret options.
-pub(crate) fn secrets(dirs: &Dirs) -> Option<FileStore> {
+pub(crate) fn secrets(dirs: &ZkDirs) -> Option<FileStore> {
     dirs.plugin_secrets().map(FileStore::new)
 }
 

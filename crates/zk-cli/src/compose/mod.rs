@@ -38,7 +38,7 @@ pub(crate) use self::host_options::HostOptions;
 pub(crate) use self::reachable_files::files;
 use self::reachable_files::outside_files;
 use crate::app::{AppContext, Layer, Machine, Shared, Workplace};
-use crate::containment::Containment;
+use crate::containment::{self, ConfiguredSandboxes};
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
 use crate::mode::summary;
@@ -46,6 +46,7 @@ use crate::place::ExecutionTarget;
 use crate::sessions::Session;
 use crate::settings::Settings;
 use crate::{commands, policy, sandbox, select};
+use zk_chat::walls::{self, Containment, Sandboxes as _};
 use zk_chat::{JobRows, PersonExec, PlanWays};
 
 /// Longest wait for the provider's description of a model.
@@ -69,7 +70,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     // Plugins read their settings while they are installed.
     bus.scope("settings").provide_service::<dyn PluginSettings>(Arc::new(app.settings.clone()));
     let children = Environment::filtered(app.work.machine.env.without_secrets());
-    let containment = Containment::of(&app.work, &app.settings, host.allow_all)?;
+    let containment = containment::select(&app.work, &app.settings, host.allow_all)?;
     let context = containment.context();
     if containment.problem.is_some() || containment.reads_problem.is_some() {
         app.work.machine.notices.show(&format!("warning: {}", containment.describe()));
@@ -102,12 +103,11 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     };
     let own = of_person(&app.settings, bus, children.clone());
     let scope = bus.scope("outside");
-    let sandbox = sandbox.map(|exec| sandbox::watch_for_loss(&scope, exec, app.work.machine.notices.clone()));
+    let sandbox = sandbox.map(|exec| walls::watch_for_loss(&scope, exec, app.work.machine.notices.clone()));
     let rules = policy::rules(&app.work, &app.settings).0;
-    let denied =
-        sandbox::watch_denied_files(&bus.scope("denied-files"), rules.iter().cloned(), judge.clone());
+    let denied = walls::watch_denied_files(&bus.scope("denied-files"), rules.iter().cloned(), judge.clone());
     if let Some(sandbox) = &sandbox {
-        sandbox::hide_in(&denied, sandbox);
+        walls::hide_in(&denied, sandbox);
     }
     if outside || sandbox.is_some() {
         // A person approved or typed each of these commands, so they may use the SSH agent.
@@ -173,14 +173,11 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
         bus.install(plugin).map_err(Failure::failed)?;
     }
     // Replaces the executor for reads of the local plugin.
-    sandbox::provide_reads(
-        bus,
-        (&app.work, &app.settings),
-        judge,
-        sandbox::Unseen { denied, private },
-        for_reads,
-        is_in_sandbox,
-    );
+    let (work, settings) = (app.work.clone(), app.settings.clone());
+    let start =
+        move || ConfiguredSandboxes(&work, &settings).start_for_reads().map_err(|failure| failure.message);
+    let (notices, unseen) = (app.work.machine.notices.clone(), walls::Unseen { denied, private });
+    walls::provide_reads(bus, start, notices, judge, unseen, for_reads, is_in_sandbox);
     mcp::record(&app.work, &app.settings, bus);
     mcp::offer_skills(bus).map_err(Failure::failed)?;
     // OAuth tokens may be refreshed by sub-agents, too.
@@ -193,7 +190,7 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
             notices.show(&format!("warning: the renewed sign-in to {name} {what}: {why}"));
         }
     });
-    skills::show_notices(&app.work.machine, bus);
+    zk_chat::tell_unused_skills(&app.work.machine.notices, bus);
     bus.scope("trust").provide_service::<dyn Trust>(app.work.machine.trust.clone());
     if let Some(ui) = host.ui {
         bus.scope("terminal").provide_service::<dyn Ui>(ui);
@@ -421,7 +418,7 @@ pub(crate) fn install_sections(work: &Workplace, settings: &Settings, bus: &Bus)
     bus.install(&prompt::Appended::new(settings)).map_err(Failure::failed)?;
     bus.install(&prompt::instructions(work)).map_err(Failure::failed)?;
     prompt::install_context(work, settings, bus)?;
-    prompt::tell(&work.machine, bus);
+    zk_chat::tell_skipped_files(&work.machine.notices, bus);
     Ok(())
 }
 

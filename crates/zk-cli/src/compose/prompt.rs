@@ -3,15 +3,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use zk_agent::{GUIDE_SECTION, IDENTITY_SECTION};
 use zk_core::kernel::{BoxError, Bus, Cx, Plugin, Scope};
-use zk_core::service::{
-    ContextProducer, FixedSection, PromptSection, Questions, section_order, visible_line,
-};
+use zk_core::service::{ContextProducer, FixedSection, PromptSection, Questions, section_order};
 use zk_skills::{
-    BUILTIN_COMMANDS, BudgetPart, CommandFilesFound, CommandFilesPlugin, ContextStreams, EnvironmentPart,
-    GitPart, InstructionsLoaded, InstructionsPlugin,
+    BUILTIN_COMMANDS, BudgetPart, CommandFilesPlugin, ContextStreams, EnvironmentPart, GitPart,
+    InstructionsPlugin,
 };
 
-use crate::app::{Machine, Workplace};
+use crate::app::Workplace;
 use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
 use zk_chat::OWN_COMMANDS;
@@ -125,27 +123,4 @@ pub(crate) fn install_context(work: &Workplace, settings: &Settings, bus: &Bus) 
     let files = files.reserving(OWN_COMMANDS).offering(&BUILTIN_COMMANDS).with_bundles(of_bundles);
     bus.install(&files).map_err(Failure::failed)?;
     Ok(())
-}
-
-/// Shows notices about instructions that are not read and commands that are not used.
-pub(crate) fn tell(machine: &Machine, bus: &Bus) {
-    let notices = machine.notices.clone();
-    bus.scope("command-notices").on_sync(move |found: &CommandFilesFound, _: &Cx| {
-        for conflict in &found.conflicts {
-            notices.show(&format!("warning: {}", visible_line(conflict)));
-        }
-    });
-    let notices = machine.notices.clone();
-    bus.scope("instruction-notices").on_sync(move |loaded: &InstructionsLoaded, _: &Cx| {
-        for skipped in &loaded.skipped {
-            notices.show(&format!("warning: instructions are not read: {}", visible_line(skipped)));
-        }
-        if let Some(path) = &loaded.cut {
-            let limit = zk_skills::limit();
-            notices.show(&format!(
-                "warning: the end of {} is not read: instructions may have {limit} together",
-                path.display()
-            ));
-        }
-    });
 }

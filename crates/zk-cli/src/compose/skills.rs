@@ -1,15 +1,15 @@
 //! Places of a conversation's skills, by the settings.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use zk_core::kernel::{Bus, Cx, Plugin};
-use zk_core::service::{Trust, visible_line};
+use zk_core::kernel::{Bus, Plugin};
+use zk_core::service::Trust;
 use zk_exec::WorkspaceFiles;
 use zk_exec::settings::at_home;
 use zk_skills::{
     LeftOutSkill, Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, SkillsOptions, SkillsPlugin,
-    SkillsResolved, discover, left_out, scan,
+    discover, left_out, scan,
 };
 
 use crate::app::{Machine, Workplace};
@@ -72,29 +72,6 @@ pub(crate) fn watch_own(work: &Workplace, settings: &Settings, bus: &Bus) {
     {
         bus.scope("skill-files").provide_service(Arc::new(SkillFiles(Arc::new(files))));
     }
-}
-
-/// Shows notices about skills that are not used.
-pub(crate) fn show_notices(machine: &Machine, bus: &Bus) {
-    let notices = machine.notices.clone();
-    let told: Mutex<Vec<String>> = Mutex::default();
-    bus.scope("skill-notices").on_sync(move |found: &SkillsResolved, _: &Cx| {
-        for broken in &found.broken {
-            notices.show(&format!("warning: skill {}", visible_line(broken)));
-        }
-        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-        if !found.shadowed.is_empty() && *told != found.shadowed {
-            let shadowed = visible_line(&found.shadowed.join("; "));
-            notices.show(&format!("warning: skills are not used because others have their names: {shadowed}"));
-        }
-        told.clone_from(&found.shadowed);
-        if !found.untrusted.is_empty() {
-            let names = visible_line(&found.untrusted.join(", "));
-            notices.show(&format!(
-                "warning: skills of this project are not trusted, so they are not used: {names}. Read them, then run `zk trust add`"
-            ));
-        }
-    });
 }
 
 /// Finds the skills on disk, without asking servers.

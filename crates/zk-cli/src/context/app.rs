@@ -6,14 +6,15 @@ use zk_core::service::Redactor;
 use zk_exec::{LocalHostFiles, SshTunnel};
 use zk_permission::FileTrust;
 use zk_providers::select::GivenValues;
+use zk_tui::TerminalEnv;
 use zk_tui::plain::Notices;
 
-use crate::dirs::Dirs;
-use crate::env::Env;
 use crate::exit::Outcome;
 use crate::launch::Launch;
 use crate::settings::Settings;
 use zk_chat::{ProviderLayer, Runtime};
+use zk_exec::ProgramEnv;
+use zk_settings::ZkDirs;
 
 /// Working directories on the machine that runs zk.
 #[derive(Clone)]
@@ -37,8 +38,8 @@ impl Workplace {
 /// The machine that runs zk, and the services of its user.
 #[derive(Clone)]
 pub(crate) struct Machine {
-    pub(crate) env: Env,
-    pub(crate) dirs: Dirs,
+    pub(crate) env: ProgramEnv,
+    pub(crate) dirs: ZkDirs,
     /// Reader of zk's own files, such as settings and instructions.
     pub(crate) host_files: LocalHostFiles,
     pub(crate) notices: Notices,
@@ -46,6 +47,18 @@ pub(crate) struct Machine {
     pub(crate) redactor: Arc<Redactor>,
     /// Store of approvals for projects.
     pub(crate) trust: Arc<FileTrust>,
+}
+
+impl Machine {
+    /// Returns the variables about the terminal.
+    pub(crate) fn terminal(&self) -> TerminalEnv {
+        terminal(&self.env)
+    }
+}
+
+/// Returns the variables about the terminal.
+pub(crate) fn terminal(env: &ProgramEnv) -> TerminalEnv {
+    TerminalEnv::new(|name| env.get(name).map(ToOwned::to_owned))
 }
 
 /// Services that all conversations of this process share.

@@ -10,11 +10,11 @@ use zk_providers::select::GivenValues;
 
 use crate::additions::Additions;
 use crate::app::{AppContext, Machine, Shared, Workplace};
-use crate::env::Env;
 use crate::exit::{Failure, Outcome};
 use crate::launch::Launch;
 use crate::settings::{Settings, SettingsSources};
 use crate::{agents, bundles};
+use zk_exec::ProgramEnv;
 
 /// All settings, as read from files and the command line.
 struct Configured {
@@ -46,8 +46,8 @@ impl Configured {
         }
         let loaded = bundles::load(dirs, host_files, &launch.plugin_dirs);
         settings.add_bundles(loaded, project, env);
-        let of_project =
-            bundles::load_of_project(dirs, host_files, &settings.approved_bundles(), settings.bundles());
+        let approved = settings.approved_bundles();
+        let of_project = bundles::load_of_project((dirs, host_files), project, &approved, settings.bundles());
         settings.add_bundles(of_project, project, env);
         if let Some(names) = &launch.only_servers {
             settings.keep_mcp_servers(names);
@@ -66,7 +66,7 @@ impl Configured {
     }
 }
 
-fn all_dirs(launch: &Launch, settings: &Settings, env: &Env) -> Outcome<Vec<PathBuf>> {
+fn all_dirs(launch: &Launch, settings: &Settings, env: &ProgramEnv) -> Outcome<Vec<PathBuf>> {
     let home = env.path("HOME");
     let of_settings = settings.program.add_dirs.iter().filter_map(|dir| at_home(dir, home.as_deref()));
     let added = launch.added_dirs.lock().unwrap_or_else(PoisonError::into_inner).clone();

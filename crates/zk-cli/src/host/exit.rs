@@ -5,6 +5,7 @@ use zk_core::kernel::EmitError;
 use zk_core::model::{AgentError, ErrorKind};
 use zk_serve::print::RunEnding;
 use zk_tui::TerminalError;
+use zk_tui::plain::PipedInputError;
 
 /// Exit code of the program, as documented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,12 @@ const MEANINGS: [(Exit, &str); 9] = [
     (Exit::BrokenPipe, "the reader of the output went away; the run was stopped"),
     (Exit::Terminated, "stopped by SIGTERM"),
 ];
+
+/// Exit codes for the help of the program.
+pub(crate) fn help() -> String {
+    let row = |(exit, meaning): &(Exit, &str)| format!("\n  {:>3}  {meaning}", exit.code());
+    format!("Exit codes:{}", MEANINGS.iter().map(row).collect::<String>())
+}
 
 /// Reference page of the exit codes.
 pub(crate) fn reference() -> String {
@@ -137,6 +144,15 @@ impl Failure {
 
     pub(crate) fn auth(message: impl Into<String>) -> Self {
         Self::new(Exit::Auth, message)
+    }
+}
+
+impl Explain for PipedInputError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Unusable(_) | Self::TooLong => Exit::Usage,
+            Self::Failed => Exit::Failed,
+        }
     }
 }
 

@@ -7,11 +7,11 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use zk_core::service::{Redactor, make_private_dir};
 use zk_exec::LogFile;
 
-use crate::dirs::Dirs;
 use crate::exit::{Failure, Outcome};
+use zk_settings::ZkDirs;
 
 /// Starts the log that `LEVEL[=FILE]` asks for.
-pub(crate) fn start(wanted: &str, dirs: &Dirs, redactor: Arc<Redactor>) -> Outcome<()> {
+pub(crate) fn start(wanted: &str, dirs: &ZkDirs, redactor: Arc<Redactor>) -> Outcome<()> {
     let (level, file) = match wanted.split_once('=') {
         Some((level, file)) => (level, Some(PathBuf::from(file)).filter(|file| !file.as_os_str().is_empty())),
         None => (wanted, None),
@@ -38,7 +38,7 @@ pub(crate) fn start(wanted: &str, dirs: &Dirs, redactor: Arc<Redactor>) -> Outco
     subscriber.try_init().map_err(|error| Failure::failed(format!("--log: {error}")))
 }
 
-fn own_log(dirs: &Dirs, redactor: Arc<Redactor>) -> Outcome<LogFile> {
+fn own_log(dirs: &ZkDirs, redactor: Arc<Redactor>) -> Outcome<LogFile> {
     let nowhere = || Failure::usage("--log: there is no place for logs: set HOME or ZK_HOME, or name a file");
     let dir = dirs.logs().ok_or_else(nowhere)?;
     let cannot = |error| Failure::failed(format!("--log: cannot make {}: {error}", dir.display()));

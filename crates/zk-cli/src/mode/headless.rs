@@ -14,7 +14,7 @@ use zk_core::service::{HostFiles, HostRead, LeftSession, Redactor, StoreError, T
 use zk_permission::Mode;
 use zk_serve::print::{PROTOCOL_VERSION, PermissionDenial, RunResult, write_event, write_value};
 use zk_tui::Style;
-use zk_tui::plain::{RunReport, Screen, SharedScreen};
+use zk_tui::plain::{RunReport, Screen, SharedScreen, piped_text};
 use zk_tui::term::{Output, SafeText, StdStream, WriteFailure, print_stderr};
 use zk_view::{RefusedCalls, ViewDriver, final_answer};
 
@@ -25,7 +25,7 @@ use crate::compose::backends::Answering;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::sessions::{self, Session};
-use crate::{signals, stdin};
+use crate::signals;
 use zk_chat::{Interrupts, Signals, incomplete};
 
 /// Longest wait for the output of a stopped run to be read.
@@ -38,7 +38,7 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let Prompt { text, format, resume, schema, verbose, .. } = prompt;
     let schema = schema.map(|file| read_schema(&app.work, &file)).transpose()?;
-    let text = stdin::join(text.clone(), stdin::text(text.is_some())?);
+    let text = join(text.clone(), piped_text(text.is_some())?);
     if text.is_none() && resume.is_none() {
         return Err(Failure::usage("there is no prompt: zk -p \"what to do\", or pipe it to standard input"));
     }
@@ -95,7 +95,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let options = options.behavior(Behavior { schema, ..Behavior::default() });
         let head = Headless {
             output,
-            stderr: SharedScreen::new(Screen::stderr(&app.work.machine.env.terminal())),
+            stderr: SharedScreen::new(Screen::stderr(&app.work.machine.terminal())),
             format,
             verbose,
             before: view.view().blocks.len(),
@@ -131,6 +131,14 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let closed = session.close().await;
         Ok(head.finish(&outcome, &signals, &session, closed))
     })
+}
+
+/// Joins the prompt and the text on standard input.
+fn join(prompt: Option<String>, input: Option<String>) -> Option<String> {
+    match (prompt, input) {
+        (Some(prompt), Some(input)) => Some(format!("{prompt}\n\n{input}")),
+        (one, other) => one.or(other),
+    }
 }
 
 /// Closes everything that was opened for a run that cannot start; returns the reason.
@@ -267,7 +275,7 @@ impl Headless {
         // A NUL byte would end the text for programs that read C strings.
         let printed = text.replace('\0', "\u{fffd}");
         let error = error.map(|error| self.redactor.redact(&error).into_owned());
-        let warning = incomplete(outcome, &text, summary::RAISE_OUTPUT_LIMIT);
+        let warning = incomplete(outcome, &text, summary::PHRASES.raise_output_limit);
         match self.format {
             Format::Text if !text.is_empty() => {
                 self.output.text(&SafeText::new(&printed, StdStream::Stdout.reader()));

@@ -2,7 +2,6 @@
 
 mod conversation;
 mod headless;
-mod messages;
 mod prompt_command;
 pub(crate) mod summary;
 
@@ -13,12 +12,11 @@ pub(crate) use conversation::Launcher;
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::stdin;
 
 /// Starts a conversation if a person is at the terminal and requested nothing else; otherwise a run without a
 /// person.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
-    if !prompt.print && stdin::is_terminal() && std::io::stdout().is_terminal() {
+    if !prompt.print && std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         if prompt.schema.is_some() {
             return Err(Failure::usage("--json-schema shapes the answer of one run: use it with --print"));
         }

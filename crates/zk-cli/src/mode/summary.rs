@@ -1,31 +1,24 @@
-//! Failures of a run, in one line each, for a person.
+//! Failures of a run, with the flags and commands of the program.
 
-use zk_core::kernel::{Cause, EmitError, HookError};
-use zk_core::model::{AgentError, ProviderError};
-use zk_core::service::StoreError;
+use zk_chat::{ProgramPhrases, choices, describe_run_error};
+use zk_core::model::AgentError;
 
-use super::messages;
-use zk_chat::choices;
+/// Flags and commands of the program in messages.
+pub(crate) const PHRASES: ProgramPhrases = ProgramPhrases {
+    raise_output_limit: "raise it with --max-tokens",
+    allow_all: "--allow-all",
+    resume: "zk --resume",
+    add_directory: "`/add-dir DIR` adds one",
+    turn_limit: "--max-turns",
+    money_budget: "--max-budget-usd",
+    token_budget: "--max-tokens-total",
+    sign_in: "zk auth login",
+    list_models: "zk models",
+};
 
-/// Advice on an answer that its output limit cut.
-pub(crate) const RAISE_OUTPUT_LIMIT: &str = "raise it with --max-tokens";
-
-/// Describes the failure of a run for a person, with the next step. A rejected key is described first.
+/// Describes the failure of a run for a person, with the next step.
 pub(crate) fn run_error(error: &AgentError) -> String {
-    match error {
-        AgentError::Provider(error) | AgentError::ContextExceeded(error) => provider_error(error),
-        AgentError::TurnLimit { turns } => messages::turn_limit(*turns),
-        AgentError::Budget { budget, spent, wanted } => {
-            messages::budget(&budget.describe_shortage(*spent, *wanted), budget.usd.is_some())
-        }
-        AgentError::Hook(error) => hook_error(error),
-        AgentError::Parked { .. }
-        | AgentError::Stuck { .. }
-        | AgentError::Unguarded { .. }
-        | AgentError::Usage(_)
-        | AgentError::Output(_)
-        | AgentError::Aborted => error.to_string(),
-    }
+    describe_run_error(error, &PHRASES)
 }
 
 /// Returns the choices without a conversation on a terminal, where the session is stored or not.
@@ -38,58 +31,4 @@ pub(crate) fn choices_without_a_person(error: &AgentError, session: Option<&str>
         ),
         None => "choose a --model NAME with a larger window, or begin anew with less".to_owned(),
     })
-}
-
-/// Describes the error of a handler that stopped a run; that of the store means that the session is not
-/// saved.
-fn hook_error(error: &EmitError) -> String {
-    if let EmitError::Hook(HookError { cause: Cause::Failed(cause), .. }) = error
-        && let Some(stored) = cause.downcast_ref::<StoreError>()
-    {
-        return format!("session not saved: {stored}");
-    }
-    error.to_string()
-}
-
-fn provider_error(error: &ProviderError) -> String {
-    if error.code.as_deref() == Some(ProviderError::NOT_SIGNED_IN) {
-        return format!("{error}; run `zk auth login {}`", error.provider);
-    }
-    let provider = &error.provider;
-    let what = match error.code.as_deref() {
-        Some(ProviderError::NO_KEY) => format!("no API key reached {provider}"),
-        Some(ProviderError::SIGN_IN) => format!("{provider} rejected the sign-in"),
-        _ if error.rejects_key() => format!("invalid API key for {provider}"),
-        _ => return messages::provider(error),
-    };
-    format!(
-        "{what}{}: {}. Run `zk auth login {provider}`.",
-        messages::facts(error),
-        error.message.trim_end_matches('.')
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use zk_core::model::{ErrorKind, Phase};
-
-    use super::*;
-
-    #[test]
-    fn a_request_without_a_valid_key_or_sign_in_names_the_command_that_signs_in() {
-        for (code, status, expected) in [
-            (Some(ProviderError::NO_KEY), Some(401), "no API key reached lab (401, request r): why. Run"),
-            (Some(ProviderError::SIGN_IN), Some(401), "lab rejected the sign-in (401, request r): why. Run"),
-            (None, Some(401), "invalid API key for lab (401, request r): why. Run"),
-            (None, Some(403), "lab/m: not authorised (HTTP 403)"),
-            (Some(ProviderError::NOT_SIGNED_IN), None, "lab/m: not authorised (not_signed_in)"),
-        ] {
-            let mut error = ProviderError::new(ErrorKind::Auth, "lab", "m", Phase::Request, "why.");
-            error.request_id = Some("r".into());
-            (error.code, error.status) = (code.map(str::to_owned), status);
-            let text = run_error(&error.into());
-            assert!(text.starts_with(expected), "{text}");
-            assert_eq!(text.contains("un `zk auth login lab`"), status != Some(403), "{text}");
-        }
-    }
 }

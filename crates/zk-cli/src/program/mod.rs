@@ -21,13 +21,12 @@ use zk_tui::term;
 use crate::additions::Additions;
 use crate::app::{AppContext, Machine};
 use crate::args::cli::{Cli, OutputFormat};
-use crate::args::{Job, Task, completion, help};
+use crate::args::{Job, Request, Task, completion, help};
 use crate::configure::canonical;
-use crate::dirs::Dirs;
-use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{commands, mode};
+use crate::{commands, host, mode};
 use result_line::print_result;
+use zk_exec::ProgramEnv;
 
 /// Prints the help of a subcommand, with the options that belong to it.
 fn prints_help_of_subcommand(error: &clap::Error) -> bool {
@@ -40,9 +39,9 @@ pub(crate) fn run(additions: Additions) -> Exit {
     completion::answer_shell();
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let task = match Cli::try_parse() {
+    let request = match Cli::try_parse() {
         // An Agent SDK has flags of its own.
-        _ if SdkArgs::asks_for_protocol(&words) => Ok(Task::agent_sdk(words)),
+        _ if SdkArgs::asks_for_protocol(&words) => Ok(Request::Task(Box::new(Task::agent_sdk(words)))),
         Ok(cli) => match cli.near_command() {
             Some(advice) if !std::env::args_os().any(|arg| arg == "--") => {
                 let word = cli.prompt.as_deref().unwrap_or_default();
@@ -50,7 +49,7 @@ pub(crate) fn run(additions: Additions) -> Exit {
                     "there is no command `{word}`; {advice} To send it as a prompt: zk -- {word}"
                 )))
             }
-            Some(_) | None => cli.into_task(),
+            Some(_) | None => cli.into_request(),
         },
         Err(error) => {
             if error.use_stderr() {
@@ -66,15 +65,21 @@ pub(crate) fn run(additions: Additions) -> Exit {
             return if error.use_stderr() { Exit::Usage } else { Exit::Done };
         }
     };
-    let machine = match &task {
-        Ok(Task { job: Job::Prompt(prompt), .. }) if prompt.format != OutputFormat::Text => true,
-        Ok(_) | Err(_) => false,
+    let is_for_program = match &request {
+        Ok(Request::Task(task)) => {
+            matches!(&task.job, Job::Prompt(prompt) if prompt.format != OutputFormat::Text)
+        }
+        Ok(Request::Help(_)) | Err(_) => false,
     };
-    match task.and_then(|task| start(task, additions)) {
+    let ended = request.and_then(|request| match request {
+        Request::Help(topic) => commands::help(&host::program_env(), &topic),
+        Request::Task(task) => start(*task, additions),
+    });
+    match ended {
         Ok(exit) => exit,
         Err(failure) => {
             term::print_stderr(&format!("zk: {failure}"));
-            if machine {
+            if is_for_program {
                 print_result(&failure);
             }
             failure.exit
@@ -104,12 +109,8 @@ fn usage_hint(error: &clap::Error) -> Option<&'static str> {
 
 fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     let Task { job, launch, endpoint, cwd, log } = task;
-    let env = Env::read();
-    if let Job::Help(topic) = &job {
-        // Settings that cannot be read keep nobody from reading about them.
-        return commands::help(&env, topic);
-    }
-    let dirs = Dirs::new(&env);
+    let env = host::program_env();
+    let dirs = host::zk_dirs(&env);
     let cwd = directory(cwd)?;
     let host_files = host_files(&env);
     let Project { root: project, foreign } = zk_skills::project(&cwd, &host_files);
@@ -148,7 +149,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     #[cfg(feature = "otel")]
     if let Some(wanted) = log {
         let machine = &app.work.machine;
-        crate::host::log::start(&wanted, &machine.dirs, machine.redactor.clone())?;
+        host::log::start(&wanted, &machine.dirs, machine.redactor.clone())?;
         app.shared.observed.has_log = true;
     }
     #[cfg(not(feature = "otel"))]
@@ -178,7 +179,6 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Mcp(action) => commands::mcp(&app, action),
         Job::Ext(action) => commands::ext(&app, action),
         Job::Hooks => commands::command_hooks(&app.work.machine, &app.settings),
-        Job::Help(topic) => commands::help(&app.work.machine.env, &topic),
         Job::Logs(name) => commands::logs(&app.work.machine, name.as_deref()),
         Job::Registry => commands::registry(&app),
         Job::ManualPages(dir) => commands::manual_pages(&dir),
@@ -199,7 +199,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
 }
 
 /// Trusts files of the person who runs this, also with `sudo`.
-fn host_files(env: &Env) -> LocalHostFiles {
+fn host_files(env: &ProgramEnv) -> LocalHostFiles {
     let files = LocalHostFiles::new();
     match env.text("SUDO_UID").and_then(|uid| uid.parse().ok()) {
         Some(uid) if rustix::process::geteuid().is_root() => files.trusting(uid),

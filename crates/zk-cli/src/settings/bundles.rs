@@ -12,8 +12,8 @@ use zk_settings::to_json;
 
 use super::{File, Layer, ProjectFile, Settings, SettingsSources};
 use crate::bundles;
-use crate::env::Env;
 use crate::exit::{Failure, Outcome};
+use zk_exec::ProgramEnv;
 
 /// List of a project's settings file with directories of bundles.
 pub(super) const LIST: &str = "plugin_dirs";
@@ -144,7 +144,7 @@ impl Settings {
 
     /// Adds the settings of loaded bundles. A bundle with invalid hooks or servers is left out as a whole,
     /// since one of them may guard calls.
-    pub(crate) fn add_bundles(&mut self, mut loaded: Loaded, project: &Path, env: &Env) {
+    pub(crate) fn add_bundles(&mut self, mut loaded: Loaded, project: &Path, env: &ProgramEnv) {
         let mut used = Vec::new();
         for mut placed in std::mem::take(&mut loaded.bundles) {
             placed.read_options(&|name| env.text(name).map(str::to_owned));

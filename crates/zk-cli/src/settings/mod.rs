@@ -39,9 +39,9 @@ pub(crate) use sections::Sections;
 pub(crate) use zk_settings::{Entry, Layer, LayerValues, Origin};
 
 use crate::additions::Additions;
-use crate::dirs::Dirs;
-use crate::env::Env;
 use crate::exit::Outcome;
+use zk_exec::ProgramEnv;
+use zk_settings::ZkDirs;
 
 /// Settings file of the machine's administrator, which overrides all others.
 const MANAGED: &str = "/etc/zk/settings.toml";
@@ -159,8 +159,8 @@ impl Deref for ProjectFile {
 
 /// Sources of the layers.
 pub(crate) struct SettingsSources<'a> {
-    pub(crate) env: &'a Env,
-    pub(crate) dirs: &'a Dirs,
+    pub(crate) env: &'a ProgramEnv,
+    pub(crate) dirs: &'a ZkDirs,
     pub(crate) files: &'a dyn HostFiles,
     /// Root of the current project.
     pub(crate) project: &'a Path,

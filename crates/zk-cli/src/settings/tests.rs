@@ -57,14 +57,14 @@ pub(crate) fn warnings_of_project(text: &str) -> Outcome<Vec<String>> {
 
 struct Home {
     temp: tempfile::TempDir,
-    env: Env,
+    env: ProgramEnv,
 }
 
 impl Home {
     fn new() -> Self {
         let temp = tempfile::tempdir().unwrap();
         fs::create_dir_all(temp.path().join("project/.zk")).unwrap();
-        let env = Env::from_iter([("ZK_HOME", temp.path().join("home").into_os_string())]);
+        let env = ProgramEnv::from_iter([("ZK_HOME", temp.path().join("home").into_os_string())]);
         fs::create_dir_all(temp.path().join("home")).unwrap();
         Self { temp, env }
     }
@@ -90,7 +90,7 @@ impl Home {
         given: LayerValues,
         trust: &dyn Trust,
     ) -> Outcome<(Settings, Vec<String>)> {
-        let dirs = Dirs::new(&self.env);
+        let dirs = crate::host::zk_dirs(&self.env);
         let project = self.temp.path().join("project");
         let files = &zk_exec::LocalHostFiles::new();
         Settings::read(
@@ -316,7 +316,7 @@ fn broken_toml_is_an_error_that_says_where() {
 #[test]
 fn secrets_are_not_shown() {
     let mut home = Home::new();
-    home.env = Env::from_iter([
+    home.env = ProgramEnv::from_iter([
         ("ANTHROPIC_API_KEY", "sk-canary"),
         ("ZK_HOME", "/nonexistent/zk"),
         ("OPENAI_BASE_URL", "http://localhost:1/v1"),
@@ -383,7 +383,7 @@ fn a_provider_without_an_address_is_told_what_it_needs() {
 #[test]
 fn a_server_elsewhere_is_that_of_every_way_to_ask_openai() {
     let mut home = Home::new();
-    home.env = Env::from_iter([("ZK_HOME", "/nonexistent/zk"), ("OPENAI_BASE_URL", "http://h/v1")]);
+    home.env = ProgramEnv::from_iter([("ZK_HOME", "/nonexistent/zk"), ("OPENAI_BASE_URL", "http://h/v1")]);
     let (settings, _) = home.read(LayerValues::default()).unwrap();
     for name in ["openai", "openai_chat", "openai_compat"] {
         let url = settings.of_provider(name, "base_url").and_then(Entry::text);

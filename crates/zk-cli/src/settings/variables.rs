@@ -1,7 +1,7 @@
 use zk_providers::{Access, VENDOR_VARIABLES, Vendors};
 use zk_settings::LayerValues;
 
-use crate::env::Env;
+use zk_exec::ProgramEnv;
 
 /// Defaults that are shown as settings.
 pub(super) fn defaults() -> LayerValues {
@@ -19,7 +19,7 @@ pub(super) fn defaults() -> LayerValues {
 }
 
 /// Converts common environment variables of other programs to settings.
-pub(super) fn environment(env: &Env, vendors: &Vendors) -> LayerValues {
+pub(super) fn environment(env: &ProgramEnv, vendors: &Vendors) -> LayerValues {
     let mut given = LayerValues::default();
     let mut give = |variable: &str, name: &str, what: &str| {
         given.text(&format!("providers.{name}.{what}"), variable, env.text(variable).map(str::to_owned));

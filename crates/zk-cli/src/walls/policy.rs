@@ -4,13 +4,14 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use zk_chat::walls::Containment;
 use zk_exec::{ContextName, Environment, LocalStateFiles, own_files};
 use zk_permission::{
     Approvals, Audit, HostPathClassifier, Layer, ModeSwitch, PermissionJudge, PrivateFiles, RuleBase, Rules,
 };
 
 use crate::app::{Machine, Workplace};
-use crate::containment::{Containment, widest_mode};
+use crate::containment::widest_mode;
 use crate::sandbox;
 use crate::settings::{Layer as SettingsLayer, Settings};
 

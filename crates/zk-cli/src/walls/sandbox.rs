@@ -1,7 +1,3 @@
-mod denied;
-mod loss;
-mod reads;
-
 use std::path::PathBuf;
 
 use zk_exec::{Environment, Network, SandboxError, SandboxExec, SandboxPolicy, SelfTest, Supervision};
@@ -11,9 +7,6 @@ use zk_tools::ToolsOptions;
 use crate::app::{Machine, Workplace};
 use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
-pub(crate) use denied::{hide_in, watch_denied_files};
-pub(crate) use loss::watch_for_loss;
-pub(crate) use reads::{Unseen, provide_reads};
 
 /// Creates the configured sandbox and tests it.
 pub(crate) fn start(work: &Workplace, settings: &Settings, environment: Environment) -> Outcome<SandboxExec> {

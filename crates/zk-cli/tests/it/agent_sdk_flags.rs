@@ -385,12 +385,20 @@ fn hooks_that_a_host_switched_off_do_not_run_and_those_of_its_manager_do() {
         let callbacks = json!({"PreToolUse": [{"matcher": null, "hookCallbackIds": ["hook_0"]}]});
         host.initialize(json!({"hooks": callbacks}));
         host.prompt("Go.");
-        host.result();
+        let is_callback = |line: &Value| line["request"]["subtype"] == "hook_callback";
+        loop {
+            let line = host.until(|line| line["type"] == "result" || is_callback(line));
+            if line["type"] == "result" {
+                break;
+            }
+            host.answer(&line, json!({}));
+        }
         assert_eq!(person.project().join("a.txt").exists(), is_made, "{}", host.tool_result());
         if !is_made {
             assert!(host.tool_result()["content"].to_string().contains("of-the-manager"));
         }
-        assert!(told(&host).contains("callbacks of `hooks` are not called"), "{}", told(&host));
+        // Callbacks are the host's own code.
+        assert!(host.seen.iter().any(is_callback), "{:#?}", host.seen);
         host.end();
     }
 }

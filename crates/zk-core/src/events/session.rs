@@ -254,9 +254,9 @@ impl Event for SessionBeforeFork {
 pub struct SessionBeforeTree {
     /// Session whose leaf moves.
     pub session_id: SessionId,
-    /// The current leaf.
+    /// Entry that is the leaf now; `None` before the first entry.
     pub from: Option<EntryId>,
-    /// The new leaf.
+    /// Entry that becomes the leaf.
     pub to: EntryId,
 }
 

@@ -28,8 +28,8 @@ pub use conversation::{
 };
 pub use exec::{
     Attendance, Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit,
-    Input, KillSignal, OutputSink, OutputStream, OutsideExec, Process, ProcessEvent, ReadExec, TerminalSize,
-    attend, shell_word,
+    Input, KillSignal, LineSplitter, LineTooLong, OutputSink, OutputStream, OutsideExec, Process,
+    ProcessEvent, ReadExec, TerminalSize, attend, shell_word,
 };
 pub use files::{
     BlobError, BlobId, Blobs, CachedFile, FileIdentity, FileKind, FileOwner, FileStat, FileWatch, Files,

@@ -84,7 +84,7 @@ pub struct ProcessExec {
 enum Starter {
     /// The supervisor, which keeps all descendants below itself.
     Supervisor(supervised::Supervisor),
-    /// This process.
+    /// The process of zk itself.
     Own(Spawner),
 }
 

@@ -30,7 +30,7 @@ pub(super) async fn run(
     };
     frame::send_to(&mut to, &Told::Started, &[]).await?;
     let mut running = Running { process, to, window: WINDOW, open: 3, is_over: false };
-    let mut orders = orders(from);
+    let mut orders = read_orders(from);
     loop {
         let is_wanted = !running.is_over && running.window > 0;
         tokio::select! {
@@ -112,7 +112,7 @@ impl Running {
 }
 
 /// Reads the orders in a separate task, since a cancelled read would lose half a frame.
-fn orders(mut from: OwnedReadHalf) -> mpsc::Receiver<(u64, Order, Vec<u8>)> {
+fn read_orders(mut from: OwnedReadHalf) -> mpsc::Receiver<(u64, Order, Vec<u8>)> {
     let (sender, orders) = mpsc::channel(4);
     tokio::spawn(async move {
         while let Ok(((number, order), bytes)) = frame::receive_from(&mut from).await {

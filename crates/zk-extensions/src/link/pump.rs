@@ -6,10 +6,10 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout, timeout_at};
-use zk_core::service::{ExecError, Exit, KillSignal, OutputStream, Process, ProcessEvent};
+use zk_core::service::{ExecError, Exit, KillSignal, LineSplitter, OutputStream, Process, ProcessEvent};
 
 use super::{Link, LogSink, QueuedLine, Said, Served, quoted};
-use crate::protocol::{Cancel, ErrorObject, Incoming, Lines, MAX_LINE_BYTES};
+use crate::protocol::{Cancel, ErrorObject, Incoming, MAX_LINE_BYTES};
 
 /// Maximum number of an extension's requests that are served at the same time.
 pub(crate) const MAX_REQUESTS: usize = 64;
@@ -29,7 +29,7 @@ pub(crate) struct Pump {
     process: Box<dyn Process>,
     link: Arc<Link>,
     host: Arc<dyn Served>,
-    lines: Lines,
+    lines: LineSplitter,
     said: Said,
     log: Option<LogSink>,
     /// Longest time without the program reading its input.
@@ -57,7 +57,7 @@ impl Pump {
             process,
             link,
             host,
-            lines: Lines::default(),
+            lines: LineSplitter::new(MAX_LINE_BYTES),
             said: Said::default(),
             log,
             reading_limit,

@@ -3,7 +3,6 @@
 mod ability;
 mod backend;
 mod effects;
-mod frame;
 mod message;
 mod person;
 mod work;
@@ -28,8 +27,10 @@ pub use work::{
     Preview, SectionQuery, ToolCall, ToolProgress, ToolReply,
 };
 
-pub(crate) use frame::{Lines, MAX_LINE_BYTES};
 pub(crate) use message::{Incoming, notification, request, response};
+
+/// Longest line in either direction, in bytes.
+pub(crate) const MAX_LINE_BYTES: usize = 8 << 20;
 
 /// Version of the protocol: the second part grows with additions, the first with incompatible changes.
 pub const EXTENSION_PROTOCOL: &str = "1.1";

@@ -107,13 +107,9 @@ impl Host {
         let mut plugins: Vec<Arc<dyn Plugin>> =
             vec![Arc::new(Output(self.clone())), Arc::new(ChangedCalls(self.clone())), Arc::new(tools)];
         let hooks = &given.settings.hooks;
-        match hooks::plugin(self)? {
-            Some(_) if hooks.are_off => {
-                let told = "callbacks of `hooks` are not called: `disableAllHooks` of the host's settings";
-                self.known().notices.push(told.to_owned());
-            }
-            Some(callbacks) => plugins.push(Arc::new(callbacks)),
-            None => {}
+        // Callbacks are code of the host, not hooks of settings, so `disableAllHooks` leaves them.
+        if let Some(callbacks) = hooks::plugin(self)? {
+            plugins.push(Arc::new(callbacks));
         }
         if let Some(hooks) = hooks::of_settings(self, &hooks.running())? {
             plugins.push(Arc::new(hooks));

@@ -111,12 +111,12 @@ impl Host {
                 Some(Ok(None)) => return self.end(hosted, &Ended::said(""), &prompt, began),
                 Some(Ok(Some(HostedOutcome::Prompt(text)))) => vec![Block::text(text)],
                 Some(Ok(Some(HostedOutcome::Said(text)))) => {
-                    self.synthetic(&text, None);
+                    self.send_own_answer(&text, None);
                     return self.end(hosted, &Ended::said(text), &prompt, began);
                 }
                 Some(Ok(Some(_))) => return self.end(hosted, &Ended::said(""), &prompt, began),
                 Some(Err(why)) => {
-                    self.synthetic(&why, None);
+                    self.send_own_answer(&why, None);
                     return self.end(hosted, &Ended::said(why), &prompt, began);
                 }
                 None => prompt.blocks(),
@@ -151,7 +151,7 @@ impl Host {
     ) -> bool {
         self.init_late(hosted);
         if let Err(AgentError::Provider(error) | AgentError::ContextExceeded(error)) = &outcome.result {
-            self.synthetic(&api_error(error), Some(error.kind.as_str()));
+            self.send_own_answer(&api_error(error), Some(error.kind.as_str()));
         }
         let (ended, open, begun) = {
             let mut known = self.known();
@@ -213,7 +213,7 @@ impl Host {
     }
 
     /// Sends an answer of zk itself.
-    fn synthetic(&self, text: &str, error: Option<&str>) {
+    fn send_own_answer(&self, text: &str, error: Option<&str>) {
         if let Some(hosted) = self.present() {
             self.init_late(&hosted);
         }

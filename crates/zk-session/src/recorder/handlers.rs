@@ -138,7 +138,8 @@ impl Handler<SideCallEnd> for Log {
 impl Handler<AgentStart> for Log {
     async fn call(&self, ev: &AgentStart, _: &Cx) -> Answer<AgentStart> {
         let mut state = self.state.lock().await;
-        let entries = [state.model(&ev.model), state.thinking(ev.thinking)].into_iter().flatten().collect();
+        let entries =
+            [state.model_entry(&ev.model), state.thinking_entry(ev.thinking)].into_iter().flatten().collect();
         self.begin(&mut state, entries, Durability::Process).await?;
         Ok(None)
     }
@@ -146,7 +147,7 @@ impl Handler<AgentStart> for Log {
 
 impl Handler<ModelSelect> for Log {
     async fn call(&self, ev: &ModelSelect, _: &Cx) -> Answer<ModelSelect> {
-        let entry = self.state.lock().await.model(&ev.to);
+        let entry = self.state.lock().await.model_entry(&ev.to);
         match ev.cause {
             Cause::Set => self.write(entry.into_iter().collect(), Durability::Process).await?,
             Cause::Restore => {}
@@ -157,7 +158,7 @@ impl Handler<ModelSelect> for Log {
 
 impl Handler<ThinkingSelect> for Log {
     async fn call(&self, ev: &ThinkingSelect, _: &Cx) -> Answer<ThinkingSelect> {
-        let entry = self.state.lock().await.thinking(ev.to);
+        let entry = self.state.lock().await.thinking_entry(ev.to);
         match ev.cause {
             Cause::Set => self.write(entry.into_iter().collect(), Durability::Process).await?,
             Cause::Restore => {}

@@ -176,7 +176,7 @@ impl Queue {
 
 impl State {
     /// Returns an entry for the model; `None` if the last model entry of the log is equal.
-    pub(super) fn model(&mut self, model: &ModelRef) -> Option<EntryKind> {
+    pub(super) fn model_entry(&mut self, model: &ModelRef) -> Option<EntryKind> {
         let news = self.model.as_ref() != Some(model);
         self.model = Some(model.clone());
         news.then(|| EntryKind::Model { model: model.clone() })
@@ -184,7 +184,7 @@ impl State {
 
     /// Returns an entry for the thinking level; `None` if the last such entry of the log is equal. A log
     /// without an entry means no thinking.
-    pub(super) fn thinking(&mut self, level: ThinkingLevel) -> Option<EntryKind> {
+    pub(super) fn thinking_entry(&mut self, level: ThinkingLevel) -> Option<EntryKind> {
         let news = self.thinking.unwrap_or_default() != level;
         self.thinking = Some(level);
         news.then_some(EntryKind::Thinking { level })

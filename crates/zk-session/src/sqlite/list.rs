@@ -136,7 +136,7 @@ fn meta(files: &Files) -> Result<Option<Meta>, Unread> {
     // The file is being created, or its process died.
     if tables == 0 {
         let begun = lock::holder(files).is_some();
-        let lost = lock::acknowledged(files).unwrap_or_default() > 0 || has_broken_log(&path);
+        let lost = lock::acknowledged_entries(files).unwrap_or_default() > 0 || has_broken_log(&path);
         if begun || (is_blank(&path) && !lost) {
             return Ok(None);
         }

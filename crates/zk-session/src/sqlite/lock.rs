@@ -70,7 +70,7 @@ impl SessionLock {
     }
 
     /// Number of entries that the session must have; fewer mean a loss.
-    pub(super) fn acknowledged(&self) -> Option<i64> {
+    pub(super) fn acknowledged_entries(&self) -> Option<i64> {
         self.left
     }
 
@@ -115,7 +115,7 @@ pub(super) fn holder(files: &Files) -> Option<u32> {
 }
 
 /// Number of entries that a killed owner had acknowledged.
-pub(super) fn acknowledged(files: &Files) -> Option<i64> {
+pub(super) fn acknowledged_entries(files: &Files) -> Option<i64> {
     let file = open_plain(OpenOptions::new().read(true), &files.lock()).ok()?;
     read(&file).and_then(|(_, entries)| entries)
 }

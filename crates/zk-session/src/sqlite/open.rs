@@ -102,7 +102,7 @@ pub(super) fn open(root: &Path, id: &SessionId, back: u64) -> Result<Opened, Sto
     recovery::finish(&files)?;
     let path = files.db();
     let mut notices = Vec::new();
-    let mut look = Look { writes: true, acknowledged: lock.acknowledged(), ..Look::default() };
+    let mut look = Look { writes: true, acknowledged: lock.acknowledged_entries(), ..Look::default() };
     if files.has_lone_log() {
         let (mut why, log) = recovery::read_lone_log(&files)?;
         let found = log.entries.len() + log.unreadable.len();

@@ -46,7 +46,7 @@ pub(super) fn read_live(root: &Path, id: &SessionId, back: u64) -> Result<LiveEn
 /// Circumstances of a check without the lock.
 fn look(files: &Files) -> Look {
     let beside_a_writer = lock::holder(files).is_some();
-    let acknowledged = lock::acknowledged(files).filter(|_| !beside_a_writer);
+    let acknowledged = lock::acknowledged_entries(files).filter(|_| !beside_a_writer);
     Look { writes: false, beside_a_writer, acknowledged }
 }
 

@@ -409,7 +409,8 @@ impl Tool for Shell {
         Effects::Known { list: effects }
     }
 
-    /// Reason to leave the sandbox, or both lines where one of the host runs before the command.
+    /// Previews the reason for which the command leaves the sandbox, or the command with the line of `shell_prefix`
+    /// that runs before it.
     async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
         if self.outside_reason(args).is_none()
             && let Some(reason) = self.needs_person(args::text(args, "command"), place)

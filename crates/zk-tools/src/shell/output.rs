@@ -179,7 +179,7 @@ struct SpillFile {
     file: Option<BufWriter<File>>,
     path: PathBuf,
     pieces: Option<RedactedPieces>,
-    /// Incomplete character.
+    /// First bytes of a character whose other bytes have not been printed yet.
     partial: Vec<u8>,
     left: u64,
     max_bytes: u64,

@@ -53,7 +53,7 @@ pub struct Block {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SubAgent {
-    /// Name of the sub-agent.
+    /// Name of the sub-agent, unique in the tree of agents.
     pub name: Text,
     /// Depth of the agent, 1 for a child of the main agent.
     pub depth: u32,

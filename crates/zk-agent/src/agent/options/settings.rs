@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zk_core::events::ToolBegin;
+use zk_core::kernel::{Bus, Cx, Reach};
 use zk_core::model::Budget;
 
-use super::{Behavior, OnExceed, OutputBudget, ThinkingDecay, ToolBudget};
+use super::{Behavior, DedupKey, OnExceed, OutputBudget, ThinkingDecay, ToolBudget, ToolSet};
 use crate::run::QueueMode;
 use crate::spawn::SpawnOptions;
 
@@ -99,6 +103,35 @@ pub struct CallSettings {
     /// Results of one turn, in per cent of the rest of the model's window.
     #[schemars(range(min = 1))]
     pub output_budget_percent: Option<u32>,
+}
+
+impl CallSettings {
+    /// Returns the keys of tools whose repeated calls get the last result: each changes with every call on `bus` or
+    /// below it that is not read-only.
+    #[must_use]
+    pub fn dedup_keys(&self, bus: &Bus) -> BTreeMap<String, DedupKey> {
+        if self.dedup.is_empty() {
+            return BTreeMap::new();
+        }
+        let changes = Arc::new(AtomicU64::new(0));
+        let count = changes.clone();
+        bus.scope("dedup").on_sync_at(Reach::Descendants, move |begin: &ToolBegin, _: &Cx| {
+            if !begin.read_only {
+                count.fetch_add(1, Ordering::AcqRel);
+            }
+        });
+        let key: DedupKey = Arc::new(move |args| Some(format!("{} {args}", changes.load(Ordering::Acquire))));
+        self.dedup.iter().map(|name| (name.clone(), key.clone())).collect()
+    }
+
+    /// Returns the set of tools offered to the model; `resolve` turns written names into names of tools.
+    #[must_use]
+    pub fn tool_set(&self, resolve: impl Fn(&[String]) -> Vec<String>) -> ToolSet {
+        let (allowed, disallowed) = (resolve(&self.allowed), resolve(&self.disallowed));
+        let set = if allowed.is_empty() { ToolSet::All } else { ToolSet::Only(allowed) };
+        let set = if self.read_only { ToolSet::Reading(Box::new(set)) } else { set };
+        if disallowed.is_empty() { set } else { ToolSet::Except(Box::new(set), disallowed) }
+    }
 }
 
 /// Treatment of a call over its tool's budget.

@@ -5,7 +5,11 @@ use super::*;
 fn task(args: &[&str]) -> Outcome<Task> {
     Cli::try_parse_from(std::iter::once("zk").chain(args.iter().copied()))
         .map_err(|error| Failure::usage(error.to_string()))?
-        .into_task()
+        .into_request()
+        .map(|request| match request {
+            Request::Task(task) => *task,
+            Request::Help(topic) => panic!("help on {topic:?}"),
+        })
 }
 
 fn prompt(args: &[&str]) -> Prompt {

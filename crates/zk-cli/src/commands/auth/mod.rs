@@ -14,6 +14,7 @@ use zk_chat::ProviderAccess;
 use zk_core::service::looks_like_key;
 use zk_settings::suggest;
 use zk_tui::TerminalError;
+use zk_tui::plain::piped_text;
 use zk_tui::term::{print_stderr, secret};
 
 use super::print_words as print;
@@ -22,7 +23,6 @@ use crate::args::actions::AuthAction;
 use crate::credentials;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
-use crate::stdin;
 use messages::NOTHING_STORED;
 use sign_in::sign_in;
 use status::status;
@@ -50,9 +50,9 @@ fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -
     }
     let name = match provider.or_else(|| settings.program.provider.clone()) {
         Some(name) => settings.known_providers().find(&name)?.name,
-        None if stdin::is_terminal() && std::io::stdout().is_terminal() => {
+        None if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() => {
             let access: Arc<dyn ProviderAccess> = Arc::new(Access(app.clone()));
-            let chosen = zk_chat::sign_in(&access, &machine.env.terminal())?;
+            let chosen = zk_chat::sign_in(&access, &machine.terminal())?;
             return chosen.map(|_| Exit::Done).ok_or_else(|| Failure::new(Exit::Interrupted, NOTHING_STORED));
         }
         None => named(settings, None)?,
@@ -85,10 +85,10 @@ fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -
 
 /// Reads a key, typed without an echo or piped to standard input.
 fn read_key(name: &str) -> Outcome<String> {
-    let key = if stdin::is_terminal() {
+    let key = if std::io::stdin().is_terminal() {
         secret::read(&format!("Key for {name} (it is not shown): ")).map_err(not_stored)?
     } else {
-        stdin::text(false)?.unwrap_or_default()
+        piped_text(false)?.unwrap_or_default()
     };
     let key = key.trim();
     if key.is_empty() {

@@ -8,14 +8,14 @@ use super::Access;
 use crate::app::{AppContext, runtime};
 use crate::args::{Format, Prompt};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{mode, stdin};
+use crate::mode;
 
 /// Test question for a newly set-up provider.
 const QUESTION: &str = "Say hello in one short sentence.";
 
 /// Lets the person choose a provider, and asks it one question.
 pub(crate) fn setup(app: &AppContext) -> Outcome<Exit> {
-    if !stdin::is_terminal() || !std::io::stdout().is_terminal() {
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(Failure::usage(
             "this asks on a terminal; without one, `zk auth login PROVIDER` reads a key from standard input and \
              `zk config set provider NAME` chooses who answers",
@@ -26,7 +26,7 @@ pub(crate) fn setup(app: &AppContext) -> Outcome<Exit> {
     if is_usable {
         print_stderr(&format!("{} can be used as it is: Esc keeps it.", now_used(app)?));
     }
-    let app = match zk_chat::set_up(&access, &app.work.machine.env.terminal())? {
+    let app = match zk_chat::set_up(&access, &app.work.machine.terminal())? {
         Some(_) => app.reread()?.0,
         None if is_usable => app.clone(),
         None => return Err(Failure::new(Exit::Interrupted, "nothing was chosen, and nothing is changed")),

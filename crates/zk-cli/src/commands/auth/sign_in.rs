@@ -1,3 +1,4 @@
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -10,7 +11,6 @@ use zk_tui::term::print_stderr;
 
 use crate::app::Machine;
 use crate::exit::{Failure, Outcome};
-use crate::stdin;
 
 /// Longest time for a person to sign in.
 pub(in crate::commands) const SIGN_IN_LIMIT: Duration = Duration::from_secs(10 * 60);
@@ -25,7 +25,7 @@ pub(super) async fn sign_in(machine: &Machine, client: OAuthClient, browser: boo
     if browser && !open(machine, &[], login.url()).await {
         print_stderr("zk: no browser could be opened; open the address yourself");
     }
-    if stdin::is_terminal() {
+    if std::io::stdin().is_terminal() {
         print_stderr(
             "If the browser cannot come back here, paste the address it ends at, or the code it shows.",
         );

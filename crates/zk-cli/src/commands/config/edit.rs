@@ -1,5 +1,6 @@
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +15,6 @@ use crate::app::Machine;
 use crate::commands::print_words as print;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
-use crate::stdin;
 
 /// Edited text of a settings file, stored in zk's own directory with the text it started from.
 struct Draft {
@@ -70,7 +70,7 @@ pub(crate) fn config_edit(
     is_project: bool,
     additions: Additions,
 ) -> Outcome<Exit> {
-    if !stdin::is_terminal() {
+    if !std::io::stdin().is_terminal() {
         return Err(Failure::usage(
             "this opens an editor on a terminal; without one, `zk config set KEY VALUE` changes a setting",
         ));

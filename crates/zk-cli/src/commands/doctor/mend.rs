@@ -8,7 +8,6 @@ use super::findings::{Finding, warning};
 use crate::app::Machine;
 use crate::commands::print_words as print;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::stdin;
 
 /// Flaws that are shown one by one.
 const MAX_SHOWN: usize = 20;
@@ -74,7 +73,7 @@ pub(super) fn mend(machine: &Machine, is_agreed: bool) -> Outcome<()> {
 }
 
 fn agrees(flaws: &[StateFlaw]) -> Outcome<bool> {
-    if !stdin::is_terminal() || !std::io::stderr().is_terminal() {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Err(Failure::usage(
             "nobody can be asked here, so nothing was changed: `zk doctor --fix --yes` does what is shown",
         ));

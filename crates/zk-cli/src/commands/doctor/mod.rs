@@ -4,7 +4,6 @@ mod findings;
 mod kept_sessions;
 mod mend;
 mod programs;
-pub(super) mod update;
 
 use std::io::IsTerminal;
 
@@ -15,10 +14,10 @@ use zk_tui::plain::Screen;
 
 use crate::app::{AppContext, Machine, Workplace, runtime};
 use crate::args::actions::DoctorArgs;
-use crate::containment::Containment;
+use crate::containment;
 use crate::exit::{Exit, Outcome};
+use crate::sandbox;
 use crate::settings::Settings;
-use crate::{sandbox, stdin};
 use endpoint::endpoint;
 use findings::{Finding, Health, failure, fine, warning};
 use kept_sessions::sessions;
@@ -29,7 +28,7 @@ pub(crate) fn run(app: &AppContext, args: DoctorArgs) -> Outcome<Exit> {
     if args.fix {
         mend::mend(&app.work.machine, args.yes)?;
     }
-    let mut screen = Screen::stdout(&app.work.machine.env.terminal());
+    let mut screen = Screen::stdout(&app.work.machine.terminal());
     let mut healthy = true;
     let mut tell = |finding: Finding| {
         let (style, word) = match finding.health {
@@ -103,7 +102,7 @@ fn bounds(work: &Workplace, settings: &Settings) -> String {
 
 /// Reports which calls run without a question, and in which context.
 fn permissions(work: &Workplace, settings: &Settings) -> Finding {
-    match Containment::of(work, settings, settings.permissions.allow_all) {
+    match containment::select(work, settings, settings.permissions.allow_all) {
         Ok(containment) => fine(format!("permissions: {}", containment.describe())),
         Err(error) => failure(format!("permissions: {}", error.message)),
     }
@@ -146,7 +145,7 @@ fn plugins(settings: &Settings) -> Finding {
 }
 
 fn terminal(machine: &Machine) -> Finding {
-    if stdin::is_terminal() && std::io::stdout().is_terminal() {
+    if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         fine(format!("terminal: {}", machine.env.text("TERM").unwrap_or("unknown")))
     } else {
         fine("terminal: none; nobody is asked, and --permission-mode says what runs all the same")

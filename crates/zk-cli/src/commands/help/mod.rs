@@ -8,20 +8,21 @@ mod tests;
 use zk_tui::Style;
 use zk_tui::plain::Screen;
 
+use crate::app::terminal;
 use crate::args::help;
-use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
 pub(crate) use completions::{completions, manual_pages};
 use pages::{Page, pages, text, unpacked, without_targets};
+use zk_exec::ProgramEnv;
 
 /// Names of pages that a miss lists at most.
 const MAX_NAMED: usize = 8;
 
 /// Prints the page or the help of the command that `topic` names, or lists the pages.
-pub(crate) fn help(env: &Env, topic: &[String]) -> Outcome<Exit> {
+pub(crate) fn help(env: &ProgramEnv, topic: &[String]) -> Outcome<Exit> {
     let unpacked = unpacked()?;
     let pages = pages(&unpacked);
-    let mut screen = Screen::stdout(&env.terminal());
+    let mut screen = Screen::stdout(&terminal(env));
     let word = topic.join(" ");
     let page = pages.iter().find(|page| page.is_named(&word));
     match (page, help::text(topic)) {

@@ -6,7 +6,7 @@ use zk_permission::{Decision, PermissionGate, Verdict};
 use super::super::print_words as print;
 use super::allowed::calls;
 use crate::app::Workplace;
-use crate::containment::Containment;
+use crate::containment;
 use crate::exit::{Exit, Outcome};
 use crate::settings::Settings;
 use crate::{compose, policy};
@@ -19,7 +19,7 @@ pub(super) fn judged(
     effects: &dyn Fn(bool) -> Outcome<Effects>,
     args: Option<&Value>,
 ) -> Outcome<Exit> {
-    let containment = Containment::of(work, settings, settings.permissions.allow_all)?;
+    let containment = containment::select(work, settings, settings.permissions.allow_all)?;
     let effects = &effects(containment.sandbox.is_some())?;
     let mode = containment.mode;
     let (judge, _) = policy::judge(work, settings, &containment, true);

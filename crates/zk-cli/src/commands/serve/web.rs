@@ -42,7 +42,7 @@ pub(crate) fn web(app: &AppContext, address: SocketAddr) -> Outcome<Exit> {
 
 fn print_link(machine: &Machine, door: &WebDoor, socket: &RpcWebSocket) -> Outcome<()> {
     let link = door.new_link(socket.address()).map_err(Failure::failed)?;
-    let mut screen = Screen::stdout(&machine.env.terminal());
+    let mut screen = Screen::stdout(&machine.terminal());
     screen.line(Style::PLAIN, &link);
     Ok(screen.finish()?)
 }

@@ -73,7 +73,7 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
             }
         }
     })?;
-    let mut screen = Screen::stdout(&app.work.machine.env.terminal());
+    let mut screen = Screen::stdout(&app.work.machine.terminal());
     lines.iter().for_each(|(style, line)| screen.line(*style, line));
     screen.finish()?;
     Ok(Exit::Done)

@@ -17,7 +17,7 @@ use zk_chat::parent_remark;
 
 /// Prints a session.
 pub(super) async fn show(machine: &Machine, id: &str) -> Outcome<()> {
-    show_on(Screen::stdout(&machine.env.terminal()), &store(machine)?, given(id, "`zk sessions show`")?).await
+    show_on(Screen::stdout(&machine.terminal()), &store(machine)?, given(id, "`zk sessions show`")?).await
 }
 
 async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<()> {

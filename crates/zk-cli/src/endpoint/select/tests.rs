@@ -6,15 +6,15 @@ use zk_providers::{Access, VENDORS, Vendors};
 
 use super::*;
 use crate::additions::Additions;
-use crate::dirs::Dirs;
-use crate::env::Env;
 use crate::exit::Failure;
 use crate::settings::{LayerValues, SettingsSources};
+use zk_exec::ProgramEnv;
+use zk_settings::ZkDirs;
 
 fn settings(vars: &[(&str, &str)], given: LayerValues) -> Settings {
-    let env = Env::from_iter(vars.iter().copied());
+    let env = ProgramEnv::from_iter(vars.iter().copied());
     let project = std::path::Path::new("/nonexistent");
-    let dirs = Dirs::default();
+    let dirs = ZkDirs::default();
     let files = &LocalHostFiles::new();
     Settings::read(
         &SettingsSources {

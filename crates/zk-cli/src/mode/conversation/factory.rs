@@ -31,16 +31,8 @@ use crate::sessions::{self, Session};
 use crate::settings::{ScreenName, ThemeName};
 use zk_chat::{
     Carried, CarriedSession, ChatError, ChatSetup, ConversationFactory, ConversationHost, ConversationSource,
-    EditorEnv, ExecutionPlace, NamedModel, OpenedConversation, ProgramPhrases, ProviderAccess, Reread,
-    SettingsReport, UnapprovedProject, UnsavedSession,
-};
-
-/// Flags and commands of this program.
-const PHRASES: ProgramPhrases = ProgramPhrases {
-    raise_output_limit: summary::RAISE_OUTPUT_LIMIT,
-    allow_all: "--allow-all",
-    resume: "zk --resume",
-    add_directory: "`/add-dir DIR` adds one",
+    EditorEnv, ExecutionPlace, NamedModel, OpenedConversation, ProviderAccess, Reread, SettingsReport,
+    UnapprovedProject, UnsavedSession,
 };
 
 /// Factory of conversations, with the settings of the start or of a reload.
@@ -63,7 +55,7 @@ impl ChatFactory {
         };
         let theme = app.settings.program.theme.as_ref();
         let setup = ChatSetup {
-            terminal: app.work.machine.env.terminal(),
+            terminal: app.work.machine.terminal(),
             theme: theme.and_then(ThemeName::built_in),
             palette: theme.and_then(ThemeName::file).and_then(|name| palette(&app.work.machine, name)),
             screen: app.settings.program.screen.map(ScreenName::kind),
@@ -81,7 +73,7 @@ impl ChatFactory {
             limits: app.shared.limits.clone(),
             notices: app.work.machine.notices.clone(),
             host_files: Arc::new(app.work.machine.host_files.clone()),
-            phrases: PHRASES,
+            phrases: summary::PHRASES,
         };
         Self { app, setup, resume, plans }
     }

@@ -131,7 +131,8 @@ impl UnapprovedProject for Unapproved {
 /// Uses a bundle of the project that was approved just now.
 fn use_bundle(app: &mut AppContext, bundle: Arc<ProjectBundle>) {
     let Machine { dirs, host_files, env, notices, .. } = &app.work.machine;
-    let placed = bundles::load_of_project(dirs, host_files, &[bundle], app.settings.bundles());
+    let placed =
+        bundles::load_of_project((dirs, host_files), &app.work.project, &[bundle], app.settings.bundles());
     let known = app.settings.bundles().problems.len();
     app.settings.add_bundles(placed, &app.work.project, env);
     for problem in app.settings.bundles().problems.iter().skip(known) {

@@ -1,4 +1,5 @@
 mod completion;
+mod line_splitter;
 mod word;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 pub use completion::{Attendance, attend};
+pub use line_splitter::{LineSplitter, LineTooLong};
 pub use word::shell_word;
 
 /// Execution context of commands: this machine, a container, a remote sandbox.

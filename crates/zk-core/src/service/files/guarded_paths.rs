@@ -88,12 +88,14 @@ const fn shell_file(path: &'static str) -> GuardedPath {
     GuardedPath { run_by: RunBy::Trusting, ..start_file(path) }
 }
 
-const fn asked(path: &'static str, run_by: RunBy) -> GuardedPath {
+/// Guards a directory or file whose change needs a person's answer.
+const fn asked_dir(path: &'static str, run_by: RunBy) -> GuardedPath {
     GuardedPath { path, guard: PathGuard::Asked, why: START, is_file: false, run_by }
 }
 
+/// Guards a file whose change needs a person's answer.
 const fn asked_file(path: &'static str, run_by: RunBy) -> GuardedPath {
-    GuardedPath { is_file: true, ..asked(path, run_by) }
+    GuardedPath { is_file: true, ..asked_dir(path, run_by) }
 }
 
 impl GuardedPath {
@@ -154,25 +156,25 @@ impl GuardedPath {
         shell_file(".pam_environment"),
         asked_file(".envrc", RunBy::Trusting),
         asked_file(".mcp.json", RunBy::Trusting),
-        asked(".husky", RunBy::NextCommand),
-        asked(".vscode", RunBy::Trusting),
+        asked_dir(".husky", RunBy::NextCommand),
+        asked_dir(".vscode", RunBy::Trusting),
         asked_file(".claude/settings.json", RunBy::Trusting),
         asked_file(".claude/settings.local.json", RunBy::Trusting),
-        asked(".claude/agents", RunBy::ProjectTool),
-        asked(".claude/commands", RunBy::ProjectTool),
-        asked(".claude/hooks", RunBy::ProjectTool),
-        asked(".claude/skills", RunBy::ProjectTool),
+        asked_dir(".claude/agents", RunBy::ProjectTool),
+        asked_dir(".claude/commands", RunBy::ProjectTool),
+        asked_dir(".claude/hooks", RunBy::ProjectTool),
+        asked_dir(".claude/skills", RunBy::ProjectTool),
         asked_file(".codex/config.toml", RunBy::ProjectTool),
         asked_file(".codex/hooks.json", RunBy::ProjectTool),
         asked_file(".cursor/hooks.json", RunBy::ProjectTool),
         asked_file(".cursor/mcp.json", RunBy::ProjectTool),
         asked_file(".gemini/settings.json", RunBy::ProjectTool),
-        asked(".opencode", RunBy::ProjectTool),
+        asked_dir(".opencode", RunBy::ProjectTool),
         asked_file("opencode.json", RunBy::ProjectTool),
         asked_file(".roo/mcp.json", RunBy::ProjectTool),
-        asked(".devcontainer", RunBy::ProjectTool),
+        asked_dir(".devcontainer", RunBy::ProjectTool),
         asked_file(".devcontainer.json", RunBy::ProjectTool),
-        asked(".idea", RunBy::ProjectTool),
+        asked_dir(".idea", RunBy::ProjectTool),
         asked_file(".zed/settings.json", RunBy::ProjectTool),
         asked_file(".zed/tasks.json", RunBy::ProjectTool),
         asked_file(".dir-locals.el", RunBy::ProjectTool),
@@ -188,22 +190,22 @@ impl GuardedPath {
         asked_file(".pnpmfile.cjs", RunBy::ProjectTool),
         asked_file(".yarnrc", RunBy::ProjectTool),
         asked_file(".yarnrc.yml", RunBy::ProjectTool),
-        asked(".mvn", RunBy::ProjectTool),
+        asked_dir(".mvn", RunBy::ProjectTool),
         asked_file(".bazelrc", RunBy::ProjectTool),
         asked_file(".bundle/config", RunBy::ProjectTool),
         asked_file(".mise.toml", RunBy::ProjectTool),
         asked_file("mise.toml", RunBy::ProjectTool),
         asked_file("mise.local.toml", RunBy::ProjectTool),
-        asked(".mise", RunBy::ProjectTool),
+        asked_dir(".mise", RunBy::ProjectTool),
         asked_file(".pre-commit-config.yaml", RunBy::ProjectTool),
         asked_file(".overcommit.yml", RunBy::ProjectTool),
         asked_file("lefthook.yml", RunBy::ProjectTool),
         asked_file(".lefthook.yml", RunBy::ProjectTool),
-        asked(".githooks", RunBy::ProjectTool),
-        asked(".github/actions", RunBy::ProjectTool),
-        asked(".github/workflows", RunBy::ProjectTool),
-        asked(".circleci", RunBy::ProjectTool),
-        asked(".buildkite", RunBy::ProjectTool),
+        asked_dir(".githooks", RunBy::ProjectTool),
+        asked_dir(".github/actions", RunBy::ProjectTool),
+        asked_dir(".github/workflows", RunBy::ProjectTool),
+        asked_dir(".circleci", RunBy::ProjectTool),
+        asked_dir(".buildkite", RunBy::ProjectTool),
         asked_file(".gitlab-ci.yml", RunBy::ProjectTool),
         asked_file(".travis.yml", RunBy::ProjectTool),
         asked_file("azure-pipelines.yml", RunBy::ProjectTool),

@@ -113,6 +113,6 @@ pub enum SpanRole {
     Bad,
     /// A warning.
     Warning,
-    /// Work of the agent, and code.
+    /// Names of tools and commands that the agent uses, and code.
     Work,
 }

@@ -39,7 +39,7 @@ find layers/up -mindepth 2 ! -path layers/up/p/socket
 
 /// Creates the files of the workspace, its home and a neighbouring directory.
 #[expect(clippy::disallowed_methods, reason = "the repository is made by git itself, without the harness")]
-pub(super) fn fill(template: &Path) {
+pub(super) fn write_template(template: &Path) {
     let write = |name: &str, text: &str| {
         let path = template.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -102,7 +102,7 @@ fn run(command: &mut Command) -> Result<String, String> {
 )]
 pub(super) fn changes(commands: &[String]) -> Result<Vec<(String, String)>, String> {
     let temp = tempfile::tempdir().unwrap();
-    fill(&temp.path().join("template"));
+    write_template(&temp.path().join("template"));
     for name in ["layers", "root"] {
         fs::create_dir(temp.path().join(name)).unwrap();
     }

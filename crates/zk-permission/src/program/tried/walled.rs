@@ -80,7 +80,7 @@ fn generated_reads_work_in_the_read_only_sandbox_as_without_it_and_change_nothin
     assert_eq!(changed, [""; 0]);
     let temp = tempfile::tempdir().unwrap();
     let all = temp.path().join("all");
-    fill(&all);
+    write_template(&all);
     fs::create_dir(temp.path().join("state")).unwrap();
     let (project, home) = (all.join("p"), all.join("home/me"));
     let environment = Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_ALL", "C")])

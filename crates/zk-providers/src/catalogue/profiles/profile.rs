@@ -52,7 +52,7 @@ pub struct CompatProfile {
     pub cache_marks: CacheMarks,
     /// Name of the field for a stable key of the conversation, if there is one.
     pub session_field: Option<Cow<'static, str>>,
-    /// Name of the header for that key, if there is one.
+    /// Name of the header for the stable key of the conversation, if there is one.
     pub session_header: Option<Cow<'static, str>>,
     /// Headers of every request, overridden by those of a connection.
     pub headers: Cow<'static, [(Cow<'static, str>, Cow<'static, str>)]>,

@@ -1,6 +1,7 @@
 //! `zk mcp login` and `zk mcp logout`.
 
 use async_trait::async_trait;
+use std::io::IsTerminal;
 use zk_auth::{AuthError, AuthorizationCode, Login};
 use zk_mcp::{ServerState, SignInError, SignInOptions, SignInPage};
 use zk_tui::term::print_stderr;
@@ -13,7 +14,6 @@ use crate::commands::auth::{SIGN_IN_LIMIT, open, pasted};
 use crate::commands::print;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::Settings;
-use crate::stdin;
 
 /// The person's terminal and browser.
 struct Terminal<'a> {
@@ -29,7 +29,7 @@ impl SignInPage for Terminal<'_> {
         if (self.browser || !self.opener.is_empty()) && !open(self.machine, self.opener, login.url()).await {
             print_stderr("zk: no browser could be opened; open the address yourself");
         }
-        if stdin::is_terminal() {
+        if std::io::stdin().is_terminal() {
             print_stderr("If the browser cannot come back here, paste the address it ends at.");
         }
         tokio::select! {

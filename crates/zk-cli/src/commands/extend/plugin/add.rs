@@ -8,7 +8,6 @@ use super::args::Consent;
 use super::{fetch, print, secrets, shown, source};
 use crate::app::Workplace;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::stdin;
 
 /// Stores a copy of a bundle after a person approved exactly its bytes.
 pub(super) fn add(
@@ -123,7 +122,7 @@ fn agrees(fetched: &Fetched, consent: &Consent, question: &str) -> Outcome<bool>
         None if consent.yes => return Ok(true),
         None => {}
     }
-    if !stdin::is_terminal() || !std::io::stderr().is_terminal() {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         let text = "nobody can be asked here: read what it brings, then run it again with --digest";
         return Err(Failure::usage(format!("{text} {digest}, or with --yes")));
     }

@@ -1,12 +1,13 @@
 //! Secret options of plugins, in a store of credentials.
 
+use std::io::IsTerminal;
 use zk_auth::{Credential, CredentialStore, FileStore};
+use zk_tui::plain::piped_text;
 use zk_tui::term::{print_stderr, secret};
 
 use crate::app::{Workplace, runtime};
 use crate::bundles;
 use crate::exit::{Failure, Outcome};
-use crate::stdin;
 
 fn store(work: &Workplace) -> Outcome<FileStore> {
     let store = bundles::secrets(&work.machine.dirs);
@@ -15,11 +16,11 @@ fn store(work: &Workplace) -> Outcome<FileStore> {
 
 /// Reads the value of a secret option, typed without an echo or piped to standard input, and stores it.
 pub(super) fn ask(work: &Workplace, bundle: &str, key: &str) -> Outcome<()> {
-    let value = if stdin::is_terminal() {
+    let value = if std::io::stdin().is_terminal() {
         let question = format!("{key} for {bundle} (it is not shown): ");
         secret::read(&question).map_err(|error| Failure::failed(format!("{key} was not stored: {error}")))?
     } else {
-        stdin::text(false)?.unwrap_or_default()
+        piped_text(false)?.unwrap_or_default()
     };
     let value = value.trim();
     if value.is_empty() {

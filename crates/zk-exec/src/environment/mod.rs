@@ -1,5 +1,9 @@
+mod program;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+
+pub use program::ProgramEnv;
 
 /// Variables that every child gets unchanged: search paths, locations of toolchains, locale and display
 /// settings. Variables that hold secrets, or that make a program load or run code (`LD_*`, `BASH_ENV`,

@@ -11,7 +11,8 @@ use zk_tui::plain::Notices;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Requires a question for each command after the sandbox was lost, until it can be set up again.
-pub(crate) fn watch_for_loss(scope: &Scope, exec: SandboxExec, notices: Notices) -> Arc<SandboxExec> {
+#[must_use]
+pub fn watch_for_loss(scope: &Scope, exec: SandboxExec, notices: Notices) -> Arc<SandboxExec> {
     let lost = LostSandbox::default();
     let (reported, shown) = (lost.clone(), notices.clone());
     let exec = Arc::new(exec.with_loss_report(move |why| {

@@ -7,8 +7,8 @@ use zk_core::model::Message;
 use zk_mcp::{McpServers, ServerStatus};
 use zk_session::{load_live, read_live_matching};
 
-use super::{extend, print};
 use crate::app::{AppContext, Machine, runtime};
+use crate::commands::{extend, print};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::prompt;

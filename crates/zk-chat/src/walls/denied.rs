@@ -6,7 +6,8 @@ use zk_exec::SandboxExec;
 use zk_permission::{DeniedFiles, PermissionJudge, Rule};
 
 /// Searches before each command for files that rules deny by a pattern.
-pub(crate) fn watch_denied_files(
+#[must_use]
+pub fn watch_denied_files(
     scope: &Scope,
     rules: impl Iterator<Item = Rule>,
     judge: PermissionJudge,
@@ -19,7 +20,7 @@ pub(crate) fn watch_denied_files(
 }
 
 /// Hides newly found denied files in a sandbox.
-pub(crate) fn hide_in(files: &DeniedFiles, sandbox: &Arc<SandboxExec>) {
+pub fn hide_in(files: &DeniedFiles, sandbox: &Arc<SandboxExec>) {
     let sandbox = Arc::downgrade(sandbox);
     // A sandbox that cannot be reached is set up again.
     files.hide_in(Box::new(move |paths| sandbox.upgrade().map(|sandbox| sandbox.hide(paths)).is_some()));

@@ -1,6 +1,5 @@
+use std::ffi::OsString;
 use std::path::PathBuf;
-
-use crate::env::Env;
 
 /// Names of zk's files in its settings directory. They decide on running programs and on prompts.
 const IN_CONFIG: [&str; 12] = [
@@ -36,28 +35,39 @@ const IN_STATE: [&str; 14] = [
 ];
 
 /// Directories of zk's files. Nothing is known without `ZK_HOME`, the XDG variables and `HOME`.
+///
+/// ```
+/// let dirs = zk_settings::ZkDirs::new(|name| (name == "ZK_HOME").then(|| "/z".into()));
+/// assert_eq!(dirs.settings(), Some("/z/settings.toml".into()));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Dirs {
+pub struct ZkDirs {
     /// The person's settings.
-    pub(crate) config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
     /// Sessions and the line history.
-    pub(crate) state: Option<PathBuf>,
+    pub state: Option<PathBuf>,
 }
 
-impl Dirs {
-    pub(crate) fn new(env: &Env) -> Self {
-        if let Some(home) = env.get("ZK_HOME").map(PathBuf::from) {
+impl ZkDirs {
+    /// Finds the directories by the variables of the environment that `find` returns. The XDG specification
+    /// ignores relative paths.
+    #[must_use]
+    pub fn new(find: impl Fn(&str) -> Option<OsString>) -> Self {
+        let given = |name| find(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        if let Some(home) = given("ZK_HOME") {
             return Self { config: Some(home.clone()), state: Some(home) };
         }
+        let path = |name| given(name).filter(|path| path.is_absolute());
         let under = |variable, default: &str| {
-            env.path(variable).or_else(|| Some(env.path("HOME")?.join(default))).map(|dir| dir.join("zk"))
+            path(variable).or_else(|| Some(path("HOME")?.join(default))).map(|dir| dir.join("zk"))
         };
         Self { config: under("XDG_CONFIG_HOME", ".config"), state: under("XDG_STATE_HOME", ".local/state") }
     }
 
     /// Lists zk's own files, which no tool may write: both directories as a whole. If one contains a working
     /// directory, only zk's files in it are listed by name.
-    pub(crate) fn own(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
+    #[must_use]
+    pub fn own(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
         // Either path may contain links.
         let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
         let roots: Vec<PathBuf> = roots.iter().map(real).collect();
@@ -70,86 +80,106 @@ impl Dirs {
     }
 
     /// Lists what is its owner's alone: the entries of the directory of state, and what was approved for good.
-    pub(crate) fn private(&self) -> Vec<PathBuf> {
+    #[must_use]
+    pub fn private(&self) -> Vec<PathBuf> {
         let state = self.state.iter().flat_map(|dir| IN_STATE.map(|name| dir.join(name)));
         state.chain(self.outputs()).chain(self.approvals()).collect()
     }
 
-    pub(crate) fn settings(&self) -> Option<PathBuf> {
+    /// Returns the file of the person's settings.
+    #[must_use]
+    pub fn settings(&self) -> Option<PathBuf> {
         Some(self.config.as_ref()?.join("settings.toml"))
     }
 
-    pub(crate) fn sessions(&self) -> Option<PathBuf> {
+    /// Returns the directory of sessions.
+    #[must_use]
+    pub fn sessions(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("sessions"))
     }
 
     /// Returns the directory of large results, with a directory for each session.
-    pub(crate) fn outputs(&self) -> Option<PathBuf> {
+    #[must_use]
+    pub fn outputs(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("outputs"))
     }
 
-    /// Keys and tokens, in a directory of their own that nobody else can enter.
-    pub(crate) fn credentials(&self) -> Option<PathBuf> {
+    /// Returns the file of keys and tokens, in a directory of their own that nobody else can enter.
+    #[must_use]
+    pub fn credentials(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("auth").join("credentials.json"))
     }
 
-    /// Secret options of plugins, beside the credentials.
-    pub(crate) fn plugin_secrets(&self) -> Option<PathBuf> {
+    /// Returns the file of secret options of plugins, beside the credentials.
+    #[must_use]
+    pub fn plugin_secrets(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("auth").join("plugin-options.json"))
     }
 
     /// Returns the directory of the tokens with which programs connect to zk. Commands of a model cannot read
     /// it.
-    pub(crate) fn access(&self) -> Option<PathBuf> {
+    #[must_use]
+    pub fn access(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("auth"))
     }
 
     /// Returns the file of approvals for projects.
-    pub(crate) fn trust(&self) -> Option<PathBuf> {
+    #[must_use]
+    pub fn trust(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("trust.json"))
     }
 
     /// Returns the directory of the audit: tool calls and their decisions.
-    pub(crate) fn audit(&self) -> Option<PathBuf> {
+    #[must_use]
+    pub fn audit(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("audit"))
     }
 
     /// Returns the directory of data about MCP servers: accepted tools, logs and states.
-    pub(crate) fn mcp(&self) -> Option<PathBuf> {
+    #[must_use]
+    pub fn mcp(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("mcp"))
     }
 
     /// Returns the directory of the logs of extensions, which contain their standard error.
-    pub(crate) fn extensions(&self) -> Option<PathBuf> {
+    #[must_use]
+    pub fn extensions(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("extensions"))
     }
 
     /// Returns the directory of the logs of zk itself.
-    pub(crate) fn logs(&self) -> Option<PathBuf> {
+    #[must_use]
+    pub fn logs(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("logs"))
     }
 
     /// Returns the directory of the plugins that the person added, with all of their files.
-    pub(crate) fn plugins(&self) -> Option<PathBuf> {
+    #[must_use]
+    pub fn plugins(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("plugins"))
     }
 
     /// Returns the file of permanent approvals of all projects.
-    pub(crate) fn approvals(&self) -> Option<PathBuf> {
+    #[must_use]
+    pub fn approvals(&self) -> Option<PathBuf> {
         Some(self.config.as_ref()?.join("approvals.toml"))
     }
 
     /// Returns the directory of settings files that are being edited.
-    pub(crate) fn settings_drafts(&self) -> Option<PathBuf> {
+    #[must_use]
+    pub fn settings_drafts(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("settings-drafts"))
     }
 
     /// Returns the file with lines of compacted conversations, kept for later ones.
-    pub(crate) fn shared_lines(&self) -> Option<PathBuf> {
+    #[must_use]
+    pub fn shared_lines(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("lines.jsonl"))
     }
 
-    pub(crate) fn line_history(&self) -> Option<PathBuf> {
+    /// Returns the file of the line editor's history.
+    #[must_use]
+    pub fn line_history(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("history"))
     }
 }
@@ -158,8 +188,8 @@ impl Dirs {
 mod tests {
     use super::*;
 
-    fn dirs<const N: usize>(vars: [(&str, &str); N]) -> Dirs {
-        Dirs::new(&Env::from_iter(vars))
+    fn dirs<const N: usize>(vars: [(&str, &str); N]) -> ZkDirs {
+        ZkDirs::new(|name| vars.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
     }
 
     #[test]
@@ -194,6 +224,6 @@ mod tests {
 
     #[test]
     fn without_a_home_nothing_is_known() {
-        assert_eq!(dirs([("HOME", "")]), Dirs::default());
+        assert_eq!(dirs([("HOME", "")]), ZkDirs::default());
     }
 }

@@ -1,42 +1,41 @@
 use std::sync::Arc;
 
 use zk_core::kernel::Bus;
-use zk_exec::{Environment, ReadSandbox, ReadSandboxNotice};
+use zk_exec::{ReadSandbox, ReadSandboxNotice, SandboxExec};
 use zk_permission::{DeniedFiles, Mode, PermissionJudge, PrivateFiles};
+use zk_tui::plain::Notices;
 
-use super::{hide_in, start_for_reads};
-use crate::app::Workplace;
-use crate::containment::ForReads;
-use crate::settings::Settings;
+use super::containment::ForReads;
+use super::denied::hide_in;
 
 /// Files hidden from all reads, even if they appear later.
-pub(crate) struct Unseen {
-    pub(crate) denied: Arc<DeniedFiles>,
+#[derive(Debug)]
+pub struct Unseen {
+    /// Files that rules deny by a pattern.
+    pub denied: Arc<DeniedFiles>,
     /// Credential files of the project that a command judged as a read could reach.
-    pub(crate) private: PrivateFiles,
+    pub private: PrivateFiles,
 }
 
-/// Provides the read-only sandbox to tools as long as it can be used, and closes it with the bus.
-pub(crate) fn provide_reads(
+/// Provides the read-only sandbox to tools as long as it can be used, and closes it with the bus. `start` sets
+/// it up, or returns the reason why it cannot.
+pub fn provide_reads(
     bus: &Bus,
-    (work, settings): (&Workplace, &Settings),
+    start: impl Fn() -> Result<SandboxExec, String> + Send + Sync + 'static,
+    notices: Notices,
     judge: PermissionJudge,
     unseen: Unseen,
     found: ForReads,
     is_in_sandbox: bool,
 ) {
-    let (made_in, made_with) = (work.clone(), settings.clone());
-    let sandbox = ReadSandbox::new(move || {
-        let environment = Environment::filtered(made_in.machine.env.without_secrets());
-        start_for_reads(&made_in, &made_with, environment).map_err(|failure| failure.message)
-    });
+    let sandbox = ReadSandbox::new(start);
     let sandbox = match found {
         ForReads::Tested(exec) => sandbox.tested(*exec),
         ForReads::Later => sandbox,
         ForReads::Absent => return,
     };
     let Unseen { denied, private } = unseen;
-    let (notices, judging, wanting) = (work.machine.notices.clone(), judge.clone(), judge.clone());
+    let (judging, wanting) = (judge.clone(), judge.clone());
     let sandbox = sandbox
         .on_made(move |exec| hide_in(&denied, exec))
         .hide_appeared(move || private.take_new())

@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
-use zk_tui::TerminalEnv;
 
 /// Words in the names of variables that hold secrets.
 const SECRET_WORDS: [&str; 6] = ["API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"];
@@ -16,9 +16,21 @@ fn is_secret(name: &str) -> bool {
     has_headers || SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// Environment of the program, read once.
+/// Environment of the program, as the program read it once, with the secrets apart.
+///
+/// ```
+/// let env = zk_exec::ProgramEnv::from_iter([("PATH", "/bin"), ("LAB_API_KEY", "k-1")]);
+/// assert_eq!(env.text("LAB_API_KEY"), Some("k-1"));
+/// assert!(env.without_secrets().all(|(name, _)| name != "LAB_API_KEY"));
+/// ```
 #[derive(Clone, Default)]
-pub(crate) struct Env(Arc<Vars>);
+pub struct ProgramEnv(Arc<Vars>);
+
+impl fmt::Debug for ProgramEnv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ProgramEnv").field(&self.0.plain.keys()).finish()
+    }
+}
 
 #[derive(Default)]
 struct Vars {
@@ -27,51 +39,45 @@ struct Vars {
     secret: BTreeMap<String, SecretString>,
 }
 
-impl Env {
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
-    pub(crate) fn read() -> Self {
-        std::env::vars_os().collect()
-    }
-
+impl ProgramEnv {
     /// Returns a variable that is not empty.
-    pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
         let secret = || Some(OsStr::new(self.0.secret.get(name)?.expose_secret()));
         let found = self.0.plain.get(OsStr::new(name)).map(OsString::as_os_str).or_else(secret);
         found.filter(|value| !value.is_empty())
     }
 
     /// Value of an environment variable, if it is not empty and is valid Unicode.
-    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name)?.to_str()
     }
 
     /// Returns a variable with an absolute path; the XDG specification ignores relative ones.
-    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+    #[must_use]
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
         self.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
 
-    /// Returns the variables about the terminal.
-    pub(crate) fn terminal(&self) -> TerminalEnv {
-        TerminalEnv::new(|name| self.get(name).map(OsStr::to_owned))
-    }
-
     /// Returns the values of variables whose names suggest a secret.
-    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
         self.0.secret.values().map(SecretString::expose_secret)
     }
 
     /// Returns all variables except secrets, from which an allow-list selects those for commands.
-    pub(crate) fn without_secrets(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
+    pub fn without_secrets(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         self.0.plain.iter()
     }
 
     /// Directory for sockets of this user.
-    pub(crate) fn runtime_dir(&self) -> PathBuf {
+    #[must_use]
+    pub fn runtime_dir(&self) -> PathBuf {
         self.path("XDG_RUNTIME_DIR").filter(|dir| dir.is_dir()).unwrap_or_else(|| "/tmp".into())
     }
 }
 
-impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Env {
+impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for ProgramEnv {
     fn from_iter<T: IntoIterator<Item = (K, V)>>(given: T) -> Self {
         let mut vars = Vars::default();
         for (name, value) in given {
@@ -93,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_variable_whose_name_says_that_it_is_secret_is_kept_apart_and_found_by_its_name() {
-        let env = Env::from_iter([
+        let env = ProgramEnv::from_iter([
             ("PATH", "/bin"),
             ("LAB_API_KEY", "k-1"),
             ("lab_token", "k-2"),

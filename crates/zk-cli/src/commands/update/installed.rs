@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use crate::env::Env;
+use zk_exec::ProgramEnv;
 
 /// Way by which this program came to its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ const CARGO_OUTPUT_DEPTH: usize = 3;
 
 impl Installed {
     /// Way of the program at `path`, by its place and by what lies beside it.
-    pub(super) fn of(path: &Path, env: &Env) -> Self {
+    pub(super) fn of(path: &Path, env: &ProgramEnv) -> Self {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let home = env.path("HOME");
         let cargo = env.path("CARGO_HOME").or_else(|| Some(home.as_ref()?.join(".cargo")));

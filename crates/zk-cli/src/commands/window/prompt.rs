@@ -4,9 +4,9 @@ use zk_core::model::Disclosure;
 use zk_core::service::{ContextMode, ContextProducer, Tool, visible_line, visible_lines};
 
 use super::context::wait_for_servers;
-use super::print;
 use crate::app::{AppContext, runtime};
 use crate::args::actions::PromptAction;
+use crate::commands::print;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::prompt;
