@@ -36,6 +36,8 @@ pub trait Sandboxes {
 pub struct ContainmentRequest<'a> {
     /// Execution context as it was written; `None` if none was named.
     pub context: Option<&'a str>,
+    /// The context, if it is another machine or a container.
+    pub elsewhere: Option<&'a str>,
     /// Named permission mode.
     pub mode: Option<Mode>,
     /// Whether the sandbox has the network.
@@ -123,8 +125,8 @@ impl Containment {
         request: ContainmentRequest<'_>,
         sandboxes: &S,
     ) -> Result<Self, ContainmentError<S::Error>> {
-        let ContainmentRequest { context, mode: named, has_network } = request;
-        let elsewhere = context.filter(|context| context.contains(':')).map(str::to_owned);
+        let ContainmentRequest { context, elsewhere, mode: named, has_network } = request;
+        let elsewhere = elsewhere.map(str::to_owned);
         let process = |mode| Self {
             mode,
             sandbox: None,

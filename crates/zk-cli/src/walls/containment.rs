@@ -39,6 +39,7 @@ impl Sandboxes for ConfiguredSandboxes<'_> {
 pub(crate) fn select(work: &Workplace, settings: &Settings, allow_all: bool) -> Outcome<Containment> {
     let request = ContainmentRequest {
         context: settings.context_text(),
+        elsewhere: settings.context_elsewhere(),
         mode: named_mode(settings, allow_all)?,
         has_network: settings.sandbox.network == NetworkSetting::All,
     };

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
 use zk_exec::{Environment, ProcessExec, SandboxExec, SandboxPolicy, Supervision};
 
-use super::throwaway::{fill, skipped};
+use super::throwaway::{skipped, write_template};
 use super::{SEED, reads, told_changes};
 
 /// Number of generated commands in an ordinary test run; the variable `ZK_JUDGE_WALLED` overrides it.
