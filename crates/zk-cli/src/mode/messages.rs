@@ -32,6 +32,14 @@ pub(super) fn provider(error: &ProviderError) -> String {
                 "The connection to {provider} broke in the middle of the answer{attempts}: {message}{facts}{hint}"
             )
         }
+        // The message says that the server cannot be reached, and where.
+        ErrorKind::Transport if error.phase == Phase::Connect => {
+            let attempts = match error.attempts {
+                1 => String::new(),
+                attempts => format!(", also in {attempts} attempts"),
+            };
+            format!("{provider}: {message}{attempts}{facts}{hint}")
+        }
         ErrorKind::Rejected if is_unknown_model(error) => {
             let hint = hint.replace(". Check the name of the model, and that it is served here", "");
             format!(
@@ -91,6 +99,13 @@ mod tests {
             provider(&broken),
             "The connection to lab broke in the middle of the answer: unexpected end. Check the network connection, and \
              try again"
+        );
+        let mut down =
+            error(ErrorKind::Transport, Phase::Connect, "cannot reach http://127.0.0.1:1: refused");
+        (down.hint, down.attempts) = (Some("Is the server running?".to_owned()), 3);
+        assert_eq!(
+            provider(&down),
+            "lab: cannot reach http://127.0.0.1:1: refused, also in 3 attempts. Is the server running?"
         );
         let mut unknown = error(ErrorKind::Rejected, Phase::Response, "model: big-1");
         (unknown.status, unknown.code) = (Some(404), Some("not_found_error".to_owned()));

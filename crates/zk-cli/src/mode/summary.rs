@@ -12,8 +12,35 @@ pub(crate) const RAISE_OUTPUT_LIMIT: &str = "raise it with --max-tokens";
 
 /// Describes the failure of a run for a person, with the next step. A rejected key is described first.
 pub(crate) fn run_error(error: &AgentError) -> String {
+    describe(error, SignIn::InShell)
+}
+
+/// Describes the failure of a run like [`run_error`], for a person who can sign in without leaving.
+pub(crate) fn conversation_error(error: &AgentError) -> String {
+    describe(error, SignIn::InConversation)
+}
+
+/// Place at which a person can sign in.
+#[derive(Clone, Copy)]
+enum SignIn {
+    InShell,
+    InConversation,
+}
+
+impl SignIn {
+    fn step(self, provider: &str) -> String {
+        match self {
+            Self::InShell => format!("run `zk auth login {provider}`"),
+            Self::InConversation => {
+                format!("type /login {provider}, or run `zk auth login {provider}` in a shell")
+            }
+        }
+    }
+}
+
+fn describe(error: &AgentError, sign_in: SignIn) -> String {
     match error {
-        AgentError::Provider(error) | AgentError::ContextExceeded(error) => provider_error(error),
+        AgentError::Provider(error) | AgentError::ContextExceeded(error) => provider_error(error, sign_in),
         AgentError::TurnLimit { turns } => messages::turn_limit(*turns),
         AgentError::Budget { budget, spent, wanted } => {
             messages::budget(&budget.describe_shortage(*spent, *wanted), budget.usd.is_some())
@@ -51,9 +78,10 @@ fn hook_error(error: &EmitError) -> String {
     error.to_string()
 }
 
-fn provider_error(error: &ProviderError) -> String {
+fn provider_error(error: &ProviderError, sign_in: SignIn) -> String {
+    let step = sign_in.step(&error.provider);
     if error.code.as_deref() == Some(ProviderError::NOT_SIGNED_IN) {
-        return format!("{error}; run `zk auth login {}`", error.provider);
+        return format!("{error}; {step}");
     }
     let provider = &error.provider;
     let what = match error.code.as_deref() {
@@ -62,11 +90,8 @@ fn provider_error(error: &ProviderError) -> String {
         _ if error.rejects_key() => format!("invalid API key for {provider}"),
         _ => return messages::provider(error),
     };
-    format!(
-        "{what}{}: {}. Run `zk auth login {provider}`.",
-        messages::facts(error),
-        error.message.trim_end_matches('.')
-    )
+    let message = error.message.trim_end_matches('.');
+    format!("{what}{}: {message}; {step}", messages::facts(error))
 }
 
 #[cfg(test)]
@@ -78,18 +103,20 @@ mod tests {
     #[test]
     fn a_request_without_a_valid_key_or_sign_in_names_the_command_that_signs_in() {
         for (code, status, expected) in [
-            (Some(ProviderError::NO_KEY), Some(401), "no API key reached lab (401, request r): why. Run"),
-            (Some(ProviderError::SIGN_IN), Some(401), "lab rejected the sign-in (401, request r): why. Run"),
-            (None, Some(401), "invalid API key for lab (401, request r): why. Run"),
+            (Some(ProviderError::NO_KEY), Some(401), "no API key reached lab (401, request r): why; run"),
+            (Some(ProviderError::SIGN_IN), Some(401), "lab rejected the sign-in (401, request r): why; run"),
+            (None, Some(401), "invalid API key for lab (401, request r): why; run"),
             (None, Some(403), "lab/m: not authorised (HTTP 403)"),
             (Some(ProviderError::NOT_SIGNED_IN), None, "lab/m: not authorised (not_signed_in)"),
         ] {
             let mut error = ProviderError::new(ErrorKind::Auth, "lab", "m", Phase::Request, "why.");
             error.request_id = Some("r".into());
             (error.code, error.status) = (code.map(str::to_owned), status);
-            let text = run_error(&error.into());
+            let text = run_error(&error.clone().into());
             assert!(text.starts_with(expected), "{text}");
-            assert_eq!(text.contains("un `zk auth login lab`"), status != Some(403), "{text}");
+            assert_eq!(text.contains("; run `zk auth login lab`"), status != Some(403), "{text}");
+            let inside = conversation_error(&error.into());
+            assert_eq!(inside.contains("; type /login lab, or run `zk"), status != Some(403), "{inside}");
         }
     }
 }
