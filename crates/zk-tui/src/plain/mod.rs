@@ -24,7 +24,7 @@ pub use line_editor::{LineEditor, OnChange, ReadLine};
 pub use notices::Notices;
 pub use painter::Painting;
 pub use run_report::RunReport;
-pub use screen::{Screen, Sink};
+pub use screen::{Printed, Screen, Sink};
 pub use shared_screen::SharedScreen;
 pub use status_line::StatusLine;
 pub use terminal_ui::{FOLLOW_UP_WAIT, TerminalUi, attend};
