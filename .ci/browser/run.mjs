@@ -128,7 +128,12 @@ const second = await nextLink();
 const stolen = await open(first);
 check("a link that was used lets nobody in", await until(stolen, () => document.querySelector("#connection").innerText.includes("link")));
 const phone = await open(second, { width: 390, scheme: "dark" });
+check("a page that finds several conversations lists them by title", await until(phone, () =>
+  document.querySelector("#open-now").open && document.querySelector("#open-list").innerText.includes("another title")));
+await phone.screenshot({ path: join(pictures, "open now.png") });
+await phone.$$eval("#open-list button", (all) => all.find((one) => one.innerText.includes("another title")).click());
 check("a second link opens another page", await until(phone, isReady));
+check("it is in the conversation that was chosen", await until(phone, () => document.querySelectorAll(".user").length === 3), String(await users(phone)));
 check("nothing is wider than a phone", await phone.evaluate(() => document.documentElement.scrollWidth <= 390));
 
 const axe = readFileSync("node_modules/axe-core/axe.min.js", "utf8");

@@ -116,8 +116,8 @@ impl Transcript {
             return;
         }
         let rows = exchange_rows(exchange, self.width, &self.renderers);
-        self.log.rows(&rows);
-        self.items.push_back(Item::Rows(rows));
+        self.log.rows(&rows, Kind::Log);
+        self.items.push_back(Item::Rows { rows, kind: Kind::Log });
         self.announced = Some(exchange.to_vec());
     }
 
@@ -133,7 +133,7 @@ impl Transcript {
         match patch {
             Patch::Reset { view } => {
                 if view.switches != switches {
-                    self.items.retain(|item| matches!(item, Item::Rows(_)));
+                    self.items.retain(|item| matches!(item, Item::Rows { .. }));
                     self.waits.clear();
                     self.done = view
                         .blocks
@@ -146,7 +146,7 @@ impl Transcript {
                     let announced = self.announced.take().unwrap_or_default();
                     if !shows_the_same(exchange, &announced) {
                         let rows = exchange_rows(exchange, self.width, &self.renderers);
-                        self.items.push_back(Item::Rows(rows));
+                        self.items.push_back(Item::Rows { rows, kind: Kind::Log });
                     }
                 }
                 self.take_in_all();
@@ -184,9 +184,18 @@ impl Transcript {
 
     /// Appends final rows of the program.
     pub fn print(&mut self, rows: Vec<Row>) {
-        self.log.rows(&rows);
+        self.append(rows, Kind::Log);
+    }
+
+    /// Appends the rows of a line that was typed, apart from those above.
+    pub(crate) fn echo(&mut self, rows: Vec<Row>) {
+        self.append(rows, Kind::Echo);
+    }
+
+    fn append(&mut self, rows: Vec<Row>, kind: Kind) {
+        self.log.rows(&rows, kind);
         self.waiting += bytes_of(&rows);
-        self.items.push_back(Item::Rows(rows));
+        self.items.push_back(Item::Rows { rows, kind });
         if self.waiting > WAITING {
             self.leave_out();
         }
@@ -196,12 +205,12 @@ impl Transcript {
     fn leave_out(&mut self) {
         let Self { items, waiting, left_out, .. } = self;
         items.retain(|item| match item {
-            Item::Rows(rows) if *waiting > WAITING / 2 => {
+            Item::Rows { rows, .. } if *waiting > WAITING / 2 => {
                 *waiting -= bytes_of(rows);
                 *left_out += rows.len();
                 false
             }
-            Item::Rows(_) | Item::Block { .. } => true,
+            Item::Rows { .. } | Item::Block { .. } => true,
         });
     }
 
@@ -231,7 +240,7 @@ impl Transcript {
         let mut last = self.last;
         let mut add = |kind: Kind, of_item: Vec<Row>| {
             if !of_item.is_empty() {
-                if is_apart(last, kind) {
+                if kind.is_apart_from(last) {
                     rows.push(Row::default());
                 }
                 rows.extend(of_item);
@@ -241,7 +250,7 @@ impl Transcript {
         let mut reads = Reads::default();
         for item in &self.items {
             let block = match item {
-                Item::Rows(_) => None,
+                Item::Rows { .. } => None,
                 Item::Block { id, .. } => match self.view.block(id) {
                     Some(block) if reads.take_in(block) => continue,
                     Some(block) => Some(block),
@@ -252,7 +261,7 @@ impl Transcript {
             match (item, block) {
                 // The first read of a group.
                 (_, Some(block)) if reads.take_in(block) => {}
-                (Item::Rows(printed), _) => add(Kind::Log, printed.clone()),
+                (Item::Rows { rows: printed, kind }, _) => add(*kind, printed.clone()),
                 (Item::Block { answer, .. }, Some(block)) => {
                     let rows = match answer {
                         Some(answer) => answer.markdown.open_rows(),
@@ -338,7 +347,7 @@ impl Transcript {
         let mut reads = Reads::default();
         while let Some(mut item) = self.items.pop_front() {
             let block = match &item {
-                Item::Rows(_) => None,
+                Item::Rows { .. } => None,
                 Item::Block { id, .. } => match self.view.block(id) {
                     Some(block) => Some(block.clone()),
                     // The block was removed.
@@ -392,13 +401,13 @@ impl Transcript {
                 continue;
             }
             match (item, block) {
-                (Item::Rows(printed), _) => {
+                (Item::Rows { rows: printed, kind }, _) => {
                     self.waiting = self.waiting.saturating_sub(bytes_of(&printed));
                     if let count @ 1.. = std::mem::take(&mut self.left_out) {
                         let note = format!("… {count} rows before this were too many to keep");
                         self.give_rows(Kind::Log, vec![Row::of(Style::YELLOW, &note)], rows);
                     }
-                    self.give_rows(Kind::Log, printed, rows);
+                    self.give_rows(kind, printed, rows);
                 }
                 (Item::Block { id, answer }, Some(block)) => {
                     if let Some(mut answer) = answer {
@@ -457,7 +466,7 @@ impl Transcript {
         if given.is_empty() {
             return;
         }
-        if is_apart(self.last, kind) {
+        if kind.is_apart_from(self.last) {
             rows.push(Row::default());
         }
         rows.extend(given);
@@ -468,12 +477,4 @@ impl Transcript {
 /// Cost of the run whose end a block shows.
 fn cost(block: &Block) -> f64 {
     if let Content::End(end) = &block.content { end.cost.unwrap_or_default() } else { 0.0 }
-}
-
-/// Whether a blank row separates two blocks.
-fn is_apart(last: Kind, next: Kind) -> bool {
-    match (last, next) {
-        (Kind::Hidden, _) | (_, Kind::Hidden) | (Kind::Log, Kind::Log) => false,
-        (Kind::Prose, _) | (_, Kind::Prose) => true,
-    }
 }

@@ -8,7 +8,8 @@ use zk_compaction::{LazyCounter, report};
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{Command, CommandOutcome, ContextWindow, Conversation, SessionLog, WindowFill};
 
-use super::context_lines::context_lines;
+use super::context_lines::{compaction_line, context_lines, fill_line};
+use zk_tui::thousands;
 
 /// The commands.
 pub(crate) fn window_commands(conversation: &AgentConversation) -> Vec<Arc<dyn Command>> {
@@ -82,7 +83,8 @@ impl WindowCommand {
         Ok(match self.fill().filter(|fill| fill.compactions > before).and_then(|fill| fill.last) {
             Some(last) => format!(
                 "compacted: about {} tokens are {} now; /uncompact takes it back, the session keeps everything",
-                last.before, last.after
+                thousands(last.before),
+                thousands(last.after)
             ),
             None => "nothing could be left out: the conversation stays as it is".to_owned(),
         })
@@ -115,19 +117,8 @@ impl WindowCommand {
         report.add_system(agent.system(), &counter);
         let mut lines = context_lines(&report);
         if let Some(fill) = self.fill() {
-            let of = match (fill.usable, fill.window) {
-                (Some(usable), Some(window)) => {
-                    let percent = fill.estimate * 100 / usable.max(1);
-                    format!(", {percent} % of {usable} usable tokens (window {window})")
-                }
-                _ => ", of a window that nobody knows".to_owned(),
-            };
-            lines.insert(0, format!("the last request: about {} tokens{of}", fill.estimate));
-            if let Some(last) = fill.last {
-                let times =
-                    if fill.compactions == 1 { "once" } else { &format!("{} times", fill.compactions) };
-                lines.push(format!("compacted {times}; last from {} to {} tokens", last.before, last.after));
-            }
+            lines.insert(0, fill_line(&fill));
+            lines.extend(compaction_line(&fill));
         }
         lines.join("\n")
     }

@@ -151,7 +151,7 @@ impl Chat {
     /// Runs a queued prompt or `!` command, then submits the next queued text.
     pub(crate) async fn run_text(&self, text: &str) -> LineOutcome {
         let Some(command) = text.strip_prefix('!') else { return self.run_prompt(text).await };
-        self.screen.line(Style::BOLD, &format!("› {text}"));
+        self.screen.echo(text);
         self.tell_busy(true);
         let outcome = self.run_own(command).await;
         self.tell_busy(false);
@@ -210,7 +210,10 @@ impl Chat {
         match outcome {
             Some(CommandOutcome::Done) => LineOutcome::Done,
             Some(CommandOutcome::Show(text)) => {
-                text.lines().for_each(|said| self.screen.line(style_of(line, said), said));
+                text.lines().for_each(|said| match is_verbatim(line) {
+                    true => self.screen.line(Style::PLAIN, said),
+                    false => self.screen.words(style_of(line, said), said),
+                });
                 LineOutcome::Done
             }
             Some(CommandOutcome::Prompt(text)) => self.submit(text).await,
@@ -384,6 +387,11 @@ impl Chat {
         };
         self.agent.history().iter().rev().find(|message| !is_attached(message)).is_some_and(is_it)
     }
+}
+
+/// Whether a command shows text of others, which may be code, so that its lines stay whole.
+pub(crate) fn is_verbatim(typed: &str) -> bool {
+    typed.trim_start().split_whitespace().next() == Some("/show")
 }
 
 /// Text style of a command's output: bold for headings of the help.

@@ -11,8 +11,39 @@ use crate::ProgramPhrases;
 /// Describes the failure of a run for a person, with the next step. A rejected key is described first.
 #[must_use]
 pub fn describe_run_error(error: &AgentError, phrases: &ProgramPhrases) -> String {
+    describe(error, phrases, SignIn::InShell)
+}
+
+/// Describes the failure of a run like [`describe_run_error`], for a person who can sign in without leaving.
+#[must_use]
+pub fn describe_conversation_error(error: &AgentError, phrases: &ProgramPhrases) -> String {
+    describe(error, phrases, SignIn::InConversation)
+}
+
+/// Place at which a person can sign in.
+#[derive(Clone, Copy)]
+enum SignIn {
+    InShell,
+    InConversation,
+}
+
+impl SignIn {
+    /// Returns the next step; `command` is the program's.
+    fn step(self, command: &str, provider: &str) -> String {
+        match self {
+            Self::InShell => format!("run `{command} {provider}`"),
+            Self::InConversation => {
+                format!("type /login {provider}, or run `{command} {provider}` in a shell")
+            }
+        }
+    }
+}
+
+fn describe(error: &AgentError, phrases: &ProgramPhrases, sign_in: SignIn) -> String {
     match error {
-        AgentError::Provider(error) | AgentError::ContextExceeded(error) => provider_error(error, phrases),
+        AgentError::Provider(error) | AgentError::ContextExceeded(error) => {
+            provider_error(error, phrases, sign_in)
+        }
         AgentError::TurnLimit { turns } => turn_limit(*turns, phrases),
         AgentError::Budget { budget, spent, wanted } => {
             budget_used(&budget.describe_shortage(*spent, *wanted), budget.usd.is_some(), phrases)
@@ -38,10 +69,11 @@ fn hook_error(error: &EmitError) -> String {
     error.to_string()
 }
 
-fn provider_error(error: &ProviderError, phrases: &ProgramPhrases) -> String {
-    let (provider, sign_in) = (&error.provider, phrases.sign_in);
+fn provider_error(error: &ProviderError, phrases: &ProgramPhrases, sign_in: SignIn) -> String {
+    let provider = &error.provider;
+    let step = sign_in.step(phrases.sign_in, provider);
     if error.code.as_deref() == Some(ProviderError::NOT_SIGNED_IN) {
-        return format!("{error}; run `{sign_in} {provider}`");
+        return format!("{error}; {step}");
     }
     let what = match error.code.as_deref() {
         Some(ProviderError::NO_KEY) => format!("no API key reached {provider}"),
@@ -49,7 +81,7 @@ fn provider_error(error: &ProviderError, phrases: &ProgramPhrases) -> String {
         _ if error.rejects_key() => format!("invalid API key for {provider}"),
         _ => return other_provider_error(error, phrases),
     };
-    format!("{what}{}: {}. Run `{sign_in} {provider}`.", facts(error), error.message.trim_end_matches('.'))
+    format!("{what}{}: {}; {step}", facts(error), error.message.trim_end_matches('.'))
 }
 
 /// Message on a run that had all of its turns.
@@ -79,6 +111,14 @@ fn other_provider_error(error: &ProviderError, phrases: &ProgramPhrases) -> Stri
             format!(
                 "The connection to {provider} broke in the middle of the answer{attempts}: {message}{facts}{hint}"
             )
+        }
+        // The message says that the server cannot be reached, and where.
+        ErrorKind::Transport if error.phase == Phase::Connect => {
+            let attempts = match error.attempts {
+                1 => String::new(),
+                attempts => format!(", also in {attempts} attempts"),
+            };
+            format!("{provider}: {message}{attempts}{facts}{hint}")
         }
         ErrorKind::Rejected if is_unknown_model(error) => {
             let hint = hint.replace(". Check the name of the model, and that it is served here", "");
@@ -157,6 +197,13 @@ mod tests {
             "The connection to lab broke in the middle of the answer: unexpected end. Check the network connection, and \
              try again"
         );
+        let mut down =
+            error(ErrorKind::Transport, Phase::Connect, "cannot reach http://127.0.0.1:1: refused");
+        (down.hint, down.attempts) = (Some("Is the server running?".to_owned()), 3);
+        assert_eq!(
+            provider(&down),
+            "lab: cannot reach http://127.0.0.1:1: refused, also in 3 attempts. Is the server running?"
+        );
         let mut unknown = error(ErrorKind::Rejected, Phase::Response, "model: big-1");
         (unknown.status, unknown.code) = (Some(404), Some("not_found_error".to_owned()));
         unknown.hint = Some("Did you mean `big-2`?".to_owned());
@@ -184,18 +231,20 @@ mod tests {
     #[test]
     fn a_request_without_a_valid_key_or_sign_in_names_the_command_that_signs_in() {
         for (code, status, expected) in [
-            (Some(ProviderError::NO_KEY), Some(401), "no API key reached lab (401, request r): why. Run"),
-            (Some(ProviderError::SIGN_IN), Some(401), "lab rejected the sign-in (401, request r): why. Run"),
-            (None, Some(401), "invalid API key for lab (401, request r): why. Run"),
+            (Some(ProviderError::NO_KEY), Some(401), "no API key reached lab (401, request r): why; run"),
+            (Some(ProviderError::SIGN_IN), Some(401), "lab rejected the sign-in (401, request r): why; run"),
+            (None, Some(401), "invalid API key for lab (401, request r): why; run"),
             (None, Some(403), "lab/m: not authorised (HTTP 403)"),
             (Some(ProviderError::NOT_SIGNED_IN), None, "lab/m: not authorised (not_signed_in)"),
         ] {
             let mut error = ProviderError::new(ErrorKind::Auth, "lab", "m", Phase::Request, "why.");
             error.request_id = Some("r".into());
             (error.code, error.status) = (code.map(str::to_owned), status);
-            let text = describe_run_error(&error.into(), &PHRASES);
+            let text = describe_run_error(&error.clone().into(), &PHRASES);
             assert!(text.starts_with(expected), "{text}");
-            assert_eq!(text.contains("un `zk auth login lab`"), status != Some(403), "{text}");
+            assert_eq!(text.contains("; run `zk auth login lab`"), status != Some(403), "{text}");
+            let inside = describe_conversation_error(&error.into(), &PHRASES);
+            assert_eq!(inside.contains("; type /login lab, or run `zk"), status != Some(403), "{inside}");
         }
     }
 }

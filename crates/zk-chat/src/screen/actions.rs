@@ -1,10 +1,13 @@
 //! Actions of the screen for a person beside drawing.
 
+use std::borrow::Cow;
+
 use zk_core::model::SessionId;
 use zk_core::service::{Exec, Renderer};
 use zk_permission::ModeSwitch;
 use zk_tools::Jobs;
 use zk_tui::plain::LineEditor;
+use zk_tui::term::redacted;
 use zk_tui::{Action, App, Input, Modes, Queries, Renderers, ScreenKind, Style};
 use zk_view::{Intent, NoteLevel};
 
@@ -17,7 +20,7 @@ use crate::conversation::chat::next_mode;
 use crate::conversation::clipboard_image::read_clipboard_image;
 use crate::conversation::commands_during_run;
 use crate::conversation::effects::EffectHost;
-use crate::conversation::line::style_of;
+use crate::conversation::line::{is_verbatim, style_of};
 use crate::opening::error::ChatError;
 use crate::opening::person_exec::PersonExec;
 
@@ -211,12 +214,14 @@ impl InlineScreen {
 
     /// Shows the output of a command that ran during a run.
     pub(crate) async fn show_beside(&mut self, line: &str, text: &str, app: &mut App) {
-        app.print(Style::BOLD, &format!("› {line}"));
+        app.echo(line);
         // Text without headings is shown at once, since an escape sequence may span lines.
         if text.lines().any(|said| style_of(line, said) != Style::PLAIN) {
-            text.lines().for_each(|said| app.print(style_of(line, said), said));
-        } else {
+            text.lines().for_each(|said| app.print_words(style_of(line, said), said));
+        } else if is_verbatim(line) {
             app.print(Style::PLAIN, text);
+        } else {
+            app.print_words(Style::PLAIN, text);
         }
         self.follow_view().await;
         let theme = self.opened.get().and_then(|opened| opened.wanted.theme());
@@ -318,4 +323,12 @@ pub(super) fn copy(text: &str, app: &mut App) {
         "the last answer is too long for the clipboard of a terminal"
     };
     app.print(Style::DIM, said);
+}
+
+/// A line without its secrets; `None` if it has none.
+pub(crate) fn mask(line: &str) -> Option<String> {
+    match redacted(line) {
+        Cow::Owned(masked) if masked != line => Some(masked),
+        Cow::Owned(_) | Cow::Borrowed(_) => None,
+    }
 }

@@ -1,6 +1,5 @@
 //! The drawn screen of a conversation: what is typed and what happens go in, frames come out.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -9,14 +8,14 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use zk_tui::plain::{Backlog, Keyboard, LineEditor, Screen, SharedScreen, Sink};
-use zk_tui::term::{TerminalGuard, queries, redacted, stop_process};
+use zk_tui::plain::{Backlog, Keyboard, LineEditor, Printed, Screen, SharedScreen, Sink};
+use zk_tui::term::{TerminalGuard, queries, stop_process};
 use zk_tui::{
     Action, App, Completer, DRAFT_PAUSE, Drafts, Input, Key, Keymap, Modes, Queries, ScreenKind, Style, Typed,
 };
 use zk_view::{Reader, ViewDriver};
 
-use super::actions::copy;
+use super::actions::{copy, mask};
 use super::command_uses::CommandUses;
 use super::completions::{Completions, Known};
 use super::draft::draft_files::draft_files;
@@ -170,7 +169,7 @@ impl InlineScreen {
         &mut self,
         working: impl Future<Output = Result<WorkEnd, ChatError>>,
         mut reader: Reader,
-        mut printed: UnboundedReceiver<(Style, String)>,
+        mut printed: UnboundedReceiver<Printed>,
         mut told: UnboundedReceiver<HostEvent>,
         Composing { keymap, said, draft, text }: Composing,
         editor: &mut LineEditor,
@@ -225,7 +224,7 @@ impl InlineScreen {
                     Some(patches) => app.patches(&patches, self.began.elapsed()),
                     None => is_closed = true,
                 },
-                Some((style, text)) = printed.recv() => self.print(&mut app, style, &text),
+                Some(text) = printed.recv() => self.print(&mut app, text),
                 Some(note) = told.recv() => match note {
                     HostEvent::Busy(is_busy) => app.set_busy(is_busy),
                     HostEvent::GiveBack(text) => app.give_back(&text),
@@ -275,8 +274,8 @@ impl InlineScreen {
                 }
             }
             // Back-pressure keeps printing near the drawn state.
-            while let Ok((style, text)) = printed.try_recv() {
-                self.print(&mut app, style, &text);
+            while let Ok(text) = printed.try_recv() {
+                self.print(&mut app, text);
             }
             drafts.note(|| app.unsent());
             if app.is_resting(self.began.elapsed()) {
@@ -303,8 +302,8 @@ impl InlineScreen {
         while let Ok(Some(patches)) = timeout(FINAL_DRAW_WAIT, reader.next()).await {
             app.patches(&patches, self.began.elapsed());
         }
-        while let Ok((style, text)) = printed.try_recv() {
-            self.print(&mut app, style, &text);
+        while let Ok(text) = printed.try_recv() {
+            self.print(&mut app, text);
         }
         if !self.partial.is_empty() {
             app.print(Style::PLAIN, &std::mem::take(&mut self.partial));
@@ -467,9 +466,14 @@ impl InlineScreen {
         app.set_theme(self.setup.chosen_theme(theme));
     }
 
-    fn print(&mut self, app: &mut App, style: Style, text: &str) {
+    fn print(&mut self, app: &mut App, printed: Printed) {
+        let (style, text) = match printed {
+            Printed::Text(style, text) => (style, text),
+            Printed::Echo(typed) => return app.echo(&typed),
+            Printed::Words(style, text) => return app.print_words(style, &text),
+        };
         let Some((lines, rest)) = text.rsplit_once('\n') else {
-            self.partial.push_str(text);
+            self.partial.push_str(&text);
             // A very long line is printed in parts.
             if self.partial.len() > PART {
                 app.print(style, &std::mem::take(&mut self.partial));
@@ -485,12 +489,5 @@ impl InlineScreen {
         let (uses, factory, known) = (self.uses.clone(), self.factory.clone(), self.known.clone());
         let completions = Completions { opened, setup, notes, uses, factory, known };
         Box::new(move |asked| completions.offer(asked))
-    }
-}
-
-fn mask(line: &str) -> Option<String> {
-    match redacted(line) {
-        Cow::Owned(masked) if masked != line => Some(masked),
-        Cow::Owned(_) | Cow::Borrowed(_) => None,
     }
 }

@@ -166,7 +166,7 @@ impl Worker {
         if is_command {
             // A requested skill is part of a prompt, which is drawn itself.
             if !chat.begins_with_skill(line) {
-                chat.screen.line(Style::BOLD, &format!("› {line}"));
+                chat.screen.echo(line);
             }
             self.tell(HostEvent::Busy(true));
         }

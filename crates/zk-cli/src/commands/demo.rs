@@ -15,6 +15,7 @@ use zk_view::ViewDriver;
 use crate::app::{AppContext, Workplace, runtime};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::mode::summary::run_error;
 use crate::sessions::Session;
 use crate::signals;
 use zk_chat::Interrupts;
@@ -63,7 +64,7 @@ async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToke
     .await?;
     let painting = Painting::begin(&view, screen);
     let model = provider.model("scripted");
-    let agent = compose::agent(app, &bus, provider, model, &session)?;
+    let agent = compose::agent(app, &bus, provider, model, &session, run_error)?;
     let run = agent.run(PROMPT).map_err(Failure::failed)?;
     let handle = run.handle();
     let mut wait = std::pin::pin!(run.wait());

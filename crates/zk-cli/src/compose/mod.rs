@@ -21,7 +21,7 @@ use std::time::Duration;
 use zk_agent::{Agent, ErrorFormatter, RetryPolicy, Retrying};
 use zk_auth::OAuthRefresh;
 use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
-use zk_core::model::{Model, ThinkingRequest};
+use zk_core::model::{AgentError, Model, ThinkingRequest};
 use zk_core::service::{Blobs, Exec, Files, OutsideExec, OutsideFiles, PluginSettings, Provider, Trust, Ui};
 use zk_exec::{
     ContextName, Environment, LocalPlugin, LocalStateFiles, ProcessExec, SandboxExec, Supervision,
@@ -41,7 +41,6 @@ use crate::app::{AppContext, Layer, Machine, Shared, Workplace};
 use crate::containment::{self, ConfiguredSandboxes};
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
-use crate::mode::summary;
 use crate::place::ExecutionTarget;
 use crate::sessions::Session;
 use crate::settings::Settings;
@@ -422,13 +421,14 @@ pub(crate) fn install_sections(work: &Workplace, settings: &Settings, bus: &Bus)
     Ok(())
 }
 
-/// Builds the agent on a bus.
+/// Builds the agent on a bus. `describe_error` says what a failed run came to, and the next step.
 pub(crate) fn agent(
     app: &AppContext,
     bus: &Bus,
     provider: Arc<dyn Provider>,
     model: Model,
     session: &Session,
+    describe_error: fn(&AgentError) -> String,
 ) -> Outcome<Agent> {
     let settings = &app.settings;
     settings.check_preset(&app.work.project)?;
@@ -446,7 +446,7 @@ pub(crate) fn agent(
     }
     install_sections(&app.work, &app.settings, bus)?;
     // Every display of a failed run includes the next step.
-    bus.scope("error-formatter").provide_service(Arc::new(ErrorFormatter::new(summary::run_error)));
+    bus.scope("error-formatter").provide_service(Arc::new(ErrorFormatter::new(describe_error)));
     commands::note_breaks(bus);
     commands::note_savings(bus);
     let of_model = settings.program.model.as_deref().and_then(|name| split_thinking_level(name).1);

@@ -78,7 +78,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             let provider = answering.provider(&bus, &app.settings).await?;
             answering.tell_unenforced(&bus, &app.work.machine.notices);
             let model = answering.model(app, &*provider, &session, false).await?;
-            compose::agent(app, &bus, provider.clone(), model, &session)
+            compose::agent(app, &bus, provider.clone(), model, &session, summary::run_error)
         };
         let agent = match built.await {
             Ok(agent) => agent,

@@ -1,6 +1,6 @@
 //! Failures of a run, with the flags and commands of the program.
 
-use zk_chat::{ProgramPhrases, choices, describe_run_error};
+use zk_chat::{ProgramPhrases, choices, describe_conversation_error, describe_run_error};
 use zk_core::model::AgentError;
 
 /// Flags and commands of the program in messages.
@@ -19,6 +19,11 @@ pub(crate) const PHRASES: ProgramPhrases = ProgramPhrases {
 /// Describes the failure of a run for a person, with the next step.
 pub(crate) fn run_error(error: &AgentError) -> String {
     describe_run_error(error, &PHRASES)
+}
+
+/// Describes the failure of a run like [`run_error`], for a person who can sign in without leaving.
+pub(crate) fn conversation_error(error: &AgentError) -> String {
+    describe_conversation_error(error, &PHRASES)
 }
 
 /// Returns the choices without a conversation on a terminal, where the session is stored or not.

@@ -66,7 +66,7 @@ fn a_wrong_key_ends_with_4_and_is_not_shown() {
 fn an_error_says_where_when_and_what_to_do() {
     let guarded = FakeServer::builder(anything()).require_key("right").start().unwrap();
     let place = "zk: invalid API key for anthropic (401, request req_";
-    let ended = fails(&Person::asking(&guarded), 4, &["-p", "x"], &[". Run `zk auth login anthropic`."]);
+    let ended = fails(&Person::asking(&guarded), 4, &["-p", "x"], &["; run `zk auth login anthropic`"]);
     assert!(ended.stderr.starts_with(place), "{}", ended.stderr);
 
     let lost = server(anything());
@@ -86,7 +86,7 @@ fn a_run_that_failed_or_was_cut_says_what_to_do_next_on_a_drawn_screen() {
     let cut = Script::answering(|_| Turn::new().text("Half an answer").stop(StopReason::MaxTokens));
     for (script, key, args, words) in [
         (anything(), "other", "", "invalid API key for anthropic (401, request req_"),
-        (anything(), "other", "", ". Run `zk auth login anthropic`."),
+        (anything(), "other", "", "; type /login anthropic, or run `zk"),
         (Script::answering(calls), "test-key", "--max-turns 1", ": --max-turns raises it"),
         (Script::answering(calls), "test-key", "--max-budget-usd 0.000001", ": --max-budget-usd raises it"),
         (cut, "test-key", "", "cut by the output limit: say `go on` for the rest"),

@@ -26,7 +26,8 @@ fn a_person_compacts_a_conversation_takes_it_back_and_sees_what_fills_the_contex
     terminal.expect("/uncompact takes it back");
     terminal.expect("› ");
     terminal.keys("/context\r");
-    terminal.expect("usable tokens");
+    terminal.expect("last request: ");
+    terminal.expect(" (window ");
     terminal.expect("answers");
     terminal.expect("compacted once");
     terminal.expect("› ");

@@ -29,6 +29,12 @@ const NO_NETWORK: [&str; 7] = [
 
 /// System error messages for a full file system.
 const FULL: [&str; 2] = ["No space left on device", "ENOSPC"];
+/// System error messages for a path that is not there, and that of git.
+const MISSING: [&str; 3] = ["No such file or directory", "ENOENT", "does not appear to be a git repository"];
+
+/// Message of git on a repository that it cannot write to. It names none; the line on the push does.
+const NOT_PUSHED: &str = "unable to create temporary object directory";
+
 /// Phrases in error messages about a temporary file that the message does not name.
 const TEMPORARY: [&str; 2] = ["temp file", "temporary file"];
 
@@ -73,6 +79,9 @@ impl Denials {
         if says(&KEPT_FREE) {
             return candidates(line).find_map(|text| self.kept_free(&plain(&cwd.join(text))));
         }
+        if says(&MISSING) {
+            return candidates(line).find_map(|text| self.covered(&plain(&cwd.join(text))));
+        }
         let (not_written, closed) = (says(&NOT_WRITTEN), says(&CLOSED));
         if closed && self.network == Network::None && line.to_lowercase().contains("socket") {
             let target = "the network".to_owned();
@@ -82,6 +91,14 @@ impl Denials {
             return None;
         }
         candidates(line).find_map(|text| self.denies(&plain(&cwd.join(text)), not_written))
+    }
+
+    /// Denial that the output of a `git push` to a repository on this machine reports.
+    pub(crate) fn in_push(&self, text: &str, cwd: &Path) -> Option<Denial> {
+        let (_, rest) = text.split_once(NOT_PUSHED)?;
+        let to = rest.lines().find_map(|line| line.strip_prefix("To "))?.trim();
+        let path = to.strip_prefix("file://").unwrap_or(to);
+        self.denies(&plain(&cwd.join(path)), true)
     }
 
     fn network_reason(&self) -> &'static str {
@@ -104,6 +121,15 @@ impl Denials {
         let reason =
             "it is full: commands have it in memory, for all of them; remove what nothing needs there";
         Some(Denial { act: DeniedAct::Write, target, reason: reason.to_owned() })
+    }
+
+    /// Path below a temporary directory that commands have of their own, which exists outside of the sandbox.
+    fn covered(&self, path: &Path) -> Option<Denial> {
+        let is_written = self.writable.iter().any(|place| path.starts_with(place));
+        let own = self.own.iter().find(|own| path.starts_with(own) && path != *own && !is_written)?;
+        let reason = format!("commands have a {} of their own", own.display());
+        let denial = Denial { act: DeniedAct::Read, target: path.display().to_string(), reason };
+        path.symlink_metadata().is_ok().then_some(denial)
     }
 
     fn kept_free(&self, path: &Path) -> Option<Denial> {
@@ -238,6 +264,48 @@ mod tests {
             let told = denials(Network::None).in_line(line, here).map(|denial| denial.to_string());
             assert!(told.as_ref().is_some_and(|told| told.contains(expected)), "{line}: {told:?}");
         }
+    }
+
+    #[test]
+    fn a_path_that_only_the_private_temporary_directory_hides_is_recognised() {
+        let temp = tempfile::tempdir().unwrap();
+        let (there, own) = (temp.path().join("team.git"), temp.path().join("project"));
+        std::fs::create_dir(&there).unwrap();
+        std::fs::create_dir(&own).unwrap();
+        let rules =
+            Denials { own: vec![temp.path().into()], writable: vec![own.clone()], ..denials(Network::None) };
+        let told = |path: &Path| {
+            let line = format!("fatal: '{}' does not appear to be a git repository", path.display());
+            rules.in_line(&line, Path::new("/")).map(|denial| denial.to_string())
+        };
+        let expected = format!(
+            "possibly denied by the sandbox: read {} (commands have a {} of their own)",
+            there.display(),
+            temp.path().display()
+        );
+        assert_eq!(told(&there), Some(expected));
+        for absent in [&own, &temp.path().join("nothing"), temp.path()] {
+            assert_eq!(told(absent), None, "{}", absent.display());
+        }
+    }
+
+    #[test]
+    fn a_push_to_a_repository_that_commands_do_not_write_to_is_recognised() {
+        let here = Path::new("/home/me/project/sub");
+        let said = |to: &str| {
+            format!(
+                "Writing objects: 100%\nerror: remote unpack failed: unable to create temporary object directory\nTo {to}\n \
+                 ! [remote rejected] main -> main (unpacker error)\nerror: failed to push some refs to '{to}'\n"
+            )
+        };
+        let target = |to: &str| denials(Network::None).in_push(&said(to), here).map(|denial| denial.target);
+        for to in ["/srv/team.git", "../../../../srv/team.git", "file:///srv/team.git"] {
+            assert_eq!(target(to).as_deref(), Some("/srv/team.git"), "{to}");
+        }
+        for own in ["../own.git", "/tmp/x.git", "/home/me/project/x.git"] {
+            assert_eq!(target(own), None, "{own}");
+        }
+        assert_eq!(denials(Network::None).in_push("To /srv/team.git\n   1..2  main -> main", here), None);
     }
 
     #[test]

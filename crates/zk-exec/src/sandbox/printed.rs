@@ -100,7 +100,8 @@ impl Printed {
         for (kept, is_own) in [(&self.stderr, true), (&self.stdout, !self.shows_text)] {
             let text = kept.text();
             let lines = text.lines().filter(|line| failed || (is_own && is_message(line)));
-            for denial in lines.filter_map(|line| rules.in_line(line, cwd)) {
+            let pushed = failed.then(|| rules.in_push(&text, cwd)).flatten();
+            for denial in pushed.into_iter().chain(lines.filter_map(|line| rules.in_line(line, cwd))) {
                 if found.len() < MAX_TOLD_DENIALS && !found.contains(&denial) {
                     found.push(denial);
                 }

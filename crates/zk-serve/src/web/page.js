@@ -21,9 +21,33 @@ class Page {
     const again = hello.conversations.find((open) => open.conversation === this.conversation);
     if (again) return this.follow(again, this.seq);
     const wanted = sessionStorage.getItem("zk-conversation");
-    const [first] = hello.conversations.filter((open) => open.conversation === wanted).concat(hello.conversations);
-    await this.follow(first || await this.ask("session/new"), null);
+    const open = hello.conversations.find((open) => open.conversation === wanted);
+    await this.follow(open || await this.choose(hello.conversations) || await this.ask("session/new"), null);
     return this.listSessions();
+  }
+
+  // The conversation to show at the start: the only one that is open, or the one that the person chooses of several.
+  // Nothing for a new one.
+  async choose(conversations) {
+    if (conversations.length < 2) return conversations[0];
+    const titles = await this.titlesOf(conversations);
+    const dialog = at("open-now");
+    return new Promise((resolve) => {
+      const button = (open) => make("button", { type: "button", class: "session", onclick: () => { dialog.close(); resolve(open); } },
+        titles.get(open.session) || "New session", make("br"),
+        make("small", { class: "dim" }, `${open.is_running ? "running" : "idle"} · ${open.cwd}`));
+      at("open-list").replaceChildren(...conversations.map((open) => make("li", {}, button(open))));
+      // Also after Escape.
+      dialog.onclose = () => resolve(undefined);
+      if (!dialog.open) dialog.showModal();
+    });
+  }
+
+  // Titles of the stored sessions of conversations.
+  async titlesOf(conversations) {
+    const list = (cwd) => this.ask("session/list", { cwd, limit: 50 }).catch(() => ({ sessions: [] }));
+    const lists = await Promise.all([...new Set(conversations.map((open) => open.cwd))].map(list));
+    return new Map(lists.flatMap(({ sessions }) => sessions).map((row) => [row.session, row.title]));
   }
 
   async ask(method, params) {
@@ -383,6 +407,7 @@ class Page {
     });
     for (const name of ["model", "thinking", "mode"]) at(name).addEventListener("change", ({ target }) => this.setting(name, target.value));
     at("close-keys").addEventListener("click", () => at("keys").close());
+    at("open-new").addEventListener("click", () => at("open-now").close());
   }
 }
 

@@ -1,6 +1,7 @@
 mod classify;
 pub(crate) mod command_output;
 mod credentials;
+mod denied;
 pub(crate) mod jobs;
 mod lost;
 pub(crate) mod output;
@@ -214,7 +215,7 @@ impl Shell {
         }
     }
 
-    fn footer(&self, outcome: &ExecOutcome, asked: Option<u64>) -> String {
+    fn footer(&self, outcome: &ExecOutcome, asked: Option<u64>, cx: &ToolCx) -> String {
         let mut notes = Vec::new();
         if self.options.shell_footer
             && let Exit::Code(code) = outcome.exit
@@ -233,26 +234,8 @@ impl Shell {
             ));
         }
         let mut footer = if notes.is_empty() { String::new() } else { format!("({})", notes.join("; ")) };
-        for denial in &outcome.denials {
-            if denial.act == DeniedAct::Exceed {
-                continue;
-            }
-            if denial.act == DeniedAct::SetAside {
-                footer = join(&footer, &format!("({denial})"));
-                continue;
-            }
-            let ask = if self.options.outside {
-                "call this again with `outside` and a reason to ask the user to run it outside"
-            } else {
-                "ask the user to run it outside"
-            };
-            let instead = match denial.act {
-                DeniedAct::Connect if self.options.shell_bounds.is_some() => {
-                    "name the host in the command, so that the user is asked about it"
-                }
-                _ => "use another path",
-            };
-            footer = join(&footer, &format!("({denial}; {instead}, or {ask})"));
+        for denial in outcome.denials.iter().filter(|denial| denial.act != DeniedAct::Exceed) {
+            footer = join(&footer, &denied::for_model(denial, &self.options, &cx.cx));
         }
         footer
     }
@@ -320,8 +303,9 @@ impl Tool for Shell {
         let Printed { text: output, mut lines, mut total_lines, cut } = tail.finish();
         // The person sees the denials; the footer gives the model the next step.
         for denial in outcome.denials.iter().filter(|denial| denial.act != DeniedAct::Exceed) {
-            lines.push(format!("({denial})"));
-            total_lines += 1;
+            let notes = denied::for_person(denial, &cx.cx);
+            total_lines += notes.len() as u64;
+            lines.extend(notes);
         }
         let exit = match outcome.exit {
             Exit::Code(code) => CommandExit::Code { code },
@@ -330,7 +314,7 @@ impl Tool for Shell {
             Exit::Stopped => CommandExit::Stopped,
         };
         let display = Display::Command { lines, total_lines, exit };
-        let footer = self.footer(&outcome, args.timeout_ms);
+        let footer = self.footer(&outcome, args.timeout_ms, cx);
         let text = join(&output, &footer);
         let note_cut = |text: &str| {
             if let (Some(cut), Some(compression)) = (cut, cx.cx.service::<Compression>()) {

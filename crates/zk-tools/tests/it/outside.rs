@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{Display, Effect, Effects};
 use zk_core::service::{
-    CallDecision, CallJudge, CallJudgement, CallOffer, Denial, DeniedAct, Exec, ExecError, ExecRequest,
-    KillSignal, OutsideExec, Process, ProcessEvent, Questions, TerminalSize, UiAnswer,
+    CallDecision, CallJudge, CallJudgement, CallOffer, Command, CommandOutcome, Denial, DeniedAct, Exec,
+    ExecError, ExecRequest, KillSignal, OutsideExec, Process, ProcessEvent, Questions, TerminalSize,
+    UiAnswer,
 };
 use zk_exec::{Environment, ProcessExec};
 use zk_permission::{Mode, PermissionGate};
@@ -86,6 +88,41 @@ async fn a_denial_is_told_to_the_model_with_what_to_do_next_and_shown_to_the_per
     assert!(error.message.contains("call this again with `outside`"), "{}", error.message);
     let Some(Display::Command { lines, total_lines, .. }) = &error.display else { panic!("{error:?}") };
     assert_eq!((lines.as_slice(), *total_lines), (["tried".to_owned(), format!("({denial})")].as_slice(), 2));
+}
+
+/// The command of a conversation that adds a directory.
+struct AddDirectory;
+
+#[async_trait]
+impl Command for AddDirectory {
+    fn name(&self) -> &'static str {
+        "add-dir"
+    }
+
+    fn help(&self) -> &'static str {
+        "add a directory"
+    }
+
+    async fn run(&self, _: &str, _: &Cx) -> Result<CommandOutcome, BoxError> {
+        Ok(CommandOutcome::Done)
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_was_denied_names_the_command_that_adds_the_directory_where_there_is_one() {
+    let desk = desk();
+    let environment = Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin")]);
+    desk.bus.scope("denying").provide_service::<dyn Exec>(Arc::new(Denying(ProcessExec::new(environment))));
+    desk.bus.scope("commands").provide::<dyn Command>("add-dir", Arc::new(AddDirectory)).unwrap();
+    let error = desk.err("shell", json!({ "command": "exit 1" })).await;
+    let way = "ask the user to add its directory with /add-dir, or call this again with `outside`";
+    assert!(error.message.contains(way), "{}", error.message);
+    let Some(Display::Command { lines, .. }) = &error.display else { panic!("{error:?}") };
+    let notes = [
+        "(possibly denied by the sandbox: write /usr/lib/x)",
+        "(it is read-only; /add-dir adds its directory)",
+    ];
+    assert_eq!(*lines, notes);
 }
 
 fn desk() -> Desk {

@@ -51,6 +51,10 @@ impl App {
         };
         self.hint = None;
         let outcomes = card.press(typed, is_burst, now);
+        if outcomes.is_empty() && typed == [Key::Enter] {
+            self.set_hint("Enter came right behind the arrow: press it again");
+            return;
+        }
         let is_draft = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Draft(_)));
         outcomes.into_iter().for_each(|outcome| self.outcome(outcome, actions));
         if is_draft {

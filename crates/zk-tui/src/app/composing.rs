@@ -88,7 +88,7 @@ impl App {
             actions.push(Action::Quit);
         } else {
             self.timing.interrupted = Some(now);
-            self.set_hint("Ctrl-C again, or Ctrl-D, ends the conversation");
+            self.set_brief_hint("Ctrl-C again, or Ctrl-D, ends the conversation", now);
         }
     }
 
@@ -123,6 +123,7 @@ impl App {
             Key::Ctrl('g') => actions.push(Action::Edit(self.composer.expanded())),
             Key::Ctrl('v') => actions.push(Action::PasteImage),
             Key::Ctrl('s') => self.stash_or_bring_back(),
+            Key::Ctrl('k') if self.composer.is_empty() && self.holds_text() => self.drop_held(actions),
             Key::Ctrl('r') => {
                 self.history.refresh();
                 self.focus.replace_aid(Aid::Search(Search::default()));
@@ -310,6 +311,15 @@ impl App {
         let Some(first) = self.transcript.view().queue.first() else { return };
         let (id, text) = (first.id, first.text.unsanitised().to_owned());
         actions.extend([Action::Intent(Intent::Unqueue { id }), Action::Line(text)]);
+    }
+
+    /// Drops the held-back text that came last; the history keeps it.
+    fn drop_held(&mut self, actions: &mut Vec<Action>) {
+        let Some(last) = self.transcript.view().queue.last() else { return };
+        let (id, text) = (last.id, last.text.unsanitised().to_owned());
+        self.history.push(&text);
+        actions.push(Action::Intent(Intent::Unqueue { id }));
+        self.set_hint("dropped: ↑ brings it back");
     }
 
     /// Takes back the text queued last.

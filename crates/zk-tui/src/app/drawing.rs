@@ -1,11 +1,14 @@
 use std::time::Duration;
 
+use zk_view::sanitise;
+
 use super::focus::{Aid, Focus, Search};
-use super::layout::{Parts, Rooms, list_room, live_rows, placeholder, queue_room};
+use super::layout::{Parts, Rooms, live_rows, picker_rows, placeholder, queue_room};
 use super::{App, FRAME_INTERVAL, MAX_FRAMES_PER_SECOND, RESIZE_PAUSE, SIZE_ANSWER_WAIT, TMUX_RESIZE_PAUSE};
 use crate::inline::{Caret, Size};
 use crate::question::CardState;
 use crate::row::{Row, Style};
+use crate::text::{folded, wrap};
 use crate::view::{agent_rows, checklist_rows, job_rows, queue_rows, runs_long_command, status_row};
 
 /// Maximum number of hits that a history search shows.
@@ -16,6 +19,46 @@ const HIT_KEYS: &str = "typed before · ↑↓ choose · Enter takes it · Esc c
 
 /// Contents of a frame.
 impl App {
+    /// Prints a line that was typed, above the rows that it led to.
+    pub fn echo(&mut self, typed: &str) {
+        let width = self.screen.size().width;
+        let row = |line| wrap(&Row::of(Style::BOLD, line), &Row::default(), &Row::default(), width);
+        self.transcript.echo(sanitise(&format!("› {typed}")).lines().flat_map(row).collect());
+        self.output.is_dirty = true;
+    }
+
+    /// Prints text of the program that is no code: wrapped at words, columns of a table kept.
+    pub fn print_words(&mut self, style: Style, text: &str) {
+        let width = self.screen.size().width;
+        // A secret is masked before a line end can stand in it.
+        let masked = |line: &str| (self.host.mask)(line).unwrap_or_else(|| line.to_owned());
+        let lines = |line| folded(&masked(line), width);
+        let row = |line: String| Row::of(style, &line);
+        let rows = sanitise(text).lines().flat_map(lines).map(row).collect();
+        self.transcript.print(rows);
+        self.output.is_dirty = true;
+    }
+
+    /// Prints permanent rows of the program.
+    pub fn print(&mut self, style: Style, text: &str) {
+        let width = self.screen.size().width;
+        let row = |line| {
+            let row = Row::of(style, line);
+            // Text from elsewhere may be code: each line stays whole, so that a copy joins it.
+            if style == Style::PLAIN {
+                vec![row]
+            } else {
+                let indent = line.len() - line.trim_start_matches(' ').len();
+                let margin = row.cut(0, indent);
+                wrap(&row.cut(indent, line.len()), &margin, &margin, width)
+            }
+        };
+        // Masked as a whole, since an escape sequence may span lines.
+        let rows = sanitise(text).lines().flat_map(row).collect();
+        self.transcript.print(rows);
+        self.output.is_dirty = true;
+    }
+
     /// Bytes to write now: empty if nothing changed or the last frame was too recent.
     #[must_use]
     pub fn frame(&mut self, now: Duration) -> String {
@@ -185,7 +228,7 @@ impl App {
         };
         if let Focus::Picker(picker) = &self.focus {
             let (row, caret) = picker.composer();
-            let card = picker.rows(size.width, list_room(size));
+            let card = picker_rows(picker, size);
             return Parts {
                 open: Vec::new(),
                 card,

@@ -1,4 +1,5 @@
 use crate::inline::{Caret, Size};
+use crate::pick::Picker;
 use crate::row::{Row, Style};
 use crate::text::soft_split;
 
@@ -52,6 +53,19 @@ pub(crate) fn card_room(size: Size) -> usize {
 /// Maximum height of a list of completions or keys: leaves one row for the draft.
 pub(crate) fn list_room(size: Size) -> usize {
     size.live_rows().saturating_sub(2).max(1)
+}
+
+/// Minimum width in columns that a picker has on a terminal that is wider.
+const MIN_PICKER_COLUMNS: usize = 78;
+
+/// Rows of a picker. They leave room for a terminal that becomes smaller: rows that a terminal moves above its
+/// first row can no longer be erased. A narrower terminal turns each long row into two.
+pub(crate) fn picker_rows(picker: &Picker, size: Size) -> Vec<Row> {
+    let room = (size.height * 3 / 4).saturating_sub(2).min(list_room(size));
+    let rows = picker.rows(size.width, room);
+    let narrow = size.width.min(MIN_PICKER_COLUMNS.max(size.width * 4 / 5));
+    let long = rows.iter().filter(|row| row.columns() > narrow).count();
+    if rows.len() + long > room { picker.rows(narrow, room) } else { rows }
 }
 
 /// Maximum height of what stands above the draft: texts that wait, jobs, sub-agents and the to-do list.

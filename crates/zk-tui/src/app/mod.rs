@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_view::{Activity, Block, Intent, Patch, View, sanitise};
+use zk_view::{Activity, Block, Intent, Patch, View};
 
 use self::asking::{QUESTION_WAITS, describe_card};
 use self::focus::{Aid, Focus};
@@ -28,8 +28,7 @@ use crate::inline::{Abilities, Caret, InlineScreen, Size};
 use crate::keys::Keymap;
 use crate::pick::Completer;
 use crate::question::CardState;
-use crate::row::{Row, Style, Theme};
-use crate::text::wrap;
+use crate::row::Theme;
 use crate::transcript::Transcript;
 use crate::view::{ModelFacts, Renderers};
 
@@ -275,24 +274,6 @@ impl App {
         }
     }
 
-    /// Prints permanent rows of the program.
-    pub fn print(&mut self, style: Style, text: &str) {
-        let width = self.screen.size().width;
-        let row = |line| {
-            let row = Row::of(style, line);
-            // Text from elsewhere may be code: each line stays whole, so that a copy joins it.
-            if style == Style::PLAIN {
-                vec![row]
-            } else {
-                wrap(&row, &Row::default(), &Row::default(), width)
-            }
-        };
-        // Masked as a whole, since an escape sequence may span lines.
-        let rows = sanitise(text).lines().flat_map(row).collect();
-        self.transcript.print(rows);
-        self.output.is_dirty = true;
-    }
-
     /// Shows the last exchange of a session that is being opened, before the whole session is read.
     pub fn announce(&mut self, blocks: &[Arc<Block>]) {
         self.transcript.announce(blocks);
@@ -322,7 +303,7 @@ impl App {
 
     /// Shows a hint in place of the status until the next key.
     pub fn set_hint(&mut self, hint: impl Into<Cow<'static, str>>) {
-        self.hint = Some(hint.into());
+        (self.hint, self.timing.hint_ends) = (Some(hint.into()), None);
         self.output.is_dirty = true;
     }
 
@@ -394,13 +375,17 @@ impl App {
         let frame = frame.max(self.waits_until().filter(|_| self.output.is_dirty));
         let card = self.focus.card().and_then(CardState::next_tick);
         let notice = self.timing.late_notice.as_ref().map(|(due, _)| *due);
-        frame.into_iter().chain(card).chain(self.enter_due()).chain(notice).min()
+        let hint = self.timing.hint_ends;
+        frame.into_iter().chain(card).chain(self.enter_due()).chain(notice).chain(hint).min()
     }
 
     /// Time passed.
     pub fn tick(&mut self, now: Duration) -> Vec<Action> {
         let mut actions = Vec::new();
         self.tell_late(now);
+        if self.timing.hint_ends.is_some_and(|end| end <= now) {
+            self.end_brief_hint();
+        }
         if self.timing.held_enter.is_some() {
             self.output.is_dirty = true;
             self.press_held_enter(now, &mut actions);

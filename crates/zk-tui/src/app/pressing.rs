@@ -26,6 +26,7 @@ impl App {
                 continue;
             }
             self.shows_keys = false;
+            self.end_brief_hint();
             // Text is inserted as a whole, so that line ends within it are known, before other keys act.
             if !self.is_text(key) {
                 self.press_text(&mut text, is_burst, now, &mut actions);

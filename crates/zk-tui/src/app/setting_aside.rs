@@ -80,9 +80,24 @@ impl App {
             (false, false) if self.has_prompts() => Some("Esc again goes back to an earlier prompt"),
             (_, false) => Some("nothing runs that Esc could stop"),
         };
-        self.hint = hint.map(Into::into);
+        match hint {
+            Some(hint) => self.set_brief_hint(hint, now),
+            None => self.clear_hint(),
+        }
         if !is_again {
             self.timing.escaped = Some(now);
+        }
+    }
+
+    /// Shows a hint on what the next press does, until a key is pressed or the press would do something else.
+    pub(super) fn set_brief_hint(&mut self, hint: &'static str, now: Duration) {
+        self.set_hint(hint);
+        self.timing.hint_ends = Some(now + AGAIN);
+    }
+
+    pub(super) fn end_brief_hint(&mut self) {
+        if self.timing.hint_ends.take().is_some() {
+            self.clear_hint();
         }
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Timing {
     pub(super) interrupted: Option<Duration>,
     /// Time of an Escape without a target.
     pub(super) escaped: Option<Duration>,
+    /// End of the hint on a second key press.
+    pub(super) hint_ends: Option<Duration>,
     /// Time of a held-back Enter that came right after other keys.
     pub(super) held_enter: Option<Duration>,
     /// Time of the last typed text.

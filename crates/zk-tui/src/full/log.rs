@@ -24,7 +24,7 @@ const MAX_FED_BYTES: usize = 64 * 1024;
 pub(crate) enum Entry {
     Block(BlockId),
     /// Rows of the program.
-    Rows(Arc<[Row]>),
+    Rows(Arc<[Row]>, Kind),
 }
 
 /// Complete log of a conversation, in order, for scrolling back.
@@ -52,16 +52,16 @@ impl Log {
         }
     }
 
-    pub(crate) fn rows(&mut self, rows: &[Row]) {
+    pub(crate) fn rows(&mut self, rows: &[Row], kind: Kind) {
         if rows.is_empty() {
             return;
         }
         self.printed.push_back(self.next);
         self.printed_rows += rows.len();
-        self.push(Entry::Rows(rows.into()));
+        self.push(Entry::Rows(rows.into(), kind));
         while self.printed_rows > MAX_PRINTED_ROWS && self.printed.len() > 1 {
             let oldest = self.printed.pop_front().and_then(|oldest| self.entries.remove(&oldest));
-            if let Some(Entry::Rows(rows)) = oldest {
+            if let Some(Entry::Rows(rows, _)) = oldest {
                 self.printed_rows -= rows.len();
             }
         }
@@ -89,7 +89,7 @@ impl Log {
     fn block_at<'a>(&self, at: usize, view: &'a View) -> Option<&'a Arc<Block>> {
         match self.get(at)? {
             Entry::Block(id) => view.block(id),
-            Entry::Rows(_) => None,
+            Entry::Rows(..) => None,
         }
     }
 
@@ -169,7 +169,7 @@ impl Drawer {
         let Some(entry) = log.get(at) else { return Drawn::default() };
         let block = if let Entry::Block(id) = entry { view.block(id).cloned() } else { None };
         let (drawn, is_closed) = match (entry, block) {
-            (Entry::Rows(rows), _) => (self.drawn(at, rows.to_vec(), log, view), true),
+            (Entry::Rows(rows, _), _) => (self.drawn(at, rows.to_vec(), log, view), true),
             // The block was removed.
             (Entry::Block(_), None) => (Drawn::default(), false),
             (Entry::Block(_), Some(block)) => match &block.content {
@@ -283,14 +283,11 @@ impl Drawer {
 /// Whether a blank row precedes an entry.
 fn is_apart(at: usize, log: &Log, view: &View) -> bool {
     let kind_of = |entry: &Entry| match entry {
-        Entry::Rows(_) => Kind::Log,
+        Entry::Rows(_, kind) => *kind,
         Entry::Block(id) => view.block(id).map_or(Kind::Hidden, |block| kind(block)),
     };
     let before = log.before(at).map(kind_of).find(|kind| *kind != Kind::Hidden);
-    match (before, log.get(at).map_or(Kind::Hidden, kind_of)) {
-        (None, _) | (_, Kind::Hidden) | (Some(Kind::Log), Kind::Log) => false,
-        (Some(_), _) => true,
-    }
+    log.get(at).map_or(Kind::Hidden, kind_of).is_apart_from(before.unwrap_or(Kind::Hidden))
 }
 
 #[cfg(test)]
@@ -301,7 +298,7 @@ mod tests {
     fn the_oldest_rows_of_the_program_are_dropped_and_places_stay() {
         let mut log = Log::default();
         for n in 0..MAX_PRINTED_ROWS + 500 {
-            log.rows(&[Row::of(Style::PLAIN, &n.to_string())]);
+            log.rows(&[Row::of(Style::PLAIN, &n.to_string())], Kind::Log);
         }
         let mut drawer = Drawer::new(80, Detail::Short, |_| None, Renderers::default());
         let view = View::default();
@@ -315,7 +312,7 @@ mod tests {
         assert_eq!(log.entries.len(), MAX_PRINTED_ROWS);
         let long: Vec<Row> =
             (0..3 * MAX_PRINTED_ROWS).map(|n| Row::of(Style::PLAIN, &n.to_string())).collect();
-        log.rows(&long);
+        log.rows(&long, Kind::Log);
         assert_eq!(
             (log.entries.len(), log.printed_rows),
             (1, 3 * MAX_PRINTED_ROWS),

@@ -26,7 +26,7 @@ pub use notices::Notices;
 pub use painter::Painting;
 pub use piped_input::{PipedInputError, piped_text};
 pub use run_report::RunReport;
-pub use screen::{Screen, Sink};
+pub use screen::{Printed, Screen, Sink};
 pub use shared_screen::SharedScreen;
 pub use status_line::StatusLine;
 pub use terminal_ui::{FOLLOW_UP_WAIT, TerminalUi, attend};

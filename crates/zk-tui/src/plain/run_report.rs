@@ -148,7 +148,7 @@ mod tests {
     use zk_view::{Engine, EngineInput, ObservedEvent};
 
     use super::*;
-    use crate::plain::{Backlog, Screen, Sink};
+    use crate::plain::{Backlog, Printed, Screen, Sink};
     use crate::term::TerminalEnv;
 
     #[test]
@@ -173,7 +173,11 @@ mod tests {
             };
             happen(seconds, &idle);
         }
-        let told: Vec<String> = std::iter::from_fn(|| lines.try_recv().ok()).map(|(_, line)| line).collect();
+        let told: Vec<String> = std::iter::from_fn(|| lines.try_recv().ok())
+            .map(|printed| match printed {
+                Printed::Text(_, line) | Printed::Words(_, line) | Printed::Echo(line) => line,
+            })
+            .collect();
         let line = |seconds: u64| format!("zk: waiting for llama.cpp/qwen, {seconds} s (limit 60 min)\n");
         assert_eq!(told, [line(15), line(30), line(60)]);
     }

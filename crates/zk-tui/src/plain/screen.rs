@@ -55,11 +55,22 @@ pub struct Screen {
     broken: Option<std::io::Error>,
 }
 
-/// Receiver of output in pieces that need not be lines.
+/// Output for a front end that draws it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Printed {
+    /// Piece of text, which need not be a line.
+    Text(Style, String),
+    /// Line of the program that is no code, to be wrapped at words.
+    Words(Style, String),
+    /// Line that a person typed, above the text that it led to.
+    Echo(String),
+}
+
+/// Receiver of output.
 #[derive(Debug)]
 pub struct Sink {
     /// Channel to the front end.
-    pub sender: UnboundedSender<(Style, String)>,
+    pub sender: UnboundedSender<Printed>,
     /// Backlog of text that was sent and is not drawn.
     pub backlog: Backlog,
 }
@@ -68,7 +79,7 @@ impl Sink {
     fn send(&self, style: Style, text: String) {
         self.backlog.add(text.len());
         // The front end may be gone.
-        let _ = self.sender.send((style, text));
+        let _ = self.sender.send(Printed::Text(style, text));
     }
 }
 
@@ -170,6 +181,26 @@ impl Screen {
     /// Writes a line.
     pub fn line(&mut self, style: Style, text: &str) {
         self.exact_line(style, &redacted(text));
+    }
+
+    /// Writes a line that a person typed, above the text that it led to.
+    pub fn echo(&mut self, typed: &str) {
+        self.end_line();
+        let Some(sink) = &self.sink else { return self.line(Style::BOLD, &format!("› {typed}")) };
+        let typed = redacted(typed).into_owned();
+        sink.backlog.add(typed.len());
+        // The front end may be gone.
+        let _ = sink.sender.send(Printed::Echo(typed));
+    }
+
+    /// Writes a line that a front end wraps at words if it draws the screen.
+    pub fn words(&mut self, style: Style, text: &str) {
+        self.end_line();
+        let Some(sink) = &self.sink else { return self.line(style, text) };
+        let text = redacted(text).into_owned();
+        sink.backlog.add(text.len());
+        // The front end may be gone.
+        let _ = sink.sender.send(Printed::Words(style, text));
     }
 
     /// Writes a line of prose, wrapped at words on a terminal with a hanging indent.

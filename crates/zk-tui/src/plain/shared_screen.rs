@@ -53,6 +53,16 @@ impl SharedScreen {
         }
     }
 
+    /// Writes a line of prose, like [`Screen::words`].
+    pub fn words(&self, style: Style, text: &str) {
+        self.lock().words(style, text);
+    }
+
+    /// Writes a line that a person typed, like [`Screen::echo`].
+    pub fn echo(&self, typed: &str) {
+        self.lock().echo(typed);
+    }
+
     /// Ends the line, like [`Screen::end_line`].
     pub fn end_line(&self) {
         self.lock().end_line();

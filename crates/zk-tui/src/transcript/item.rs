@@ -4,6 +4,7 @@ use zk_view::{Block, BlockId};
 
 use crate::markdown::Markdown;
 use crate::row::Row;
+use crate::view::Kind;
 
 /// Overhead of a row in bytes, besides its text.
 const ROW_BYTES: usize = 128;
@@ -16,7 +17,10 @@ pub(super) enum Item {
         answer: Option<Box<Answer>>,
     },
     /// Final rows of the program.
-    Rows(Vec<Row>),
+    Rows {
+        rows: Vec<Row>,
+        kind: Kind,
+    },
 }
 
 impl Item {

@@ -16,8 +16,20 @@ pub(crate) enum Kind {
     Prose,
     /// Rows of a log: calls, notices.
     Log,
+    /// Line that a person typed, above the rows that it led to: a blank row before and none after.
+    Echo,
     /// Not shown.
     Hidden,
+}
+
+impl Kind {
+    /// Whether a blank row separates rows of this kind from those before.
+    pub(crate) fn is_apart_from(self, last: Self) -> bool {
+        match (last, self) {
+            (Self::Hidden, _) | (_, Self::Hidden) | (Self::Log | Self::Echo, Self::Log) => false,
+            (Self::Prose, _) | (_, Self::Prose | Self::Echo) => true,
+        }
+    }
 }
 
 pub(crate) fn kind(block: &Block) -> Kind {
@@ -52,7 +64,10 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
     }
     match &block.content {
         Content::User { text, attachments } => {
-            let mut rows = prompt("› ", text, width);
+            let mut rows = match detail {
+                Detail::Short => folded_prompt("› ", text, width),
+                Detail::All => prompt("› ", text, width),
+            };
             rows.extend(attached::attachments(text, *attachments).map(|row| Row::of(Style::DIM, &row)));
             rows
         }
@@ -134,6 +149,22 @@ pub(crate) fn open_rows(block: &Block, width: usize, seconds: Option<u64>) -> Ve
         | Content::End(_)
         | Content::Note { .. } => Vec::new(),
     }
+}
+
+/// Maximum number of rows of a prompt; one with more is folded to [`FOLDED_PROMPT_ROWS`].
+const MAX_PROMPT_ROWS: usize = 20;
+
+/// Rows that are shown of a folded prompt, such as a pasted log.
+const FOLDED_PROMPT_ROWS: usize = 8;
+
+fn folded_prompt(mark: &str, text: &Text, width: usize) -> Vec<Row> {
+    let mut rows = prompt(mark, text, width);
+    let hidden = rows.len().saturating_sub(FOLDED_PROMPT_ROWS) as u64;
+    if rows.len() > MAX_PROMPT_ROWS {
+        rows.truncate(FOLDED_PROMPT_ROWS);
+        rows.push(Row::of(Style::DIM, &format!("{MARGIN}… {} · Ctrl-T", counted(hidden, "more row"))));
+    }
+    rows
 }
 
 fn prompt(mark: &str, text: &Text, width: usize) -> Vec<Row> {

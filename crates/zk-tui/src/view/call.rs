@@ -18,8 +18,11 @@ pub(super) const MAX_LINE_CHARS: usize = 300;
 /// Minimum duration of a command that is shown, in milliseconds.
 const MIN_TOLD_MS: u64 = 100;
 
+/// Columns before the summary of a call: margin, sign and a blank.
+pub(super) const HEAD_COLUMNS: usize = 4;
+
 /// Minimum gap in columns between a row and the facts at its end.
-const FACTS_GAP: usize = 2;
+pub(super) const FACTS_GAP: usize = 2;
 
 /// Indentation of a call's output and other content under its head.
 const UNDER_HEAD: &str = "    ";
@@ -124,9 +127,21 @@ fn facts(call: &Call) -> Row {
         (CallState::Invalid, _) => why("called with invalid arguments"),
         (CallState::Unknown, _) => why("there is no such tool"),
         (CallState::Writing | CallState::Waiting | CallState::Running, _) | (_, None) => Row::default(),
-        (CallState::Done, Some(body)) => result_facts(body, call.elapsed_ms, false),
+        (CallState::Done, Some(body)) => {
+            let facts = result_facts(body, call.elapsed_ms, false);
+            match unrepeated(&facts.text(), call.summary.as_str()) {
+                Some(rest) => Row::of(Style::DIM, rest),
+                None => facts,
+            }
+        }
         (CallState::Failed, Some(body)) => result_facts(body, call.elapsed_ms, true),
     }
+}
+
+/// Facts such as `read 9 lines of x.rs` without the words of the summary `read x.rs` before them.
+fn unrepeated<'a>(facts: &'a str, summary: &str) -> Option<&'a str> {
+    let (verb, object) = summary.split_once(' ')?;
+    facts.strip_prefix(verb)?.strip_prefix(' ')?.strip_suffix(object)?.strip_suffix(" of ")
 }
 
 fn result_facts(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Row {

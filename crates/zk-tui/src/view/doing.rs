@@ -8,6 +8,7 @@ use zk_view::{Activity, AgentRow, AgentState, Block, CallState, CheckRow, Conten
 
 use super::{counted, dollars, thousands, with_facts};
 use crate::row::{Row, Style};
+use crate::text::clip;
 
 /// Maximum number of shown texts of the queue.
 const MAX_QUEUE_ROWS: usize = 3;
@@ -99,13 +100,13 @@ pub(crate) fn agent_rows(view: &View, width: usize) -> Vec<Row> {
         let facts = agent_facts(agent);
         // The facts are in sight however long the task is.
         let room = width.saturating_sub(depth.len() + facts.chars().count() + 7).max(12);
-        let title = crate::text::clip(agent.title(), room);
+        let title = clip(agent.title(), room);
         let row = Row::of(Style::BLUE, &format!("  {depth}◐ ")).with(Style::PLAIN, &title);
         let mut row = row.with(Style::DIM, &format!(" · {facts}"));
         let hint = if at == 0 { HINT.len() + 2 } else { 0 };
         let room = width.saturating_sub(row.columns() + hint + 3);
         if let Some(call) = running_call(view, agent).filter(|_| room >= MIN_CALL_COLUMNS) {
-            row = row.with(Style::DIM, &format!(" · {}", crate::text::clip(&call, room)));
+            row = row.with(Style::DIM, &format!(" · {}", clip(&call, room)));
         }
         match width.checked_sub(row.columns() + HINT.len()).filter(|gap| at == 0 && *gap >= 2) {
             Some(gap) => row.with(Style::DIM, &" ".repeat(gap)).with(Style::DIM, HINT),
@@ -120,31 +121,59 @@ pub(crate) fn agent_rows(view: &View, width: usize) -> Vec<Row> {
     rows
 }
 
+/// Minimum number of columns for a held text beside the keys for it.
+const MIN_HELD_COLUMNS: usize = 16;
+
+/// Rows of the texts that no run takes, with the keys that send, edit and drop them.
+fn held_rows(queue: &[Queued], width: usize) -> Vec<Row> {
+    const MARK: &str = "  held: ";
+    let keys = match queue {
+        [] => return Vec::new(),
+        [_] => "Enter sends it · Alt-↑ edits it · Ctrl-K drops it",
+        [_, _, ..] => "Enter sends them · Alt-↑ edits the last · Ctrl-K drops it",
+    };
+    let keys = Row::of(Style::DIM, keys);
+    let room = width.saturating_sub(MARK.len() + 2 + keys.columns());
+    let row = |text: &str| Row::of(Style::YELLOW, MARK).with(Style::PLAIN, text);
+    let mut rows: Vec<Row> =
+        queue.iter().take(MAX_QUEUE_ROWS).map(|queued| row(queued.text.as_str())).collect();
+    match (queue, rows.first_mut()) {
+        ([first, ..], Some(row_of_first)) if room >= MIN_HELD_COLUMNS => {
+            *row_of_first = with_facts(row(&clip(first.text.as_str(), room)), &keys, width);
+        }
+        _ => {
+            let mut row = Row::of(Style::PLAIN, "  ");
+            row.append(&keys);
+            rows.insert(0, row);
+        }
+    }
+    rows
+}
+
 /// Rows of the queue: steering texts for the next step, texts for after the run, and, while idle, texts that
 /// the run did not use.
 pub(crate) fn queue_rows(queue: &[Queued], is_running: bool, width: usize) -> Vec<Row> {
     let edit = Row::of(Style::DIM, "Alt-↑ edits it");
-    let mut rows: Vec<Row> = queue
-        .iter()
-        .enumerate()
-        .take(MAX_QUEUE_ROWS)
-        .map(|(at, queued)| {
-            let mark = match (queued.steers, is_running, at) {
-                (true, true, _) => "  ↳ at the next step: ",
-                (false, true, _) => "  ↳ then: ",
-                (true | false, false, 0) => "  held: Enter sends it, Alt-↑ edits it: ",
-                (true | false, false, _) => "  held: ",
-            };
-            let row = Row::of(Style::PLAIN, mark).with(Style::DIM, queued.text.as_str());
-            // The last text is the one that the key takes back.
-            let is_last = at + 1 == queue.len() && is_running;
-            if is_last && row.columns() + 2 + edit.columns() <= width {
-                with_facts(row, &edit, width)
-            } else {
-                row
-            }
-        })
-        .collect();
+    let mut rows: Vec<Row> = if is_running {
+        queue
+            .iter()
+            .enumerate()
+            .take(MAX_QUEUE_ROWS)
+            .map(|(at, queued)| {
+                let mark = if queued.steers { "  ↳ at the next step: " } else { "  ↳ then: " };
+                let row = Row::of(Style::PLAIN, mark).with(Style::DIM, queued.text.as_str());
+                // The last text is the one that the key takes back.
+                let is_last = at + 1 == queue.len();
+                if is_last && row.columns() + 2 + edit.columns() <= width {
+                    with_facts(row, &edit, width)
+                } else {
+                    row
+                }
+            })
+            .collect()
+    } else {
+        held_rows(queue, width)
+    };
     if queue.len() > MAX_QUEUE_ROWS {
         let hidden = queue.len() - MAX_QUEUE_ROWS;
         rows.push(Row::of(Style::DIM, &format!("  +{hidden} more · Alt-↑ edits the last one")));

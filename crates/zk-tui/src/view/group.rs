@@ -4,10 +4,10 @@ use zk_core::model::CallKind;
 use zk_view::{Block, Call, CallState, Content};
 
 use super::block::block_rows;
-use super::call::{MAX_LINE_CHARS, head};
+use super::call::{FACTS_GAP, HEAD_COLUMNS, MAX_LINE_CHARS, head};
 use super::{Detail, counted};
 use crate::row::{Row, Style};
-use crate::text::clip;
+use crate::text::{clip, columns};
 
 /// Consecutive successful reads and searches of one agent, which share one row.
 #[derive(Debug, Default)]
@@ -60,12 +60,27 @@ impl Reads {
             [_, ..] => {
                 let summaries: Vec<&str> =
                     blocks.iter().filter_map(|block| call(block)).map(|call| call.summary.as_str()).collect();
-                let text = Row::of(Style::PLAIN, &clip(&listed(&summaries), MAX_LINE_CHARS));
                 let facts = Row::of(Style::DIM, &counted(blocks.len() as u64, "read"));
+                let room = width.saturating_sub(HEAD_COLUMNS + FACTS_GAP + facts.columns());
+                let text = Row::of(Style::PLAIN, &clip(&fitting(&summaries, room), MAX_LINE_CHARS));
                 head(Style::GREEN, "✓", &text, &facts, width)
             }
         }
     }
+}
+
+/// Joined summaries that fit in a row; the others are counted.
+fn fitting(summaries: &[&str], room: usize) -> String {
+    let whole = listed(summaries);
+    if columns(&whole) <= room {
+        return whole;
+    }
+    let shortened = |shown: usize| {
+        let begin = listed(summaries.get(..shown).unwrap_or_default());
+        format!("{begin} and {} more", summaries.len() - shown)
+    };
+    let fits = |shown: &usize| columns(&shortened(*shown)) <= room;
+    shortened((1..summaries.len()).rev().find(fits).unwrap_or(1))
 }
 
 /// Joined summaries; one that starts with the same verb as the one before omits it.

@@ -178,11 +178,8 @@ fn enter_on_an_empty_line_sends_what_a_stopped_run_left() {
     assert_eq!(desk.actions, []);
     let queued = json!([{"id": 7, "text": "also run the linter", "steers": false}, {"id": 8, "text": "and then", "steers": false}]);
     desk.patch(serde_json::from_value(json!({"patch": "queue", "queued": queued})).unwrap());
-    assert!(
-        desk.shown().contains("held: Enter sends it, Alt-↑ edits it: also run the linter"),
-        "{}",
-        desk.shown()
-    );
+    let shown = desk.shown();
+    assert!(shown.contains("\n  Enter sends them · Alt-↑ edits the last · Ctrl-K drops it\n  held: also run the linter\n  held: and then\n"), "{shown}");
     desk.keys("\r");
     let expected = [Action::Intent(Intent::Unqueue { id: 7 }), Action::Line("also run the linter".into())];
     assert_eq!(desk.actions, expected);

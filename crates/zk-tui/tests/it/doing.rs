@@ -1,7 +1,7 @@
 use serde_json::json;
 use zk_core::model::Display;
 use zk_core::service::{Question, Selection};
-use zk_tui::{Action, Size};
+use zk_tui::{Action, Size, Style};
 use zk_view::{Card, CheckRow, Intent, JobRow, Patch, Queued};
 
 use crate::person::{Desk, card, desk, desk_of};
@@ -265,11 +265,9 @@ fn a_text_that_is_held_back_is_sent_with_enter_and_edited_with_an_arrow() {
         desk
     };
     let mut desk = held();
-    assert!(
-        desk.shown().contains("held: Enter sends it, Alt-↑ edits it: run the linter"),
-        "{}",
-        desk.shown()
-    );
+    let shown = desk.shown();
+    let row = shown.lines().find(|row| row.starts_with("  held: run the linter  ")).unwrap_or_default();
+    assert!(row.ends_with("Enter sends it · Alt-↑ edits it · Ctrl-K drops it"), "{shown}");
     desk.keys("\r");
     let expected = [Action::Intent(Intent::Unqueue { id: 4 }), Action::Line("run the linter".to_owned())];
     assert_eq!(desk.actions, expected);
@@ -278,6 +276,48 @@ fn a_text_that_is_held_back_is_sent_with_enter_and_edited_with_an_arrow() {
         desk.keys(arrow);
         assert_eq!(desk.actions, [Action::Intent(Intent::Unqueue { id: 4 })]);
         assert_eq!(desk.app.draft(), "run the linter");
+    }
+    let mut desk = held();
+    desk.keys("\x0b");
+    assert_eq!(desk.actions, [Action::Intent(Intent::Unqueue { id: 4 })]);
+    assert!(desk.shown().contains("dropped: ↑ brings it back"), "{}", desk.shown());
+    desk.patch(Patch::Queue { queued: Vec::new() });
+    desk.keys("\x1b[A");
+    assert_eq!(desk.app.draft(), "run the linter");
+}
+
+#[test]
+fn a_hint_on_a_second_key_press_goes_with_the_next_key_or_when_that_has_no_effect() {
+    for (key, hint) in [("\x1b", "nothing runs that Esc could stop"), ("\u{3}", "Ctrl-C again")] {
+        let mut desk = desk();
+        desk.keys(key);
+        assert!(desk.shown().contains(hint), "{}", desk.shown());
+        desk.wait(1900);
+        assert!(desk.shown().contains(hint), "{}", desk.shown());
+        desk.wait(150);
+        assert!(!desk.shown().contains(hint), "{}", desk.shown());
+        assert_eq!(desk.app.next_tick(), None, "nothing wakes up for it afterwards");
+        desk.keys(key);
+        desk.keys("\x1b[Z");
+        assert!(!desk.shown().contains(hint), "{}", desk.shown());
+    }
+}
+
+#[test]
+fn a_typed_command_stands_apart_from_what_is_above_and_its_output_below_it() {
+    for is_full in [false, true] {
+        let mut desk = desk_of(Size::new(80, 24));
+        desk.app.set_full(is_full);
+        for typed in ["/help", "/cost"] {
+            desk.app.echo(typed);
+            desk.app.print(Style::PLAIN, "output of it\nand more");
+        }
+        desk.wait(20);
+        let shown = if is_full { desk.emulator.screen() } else { desk.shown() };
+        assert!(
+            shown.contains("› /help\noutput of it\nand more\n\n› /cost\noutput of it\nand more\n"),
+            "{shown}"
+        );
     }
 }
 
@@ -310,4 +350,34 @@ fn a_long_question_can_be_read_to_its_end() {
         desk.keys("\x1b[6~");
     }
     assert!((0..90).all(|n| seen.contains(&format!("word{n}"))) && seen.contains("last line"), "{seen}");
+}
+
+#[test]
+fn enter_right_behind_an_arrow_says_that_it_took_nothing() {
+    let mut desk = desk();
+    desk.run();
+    ask(&mut desk, choice());
+    desk.wait(1000);
+    desk.keys("\x1b[B");
+    desk.keys("\r");
+    assert_eq!(desk.answers().len(), 0);
+    assert!(desk.shown().contains("Enter came right behind the arrow: press it again"), "{}", desk.shown());
+    desk.wait(400);
+    desk.keys("\r");
+    assert_eq!(desk.answers().len(), 1);
+}
+
+#[test]
+fn text_of_the_program_is_wrapped_at_words_and_keeps_its_columns_and_margin() {
+    let mut desk = desk_of(Size::new(60, 24));
+    desk.app.print_words(
+        Style::PLAIN,
+        "commands   in a sandbox: they write to the project alone, and have no network\nshort",
+    );
+    desk.app
+        .print(Style::DIM, "  Commands run in a sandbox: they change this repository only, without network.");
+    desk.wait(20);
+    let expected = "commands   in a sandbox: they write to the project alone,\n           and have no network\nshort\n  \
+                    Commands run in a sandbox: they change this repository\n  only, without network.\n";
+    assert!(desk.shown().contains(expected), "{}", desk.shown());
 }

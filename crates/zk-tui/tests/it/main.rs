@@ -33,6 +33,8 @@ mod reflow;
 #[cfg(test)]
 mod replay;
 #[cfg(test)]
+mod resizes;
+#[cfg(test)]
 mod rows;
 #[cfg(test)]
 mod sessions;

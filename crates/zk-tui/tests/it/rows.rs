@@ -61,6 +61,53 @@ fn reads_that_follow_each_other_share_one_counted_row() {
 }
 
 #[test]
+fn many_reads_share_one_row_that_counts_those_without_room() {
+    for width in [60, 80, 160] {
+        let mut desk = desk_of(Size::new(width, 30));
+        for n in 0..20 {
+            call(&mut desk, &format!("b{n}"), &format!("read file-{n}.rs"), "read", "done");
+        }
+        answer(&mut desk, "c", "The end.");
+        let shown = desk.shown();
+        let row = shown.lines().find(|row| row.contains("read file-0.rs, file-1.rs")).unwrap_or_default();
+        let counted = row.split(" and ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+        let named = row.matches("file-").count();
+        assert_eq!(counted.parse::<usize>().unwrap_or_default() + named, 20, "{shown}");
+        assert!(row.ends_with("20 reads"), "{shown}");
+        assert_eq!(shown.matches("file-").count(), named, "{shown}");
+    }
+}
+
+#[test]
+fn the_outcome_of_a_call_does_not_repeat_its_summary() {
+    let mut desk = desk_of(Size::new(80, 20));
+    let content = json!({"type": "call", "call_id": "b0", "step": 0, "tool": "t", "summary": "read a b.rs", "kind": "read",
+        "state": "done", "body": {"form": {"form": "line"}, "lines": ["read 9 lines of a b.rs"], "total_lines": 1,
+        "expandable": false}});
+    desk.patch(Patch::Close { block: block("b0", true, None, &content) });
+    answer(&mut desk, "c", "The end.");
+    let shown = desk.shown();
+    let row = shown.lines().find(|row| row.starts_with("  ✓ read a b.rs  ")).unwrap_or_default();
+    assert!(row.ends_with("  9 lines") && !row.contains("of"), "{shown}");
+}
+
+#[test]
+fn a_long_prompt_is_folded_where_it_was_sent_and_whole_in_the_pager() {
+    let mut desk = desk_of(Size::new(80, 40));
+    let prompt = |lines: usize| (0..lines).map(|n| format!("pasted {n}.\n")).collect::<String>();
+    let content = |text: &str| json!({"type": "user", "text": text, "attachments": 0});
+    desk.patch(Patch::Open { block: block("b0", true, None, &content(&prompt(20))) });
+    desk.patch(Patch::Open { block: block("b1", true, None, &content(&prompt(240))) });
+    let shown = desk.shown();
+    assert_eq!(shown.matches("pasted 19.").count(), 1, "{shown}");
+    assert!(shown.contains("  pasted 7.\n  … 232 more rows · Ctrl-T\n"), "{shown}");
+    for key in ["\x14", "e", "G"] {
+        desk.keys(key);
+    }
+    assert!(desk.emulator.screen().contains("pasted 239."), "{}", desk.emulator.screen());
+}
+
+#[test]
 fn searches_share_the_row_of_reads_and_remarks_stand_under_their_call() {
     let mut desk = desk_of(Size::new(80, 20));
     call(&mut desk, "b0", "read a.rs", "read", "done");

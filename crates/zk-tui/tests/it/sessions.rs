@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::json;
-use zk_tui::{Abilities, App, Key, KeyDecoder, Looks, Offered, Size, Style, Theme};
+use zk_tui::{Abilities, App, Asked, Key, KeyDecoder, Looks, Offered, Size, Style, Theme};
 use zk_view::{Patch, View};
 
 use crate::emulator::{BEFORE, Emulator};
@@ -64,7 +64,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// The terminal of a session.
-enum Terminal {
+pub(crate) enum Terminal {
     Plain(Box<Emulator>),
     /// Terminal that reflows, as the screen knows.
     Reflowing(Box<Reflowing>),
@@ -73,7 +73,7 @@ enum Terminal {
 }
 
 impl Terminal {
-    fn resize(&mut self, size: Size) {
+    pub(crate) fn resize(&mut self, size: Size) {
         match self {
             Self::Plain(terminal) => terminal.resize(size),
             Self::Reflowing(terminal) => terminal.resize(size),
@@ -101,7 +101,7 @@ impl Terminal {
         }
     }
 
-    fn text(&mut self) -> String {
+    pub(crate) fn text(&mut self) -> String {
         match self {
             Self::Plain(terminal) => terminal.all_rows().join("\n"),
             Self::Reflowing(terminal) => terminal.text(),
@@ -119,9 +119,9 @@ impl Terminal {
     }
 }
 
-struct Session {
-    app: App,
-    terminal: Terminal,
+pub(crate) struct Session {
+    pub(crate) app: App,
+    pub(crate) terminal: Terminal,
     now: Duration,
     marks: Vec<String>,
     draft: String,
@@ -129,11 +129,20 @@ struct Session {
 }
 
 impl Session {
-    fn new(size: Size, terminal: Terminal) -> Self {
+    pub(crate) fn new(size: Size, terminal: Terminal) -> Self {
+        Self::offering(size, terminal, &[])
+    }
+
+    /// Session with names to choose from.
+    pub(crate) fn offering(size: Size, terminal: Terminal, names: &'static [&'static str]) -> Self {
         let looks = Looks { theme: Theme::Dark, links: true };
         let reflows = !matches!(terminal, Terminal::Plain(_));
         let abilities = Abilities { looks, reflows, ..Abilities::PLAIN };
-        let app = App::new(View::default(), size, abilities, Vec::new(), Box::new(|_| Offered::default()));
+        let offer = move |_: &Asked| Offered {
+            names: names.iter().map(ToString::to_string).collect(),
+            ..Offered::default()
+        };
+        let app = App::new(View::default(), size, abilities, Vec::new(), Box::new(offer));
         let now = Duration::from_secs(1);
         Self { app, terminal, now, marks: Vec::new(), draft: String::new(), n: 0 }
     }
@@ -147,7 +156,7 @@ impl Session {
         }
     }
 
-    fn tell_size(&mut self, size: Size) {
+    pub(crate) fn tell_size(&mut self, size: Size) {
         let bytes = self.app.resize(size, self.now);
         self.send(&bytes);
         self.wait(20);
@@ -175,19 +184,19 @@ impl Session {
         Ok(())
     }
 
-    fn wait(&mut self, ms: u64) {
+    pub(crate) fn wait(&mut self, ms: u64) {
         self.now += Duration::from_millis(ms);
         let _ = self.app.tick(self.now);
         let frame = self.app.frame(self.now);
         self.send(&frame);
     }
 
-    fn patch(&mut self, patch: serde_json::Value) {
+    pub(crate) fn patch(&mut self, patch: serde_json::Value) {
         self.app.patches(&[serde_json::from_value(patch).unwrap()], self.now);
         self.wait(7);
     }
 
-    fn keys(&mut self, bytes: &str) {
+    pub(crate) fn keys(&mut self, bytes: &str) {
         let mut decoder = KeyDecoder::default();
         let mut keys = decoder.push(bytes.as_bytes());
         keys.extend(decoder.idle());

@@ -7,6 +7,7 @@ mod lane;
 mod parts;
 mod restore;
 mod run;
+mod subagent_runs;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use zk_core::service::{Entry, PendingQuestion};
 use self::core::Core;
 use self::lane::AgentBlocks;
 use self::run::{Compaction, Run};
+use self::subagent_runs::SubagentRun;
 use crate::{
     Block, BlockId, Card, Content, Effect, Intent, JobRow, Lines, NoteLevel, Patch, Queued, Text, View,
 };
@@ -114,8 +116,8 @@ pub struct Engine {
     run_from: usize,
     /// Blocks of its sub-agents that the session has.
     agents_kept: HashSet<BlockId>,
-    /// Start times of its sub-agents, by name.
-    agents_began: HashMap<String, u64>,
+    /// Its sub-agents, by name.
+    subagents: HashMap<String, SubagentRun>,
     /// Content of the final entry of a run until it is stored.
     ending: Option<Kept>,
     notes: u64,
@@ -161,7 +163,7 @@ impl Engine {
         self.own.begin_run(run_id);
         self.run_from = self.core.view.blocks.len();
         self.agents_kept.clear();
-        self.agents_began.clear();
+        self.subagents.clear();
         self.ending = None;
         // A completed list belongs to the run that completed it.
         if self.core.view.checklist.iter().all(|item| item.state == CheckState::Done) {

@@ -1,10 +1,8 @@
 use zk_core::events::UsageUpdate;
 
 use super::Engine;
+use super::subagent_runs::estimated_tokens;
 use crate::{Activity, AgentRow, AgentState, ContextGauge, JobRow, Patch, Status, Text};
-
-/// Approximate number of characters in a token.
-const CHARS_PER_TOKEN: u64 = 4;
 
 /// Present run.
 #[derive(Debug)]
@@ -206,7 +204,7 @@ impl Engine {
             activity_ms: whole(run.since),
             run_ms: Some(whole(run.began)),
             tokens_read: run.tokens_read,
-            tokens_written: run.tokens_written + run.arriving / CHARS_PER_TOKEN / 16 * 16,
+            tokens_written: run.tokens_written + estimated_tokens(run.arriving),
             cost: run.cost,
             context_tokens: run.context_tokens,
             gauge: self.core.view.status.gauge,
@@ -232,15 +230,15 @@ impl Engine {
 
     /// Updates the working times of sub-agents, in whole seconds.
     pub(super) fn show_agent_times(&mut self) {
-        let (now, began) = (self.core.now, std::mem::take(&mut self.agents_began));
+        let (now, runs) = (self.core.now, std::mem::take(&mut self.subagents));
         self.change_agents(|agents| {
             for row in agents.iter_mut().filter(|row| row.state == AgentState::Running) {
-                if let Some(began) = began.get(row.name.as_str()) {
-                    row.elapsed_ms = now.saturating_sub(*began) / 1000 * 1000;
+                if let Some(run) = runs.get(row.name.as_str()) {
+                    row.elapsed_ms = now.saturating_sub(run.began) / 1000 * 1000;
                 }
             }
         });
-        self.agents_began = began;
+        self.subagents = runs;
     }
 
     pub(super) fn change_agents(&mut self, change: impl FnOnce(&mut Vec<AgentRow>)) {

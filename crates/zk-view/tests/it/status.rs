@@ -152,3 +152,44 @@ fn a_compaction_between_two_runs_is_shown_with_its_seconds_until_it_ends() {
     engine.apply(3600, EngineInput::Tick);
     assert_eq!(engine.view().status.activity_ms, 3000);
 }
+
+#[test]
+fn the_tokens_of_a_sub_agent_are_counted_while_its_answer_comes_and_before_its_calls_end() {
+    use zk_core::events::{SpawnBefore, StreamText, TurnAfter, TurnBefore, UsageUpdate};
+    use zk_core::kernel::AnyEvent;
+    use zk_core::model::{ModelRef, ThinkingRequest, TurnUsage, Usage};
+    let mut engine = Engine::new();
+    let child = Origin { agent: "main.1".into(), depth: 1 };
+    let mut tokens_after = |event: &dyn AnyEvent, origin: &Origin| {
+        engine.apply(0, EngineInput::Event(ObservedEvent { event, origin }));
+        engine.view().agents[0].tokens
+    };
+    let model = ModelRef::new("p", "m");
+    let prompt = "look around".to_owned();
+    let begun = SpawnBefore { child: "main.1".to_owned(), depth: 1, prompt, model: model.clone() };
+    assert_eq!(tokens_after(&begun, &Origin::default()), 0);
+    let text = |bytes: usize| StreamText { turn_id: "t".into(), delta: "x".repeat(bytes) };
+    assert_eq!(tokens_after(&text(60), &child), 0);
+    assert_eq!(tokens_after(&text(4), &child), 16);
+    assert_eq!(tokens_after(&text(4000), &Origin::default()), 16, "that is another agent's");
+    assert_eq!(tokens_after(&text(640), &child), 176);
+    // A request that is sent again begins anew.
+    let thinking = ThinkingRequest::default();
+    let again = TurnBefore { turn_id: "t".into(), turn: 1, model: model.clone(), messages: 1, thinking };
+    assert_eq!(tokens_after(&again, &child), 0);
+    let usage = Usage { input: 1000, output: 50, ..Usage::default() };
+    let answered = TurnAfter {
+        turn_id: "t".into(),
+        turn: 1,
+        usage,
+        cost: None,
+        message: None,
+        error: None,
+        tool_counts: std::sync::Arc::default(),
+    };
+    assert_eq!(tokens_after(&answered, &child), 1050);
+    let turn = TurnUsage { turn_id: "t".into(), model, usage, cost: None };
+    let total = Usage { input: 3000, output: 60, ..Usage::default() };
+    assert_eq!(tokens_after(&UsageUpdate { turn, total, cost: None }, &child), 3060);
+    assert_eq!(tokens_after(&text(64), &child), 3076);
+}

@@ -98,7 +98,7 @@ mod tests {
     use zk_core::service::{Durability, NewSession};
     use zk_session::MemoryStore;
     use zk_tui::TerminalEnv;
-    use zk_tui::plain::{Backlog, Sink};
+    use zk_tui::plain::{Backlog, Printed, Sink};
 
     use super::*;
     use crate::commands::sessions::breaking_store::BreakingStore;
@@ -119,7 +119,9 @@ mod tests {
         let failure =
             show_on(Screen::drawn_by(sink, &TerminalEnv::default()), &store, "s_broken").await.unwrap_err();
         let mut text = String::new();
-        while let Ok((_, piece)) = drawn.try_recv() {
+        while let Ok(Printed::Text(_, piece) | Printed::Words(_, piece) | Printed::Echo(piece)) =
+            drawn.try_recv()
+        {
             text.push_str(&piece);
         }
         assert_eq!(text, "› one\n› two\n");

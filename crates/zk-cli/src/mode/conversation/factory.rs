@@ -207,7 +207,8 @@ impl ConversationFactory for ChatFactory {
                     compose::describe_model(&*provider, &carried.model.id).await
                 }
             };
-            let agent = compose::agent(app, &bus, provider.clone(), model, &first)?;
+            let agent =
+                compose::agent(app, &bus, provider.clone(), model, &first, summary::conversation_error)?;
             let conversation = AgentConversation::stored(agent.clone(), switch.clone(), &switch.parts()?)
                 .await
                 .map_err(Failure::failed)?;
@@ -311,6 +312,6 @@ impl ConversationFactory for ChatFactory {
     }
 
     fn describe_error(&self, error: &AgentError) -> String {
-        summary::run_error(error)
+        summary::conversation_error(error)
     }
 }

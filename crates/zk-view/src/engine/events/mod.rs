@@ -11,8 +11,8 @@ use zk_core::events::{
     SessionOpenTurn, SessionStart, SessionSwitch, SpawnBefore, SpawnComplete, SpawnError, SteerInject,
     StreamIdle, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs, ToolAfter,
     ToolArgsRepaired, ToolBatch, ToolBefore, ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked,
-    ToolProgress, ToolRemark, ToolResultsAfter, ToolSkipped, ToolUnknown, ToolsChanged, TurnBefore,
-    UsageUpdate, ValidationCoerce, ValidationReject, ViewBlock,
+    ToolProgress, ToolRemark, ToolResultsAfter, ToolSkipped, ToolUnknown, ToolsChanged, TurnAfter,
+    TurnBefore, UsageUpdate, ValidationCoerce, ValidationReject, ViewBlock,
 };
 use zk_core::kernel::Origin;
 
@@ -33,6 +33,7 @@ macro_rules! with_events {
             SessionEnd,
             SessionSwitch,
             TurnBefore,
+            TurnAfter,
             UsageUpdate,
             SteerInject,
             StreamStart,

@@ -1,12 +1,13 @@
 use zk_core::events::{
     AgentAbort, AgentDone, AgentStart, CompactionStage, ContextCompaction, ContextFill, ContextReduced,
     SessionEnd, SessionEntry, SessionMessages, SessionOpenTurn, SessionStart, SessionSwitch, SpawnBefore,
-    SpawnComplete, SpawnError, SteerInject, ToolResultsAfter, TurnBefore, UsageUpdate, ViewBlock,
+    SpawnComplete, SpawnError, SteerInject, ToolResultsAfter, TurnAfter, TurnBefore, UsageUpdate, ViewBlock,
 };
 use zk_core::kernel::Origin;
 use zk_core::model::{Message, Stats};
 use zk_core::service::{Audience, CustomEntry};
 
+use super::super::subagent_runs::SubagentRun;
 use super::{Engine, Reduce};
 use crate::{Activity, AgentRow, AgentState, Content, ContextGauge, NoteLevel, RunEnd, Text};
 
@@ -137,7 +138,15 @@ impl Reduce for TurnBefore {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         let (lane, core) = engine.lane(origin);
         lane.discard_turn(core);
+        engine.forget_arriving(origin);
         engine.own_activity(origin, Activity::Waiting { model: Text::line(&self.model.to_string()) });
+    }
+}
+
+impl Reduce for TurnAfter {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        // The totals of a run come only when the calls of the turn have ended.
+        engine.count_agent_turn(origin, &self.usage);
     }
 }
 
@@ -147,13 +156,12 @@ impl Reduce for UsageUpdate {
             return engine.usage(self);
         }
         let (context, cost) = (self.turn.usage.context() + self.turn.usage.output, self.cost);
-        let tokens = self.total.read() + self.total.output;
         engine.change_agents(|agents| {
             if let Some(row) = row_of(agents, &origin.agent) {
                 (row.context_tokens, row.cost) = (Some(context), cost);
-                row.tokens = tokens;
             }
         });
+        engine.set_agent_tokens(origin, self.total.read() + self.total.output);
     }
 }
 
@@ -274,7 +282,7 @@ impl Reduce for SpawnBefore {
             calls: 0,
             elapsed_ms: 0,
         };
-        engine.agents_began.insert(self.child.to_string(), engine.core.now);
+        engine.subagents.insert(self.child.to_string(), SubagentRun::begin(engine.core.now));
         engine.change_agents(|agents| agents.push(row));
     }
 }

@@ -9,9 +9,9 @@ use crate::{Activity, AnswerEnd, Content, NoteLevel, Text};
 
 impl Engine {
     fn arrived(&mut self, origin: &Origin, text: &str) {
-        if origin.depth == 0
-            && let Some(run) = &mut self.run
-        {
+        if origin.depth > 0 {
+            self.agent_arrived(origin, text.len() as u64);
+        } else if let Some(run) = &mut self.run {
             run.arriving += text.len() as u64;
         }
     }
@@ -92,6 +92,7 @@ impl Reduce for ProviderRetry {
             }
             let (lane, core) = engine.lane(origin);
             lane.discard_turn(core);
+            engine.forget_arriving(origin);
         }
         let why = format!("{}: {}", retry.kind.as_str(), retry.message);
         let (attempt, max_attempts) = (retry.attempt, retry.max_attempts);

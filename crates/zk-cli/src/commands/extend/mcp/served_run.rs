@@ -10,6 +10,7 @@ use crate::app::AppContext;
 use crate::args::Resume;
 use crate::compose::{self, HostOptions};
 use crate::exit::Failure;
+use crate::mode::summary::run_error;
 use crate::sessions::{self, Session};
 
 /// Performs one run like `zk -p`, with its own session and bus.
@@ -58,7 +59,7 @@ async fn drive(
         let model = compose::model(&app.work.machine, &app.settings, &*provider, session, false)
             .await
             .map_err(failed)?;
-        let agent = compose::agent(app, &bus, provider, model, session).map_err(failed)?;
+        let agent = compose::agent(app, &bus, provider, model, session, run_error).map_err(failed)?;
         let run =
             agent.run(RunOptions::from(prompt)).map_err(|error| ToolError::failed(error.to_string()))?;
         let handle = run.handle();
