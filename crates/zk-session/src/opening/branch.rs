@@ -2,10 +2,9 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::model::{EntryId, Message};
-use zk_core::service::{BranchPath, Durability, Entry, EntryKind, StoreError};
+use zk_core::service::{BranchPath, Durability, Entry, EntryKind, SessionOutline, StoreError};
 
 use super::{ConversationSession, OpeningError, SessionPlace};
-use crate::SessionOutline;
 
 /// Source of the messages that summarise a branch.
 const BRANCH_SOURCE: &str = "branch";

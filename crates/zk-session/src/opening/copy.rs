@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{
-    Durability, Entry, EntryKind, EntryVisitor, NewSession, OpenSession, SessionFilter, SessionStore,
-    StoreError, make_private_dir,
+    Durability, Entry, EntryKind, EntryVisitor, NewSession, OpenSession, SessionFilter, SessionOutline,
+    SessionStore, StoreError, make_private_dir,
 };
 
 use super::{OpeningError, SessionNotice, SessionPlace};
+use crate::SqliteStore;
 use crate::sqlite::offload;
-use crate::{SessionOutline, SqliteStore};
 
 /// Bytes of entries in one append to a copy.
 const BATCH_BYTES: usize = 256 << 10;

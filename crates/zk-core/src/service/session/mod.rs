@@ -6,6 +6,7 @@ mod entry_parts;
 mod left_session;
 mod listing;
 mod log;
+mod outline;
 mod store;
 mod stored_conversation;
 mod tree;
@@ -18,6 +19,7 @@ pub use log::{
     Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, MessageVisitor,
     NewEntry, SKILL_TAG, SKILL_TOOL, SessionLog, WINDOW_OWNER, has_skill_text, is_remember_line,
 };
+pub use outline::{OutlineKind, OutlineRow, SessionOutline};
 pub use store::{
     Durability, ENTRY_VERSION, Entry, EntryKind, NewSession, OpenSession, RunStatus, SessionStore,
     SideCallOf, StoreError,

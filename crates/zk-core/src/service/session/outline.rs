@@ -2,8 +2,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zk_core::model::{EntryId, Role};
-use zk_core::service::{Entry, EntryKind, EntryVisitor, OpenSession, StoreError};
+use super::{Entry, EntryKind, EntryVisitor, OpenSession, StoreError};
+use crate::model::{EntryId, Role};
 
 /// Maximum length of a row's text in characters.
 const MAX_TEXT_CHARS: usize = 200;
@@ -12,8 +12,7 @@ const MAX_TEXT_CHARS: usize = 200;
 ///
 /// ```
 /// use zk_core::model::Message;
-/// use zk_core::service::{Entry, EntryKind};
-/// use zk_session::SessionOutline;
+/// use zk_core::service::{Entry, EntryKind, SessionOutline};
 ///
 /// let prompt = EntryKind::Message { message: Message::user_text("hello\nworld").shared(), usage: None };
 /// let entry = Entry { id: "e_1".into(), parent: None, time_ms: 0, kind: prompt };
@@ -93,7 +92,7 @@ impl SessionOutline {
         Ok(std::mem::take(&mut *outline.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Creates a visitor that fills an outline, for [`SessionStore::scan_tree`](zk_core::service::SessionStore::scan_tree).
+    /// Creates a visitor that fills an outline, for [`SessionStore::scan_tree`](super::SessionStore::scan_tree).
     #[must_use]
     pub fn visitor(outline: &Arc<Mutex<Self>>) -> EntryVisitor {
         let outline = outline.clone();
@@ -284,7 +283,7 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use zk_core::model::{Block, Message};
+    use crate::model::{Block, Message};
 
     use super::*;
 
