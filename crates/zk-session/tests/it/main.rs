@@ -26,3 +26,7 @@ mod scanning;
 mod support;
 #[cfg(test)]
 mod tree;
+#[cfg(test)]
+mod tree_kill;
+#[cfg(test)]
+mod tree_size;
