@@ -9,13 +9,13 @@ use serde_json::json;
 use zk_agent::{Agent, AgentBuilder, AgentConversation, Behavior, SpawnOptions};
 use zk_core::events::{
     SessionBeforeCompact, SessionBeforeFork, SessionBeforeReply, SessionBeforeSwitch, SessionBeforeTree,
-    SessionLoaded, ToolBefore,
+    SessionLoaded, SessionSwitch, SessionTree, ToolBefore,
 };
 use zk_core::kernel::{BoxError, Cx, Plugin, plugin_fn};
-use zk_core::model::{Block, Message, SessionId, ToolOutput};
+use zk_core::model::{Block, EntryId, Message, SessionId, ToolOutput};
 use zk_core::service::{
-    ContextId, ContextWindow, Conversation, ConversationError, OpenedSession, Reduction, SessionOpener,
-    Submitted, SwitchTarget, TurnEnv, WindowFill,
+    BranchPath, BranchSummary, ContextId, ContextWindow, Conversation, ConversationError, OpenedSession,
+    Reduction, SessionOpener, Submitted, SwitchTarget, TreeMove, TurnEnv, WindowFill,
 };
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
@@ -71,7 +71,7 @@ impl SessionOpener for Opener {
                 });
             }
             SwitchTarget::Session(id) => id.to_string(),
-            SwitchTarget::Branch(_) | SwitchTarget::Fork(_) => {
+            SwitchTarget::Branch(_) | SwitchTarget::Tree(_) | SwitchTarget::Fork(_) => {
                 let (what, reason) = (target.to_string(), "there is no tree yet".into());
                 return Err(ConversationError::Unsupported { what, reason });
             }
@@ -87,6 +87,26 @@ impl SessionOpener for Opener {
             messages,
             plugins: self.plugins(&id),
             id: Some(SessionId::from(id.as_str())),
+            ..OpenedSession::default()
+        })
+    }
+
+    async fn find_path(&self, _: Option<&EntryId>) -> Result<BranchPath, ConversationError> {
+        let left = vec![Message::user_text("what was tried").shared()];
+        Ok(BranchPath { from: Some("e_9".into()), left })
+    }
+
+    async fn move_leaf(
+        &self,
+        to: Option<&EntryId>,
+        summary: Option<String>,
+    ) -> Result<OpenedSession, ConversationError> {
+        self.note(format!("leaf after {to:?}"));
+        let messages = summary.map(|summary| Message::injected(summary, "branch").shared());
+        Ok(OpenedSession {
+            messages: messages.into_iter().collect(),
+            plugins: self.plugins("first"),
+            id: Some("first".into()),
             ..OpenedSession::default()
         })
     }
@@ -336,14 +356,46 @@ async fn branches_and_copies_ask_the_plugins_first_and_say_what_is_not_possible(
     });
     let kept = asked.clone();
     scope.on_sync(move |tree: &SessionBeforeTree, _: &Cx| {
-        kept.lock().unwrap().push(format!("tree {} {}", tree.session_id, tree.to));
-        None::<SessionBeforeReply>
+        kept.lock().unwrap().push(format!("before {} {:?}", tree.session_id, tree.to));
+        let is_kept = tree.to.is_none();
+        is_kept.then(|| SessionBeforeReply { cancel: true, ..SessionBeforeReply::default() })
     });
-    for target in [SwitchTarget::Fork("e_1".into()), SwitchTarget::Branch("e_2".into())] {
-        let error = desk.conversation.switch(target).await.unwrap_err();
-        assert!(error.to_string().ends_with("is not possible here: there is no tree yet"), "{error}");
-    }
-    assert_eq!(*asked.lock().unwrap(), ["fork first e_1", "tree first e_2"]);
+    let kept = asked.clone();
+    scope.on_sync(move |tree: &SessionTree, _: &Cx| {
+        kept.lock().unwrap().push(format!("tree {:?} {}", tree.to, tree.has_summary));
+    });
+    let kept = asked.clone();
+    scope.on_sync(move |switch: &SessionSwitch, _: &Cx| {
+        kept.lock().unwrap().push(format!("switch {:?}", switch.to));
+    });
+    let error = desk.conversation.switch(SwitchTarget::Fork("e_1".into())).await.unwrap_err();
+    assert!(error.to_string().ends_with("is not possible here: there is no tree yet"), "{error}");
+    desk.conversation.switch(SwitchTarget::Branch("e_2".into())).await.unwrap();
+    let refused = desk.conversation.switch(SwitchTarget::Tree(TreeMove::default())).await.unwrap_err();
+    assert!(matches!(refused, ConversationError::Refused { .. }), "{refused}");
+    let to = |entry: &str| format!("{:?}", Some(EntryId::from(entry)));
+    let expected = [
+        "fork first e_1".to_owned(),
+        format!("before first {}", to("e_2")),
+        format!("tree {} false", to("e_2")),
+        format!("switch {:?}", Some(SessionId::from("first"))),
+        "before first None".to_owned(),
+    ];
+    assert_eq!(*asked.lock().unwrap(), expected);
+}
+
+#[tokio::test]
+async fn a_summary_of_the_branch_goes_along_and_a_failed_one_moves_nothing() {
+    let desk = desk(chatty()).await;
+    let summary = Some(BranchSummary { instructions: Some("short".into()) });
+    let target = || SwitchTarget::Tree(TreeMove { to: Some("e_2".into()), summary: summary.clone() });
+    let state = desk.conversation.switch(target()).await.unwrap();
+    assert_eq!(state.messages, 1);
+    let moved = |desk: &Desk| desk.opener.log().iter().any(|note| note.starts_with("leaf after"));
+    assert!(moved(&desk));
+    let failing = desk_with(Script::answering(|_| Turn::new().text(" ")), |builder| builder).await;
+    failing.conversation.switch(target()).await.unwrap_err();
+    assert!(!moved(&failing));
 }
 
 #[derive(Default)]

@@ -8,6 +8,7 @@ pub(crate) mod models;
 pub(crate) mod own_commands;
 pub(crate) mod session_commands;
 pub(crate) mod session_lines;
+pub(crate) mod tree_commands;
 pub(crate) mod window_commands;
 
 use std::sync::Arc;

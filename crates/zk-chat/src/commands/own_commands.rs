@@ -6,9 +6,10 @@ use zk_core::kernel::Bus;
 use zk_core::service::Command;
 
 /// Names of zk's own commands: no file takes them, and without a person they are no prompts.
-pub const OWN_COMMANDS: [&str; 39] = [
+pub const OWN_COMMANDS: [&str; 43] = [
     "add-dir",
     "agents",
+    "back",
     "backend",
     "background",
     "btw",
@@ -22,14 +23,17 @@ pub const OWN_COMMANDS: [&str; 39] = [
     "effort",
     "exit",
     "export",
+    "fork",
     "help",
     "history",
     "jobs",
+    "label",
     "login",
     "logout",
     "mcp",
     "model",
     "models",
+    "name",
     "new",
     "permissions",
     "provider",

@@ -1,15 +1,13 @@
-//! The commands that go on with another session: `/new`, `/clear` and `/resume`.
+//! The commands that go on with another session or branch: `/new`, `/clear`, `/resume`, `/tree`, `/fork`, `/back`; and those
+//! that name things: `/label` and `/name`.
 
-use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use zk_agent::AgentConversation;
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::model::Role;
 use zk_core::service::{
-    Command, CommandOutcome, Conversation, Entry, EntryKind, LeftSession, SessionFilter, StoreError,
-    SwitchTarget,
+    Command, CommandOutcome, Conversation, LeftSession, SessionFilter, StoreError, SwitchTarget,
 };
 use zk_tui::Style;
 use zk_tui::plain::lines;
@@ -46,16 +44,16 @@ pub(crate) fn all(
         Arc::new(SessionCommand { kind, conversation, sessions, setup, view, set_draft, wanted })
             as Arc<dyn Command>
     };
-    [Kind::New, Kind::Clear, Kind::Resume, Kind::Tree].map(make).into()
+    Kind::ALL.map(make).into()
 }
 
-struct SessionCommand {
+pub(super) struct SessionCommand {
     kind: Kind,
-    conversation: AgentConversation,
-    sessions: Arc<dyn ConversationSessions>,
+    pub(super) conversation: AgentConversation,
+    pub(super) sessions: Arc<dyn ConversationSessions>,
     setup: ChatSetup,
     view: ViewDriver,
-    set_draft: SetDraft,
+    pub(super) set_draft: SetDraft,
     wanted: WantedScreen,
 }
 
@@ -65,6 +63,15 @@ enum Kind {
     Clear,
     Resume,
     Tree,
+    Fork,
+    Back,
+    Label,
+    Name,
+}
+
+impl Kind {
+    const ALL: [Self; 8] =
+        [Self::New, Self::Clear, Self::Resume, Self::Tree, Self::Fork, Self::Back, Self::Label, Self::Name];
 }
 
 #[async_trait]
@@ -75,6 +82,10 @@ impl Command for SessionCommand {
             Kind::Clear => "clear",
             Kind::Resume => "resume",
             Kind::Tree => "tree",
+            Kind::Fork => "fork",
+            Kind::Back => "back",
+            Kind::Label => "label",
+            Kind::Name => "name",
         }
     }
 
@@ -83,7 +94,22 @@ impl Command for SessionCommand {
             Kind::New => "begin a new conversation; the present one stays saved",
             Kind::Clear => "the same as /new",
             Kind::Resume => "go on with another session",
-            Kind::Tree => "go back to an earlier prompt, in a copy of this session",
+            Kind::Tree => "go on from another point of this session, in a branch",
+            Kind::Fork => "copy this session, up to here or to an entry, and go on in the copy",
+            Kind::Back => "return to the branch before the last move",
+            Kind::Label => "label the last prompt; without text, remove its label",
+            Kind::Name => "give this session a title",
+        }
+    }
+
+    fn argument_hint(&self) -> Option<&str> {
+        match self.kind {
+            Kind::New | Kind::Clear | Kind::Back => None,
+            Kind::Resume => Some("[ID]"),
+            Kind::Tree => Some("[ID [summary [WORDS]]]"),
+            Kind::Fork => Some("[ID]"),
+            Kind::Label => Some("[TEXT]"),
+            Kind::Name => Some("TEXT"),
         }
     }
 
@@ -95,9 +121,13 @@ impl Command for SessionCommand {
                 self.go_on_with(SwitchTarget::Session(id)).await?
             }
             (Kind::Tree, "") => self.tree().await?,
-            (Kind::Tree, id) => self.go_back_to(id).await?,
+            (Kind::Tree, args) => self.go_to(args).await?,
+            (Kind::Fork, id) => self.fork(id).await?,
+            (Kind::Back, "") => self.back().await?,
+            (Kind::Label, text) => self.label(text, cx).await?,
+            (Kind::Name, title) => self.rename(title).await?,
             (Kind::New | Kind::Clear, "") => self.go_on_with(SwitchTarget::New).await?,
-            (Kind::New | Kind::Clear, _) => {
+            (Kind::New | Kind::Clear | Kind::Back, _) => {
                 return Err(format!("/{} takes no arguments; type the prompt after it", self.name()).into());
             }
         };
@@ -120,40 +150,7 @@ impl SessionCommand {
         Ok(lines)
     }
 
-    /// Lists the prompts of this session; each line starts with the id to go back to.
-    async fn tree(&self) -> Result<Vec<String>, BoxError> {
-        let prompts = prompts(&*self.sessions).await?;
-        let mut lines: Vec<String> =
-            prompts.iter().map(|(id, text)| shorten(&format!("{id}  {text}"))).collect();
-        lines.push(match lines.len() {
-            0 => "there is no earlier prompt that is saved".to_owned(),
-            _ => "/tree ID goes back to one, in a copy of this session".to_owned(),
-        });
-        Ok(lines)
-    }
-
-    /// Returns to the state before an earlier prompt, which becomes the draft.
-    async fn go_back_to(&self, id: &str) -> Result<Vec<String>, BoxError> {
-        let wanted = id.to_owned();
-        let (before, text) =
-            visit(&*self.sessions, move |entry, (before, text): &mut (_, Option<String>)| {
-                *text = prompt(&entry).filter(|_| entry.id.as_str() == wanted);
-                // A run begins with its prompt.
-                if text.is_none() && !matches!(entry.kind, EntryKind::RunStart { .. }) {
-                    *before = Some(entry.id);
-                }
-                if text.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })
-            .await?;
-        let text = text.ok_or_else(|| format!("this session has no prompt `{id}`; /tree lists them"))?;
-        let target = before.map_or(SwitchTarget::New, SwitchTarget::Fork);
-        let mut lines = self.go_on_with(target).await?;
-        (self.set_draft)(text);
-        lines.push("the prompt is typed again below: change it, and send it".to_owned());
-        Ok(lines)
-    }
-
-    async fn go_on_with(&self, target: SwitchTarget) -> Result<Vec<String>, BoxError> {
+    pub(super) async fn go_on_with(&self, target: SwitchTarget) -> Result<Vec<String>, BoxError> {
         let present = self.conversation.state().session;
         if matches!(&target, SwitchTarget::Session(id) if present.as_ref() == Some(id)) {
             return Ok(vec!["this is the present session".to_owned()]);
@@ -169,6 +166,9 @@ impl SessionCommand {
             }
         };
         match (target, state.session) {
+            (SwitchTarget::Branch(_) | SwitchTarget::Tree(_), Some(_)) => {
+                lines.push("another branch of this session continues; /back returns".to_owned());
+            }
             (SwitchTarget::New, Some(_)) => lines.push("a new conversation begins".to_owned()),
             (SwitchTarget::New, None) => {
                 lines.push("a new conversation begins, which is not saved".to_owned())
@@ -185,44 +185,6 @@ impl SessionCommand {
         }
         Ok(lines)
     }
-}
-
-/// Streams the stored entries of the present session to a visitor; returns the visitor's result.
-async fn visit<T: Default + Send + 'static>(
-    sessions: &dyn ConversationSessions,
-    mut visit: impl FnMut(Entry, &mut T) -> ControlFlow<()> + Send + 'static,
-) -> Result<T, StoreError> {
-    let found = Arc::<Mutex<T>>::default();
-    let left = found.clone();
-    let visit =
-        Box::new(move |entry, _| visit(entry, &mut left.lock().unwrap_or_else(PoisonError::into_inner)));
-    if let Some(open) = sessions.open_session() {
-        open.scan(visit).await?;
-    }
-    Ok(std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner)))
-}
-
-/// The text of a user message.
-fn prompt(entry: &Entry) -> Option<String> {
-    let EntryKind::Message { message, .. } = &entry.kind else { return None };
-    let is_prompt = message.role == Role::User && message.injected_by.is_none();
-    Some(message.text()).filter(|text| is_prompt && !text.trim().is_empty())
-}
-
-/// Prompts of the present session, newest first: ids and beginnings.
-pub(crate) async fn prompts(
-    sessions: &dyn ConversationSessions,
-) -> Result<Vec<(String, String)>, StoreError> {
-    let mut prompts: Vec<(String, String)> = visit(sessions, |entry, prompts: &mut Vec<_>| {
-        if let Some(text) = prompt(&entry) {
-            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            prompts.push((entry.id.as_str().to_owned(), line));
-        }
-        ControlFlow::Continue(())
-    })
-    .await?;
-    prompts.reverse();
-    Ok(prompts)
 }
 
 /// Describes a session after a switch to another one; `back` is the command that returns to it.

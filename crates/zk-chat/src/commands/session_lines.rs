@@ -17,6 +17,9 @@ pub fn session_lines(sessions: &[SessionInfo], with_directory: bool) -> Vec<Stri
             if let Some(branch) = &session.branch {
                 line.push_str(&format!("  [{}]", visible_line(branch)));
             }
+            if session.branches > 1 {
+                line.push_str(&format!("  ({} branches)", session.branches));
+            }
             if session.interrupted {
                 line.push_str(if session.answered {
                     "  (interrupted)"

@@ -34,8 +34,8 @@ pub(crate) async fn refresh_files(cx: &Cx) {
 /// Hint for a command name known from other programs.
 fn other_words(name: &str) -> Option<&'static str> {
     Some(match name {
-        "rewind" | "undo" | "checkpoint" | "fork" | "branch" | "back" => {
-            "/tree goes back to an earlier prompt, in a copy of this session (files stay as they are)"
+        "rewind" | "undo" | "checkpoint" | "branch" => {
+            "/tree goes back to an earlier prompt, in a branch of this session (files stay as they are)"
         }
         "usage" | "stats" | "tokens" => "/cost says what was spent, /context what fills the window",
         "memory" | "memories" => "AGENTS.md is what is remembered of a project: /init writes it",

@@ -11,10 +11,9 @@ use zk_tui::{Asked, Offered};
 use super::command_uses::CommandUses;
 use super::host_messages::{HostEvent, OpenConversation};
 use super::offers::{
-    commands, file_preview, fixed, models, of_choices, programs, prompts_offered, session_preview, stored,
-    walk,
+    commands, file_preview, fixed, models, of_choices, programs, session_preview, stored, tree_offered, walk,
 };
-use crate::commands::session_commands::prompts;
+use crate::commands::tree_commands::outline;
 use crate::opening::factory::ConversationFactory;
 use crate::opening::setup::{ChatSetup, ExecutionPlace};
 
@@ -97,7 +96,7 @@ impl Completions {
             Asked::Argument(line) => match line.as_str() {
                 "model" => self.models(opened),
                 "resume" => self.sessions(opened, self.cwd(opened)),
-                "tree" => self.prompts(opened),
+                "tree" | "fork" => self.prompts(opened),
                 "screen" => fixed(&["inline", "full", "plain"]),
                 "permissions" => fixed(&["read-only", "ask", "accept-edits", "auto", "all"]),
                 "thinking" | "effort" => {
@@ -243,7 +242,7 @@ impl Completions {
             known.prompts.asked = Some(Instant::now());
             let (completions, sessions) = (self.clone(), opened.sessions.clone());
             tokio::spawn(async move {
-                let offered = prompts_offered(prompts(&*sessions).await.unwrap_or_default());
+                let offered = tree_offered(&outline(&*sessions).await.unwrap_or_default().rows());
                 completions.found(|known| &mut known.prompts, offered);
             });
         }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use zk_agent::Agent;
 use zk_core::model::{Message, Model, Role, SessionId};
 use zk_core::service::{
-    ArgumentChoice, Command, Entry, EntryKind, FileKind, Files, SessionFilter, SessionInfo, WalkOptions,
-    visible_line,
+    ArgumentChoice, Command, Entry, EntryKind, FileKind, Files, OutlineKind, OutlineRow, SessionFilter,
+    SessionInfo, WalkOptions, visible_line,
 };
 use zk_tui::Offered;
 
@@ -20,6 +20,7 @@ use super::command_uses::CommandUses;
 use super::completions::MAX_PATHS;
 use super::host_messages::OpenConversation;
 use crate::commands::session_lines::age;
+use crate::commands::tree_commands::tree_line;
 use crate::opening::factory::ConversationFactory;
 use crate::opening::sessions::ConversationSessions;
 
@@ -58,10 +59,27 @@ pub(super) fn commands(opened: &OpenConversation, uses: &CommandUses) -> Offered
     }
 }
 
-/// Prompts of a session as completions: ids and beginnings.
-pub(super) fn prompts_offered(found: Vec<(String, String)>) -> Offered {
-    let (names, labels): (Vec<String>, Vec<String>) = found.into_iter().unzip();
-    Offered { names: names.into(), labels: labels.into(), ..Offered::default() }
+/// Rows of the present session's tree, the newest first.
+pub(super) fn tree_offered(rows: &[OutlineRow]) -> Offered {
+    let newest = || rows.iter().rev();
+    Offered {
+        names: newest().map(|row| row.id.as_str().to_owned()).collect(),
+        labels: newest().map(tree_line).collect(),
+        notes: newest().map(tree_facts).collect(),
+        ..Offered::default()
+    }
+}
+
+/// Words about a row, by which the picker filters.
+fn tree_facts(row: &OutlineRow) -> String {
+    let kind = match row.kind {
+        OutlineKind::Prompt => "prompt",
+        OutlineKind::Answer => "answer",
+        OutlineKind::Summary => "summary",
+    };
+    let label = if row.label.is_some() { " labelled" } else { "" };
+    let branch = if row.is_present { "" } else { " elsewhere" };
+    format!("{kind}{label}{branch}")
 }
 
 /// The stored sessions of a directory, newest first.

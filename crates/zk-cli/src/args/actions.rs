@@ -256,6 +256,9 @@ pub(crate) enum SessionsAction {
         /// Id of the session, or the beginning of it
         #[arg(add = ArgValueCompleter::new(candidates::sessions))]
         id: String,
+        /// All branches as an indented tree, a line for each prompt and answer
+        #[arg(long)]
+        tree: bool,
     },
     /// Copy a session, even one that another process has open
     Copy {

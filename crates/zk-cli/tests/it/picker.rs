@@ -6,7 +6,7 @@ use zk_testkit::{Script, Turn};
 use crate::terminal::{Terminal, counting};
 use crate::zk::{Person, server};
 
-/// Copies the session up to its second prompt, which `/tree` lists.
+/// Goes back before the second prompt, which `/tree` lists.
 fn choose_second_prompt(terminal: &mut Terminal) {
     terminal.keys("/tree\r");
     terminal.expect("second prompt");
@@ -16,7 +16,7 @@ fn choose_second_prompt(terminal: &mut Terminal) {
 }
 
 #[test]
-fn a_person_goes_back_to_an_earlier_prompt_in_a_copy_and_changes_it() {
+fn a_person_goes_back_to_an_earlier_prompt_in_a_branch_and_changes_it() {
     let server = counting();
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "--screen inline 'first prompt'") else { return };
@@ -33,9 +33,15 @@ fn a_person_goes_back_to_an_earlier_prompt_in_a_copy_and_changes_it() {
     terminal.leave();
     assert_eq!(terminal.code(), Some(0));
     assert_eq!(server.violations(), []);
-    // The session that was left is whole.
+    // One session has both branches.
     let listed = person.run(&["sessions", "list"]);
-    assert_eq!(listed.stdout.matches("first prompt").count(), 2, "{}", listed.stdout);
+    assert_eq!(listed.stdout.matches("first prompt").count(), 1, "{}", listed.stdout);
+    assert!(listed.stdout.contains("(2 branches)"), "{}", listed.stdout);
+    let id = listed.stdout.split_whitespace().next().unwrap();
+    let tree = person.run(&["sessions", "show", id, "--tree"]).stdout;
+    assert!(tree.contains("  · › second prompt\n") && tree.contains("│ › second prompt changed"), "{tree}");
+    let present = person.run(&["sessions", "show", id]).stdout;
+    assert_eq!(present.matches("› second prompt").count(), 1, "{present}");
 }
 
 #[test]

@@ -248,7 +248,8 @@ impl Event for SessionBeforeFork {
     type Mode = LastOrStop;
 }
 
-/// The leaf of a session is about to move. The last answer wins unless a handler cancels.
+/// The leaf of a session is about to move. The last answer wins unless a handler cancels. `data` may be a summary of the
+/// branch that is left, and then no model is asked for one.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionBeforeTree {
@@ -256,8 +257,8 @@ pub struct SessionBeforeTree {
     pub session_id: SessionId,
     /// Entry that is the leaf now; `None` before the first entry.
     pub from: Option<EntryId>,
-    /// Entry that becomes the leaf.
-    pub to: EntryId,
+    /// Entry that the branch will continue from; `None` for the time before the first entry.
+    pub to: Option<EntryId>,
 }
 
 impl Event for SessionBeforeTree {
@@ -265,6 +266,22 @@ impl Event for SessionBeforeTree {
     type Reply = SessionBeforeReply;
     type Mode = LastOrStop;
 }
+
+/// The leaf of a session moved to another entry. The conversation's new content follows in [`SessionSwitch`].
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct SessionTree {
+    /// Session whose leaf moved.
+    pub session_id: SessionId,
+    /// Leaf before the move.
+    pub from: Option<EntryId>,
+    /// Entry that the present branch continues from; `None` for the time before the first entry.
+    pub to: Option<EntryId>,
+    /// Whether a summary of the branch that was left follows it.
+    pub has_summary: bool,
+}
+
+notify!(SessionTree, "session:tree", CANCELLABLE = false);
 
 /// The context is about to be compacted: a person or plugin asked for it, or a request exceeds the upper
 /// threshold or did not fit. The last answer wins unless a handler cancels. `data` may be the whole summary,

@@ -22,9 +22,9 @@ mod ui;
 pub use backend::{BUILT_IN_BACKEND, Backend, BuiltInBackend};
 pub use clock::{Clock, SystemClock};
 pub use conversation::{
-    Conversation, ConversationError, ConversationState, CurrentCwd, Delivery, MessageDelivery, OpenedSession,
-    RunControl, RunEnded, RunState, SessionOpener, SideAnswer, SideCall, Submitted, SwitchTarget, TurnCwd,
-    TurnEnv,
+    BranchPath, BranchSummary, Conversation, ConversationError, ConversationState, CurrentCwd, Delivery,
+    MessageDelivery, OpenedSession, RunControl, RunEnded, RunState, SessionOpener, SideAnswer, SideCall,
+    Submitted, SwitchTarget, TreeMove, TurnCwd, TurnEnv,
 };
 pub use exec::{
     Attendance, Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit,
@@ -53,9 +53,10 @@ pub use redact::{REDACTED, RedactedPieces, Redactor, looks_like_key};
 pub use session::{
     Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, DebugDump,
     Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LeftSession, LiveEntries, Lock,
-    MessageVisitor, NewEntry, NewSession, OpenSession, RunStatus, SKILL_TAG, SKILL_TOOL, SessionFilter,
-    SessionInfo, SessionLog, SessionScan, SessionSnapshot, SessionStore, SideCallOf, StoreError,
-    StoredConversation, Unreadable, WINDOW_OWNER, has_skill_text, is_remember_line,
+    MessageVisitor, NewEntry, NewSession, OpenSession, OutlineKind, OutlineRow, RunStatus, SKILL_TAG,
+    SKILL_TOOL, SessionFilter, SessionInfo, SessionLog, SessionOutline, SessionScan, SessionSnapshot,
+    SessionStore, SideCallOf, StoreError, StoredConversation, Unreadable, WINDOW_OWNER, check_leaf,
+    count_branches, entry_labels, has_skill_text, is_remember_line, present_branch,
 };
 #[cfg(feature = "typed")]
 pub use tool::FnTool;

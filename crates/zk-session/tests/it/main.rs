@@ -24,3 +24,9 @@ mod recorder;
 mod scanning;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tree;
+#[cfg(test)]
+mod tree_kill;
+#[cfg(test)]
+mod tree_size;

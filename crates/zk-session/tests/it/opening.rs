@@ -71,3 +71,29 @@ async fn the_last_run_is_previewed_and_a_copy_ends_at_the_entry_that_is_named() 
     assert_eq!(copied.loaded.messages.len(), 1);
     assert!(told.lock().unwrap().concat().contains("Interrupted"), "its run has no end: {told:?}");
 }
+
+#[tokio::test]
+async fn the_leaf_of_an_open_session_moves_and_the_next_close_is_of_the_one_that_continues() {
+    let temp = tempfile::tempdir().unwrap();
+    let (place, _) = place(temp.path());
+    let session = place.begin(&SessionStart::New).await.unwrap();
+    let open = session.open.clone().unwrap();
+    let kinds = vec![says("one"), says("two"), says("three")];
+    let ids = open.append(kinds, Durability::Process).await.unwrap();
+    let path = session.find_path(Some(&ids[0])).await.unwrap();
+    let left: Vec<_> = path.left.iter().map(|message| message.text()).collect();
+    assert_eq!((path.from.as_ref(), left), (ids.last(), vec!["two".to_owned(), "three".to_owned()]));
+    let unknown = session.find_path(Some(&"e_none".into())).await;
+    assert!(matches!(unknown, Err(OpeningError::Store(StoreError::NoEntry { .. }))), "{unknown:?}");
+    let moved = session.move_leaf(&place, Some(&ids[0]), Some("a summary".to_owned())).await.unwrap();
+    let texts = |messages: &[Arc<Message>]| messages.iter().map(|one| one.text()).collect::<Vec<_>>();
+    assert_eq!(texts(&moved.loaded.messages), ["one", "a summary"]);
+    // The session that was left no longer closes the store's session.
+    assert_eq!(session.close().await.unwrap(), LeftSession::Nothing);
+    moved.open.as_ref().unwrap().append(vec![says("another two")], Durability::Process).await.unwrap();
+    moved.close().await.unwrap();
+    // A copy of the other branch has that branch alone.
+    let copy = place.copy(open.id(), "/project".into(), ids.last()).await.unwrap().id;
+    let copied = place.begin(&SessionStart::Matching(copy.to_string())).await.unwrap();
+    assert_eq!(texts(&copied.loaded.messages), ["one", "two", "three"]);
+}

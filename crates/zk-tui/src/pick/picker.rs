@@ -58,6 +58,11 @@ pub(crate) enum PickerKey {
     Act(Picked),
 }
 
+/// Words of a tree's notes that the filter requires, in the order of its key.
+const TREE_FILTERS: [&str; 3] = ["", "prompt", "labelled"];
+/// Word of a tree's notes about entries of other branches.
+const OTHER_BRANCH: &str = "elsewhere";
+
 /// Purpose of the keys that a picker gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Typing {
@@ -85,6 +90,10 @@ pub(crate) struct Picker {
     /// Preview of the marked entry.
     preview: Arc<[String]>,
     typing: Typing,
+    /// Filter of the tree, as an index of [`TREE_FILTERS`].
+    filter: usize,
+    /// Whether branches of the tree besides the present one are hidden.
+    is_folded: bool,
     /// Whether the table of keys is shown until the next key.
     shows_keys: bool,
 }
@@ -101,6 +110,8 @@ impl Picker {
             level: None,
             preview: Arc::default(),
             typing: Typing::Query,
+            filter: 0,
+            is_folded: false,
             shows_keys: false,
         };
         picker.go_to(kind, completer, view);
@@ -141,6 +152,14 @@ impl Picker {
 
     fn find(&mut self) {
         self.found = best(&self.query, &self.searched, MAX_RANKED);
+        if self.kind == PickerKind::Tree {
+            let notes = &self.offered.notes;
+            let filter = TREE_FILTERS.get(self.filter).copied().unwrap_or_default();
+            self.found.retain(|at| {
+                let note = notes.get(*at).map_or("", String::as_str);
+                note.contains(filter) && !(self.is_folded && note.contains(OTHER_BRANCH))
+            });
+        }
         self.chosen = 0;
     }
 
@@ -209,6 +228,18 @@ impl Picker {
             }
             Key::Enter => return self.pick(false),
             Key::Ctrl('k') if self.kind == PickerKind::Jobs => return self.pick(true),
+            Key::Ctrl('s') if self.kind == PickerKind::Tree => {
+                let Some(name) = self.name() else { return PickerKey::Done };
+                return PickerKey::Picked(Picked::Line(format!("/tree {name} summary")));
+            }
+            Key::Ctrl('t') if self.kind == PickerKind::Tree => {
+                self.filter = (self.filter + 1) % TREE_FILTERS.len();
+                self.find();
+            }
+            Key::Ctrl('b') if self.kind == PickerKind::Tree => {
+                self.is_folded = !self.is_folded;
+                self.find();
+            }
             Key::Back => {
                 self.query.pop();
                 self.find();

@@ -6,7 +6,7 @@ pub(crate) enum PickerKind {
     Commands,
     Models,
     Sessions,
-    /// Prompts of this session, to return to one.
+    /// Prompts and answers of this session, to go on from one.
     Tree,
     Files,
     Agents,
@@ -57,7 +57,7 @@ impl PickerKind {
             Self::Files => "Enter takes it",
             Self::Models | Self::Themes => "Enter changes to it",
             Self::Sessions => "Enter resumes",
-            Self::Tree => "Enter branches from here (files stay as they are)",
+            Self::Tree => "Enter goes on from here (files stay as they are)",
             Self::Agents => "Enter opens it",
             Self::Jobs => "Enter shows its output",
         }
@@ -70,7 +70,7 @@ impl PickerKind {
             Self::Files => "take it",
             Self::Models | Self::Themes => "change to it",
             Self::Sessions => "resume it",
-            Self::Tree => "branch from here (files stay as they are)",
+            Self::Tree => "go on from here, before a prompt (files stay as they are)",
             Self::Agents => "open it",
             Self::Jobs => "show its output",
         }
@@ -81,7 +81,8 @@ impl PickerKind {
         match self {
             Self::Sessions => " · Ctrl-R renames · Ctrl-K removes",
             Self::Jobs => " · Ctrl-K ends it",
-            Self::Commands | Self::Models | Self::Tree | Self::Files | Self::Agents | Self::Themes => "",
+            Self::Tree => " · Ctrl-S with a summary · Ctrl-T filters · Ctrl-B folds",
+            Self::Commands | Self::Models | Self::Files | Self::Agents | Self::Themes => "",
         }
     }
 
@@ -91,7 +92,12 @@ impl PickerKind {
             Self::Models => &[("← →", "less or more thinking, where the model has levels")],
             Self::Sessions => &[("Ctrl-R", "give it another title"), ("Ctrl-K twice", "remove it for good")],
             Self::Jobs => &[("Ctrl-K", "end it")],
-            Self::Commands | Self::Tree | Self::Files | Self::Agents | Self::Themes => &[],
+            Self::Tree => &[
+                ("Ctrl-S", "go on from here, with a summary of the branch that is left"),
+                ("Ctrl-T", "prompts alone, labelled ones alone, or all"),
+                ("Ctrl-B", "fold the other branches, or unfold them"),
+            ],
+            Self::Commands | Self::Files | Self::Agents | Self::Themes => &[],
         }
     }
 

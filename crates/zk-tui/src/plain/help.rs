@@ -12,7 +12,11 @@ const GROUPS: [Group; 4] = [
         &[
             ("new", "begin anew"),
             ("resume", "go on with another"),
-            ("tree", "back to a prompt"),
+            ("tree", "from another point"),
+            ("back", "undo that move"),
+            ("fork", "go on in a copy"),
+            ("label", "mark the last prompt"),
+            ("name", "title of the session"),
             ("btw", "ask beside the run"),
             ("compact", "make it smaller"),
             ("uncompact", "take that back"),

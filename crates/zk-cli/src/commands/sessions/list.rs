@@ -12,6 +12,7 @@ pub(super) fn row(session: &SessionInfo) -> Value {
         "updated_ms": time_ms(session.updated),
         "title": session.title,
         "messages": session.messages,
+        "branches": session.branches,
         "answered": session.answered,
         "interrupted": session.interrupted,
     });

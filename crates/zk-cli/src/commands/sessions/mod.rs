@@ -46,7 +46,12 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 }
                 Ok(plain(lines))
             }
-            SessionsAction::Show { id } => show::show(&app.work.machine, &id).await.map(|()| Vec::new()),
+            SessionsAction::Show { id, tree: true } => {
+                show::tree(&store, given(&id, "`zk sessions show`")?).await.map(plain)
+            }
+            SessionsAction::Show { id, tree: false } => {
+                show::show(&app.work.machine, &id).await.map(|()| Vec::new())
+            }
             SessionsAction::Copy { id } => {
                 let id = given(&id, "`zk sessions copy`")?;
                 let nothing = || -> EntryVisitor { Box::new(|_, _| ControlFlow::Break(())) };

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zk_core::service::{Entry, EntryKind, EntryVisitor, SessionStore};
+use zk_core::service::{Entry, EntryKind, EntryVisitor, SessionOutline, SessionStore};
 use zk_session::scan_matching;
 use zk_tui::Style;
 use zk_tui::plain::{Screen, lines};
@@ -13,11 +13,24 @@ use zk_tui::term::print_stderr;
 use crate::app::Machine;
 use crate::exit::{Failure, Outcome};
 use crate::sessions::{given, refused, store};
-use zk_chat::parent_remark;
+use zk_chat::{parent_remark, tree_lines};
 
 /// Prints a session.
 pub(super) async fn show(machine: &Machine, id: &str) -> Outcome<()> {
     show_on(Screen::stdout(&machine.terminal()), &store(machine)?, given(id, "`zk sessions show`")?).await
+}
+
+/// Lines of a session's tree.
+pub(super) async fn tree(store: &dyn SessionStore, id: &str) -> Outcome<Vec<String>> {
+    let nothing = || -> EntryVisitor { Box::new(|_, _| ControlFlow::Break(())) };
+    let found = scan_matching(store, id, nothing).await.map_err(refused)?.info.id;
+    let outline = Arc::<Mutex<SessionOutline>>::default();
+    let scan = store.scan_tree(&found, SessionOutline::visitor(&outline)).await.map_err(refused)?;
+    for notice in &scan.notices {
+        print_stderr(&format!("zk: {notice}"));
+    }
+    let outline = outline.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(tree_lines(&outline))
 }
 
 async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<()> {

@@ -6,8 +6,10 @@ mod entry_parts;
 mod left_session;
 mod listing;
 mod log;
+mod outline;
 mod store;
 mod stored_conversation;
+mod tree;
 
 pub use debug_dump::DebugDump;
 pub use entry_data::EntryData;
@@ -17,8 +19,10 @@ pub use log::{
     Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, MessageVisitor,
     NewEntry, SKILL_TAG, SKILL_TOOL, SessionLog, WINDOW_OWNER, has_skill_text, is_remember_line,
 };
+pub use outline::{OutlineKind, OutlineRow, SessionOutline};
 pub use store::{
     Durability, ENTRY_VERSION, Entry, EntryKind, NewSession, OpenSession, RunStatus, SessionStore,
     SideCallOf, StoreError,
 };
 pub use stored_conversation::{EntryVisitor, LiveEntries, SessionScan, SessionSnapshot, StoredConversation};
+pub use tree::{check_leaf, count_branches, entry_labels, present_branch};
