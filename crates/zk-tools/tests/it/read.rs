@@ -149,7 +149,7 @@ async fn what_one_conversation_read_is_unknown_to_the_one_that_takes_its_place()
     desk.bus.cx().emit(fork).await.unwrap();
     assert_eq!(desk.ok("read_file", args.clone()).await, "1\tone\n");
     assert!(desk.ok("read_file", args.clone()).await.contains("unchanged since you read"));
-    let moved = SessionBeforeTree { session_id: "s_1".into(), from: None, to: "e_1".into() };
+    let moved = SessionBeforeTree { session_id: "s_1".into(), from: None, to: Some("e_1".into()) };
     desk.bus.cx().emit(moved).await.unwrap();
     assert_eq!(desk.ok("read_file", args).await, "1\tone\n");
 }
