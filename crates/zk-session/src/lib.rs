@@ -51,7 +51,11 @@ mod opening;
 mod recorder;
 mod redact;
 #[cfg(feature = "sqlite")]
+mod search;
+#[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "sqlite")]
+mod upkeep;
 
 #[cfg(feature = "files")]
 pub use blobs::FileBlobs;
@@ -73,4 +77,13 @@ pub use opening::{
 };
 pub use recorder::{Recorder, Saved};
 #[cfg(feature = "sqlite")]
+pub use search::{
+    SearchError, SearchFilter, SearchHit, SearchIndexState, SearchResults, SessionHits, SnippetPart, TextKind,
+};
+#[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
+#[cfg(feature = "sqlite")]
+pub use upkeep::{
+    ChainFault, Leftover, LeftoverKind, Leftovers, RemovedContent, Trash, TrashError, TrashedSession,
+    Verification,
+};
