@@ -9,11 +9,13 @@ use zk_core::service::{CompactionMark, Durability, EntryKind};
 use super::hash::{Hash, LinkHead, body_hash, link};
 use super::meta::{self, Meta};
 use super::row::checksum;
+use super::tree;
 use crate::digest::Digest;
 use crate::index::Index;
 
 /// Newest file format that this program reads and writes, stored in SQLite's `user_version`. Format 1 had no
-/// open turns, format 2 no chain of hashes; both are read unchanged, and the next append raises them.
+/// open turns, format 2 no branches, no labels and no chain of hashes; both are read unchanged, and the next append
+/// raises them.
 pub(crate) const FORMAT: u32 = 3;
 
 /// Time-out for a file that another process is reading.
@@ -127,6 +129,14 @@ impl Draft {
 
     fn is_compaction(&self) -> bool {
         matches!(&self.kind, EntryKind::Custom(custom) if CompactionMark::of(custom).is_some())
+    }
+
+    /// Entry that the leaf moves to, if it moves.
+    pub(super) fn leaf(&self) -> Option<Option<&EntryId>> {
+        match &self.kind {
+            EntryKind::Leaf { to, .. } => Some(to.as_ref()),
+            _ => None,
+        }
     }
 }
 
@@ -268,6 +278,7 @@ impl Db {
     ) -> rusqlite::Result<()> {
         let mut meta = self.meta.clone();
         let mut leaf = self.leaf.clone();
+        let moved = self.moved_index(drafts)?;
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if !self.born {
             create_tables(&tx)?;
@@ -293,6 +304,9 @@ impl Db {
             for draft in drafts {
                 meta.entries += 1;
                 meta.digest.add(&draft.kind);
+                if let Some(to) = draft.leaf() {
+                    leaf = to.cloned();
+                }
                 let (id, json) = (draft.id.as_str(), draft.json.as_str());
                 let row = RowHead::new(meta.entries, id, leaf.as_ref(), now_ms);
                 head = Some(link(head.as_ref(), row.0, &body_hash(json)));
@@ -304,15 +318,35 @@ impl Db {
         if self.branch.is_some() {
             meta.branch.clone_from(&self.branch);
         }
-        meta.update(&tx, &self.meta, !self.born)?;
         // The next open reads the stored index and then all rows after it.
-        if !self.born || drafts.iter().any(Draft::is_compaction) {
-            let mut index = self.index.clone();
+        let must_store = !self.born || moved.is_some() || drafts.iter().any(Draft::is_compaction);
+        let stored = must_store.then(|| {
+            let mut index = moved.unwrap_or_else(|| self.index.clone());
             add_all(&mut index, self.meta.entries, drafts);
-            meta::write_index(&tx, &index)?;
+            index
+        });
+        let has_branches = |index: &Index| !index.moves().is_empty();
+        match &stored {
+            Some(index) => {
+                meta.branches = if has_branches(index) { index.moves().count() } else { 0 };
+                meta.update(&tx, &self.meta, !self.born)?;
+                meta::write_index(&tx, index)?;
+            }
+            None if has_branches(&self.index) => {
+                let mut moves = self.index.moves().clone();
+                let rows = drafts.iter().zip(self.meta.entries + 1..);
+                rows.filter(|(draft, _)| draft.kind.message().is_some())
+                    .for_each(|(_, row)| moves.note_message(row));
+                meta.branches = moves.count();
+                meta.update(&tx, &self.meta, !self.born)?;
+            }
+            None => meta.update(&tx, &self.meta, !self.born)?,
         }
         tx.commit()?;
-        add_all(&mut self.index, self.meta.entries, drafts);
+        match stored {
+            Some(index) => self.index = index,
+            None => add_all(&mut self.index, self.meta.entries, drafts),
+        }
         self.meta = meta;
         self.leaf = leaf;
         self.born = true;
@@ -320,6 +354,31 @@ impl Db {
         self.format = FORMAT;
         self.head = Head::Link(head);
         Ok(())
+    }
+
+    /// Whether the log contains an entry.
+    ///
+    /// # Errors
+    /// SQLite's own.
+    pub(super) fn contains(&self, entry: &EntryId) -> rusqlite::Result<bool> {
+        Ok(self.born && tree::find_row(&self.conn, entry, i64::MAX)?.is_some())
+    }
+
+    /// Index of the branch to which the first draft moves the leaf, if it does.
+    fn moved_index(&self, drafts: &[Draft]) -> rusqlite::Result<Option<Index>> {
+        let Some(to) = drafts.first().and_then(Draft::leaf) else { return Ok(None) };
+        let to = match to {
+            Some(to) => {
+                tree::find_row(&self.conn, to, i64::MAX)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?
+            }
+            None => 0,
+        };
+        let mut index =
+            if to == 0 { Index::default() } else { tree::index_branch(&self.conn, self.index.moves(), to)? };
+        let mut moves = self.index.moves().clone();
+        moves.add(self.meta.entries + 1, to);
+        index.set_moves(moves);
+        Ok(Some(index))
     }
 
     /// Prevents the close of this connection from touching files whose names now belong to other files.

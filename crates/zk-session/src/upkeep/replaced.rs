@@ -40,7 +40,9 @@ pub(super) fn without_content(kind: &EntryKind) -> Option<EntryKind> {
         EntryKind::Custom(custom) if custom.source != OWN_SOURCE && CompactionMark::of(&custom).is_none() => {
             Some(EntryKind::Custom(CustomEntry { data: json!({ "removed": true }).into(), ..custom }))
         }
+        EntryKind::Label { target, .. } => Some(EntryKind::Label { target, label: None }),
         EntryKind::Custom(_)
+        | EntryKind::Leaf { .. }
         | EntryKind::Model { .. }
         | EntryKind::Thinking { .. }
         | EntryKind::RunStart { .. }

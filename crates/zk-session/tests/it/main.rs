@@ -23,4 +23,12 @@ mod recorder;
 #[cfg(test)]
 mod scanning;
 #[cfg(test)]
+mod search;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
+mod trash;
+#[cfg(test)]
+mod tree;
+#[cfg(test)]
+mod verify;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 use zk_core::service::{Entry, StoreError};
 
-use super::check::{self, Checked, Log, Look, Rows};
+use super::check::{self, Branches, Checked, Log, Look, Rows};
 use super::db::{RowHead, connect, create_tables, insert_row, insert_statement};
 use super::error::store_error;
 use super::files::{Files, remove, with};
@@ -114,10 +114,11 @@ pub(super) fn read_lone_log(files: &Files) -> Result<(String, Log), StoreError> 
         .open(&path)
         .and_then(|mut image| image.write_all(&database))
         .map_err(fail("write", path.clone()))?;
-    let log = connect(&path).map(|conn| match check::check_all(&conn, &path, Look::default()) {
-        Ok((Checked::Whole(_), log)) => log,
-        Ok(_) | Err(_) => check::gather_all(&conn, &path),
-    });
+    let log =
+        connect(&path).map(|conn| match check::check_all(&conn, &path, Look::default(), Branches::All) {
+            Ok((Checked::Whole(_), log)) => log,
+            Ok(_) | Err(_) => check::gather_all(&conn, &path),
+        });
     remove(&path)?;
     let log = log.map_err(|error| store_error(&error, "read", &path, files.id()))?;
     Ok(("its database file is empty, so its write-ahead log was read".to_owned(), log))
@@ -167,7 +168,7 @@ pub(super) fn finish(files: &Files) -> Result<(), StoreError> {
     }
     let is_whole = || {
         let mut visit = |_, _| ControlFlow::Continue(());
-        let mut rows = Rows::new(&mut visit);
+        let mut rows = Rows::new(&mut visit, Branches::All);
         let checked = connect(&path).and_then(|conn| check::check(&conn, &path, Look::default(), &mut rows));
         matches!(checked, Ok(Checked::Whole(_)))
     };
