@@ -50,7 +50,7 @@ use zk_tui::term::{Restored, TerminalGuard, Tty};
 pub use commands::context_lines::context_lines;
 pub use commands::info::export_markdown;
 pub use commands::own_commands::OWN_COMMANDS;
-pub use commands::session_lines::{parent_remark, session_lines};
+pub use commands::session_lines::{age, parent_remark, session_lines};
 pub use conversation::job_rows::JobRows;
 pub use conversation::plan_ways::PlanWays;
 pub use conversation::summary::{choices, incomplete, is_empty, totals};

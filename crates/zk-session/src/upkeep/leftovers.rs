@@ -66,6 +66,14 @@ pub struct Leftovers {
     trash_age: Duration,
 }
 
+impl SessionPlace {
+    /// Bytes of all sessions, with their large results, the trash and the search index.
+    #[must_use]
+    pub fn stored_bytes(&self) -> u64 {
+        [&self.root, &self.outputs].into_iter().flatten().map(|dir| size_of(dir)).sum()
+    }
+}
+
 impl Leftovers {
     /// Finds leftovers that are at least `age` old, and sessions that were deleted at least `trash_age` ago. A session
     /// that a process has open is none.

@@ -26,8 +26,13 @@ async fn words_phrases_and_beginnings_are_found_with_their_place() {
     let session = store.create(at(dir.path())).await.unwrap();
     let call = ToolCall::new("c", "shell", json!({"command": "df --human"}));
     session.add(vec![says("Why is the disk full?")]).await.unwrap();
-    session.add(vec![entry(Message::assistant(vec![Block::text("I look."), Block::ToolCall(call)])),
-        entry(Message::user(vec![Block::result("c", "/dev/vda 98% Übergröße", false)]))]).await.unwrap();
+    session
+        .add(vec![
+            entry(Message::assistant(vec![Block::text("I look."), Block::ToolCall(call)])),
+            entry(Message::user(vec![Block::result("c", "/dev/vda 98% Übergröße", false)])),
+        ])
+        .await
+        .unwrap();
     for (words, entry, kind, tool) in [
         ("disk full", 1, TextKind::Prompt, None),
         ("full disk", 1, TextKind::Prompt, None),
@@ -125,7 +130,8 @@ async fn a_damaged_or_missing_index_comes_back_and_a_newer_one_is_refused() {
     let path = file(dir.path(), "search.db");
     let whole = std::fs::read(&path).unwrap();
     let half = whole.len() / 2;
-    let zeroed: Vec<u8> = whole.iter().enumerate().map(|(at, byte)| if at > 4096 { 0 } else { *byte }).collect();
+    let zeroed: Vec<u8> =
+        whole.iter().enumerate().map(|(at, byte)| if at > 4096 { 0 } else { *byte }).collect();
     for damaged in [b"no database at all".to_vec(), whole[..half].to_vec(), zeroed] {
         std::fs::write(&path, &damaged).unwrap();
         let found = find(&store, "prompt").await;
@@ -243,7 +249,8 @@ async fn a_search_over_many_messages_is_quick() {
         let session = store.create(at(dir.path())).await.unwrap();
         let kinds: Vec<EntryKind> = (0..each)
             .map(|m| {
-                let words: Vec<String> = (0..40).map(|_| format!("w{}", (rng.f64().powi(3) * 5_000.0) as u32)).collect();
+                let words: Vec<String> =
+                    (0..40).map(|_| format!("w{}", (rng.f64().powi(3) * 5_000.0) as u32)).collect();
                 says(&format!("common {} rare{}", words.join(" "), n * each + m))
             })
             .collect();

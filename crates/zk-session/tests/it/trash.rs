@@ -84,7 +84,8 @@ async fn nothing_is_overwritten_by_a_restored_session() {
     let (store, trash) = (place.store().unwrap(), place.trash().unwrap());
     let id = stored(&store, dir.path(), 1).await;
     trash.put(&id).await.unwrap();
-    let again = store.create(zk_core::service::NewSession { id: Some(id.clone()), ..at(dir.path()) }).await.unwrap();
+    let again =
+        store.create(zk_core::service::NewSession { id: Some(id.clone()), ..at(dir.path()) }).await.unwrap();
     again.add(vec![says("another")]).await.unwrap();
     again.close().await.unwrap();
     assert!(matches!(trash.restore(id.as_str()).await, Err(TrashError::PlaceTaken { .. })));
@@ -123,12 +124,15 @@ async fn leftovers_are_removed_and_nothing_else() {
     let found = Leftovers::find(&place, Duration::ZERO, Duration::ZERO).await.unwrap();
     let mut what: Vec<_> = found.all.iter().map(|leftover| (leftover.kind, leftover.id.clone())).collect();
     what.sort();
-    assert_eq!(what, [
-        (LeftoverKind::Unanswered, unanswered.clone()),
-        (LeftoverKind::AbandonedCopy, copy.id().clone()),
-        (LeftoverKind::OrphanedOutputs, "s_orphan".into()),
-        (LeftoverKind::ExpiredTrash, trashed.clone()),
-    ]);
+    assert_eq!(
+        what,
+        [
+            (LeftoverKind::Unanswered, unanswered.clone()),
+            (LeftoverKind::AbandonedCopy, copy.id().clone()),
+            (LeftoverKind::OrphanedOutputs, "s_orphan".into()),
+            (LeftoverKind::ExpiredTrash, trashed.clone()),
+        ]
+    );
     assert_eq!(found.remove().await.unwrap().len(), 4);
     assert!(Leftovers::last_removal(&dir.path().join("s")).is_some());
     assert_eq!(Leftovers::find(&place, Duration::ZERO, Duration::ZERO).await.unwrap().all, []);

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, params};
 use serde_json::json;
-use zk_core::model::{Block, Message, SessionId, ToolCall};
+use zk_core::model::{Block, Message, ModelRef, SessionId, ToolCall, TurnId, TurnUsage, Usage};
 use zk_core::service::{EntryKind, SessionStore, StoreError};
 use zk_session::{ChainFault, SearchFilter, SqliteStore};
 
@@ -120,7 +120,8 @@ fn tamper(conn: &Connection, rng: &mut fastrand::Rng) -> Option<String> {
             let mut bytes = stored?;
             let at = rng.usize(..bytes.len());
             if matches!(column, "time_ms" | "sum") {
-                conn.execute(&format!("UPDATE entries SET {column} = {column} + 1 WHERE seq = ?1"), [seq]).unwrap();
+                conn.execute(&format!("UPDATE entries SET {column} = {column} + 1 WHERE seq = ?1"), [seq])
+                    .unwrap();
                 return Some(format!("{column} of row {seq} increased"));
             }
             let flipped = loop {
@@ -167,7 +168,10 @@ async fn any_change_of_a_byte_a_row_or_the_order_is_found() {
         }
         drop(conn);
         let found = store.verify(&id).await;
-        assert!(found.as_ref().is_ok_and(|found| !found.is_whole()), "{change}, forged: {is_forged}: {found:?}");
+        assert!(
+            found.as_ref().is_ok_and(|found| !found.is_whole()),
+            "{change}, forged: {is_forged}: {found:?}"
+        );
         for fault in found.unwrap().faults {
             let kind = match fault {
                 ChainFault::Changed { .. } => "changed",
@@ -201,12 +205,15 @@ async fn any_byte_of_the_file_that_changes_a_content_is_found() {
 
 fn secret_turn() -> Vec<EntryKind> {
     let call = ToolCall::new("c_1", "shell", json!({"command": "echo hunter2"}));
-    let answer = Message::assistant(vec![Block::text("I run hunter2"), Block::ToolCall(call)]).identified().shared();
+    let answer =
+        Message::assistant(vec![Block::text("I run hunter2"), Block::ToolCall(call)]).identified().shared();
     let results = Message::user(vec![Block::result("c_1", "hunter2 came out", false)]).identified();
     let result = results.results().next().unwrap().clone();
-    let (turn_id, call_id) = (zk_core::model::TurnId::from("t_1"), "c_1".into());
+    let (turn_id, call_id) = (TurnId::from("t_1"), "c_1".into());
+    let model = ModelRef::new("p", "m");
+    let usage = TurnUsage { turn_id: turn_id.clone(), model, usage: Usage::default(), cost: None };
     vec![
-        EntryKind::OpenTurn { turn_id: turn_id.clone(), message: answer.clone(), usage: Box::default() },
+        EntryKind::OpenTurn { turn_id: turn_id.clone(), message: answer.clone(), usage: Box::new(usage) },
         EntryKind::CallEnd {
             turn_id,
             call_id,
@@ -263,7 +270,14 @@ async fn removed_content_is_nowhere_and_the_session_goes_on() {
     let session = store.open(&id).await.unwrap();
     assert_eq!(session.notices(), Vec::<String>::new());
     let live = kinds(&session).await;
-    let [_, _, _, EntryKind::Message { message: answer, .. }, EntryKind::Message { message: results, .. }, ..] = &*live
+    let [
+        _,
+        _,
+        _,
+        EntryKind::Message { message: answer, .. },
+        EntryKind::Message { message: results, .. },
+        ..,
+    ] = &*live
     else {
         panic!("{live:?}")
     };
