@@ -80,7 +80,7 @@ mod tests {
         let head = LinkHead { seq: 7, id: "e_1", parent: Some("e_0"), time_ms: 9 };
         let body = body_hash("{}");
         let known = link(Some(&[1; 32]), head, &body);
-        assert_eq!(hex(&known), "KNOWN");
+        assert_eq!(hex(&known), "f1414820dbaa051efc34a8a8a1a905e54bfc679558e3e0c55c48b5eccb6d8f58");
         let others = [
             link(None, head, &body),
             link(Some(&[2; 32]), head, &body),
