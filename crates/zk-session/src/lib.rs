@@ -12,6 +12,8 @@
 //! | [`FileBlobs`] | large contents of a session, in files beside it |
 //! | [`DumpFiles`] | plugin that writes requests and repairs into files, for debugging |
 //! | [`discard_unanswered`] | removal of a session without an answer |
+//! | [`SqliteStore::search`], [`SqliteStore::verify`], [`SqliteStore::remove_content`] | search over all sessions, their chain of hashes, removal of a content |
+//! | [`Trash`], [`Leftovers`] | deleted sessions, and remains that nobody needs |
 //!
 //! # Example
 //!
