@@ -12,6 +12,8 @@
 //! | [`FileBlobs`] | large contents of a session, in files beside it |
 //! | [`DumpFiles`] | plugin that writes requests and repairs into files, for debugging |
 //! | [`discard_unanswered`] | removal of a session without an answer |
+//! | [`SqliteStore::search`], [`SqliteStore::verify`], [`SqliteStore::remove_content`] | search over all sessions, their chain of hashes, removal of a content |
+//! | [`Trash`], [`Leftovers`] | deleted sessions, and remains that nobody needs |
 //!
 //! # Example
 //!
@@ -53,7 +55,11 @@ mod opening;
 mod recorder;
 mod redact;
 #[cfg(feature = "sqlite")]
+mod search;
+#[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "sqlite")]
+mod upkeep;
 
 #[cfg(feature = "files")]
 pub use blobs::FileBlobs;
@@ -75,4 +81,13 @@ pub use opening::{
 };
 pub use recorder::{Recorder, Saved};
 #[cfg(feature = "sqlite")]
+pub use search::{
+    SearchError, SearchFilter, SearchHit, SearchIndexState, SearchResults, SessionHits, SnippetPart, TextKind,
+};
+#[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
+#[cfg(feature = "sqlite")]
+pub use upkeep::{
+    ChainFault, Leftover, LeftoverKind, Leftovers, RemovedContent, Trash, TrashError, TrashedSession,
+    Verification,
+};

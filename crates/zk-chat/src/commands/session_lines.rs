@@ -46,7 +46,8 @@ pub fn parent_remark(session: &SessionInfo) -> Option<String> {
     session.parent.as_ref().map(|parent| format!("(from {})", visible_line(parent.as_str())))
 }
 
-pub(crate) fn age(time: SystemTime) -> String {
+/// Age of a time in words, such as `2 d ago`.
+pub fn age(time: SystemTime) -> String {
     let seconds = SystemTime::now().duration_since(time).map_or(0, |age| age.as_secs());
     match seconds {
         0..60 => "just now".to_owned(),

@@ -5,6 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
 use super::candidates;
+use super::session_care::SessionCare;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum HooksAction {
@@ -266,12 +267,8 @@ pub(crate) enum SessionsAction {
         #[arg(add = ArgValueCompleter::new(candidates::sessions))]
         id: String,
     },
-    /// Remove a session
-    Rm {
-        /// Id of the session, or the beginning of it
-        #[arg(add = ArgValueCompleter::new(candidates::sessions))]
-        id: String,
-    },
+    #[command(flatten)]
+    Care(SessionCare),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]

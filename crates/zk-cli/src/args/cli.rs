@@ -235,7 +235,7 @@ pub(crate) enum ViewFormat {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
-    /// List, show, copy or remove sessions
+    /// List, find, show, copy, verify or remove sessions
     Sessions {
         #[command(subcommand)]
         action: Option<SessionsAction>,

@@ -63,6 +63,8 @@ pub(crate) struct ProgramSettings {
     pub(crate) releases: Option<String>,
     /// Whether conversations are kept.
     pub(crate) sessions: bool,
+    /// Days that a deleted session stays in the trash.
+    pub(crate) trash_days: u32,
     /// Whether a conversation that fills the window is made smaller.
     pub(crate) shorten: bool,
 }
@@ -85,6 +87,7 @@ impl Default for ProgramSettings {
             add_dirs: Vec::new(),
             releases: None,
             sessions: true,
+            trash_days: 30,
             shorten: true,
         }
     }

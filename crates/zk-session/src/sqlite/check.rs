@@ -474,7 +474,7 @@ pub(super) fn gather(conn: &Connection, path: &Path, rows: &mut Rows<'_>) -> Met
 }
 
 /// Whether the write-ahead log contains transactions that SQLite would skip.
-pub(super) fn has_broken_log(path: &Path) -> bool {
+pub(crate) fn has_broken_log(path: &Path) -> bool {
     fs::read(with(path, "-wal")).is_ok_and(|log| wal::hides_transactions(&log))
 }
 
@@ -483,7 +483,7 @@ fn has_cut_log(path: &Path) -> bool {
 }
 
 /// Whether the file never contained a row: it is empty, or one page of zeros after its header.
-pub(super) fn is_blank(path: &Path) -> bool {
+pub(crate) fn is_blank(path: &Path) -> bool {
     match fs::metadata(path).map(|meta| meta.len()) {
         Ok(0) => true,
         Ok(PAGE) => fs::read(path).is_ok_and(|bytes| bytes.iter().skip(PAGE_HEAD).all(|byte| *byte == 0)),

@@ -6,20 +6,20 @@ use rusqlite::{Connection, OpenFlags, Statement, Transaction, TransactionBehavio
 use zk_core::model::EntryId;
 use zk_core::service::{CompactionMark, Durability, EntryKind};
 
+use super::hash::{Hash, LinkHead, body_hash, link};
 use super::meta::{self, Meta};
 use super::row::checksum;
-use super::tree::{self, TREE_FORMAT};
+use super::tree;
+use crate::digest::Digest;
 use crate::index::Index;
 
 /// Newest file format that this program reads and writes, stored in SQLite's `user_version`. Format 1 had no
-/// open turns, format 2 no branches and labels; both are read unchanged.
-pub(super) const FORMAT: u32 = TREE_FORMAT;
-
-/// Format of a file without branches and labels, which older programs read too.
-pub(super) const LINEAR_FORMAT: u32 = 2;
+/// open turns, format 2 no branches, no labels and no chain of hashes; both are read unchanged, and the next append
+/// raises them.
+pub(crate) const FORMAT: u32 = 3;
 
 /// Time-out for a file that another process is reading.
-pub(super) const BUSY: Duration = Duration::from_secs(5);
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
 /// Size of the write-ahead log, in pages of 4 KiB, at which it is moved into the database.
 const CHECKPOINT_PAGES: u32 = 1000;
@@ -39,7 +39,7 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Connects for one small change of a file that others may have open. The log is folded into the database at the end, unless
 /// they do.
-pub(super) fn connect_briefly(path: &Path) -> rusqlite::Result<Connection> {
+pub(crate) fn connect_briefly(path: &Path) -> rusqlite::Result<Connection> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | no_mutex())?;
     harden(&conn, BUSY)?;
     Ok(conn)
@@ -47,7 +47,7 @@ pub(super) fn connect_briefly(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Opens a file read-only. If its folder or disk allows no shared memory (read-only, or full), the database
 /// is read without its log.
-pub(super) fn connect_read_only(path: &Path, busy: Duration) -> rusqlite::Result<Connection> {
+pub(crate) fn connect_read_only(path: &Path, busy: Duration) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | no_mutex();
     let conn = Connection::open_with_flags(path, flags)?;
     harden(&conn, busy)?;
@@ -114,8 +114,8 @@ fn set_journal(conn: &Connection, mode: &str) -> rusqlite::Result<String> {
 
 /// Serialised entry, ready to be written.
 #[derive(Debug)]
-pub(super) struct Draft {
-    pub(super) id: EntryId,
+pub(crate) struct Draft {
+    pub(crate) id: EntryId,
     json: String,
     kind: EntryKind,
 }
@@ -123,7 +123,7 @@ pub(super) struct Draft {
 impl Draft {
     /// # Errors
     /// When the entry does not serialise.
-    pub(super) fn new(kind: EntryKind) -> Result<Self, serde_json::Error> {
+    pub(crate) fn new(kind: EntryKind) -> Result<Self, serde_json::Error> {
         Ok(Self { id: EntryId::fresh(), json: serde_json::to_string(&kind)?, kind })
     }
 
@@ -140,9 +140,25 @@ impl Draft {
     }
 }
 
+/// Content that takes the place of removed content.
+#[derive(Debug)]
+pub(crate) struct Replacement {
+    pub(crate) seq: i64,
+    pub(crate) json: String,
+}
+
+/// Last link of the chain, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+enum Head {
+    /// The last row was not read yet.
+    Unread,
+    /// Link of the last row; `None` if that row has none.
+    Link(Option<Hash>),
+}
+
 /// Open log with the position of the next entry.
 #[derive(Debug)]
-pub(super) struct Db {
+pub(crate) struct Db {
     conn: Connection,
     meta: Meta,
     /// Branch to store with the next entries.
@@ -153,8 +169,9 @@ pub(super) struct Db {
     born: bool,
     /// Whether the first append begins a write-ahead log: there are no tables yet.
     begins_log: bool,
-    /// Current format of the file; an append raises it to the one that it needs.
+    /// Current format of the file; the next append raises it to [`FORMAT`].
     format: u32,
+    head: Head,
 }
 
 impl Db {
@@ -170,26 +187,28 @@ impl Db {
             leaf: None,
             born: false,
             begins_log,
-            format: 0,
+            format: FORMAT,
+            head: Head::Link(None),
         }
     }
 
     /// Log that continues after `leaf`.
     pub(super) fn existing(conn: Connection, meta: Meta, index: Index, leaf: Option<EntryId>) -> Self {
-        let format = conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap_or_default();
-        Self { conn, meta, branch: None, index, leaf, born: true, begins_log: false, format }
+        let format = conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap_or(FORMAT);
+        let head = Head::Unread;
+        Self { conn, meta, branch: None, index, leaf, born: true, begins_log: false, format, head }
     }
 
-    pub(super) fn connection(&self) -> &Connection {
+    pub(crate) fn connection(&self) -> &Connection {
         &self.conn
     }
 
-    pub(super) fn has_tables(&self) -> bool {
+    pub(crate) fn has_tables(&self) -> bool {
         self.born
     }
 
     /// Returns the number of entries.
-    pub(super) fn entries(&self) -> i64 {
+    pub(crate) fn entries(&self) -> i64 {
         self.meta.entries
     }
 
@@ -216,33 +235,69 @@ impl Db {
         match durability {
             // Syncing the empty file and its folder would cost two waits that no guarantee needs. The first
             // append with [`Durability::Disk`] syncs them.
-            Durability::Process if self.begins_log => self.commit_with("OFF", drafts, now_ms),
-            Durability::Process => self.commit(drafts, now_ms),
-            Durability::Disk => self.commit_with("FULL", drafts, now_ms),
+            Durability::Process if self.begins_log => self.commit_with("OFF", drafts, now_ms, None),
+            Durability::Process => self.commit(drafts, now_ms, None),
+            Durability::Disk => self.commit_with("FULL", drafts, now_ms, None),
         }
     }
 
-    fn commit_with(&mut self, synchronous: &str, drafts: &[Draft], now_ms: u64) -> rusqlite::Result<()> {
+    /// Replaces the content of rows, and adds the record of it, in one transaction. Their links stay, and no page
+    /// keeps the removed content.
+    pub(crate) fn replace_bodies(
+        &mut self,
+        replacements: &[Replacement],
+        digest: Digest,
+        record: Draft,
+        now_ms: u64,
+    ) -> rusqlite::Result<()> {
+        self.conn.execute_batch("PRAGMA secure_delete=ON;")?;
+        self.commit_with("FULL", &[record], now_ms, Some((replacements, digest)))?;
+        // Removed content is also in earlier pages of the log.
+        self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+    }
+
+    fn commit_with(
+        &mut self,
+        synchronous: &str,
+        drafts: &[Draft],
+        now_ms: u64,
+        replaced: Option<(&[Replacement], Digest)>,
+    ) -> rusqlite::Result<()> {
         let usual: i64 = self.conn.pragma_query_value(None, "synchronous", |row| row.get(0))?;
         self.conn.pragma_update(None, "synchronous", synchronous)?;
-        let written = self.commit(drafts, now_ms);
+        let written = self.commit(drafts, now_ms, replaced);
         self.conn.pragma_update(None, "synchronous", usual)?;
         written
     }
 
-    fn commit(&mut self, drafts: &[Draft], now_ms: u64) -> rusqlite::Result<()> {
+    fn commit(
+        &mut self,
+        drafts: &[Draft],
+        now_ms: u64,
+        replaced: Option<(&[Replacement], Digest)>,
+    ) -> rusqlite::Result<()> {
         let mut meta = self.meta.clone();
         let mut leaf = self.leaf.clone();
         let moved = self.moved_index(drafts)?;
-        let needed = drafts.iter().map(|draft| needed_format(&draft.kind)).max().unwrap_or_default();
-        let format = self.format.max(needed);
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if !self.born {
-            create_tables(&tx, format)?;
+            create_tables(&tx)?;
             meta.created_ms = now_ms;
             meta.insert(&tx)?;
-        } else if self.format != format {
-            tx.pragma_update(None, "user_version", format)?;
+        } else if self.format != FORMAT {
+            raise_format(&tx)?;
+        }
+        let mut head = match self.head {
+            Head::Link(link) => link,
+            Head::Unread => last_link(&tx)?,
+        };
+        if head.is_none() {
+            meta::begin_chain(&tx, meta.entries + 1)?;
+        }
+        if let Some((replacements, digest)) = replaced {
+            replacements.iter().try_for_each(|replacement| replace_body(&tx, replacement))?;
+            meta::count_removal(&tx)?;
+            meta.digest = digest;
         }
         {
             let mut insert = insert_statement(&tx)?;
@@ -252,7 +307,10 @@ impl Db {
                 if let Some(to) = draft.leaf() {
                     leaf = to.cloned();
                 }
-                insert_row(&mut insert, meta.entries, &draft.id, leaf.as_ref(), now_ms, &draft.json)?;
+                let (id, json) = (draft.id.as_str(), draft.json.as_str());
+                let row = RowHead::new(meta.entries, id, leaf.as_ref(), now_ms);
+                head = Some(link(head.as_ref(), row.0, &body_hash(json)));
+                insert_row(&mut insert, row, json, head.as_ref())?;
                 leaf = Some(draft.id.clone());
             }
         }
@@ -293,7 +351,8 @@ impl Db {
         self.leaf = leaf;
         self.born = true;
         self.begins_log = false;
-        self.format = format;
+        self.format = FORMAT;
+        self.head = Head::Link(head);
         Ok(())
     }
 
@@ -346,54 +405,77 @@ fn add_all(index: &mut Index, last: i64, drafts: &[Draft]) {
     drafts.iter().zip(last + 1..).for_each(|(draft, row)| index.add(row, &draft.kind));
 }
 
-/// Lowest file format that can hold an entry.
-pub(super) fn needed_format(kind: &EntryKind) -> u32 {
-    match kind {
-        EntryKind::Leaf { .. } | EntryKind::Label { .. } => TREE_FORMAT,
-        EntryKind::Message { .. }
-        | EntryKind::Model { .. }
-        | EntryKind::Thinking { .. }
-        | EntryKind::RunStart { .. }
-        | EntryKind::RunEnd { .. }
-        | EntryKind::OpenTurn { .. }
-        | EntryKind::CallBegin { .. }
-        | EntryKind::CallEnd { .. }
-        | EntryKind::CallData { .. }
-        | EntryKind::Usage { .. }
-        | EntryKind::Custom(_) => LINEAR_FORMAT,
-    }
-}
-
-pub(super) fn create_tables(tx: &Transaction<'_>, format: u32) -> rusqlite::Result<()> {
+pub(super) fn create_tables(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     tx.execute_batch(&format!(
         "CREATE TABLE meta(key TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
          CREATE TABLE entries(
              seq INTEGER PRIMARY KEY, id TEXT NOT NULL, parent TEXT, time_ms INTEGER NOT NULL,
-             kind TEXT NOT NULL, sum INTEGER NOT NULL
+             kind TEXT NOT NULL, sum INTEGER NOT NULL, hash BLOB
          ) STRICT;
-         PRAGMA user_version={format};"
+         PRAGMA user_version={FORMAT};"
     ))
+}
+
+/// Raises the format of an older file. Its entries get no links: the chain begins with the next one.
+fn raise_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
+    if !has_links(tx)? {
+        tx.execute_batch("ALTER TABLE entries ADD COLUMN hash BLOB")?;
+    }
+    tx.pragma_update(None, "user_version", FORMAT)
+}
+
+/// Whether the table of entries has a column for links.
+pub(crate) fn has_links(conn: &Connection) -> rusqlite::Result<bool> {
+    conn.query_row("SELECT count(*) FROM pragma_table_info('entries') WHERE name = 'hash'", [], |row| {
+        row.get::<_, i64>(0).map(|columns| columns > 0)
+    })
+}
+
+/// Link of the last row.
+fn last_link(tx: &Transaction<'_>) -> rusqlite::Result<Option<Hash>> {
+    let last = "SELECT hash FROM entries ORDER BY seq DESC LIMIT 1";
+    let link = tx.query_row(last, [], |row| Ok(row.get_ref(0)?.as_blob_or_null()?.map(Hash::try_from)))?;
+    Ok(link.and_then(Result::ok))
+}
+
+fn replace_body(tx: &Transaction<'_>, replacement: &Replacement) -> rusqlite::Result<()> {
+    let Replacement { seq, json } = replacement;
+    let head = "SELECT id, parent, time_ms FROM entries WHERE seq = ?1";
+    let sum = tx.query_row(head, [seq], |row| {
+        let (id, parent) = (row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str_or_null()?);
+        Ok(checksum(*seq, id, parent, row.get(2)?, json))
+    })?;
+    tx.execute("UPDATE entries SET kind = ?2, sum = ?3 WHERE seq = ?1", params![seq, json, sum]).map(drop)
 }
 
 pub(super) fn insert_statement<'a>(
     tx: &'a Transaction<'_>,
 ) -> rusqlite::Result<rusqlite::CachedStatement<'a>> {
     tx.prepare_cached(
-        "INSERT INTO entries(seq, id, parent, time_ms, kind, sum) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO entries(seq, id, parent, time_ms, kind, sum, hash) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )
+}
+
+/// Columns of a row to write besides its content.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowHead<'a>(LinkHead<'a>);
+
+impl<'a> RowHead<'a> {
+    pub(super) fn new(seq: i64, id: &'a str, parent: Option<&'a EntryId>, time_ms: u64) -> Self {
+        let time_ms = i64::try_from(time_ms).unwrap_or(i64::MAX);
+        Self(LinkHead { seq, id, parent: parent.map(EntryId::as_str), time_ms })
+    }
 }
 
 pub(super) fn insert_row(
     insert: &mut Statement<'_>,
-    seq: i64,
-    id: &EntryId,
-    parent: Option<&EntryId>,
-    time_ms: u64,
+    row: RowHead<'_>,
     json: &str,
+    link: Option<&Hash>,
 ) -> rusqlite::Result<()> {
-    let (id, parent) = (id.as_str(), parent.map(EntryId::as_str));
-    let time = i64::try_from(time_ms).unwrap_or(i64::MAX);
-    insert.execute(params![seq, id, parent, time, json, checksum(seq, id, parent, time, json)])?;
+    let LinkHead { seq, id, parent, time_ms } = row.0;
+    let sum = checksum(seq, id, parent, time_ms, json);
+    insert.execute(params![seq, id, parent, time_ms, json, sum, link])?;
     Ok(())
 }
 

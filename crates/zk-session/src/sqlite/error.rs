@@ -6,7 +6,7 @@ use zk_core::model::SessionId;
 use zk_core::service::StoreError;
 
 /// Converts SQLite's error, with the action and the file.
-pub(super) fn store_error(
+pub(crate) fn store_error(
     error: &rusqlite::Error,
     doing: &'static str,
     path: &Path,
@@ -28,7 +28,7 @@ pub(super) fn store_error(
 }
 
 /// Whether the error is about the file's content, not about the disk, permissions or another process.
-pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqliteFailure(failure, _)
         | rusqlite::Error::SqlInputError { error: failure, .. } => {

@@ -11,14 +11,14 @@ use super::hash::fnv1a;
 
 /// Files of one session: `<id>.db`, SQLite's side files, the lock, and damaged files that were kept.
 #[derive(Clone, Debug)]
-pub(super) struct Files {
+pub(crate) struct Files {
     dir: PathBuf,
     id: SessionId,
 }
 
 impl Files {
     /// Files of session `id` in the folder of the project at `cwd`.
-    pub(super) fn of_project(root: &Path, cwd: &Path, id: &SessionId) -> Self {
+    pub(crate) fn of_project(root: &Path, cwd: &Path, id: &SessionId) -> Self {
         Self { dir: root.join(project_key(&canonical(cwd))), id: id.clone() }
     }
 
@@ -26,7 +26,7 @@ impl Files {
     ///
     /// # Errors
     /// [`StoreError::Io`] when the root cannot be read.
-    pub(super) fn find(root: &Path, id: &SessionId) -> Result<Option<Self>, StoreError> {
+    pub(crate) fn find(root: &Path, id: &SessionId) -> Result<Option<Self>, StoreError> {
         if !is_valid(id) {
             return Ok(None);
         }
@@ -40,45 +40,45 @@ impl Files {
         Ok(None)
     }
 
-    pub(super) fn id(&self) -> &SessionId {
+    pub(crate) fn id(&self) -> &SessionId {
         &self.id
     }
 
-    pub(super) fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    pub(super) fn db(&self) -> PathBuf {
+    pub(crate) fn db(&self) -> PathBuf {
         self.named(".db")
     }
 
     /// Whether there is a write-ahead log while its database is empty. SQLite deletes such a log at the first
     /// access, reads included.
-    pub(super) fn has_lone_log(&self) -> bool {
+    pub(crate) fn has_lone_log(&self) -> bool {
         let length = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.len());
         length(&self.db()) == 0 && length(&self.log()) > 0
     }
 
     /// Path of the write-ahead log.
-    pub(super) fn log(&self) -> PathBuf {
+    pub(crate) fn log(&self) -> PathBuf {
         with(&self.db(), "-wal")
     }
 
-    pub(super) fn lock(&self) -> PathBuf {
+    pub(crate) fn lock(&self) -> PathBuf {
         self.named(".lock")
     }
 
-    pub(super) fn quarantine(&self) -> PathBuf {
+    pub(crate) fn quarantine(&self) -> PathBuf {
         self.named(".db.quarantine")
     }
 
     /// Path at which the readable part of a damaged file is collected before it replaces the file.
-    pub(super) fn recovery(&self) -> PathBuf {
+    pub(crate) fn recovery(&self) -> PathBuf {
         self.named(".recovery")
     }
 
     /// Path of a temporary database that is rebuilt from a write-ahead log alone.
-    pub(super) fn image(&self) -> PathBuf {
+    pub(crate) fn image(&self) -> PathBuf {
         self.named(".image")
     }
 
@@ -87,7 +87,7 @@ impl Files {
     }
 
     /// Path of the damaged file that was put aside last.
-    pub(super) fn kept_last(&self) -> Option<PathBuf> {
+    pub(crate) fn kept_last(&self) -> Option<PathBuf> {
         (1..).map(|n| self.kept(n)).take_while(|path| path.exists()).last()
     }
 
@@ -95,7 +95,7 @@ impl Files {
     ///
     /// # Errors
     /// [`StoreError::Io`] when it cannot be moved; it then stays in place.
-    pub(super) fn put_aside(&self) -> Result<PathBuf, StoreError> {
+    pub(crate) fn put_aside(&self) -> Result<PathBuf, StoreError> {
         let Some(kept) =
             (1..).map(|n| self.kept(n)).find(|path| !path.exists() && !with(path, "-wal").exists())
         else {
@@ -125,7 +125,7 @@ impl Files {
     /// # Errors
     /// [`StoreError`] when the move fails, or part of the session is still in its log.
     #[expect(clippy::disallowed_methods, reason = "a store has a thread of its own")]
-    pub(super) fn move_to(&self, root: &Path) -> Result<(), StoreError> {
+    pub(crate) fn move_to(&self, root: &Path) -> Result<(), StoreError> {
         let (db, dir) = (self.db(), root.join(self.dir.file_name().unwrap_or_default()));
         let has_bytes = |path: PathBuf| fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
         if has_bytes(self.log()) || has_bytes(with(&db, "-journal")) {
@@ -148,7 +148,7 @@ impl Files {
     ///
     /// # Errors
     /// [`StoreError::Io`] for the first file that cannot be removed.
-    pub(super) fn remove_all(&self) -> Result<(), StoreError> {
+    pub(crate) fn remove_all(&self) -> Result<(), StoreError> {
         let db = self.db();
         for suffix in ["-wal", "-shm", "-journal"] {
             remove(&with(&db, suffix))?;
@@ -173,7 +173,7 @@ impl Files {
 
 /// Session found in a folder.
 #[derive(Debug)]
-pub(super) enum Listed {
+pub(crate) enum Listed {
     /// Session with a database.
     Db(Files),
     /// Session of which only a damaged file that was put aside remains.
@@ -184,7 +184,7 @@ pub(super) enum Listed {
 ///
 /// # Errors
 /// [`StoreError::Io`] when the root cannot be read. Unreadable folders are skipped.
-pub(super) fn all(root: &Path, cwd: Option<&Path>) -> Result<Vec<Listed>, StoreError> {
+pub(crate) fn all(root: &Path, cwd: Option<&Path>) -> Result<Vec<Listed>, StoreError> {
     let dirs = match cwd {
         Some(cwd) => vec![root.join(project_key(&canonical(cwd)))],
         None => folders(root)?,
@@ -223,13 +223,13 @@ fn folders(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
 }
 
 /// Whether `id` is safe as a file name; ids may come from a command line.
-pub(super) fn is_valid(id: &SessionId) -> bool {
+pub(crate) fn is_valid(id: &SessionId) -> bool {
     let id = id.as_str();
     (1..=100).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 /// Canonical path of the directory; unchanged if it does not exist.
-pub(super) fn canonical(cwd: &Path) -> PathBuf {
+pub(crate) fn canonical(cwd: &Path) -> PathBuf {
     cwd.canonicalize().unwrap_or_else(|_| cwd.to_path_buf())
 }
 
@@ -246,14 +246,14 @@ fn project_key(cwd: &Path) -> String {
 }
 
 /// `path` with a suffix after the file name, as SQLite names its side files.
-pub(super) fn with(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn with(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
 /// Removes a file; a missing file is no error.
-pub(super) fn remove(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(StoreError::Io { doing: "remove", path: path.to_path_buf(), source: error })

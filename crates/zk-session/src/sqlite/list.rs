@@ -80,7 +80,7 @@ fn read(files: &Files, touched: SystemTime) -> Option<SessionInfo> {
 }
 
 /// Listing's data from a `meta` table.
-pub(super) fn info(files: &Files, meta: Meta, lock: Option<Lock>) -> SessionInfo {
+pub(crate) fn info(files: &Files, meta: Meta, lock: Option<Lock>) -> SessionInfo {
     SessionInfo {
         id: files.id().clone(),
         parent: meta.parent,
@@ -98,7 +98,7 @@ pub(super) fn info(files: &Files, meta: Meta, lock: Option<Lock>) -> SessionInfo
     }
 }
 
-pub(super) fn holder(files: &Files) -> Option<Lock> {
+pub(crate) fn holder(files: &Files) -> Option<Lock> {
     lock::holder(files).map(|pid| Lock { pid })
 }
 

@@ -17,7 +17,7 @@ use super::files::{Files, with};
 /// could not move its write-ahead log into the database. Its count then reveals a truncated log, which cannot
 /// be noticed otherwise.
 #[derive(Debug)]
-pub(super) struct SessionLock {
+pub(crate) struct SessionLock {
     path: PathBuf,
     file: File,
     /// Path of the session's write-ahead log.
@@ -36,7 +36,7 @@ impl SessionLock {
     /// # Errors
     /// [`StoreError::InUse`] when another process has the lock, [`StoreError::Io`] when the file cannot be
     /// written or is a link.
-    pub(super) fn take(files: &Files) -> Result<Self, StoreError> {
+    pub(crate) fn take(files: &Files) -> Result<Self, StoreError> {
         let path = files.lock();
         let fail = |source| StoreError::Io { doing: "write the lock file", path: path.clone(), source };
         let mut pid = None;
@@ -70,18 +70,18 @@ impl SessionLock {
     }
 
     /// Number of entries that the session must have; fewer mean a loss.
-    pub(super) fn acknowledged_entries(&self) -> Option<i64> {
+    pub(crate) fn acknowledged_entries(&self) -> Option<i64> {
         self.left
     }
 
     /// Records the number of entries. A failure loses no entry, only the ability to notice a loss.
-    pub(super) fn note(&mut self, entries: i64) {
+    pub(crate) fn note(&mut self, entries: i64) {
         self.left = None;
         self.is_settled = self.write_owner(Some(entries)).is_ok();
     }
 
     /// Whether the lock file is still at its path.
-    pub(super) fn is_in_place(&self) -> bool {
+    pub(crate) fn is_in_place(&self) -> bool {
         is_same_file(&self.file, &self.path)
     }
 
@@ -106,7 +106,7 @@ impl Drop for SessionLock {
 }
 
 /// Id of the process that has the session open. Takes no lock from it.
-pub(super) fn holder(files: &Files) -> Option<u32> {
+pub(crate) fn holder(files: &Files) -> Option<u32> {
     let file = open_plain(OpenOptions::new().read(true), &files.lock()).ok()?;
     match flock(&file, FlockOperation::NonBlockingLockShared) {
         Err(rustix::io::Errno::WOULDBLOCK) => Some(read(&file).map_or(0, |(pid, _)| pid)),
@@ -115,13 +115,13 @@ pub(super) fn holder(files: &Files) -> Option<u32> {
 }
 
 /// Number of entries that a killed owner had acknowledged.
-pub(super) fn acknowledged_entries(files: &Files) -> Option<i64> {
+pub(crate) fn acknowledged_entries(files: &Files) -> Option<i64> {
     let file = open_plain(OpenOptions::new().read(true), &files.lock()).ok()?;
     read(&file).and_then(|(_, entries)| entries)
 }
 
 /// Opens a plain file: no symbolic or hard link, and without blocking on a pipe.
-pub(super) fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+pub(crate) fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = options.custom_flags(flags.bits().cast_signed()).open(path).map_err(|error| {
         match rustix::io::Errno::from_io_error(&error) {

@@ -12,20 +12,20 @@ use crate::index::Index;
 
 /// Content of a session's `meta` table: data for a listing, and the number of entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Meta {
-    pub(super) cwd: PathBuf,
-    pub(super) parent: Option<SessionId>,
-    pub(super) created_ms: u64,
-    pub(super) updated_ms: u64,
+pub(crate) struct Meta {
+    pub(crate) cwd: PathBuf,
+    pub(crate) parent: Option<SessionId>,
+    pub(crate) created_ms: u64,
+    pub(crate) updated_ms: u64,
     /// Number of entries, which is also the number of the last row.
-    pub(super) entries: i64,
-    pub(super) digest: Digest,
+    pub(crate) entries: i64,
+    pub(crate) digest: Digest,
     /// Number of branches; 0 if the leaf was never moved.
-    pub(super) branches: u64,
+    pub(crate) branches: u64,
     /// Title that a person gave it.
-    pub(super) name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Branch of version control at the start of the last run.
-    pub(super) branch: Option<String>,
+    pub(crate) branch: Option<String>,
 }
 
 const PUT: &str = "INSERT INTO meta(key, value) VALUES(?1, ?2)
@@ -33,7 +33,7 @@ const PUT: &str = "INSERT INTO meta(key, value) VALUES(?1, ?2)
 
 impl Meta {
     /// Reads the table; missing values and values of a wrong type get their default.
-    pub(super) fn read(conn: &Connection) -> rusqlite::Result<Self> {
+    pub(crate) fn read(conn: &Connection) -> rusqlite::Result<Self> {
         let mut meta = Self::default();
         let mut answered = None;
         let mut select = conn.prepare("SELECT key, value FROM meta")?;
@@ -65,7 +65,7 @@ impl Meta {
     }
 
     /// Inserts the constant values.
-    pub(super) fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
         let mut put = conn.prepare_cached(PUT)?;
         let cwd = match self.cwd.to_str() {
             Some(text) => Value::Text(text.to_owned()),
@@ -80,7 +80,7 @@ impl Meta {
     }
 
     /// Updates changed values, or `all` of them.
-    pub(super) fn update(&self, conn: &Connection, before: &Self, all: bool) -> rusqlite::Result<()> {
+    pub(crate) fn update(&self, conn: &Connection, before: &Self, all: bool) -> rusqlite::Result<()> {
         let mut put = conn.prepare_cached(PUT)?;
         put.execute(params!["entries", self.entries])?;
         put.execute(params!["updated_ms", to_i64(self.updated_ms)])?;
@@ -109,15 +109,40 @@ impl Meta {
 }
 
 /// Writes the title that a person gave a session.
-pub(super) fn write_name(conn: &Connection, name: &str) -> rusqlite::Result<()> {
+pub(crate) fn write_name(conn: &Connection, name: &str) -> rusqlite::Result<()> {
     conn.prepare_cached(PUT)?.execute(params!["name", name]).map(drop)
+}
+
+/// Key of the first row that has a link of the chain.
+pub(crate) const CHAIN_FROM: &str = "chain_from";
+/// Key of the number of times that content was removed.
+pub(crate) const REMOVALS: &str = "removals";
+
+/// Notes the first row of the chain, unless a chain has begun already.
+pub(crate) fn begin_chain(conn: &Connection, seq: i64) -> rusqlite::Result<()> {
+    let put = "INSERT INTO meta(key, value) VALUES(?1, ?2) ON CONFLICT(key) DO NOTHING";
+    conn.execute(put, params![CHAIN_FROM, seq]).map(drop)
+}
+
+/// Counts one removal of content, by which an index of the session notices it.
+pub(crate) fn count_removal(conn: &Connection) -> rusqlite::Result<()> {
+    let removals = read_number(conn, REMOVALS)?.unwrap_or_default();
+    conn.execute(PUT, params![REMOVALS, removals.saturating_add(1)]).map(drop)
+}
+
+/// Number that is stored under `key`.
+pub(crate) fn read_number(conn: &Connection, key: &str) -> rusqlite::Result<Option<i64>> {
+    let mut select = conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+    let mut rows = select.query([key])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(row.get_ref(0)?.as_i64().ok())
 }
 
 /// Version of the stored index. Other versions are ignored, and the index is rebuilt from the rows.
 const INDEX_VERSION: u32 = 1;
 
 /// Index stored at the last compaction; `None` if it has another version or a wrong checksum.
-pub(super) fn read_index(conn: &Connection) -> rusqlite::Result<Option<Index>> {
+pub(crate) fn read_index(conn: &Connection) -> rusqlite::Result<Option<Index>> {
     let mut select = conn.prepare("SELECT value FROM meta WHERE key = 'index'")?;
     let mut rows = select.query([])?;
     let Some(row) = rows.next()? else { return Ok(None) };
@@ -127,7 +152,7 @@ pub(super) fn read_index(conn: &Connection) -> rusqlite::Result<Option<Index>> {
     Ok(json.and_then(|json| serde_json::from_str(json).ok()))
 }
 
-pub(super) fn write_index(conn: &Connection, index: &Index) -> rusqlite::Result<()> {
+pub(crate) fn write_index(conn: &Connection, index: &Index) -> rusqlite::Result<()> {
     let text = serde_json::to_string(index)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
     conn.prepare_cached(PUT)?.execute(params!["index", with_head(&text)]).map(drop)

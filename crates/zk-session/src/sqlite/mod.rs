@@ -1,14 +1,14 @@
-mod check;
-mod db;
-mod error;
-mod files;
-mod hash;
-mod list;
-mod lock;
-mod meta;
-mod open;
+pub(crate) mod check;
+pub(crate) mod db;
+pub(crate) mod error;
+pub(crate) mod files;
+pub(crate) mod hash;
+pub(crate) mod list;
+pub(crate) mod lock;
+pub(crate) mod meta;
+pub(crate) mod open;
 mod recovery;
-mod row;
+pub(crate) mod row;
 mod session;
 mod snapshot;
 mod tree;
@@ -16,7 +16,7 @@ mod wal;
 mod writer;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -73,6 +73,9 @@ const READ_BACK_BYTES: u64 = 8 << 20;
 /// Folder for incomplete sessions; no project's folder has this name.
 const INCOMPLETE: &str = ".incomplete";
 
+/// Folder for deleted sessions, in the store and beside the large results.
+pub(crate) const TRASH: &str = ".trash";
+
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteStore").field("root", &self.root).finish_non_exhaustive()
@@ -96,6 +99,15 @@ impl SqliteStore {
     #[must_use]
     pub fn read_back(self, bytes: u64) -> Self {
         Self { back: bytes, ..self }
+    }
+
+    /// Root directory of the store.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
     }
 
     /// Store of incomplete sessions; this store neither lists nor opens them.

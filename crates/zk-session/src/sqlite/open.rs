@@ -20,16 +20,16 @@ use crate::memory::exists;
 
 /// Session that this process has open for writing. The lock is released last.
 #[derive(Debug)]
-pub(super) struct Opened {
-    pub(super) db: Db,
-    pub(super) files: Files,
+pub(crate) struct Opened {
+    pub(crate) db: Db,
+    pub(crate) files: Files,
     /// Entries of the resumed conversation at the time of opening, until a caller takes them.
-    pub(super) live: Option<LiveEntries>,
-    pub(super) cwd: Option<PathBuf>,
-    pub(super) notices: Vec<String>,
+    pub(crate) live: Option<LiveEntries>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) notices: Vec<String>,
     /// Device and inode of the opened file, to notice when its name leads to another one.
-    pub(super) file: Option<(u64, u64)>,
-    pub(super) lock: SessionLock,
+    pub(crate) file: Option<(u64, u64)>,
+    pub(crate) lock: SessionLock,
 }
 
 /// Parameters of a session that is not on disk yet.
@@ -96,7 +96,7 @@ pub(super) fn discard(files: &Files) {
 ///
 /// # Errors
 /// [`StoreError`]. An error never loses a byte of the session's files.
-pub(super) fn open(root: &Path, id: &SessionId, back: u64) -> Result<Opened, StoreError> {
+pub(crate) fn open(root: &Path, id: &SessionId, back: u64) -> Result<Opened, StoreError> {
     let Some(files) = Files::find(root, id)? else { return Err(not_found(root, id)) };
     let lock = SessionLock::take(&files)?;
     recovery::finish(&files)?;
@@ -243,22 +243,22 @@ fn rescue(files: &Files, why: &str, log: &Log) -> Result<String, StoreError> {
     ))
 }
 
-pub(super) fn count(entries: usize) -> String {
+pub(crate) fn count(entries: usize) -> String {
     if entries == 1 { "1 entry".to_owned() } else { format!("{entries} entries") }
 }
 
-pub(super) fn damaged(id: &SessionId, why: &str, kept: PathBuf) -> StoreError {
+pub(crate) fn damaged(id: &SessionId, why: &str, kept: PathBuf) -> StoreError {
     StoreError::Damaged { id: id.clone(), why: why.to_owned(), kept }
 }
 
 /// Error for an unknown session `id`, with the most similar id.
-pub(super) fn not_found(root: &Path, id: &SessionId) -> StoreError {
+pub(crate) fn not_found(root: &Path, id: &SessionId) -> StoreError {
     let ids = files::all(root, None).unwrap_or_default().into_iter().map(|listed| match listed {
         files::Listed::Db(files) | files::Listed::Kept(files, _) => files.id().to_string(),
     });
     StoreError::NotFound { id: id.to_string(), hint: near_match(id.as_str(), ids) }
 }
 
-pub(super) fn io_error(doing: &'static str, path: &Path, source: io::Error) -> StoreError {
+pub(crate) fn io_error(doing: &'static str, path: &Path, source: io::Error) -> StoreError {
     StoreError::Io { doing, path: path.to_path_buf(), source }
 }

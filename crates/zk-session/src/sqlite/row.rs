@@ -9,21 +9,21 @@ use zk_core::service::{Entry, EntryKind};
 use super::hash::fnv1a;
 
 /// Columns that [`read`] expects.
-pub(super) const COLUMNS: &str = "seq, id, parent, time_ms, kind, sum";
+pub(crate) const COLUMNS: &str = "seq, id, parent, time_ms, kind, sum";
 /// Position of the column `kind`.
-pub(super) const KIND_COLUMN: usize = 4;
+pub(crate) const KIND_COLUMN: usize = 4;
 
 /// Row that is no valid entry, with its raw values.
 #[derive(Debug)]
-pub(super) struct Unreadable {
-    pub(super) seq: i64,
+pub(crate) struct Unreadable {
+    pub(crate) seq: i64,
     why: String,
     columns: [Value; 4],
 }
 
 impl Unreadable {
     /// The row as one line of JSON, with invalid text in hexadecimal.
-    pub(super) fn to_line(&self) -> String {
+    pub(crate) fn to_line(&self) -> String {
         let [id, parent, time, kind] = self.columns.each_ref().map(to_json);
         json!({"seq": self.seq, "why": self.why, "id": id, "parent": parent, "time_ms": time, "kind": kind})
             .to_string()
@@ -52,7 +52,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Checksum stored with each entry, which reveals changed bytes.
-pub(super) fn checksum(seq: i64, id: &str, parent: Option<&str>, time_ms: i64, kind: &str) -> i64 {
+pub(crate) fn checksum(seq: i64, id: &str, parent: Option<&str>, time_ms: i64, kind: &str) -> i64 {
     let (seq, time) = (seq.to_le_bytes(), time_ms.to_le_bytes());
     fnv1a(&[&seq, id.as_bytes(), parent.unwrap_or("").as_bytes(), &time, kind.as_bytes()]).cast_signed()
 }
@@ -61,7 +61,7 @@ pub(super) fn checksum(seq: i64, id: &str, parent: Option<&str>, time_ms: i64, k
 ///
 /// # Errors
 /// SQLite's error when the row cannot be fetched. A row that is no valid entry is returned as [`Unreadable`].
-pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Result<Entry, Unreadable>)> {
+pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Result<Entry, Unreadable>)> {
     let seq: i64 = row.get(0)?;
     let columns = [row.get_ref(1)?, row.get_ref(2)?, row.get_ref(3)?, row.get_ref(4)?];
     let read = decode(seq, columns, row.get_ref(5)?);

@@ -371,7 +371,7 @@ async fn an_entry_of_a_plugin_without_kind_and_audience_is_still_read() {
 }
 
 #[tokio::test]
-async fn a_file_of_the_first_format_is_read_and_goes_on_in_the_second() {
+async fn a_file_of_the_first_format_is_read_and_goes_on_in_the_newest() {
     let dir = tempfile::tempdir().unwrap();
     let store = SqliteStore::new(dir.path().join("s"));
     let id = stored(&store, dir.path(), 3).await;
@@ -387,6 +387,6 @@ async fn a_file_of_the_first_format_is_read_and_goes_on_in_the_second() {
     assert_eq!(version(), 1, "opening changes nothing");
     session.add(unit(3)).await.unwrap();
     drop(session);
-    assert_eq!(version(), 2);
+    assert_eq!(version(), 3);
     assert_eq!(whole_units(&store.open(&id).await.unwrap().entries().await.unwrap()), 4);
 }

@@ -23,10 +23,16 @@ mod recorder;
 #[cfg(test)]
 mod scanning;
 #[cfg(test)]
+mod search;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
+mod trash;
 #[cfg(test)]
 mod tree;
 #[cfg(test)]
 mod tree_kill;
 #[cfg(test)]
 mod tree_size;
+#[cfg(test)]
+mod verify;

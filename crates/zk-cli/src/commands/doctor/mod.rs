@@ -4,6 +4,7 @@ mod findings;
 mod kept_sessions;
 mod mend;
 mod programs;
+mod session_care;
 
 use std::io::IsTerminal;
 
@@ -56,6 +57,7 @@ pub(crate) fn run(app: &AppContext, args: DoctorArgs) -> Outcome<Exit> {
         tell(finding);
     }
     tell(runtime.block_on(sessions(&app.work, &app.settings)));
+    runtime.block_on(session_care::session_care(&app.work, &app.settings)).into_iter().for_each(&mut tell);
     for (program, used) in PROGRAMS {
         tell(program_found(&app.work.machine, program, used));
     }

@@ -1,5 +1,6 @@
 #[cfg(test)]
 pub(super) mod breaking_store;
+pub(in crate::commands) mod care;
 mod list;
 mod show;
 
@@ -7,7 +8,7 @@ use std::ops::ControlFlow;
 
 use serde_json::Value;
 use zk_core::service::{EntryVisitor, SessionFilter, SessionStore};
-use zk_session::{SessionCopy, open_matching, scan_matching};
+use zk_session::{SessionCopy, scan_matching};
 use zk_tui::Style;
 use zk_tui::plain::Screen;
 use zk_tui::term::print_stderr;
@@ -20,6 +21,10 @@ use list::row;
 use zk_chat::session_lines;
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
+    let action = match action {
+        SessionsAction::Care(action) => return care::run(app, action),
+        other => other,
+    };
     let store = store(&app.work.machine)?;
     let plain = |lines: Vec<String>| lines.into_iter().map(|line| (Style::PLAIN, line)).collect::<Vec<_>>();
     let lines: Vec<(Style, String)> = runtime()?.block_on(async {
@@ -63,19 +68,8 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 }
                 Ok(plain(vec![format!("copied as {copy}; `zk --resume {copy}` goes on with it")]))
             }
-            SessionsAction::Rm { id } => {
-                // Opening resolves the id prefix and locks the session, so that no other process is using it.
-                let open = open_matching(&store, given(&id, "`zk sessions rm`")?).await.map_err(refused)?;
-                let id = open.id().clone();
-                open.close().await.map_err(refused)?;
-                drop(open);
-                store.delete(&id).await.map_err(refused)?;
-                if let Some(outputs) = place(&app.work, &app.settings).outputs_of(&id) {
-                    // Most sessions have no such directory.
-                    let _ = std::fs::remove_dir_all(outputs);
-                }
-                Ok(plain(vec![format!("removed {id}")]))
-            }
+            // Handled above.
+            SessionsAction::Care(_) => Ok(Vec::new()),
         }
     })?;
     let mut screen = Screen::stdout(&app.work.machine.terminal());

@@ -70,11 +70,7 @@ impl ConversationSessions for ChatSessions {
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), BoxError> {
-        store(&self.app.work.machine)?.delete(id).await?;
-        if let Some(outputs) = place(&self.app.work, &self.app.settings).outputs_of(id) {
-            // Most sessions have none.
-            let _ = std::fs::remove_dir_all(outputs);
-        }
+        place(&self.app.work, &self.app.settings).trash()?.put(id).await?;
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 use zk_core::service::{Entry, StoreError};
 
 use super::check::{self, Branches, Checked, Log, Look, Rows};
-use super::db::{LINEAR_FORMAT, connect, create_tables, insert_row, insert_statement, needed_format};
+use super::db::{RowHead, connect, create_tables, insert_row, insert_statement};
 use super::error::store_error;
 use super::files::{Files, remove, with};
 use super::lock::open_plain;
@@ -131,8 +131,7 @@ fn write(path: &Path, log: &Log) -> rusqlite::Result<()> {
     )?;
     conn.execute_batch("PRAGMA synchronous=FULL;")?;
     let tx = conn.transaction()?;
-    let needed = log.entries.iter().map(|entry| needed_format(&entry.kind)).max();
-    create_tables(&tx, needed.unwrap_or(LINEAR_FORMAT))?;
+    create_tables(&tx)?;
     let mut meta = log.meta.clone();
     meta.digest = Digest::default();
     meta.entries = 0;
@@ -144,7 +143,9 @@ fn write(path: &Path, log: &Log) -> rusqlite::Result<()> {
             let Entry { id, parent, time_ms, kind } = entry;
             let json = serde_json::to_string(kind)
                 .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-            insert_row(&mut insert, meta.entries, id, parent.as_ref(), *time_ms, &json)?;
+            // Recovered entries prove nothing about the chain, which begins anew after them.
+            let row = RowHead::new(meta.entries, id.as_str(), parent.as_ref(), *time_ms);
+            insert_row(&mut insert, row, &json, None)?;
         }
     }
     let times = || log.entries.iter().map(|entry| entry.time_ms);

@@ -1,0 +1,110 @@
+//! `zk sessions search`, `rename`, `delete`, `trash`, `gc`, `verify` and `redact`.
+
+mod gc;
+mod search;
+mod trash;
+mod verify;
+
+use zk_core::model::SessionId;
+use zk_core::service::SessionStore;
+use zk_session::{SearchError, SqliteStore, TrashError, find_matching};
+use zk_tui::Style;
+use zk_tui::plain::Screen;
+use zk_tui::term::print_stderr;
+
+use crate::app::{AppContext, runtime};
+use crate::args::session_care::SessionCare;
+use crate::exit::{Exit, Explain, Outcome};
+use crate::sessions::{given, refused, store};
+
+/// Lines to print, and the exit code.
+type Printed = (Vec<(Style, String)>, Exit);
+
+pub(super) fn run(app: &AppContext, action: SessionCare) -> Outcome<Exit> {
+    let store = store(&app.work.machine)?;
+    let (lines, exit) = runtime()?.block_on(async {
+        match action {
+            SessionCare::Search(args) => search::search(app, &store, &args).await,
+            SessionCare::Rename { id, title } => rename(&store, &id, &title).await,
+            SessionCare::Delete { id } => trash::delete(app, &store, &id).await,
+            SessionCare::Trash { action } => trash::trash(app, action).await,
+            SessionCare::Gc { older_than, dry_run } => gc::gc(app, &store, older_than, dry_run).await,
+            SessionCare::Verify { id, all: _, json } => verify::verify(&store, id.as_deref(), json).await,
+            SessionCare::Redact { id, entry } => verify::redact(&store, &id, &entry).await,
+        }
+    })?;
+    let mut screen = Screen::stdout(&app.work.machine.env.terminal());
+    lines.iter().for_each(|(style, line)| screen.line(*style, line));
+    screen.finish()?;
+    Ok(exit)
+}
+
+/// Resolves an id or the beginning of one; `command` is named if it is empty.
+async fn resolved(store: &SqliteStore, id: &str, command: &str) -> Outcome<SessionId> {
+    find_matching(store, given(id, command)?).await.map_err(refused)
+}
+
+async fn rename(store: &SqliteStore, id: &str, title: &str) -> Outcome<Printed> {
+    let id = resolved(store, id, "`zk sessions rename`").await?;
+    store.rename(&id, title).await.map_err(refused)?;
+    let info = store.list(&zk_core::service::SessionFilter { unanswered: true, ..Default::default() }).await;
+    let titled = info.map_err(refused)?.into_iter().find(|info| info.id == id).map(|info| info.title);
+    Ok(plain(vec![format!("{id} is titled `{}`", titled.unwrap_or_default())]))
+}
+
+fn plain(lines: Vec<String>) -> Printed {
+    (lines.into_iter().map(|line| (Style::PLAIN, line)).collect(), Exit::Done)
+}
+
+fn json(value: &serde_json::Value) -> Printed {
+    plain(format!("{value:#}").lines().map(str::to_owned).collect())
+}
+
+fn warn(notices: &[String]) {
+    notices.iter().for_each(|notice| print_stderr(&format!("zk: {notice}")));
+}
+
+/// Size in the unit that people read.
+pub(in crate::commands) fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{} kB", bytes / 1_000),
+        1_000_000..1_000_000_000 => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
+        _ => format!("{}.{} GB", bytes / 1_000_000_000, bytes % 1_000_000_000 / 100_000_000),
+    }
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+}
+
+impl Explain for SearchError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Nothing(_) => Exit::Usage,
+            Self::TooNew { .. } | Self::Store(_) | Self::Index { .. } | Self::Damaged { .. } => Exit::Failed,
+        }
+    }
+}
+
+impl Explain for TrashError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::NotInTrash { .. } | Self::InTrashAlready(_) | Self::PlaceTaken { .. } => Exit::Usage,
+            Self::Store(zk_core::service::StoreError::NotFound { .. }) => Exit::Usage,
+            Self::Store(_) | Self::TooNew { .. } | Self::Io { .. } => Exit::Failed,
+        }
+    }
+
+    fn explain(&self) -> String {
+        match self {
+            Self::NotInTrash { .. } => format!("{self}; `zk sessions trash` lists what is in it"),
+            Self::InTrashAlready(id) => {
+                format!("{self}: `zk sessions trash restore {id}`, or `zk sessions trash empty`")
+            }
+            Self::Store(_) | Self::PlaceTaken { .. } | Self::TooNew { .. } | Self::Io { .. } => {
+                self.to_string()
+            }
+        }
+    }
+}

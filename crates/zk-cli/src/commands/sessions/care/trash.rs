@@ -1,0 +1,62 @@
+use std::time::Duration;
+
+use zk_chat::age;
+use zk_core::service::visible_line;
+use zk_session::SqliteStore;
+
+use super::{Printed, counted, plain, resolved, size};
+use crate::app::AppContext;
+use crate::args::session_care::TrashAction;
+use crate::exit::Outcome;
+use crate::sessions::{given, place};
+
+/// Moves a session into the trash, and removes what was in it for too long.
+pub(super) async fn delete(app: &AppContext, store: &SqliteStore, id: &str) -> Outcome<Printed> {
+    let trash = place(&app.work, &app.settings).trash()?;
+    let id = resolved(store, id, "`zk sessions delete`").await?;
+    trash.put(&id).await?;
+    trash.remove_older(age_of_trash(app)).await?;
+    let days = counted(app.settings.program.trash_days as usize, "day", "days");
+    Ok(plain(vec![format!(
+        "{id} is in the trash for {days}; `zk sessions trash restore {id}` brings it back"
+    )]))
+}
+
+/// Lists, restores or empties.
+pub(super) async fn trash(app: &AppContext, action: Option<TrashAction>) -> Outcome<Printed> {
+    let trash = place(&app.work, &app.settings).trash()?;
+    match action.unwrap_or(TrashAction::List) {
+        TrashAction::List => {
+            let listed = trash.list().await?;
+            if listed.is_empty() {
+                return Ok(plain(vec!["the trash is empty".to_owned()]));
+            }
+            let line = |session: &zk_session::TrashedSession| {
+                let deleted = age(session.deleted);
+                format!(
+                    "{}  deleted {deleted}  {}  {}  {}",
+                    session.id,
+                    size(session.bytes),
+                    visible_line(&session.title),
+                    visible_line(&session.cwd.display().to_string())
+                )
+            };
+            Ok(plain(listed.iter().map(line).collect()))
+        }
+        TrashAction::Restore { id } => {
+            let id = trash.restore(given(&id, "`zk sessions trash restore`")?).await?;
+            Ok(plain(vec![format!("{id} is back; `zk --resume {id}` goes on with it")]))
+        }
+        TrashAction::Empty => {
+            let removed = trash.remove_older(Duration::ZERO).await?;
+            let bytes = removed.iter().map(|session| session.bytes).sum();
+            let sessions = counted(removed.len(), "session", "sessions");
+            Ok(plain(vec![format!("{sessions} removed for good, {} freed", size(bytes))]))
+        }
+    }
+}
+
+/// Time that a session stays in the trash, by the settings.
+pub(super) fn age_of_trash(app: &AppContext) -> Duration {
+    Duration::from_hours(24 * u64::from(app.settings.program.trash_days))
+}
