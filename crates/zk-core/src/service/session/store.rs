@@ -404,6 +404,12 @@ pub enum StoreError {
         /// Id of the other process.
         pid: u32,
     },
+    /// Another writer took the session over, since the lease of this one had ended.
+    #[error("session `{id}` was taken over by another writer, so nothing was written; open it again to go on")]
+    Fenced {
+        /// Id of the session.
+        id: SessionId,
+    },
     /// The session cannot be read. Its files were moved aside unchanged.
     #[error("session `{id}` is damaged ({why}); it was kept as {kept}")]
     Damaged {

@@ -1,0 +1,6 @@
+//! Integration tests of the stores.
+
+#[cfg(feature = "files")]
+mod disk;
+#[cfg(feature = "files")]
+mod files;
