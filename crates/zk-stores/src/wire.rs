@@ -31,12 +31,16 @@ pub mod operation {
     pub const APPEND: &str = "append";
     /// [`HandleRequest`](super::HandleRequest) to a stream: entries of an open session.
     pub const ENTRIES: &str = "entries";
+    /// [`HandleRequest`](super::HandleRequest) to a stream: entries of all branches of an open session.
+    pub const TREE: &str = "tree";
     /// [`HandleRequest`](super::HandleRequest) to a stream: live entries of an open session.
     pub const LIVE: &str = "live";
     /// [`HandleRequest`](super::HandleRequest) to [`Done`](super::Done).
     pub const CLOSE: &str = "close";
     /// [`ReadRequest`](super::ReadRequest) to a stream: entries of a session that may be open.
     pub const SCAN: &str = "scan";
+    /// [`ReadRequest`](super::ReadRequest) to a stream: entries of all branches of a session that may be open.
+    pub const SCAN_TREE: &str = "scan-tree";
     /// [`ReadRequest`](super::ReadRequest) to a stream: live entries of a session that may be open.
     pub const READ_LIVE: &str = "read-live";
     /// [`ReadRequest`](super::ReadRequest) to a stream: the newest entries.
@@ -249,6 +253,14 @@ pub enum WireError {
         /// Newest format version that the server knows.
         known: u32,
     },
+    /// See [`StoreError::NoEntry`].
+    #[error("session `{session}` has no entry `{entry}`")]
+    NoEntry {
+        /// Id of the session.
+        session: SessionId,
+        /// Entry that was asked for.
+        entry: EntryId,
+    },
     /// Another failure of the store.
     #[error("{why}")]
     Failed {
@@ -263,6 +275,7 @@ impl From<StoreError> for WireError {
             StoreError::NotFound { id, hint } => Self::NotFound { id, hint },
             StoreError::InUse { id, pid } => Self::InUse { id, pid },
             StoreError::Fenced { id } => Self::Fenced { id },
+            StoreError::NoEntry { session, entry } => Self::NoEntry { session, entry },
             StoreError::Damaged { id, why, kept } => Self::Damaged { id, why, kept },
             StoreError::TooNew { id, found, known } => Self::TooNew { id, found, known },
             error @ StoreError::Io { .. } => Self::Failed { why: error.to_string() },
@@ -277,6 +290,7 @@ impl From<WireError> for StoreError {
             WireError::NotFound { id, hint } => Self::NotFound { id, hint },
             WireError::InUse { id, pid } => Self::InUse { id, pid },
             WireError::Fenced { id } => Self::Fenced { id },
+            WireError::NoEntry { session, entry } => Self::NoEntry { session, entry },
             WireError::Damaged { id, why, kept } => Self::Damaged { id, why, kept },
             WireError::TooNew { id, found, known } => Self::TooNew { id, found, known },
             WireError::Failed { why } => Self::Failed(why),

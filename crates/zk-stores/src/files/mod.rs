@@ -11,14 +11,13 @@ mod session;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Clock, EntryVisitor, NewSession, OpenSession, SessionFilter, SessionInfo, SessionScan, SessionSnapshot,
+    Clock, Entry, EntryVisitor, NewSession, OpenSession, SessionFilter, SessionInfo, SessionScan, SessionSnapshot,
     SessionStore, StoreError, SystemClock,
 };
 
@@ -116,19 +115,30 @@ impl FileMapStore {
         Ok(layout::by_session(names))
     }
 
-    async fn stored(&self, keys: &Keys) -> Result<Stored, StoreError> {
-        read_session(&*self.inner.map, keys, None).await
+    /// Reads a session with all of its branches.
+    async fn loaded(&self, id: &SessionId) -> Result<(Keys, Stored), StoreError> {
+        let keys = self.found(id).await?;
+        let stored = read_session(&*self.inner.map, &keys, None).await?;
+        if stored.is_gone() {
+            return Err(read::gone(id));
+        }
+        Ok((keys, stored))
+    }
+
+    /// Adds to a summary which process has the session open.
+    async fn state(&self, id: &SessionId, keys: &Keys, mut info: SessionInfo) -> Result<SessionInfo, StoreError> {
+        info.lock = self.inner.holder(id, keys).await?;
+        info.interrupted &= info.lock.is_none();
+        Ok(info)
     }
 
     async fn info(&self, id: &SessionId, keys: &Keys) -> Result<Option<SessionInfo>, StoreError> {
-        let mut info = match read::listed(&*self.inner.map, keys).await {
+        let info = match read::listed(&*self.inner.map, keys).await {
             Ok(Some(info)) => info,
             Ok(None) => return Ok(None),
             Err(error) => read::unreadable(id, &error).ok_or(error)?,
         };
-        info.lock = self.inner.holder(id, keys).await?;
-        info.interrupted &= info.lock.is_none();
-        Ok(Some(info))
+        self.state(id, keys, info).await.map(Some)
     }
 }
 
@@ -162,6 +172,13 @@ impl Drop for Own {
     }
 }
 
+fn visit_all(entries: Vec<Entry>, visit: &mut EntryVisitor) {
+    let _ = entries.into_iter().try_for_each(|entry| {
+        let bytes = serde_json::to_vec(&entry.kind).map_or(0, |json| json.len());
+        visit(entry, bytes)
+    });
+}
+
 fn lock<T>(value: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -183,36 +200,28 @@ impl SessionStore for FileMapStore {
         let keys = self.found(id).await?;
         let hold = self.inner.hold(id, &keys).await?;
         // Read again: another writer may have appended before the lock was taken.
-        let keys = self.found(id).await?;
-        let stored = self.stored(&keys).await?;
-        if stored.is_gone() {
-            return Err(read::gone(id, &keys));
-        }
+        let (keys, stored) = self.loaded(id).await?;
         Ok(Arc::new(MapSession::opened(self.inner.clone(), id.clone(), &keys, stored, hold)))
     }
 
     async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError> {
-        let keys = self.found(id).await?;
-        let stored = self.stored(&keys).await?;
-        if stored.is_gone() {
-            return Err(read::gone(id, &keys));
-        }
-        let mut info = stored.info();
-        info.lock = self.inner.holder(id, &keys).await?;
-        info.interrupted &= info.lock.is_none();
-        let (entries, notices) = stored.into_entries();
-        Ok(SessionSnapshot { info, entries, notices })
+        let (keys, stored) = self.loaded(id).await?;
+        let info = self.state(id, &keys, stored.info()).await?;
+        let notices = stored.notices.clone();
+        Ok(SessionSnapshot { info, entries: stored.into_branch(), notices })
     }
 
     async fn scan(&self, id: &SessionId, mut visit: EntryVisitor) -> Result<SessionScan, StoreError> {
         let SessionSnapshot { info, entries, notices } = self.read(id).await?;
-        for entry in entries {
-            let bytes = serde_json::to_vec(&entry.kind).map_or(0, |json| json.len());
-            if visit(entry, bytes) == ControlFlow::Break(()) {
-                break;
-            }
-        }
+        visit_all(entries, &mut visit);
         Ok(SessionScan { info, notices })
+    }
+
+    async fn scan_tree(&self, id: &SessionId, mut visit: EntryVisitor) -> Result<SessionScan, StoreError> {
+        let (keys, stored) = self.loaded(id).await?;
+        let info = self.state(id, &keys, stored.info()).await?;
+        visit_all(stored.entries, &mut visit);
+        Ok(SessionScan { info, notices: stored.notices })
     }
 
     async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {

@@ -1,10 +1,12 @@
 //! Reads a session from its keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use zk_core::model::{EntryId, SessionId};
-use zk_core::service::{Entry, SessionInfo, StoreError, Unreadable};
+use zk_core::service::{
+    Entry, EntryKind, SessionInfo, StoreError, Unreadable, count_branches, present_branch,
+};
 use zk_session::Digest;
 
 use super::layout::{Keys, SessionKey};
@@ -24,6 +26,7 @@ pub(super) struct Meta {
     pub(super) through: u64,
     pub(super) updated_ms: u64,
     pub(super) digest: Digest,
+    pub(super) branches: u64,
     #[serde(default)]
     pub(super) branch: Option<String>,
 }
@@ -32,6 +35,7 @@ pub(super) struct Meta {
 #[derive(Debug, Default)]
 pub(super) struct Stored {
     start: Option<Start>,
+    /// Entries of all branches, in the order of writing.
     pub(super) entries: Vec<Entry>,
     pub(super) notices: Vec<String>,
     /// Last append.
@@ -71,18 +75,38 @@ impl Stored {
             through: self.last,
             updated_ms: self.updated_ms(),
             digest: self.digest.clone(),
+            branches: count_branches(&self.entries),
             branch: self.branch.clone(),
         };
         info(meta, self.title.clone())
     }
 
-    pub(super) fn into_entries(self) -> (Vec<Entry>, Vec<String>) {
-        (self.entries, self.notices)
+    /// Whether the leaf was ever moved.
+    pub(super) fn has_moves(&self) -> bool {
+        self.entries.iter().any(|entry| matches!(entry.kind, EntryKind::Leaf { .. }))
+    }
+
+    /// The entries of the present branch.
+    pub(super) fn into_branch(self) -> Vec<Entry> {
+        if self.has_moves() { present_branch(self.entries) } else { self.entries }
+    }
+
+    /// Lets an entry whose parent cannot be read follow the one before it.
+    fn link_over_gaps(&mut self) {
+        let mut known = HashSet::new();
+        let mut before: Option<EntryId> = None;
+        for entry in &mut self.entries {
+            if entry.parent.as_ref().is_some_and(|parent| !known.contains(parent)) {
+                entry.parent.clone_from(&before);
+            }
+            known.insert(entry.id.clone());
+            before = Some(entry.id.clone());
+        }
     }
 }
 
 fn info(meta: Meta, title: Option<String>) -> SessionInfo {
-    let Meta { start, updated_ms, digest, branch, .. } = meta;
+    let Meta { start, updated_ms, digest, branches, branch, .. } = meta;
     SessionInfo {
         id: start.id,
         parent: start.parent,
@@ -91,6 +115,7 @@ fn info(meta: Meta, title: Option<String>) -> SessionInfo {
         created: from_millis(start.created_ms),
         updated: from_millis(updated_ms),
         messages: digest.messages,
+        branches,
         title: title.unwrap_or(digest.title),
         answered: digest.answered,
         interrupted: digest.running,
@@ -100,7 +125,7 @@ fn info(meta: Meta, title: Option<String>) -> SessionInfo {
 }
 
 /// Error of a session whose keys have no complete append.
-pub(super) fn gone(id: &SessionId, _keys: &Keys) -> StoreError {
+pub(super) fn gone(id: &SessionId) -> StoreError {
     StoreError::NotFound { id: id.to_string(), hint: String::new() }
 }
 
@@ -123,12 +148,13 @@ pub(super) fn unreadable(id: &SessionId, error: &StoreError) -> Option<SessionIn
         StoreError::NotFound { .. }
         | StoreError::InUse { .. }
         | StoreError::Fenced { .. }
+        | StoreError::NoEntry { .. }
         | StoreError::Io { .. }
         | StoreError::Failed(_) => return None,
     };
     let start = Start { id: id.clone(), parent: None, cwd: "/".into(), created_ms: 0 };
-    let meta =
-        Meta { format: FORMAT, start, through: 0, updated_ms: 0, digest: Digest::default(), branch: None };
+    let (digest, branches, branch) = (Digest::default(), 1, None);
+    let meta = Meta { format: FORMAT, start, through: 0, updated_ms: 0, digest, branches, branch };
     Some(SessionInfo { unreadable: Some(state), ..info(meta, None) })
 }
 
@@ -264,6 +290,9 @@ impl Appends {
                 stored.digest.add(&entry.kind);
             }
             stored.entries.extend(entries);
+        }
+        if !stored.notices.is_empty() {
+            stored.link_over_gaps();
         }
         for (last, key) in &self.torn {
             if upto.is_none() && stored.last > 0 && *last > stored.last {

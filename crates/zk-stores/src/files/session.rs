@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex as SyncMutex};
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 use zk_core::model::{EntryId, SessionId};
-use zk_core::service::{Durability, Entry, EntryKind, NewSession, OpenSession, StoreError};
+use zk_core::service::{
+    Durability, Entry, EntryKind, EntryVisitor, NewSession, OpenSession, StoreError, check_leaf, count_branches,
+};
 use zk_session::Digest;
 
 use super::layout::{Chunk, Keys, SessionKey};
@@ -13,7 +15,7 @@ use super::lease::Hold;
 use super::map::Saved;
 use super::read::{Meta, Stored, read_session};
 use super::segment::{FORMAT, Head, Start, parse, write};
-use super::{Inner, lock};
+use super::{Inner, lock, visit_all};
 use crate::shared::{closed, exists, millis};
 
 /// Number of keys that are merged into one.
@@ -52,6 +54,8 @@ struct State {
     /// Number for the next append; numbers of failed ones are not used again.
     next: u64,
     leaf: Option<EntryId>,
+    /// Whether the leaf was ever moved.
+    has_moves: bool,
     digest: Digest,
     branch: Option<String>,
     updated_ms: u64,
@@ -73,6 +77,7 @@ impl MapSession {
             last: 0,
             next: 1,
             leaf: None,
+            has_moves: false,
             digest: Digest::default(),
             branch: None,
             updated_ms: 0,
@@ -96,6 +101,7 @@ impl MapSession {
             last: stored.last,
             next: keys.last() + 1,
             leaf: stored.leaf(),
+            has_moves: stored.has_moves(),
             digest: stored.digest.clone(),
             branch: stored.branch.clone(),
             updated_ms: stored.updated_ms(),
@@ -113,6 +119,16 @@ impl MapSession {
 
     fn check_open(&self) -> Result<(), StoreError> {
         if self.is_closed.load(Ordering::Acquire) { Err(closed(&self.id)) } else { Ok(()) }
+    }
+
+    /// Reads the appends that this handle knows of.
+    async fn stored(&self, state: &State) -> Result<Stored, StoreError> {
+        if !state.is_stored {
+            return Ok(Stored::default());
+        }
+        let names = self.inner.map.list(&state.key.prefix()).await.map_err(StoreError::from)?;
+        let keys = Keys::of(state.key.clone(), names);
+        read_session(&*self.inner.map, &keys, Some(state.last)).await
     }
 
     /// Takes the right to write a session that has no entry yet.
@@ -187,12 +203,20 @@ impl MapSession {
 
     /// Writes `meta.json`. Listings read the entries where it is old, so a failure loses nothing.
     async fn write_meta(&self, state: &mut State) {
+        let branches = match state.has_moves {
+            false => 1,
+            true => match self.stored(state).await {
+                Ok(stored) => count_branches(&stored.entries),
+                Err(_) => return,
+            },
+        };
         let meta = Meta {
             format: FORMAT,
             start: state.start.clone(),
             through: state.last,
             updated_ms: state.updated_ms,
             digest: state.digest.clone(),
+            branches,
             branch: state.branch.clone(),
         };
         if let Ok(bytes) = serde_json::to_vec(&meta)
@@ -274,6 +298,12 @@ impl OpenSession for MapSession {
         if kinds.is_empty() {
             return Ok(Vec::new());
         }
+        let moves = matches!(kinds.first(), Some(EntryKind::Leaf { .. }));
+        let known = match moves && state.is_stored {
+            true => self.stored(&state).await?.entries,
+            false => Vec::new(),
+        };
+        check_leaf(&self.id, &kinds, |wanted| known.iter().any(|entry| entry.id == *wanted))?;
         let now_ms = millis(self.inner.clock.now());
         if state.hold.is_none() {
             self.begin(&mut state, now_ms).await?;
@@ -282,7 +312,11 @@ impl OpenSession for MapSession {
         let mut entries = Vec::with_capacity(kinds.len());
         for kind in kinds {
             let id = EntryId::fresh();
-            entries.push(Entry { id: id.clone(), parent: parent.replace(id), time_ms: now_ms, kind });
+            let parent = match (&kind, parent.replace(id.clone())) {
+                (EntryKind::Leaf { to, .. }, _) => to.clone(),
+                (_, before) => before,
+            };
+            entries.push(Entry { id, parent, time_ms: now_ms, kind });
         }
         let branch = lock(&self.branch).clone();
         let head = Head {
@@ -298,6 +332,7 @@ impl OpenSession for MapSession {
         let chunk = self.save(&mut state, head, &entries).await?;
         state.last = chunk.last;
         state.leaf = parent;
+        state.has_moves |= moves;
         state.updated_ms = now_ms;
         for entry in &entries {
             state.digest.add(&entry.kind);
@@ -309,9 +344,8 @@ impl OpenSession for MapSession {
             }
             state.branch = branch;
         }
-        if let [single, _] = &mut state.levels {
-            single.push(chunk);
-        }
+        let [single, _] = &mut state.levels;
+        single.push(chunk);
         if !state.is_stored || state.last >= state.in_meta + META_APPENDS {
             state.is_stored = true;
             self.write_meta(&mut state).await;
@@ -323,13 +357,17 @@ impl OpenSession for MapSession {
     async fn entries(&self) -> Result<Vec<Entry>, StoreError> {
         let state = self.state.lock().await;
         self.check_open()?;
-        if !state.is_stored {
-            return Ok(Vec::new());
-        }
-        let names = self.inner.map.list(&state.key.prefix()).await.map_err(StoreError::from)?;
-        let keys = Keys::of(state.key.clone(), names);
-        let stored = read_session(&*self.inner.map, &keys, Some(state.last)).await?;
-        Ok(stored.entries)
+        Ok(self.stored(&state).await?.into_branch())
+    }
+
+    async fn scan_tree(&self, mut visit: EntryVisitor) -> Result<Vec<String>, StoreError> {
+        let stored = {
+            let state = self.state.lock().await;
+            self.check_open()?;
+            self.stored(&state).await?
+        };
+        visit_all(stored.entries, &mut visit);
+        Ok(Vec::new())
     }
 
     async fn close(&self) -> Result<(), StoreError> {

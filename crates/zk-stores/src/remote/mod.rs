@@ -5,7 +5,7 @@ mod session;
 
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use zk_auth::Http;
@@ -62,6 +62,25 @@ impl RemoteStore {
     async fn entries(&self, request: &ReadRequest, what: &str) -> Result<(Vec<Entry>, StreamEnd), StoreError> {
         self.api.collect(what, request).await
     }
+
+    async fn visited(
+        &self,
+        what: &str,
+        id: &SessionId,
+        mut visit: EntryVisitor,
+    ) -> Result<SessionScan, StoreError> {
+        let mut is_over = false;
+        let request = read(id);
+        let visited = self.api.stream(what, &request, |entry| {
+            // The summary comes last, so the rest is read and dropped.
+            if !is_over {
+                let bytes = serde_json::to_vec(&entry.kind).map_or(0, |json| json.len());
+                is_over = visit(entry, bytes) == ControlFlow::Break(());
+            }
+        });
+        let mut end = visited.await?;
+        Ok(SessionScan { info: info_of(&mut end)?, notices: end.notices })
+    }
 }
 
 fn read(id: &SessionId) -> ReadRequest {
@@ -94,17 +113,11 @@ impl SessionStore for RemoteStore {
     }
 
     async fn scan(&self, id: &SessionId, visit: EntryVisitor) -> Result<SessionScan, StoreError> {
-        let visit = Mutex::new((visit, false));
-        let visited = self.api.stream(operation::SCAN, &read(id), |entry| {
-            let bytes = serde_json::to_vec(&entry.kind).map_or(0, |json| json.len());
-            let (visit, is_over) = &mut *visit.lock().unwrap_or_else(PoisonError::into_inner);
-            // The summary comes last, so the rest is read and dropped.
-            if !*is_over {
-                *is_over = visit(entry, bytes) == ControlFlow::Break(());
-            }
-        });
-        let mut end = visited.await?;
-        Ok(SessionScan { info: info_of(&mut end)?, notices: end.notices })
+        self.visited(operation::SCAN, id, visit).await
+    }
+
+    async fn scan_tree(&self, id: &SessionId, visit: EntryVisitor) -> Result<SessionScan, StoreError> {
+        self.visited(operation::SCAN_TREE, id, visit).await
     }
 
     async fn read_live(&self, id: &SessionId) -> Result<LiveEntries, StoreError> {

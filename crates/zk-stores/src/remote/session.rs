@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use zk_core::model::{EntryId, SessionId};
-use zk_core::service::{Durability, Entry, EntryKind, LiveEntries, OpenSession, StoreError};
+use zk_core::service::{
+    Durability, Entry, EntryKind, EntryVisitor, LiveEntries, OpenSession, StoreError,
+};
 
 use super::call::{Api, CallError};
 use crate::shared::closed;
@@ -139,7 +141,11 @@ impl Shared {
         self.api.visit(operation::LAST, &last, |entry| stored.push(entry)).await?;
         let from = stored.len().saturating_sub(kinds.len());
         let (before, new) = stored.split_at_checked(from).unwrap_or_default();
-        let is_same = before.last().map(|entry| &entry.id) == log.leaf.as_ref()
+        let expected = match kinds.first() {
+            Some(EntryKind::Leaf { to, .. }) => to.as_ref(),
+            _ => log.leaf.as_ref(),
+        };
+        let is_same = before.last().map(|entry| &entry.id) == expected
             && new.iter().map(|entry| &entry.kind).eq(kinds);
         if is_same && !kinds.is_empty() {
             take(opened.handle);
@@ -276,6 +282,15 @@ impl OpenSession for RemoteSession {
     async fn live(&self) -> Result<LiveEntries, StoreError> {
         let (entries, end) = self.0.read(operation::LIVE).await?;
         Ok(LiveEntries { entries, tail: end.tail, earlier: end.earlier })
+    }
+
+    async fn scan_tree(&self, mut visit: EntryVisitor) -> Result<Vec<String>, StoreError> {
+        let (entries, end) = self.0.read(operation::TREE).await?;
+        let _ = entries.into_iter().try_for_each(|entry| {
+            let bytes = serde_json::to_vec(&entry.kind).map_or(0, |json| json.len());
+            visit(entry, bytes)
+        });
+        Ok(end.notices)
     }
 
     async fn close(&self) -> Result<(), StoreError> {

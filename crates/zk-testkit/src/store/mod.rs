@@ -3,6 +3,7 @@
 mod data;
 mod listing;
 mod log;
+mod tree;
 mod writers;
 
 use std::fmt;
@@ -77,6 +78,9 @@ where
     suite.check("the last entries are the end of a read", log::last).await;
     suite.check("the entries to continue from end with the last ones", log::live).await;
     suite.check("a snapshot is read while the session is open", log::snapshot).await;
+    suite.check("the leaf moves to any entry, and the other branches stay", tree::moves).await;
+    suite.check("a leaf of an unknown entry adds nothing", tree::unknown_leaf).await;
+    suite.check("labels are entries, and the last one counts", tree::labels).await;
     suite.check("one writer at a time", writers::one_writer).await;
     suite.check("a dropped handle frees its session", writers::dropped).await;
     suite.check("a closed session takes no more entries", writers::closed).await;

@@ -443,6 +443,7 @@ pub enum StoreError {
     Fenced {
         /// Id of the session.
         id: SessionId,
+    },
     /// The session has no such entry.
     #[error("session `{session}` has no entry `{entry}`")]
     NoEntry {
