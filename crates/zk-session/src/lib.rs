@@ -9,6 +9,7 @@
 //! | [`load_history`], [`load_live`], [`resume`] | history from which a resumed run starts |
 //! | [`SessionPlace`], [`ConversationSession`] | session of a conversation: opening, resuming, preview, copy and end |
 //! | [`latest`], [`open_matching`], [`read_matching`], [`scan_matching`] | lookup of a session for `--continue`, `--resume` and listings |
+//! | [`SessionOutline`] | tree of a session's branches, in a line for each prompt and answer |
 //! | [`FileBlobs`] | large contents of a session, in files beside it |
 //! | [`DumpFiles`] | plugin that writes requests and repairs into files, for debugging |
 //! | [`Digest`], [`title_line`], [`near_match`] | parts of a store that all stores share: counts, titles, hints |
@@ -51,6 +52,7 @@ mod moves;
 mod open_turn;
 #[cfg(feature = "sqlite")]
 mod opening;
+mod outline;
 mod recorder;
 mod redact;
 #[cfg(feature = "sqlite")]
@@ -75,6 +77,7 @@ pub use opening::{
     ConversationSession, NoticeSink, OpeningError, SessionCopy, SessionNotice, SessionPlace, SessionStart,
     last_run,
 };
+pub use outline::{OutlineKind, OutlineRow, SessionOutline};
 pub use recorder::{Recorder, Saved};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;

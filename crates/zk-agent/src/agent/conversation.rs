@@ -7,16 +7,17 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
 use zk_core::events::{
     CompactionTrigger, SessionBeforeCompact, SessionBeforeFork, SessionBeforeReply, SessionBeforeSwitch,
-    SessionBeforeTree, SessionSwitch, SteerKind,
+    SessionBeforeTree, SessionSwitch, SessionTree, SteerKind,
 };
 use zk_core::kernel::{Cx, Plugin, Scope};
 use zk_core::model::{AgentError, Block, Message, RunId, SessionId};
 use zk_core::service::{
-    AnswerError, ContextWindow, Conversation, ConversationError, ConversationState, Delivery,
+    AnswerError, BranchPath, ContextWindow, Conversation, ConversationError, ConversationState, Delivery,
     MessageDelivery, OpenedSession, QuestionDigest, QuestionId, Questions, Reduction, RunEnded,
-    SessionOpener, Submitted, SwitchTarget, TurnCwd, TurnEnv, UiAnswer,
+    SessionOpener, Submitted, SwitchTarget, TreeMove, TurnCwd, TurnEnv, UiAnswer,
 };
 
+use super::branch_summary;
 use crate::lock::lock;
 use crate::run::RunShared;
 use crate::{Agent, Run, RunOptions};
@@ -93,12 +94,13 @@ impl SessionOpener for Unstored {
     ) -> Result<OpenedSession, ConversationError> {
         match target {
             SwitchTarget::New => Ok(OpenedSession::default()),
-            SwitchTarget::Session(_) | SwitchTarget::Branch(_) | SwitchTarget::Fork(_) => {
-                Err(ConversationError::Unsupported {
-                    what: target.to_string(),
-                    reason: "this conversation has no store; make it with `AgentConversation::stored`".into(),
-                })
-            }
+            SwitchTarget::Session(_)
+            | SwitchTarget::Branch(_)
+            | SwitchTarget::Tree(_)
+            | SwitchTarget::Fork(_) => Err(ConversationError::Unsupported {
+                what: target.to_string(),
+                reason: "this conversation has no store; make it with `AgentConversation::stored`".into(),
+            }),
         }
     }
 }
@@ -236,16 +238,48 @@ impl AgentConversation {
         let reply = match target {
             SwitchTarget::New => cx.emit(SessionBeforeSwitch { from, to: None }).await?,
             SwitchTarget::Session(id) => cx.emit(SessionBeforeSwitch { from, to: Some(id.clone()) }).await?,
-            SwitchTarget::Branch(entry) => {
-                let session_id = here()?;
-                cx.emit(SessionBeforeTree { session_id, from: None, to: entry.clone() }).await?
-            }
+            SwitchTarget::Branch(_) | SwitchTarget::Tree(_) => None,
             SwitchTarget::Fork(entry) => {
                 let session_id = here()?;
                 cx.emit(SessionBeforeFork { session_id, entry: entry.clone() }).await?
             }
         };
         allow(reply.as_ref(), || target.to_string())
+    }
+
+    /// Moves the leaf of the present session, and continues from there.
+    async fn move_leaf(
+        &self,
+        scopes: &mut Vec<Scope>,
+        wanted: TreeMove,
+    ) -> Result<ConversationState, ConversationError> {
+        let cx = self.inner.agent.bus().cx();
+        let target = || SwitchTarget::Tree(wanted.clone()).to_string();
+        let session_id = self.state().session.ok_or_else(|| ConversationError::Unsupported {
+            what: target(),
+            reason: "this conversation is not stored, so it has no entries".into(),
+        })?;
+        let TreeMove { to, summary } = wanted.clone();
+        let BranchPath { from, left } = self.inner.opener.find_path(to.as_ref()).await?;
+        let ask = SessionBeforeTree { session_id: session_id.clone(), from: from.clone(), to: to.clone() };
+        let reply = cx.emit(ask).await?;
+        allow(reply.as_ref(), target)?;
+        let given =
+            reply.as_ref().map(SessionBeforeReply::summary).transpose().map_err(|error| {
+                ConversationError::Unsupported { what: target(), reason: error.to_string() }
+            })?;
+        let summary = match (given.flatten(), summary) {
+            (Some(given), _) => Some(given.to_owned()),
+            (None, Some(wish)) if !left.is_empty() => {
+                Some(branch_summary::summarise(&self.inner.agent, &left, wish.instructions.as_deref()).await?)
+            }
+            (None, Some(_) | None) => None,
+        };
+        let has_summary = summary.is_some();
+        let opened = self.inner.opener.move_leaf(to.as_ref(), summary).await?;
+        close_all(scopes).await;
+        cx.emit(SessionTree { session_id, from, to, has_summary }).await?;
+        self.replace(scopes, opened).await
     }
 
     /// Replaces the current session by `opened`. The plugins of the old session are closed already.
@@ -380,6 +414,9 @@ impl Conversation for AgentConversation {
         let from = self.state().session;
         if matches!(&to, SwitchTarget::Session(id) if from.as_ref() == Some(id)) {
             return Ok(self.state());
+        }
+        if let Some(wanted) = to.tree_move() {
+            return self.move_leaf(&mut scopes, wanted).await;
         }
         self.ask_plugins(&to).await?;
         let opened = self.inner.opener.open(&to, from.as_ref()).await?;

@@ -1,5 +1,6 @@
 //! The agent: builder, handle, options, and its conversation for front-ends.
 
+mod branch_summary;
 mod builder;
 mod busy;
 mod conversation;

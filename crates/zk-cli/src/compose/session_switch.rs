@@ -2,9 +2,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Bus, Plugin, Scope};
-use zk_core::model::{AgentError, SessionId};
+use zk_core::model::{AgentError, EntryId, SessionId};
 use zk_core::service::{
-    Backend, ConversationError, LeftSession, OpenedSession, Provider, SessionOpener, StoreError, SwitchTarget,
+    Backend, BranchPath, ConversationError, LeftSession, OpenedSession, Provider, SessionOpener, StoreError,
+    SwitchTarget,
 };
 
 use crate::app::AppContext;
@@ -68,6 +69,28 @@ impl SessionSwitch {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes a session the present one, and returns it for the conversation to continue.
+    fn present(&self, session: Arc<Session>) -> Outcome<OpenedSession> {
+        let before = std::mem::replace(&mut self.state().current, session.clone());
+        let plugins = self.parts().inspect_err(|_| self.state().current = before)?;
+        // A model of the command line or the settings overrides the session's.
+        let used = session.loaded.model.as_ref().filter(|_| self.app.settings.program.model.is_none());
+        let provider = used.and_then(|model| self.provider_of(&model.provider));
+        let used = used.zip(provider);
+        Ok(OpenedSession {
+            id: session.open.as_ref().map(|open| open.id().clone()),
+            messages: session.loaded.messages.clone(),
+            entries: session.take_restored().unwrap_or_default(),
+            model: used.map(|(model, provider)| provider.model(&model.model)),
+            thinking: session
+                .loaded
+                .thinking
+                .filter(|_| !compose::thinking_is_overridden(&self.app.settings)),
+            cwd: None,
+            plugins,
+        })
+    }
+
     async fn begin(&self, target: &SwitchTarget) -> Result<Session, ConversationError> {
         // A new session belongs to the present working directory, which may have changed.
         let mut app = self.app.clone();
@@ -81,8 +104,9 @@ impl SessionSwitch {
                 let copied = copied.map_err(|error| refused(error.into()))?;
                 Some(Resume::Id(copied.to_string()))
             }
-            SwitchTarget::Branch(_) => {
-                let (what, reason) = (target.to_string(), "sessions have no branches yet".to_owned());
+            // The conversation moves the leaf in place instead.
+            SwitchTarget::Branch(_) | SwitchTarget::Tree(_) => {
+                let (what, reason) = (target.to_string(), "a branch is no session of its own".to_owned());
                 return Err(ConversationError::Unsupported { what, reason });
             }
         };
@@ -102,32 +126,29 @@ impl SessionOpener for SessionSwitch {
         _: Option<&SessionId>,
     ) -> Result<OpenedSession, ConversationError> {
         let session = Arc::new(self.begin(target).await?);
-        let before = std::mem::replace(&mut self.state().current, session.clone());
-        let plugins = match self.parts() {
-            Ok(plugins) => plugins,
+        match self.present(session.clone()) {
+            Ok(opened) => Ok(opened),
             Err(failure) => {
-                self.state().current = before;
                 // The unused session is closed; the reason was reported already.
                 let _ = session.close().await;
-                return Err(refused(failure));
+                Err(refused(failure))
             }
-        };
-        // A model of the command line or the settings overrides the session's.
-        let used = session.loaded.model.as_ref().filter(|_| self.app.settings.program.model.is_none());
-        let provider = used.and_then(|model| self.provider_of(&model.provider));
-        let used = used.zip(provider);
-        Ok(OpenedSession {
-            id: session.open.as_ref().map(|open| open.id().clone()),
-            messages: session.loaded.messages.clone(),
-            entries: session.take_restored().unwrap_or_default(),
-            model: used.map(|(model, provider)| provider.model(&model.model)),
-            thinking: session
-                .loaded
-                .thinking
-                .filter(|_| !compose::thinking_is_overridden(&self.app.settings)),
-            cwd: None,
-            plugins,
-        })
+        }
+    }
+
+    async fn find_path(&self, to: Option<&EntryId>) -> Result<BranchPath, ConversationError> {
+        self.current().find_path(to).await.map_err(|error| refused(error.into()))
+    }
+
+    async fn move_leaf(
+        &self,
+        to: Option<&EntryId>,
+        summary: Option<String>,
+    ) -> Result<OpenedSession, ConversationError> {
+        let place = sessions::place(&self.app.work, &self.app.settings);
+        let moved = self.current().move_leaf(&place, to, summary).await;
+        let moved = moved.map_err(|error| refused(error.into()))?;
+        self.present(Arc::new(moved)).map_err(refused)
     }
 }
 

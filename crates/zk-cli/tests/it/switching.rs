@@ -221,7 +221,9 @@ impl SessionOpener for Rooms {
     ) -> Result<OpenedSession, ConversationError> {
         let id = match target {
             SwitchTarget::Session(id) => id.clone(),
-            SwitchTarget::New | SwitchTarget::Branch(_) | SwitchTarget::Fork(_) => SessionId::from("first"),
+            SwitchTarget::New | SwitchTarget::Branch(_) | SwitchTarget::Tree(_) | SwitchTarget::Fork(_) => {
+                SessionId::from("first")
+            }
         };
         let room = self.root.join(id.as_str());
         let files = WorkspaceFiles::new([&room]).map_err(|error| ConversationError::Unsupported {

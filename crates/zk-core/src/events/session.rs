@@ -248,7 +248,8 @@ impl Event for SessionBeforeFork {
     type Mode = LastOrStop;
 }
 
-/// The leaf of a session is about to move. The last answer wins unless a handler cancels.
+/// The leaf of a session is about to move. The last answer wins unless a handler cancels. `data` may be a summary of the
+/// branch that is left, and then no model is asked for one.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionBeforeTree {
@@ -256,8 +257,8 @@ pub struct SessionBeforeTree {
     pub session_id: SessionId,
     /// The current leaf.
     pub from: Option<EntryId>,
-    /// Entry that the branch will continue from; a prompt's branch continues before it.
-    pub to: EntryId,
+    /// Entry that the branch will continue from; `None` for the time before the first entry.
+    pub to: Option<EntryId>,
 }
 
 impl Event for SessionBeforeTree {

@@ -22,9 +22,9 @@ mod ui;
 pub use backend::{BUILT_IN_BACKEND, Backend, BuiltInBackend};
 pub use clock::{Clock, SystemClock};
 pub use conversation::{
-    Conversation, ConversationError, ConversationState, CurrentCwd, Delivery, MessageDelivery, OpenedSession,
-    RunControl, RunEnded, RunState, SessionOpener, SideAnswer, SideCall, Submitted, SwitchTarget, TurnCwd,
-    TurnEnv,
+    BranchPath, BranchSummary, Conversation, ConversationError, ConversationState, CurrentCwd, Delivery,
+    MessageDelivery, OpenedSession, RunControl, RunEnded, RunState, SessionOpener, SideAnswer, SideCall,
+    Submitted, SwitchTarget, TreeMove, TurnCwd, TurnEnv,
 };
 pub use exec::{
     Attendance, Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit,

@@ -35,6 +35,8 @@ pub struct ConversationSession {
     temporary: Option<Arc<TemporaryDir>>,
     /// Whether another session took over that directory.
     is_continued: AtomicBool,
+    /// Whether another conversation continues in the same session of the store.
+    is_handed_over: AtomicBool,
     notices: NoticeSink,
     /// Number of the store's notices that were shown.
     told: AtomicUsize,
@@ -130,6 +132,11 @@ impl ConversationSession {
         self.restored.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// Leaves the store's session and the large results to a session that continues on another branch.
+    pub(super) fn hand_over(&self) {
+        self.is_handed_over.store(true, Ordering::Relaxed);
+    }
+
     /// Leaves the large results to a session that [continues](Self::continued) this one.
     pub fn keep_outputs(&self) {
         self.is_continued.store(true, Ordering::Relaxed);
@@ -178,6 +185,9 @@ impl ConversationSession {
     /// # Errors
     /// [`StoreError`].
     pub async fn close(&self) -> Result<LeftSession, StoreError> {
+        if self.is_handed_over.load(Ordering::Relaxed) {
+            return Ok(LeftSession::Nothing);
+        }
         if self.is_continued.load(Ordering::Relaxed) {
             // The results belong to another session now.
         } else if let Some(dir) = &self.temporary {

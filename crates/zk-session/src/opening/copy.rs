@@ -12,8 +12,8 @@ use zk_core::service::{
 };
 
 use super::{OpeningError, SessionNotice, SessionPlace};
-use crate::SqliteStore;
 use crate::sqlite::offload;
+use crate::{SessionOutline, SqliteStore};
 
 /// Bytes of entries in one append to a copy.
 const BATCH_BYTES: usize = 256 << 10;
@@ -39,6 +39,8 @@ struct Batches {
     named: HashSet<String>,
     /// Last entry to copy; `None` for all.
     last: Option<EntryId>,
+    /// Entries of the branch to copy; `None` for the present one.
+    branch: Option<HashSet<EntryId>>,
     /// Whether the last entry was reached.
     is_complete: bool,
 }
@@ -46,6 +48,9 @@ struct Batches {
 impl Batches {
     /// Adds an entry; returns a batch when it is full.
     fn add(&mut self, entry: Entry, bytes: usize) -> Option<Vec<EntryKind>> {
+        if self.branch.as_ref().is_some_and(|branch| !branch.contains(&entry.id)) {
+            return None;
+        }
         self.is_complete |= self.last.as_ref() == Some(&entry.id);
         // The copy has one branch, and entries with other ids.
         if matches!(&entry.kind, EntryKind::Leaf { .. } | EntryKind::Label { .. }) {
@@ -86,6 +91,10 @@ impl SessionPlace {
         let incomplete = store.incomplete();
         remove_abandoned(&incomplete).await;
         let copy = incomplete.create(NewSession { id: None, cwd, parent: Some(of.clone()) }).await?;
+        let branch = match last {
+            Some(last) => branch_of(&store, of, last).await?,
+            None => None,
+        };
         let outputs = self.outputs_of(of).zip(self.outputs_of(copy.id()));
         let batches = Batches {
             batch: Vec::new(),
@@ -93,6 +102,7 @@ impl SessionPlace {
             names: outputs.as_ref().map(|(from, _)| output_names(from)).unwrap_or_default(),
             named: HashSet::new(),
             last: last.cloned(),
+            branch,
             is_complete: last.is_none(),
         };
         let filled = fill(&store, of, &*copy, batches).await.map_err(OpeningError::Store);
@@ -121,6 +131,22 @@ impl SessionPlace {
     }
 }
 
+/// Entries of the branch that ends with `last`, of a session with several branches.
+async fn branch_of(
+    store: &SqliteStore,
+    of: &SessionId,
+    last: &EntryId,
+) -> Result<Option<HashSet<EntryId>>, StoreError> {
+    let info = store.scan(of, Box::new(|_, _| ControlFlow::Break(()))).await?.info;
+    if info.branches < 2 {
+        return Ok(None);
+    }
+    let outline = Arc::<Mutex<SessionOutline>>::default();
+    store.scan_tree(of, SessionOutline::visitor(&outline)).await?;
+    let branch = outline.lock().unwrap_or_else(PoisonError::into_inner).branch_of(last);
+    Ok(Some(branch))
+}
+
 /// Removes incomplete copies of processes that have ended.
 async fn remove_abandoned(incomplete: &SqliteStore) {
     let all = SessionFilter { unanswered: true, ..SessionFilter::default() };
@@ -140,6 +166,7 @@ async fn fill(
     batches: Batches,
 ) -> Result<(Batches, Vec<String>), StoreError> {
     let (sender, mut full) = mpsc::channel::<Vec<EntryKind>>(1);
+    let is_branch = batches.branch.is_some();
     let batches = Arc::new(Mutex::new(batches));
     let (filled, sending) = (batches.clone(), sender.clone());
     // A store on disk calls the visitor on its own thread, which may block.
@@ -153,7 +180,7 @@ async fn fill(
         if is_taken && !is_last { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     let scanning = async {
-        let scanned = store.scan(of, visit).await;
+        let scanned = if is_branch { store.scan_tree(of, visit).await } else { store.scan(of, visit).await };
         let rest = batches.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Fails only after a failed append, which is reported.
         let _ = sender.send(rest).await;

@@ -1,3 +1,4 @@
+mod branch;
 mod conversation;
 mod copy;
 mod error;
@@ -186,7 +187,7 @@ impl SessionPlace {
         recorder.noting_branch(move || read(&cwd))
     }
 
-    async fn reopen(
+    pub(super) async fn reopen(
         &self,
         store: SqliteStore,
         open: Arc<dyn OpenSession>,

@@ -170,8 +170,52 @@ pub enum SwitchTarget {
     Session(SessionId),
     /// The branch of the current session that ends with this entry.
     Branch(EntryId),
+    /// Another branch of the current session, with a summary of the one that is left.
+    Tree(TreeMove),
     /// A new session with a copy of the current one up to this entry.
     Fork(EntryId),
+}
+
+/// Move of the present session's leaf.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TreeMove {
+    /// Entry that the branch continues from; `None` for the time before the first entry.
+    #[serde(default)]
+    pub to: Option<EntryId>,
+    /// Summary of the branch that is left, up to the common ancestor; `None` for no summary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<BranchSummary>,
+}
+
+/// Summary that a model makes of a branch before it is left.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BranchSummary {
+    /// The person's instructions for the summary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+}
+
+/// Way from the present leaf of a session to another one.
+#[derive(Clone, Debug, Default)]
+pub struct BranchPath {
+    /// The present leaf.
+    pub from: Option<EntryId>,
+    /// Messages of the present branch after the common ancestor.
+    pub left: Vec<Arc<Message>>,
+}
+
+impl SwitchTarget {
+    /// Returns the move of the leaf that this target stands for, if it is one.
+    #[must_use]
+    pub fn tree_move(&self) -> Option<TreeMove> {
+        match self {
+            Self::Branch(entry) => Some(TreeMove { to: Some(entry.clone()), summary: None }),
+            Self::Tree(wanted) => Some(wanted.clone()),
+            Self::New | Self::Session(_) | Self::Fork(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for SwitchTarget {
@@ -179,7 +223,10 @@ impl fmt::Display for SwitchTarget {
         match self {
             Self::New => f.write_str("a new session"),
             Self::Session(id) => write!(f, "session {id}"),
-            Self::Branch(entry) => write!(f, "the branch at {entry}"),
+            Self::Branch(entry) | Self::Tree(TreeMove { to: Some(entry), .. }) => {
+                write!(f, "the branch at {entry}")
+            }
+            Self::Tree(TreeMove { to: None, .. }) => f.write_str("the beginning of the session"),
             Self::Fork(entry) => write!(f, "a copy up to {entry}"),
         }
     }
@@ -197,6 +244,31 @@ pub trait SessionOpener: Send + Sync {
         target: &SwitchTarget,
         from: Option<&SessionId>,
     ) -> Result<OpenedSession, ConversationError>;
+
+    /// Finds the way from the present leaf of the current session to the entry `to`. Changes nothing.
+    ///
+    /// # Errors
+    /// [`ConversationError`], such as an unknown entry, or a host whose sessions have no branches.
+    async fn find_path(&self, to: Option<&EntryId>) -> Result<BranchPath, ConversationError> {
+        let what = SwitchTarget::Tree(TreeMove { to: to.cloned(), summary: None }).to_string();
+        let reason = "the sessions of this program have no branches".to_owned();
+        Err(ConversationError::Unsupported { what, reason })
+    }
+
+    /// Moves the leaf of the current session after the entry `to`, and adds `summary` as a message there. The current session
+    /// stays open, and the result continues it.
+    ///
+    /// # Errors
+    /// [`ConversationError`]; the leaf is where it was then.
+    async fn move_leaf(
+        &self,
+        to: Option<&EntryId>,
+        summary: Option<String>,
+    ) -> Result<OpenedSession, ConversationError> {
+        let _ = summary;
+        self.find_path(to).await?;
+        Ok(OpenedSession::default())
+    }
 }
 
 /// An opened session for a conversation to continue.

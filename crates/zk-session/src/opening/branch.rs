@@ -1,0 +1,74 @@
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zk_core::model::{EntryId, Message};
+use zk_core::service::{BranchPath, Durability, Entry, EntryKind, StoreError};
+
+use super::{ConversationSession, OpeningError, SessionPlace};
+use crate::SessionOutline;
+
+/// Source of the messages that summarise a branch.
+const BRANCH_SOURCE: &str = "branch";
+
+impl ConversationSession {
+    /// Finds the way from the present leaf to another entry, with the messages of the part that is left.
+    ///
+    /// # Errors
+    /// [`OpeningError::NotSaved`], and [`StoreError::NoEntry`] for an unknown entry.
+    pub async fn find_path(&self, to: Option<&EntryId>) -> Result<BranchPath, OpeningError> {
+        let open = self.open.as_ref().ok_or(OpeningError::NotSaved)?;
+        if let Some(recorder) = &self.recorder {
+            // Entries in flight belong to the branch that is left.
+            let _ = recorder.saved().await;
+        }
+        let outline = SessionOutline::of_session(&**open).await?;
+        if let Some(to) = to.filter(|to| !outline.contains(to)) {
+            return Err(StoreError::NoEntry { session: open.id().clone(), entry: to.clone() }.into());
+        }
+        let left = outline.left_by(to);
+        let messages = Arc::<Mutex<Vec<Arc<Message>>>>::default();
+        let found = messages.clone();
+        let visit = Box::new(move |entry: Entry, _: usize| {
+            if let (EntryKind::Message { message, .. }, true) = (entry.kind, left.contains(&entry.id)) {
+                found.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+            }
+            ControlFlow::Continue(())
+        });
+        open.scan(visit).await?;
+        let left = std::mem::take(&mut *messages.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(BranchPath { from: outline.leaf().cloned(), left })
+    }
+
+    /// Moves the leaf after the entry `to`, with a summary of the branch that is left, and returns the session that continues
+    /// there. This one then no longer closes the store's session.
+    ///
+    /// # Errors
+    /// [`OpeningError`]; the leaf is where it was then.
+    pub async fn move_leaf(
+        &self,
+        place: &SessionPlace,
+        to: Option<&EntryId>,
+        summary: Option<String>,
+    ) -> Result<Self, OpeningError> {
+        let open = self.open.as_ref().ok_or(OpeningError::NotSaved)?;
+        let left = SessionOutline::of_session(&**open).await?.leaf().cloned();
+        let mut entries = vec![EntryKind::Leaf { to: to.cloned(), left: left.clone() }];
+        entries.extend(summary.map(|summary| EntryKind::Message {
+            message: Message::injected(summary, BRANCH_SOURCE).shared(),
+            usage: None,
+        }));
+        open.append(entries, Durability::Disk).await?;
+        match place.reopen(place.store()?, open.clone()).await {
+            Ok(moved) => {
+                self.hand_over();
+                Ok(moved)
+            }
+            Err(error) => {
+                let back = EntryKind::Leaf { to: left, left: None };
+                // The first error tells more.
+                let _ = open.append(vec![back], Durability::Disk).await;
+                Err(error)
+            }
+        }
+    }
+}

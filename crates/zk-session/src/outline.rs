@@ -1,0 +1,348 @@
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zk_core::model::{EntryId, Role};
+use zk_core::service::{Entry, EntryKind, EntryVisitor, OpenSession, StoreError};
+
+/// Maximum length of a row's text in characters.
+const MAX_TEXT_CHARS: usize = 200;
+
+/// Outline of a session's tree: prompts and answers in a line each, with their branches and labels.
+///
+/// ```
+/// use zk_core::model::Message;
+/// use zk_core::service::{Entry, EntryKind};
+/// use zk_session::SessionOutline;
+///
+/// let prompt = EntryKind::Message { message: Message::user_text("hello\nworld").shared(), usage: None };
+/// let entry = Entry { id: "e_1".into(), parent: None, time_ms: 0, kind: prompt };
+/// let outline = SessionOutline::from_entries([entry]);
+/// assert_eq!(outline.rows()[0].text, "hello world");
+/// assert_eq!(outline.before_prompt(&"e_1".into()), Some(None));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct SessionOutline {
+    nodes: Vec<Node>,
+    by_id: HashMap<EntryId, usize>,
+    labels: BTreeMap<EntryId, String>,
+    /// Leaf before the last move.
+    last_left: Option<EntryId>,
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    id: EntryId,
+    parent: Option<usize>,
+    kind: NodeKind,
+}
+
+#[derive(Clone, Debug)]
+enum NodeKind {
+    Shown(OutlineKind, String),
+    RunStart,
+    Hidden,
+}
+
+/// Kind of a row in an outline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutlineKind {
+    /// Prompt of the person.
+    Prompt,
+    /// Answer of the model, or the beginning of one with calls.
+    Answer,
+    /// Summary of a branch that was left.
+    Summary,
+}
+
+/// Row of an outline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutlineRow {
+    /// Id of the entry.
+    pub id: EntryId,
+    /// Kind of the entry.
+    pub kind: OutlineKind,
+    /// Beginning of the text, in one line.
+    pub text: String,
+    /// Depth of the branch, from 0.
+    pub depth: usize,
+    /// Label of the entry.
+    pub label: Option<String>,
+    /// Whether the entry is on the present branch.
+    pub is_present: bool,
+    /// Whether it is the last row of the present branch.
+    pub is_leaf: bool,
+}
+
+impl SessionOutline {
+    /// Builds the outline of entries of all branches, in the order of writing.
+    #[must_use]
+    pub fn from_entries(entries: impl IntoIterator<Item = Entry>) -> Self {
+        let mut outline = Self::default();
+        entries.into_iter().for_each(|entry| outline.add(&entry));
+        outline
+    }
+
+    /// Reads the outline of an open session.
+    ///
+    /// # Errors
+    /// As [`OpenSession::scan_tree`].
+    pub async fn of_session(session: &dyn OpenSession) -> Result<Self, StoreError> {
+        let outline = Arc::<Mutex<Self>>::default();
+        session.scan_tree(Self::visitor(&outline)).await?;
+        Ok(std::mem::take(&mut *outline.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Creates a visitor that fills an outline, for [`SessionStore::scan_tree`](zk_core::service::SessionStore::scan_tree).
+    #[must_use]
+    pub fn visitor(outline: &Arc<Mutex<Self>>) -> EntryVisitor {
+        let outline = outline.clone();
+        Box::new(move |entry, _| {
+            outline.lock().unwrap_or_else(PoisonError::into_inner).add(&entry);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Adds the entry that was written next.
+    pub fn add(&mut self, entry: &Entry) {
+        let kind = match &entry.kind {
+            EntryKind::Message { message, .. } => {
+                let text = one_line(&message.text());
+                match (message.role, message.injected_by.as_deref()) {
+                    (_, _) if text.is_empty() => NodeKind::Hidden,
+                    (Role::Assistant, _) => NodeKind::Shown(OutlineKind::Answer, text),
+                    (Role::User, None) => NodeKind::Shown(OutlineKind::Prompt, text),
+                    (Role::User, Some("branch")) => NodeKind::Shown(OutlineKind::Summary, text),
+                    (Role::User, Some(_)) => NodeKind::Hidden,
+                }
+            }
+            EntryKind::RunStart { .. } => NodeKind::RunStart,
+            EntryKind::Label { target, label } => {
+                match label {
+                    Some(label) => _ = self.labels.insert(target.clone(), one_line(label)),
+                    None => _ = self.labels.remove(target),
+                }
+                NodeKind::Hidden
+            }
+            EntryKind::Leaf { left, .. } => {
+                self.last_left.clone_from(left);
+                NodeKind::Hidden
+            }
+            EntryKind::Model { .. }
+            | EntryKind::Thinking { .. }
+            | EntryKind::RunEnd { .. }
+            | EntryKind::OpenTurn { .. }
+            | EntryKind::CallBegin { .. }
+            | EntryKind::CallEnd { .. }
+            | EntryKind::CallData { .. }
+            | EntryKind::Usage { .. }
+            | EntryKind::Custom(_) => NodeKind::Hidden,
+        };
+        let parent = entry.parent.as_ref().and_then(|parent| self.by_id.get(parent)).copied();
+        self.by_id.insert(entry.id.clone(), self.nodes.len());
+        self.nodes.push(Node { id: entry.id.clone(), parent, kind });
+    }
+
+    /// The present leaf.
+    #[must_use]
+    pub fn leaf(&self) -> Option<&EntryId> {
+        self.nodes.last().map(|node| &node.id)
+    }
+
+    /// Leaf before the last move; `None` if the leaf was never moved.
+    #[must_use]
+    pub fn leaf_before_move(&self) -> Option<&EntryId> {
+        self.last_left.as_ref()
+    }
+
+    /// Whether the session contains an entry.
+    #[must_use]
+    pub fn contains(&self, id: &EntryId) -> bool {
+        self.by_id.contains_key(id)
+    }
+
+    /// Entry after which the branch of an edited prompt begins: the one before the prompt and the start of its run. The inner
+    /// `None` is the time before the first entry, the outer one means that the entry is no prompt.
+    #[must_use]
+    pub fn before_prompt(&self, id: &EntryId) -> Option<Option<EntryId>> {
+        let node = self.nodes.get(*self.by_id.get(id)?)?;
+        if !matches!(node.kind, NodeKind::Shown(OutlineKind::Prompt, _)) {
+            return None;
+        }
+        let mut before = node.parent.and_then(|parent| self.nodes.get(parent));
+        while let Some(node) = before
+            && matches!(node.kind, NodeKind::RunStart)
+        {
+            before = node.parent.and_then(|parent| self.nodes.get(parent));
+        }
+        Some(before.map(|node| node.id.clone()))
+    }
+
+    /// Last prompt of the present branch.
+    #[must_use]
+    pub fn last_prompt(&self) -> Option<&EntryId> {
+        let is_prompt = |node: &&Node| matches!(node.kind, NodeKind::Shown(OutlineKind::Prompt, _));
+        self.ancestors(self.nodes.len().checked_sub(1)).find(is_prompt).map(|node| &node.id)
+    }
+
+    /// Entries of the present branch after the last one that it has in common with the branch to `to`.
+    #[must_use]
+    pub fn left_by(&self, to: Option<&EntryId>) -> HashSet<EntryId> {
+        let target = to.and_then(|to| self.by_id.get(to)).copied();
+        let kept: HashSet<&EntryId> = self.ancestors(target).map(|node| &node.id).collect();
+        let present = self.ancestors(self.nodes.len().checked_sub(1));
+        present.map(|node| &node.id).take_while(|id| !kept.contains(id)).cloned().collect()
+    }
+
+    /// Ids of an entry and its ancestors.
+    #[must_use]
+    pub fn branch_of(&self, id: &EntryId) -> HashSet<EntryId> {
+        self.ancestors(self.by_id.get(id).copied()).map(|node| node.id.clone()).collect()
+    }
+
+    /// A node and its ancestors, nearest first.
+    fn ancestors(&self, from: Option<usize>) -> impl Iterator<Item = &Node> {
+        let mut next = from;
+        std::iter::from_fn(move || {
+            let node = self.nodes.get(next?)?;
+            next = node.parent;
+            Some(node)
+        })
+    }
+
+    /// Rows of the tree, each after the row that it continues. Continuations of one row are indented if there are several.
+    #[must_use]
+    pub fn rows(&self) -> Vec<OutlineRow> {
+        // For each node, its nearest shown ancestor.
+        let mut above: Vec<Option<usize>> = Vec::with_capacity(self.nodes.len());
+        let mut children: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
+        for (at, node) in self.nodes.iter().enumerate() {
+            let is_shown =
+                |at: usize| matches!(self.nodes.get(at).map(|node| &node.kind), Some(NodeKind::Shown(..)));
+            let parent = node.parent.and_then(|parent| {
+                if is_shown(parent) { Some(parent) } else { above.get(parent).copied().flatten() }
+            });
+            above.push(parent);
+            if matches!(node.kind, NodeKind::Shown(..)) {
+                children.entry(parent).or_default().push(at);
+            }
+        }
+        let present: HashSet<&EntryId> =
+            self.ancestors(self.nodes.len().checked_sub(1)).map(|node| &node.id).collect();
+        let mut rows: Vec<OutlineRow> = Vec::new();
+        let mut open: Vec<(usize, usize)> = Vec::new();
+        let mut push = |open: &mut Vec<(usize, usize)>, parent: Option<usize>, depth: usize| {
+            let next = children.remove(&parent).unwrap_or_default();
+            let depth = depth + usize::from(next.len() > 1);
+            open.extend(next.into_iter().rev().map(|child| (child, depth)));
+        };
+        push(&mut open, None, 0);
+        while let Some((at, depth)) = open.pop() {
+            if let Some(Node { id, kind: NodeKind::Shown(kind, text), .. }) = self.nodes.get(at) {
+                rows.push(OutlineRow {
+                    id: id.clone(),
+                    kind: *kind,
+                    text: text.clone(),
+                    depth,
+                    label: self.labels.get(id).cloned(),
+                    is_present: present.contains(id),
+                    is_leaf: false,
+                });
+            }
+            push(&mut open, Some(at), depth);
+        }
+        let last = self
+            .ancestors(self.nodes.len().checked_sub(1))
+            .find(|node| matches!(node.kind, NodeKind::Shown(..)));
+        if let Some(last) = last
+            && let Some(row) = rows.iter_mut().find(|row| row.id == last.id)
+        {
+            row.is_leaf = true;
+        }
+        rows
+    }
+}
+
+/// The beginning of a text in one line, without control characters.
+fn one_line(text: &str) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let mut line = String::new();
+    for word in words {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > MAX_TEXT_CHARS * 4 {
+            break;
+        }
+    }
+    match line.char_indices().nth(MAX_TEXT_CHARS) {
+        None => line,
+        Some(_) => line.chars().take(MAX_TEXT_CHARS - 1).chain(['…']).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_core::model::{Block, Message};
+
+    use super::*;
+
+    fn entry(id: &str, parent: Option<&str>, kind: EntryKind) -> Entry {
+        Entry { id: id.into(), parent: parent.map(Into::into), time_ms: 0, kind }
+    }
+
+    fn message(message: Message) -> EntryKind {
+        EntryKind::Message { message: message.shared(), usage: None }
+    }
+
+    /// A prompt with its answer, and another prompt in its place after a label.
+    fn log() -> Vec<Entry> {
+        let says = |text: &str| message(Message::user_text(text));
+        let answers = |text: &str| message(Message::assistant(vec![Block::text(text)]));
+        let back = EntryKind::Leaf { to: Some("b".into()), left: Some("e".into()) };
+        let label = EntryKind::Label { target: "c".into(), label: Some("first\ntry".into()) };
+        vec![
+            entry("a", None, says("begin")),
+            entry("b", Some("a"), answers("begun")),
+            entry("r", Some("b"), EntryKind::RunStart { run_id: "r".into() }),
+            entry("c", Some("r"), says("one way")),
+            entry("d", Some("c"), answers("done")),
+            entry("e", Some("d"), label),
+            entry("f", Some("b"), back),
+            entry("g", Some("f"), says("another way")),
+        ]
+    }
+
+    #[test]
+    fn branches_are_indented_and_the_leaf_is_marked() {
+        let rows = SessionOutline::from_entries(log()).rows();
+        let shown: Vec<_> = rows
+            .iter()
+            .map(|row| (row.depth, row.text.as_str(), row.is_present, row.is_leaf, row.label.as_deref()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                (0, "begin", true, false, None),
+                (0, "begun", true, false, None),
+                (1, "one way", false, false, Some("first try")),
+                (1, "done", false, false, None),
+                (1, "another way", true, true, None),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_prompt_is_edited_before_its_run_and_the_rest_of_the_branch_is_left() {
+        let outline = SessionOutline::from_entries(log());
+        assert_eq!(outline.before_prompt(&"c".into()), Some(Some("b".into())));
+        assert_eq!(outline.before_prompt(&"a".into()), Some(None));
+        assert_eq!(outline.before_prompt(&"b".into()), None);
+        assert_eq!(outline.leaf_before_move(), Some(&"e".into()));
+        assert_eq!(outline.last_prompt(), Some(&"g".into()));
+        let left = outline.left_by(Some(&"d".into()));
+        assert_eq!(left, HashSet::from(["f".into(), "g".into()]));
+        assert_eq!(outline.left_by(None).len(), 4);
+    }
+}
