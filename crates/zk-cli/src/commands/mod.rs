@@ -33,7 +33,7 @@ pub(crate) use policy::policy;
 pub(crate) use prompt::prompt_command;
 #[cfg(feature = "acp")]
 pub(crate) use serve::acp;
-pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, web};
+pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, serve_sessions, web};
 pub(crate) use sessions::sessions;
 pub(crate) use trust::trust;
 use zk_serve::print::RunResult;

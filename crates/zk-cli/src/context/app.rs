@@ -12,6 +12,7 @@ use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::Outcome;
 use crate::launch::Launch;
+use crate::session_stores::SessionStores;
 use crate::settings::Settings;
 use zk_chat::{ProviderLayer, Runtime};
 
@@ -46,6 +47,8 @@ pub(crate) struct Machine {
     pub(crate) redactor: Arc<Redactor>,
     /// Store of approvals for projects.
     pub(crate) trust: Arc<FileTrust>,
+    /// Store of the sessions.
+    pub(crate) stores: SessionStores,
 }
 
 /// Services that all conversations of this process share.

@@ -45,6 +45,9 @@ const MAX_CONNECTIONS: usize = 256;
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
 const BODY_LIMIT: Duration = Duration::from_secs(60);
 
+/// Random bytes of a token.
+const TOKEN_BYTES: usize = 32;
+
 /// Random bytes in the name of a lease.
 const HANDLE_BYTES: usize = 16;
 
@@ -75,6 +78,14 @@ impl SessionListener {
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
+}
+
+/// Creates a token that nobody guesses.
+///
+/// # Errors
+/// When the system has no random numbers.
+pub fn new_token() -> io::Result<String> {
+    random_hex(TOKEN_BYTES)
 }
 
 /// Server of a session store for other processes, `zk_stores::RemoteStore`.

@@ -4,3 +4,5 @@
 mod disk;
 #[cfg(feature = "files")]
 mod files;
+#[cfg(feature = "postgres")]
+mod postgres;

@@ -100,6 +100,20 @@ pub trait SessionStore: Send + Sync {
     async fn rename(&self, id: &SessionId, _title: &str) -> Result<(), StoreError> {
         Err(StoreError::Failed(format!("the title of {id} cannot be changed")))
     }
+
+    /// Place for sessions that are not complete yet, such as a copy that is being made. The store itself neither lists nor opens
+    /// them. `None` if it has no such place; a copy is then appended at once, as far as it fits.
+    fn drafts(&self) -> Option<Arc<dyn SessionStore>> {
+        None
+    }
+
+    /// Moves a closed session from the [drafts](Self::drafts) into this store.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the session then stays a draft.
+    async fn publish(&self, id: &SessionId) -> Result<(), StoreError> {
+        Err(StoreError::Failed(format!("there is no draft of {id}")))
+    }
 }
 
 /// A session that is open for writing.
