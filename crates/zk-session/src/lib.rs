@@ -74,8 +74,8 @@ pub use memory::MemoryStore;
 pub use open_turn::{CallState, InterruptedCall, InterruptedTurn};
 #[cfg(feature = "sqlite")]
 pub use opening::{
-    ConversationSession, NoticeSink, OpeningError, SessionCopy, SessionNotice, SessionPlace, SessionStart, SharedStore,
-    last_run,
+    ConversationSession, NoticeSink, OpeningError, SessionCopy, SessionNotice, SessionPlace, SessionStart,
+    SharedStore, last_run,
 };
 pub use outline::{OutlineKind, OutlineRow, SessionOutline};
 pub use recorder::{Recorder, Saved};

@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use zk_auth::Http;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    NewSession, OpenSession, SessionFilter, SessionInfo, SessionSnapshot, SessionStore, StateFiles, StoreError,
+    NewSession, OpenSession, SessionFilter, SessionInfo, SessionSnapshot, SessionStore, StateFiles,
+    StoreError,
 };
 use zk_exec::LocalStateFiles;
 use zk_exec::settings::at_home;
@@ -153,7 +154,11 @@ fn open(
 }
 
 /// Token of the server of sessions: of the environment, of the named file, or of the server of this user.
-fn token(program: &ProgramSettings, machine: &Machine, home: Option<&Path>) -> Result<Option<String>, String> {
+fn token(
+    program: &ProgramSettings,
+    machine: &Machine,
+    home: Option<&Path>,
+) -> Result<Option<String>, String> {
     if let Some(token) = machine.env.text("ZK_SESSION_TOKEN") {
         return Ok(Some(token.trim().to_owned()));
     }
@@ -164,7 +169,9 @@ fn token(program: &ProgramSettings, machine: &Machine, home: Option<&Path>) -> R
     let files = LocalStateFiles::new(machine.host_files.clone());
     match files.read(&path, MAX_TOKEN_FILE_BYTES).map_err(|error| error.to_string())? {
         Some(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim().to_owned())),
-        None if named.is_some() => Err(format!("there is no token in {}: the file is missing", path.display())),
+        None if named.is_some() => {
+            Err(format!("there is no token in {}: the file is missing", path.display()))
+        }
         None => Ok(None),
     }
 }

@@ -26,6 +26,7 @@ use crate::configure::canonical;
 use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::session_stores::SessionStores;
 use crate::{commands, mode};
 use result_line::print_result;
 
@@ -122,7 +123,15 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     let trust = FileTrust::new(dirs.trust(), Arc::new(LocalStateFiles::default()))
         .telling(move |problem| told.show(&format!("warning: {problem}")));
     let trust = Arc::new(trust);
-    let machine = Machine { env, dirs, host_files, notices, redactor: Arc::new(Redactor::new()), trust, stores: SessionStores::default() };
+    let machine = Machine {
+        env,
+        dirs,
+        host_files,
+        notices,
+        redactor: Arc::new(Redactor::new()),
+        trust,
+        stores: SessionStores::default(),
+    };
     let of_edit = (machine.clone(), project.clone(), additions.clone());
     let read = AppContext::read((cwd, project), machine, launch, endpoint, additions);
     if let (Err(_), Job::ConfigEdit { project: is_project }) = (&read, &job) {

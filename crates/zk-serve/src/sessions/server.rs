@@ -269,7 +269,8 @@ impl SessionServer {
 
     /// Adds a session to those that clients have open.
     async fn hold(&self, open: Arc<dyn OpenSession>, pid: u32) -> Result<OpenReply, WireError> {
-        let handle = random_hex(HANDLE_BYTES).map_err(|error| WireError::Failed { why: error.to_string() })?;
+        let handle =
+            random_hex(HANDLE_BYTES).map_err(|error| WireError::Failed { why: error.to_string() })?;
         let leaf = open.entries().await?.pop().map(|entry| entry.id);
         let reply = OpenReply {
             handle: handle.clone(),

@@ -91,7 +91,8 @@ async fn a_remote_store_conforms() {
     let make = |place: u32| {
         let (dir, servers) = (dir.path().join(place.to_string()), &servers);
         async move {
-            let known = servers.lock().unwrap().iter().find(|(at, _)| *at == place).map(|(_, one)| one.clone());
+            let known =
+                servers.lock().unwrap().iter().find(|(at, _)| *at == place).map(|(_, one)| one.clone());
             let server = match known {
                 Some(server) => server,
                 None => Arc::new(Running::start(sqlite(&dir), LONG).await),
@@ -127,7 +128,8 @@ async fn what_keeps_a_client_out_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let server = Running::start(sqlite(dir.path()), LONG).await;
     let filter = SessionFilter::default();
-    let wrong = |token: Option<&str>| RemoteStore::new(&server.url, token.map(String::from), Http::new()).unwrap();
+    let wrong =
+        |token: Option<&str>| RemoteStore::new(&server.url, token.map(String::from), Http::new()).unwrap();
     for store in [wrong(Some("another")), wrong(None)] {
         let error = store.list(&filter).await.unwrap_err().to_string();
         assert!(error.contains("refuses the token") && error.contains(&server.url), "{error}");
@@ -135,9 +137,15 @@ async fn what_keeps_a_client_out_is_said() {
     }
     // A newer server, something else that answers, nothing.
     for (answer, expected) in [
-        ("HTTP/1.1 200 OK\r\nzk-sessions-version: 9\r\ncontent-length: 2\r\n\r\n{}", "version 9 of the protocol"),
+        (
+            "HTTP/1.1 200 OK\r\nzk-sessions-version: 9\r\ncontent-length: 2\r\n\r\n{}",
+            "version 9 of the protocol",
+        ),
         ("HTTP/1.1 404 Not Found\r\ncontent-length: 5\r\n\r\nhello", "no server of sessions"),
-        ("HTTP/1.1 200 OK\r\nzk-sessions-version: 1\r\ncontent-length: 5\r\n\r\nhello", "no server of sessions"),
+        (
+            "HTTP/1.1 200 OK\r\nzk-sessions-version: 1\r\ncontent-length: 5\r\n\r\nhello",
+            "no server of sessions",
+        ),
         ("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n", "502 Bad Gateway"),
         ("HTTP/1.1 200 OK\r\nzk-sessions-version: 1\r\ncontent-length: 50\r\n\r\nhe", "broke off"),
     ] {
@@ -188,7 +196,8 @@ impl Cutter {
                 let Ok(server) = TcpStream::connect(server).await else { continue };
                 let budget = budget.clone();
                 tokio::spawn(async move {
-                    let ((mut from, mut to), (mut back, mut out)) = (client.into_split(), server.into_split());
+                    let ((mut from, mut to), (mut back, mut out)) =
+                        (client.into_split(), server.into_split());
                     let forth = async { tokio::io::copy(&mut from, &mut out).await.map(drop) };
                     let answers = async {
                         let mut bytes = [0; 64];
@@ -353,14 +362,25 @@ async fn foreign_requests_are_refused_and_the_server_goes_on() {
         stream.read_to_end(&mut answer).await.unwrap();
         String::from_utf8_lossy(&answer).into_owned()
     };
-    let head = format!("host: x\r\nauthorization: Bearer {TOKEN}\r\nzk-sessions-version: 1\r\nconnection: close\r\n");
+    let head = format!(
+        "host: x\r\nauthorization: Bearer {TOKEN}\r\nzk-sessions-version: 1\r\nconnection: close\r\n"
+    );
     for (request, expected) in [
         ("GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".to_owned(), "401"),
         (format!("GET /v1/list HTTP/1.1\r\n{head}\r\n"), "400"),
-        (format!("POST /v1/nothing HTTP/1.1\r\n{head}content-length: 2\r\n\r\n{{}}"), "there is no operation"),
+        (
+            format!("POST /v1/nothing HTTP/1.1\r\n{head}content-length: 2\r\n\r\n{{}}"),
+            "there is no operation",
+        ),
         (format!("POST /v1/list HTTP/1.1\r\n{head}content-length: 3\r\n\r\nabc"), "400"),
         (format!("POST /v1/list HTTP/1.1\r\n{head}content-length: 999999999999\r\n\r\n"), "400"),
-        (format!("POST /v1/append HTTP/1.1\r\n{head}content-length: 71\r\n\r\n{}", r#"{"handle":"no","append":"a","branch":null,"disk":false,"kinds":[]}     "#), "no_handle"),
+        (
+            format!(
+                "POST /v1/append HTTP/1.1\r\n{head}content-length: 71\r\n\r\n{}",
+                r#"{"handle":"no","append":"a","branch":null,"disk":false,"kinds":[]}     "#
+            ),
+            "no_handle",
+        ),
         ("nonsense\r\n\r\n".to_owned(), "400"),
     ] {
         let answer = ask(request.clone()).await;

@@ -13,8 +13,8 @@ use zk_core::service::{
 };
 
 use super::{OpeningError, SessionNotice, SessionPlace};
-use crate::sqlite::offload;
 use crate::SessionOutline;
+use crate::sqlite::offload;
 
 /// Bytes of entries in one append to a copy.
 const BATCH_BYTES: usize = 256 << 10;

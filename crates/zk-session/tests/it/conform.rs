@@ -36,9 +36,10 @@ async fn sqlite_conforms() {
 #[tokio::test]
 async fn sessions_are_found_in_each_store() {
     let dir = tempfile::tempdir().unwrap();
-    for (n, make) in [|_: &Path| memory(), |dir: &Path| Arc::new(SqliteStore::new(dir.into())) as Arc<dyn SessionStore>]
-        .into_iter()
-        .enumerate()
+    for (n, make) in
+        [|_: &Path| memory(), |dir: &Path| Arc::new(SqliteStore::new(dir.into())) as Arc<dyn SessionStore>]
+            .into_iter()
+            .enumerate()
     {
         let root = dir.path().join(n.to_string());
         an_id_may_be_shortened(&*make(&root.join("a")), dir.path()).await;

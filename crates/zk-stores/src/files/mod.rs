@@ -17,15 +17,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Clock, Entry, EntryVisitor, NewSession, OpenSession, SessionFilter, SessionInfo, SessionScan, SessionSnapshot,
-    SessionStore, StoreError, SystemClock,
+    Clock, Entry, EntryVisitor, NewSession, OpenSession, SessionFilter, SessionInfo, SessionScan,
+    SessionSnapshot, SessionStore, StoreError, SystemClock,
 };
 
 pub use self::dir::DirMap;
-pub use self::map::{KeyValue, MapError, MapLock, Saved};
-pub use self::memory::MemoryMap;
 use self::layout::{Keys, SessionKey};
 use self::lease::{Hold, Leases};
+pub use self::map::{KeyValue, MapError, MapLock, Saved};
+pub use self::memory::MemoryMap;
 use self::read::{Stored, read_session};
 use self::session::MapSession;
 use crate::shared::{exists, filtered, not_found};
@@ -126,7 +126,12 @@ impl FileMapStore {
     }
 
     /// Adds to a summary which process has the session open.
-    async fn state(&self, id: &SessionId, keys: &Keys, mut info: SessionInfo) -> Result<SessionInfo, StoreError> {
+    async fn state(
+        &self,
+        id: &SessionId,
+        keys: &Keys,
+        mut info: SessionInfo,
+    ) -> Result<SessionInfo, StoreError> {
         info.lock = self.inner.holder(id, keys).await?;
         info.interrupted &= info.lock.is_none();
         Ok(info)
@@ -152,7 +157,11 @@ impl Inner {
         self.leases.take(id, keys, own).await
     }
 
-    async fn holder(&self, id: &SessionId, keys: &Keys) -> Result<Option<zk_core::service::Lock>, StoreError> {
+    async fn holder(
+        &self,
+        id: &SessionId,
+        keys: &Keys,
+    ) -> Result<Option<zk_core::service::Lock>, StoreError> {
         if lock(&self.own).contains(id) {
             return Ok(Some(zk_core::service::Lock { pid: std::process::id() }));
         }

@@ -164,7 +164,9 @@ async fn meta(map: &dyn KeyValue, keys: &Keys) -> Result<Option<Meta>, StoreErro
     }
     let bytes = map.get(&keys.session.meta()).await.map_err(StoreError::from)?;
     // A damaged one is made again from the entries.
-    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).filter(|meta: &Meta| meta.format <= FORMAT))
+    Ok(bytes
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .filter(|meta: &Meta| meta.format <= FORMAT))
 }
 
 async fn title(map: &dyn KeyValue, keys: &Keys) -> Result<Option<String>, StoreError> {
@@ -275,7 +277,8 @@ impl Appends {
             }
             // An append that was acknowledged is damaged or gone.
             let torn = self.torn.iter().find(|(last, _)| *last == seq);
-            let place = torn.map_or_else(|| "its key is gone".to_owned(), |(_, key)| format!("kept as {key}"));
+            let place =
+                torn.map_or_else(|| "its key is gone".to_owned(), |(_, key)| format!("kept as {key}"));
             stored.notices.push(format!("the entries of append {seq} cannot be read ({place})"));
             wanted = self.all.range(..seq).next_back().map(|(seq, _)| *seq);
         }
@@ -284,7 +287,9 @@ impl Appends {
             stored.start = stored.start.or(head.start);
             stored.branch = head.branch.or(stored.branch);
             if unknown > 0 {
-                stored.notices.push(format!("{unknown} entries of append {} are of an unknown kind", head.seq));
+                stored
+                    .notices
+                    .push(format!("{unknown} entries of append {} are of an unknown kind", head.seq));
             }
             for entry in &entries {
                 stored.digest.add(&entry.kind);

@@ -176,7 +176,8 @@ mod tests {
             },
         };
         let entries: Vec<Entry> = texts.iter().map(entry).collect();
-        let head = Head { segment: 1, seq, after: seq - 1, entries: 0, bytes: 0, crc: 0, start: None, branch: None };
+        let head =
+            Head { segment: 1, seq, after: seq - 1, entries: 0, bytes: 0, crc: 0, start: None, branch: None };
         write(head, &entries).unwrap()
     }
 

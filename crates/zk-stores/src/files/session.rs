@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use tokio::sync::Mutex;
 use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{
-    Durability, Entry, EntryKind, EntryVisitor, NewSession, OpenSession, StoreError, check_leaf, count_branches,
+    Durability, Entry, EntryKind, EntryVisitor, NewSession, OpenSession, StoreError, check_leaf,
+    count_branches,
 };
 use zk_session::Digest;
 
@@ -174,7 +175,9 @@ impl MapSession {
             let text = write(Head { seq, ..head.clone() }, entries).map_err(failed)?;
             if text.len() > MAX_APPEND_BYTES {
                 let (bytes, most) = (text.len(), MAX_APPEND_BYTES);
-                return Err(StoreError::Failed(format!("an append of {bytes} bytes is too large, {most} at most")));
+                return Err(StoreError::Failed(format!(
+                    "an append of {bytes} bytes is too large, {most} at most"
+                )));
             }
             let key = state.key.turns(seq, seq);
             let saved = match hold.is_lease() {

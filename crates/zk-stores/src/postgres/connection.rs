@@ -46,7 +46,8 @@ impl Connection {
             }
         }
         config.ssl_mode(SslMode::Disable).connect_timeout(CONNECT_LIMIT).application_name("zk");
-        let options = format!("-c statement_timeout={STATEMENT_LIMIT_MS} -c idle_in_transaction_session_timeout=30000");
+        let options =
+            format!("-c statement_timeout={STATEMENT_LIMIT_MS} -c idle_in_transaction_session_timeout=30000");
         let options = config.get_options().map_or(options.clone(), |own| format!("{options} {own}"));
         config.options(options);
         Ok(Self { config, client: Arc::default() })

@@ -176,7 +176,9 @@ impl SessionStore for PostgresStore {
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
-        let Some((lease, _)) = Lease::take(&self.inner, id).await? else { return Err(self.unknown(id).await) };
+        let Some((lease, _)) = Lease::take(&self.inner, id).await? else {
+            return Err(self.unknown(id).await);
+        };
         let mut link = self.inner.connection.link().await?;
         let query = "DELETE FROM zk_sessions WHERE id = $1 AND lease_token = $2";
         let deleted = link.client()?.execute(query, &[&id.as_str(), &lease.token]).await;

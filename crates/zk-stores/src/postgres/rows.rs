@@ -47,7 +47,8 @@ pub(super) fn path_of(bytes: &[u8]) -> PathBuf {
 
 pub(super) fn info_of(row: &Row) -> Result<SessionInfo, tokio_postgres::Error> {
     let text = |at: usize| row.try_get::<_, Option<String>>(at);
-    let number = |at: usize| row.try_get::<_, i64>(at).map(|number| u64::try_from(number).unwrap_or_default());
+    let number =
+        |at: usize| row.try_get::<_, i64>(at).map(|number| u64::try_from(number).unwrap_or_default());
     let pid: Option<i64> = row.try_get(11)?;
     let lock = pid.map(|pid| Lock { pid: u32::try_from(pid).unwrap_or_default() });
     let id: String = row.try_get(0)?;
@@ -81,7 +82,12 @@ pub(super) async fn entries(
         let time_ms = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or_default();
         match EntryKind::from_json(row.try_get(3)?) {
             Ok(kind) => {
-                entries.push(Entry { id: EntryId::from(id), parent: parent.map(EntryId::from), time_ms, kind });
+                entries.push(Entry {
+                    id: EntryId::from(id),
+                    parent: parent.map(EntryId::from),
+                    time_ms,
+                    kind,
+                });
             }
             Err(_) => unknown += 1,
         }

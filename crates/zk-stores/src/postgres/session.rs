@@ -9,8 +9,8 @@ use tokio::sync::Mutex;
 use tokio_postgres::Transaction;
 use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{
-    Durability, Entry, EntryKind, EntryVisitor, OpenSession, StoreError, check_leaf,
-    count_branches, present_branch,
+    Durability, Entry, EntryKind, EntryVisitor, OpenSession, StoreError, check_leaf, count_branches,
+    present_branch,
 };
 use zk_session::Digest;
 

@@ -110,7 +110,8 @@ impl Api {
         // Bytes of `rest` without an end of a line.
         let mut searched = 0;
         loop {
-            while let Some(end) = rest.get(searched..).and_then(|new| new.iter().position(|byte| *byte == b'\n'))
+            while let Some(end) =
+                rest.get(searched..).and_then(|new| new.iter().position(|byte| *byte == b'\n'))
             {
                 let mut line = rest.split_to(searched + end + 1);
                 line.truncate(line.len().saturating_sub(1));
@@ -158,7 +159,8 @@ impl Api {
             Ok(Err(error)) => return Err(CallError::Lost(root_cause(&error))),
             Err(_) => return Err(silent()),
         };
-        let version = response.headers().get(VERSION_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let version =
+            response.headers().get(VERSION_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
         let status = response.status();
         match version {
             Some(PROTOCOL_VERSION) if status == StatusCode::OK => Ok(response),
@@ -186,9 +188,13 @@ impl Api {
             ),
             CallError::Refused(error) => return error.into(),
             CallError::NotSent(why) => {
-                format!("cannot reach the session server at {address} ({why}); is `zk serve-sessions` running?")
+                format!(
+                    "cannot reach the session server at {address} ({why}); is `zk serve-sessions` running?"
+                )
             }
-            CallError::Lost(why) => format!("the connection to the session server at {address} broke off ({why})"),
+            CallError::Lost(why) => {
+                format!("the connection to the session server at {address} broke off ({why})")
+            }
             CallError::Foreign(why) => format!("at {address} is no server of sessions ({why})"),
         })
     }
@@ -205,7 +211,9 @@ async fn bounded(response: Response) -> Result<BytesMut, CallError> {
     loop {
         match tokio::time::timeout(LIMIT, parts.next()).await {
             Ok(None) => return Ok(body),
-            Ok(Some(Ok(part))) if body.len() + part.len() <= MAX_MESSAGE_BYTES => body.extend_from_slice(&part),
+            Ok(Some(Ok(part))) if body.len() + part.len() <= MAX_MESSAGE_BYTES => {
+                body.extend_from_slice(&part)
+            }
             Ok(Some(Ok(_))) => return Err(CallError::Foreign("its answer is too long".to_owned())),
             Ok(Some(Err(error))) => return Err(CallError::Lost(root_cause(&error))),
             Err(_) => return Err(silent()),

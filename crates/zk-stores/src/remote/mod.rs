@@ -59,7 +59,11 @@ impl RemoteStore {
         Ok(Self { api: Arc::new(Api::new(address, token, http)?) })
     }
 
-    async fn entries(&self, request: &ReadRequest, what: &str) -> Result<(Vec<Entry>, StreamEnd), StoreError> {
+    async fn entries(
+        &self,
+        request: &ReadRequest,
+        what: &str,
+    ) -> Result<(Vec<Entry>, StreamEnd), StoreError> {
         self.api.collect(what, request).await
     }
 

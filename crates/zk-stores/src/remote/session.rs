@@ -7,9 +7,7 @@ use async_trait::async_trait;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use zk_core::model::{EntryId, SessionId};
-use zk_core::service::{
-    Durability, Entry, EntryKind, EntryVisitor, LiveEntries, OpenSession, StoreError,
-};
+use zk_core::service::{Durability, Entry, EntryKind, EntryVisitor, LiveEntries, OpenSession, StoreError};
 
 use super::call::{Api, CallError};
 use crate::shared::closed;
@@ -145,8 +143,8 @@ impl Shared {
             Some(EntryKind::Leaf { to, .. }) => to.as_ref(),
             _ => log.leaf.as_ref(),
         };
-        let is_same = before.last().map(|entry| &entry.id) == expected
-            && new.iter().map(|entry| &entry.kind).eq(kinds);
+        let is_same =
+            before.last().map(|entry| &entry.id) == expected && new.iter().map(|entry| &entry.kind).eq(kinds);
         if is_same && !kinds.is_empty() {
             take(opened.handle);
             return Ok(Some(new.iter().map(|entry| entry.id.clone()).collect()));
@@ -313,7 +311,9 @@ impl Drop for RemoteSession {
         {
             let session = self.0.clone();
             // The lease ends by itself if this does not arrive.
-            runtime.spawn(async move { session.api.call::<Done>(operation::CLOSE, &session.request()).await.ok() });
+            runtime.spawn(async move {
+                session.api.call::<Done>(operation::CLOSE, &session.request()).await.ok()
+            });
         }
     }
 }

@@ -85,8 +85,7 @@ async fn an_incomplete_append_is_reported_and_kept() {
     session.close().await.unwrap();
     assert_eq!(map.get(&key).await.unwrap(), Some(torn), "the incomplete append is kept");
     let read = store.read(&"s_1".into()).await.unwrap();
-    let texts: Vec<String> =
-        read.entries.iter().map(|entry| entry.kind.message().unwrap().text()).collect();
+    let texts: Vec<String> = read.entries.iter().map(|entry| entry.kind.message().unwrap().text()).collect();
     assert_eq!(texts, ["one", "two", "four"]);
     let listed = store.list(&SessionFilter { unanswered: true, ..SessionFilter::default() }).await.unwrap();
     assert_eq!((listed.len(), listed[0].messages), (1, 3));
@@ -157,7 +156,9 @@ async fn a_delete_that_was_cut_off_leaves_no_session() {
     session.close().await.unwrap();
     map.save("s_1/gone.json", b"{}".to_vec()).await.unwrap();
     assert!(matches!(store.open(&"s_1".into()).await, Err(StoreError::NotFound { .. })));
-    assert!(store.list(&SessionFilter { unanswered: true, ..SessionFilter::default() }).await.unwrap().is_empty());
+    assert!(
+        store.list(&SessionFilter { unanswered: true, ..SessionFilter::default() }).await.unwrap().is_empty()
+    );
     let again = store.create(at("s_1")).await.unwrap();
     add(&*again, "new").await.unwrap();
     assert_eq!(store.read(&"s_1".into()).await.unwrap().entries.len(), 1);

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::model::{Message, SessionId};
-use zk_core::service::{Durability, EntryKind, NewSession, OpenSession, SessionFilter, SessionStore, StoreError};
+use zk_core::service::{
+    Durability, EntryKind, NewSession, OpenSession, SessionFilter, SessionStore, StoreError,
+};
 use zk_stores::PostgresStore;
 use zk_testkit::{StoreOptions, check_store};
 
@@ -56,7 +58,12 @@ impl Server {
         }
         let server = Self { dir, bin, user };
         let data = server.data();
-        run(server.user, &server.bin.join("initdb"), &["-D", &data, "-A", "trust", "-U", "zk", "-N", "-E", "UTF8"]).unwrap();
+        run(
+            server.user,
+            &server.bin.join("initdb"),
+            &["-D", &data, "-A", "trust", "-U", "zk", "-N", "-E", "UTF8"],
+        )
+        .unwrap();
         server.control("start");
         Some(server)
     }
@@ -159,7 +166,11 @@ async fn postgres_conforms_fences_and_outlives_its_server() {
 
 #[tokio::test]
 async fn addresses_that_would_show_a_password_and_missing_servers_are_refused() {
-    for address in ["postgres://zk:secret@db.example/zk", "postgres://zk:secret@127.0.0.1/zk?sslmode=require", "nonsense"] {
+    for address in [
+        "postgres://zk:secret@db.example/zk",
+        "postgres://zk:secret@127.0.0.1/zk?sslmode=require",
+        "nonsense",
+    ] {
         let error = PostgresStore::new(address).unwrap_err().to_string();
         assert!(!error.contains("secret"), "{error}");
     }

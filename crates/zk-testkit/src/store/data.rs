@@ -128,7 +128,10 @@ pub(super) fn chained(entries: &[Entry]) -> Outcome {
     let mut parent = None;
     let mut ids = std::collections::HashSet::new();
     for (at, entry) in entries.iter().enumerate() {
-        ensure(entry.parent.as_ref() == parent, format_args!("entry {at} does not follow the one before it"))?;
+        ensure(
+            entry.parent.as_ref() == parent,
+            format_args!("entry {at} does not follow the one before it"),
+        )?;
         ensure(ids.insert(&entry.id), format_args!("entry {at} has the id of another entry"))?;
         parent = Some(&entry.id);
     }

@@ -48,7 +48,10 @@ pub(super) async fn order(case: Case<'_>) -> Outcome {
     equal("title", &info.title.as_str(), &"prompt 0")?;
     equal("directory", &&*info.cwd, &case.here())?;
     ensure(info.created <= info.updated, "a session is older than its last entry")?;
-    ensure(info.unreadable.is_none() && info.lock.is_none(), format_args!("state of a closed session: {info:?}"))
+    ensure(
+        info.unreadable.is_none() && info.lock.is_none(),
+        format_args!("state of a closed session: {info:?}"),
+    )
 }
 
 pub(super) async fn unanswered(case: Case<'_>) -> Outcome {
@@ -112,8 +115,9 @@ pub(super) async fn branch(case: Case<'_>) -> Outcome {
 pub(super) async fn rename(case: Case<'_>) -> Outcome {
     let id = case.stored(1).await?;
     let title = async || Ok::<String, String>(case.listed(&id).await?.title);
-    let rename =
-        async |title: &str| case.store.rename(&id, title).await.map_err(failed("change the title of a session"));
+    let rename = async |title: &str| {
+        case.store.rename(&id, title).await.map_err(failed("change the title of a session"))
+    };
     equal("title", &title().await?, &"prompt 0".to_owned())?;
     rename("a name, großartig").await?;
     equal("title after a change", &title().await?, &"a name, großartig".to_owned())?;

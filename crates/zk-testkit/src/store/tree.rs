@@ -54,16 +54,21 @@ pub(super) async fn moves(case: Case<'_>) -> Outcome {
     let back = vec![leaf(Some(one)), says("another two")];
     session.append(back, Durability::Disk).await.map_err(failed("move the leaf"))?;
     add(&*session, vec![says("another three")]).await?;
-    let steps: [(Option<&EntryId>, &[&str]); 3] = [
-        (Some(three), &["one", "two", "three", "new"]),
-        (None, &["new"]),
-        (Some(one), &["one", "new"]),
-    ];
-    equal("present branch", &texts(&entries(&*session).await?), &["one", "another two", "another three"].map(String::from).to_vec())?;
+    let steps: [(Option<&EntryId>, &[&str]); 3] =
+        [(Some(three), &["one", "two", "three", "new"]), (None, &["new"]), (Some(one), &["one", "new"])];
+    equal(
+        "present branch",
+        &texts(&entries(&*session).await?),
+        &["one", "another two", "another three"].map(String::from).to_vec(),
+    )?;
     for (to, expected) in steps {
         add(&*session, vec![leaf(to), says("new")]).await?;
         let present = entries(&*session).await?;
-        equal("present branch after a move", &texts(&present), &expected.iter().map(ToString::to_string).collect())?;
+        equal(
+            "present branch after a move",
+            &texts(&present),
+            &expected.iter().map(ToString::to_string).collect(),
+        )?;
         chained(&present)?;
         let tree = whole_tree(case, &*session).await?;
         equal("present branch of all entries", &present_branch(tree.clone()), &present)?;
@@ -92,16 +97,20 @@ pub(super) async fn moves(case: Case<'_>) -> Outcome {
 pub(super) async fn unknown_leaf(case: Case<'_>) -> Outcome {
     let session = case.create().await?;
     let unknown = EntryId::from("e_none");
-    let refused = async |doing: &str, kinds: Vec<EntryKind>| match session.append(kinds, Durability::Process).await {
-        Err(StoreError::NoEntry { entry, .. }) => equal("entry in NoEntry", &entry, &unknown),
-        Err(error) => Err(format!("{doing} is not NoEntry, but: {error}")),
-        Ok(_) => Err(format!("{doing} succeeds")),
-    };
+    let refused =
+        async |doing: &str, kinds: Vec<EntryKind>| match session.append(kinds, Durability::Process).await {
+            Err(StoreError::NoEntry { entry, .. }) => equal("entry in NoEntry", &entry, &unknown),
+            Err(error) => Err(format!("{doing} is not NoEntry, but: {error}")),
+            Ok(_) => Err(format!("{doing} succeeds")),
+        };
     refused("a leaf before the first entry", vec![leaf(Some(&unknown)), says("no")]).await?;
     let ids = add(&*session, vec![says("one")]).await?;
     refused("a leaf of an unknown entry", vec![leaf(Some(&unknown)), says("no")]).await?;
     let late = vec![says("no"), leaf(ids.first())];
-    ensure(session.append(late, Durability::Process).await.is_err(), "a leaf in the middle of an append succeeds")?;
+    ensure(
+        session.append(late, Durability::Process).await.is_err(),
+        "a leaf in the middle of an append succeeds",
+    )?;
     equal("number of entries", &entries(&*session).await?.len(), &1)?;
     equal("number of branches", &case.listed(session.id()).await?.branches, &1)?;
     add(&*session, vec![says("two")]).await?;

@@ -16,9 +16,14 @@ use crate::sessions;
 const MAX_TOKEN_FILE_BYTES: usize = 4096;
 
 /// Serves the sessions of this user to other zk, until a signal ends it.
-pub(crate) fn serve_sessions(app: &AppContext, address: SocketAddr, token_file: Option<&Path>) -> Outcome<Exit> {
+pub(crate) fn serve_sessions(
+    app: &AppContext,
+    address: SocketAddr,
+    token_file: Option<&Path>,
+) -> Outcome<Exit> {
     let machine = &app.work.machine;
-    let no_place = || Failure::usage("there is no place for the token of clients: name one with --token-file");
+    let no_place =
+        || Failure::usage("there is no place for the token of clients: name one with --token-file");
     let path = match token_file {
         Some(path) => app.work.cwd.join(path),
         None => machine.dirs.access().ok_or_else(no_place)?.join(TOKEN_FILE),
@@ -33,7 +38,10 @@ pub(crate) fn serve_sessions(app: &AppContext, address: SocketAddr, token_file: 
         }
     };
     if token.is_empty() {
-        return Err(Failure::usage(format!("{} is empty: remove it, and a new token is made", path.display())));
+        return Err(Failure::usage(format!(
+            "{} is empty: remove it, and a new token is made",
+            path.display()
+        )));
     }
     machine.redactor.learn(&token);
     let server = SessionServer::new(sessions::store(machine)?.into_inner(), token);

@@ -453,7 +453,9 @@ pub enum StoreError {
         pid: u32,
     },
     /// Another writer took the session over, since the lease of this one had ended.
-    #[error("session `{id}` was taken over by another writer, so nothing was written; open it again to go on")]
+    #[error(
+        "session `{id}` was taken over by another writer, so nothing was written; open it again to go on"
+    )]
     Fenced {
         /// Id of the session.
         id: SessionId,
