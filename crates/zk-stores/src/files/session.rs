@@ -269,7 +269,7 @@ impl MapSession {
             return None;
         }
         for key in whole {
-            // What stays is read twice and taken once.
+            // A key that stays is read twice and its appends are taken once.
             let _ = map.delete(key).await;
         }
         Some(chunk)
