@@ -30,7 +30,7 @@ mod walls;
 pub use program::builder::{Zk, ZkBuilder};
 
 use compose::{agents, bundles, mcp, prompt, session_switch, sessions, skills};
-use context::{app, configure, launch};
+use context::{app, configure, launch, session_stores};
 use endpoint::{credentials, select};
 use host::{exit, hardening, signals};
 use program::additions;

@@ -7,6 +7,7 @@
 //! | `print` | the lines of a run without a person: its events, and what it comes to |
 //! | [`rpc`] | `zk rpc`: JSON-RPC for programs of any language, whose clients share conversations |
 //! | [`serve_agent_sdk`], [`SdkArgs`], [`SdkOptions`] | the protocol of the Claude Agent SDKs, in the place of their own program |
+//! | [`sessions`] | `zk serve-sessions`: a store of sessions for other processes |
 //! | [`web`] | `zk web`: a page that is such a client, and links that let it in |
 //!
 //! # Example
@@ -28,6 +29,7 @@ mod agent_sdk;
 mod lines;
 pub mod print;
 pub mod rpc;
+pub mod sessions;
 pub mod web;
 
 pub use agent_sdk::{NoticeSink, SdkArgs, SdkError, SdkOptions, serve_agent_sdk};

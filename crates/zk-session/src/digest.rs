@@ -1,22 +1,36 @@
+use serde::{Deserialize, Serialize};
 use zk_core::model::Role;
 use zk_core::service::EntryKind;
 
 /// Maximum number of characters of a title, which is the beginning of the first prompt.
 const TITLE: usize = 80;
 
-/// Summary of a session, updated with every append so that a listing reads no entries.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Digest {
-    pub(crate) messages: u64,
-    pub(crate) title: String,
+/// Summary of a session, updated with every append so that a listing reads no entries. Each store keeps one
+/// beside a session's entries.
+///
+/// ```
+/// use zk_core::model::Message;
+/// use zk_core::service::EntryKind;
+///
+/// let mut digest = zk_session::Digest::default();
+/// digest.add(&EntryKind::Message { message: Message::user_text("fix the test").shared(), usage: None });
+/// assert_eq!((digest.messages, digest.title.as_str()), (1, "fix the test"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest {
+    /// Number of messages.
+    pub messages: u64,
+    /// Beginning of the first prompt.
+    pub title: String,
     /// Whether a model has answered.
-    pub(crate) answered: bool,
+    pub answered: bool,
     /// Whether the last run is unfinished.
-    pub(crate) running: bool,
+    pub running: bool,
 }
 
 impl Digest {
-    pub(crate) fn add(&mut self, kind: &EntryKind) {
+    /// Includes an entry that follows all entries before.
+    pub fn add(&mut self, kind: &EntryKind) {
         match kind {
             EntryKind::Message { message, .. } => {
                 self.messages += 1;
@@ -42,7 +56,12 @@ impl Digest {
 
 /// First line of a title: the beginning of `text`, with each run of white space or control characters as one
 /// space.
-pub(crate) fn title(text: &str) -> String {
+///
+/// ```
+/// assert_eq!(zk_session::title_line("fix\n\tthe test"), "fix the test");
+/// ```
+#[must_use]
+pub fn title(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let mut line = String::new();
     for word in words {

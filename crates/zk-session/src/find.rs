@@ -169,7 +169,12 @@ fn join_ids(ids: &[&SessionId]) -> String {
 
 /// Hint for [`StoreError::NotFound`]: the id with the longest common prefix with `wanted`, if it is long
 /// enough to be meant.
-pub(crate) fn near_match(wanted: &str, ids: impl IntoIterator<Item = String>) -> String {
+///
+/// ```
+/// let hint = zk_session::near_match("0abcdef2", ["s_0abcdef1".to_owned()]);
+/// assert_eq!(hint, " (did you mean `s_0abcdef1`?)");
+/// ```
+pub fn near_match(wanted: &str, ids: impl IntoIterator<Item = String>) -> String {
     let common = |id: &str| {
         let bare = |text: &str| text.strip_prefix("s_").unwrap_or(text).to_lowercase();
         bare(id).chars().zip(bare(wanted).chars()).take_while(|(a, b)| a == b).count()

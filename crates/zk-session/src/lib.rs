@@ -11,6 +11,7 @@
 //! | [`latest`], [`open_matching`], [`read_matching`], [`scan_matching`] | lookup of a session for `--continue`, `--resume` and listings |
 //! | [`FileBlobs`] | large contents of a session, in files beside it |
 //! | [`DumpFiles`] | plugin that writes requests and repairs into files, for debugging |
+//! | [`Digest`], [`title_line`], [`near_match`] | parts of a store that all stores share: counts, titles, hints |
 //! | [`discard_unanswered`] | removal of a session without an answer |
 //! | [`SqliteStore::search`], [`SqliteStore::verify`], [`SqliteStore::remove_content`] | search over all sessions, their chain of hashes, removal of a content |
 //! | [`Trash`], [`Leftovers`] | deleted sessions, and remains that nobody needs |
@@ -63,9 +64,10 @@ mod upkeep;
 
 #[cfg(feature = "files")]
 pub use blobs::FileBlobs;
+pub use digest::{Digest, title as title_line};
 pub use dump::DumpFiles;
 pub use find::{
-    discard_unanswered, find_matching, latest, open_matching, read_live_matching, read_matching,
+    discard_unanswered, find_matching, latest, near_match, open_matching, read_live_matching, read_matching,
     scan_matching,
 };
 pub use history::{
@@ -77,7 +79,7 @@ pub use open_turn::{CallState, InterruptedCall, InterruptedTurn};
 #[cfg(feature = "sqlite")]
 pub use opening::{
     ConversationSession, NoticeSink, OpeningError, SessionCopy, SessionNotice, SessionPlace, SessionStart,
-    last_run,
+    SharedStore, last_run,
 };
 pub use recorder::{Recorder, Saved};
 #[cfg(feature = "sqlite")]

@@ -2,7 +2,6 @@
 
 mod reading;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use zk_core::kernel::Bus;
 use zk_core::model::{Block, ErrorKind, Message, ProviderError, StopReason, WireReady};
 use zk_core::service::{Provider, Request};
 
+use crate::report::Conformance;
 use crate::server::{FakeServer, RawReply};
 use reading::{Reading, read};
 
@@ -35,37 +35,6 @@ pub struct WireSamples {
     pub key: String,
     /// Id of the model to request.
     pub model: String,
-}
-
-/// Results of [`check_provider`].
-#[derive(Clone, Debug, Default)]
-pub struct Conformance {
-    /// Names of the passed checks.
-    pub passed: Vec<&'static str>,
-    /// Names of the failed checks, each with the reason.
-    pub failed: Vec<(&'static str, String)>,
-}
-
-impl Conformance {
-    /// Whether all checks passed.
-    #[must_use]
-    pub fn is_met(&self) -> bool {
-        self.failed.is_empty()
-    }
-
-    fn note(&mut self, check: &'static str, outcome: Result<(), String>) {
-        match outcome {
-            Ok(()) => self.passed.push(check),
-            Err(why) => self.failed.push((check, why)),
-        }
-    }
-}
-
-impl fmt::Display for Conformance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} checks passed, {} failed", self.passed.len(), self.failed.len())?;
-        self.failed.iter().try_for_each(|(check, why)| writeln!(f, "{check}: {why}"))
-    }
 }
 
 /// Checks a provider's contract over a real socket: the shape of its streams with any segmentation of the

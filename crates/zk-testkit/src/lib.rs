@@ -5,6 +5,7 @@
 //! | [`Script`], [`ScriptedProvider`] | model that plays a script, inside of the process |
 //! | [`FakeServer`] | the same script behind a real socket, in the wire formats of real providers, with faults |
 //! | [`check_provider`] | conformance checks for a provider |
+//! | [`check_store`] | conformance checks for a session store |
 //! | [`rules`] | rules by which providers reject requests, as pure functions |
 //! | `FakeMcpServer` | MCP server on two streams, with faults |
 //! | [`CountingHost`] | loopback server that counts its connections |
@@ -35,21 +36,25 @@ mod host;
 mod mcp;
 mod provider;
 mod recorder;
+mod report;
 pub mod rules;
 mod script;
 #[cfg(feature = "server")]
 mod server;
+mod store;
 mod tool;
 
 pub use clock::SimClock;
 #[cfg(feature = "server")]
-pub use conformance::{Conformance, WireSamples, check_provider};
+pub use conformance::{WireSamples, check_provider};
 pub use host::CountingHost;
 #[cfg(feature = "mcp")]
 pub use mcp::{FakeMcpEnd, FakeMcpEra, FakeMcpFault, FakeMcpScript, FakeMcpServer};
 pub use provider::ScriptedProvider;
 pub use recorder::{Recorded, Recorder};
+pub use report::Conformance;
 pub use script::{Answered, Asked, Script, Step, Turn};
 #[cfg(feature = "server")]
 pub use server::{FakeServer, FakeServerBuilder, Fault, RawReply, Received, RetryAfter, StartError};
+pub use store::{StoreOptions, check_store};
 pub use tool::IdleTool;

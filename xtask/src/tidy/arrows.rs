@@ -3,10 +3,11 @@ use crate::workspace::Package;
 use toml::Value;
 
 /// Crates that may use a certain outside crate, because it is large, or because its use belongs in one place.
-const HOMES: [(&str, &[&str]); 14] = [
-    ("reqwest", &["zk-auth", "zk-otel", "zk-providers", "zk-mcp", "zk-tools"]),
+const HOMES: [(&str, &[&str]); 15] = [
+    ("reqwest", &["zk-auth", "zk-otel", "zk-providers", "zk-mcp", "zk-stores", "zk-tools"]),
     ("rustls", &["zk-auth"]),
     ("rusqlite", &["zk-session"]),
+    ("tokio-postgres", &["zk-stores"]),
     ("rmcp", &["zk-mcp"]),
     ("tokio-tungstenite", &["zk-serve"]),
     ("notify", &["zk-exec"]),
@@ -21,9 +22,12 @@ const HOMES: [(&str, &[&str]); 14] = [
 ];
 
 /// Crates that may depend on a sibling: sign-in is below the crates that need a token, and the chat engine
-/// below those that draw it.
-const BELOW: [(&str, &[&str]); 2] =
-    [("zk-auth", &["zk-otel", "zk-providers", "zk-mcp", "zk-tools"]), ("zk-view", &["zk-tui"])];
+/// below those that draw it. Stores of sessions share the counts and titles of `zk-session`.
+const BELOW: [(&str, &[&str]); 3] = [
+    ("zk-auth", &["zk-otel", "zk-providers", "zk-mcp", "zk-stores", "zk-tools"]),
+    ("zk-session", &["zk-stores"]),
+    ("zk-view", &["zk-tui"]),
+];
 
 /// Crates that `zk-chat` may depend on.
 const IN_CHAT: [&str; 10] = [
@@ -40,7 +44,8 @@ const IN_CHAT: [&str; 10] = [
 ];
 
 /// Crates that `zk-serve` may depend on.
-const IN_SERVE: [&str; 6] = ["zk-agent", "zk-chat", "zk-core", "zk-hooks", "zk-permission", "zk-view"];
+const IN_SERVE: [&str; 7] =
+    ["zk-agent", "zk-chat", "zk-core", "zk-hooks", "zk-permission", "zk-stores", "zk-view"];
 
 /// Checks that dependencies point downwards only: `zk-core` depends on `zk-kernel`, and other crates on
 /// `zk-core` and no sibling except those in [`BELOW`]; `zk-chat` may use those in [`IN_CHAT`], `zk-serve`

@@ -30,6 +30,10 @@ pub(crate) struct NamedSources {
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) mcp_config: Vec<PathBuf>,
 
+    /// Keep sessions here: sqlite, memory, files:PATH, http://127.0.0.1:PORT (of `zk serve-sessions`), postgres://…
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "STORE")]
+    pub(crate) session_store: Option<String>,
+
     /// A plugin's directory to use for this once, without adding it; may be repeated
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
     pub(crate) plugin_dir: Vec<PathBuf>,
@@ -347,6 +351,15 @@ pub(crate) enum CliCommand {
         /// Serve the program at the other end of standard input and output, which ends this with them
         #[arg(long)]
         stdio: bool,
+    },
+    /// Serve the sessions of this user to other zk, over HTTP with a token
+    ServeSessions {
+        /// Address of this machine to listen at
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+        listen: SocketAddr,
+        /// File with the token; made if it is missing. Without it, auth/sessions-token of zk's state
+        #[arg(long, value_name = "FILE")]
+        token_file: Option<PathBuf>,
     },
     /// Serve a page for a browser on this machine, and print a link to it that works once
     Web {

@@ -100,6 +100,10 @@ pub(crate) enum Job {
         websocket: Option<SocketAddr>,
     },
     RpcSchema,
+    ServeSessions {
+        address: SocketAddr,
+        token_file: Option<PathBuf>,
+    },
     Web {
         address: SocketAddr,
     },
@@ -202,6 +206,7 @@ impl Cli {
         given.text("preset", "--preset", self.preset);
         given.text("context", "--run-in", self.context);
         given.text("screen", "--screen", self.screen);
+        given.text("session_store", "--session-store", self.named.session_store.clone());
         given.text("debug_dump", "--debug-dump", self.records.debug_dump);
         given.count("max_turns", "--max-turns", self.max_turns);
         given.count("max_tokens", "--max-tokens", self.max_tokens);
@@ -310,6 +315,9 @@ impl Cli {
                         Job::Auth(AuthAction::Login { provider: None, key: false, browser: false })
                     }
                     CliCommand::ExecServer { listen, stdio: _ } => Job::ExecServer { listen },
+                    CliCommand::ServeSessions { listen, token_file } => {
+                        Job::ServeSessions { address: listen, token_file }
+                    }
                     CliCommand::Web { listen } => Job::Web { address: listen },
                     CliCommand::Rpc { schema: true, .. } => Job::RpcSchema,
                     CliCommand::Rpc { socket, websocket, schema: _ } => Job::Rpc { socket, websocket },

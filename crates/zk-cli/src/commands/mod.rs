@@ -30,7 +30,7 @@ pub(crate) use models::models;
 pub(crate) use policy::policy;
 #[cfg(feature = "acp")]
 pub(crate) use serve::acp;
-pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, web};
+pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, serve_sessions, web};
 pub(crate) use sessions::sessions;
 pub(crate) use trust::trust;
 pub(crate) use update::check as update_check;

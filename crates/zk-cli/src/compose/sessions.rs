@@ -7,7 +7,7 @@ use zk_core::service::{Entry, StoreError, Unreadable};
 use zk_exec::LocalHostFiles;
 use zk_session::{
     CallState, InterruptedCall, Loaded, NoticeSink, OpeningError, SessionNotice, SessionPlace, SessionStart,
-    SqliteStore,
+    SharedStore, SqliteStore,
 };
 use zk_tui::plain::Notices;
 use zk_tui::plain::lines::shorten;
@@ -29,6 +29,7 @@ pub(crate) fn place(work: &Workplace, settings: &Settings) -> SessionPlace {
     let notices = work.machine.notices.clone();
     SessionPlace {
         root: work.machine.dirs.sessions(),
+        store: work.machine.stores.chosen(),
         saves: settings.program.sessions,
         outputs: work.machine.dirs.outputs(),
         temporary: work.machine.env.path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
@@ -40,8 +41,12 @@ pub(crate) fn place(work: &Workplace, settings: &Settings) -> SessionPlace {
 }
 
 /// The store of this user.
-pub(crate) fn store(machine: &Machine) -> Outcome<SqliteStore> {
-    Ok(machine.dirs.sessions().map(SqliteStore::new).ok_or(OpeningError::NoPlace)?)
+pub(crate) fn store(machine: &Machine) -> Outcome<SharedStore> {
+    if let Some(store) = machine.stores.chosen() {
+        return Ok(store);
+    }
+    let root = machine.dirs.sessions().ok_or(OpeningError::NoPlace)?;
+    Ok(SharedStore::new(Arc::new(SqliteStore::new(root))))
 }
 
 /// Opens the requested session, or a new one. If the store cannot be written, a new session is not stored,

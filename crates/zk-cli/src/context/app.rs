@@ -11,6 +11,7 @@ use zk_tui::plain::Notices;
 
 use crate::exit::Outcome;
 use crate::launch::Launch;
+use crate::session_stores::SessionStores;
 use crate::settings::Settings;
 use zk_chat::{ProviderLayer, Runtime};
 use zk_exec::ProgramEnv;
@@ -47,6 +48,8 @@ pub(crate) struct Machine {
     pub(crate) redactor: Arc<Redactor>,
     /// Store of approvals for projects.
     pub(crate) trust: Arc<FileTrust>,
+    /// Store of the sessions.
+    pub(crate) stores: SessionStores,
 }
 
 impl Machine {

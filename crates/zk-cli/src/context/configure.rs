@@ -88,7 +88,9 @@ impl AppContext {
         given: GivenValues,
         additions: Additions,
     ) -> Outcome<(Self, Vec<String>)> {
+        let store = additions.session_store.clone();
         let read = Configured::read(&launch, &machine, &project, additions, None)?;
+        machine.stores.choose(&read.settings.program, &machine, store);
         let Configured { settings, add_dirs, agents, warnings } = read;
         let work = Workplace { machine, cwd, add_dirs, project };
         let (launch, shared) = (Some(Arc::new(launch)), Shared::default());

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use zk_core::kernel::Plugin;
+use zk_core::service::SessionStore;
 use zk_providers::select::ProviderMap;
 
 /// The vendors and providers that can be named, and the plugins beside zk's own.
@@ -11,6 +12,8 @@ use zk_providers::select::ProviderMap;
 pub(crate) struct Additions {
     pub(crate) providers: ProviderMap,
     pub(crate) plugins: Vec<Arc<dyn Plugin>>,
+    /// Store of sessions in place of SQLite files.
+    pub(crate) session_store: Option<Arc<dyn SessionStore>>,
 }
 
 impl fmt::Debug for Additions {

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use zk_core::kernel::Plugin;
-use zk_core::service::Provider;
+use zk_core::service::{Provider, SessionStore};
 use zk_providers::Vendor;
 
 use crate::additions::Additions;
@@ -74,6 +74,19 @@ impl ZkBuilder {
     #[must_use]
     pub fn plugin(mut self, plugin: impl Plugin + 'static) -> Self {
         self.additions.plugins.push(Arc::new(plugin));
+        self
+    }
+
+    /// Keeps sessions in this store in place of SQLite files, unless the settings name one.
+    ///
+    /// ```no_run
+    /// # use std::sync::Arc;
+    /// let store = Arc::new(zk_session::MemoryStore::new());
+    /// zk_cli::Zk::builder().store(store).run();
+    /// ```
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn SessionStore>) -> Self {
+        self.additions.session_store = Some(store);
         self
     }
 

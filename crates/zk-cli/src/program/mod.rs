@@ -24,6 +24,7 @@ use crate::args::cli::{Cli, OutputFormat};
 use crate::args::{Job, Request, Task, completion, help};
 use crate::configure::canonical;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::session_stores::SessionStores;
 use crate::{commands, host, mode};
 use result_line::print_result;
 use zk_exec::ProgramEnv;
@@ -123,7 +124,15 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     let trust = FileTrust::new(dirs.trust(), Arc::new(LocalStateFiles::default()))
         .telling(move |problem| told.show(&format!("warning: {problem}")));
     let trust = Arc::new(trust);
-    let machine = Machine { env, dirs, host_files, notices, redactor: Arc::new(Redactor::new()), trust };
+    let machine = Machine {
+        env,
+        dirs,
+        host_files,
+        notices,
+        redactor: Arc::new(Redactor::new()),
+        trust,
+        stores: SessionStores::default(),
+    };
     let of_edit = (machine.clone(), project.clone(), additions.clone());
     let read = AppContext::read((cwd, project), machine, launch, endpoint, additions);
     if let (Err(_), Job::ConfigEdit { project: is_project }) = (&read, &job) {
@@ -189,6 +198,9 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Plugin(action) => commands::plugin(&app, &action),
         Job::Policy(action) => commands::policy(&app, &action),
         Job::Rpc { socket, websocket } => commands::rpc(&app, socket.as_deref(), websocket),
+        Job::ServeSessions { address, token_file } => {
+            commands::serve_sessions(&app, address, token_file.as_deref())
+        }
         Job::Web { address } => commands::web(&app, address),
         Job::RpcSchema => commands::rpc_schema(&app.work.machine),
         Job::AgentSdk(words) => commands::agent_sdk(&app, words),

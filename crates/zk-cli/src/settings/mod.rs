@@ -34,7 +34,7 @@ use zk_settings::{
 };
 
 pub(crate) use json_schema::{json_schema, reference};
-pub(crate) use program::{ScreenName, ThemeName};
+pub(crate) use program::{ProgramSettings, ScreenName, ThemeName};
 pub(crate) use sections::Sections;
 pub(crate) use zk_settings::{Entry, Layer, LayerValues, Origin};
 

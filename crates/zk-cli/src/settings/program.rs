@@ -65,6 +65,15 @@ pub(crate) struct ProgramSettings {
     pub(crate) sessions: bool,
     /// Days that a deleted session stays in the trash.
     pub(crate) trash_days: u32,
+    /// Store of the conversations: `sqlite`, `memory`, `files:PATH`, `http://127.0.0.1:PORT` of `zk serve-sessions`, or
+    /// `postgres://…`.
+    #[schemars(with = "String", regex(pattern = STORE_PATTERN))]
+    #[schemars(extend("x-by-projects" = false, "x-secret" = true, "x-expected" = STORE_CHOICES))]
+    pub(crate) session_store: Option<String>,
+    /// File with the token of the server of sessions; `ZK_SESSION_TOKEN` goes before it.
+    #[schemars(regex(pattern = "^(/|~/)"))]
+    #[schemars(extend("x-by-projects" = false, "x-expected" = "a path that begins with / or ~/"))]
+    pub(crate) session_token_file: Option<String>,
     /// Whether a conversation that fills the window is made smaller.
     pub(crate) shorten: bool,
 }
@@ -88,10 +97,18 @@ impl Default for ProgramSettings {
             releases: None,
             sessions: true,
             trash_days: 30,
+            session_store: None,
+            session_token_file: None,
             shorten: true,
         }
     }
 }
+
+/// Regular expression of stores.
+const STORE_PATTERN: &str = "^(sqlite|memory|files:.+|https?://.+|postgres(ql)?://.*)$";
+
+/// Choices of a store, as a person reads them.
+const STORE_CHOICES: &str = "`sqlite`, `memory`, `files:PATH`, `http://127.0.0.1:PORT` or `postgres://…`";
 
 /// Screen of a conversation, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -38,6 +38,7 @@ pub(super) fn environment(env: &ProgramEnv, vendors: &Vendors) -> LayerValues {
         }
     }
     given.text("context", "ZK_CONTEXT", env.text("ZK_CONTEXT").map(str::to_owned));
+    given.text("session_store", "ZK_SESSION_STORE", env.text("ZK_SESSION_STORE").map(str::to_owned));
     given.text("screen", "ZK_SCREEN", env.text("ZK_SCREEN").map(str::to_owned));
     given
 }

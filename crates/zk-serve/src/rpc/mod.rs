@@ -10,7 +10,7 @@ mod params;
 #[cfg(feature = "schema")]
 mod schema;
 mod server;
-mod token;
+pub(crate) mod token;
 pub mod wire;
 
 pub use listen::access_file::RpcAccessFile;

@@ -51,7 +51,7 @@ impl RpcTokens {
 }
 
 /// Compares two texts in a time that does not depend on the position of a difference.
-fn is_same(one: &str, other: &str) -> bool {
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
     let differences = one.bytes().zip(other.bytes()).fold(0, |differences, (a, b)| differences | (a ^ b));
     one.len() == other.len() && differences == 0
 }
@@ -61,7 +61,7 @@ pub(super) fn new_id(prefix: &str) -> io::Result<String> {
     Ok(format!("{prefix}_{}", random_hex(ID_BYTES)?))
 }
 
-fn random_hex(count: usize) -> io::Result<String> {
+pub(crate) fn random_hex(count: usize) -> io::Result<String> {
     let mut bytes = vec![0; count];
     let filled = SystemRandom::new().fill(&mut bytes);
     filled.map_err(|_| io::Error::other("the system gives no random numbers"))?;

@@ -10,8 +10,8 @@ use zk_core::service::{
     Entry, EntryKind, LeftSession, LiveEntries, OpenSession, StoreError, make_private_dir,
 };
 
-use super::{NoticeSink, OpeningError, SessionNotice, SessionPlace};
-use crate::{Loaded, Recorder, Saved, SqliteStore, discard_unanswered};
+use super::{NoticeSink, OpeningError, SessionNotice, SessionPlace, SharedStore};
+use crate::{Loaded, Recorder, Saved, discard_unanswered};
 
 /// Session of a conversation: its storage, and the history from which the conversation continues.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub struct ConversationSession {
     restored: Mutex<Option<Arc<[Entry]>>>,
     /// First loaded entry, if the beginning of the conversation was not loaded.
     begins_at: Option<EntryId>,
-    store: Option<SqliteStore>,
+    store: Option<SharedStore>,
     /// Directory for the large results of an unsaved conversation.
     temporary: Option<Arc<TemporaryDir>>,
     /// Whether another session took over that directory.
@@ -68,7 +68,7 @@ impl ConversationSession {
         Self { outputs, temporary, notices: place.notices.clone(), ..Self::default() }
     }
 
-    pub(super) fn of(place: &SessionPlace, store: SqliteStore, open: Arc<dyn OpenSession>) -> Self {
+    pub(super) fn of(place: &SessionPlace, store: SharedStore, open: Arc<dyn OpenSession>) -> Self {
         // Without the directory, large results stay in the history, within each tool's own limit.
         let outputs = place.outputs_of(open.id()).filter(|dir| make_private_dir(dir).is_ok());
         let notices = place.notices.clone();
@@ -207,7 +207,7 @@ impl ConversationSession {
         let id = open.id().clone();
         if let (Some(store), false) = (&self.store, self.resumed)
             && recorder.stored_only_prompts().await
-            && discard_unanswered(store, &id).await?
+            && discard_unanswered(&**store, &id).await?
         {
             if let Some(outputs) = &self.outputs {
                 // Most sessions have no large results.

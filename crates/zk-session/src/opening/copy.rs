@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{
@@ -12,11 +13,15 @@ use zk_core::service::{
 };
 
 use super::{OpeningError, SessionNotice, SessionPlace};
-use crate::SqliteStore;
+use crate::SessionOutline;
 use crate::sqlite::offload;
 
 /// Bytes of entries in one append to a copy.
 const BATCH_BYTES: usize = 256 << 10;
+
+/// Bytes of entries in one append to a copy that has no place for drafts: nearly every copy is one append then, and
+/// whole or not at all.
+const WHOLE_COPY_BYTES: usize = 32 << 20;
 
 /// Age after which an incomplete copy counts as abandoned.
 const MAX_COPYING_TIME: Duration = Duration::from_hours(24);
@@ -34,6 +39,10 @@ pub struct SessionCopy {
 struct Batches {
     batch: Vec<EntryKind>,
     bytes: usize,
+    /// Bytes at which a batch is full.
+    full_bytes: usize,
+    /// Full batches of a store that visits on a thread of the runtime, where nothing may wait.
+    late: Vec<Vec<EntryKind>>,
     /// Names of files with large results, and the names that entries refer to.
     names: Vec<String>,
     named: HashSet<String>,
@@ -66,7 +75,7 @@ impl Batches {
         let awaits_results =
             matches!(&entry.kind, EntryKind::Message { message, .. } if message.calls().next().is_some());
         self.batch.push(entry.kind);
-        (self.bytes >= BATCH_BYTES && !awaits_results).then(|| self.take())
+        (self.bytes >= self.full_bytes && !awaits_results).then(|| self.take())
     }
 
     fn take(&mut self) -> Vec<EntryKind> {
@@ -88,24 +97,29 @@ impl SessionPlace {
     ) -> Result<SessionCopy, OpeningError> {
         let store = self.store()?;
         // Copied to a separate folder, where an interrupted copy cannot pass for the whole session.
-        let incomplete = store.incomplete();
-        remove_abandoned(&incomplete).await;
+        let drafts = store.drafts();
+        if let Some(drafts) = &drafts {
+            remove_abandoned(&**drafts).await;
+        }
+        let incomplete: &dyn SessionStore = drafts.as_deref().unwrap_or(&*store);
         let copy = incomplete.create(NewSession { id: None, cwd, parent: Some(of.clone()) }).await?;
         let branch = match last {
-            Some(last) => branch_of(&store, of, last).await?,
+            Some(last) => branch_of(&*store, of, last).await?,
             None => None,
         };
         let outputs = self.outputs_of(of).zip(self.outputs_of(copy.id()));
         let batches = Batches {
             batch: Vec::new(),
             bytes: 0,
+            full_bytes: if drafts.is_some() { BATCH_BYTES } else { WHOLE_COPY_BYTES },
+            late: Vec::new(),
             names: outputs.as_ref().map(|(from, _)| output_names(from)).unwrap_or_default(),
             named: HashSet::new(),
             last: last.cloned(),
             branch,
             is_complete: last.is_none(),
         };
-        let filled = fill(&store, of, &*copy, batches).await.map_err(OpeningError::Store);
+        let filled = fill(&*store, of, &*copy, batches).await.map_err(OpeningError::Store);
         let filled = filled.and_then(|(batches, notices)| match last {
             Some(last) if !batches.is_complete => Err(OpeningError::NoEntry(last.clone())),
             Some(_) | None => Ok((batches, notices)),
@@ -126,14 +140,16 @@ impl SessionPlace {
             }
         }
         copy.close().await?;
-        store.take_complete(copy.id()).await?;
+        if drafts.is_some() {
+            store.publish(copy.id()).await?;
+        }
         Ok(SessionCopy { id: copy.id().clone(), notices })
     }
 }
 
 /// Entries of the branch that ends with `last`, of a session with several branches.
 async fn branch_of(
-    store: &SqliteStore,
+    store: &dyn SessionStore,
     of: &SessionId,
     last: &EntryId,
 ) -> Result<Option<HashSet<EntryId>>, StoreError> {
@@ -148,7 +164,7 @@ async fn branch_of(
 }
 
 /// Removes incomplete copies of processes that have ended.
-async fn remove_abandoned(incomplete: &SqliteStore) {
+async fn remove_abandoned(incomplete: &dyn SessionStore) {
     let all = SessionFilter { unanswered: true, ..SessionFilter::default() };
     let now = SystemTime::now();
     for info in incomplete.list(&all).await.unwrap_or_default() {
@@ -160,7 +176,7 @@ async fn remove_abandoned(incomplete: &SqliteStore) {
 
 /// Appends the entries of a session to `copy`, one batch in memory at a time.
 async fn fill(
-    store: &SqliteStore,
+    store: &dyn SessionStore,
     of: &SessionId,
     copy: &dyn OpenSession,
     batches: Batches,
@@ -174,16 +190,29 @@ async fn fill(
         let (full, is_last) = {
             let mut batches = filled.lock().unwrap_or_else(PoisonError::into_inner);
             let full = batches.add(entry, bytes);
-            (full, batches.last.is_some() && batches.is_complete)
+            let is_last = batches.last.is_some() && batches.is_complete;
+            if Handle::try_current().is_ok() {
+                batches.late.extend(full);
+                (None, is_last)
+            } else {
+                (full, is_last)
+            }
         };
         let is_taken = full.is_none_or(|full| sending.blocking_send(full).is_ok());
         if is_taken && !is_last { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     let scanning = async {
         let scanned = if is_branch { store.scan_tree(of, visit).await } else { store.scan(of, visit).await };
-        let rest = batches.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Fails only after a failed append, which is reported.
-        let _ = sender.send(rest).await;
+        let rest = {
+            let mut batches = batches.lock().unwrap_or_else(PoisonError::into_inner);
+            let rest = batches.take();
+            let late = std::mem::take(&mut batches.late);
+            late.into_iter().chain([rest])
+        };
+        for batch in rest {
+            // Fails only after a failed append, which is reported.
+            let _ = sender.send(batch).await;
+        }
         drop(sender);
         scanned
     };

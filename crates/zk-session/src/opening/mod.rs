@@ -4,6 +4,7 @@ mod copy;
 mod error;
 mod notice;
 mod preview;
+mod shared_store;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ pub use self::copy::SessionCopy;
 pub use self::error::OpeningError;
 pub use self::notice::{NoticeSink, SessionNotice};
 pub use self::preview::last_run;
+pub use self::shared_store::SharedStore;
 use crate::{
     Loaded, Recorder, SqliteStore, find_matching, latest, load_live, open_matching, store_interrupted,
 };
@@ -39,8 +41,10 @@ pub enum SessionStart {
 /// Places where a program stores its sessions and their large results.
 #[derive(Clone, Debug, Default)]
 pub struct SessionPlace {
-    /// Root directory of the store; `None` if there is none.
+    /// Root directory of the SQLite files; `None` if there is none.
     pub root: Option<PathBuf>,
+    /// Store in place of the SQLite files.
+    pub store: Option<SharedStore>,
     /// Whether new conversations are saved.
     pub saves: bool,
     /// Parent directory of all sessions' directories for large results.
@@ -62,8 +66,9 @@ impl SessionPlace {
     ///
     /// # Errors
     /// [`OpeningError::NoPlace`].
-    pub fn store(&self) -> Result<SqliteStore, OpeningError> {
-        self.root.clone().map(SqliteStore::new).ok_or(OpeningError::NoPlace)
+    pub fn store(&self) -> Result<SharedStore, OpeningError> {
+        let sqlite = || Some(SharedStore::new(Arc::new(SqliteStore::new(self.root.clone()?))));
+        self.store.clone().or_else(sqlite).ok_or(OpeningError::NoPlace)
     }
 
     /// Directory for large results of a session.
@@ -103,7 +108,7 @@ impl SessionPlace {
                     SessionStart::Named(id) => Some(id.clone()),
                     SessionStart::New | SessionStart::Latest | SessionStart::Matching(_) => None,
                 };
-                match self.create(&store, id).await {
+                match self.create(&*store, id).await {
                     Ok(open) => Ok(ConversationSession::of(self, store, open)),
                     Err(reason) => {
                         self.notices.tell(SessionNotice::NotSaved { reason });
@@ -113,8 +118,8 @@ impl SessionPlace {
             }
             SessionStart::Latest => {
                 let store = self.store()?;
-                let newest = latest(&store, &self.cwd).await?;
-                self.warn_of_newer(&store, newest.as_ref()).await?;
+                let newest = latest(&*store, &self.cwd).await?;
+                self.warn_of_newer(&*store, newest.as_ref()).await?;
                 let newest =
                     newest.ok_or_else(|| OpeningError::NothingToContinue { cwd: self.cwd.clone() })?;
                 let open = store.open(&newest.id).await?;
@@ -122,7 +127,7 @@ impl SessionPlace {
             }
             SessionStart::Matching(id) => {
                 let store = self.store()?;
-                let open = open_matching(&store, id).await?;
+                let open = open_matching(&*store, id).await?;
                 self.reopen(store, open).await
             }
         }
@@ -134,20 +139,24 @@ impl SessionPlace {
         let Ok(store) = self.store() else { return Vec::new() };
         let id = match start {
             SessionStart::New | SessionStart::Named(_) => None,
-            SessionStart::Latest => latest(&store, &self.cwd).await.ok().flatten().map(|info| info.id),
-            SessionStart::Matching(id) => find_matching(&store, id).await.ok(),
+            SessionStart::Latest => latest(&*store, &self.cwd).await.ok().flatten().map(|info| info.id),
+            SessionStart::Matching(id) => find_matching(&*store, id).await.ok(),
         };
         match id {
-            Some(id) => last_run(&store, &id).await,
+            Some(id) => last_run(&*store, &id).await,
             None => Vec::new(),
         }
     }
 
-    /// Checks that files can be created in the store's directory, which is created if needed.
+    /// Checks that files can be created in the directory of SQLite files, which is created if needed. Another store is not
+    /// checked.
     ///
     /// # Errors
     /// The system's error when no file can be created.
     pub fn check_writable(&self) -> io::Result<()> {
+        if self.store.is_some() {
+            return Ok(());
+        }
         let root = self.root.as_deref().unwrap_or(Path::new(""));
         make_private_dir(root)?;
         Ok(rustix::fs::access(root, rustix::fs::Access::WRITE_OK)?)
@@ -155,20 +164,23 @@ impl SessionPlace {
 
     async fn create(
         &self,
-        store: &SqliteStore,
+        store: &dyn SessionStore,
         id: Option<SessionId>,
     ) -> Result<Arc<dyn OpenSession>, String> {
+        let new = NewSession { id, cwd: self.cwd.clone(), parent: None };
+        if self.store.is_some() {
+            return store.create(new).await.map_err(|error| error.to_string());
+        }
         // Checked here, so that a read-only home directory is reported before the first request.
         let root = self.root.clone().unwrap_or_default();
         self.check_writable().map_err(|error| format!("cannot write to {}: {error}", root.display()))?;
-        let new = NewSession { id, cwd: self.cwd.clone(), parent: None };
         store.create(new).await.map_err(|error| error.to_string())
     }
 
     /// Warns that a newer session exists, which cannot be read.
     async fn warn_of_newer(
         &self,
-        store: &SqliteStore,
+        store: &dyn SessionStore,
         taken: Option<&SessionInfo>,
     ) -> Result<(), StoreError> {
         let newest = SessionFilter { cwd: Some(self.cwd.clone()), limit: Some(1), unanswered: true };
@@ -189,7 +201,7 @@ impl SessionPlace {
 
     pub(super) async fn reopen(
         &self,
-        store: SqliteStore,
+        store: SharedStore,
         open: Arc<dyn OpenSession>,
     ) -> Result<ConversationSession, OpeningError> {
         let mut live = open.live().await?;

@@ -61,6 +61,7 @@ pub(super) fn again(error: &StoreError) -> StoreError {
             let source = io::Error::new(source.kind(), source.to_string());
             StoreError::Io { doing, path: path.clone(), source }
         }
+        StoreError::Fenced { id } => StoreError::Fenced { id: id.clone() },
         StoreError::NoEntry { session, entry } => {
             StoreError::NoEntry { session: session.clone(), entry: entry.clone() }
         }

@@ -216,6 +216,14 @@ impl SessionStore for SqliteStore {
         .await
     }
 
+    fn drafts(&self) -> Option<Arc<dyn SessionStore>> {
+        Some(Arc::new(self.incomplete()))
+    }
+
+    async fn publish(&self, id: &SessionId) -> Result<(), StoreError> {
+        self.take_complete(id).await
+    }
+
     async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
         let (root, id, title) = (self.root.clone(), id.clone(), title_line(title));
         offload(move || {

@@ -9,15 +9,16 @@ pub(super) async fn sessions(work: &Workplace, settings: &Settings) -> Finding {
     if !settings.program.sessions {
         return fine("sessions: not kept, by the settings");
     }
-    let (store, root) = match (sessions::store(&work.machine), work.machine.dirs.sessions()) {
-        (Ok(store), Some(root)) => (store, root),
-        (Err(error), _) => return warning(format!("sessions: {error}")),
-        (Ok(_), None) => return warning("sessions: there is no place for them"),
+    let store = match sessions::store(&work.machine) {
+        Ok(store) => store,
+        Err(error) => return warning(format!("sessions: {error}")),
     };
-    if let Err(error) = sessions::place(work, settings).check_writable() {
+    let place = sessions::place(work, settings);
+    let root = work.machine.dirs.sessions().unwrap_or_default();
+    let name = work.machine.stores.name().map_or_else(|| root.display().to_string(), ToOwned::to_owned);
+    if let Err(error) = place.check_writable() {
         return warning(format!(
-            "sessions: cannot write to {} ({error}): conversations are not kept; set ZK_HOME to a directory of yours",
-            root.display()
+            "sessions: cannot write to {name} ({error}): conversations are not kept; set ZK_HOME to a directory of yours"
         ));
     }
     match store.list(&SessionFilter::default()).await {
@@ -36,7 +37,7 @@ pub(super) async fn sessions(work: &Workplace, settings: &Settings) -> Finding {
                 .filter(|(sessions, _)| *sessions > 0)
                 .map(|(sessions, are)| format!("{sessions} {are}"))
                 .collect();
-            let line = format!("sessions: {} in {}", all.len(), root.display());
+            let line = format!("sessions: {} in {name}", all.len());
             match faults.as_slice() {
                 [] => fine(line),
                 faults => warning(format!("{line}, {}", faults.join(", "))),

@@ -5,6 +5,7 @@ mod acp;
 mod agent_sdk;
 mod exec_server;
 mod rpc;
+mod serve_sessions;
 mod web;
 
 #[cfg(feature = "acp")]
@@ -12,6 +13,7 @@ pub(crate) use acp::acp;
 pub(crate) use agent_sdk::agent_sdk;
 pub(crate) use exec_server::{exec_server, pipes};
 pub(crate) use rpc::{rpc, rpc_schema};
+pub(crate) use serve_sessions::serve_sessions;
 pub(crate) use web::web;
 
 use super::print;

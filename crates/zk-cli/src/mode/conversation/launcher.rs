@@ -69,9 +69,9 @@ impl Launcher {
                 (cwd, root)
             }
         };
-        let Additions { providers, mut plugins } = self.app.settings.additions.clone();
+        let Additions { providers, mut plugins, session_store } = self.app.settings.additions.clone();
         plugins.extend(request.plugins.iter().cloned());
-        let additions = Additions { providers, plugins };
+        let additions = Additions { providers, plugins, session_store };
         let (mut app, mut warnings) =
             AppContext::read(place, machine, launch, self.app.given.clone(), additions)?;
         self.pin(&app, &request.bundle_dirs)?;
@@ -144,7 +144,7 @@ impl ConversationLauncher for Launcher {
     }
 
     fn store(&self) -> Result<Arc<dyn SessionStore>, BoxError> {
-        Ok(Arc::new(sessions::store(&self.app.work.machine)?))
+        Ok(sessions::store(&self.app.work.machine)?.into_inner())
     }
 
     async fn copy(&self, id: &SessionId, entry: Option<&EntryId>) -> Result<SessionId, BoxError> {

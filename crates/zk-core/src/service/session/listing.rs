@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::SessionId;
 
@@ -17,7 +17,7 @@ pub struct SessionFilter {
 }
 
 /// Summary of a session in a listing.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionInfo {
     /// Id of the session.
     pub id: SessionId,
@@ -50,7 +50,7 @@ pub struct SessionInfo {
 }
 
 /// Reason for which a listed session cannot be read. Its text completes "it is …".
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unreadable {
     /// Bytes are wrong or missing. Opening the session recovers the readable part.
@@ -70,7 +70,7 @@ pub enum Unreadable {
 }
 
 /// Process that has a session open for writing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lock {
     /// Process id.
     pub pid: u32,

@@ -100,6 +100,20 @@ pub trait SessionStore: Send + Sync {
     async fn rename(&self, id: &SessionId, _title: &str) -> Result<(), StoreError> {
         Err(StoreError::Failed(format!("the title of {id} cannot be changed")))
     }
+
+    /// Place for sessions that are not complete yet, such as copies in the making, which the store neither lists nor
+    /// opens. `None` if it has no such place; a copy is then appended at once, as far as it fits.
+    fn drafts(&self) -> Option<Arc<dyn SessionStore>> {
+        None
+    }
+
+    /// Moves a closed session from the [drafts](Self::drafts) into this store.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the session then stays a draft.
+    async fn publish(&self, id: &SessionId) -> Result<(), StoreError> {
+        Err(StoreError::Failed(format!("there is no draft of {id}")))
+    }
 }
 
 /// A session that is open for writing.
@@ -113,18 +127,15 @@ pub trait OpenSession: Send + Sync {
         None
     }
 
-    /// Returns messages for the person, oldest first: parts that could not be read on opening, and problems
-    /// with the files since. Empty if there are none.
+    /// Returns messages for the person, oldest first: parts unreadable on opening, and problems since.
     fn notices(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Hints that entries will follow soon, so that the store can prepare in the background. The preparation
-    /// is undone if no entries follow.
+    /// Hints that entries will follow soon. A store may prepare in the background; it undoes this if none follow.
     fn prepare(&self) {}
 
-    /// Sets the branch of version control that the session works on, for listings. It is stored with the next entries; a
-    /// store may ignore it.
+    /// Sets the branch of version control, for listings. A store keeps it with the next entries, or ignores it.
     fn note_branch(&self, _branch: String) {}
 
     /// Appends entries after the current leaf, all or none. On return, they and all earlier entries survive
@@ -186,8 +197,7 @@ pub enum Durability {
     /// The death of the process at any moment. Needs no sync.
     #[default]
     Process,
-    /// A power failure too: the entries are synced to disk. For records that have to exist before a side
-    /// effect, and before its result is acknowledged.
+    /// A power failure too: synced to disk, for records that must exist before a side effect or its result.
     Disk,
 }
 
@@ -437,6 +447,14 @@ pub enum StoreError {
         id: SessionId,
         /// Id of the other process.
         pid: u32,
+    },
+    /// Another writer took the session over, since the lease of this one had ended.
+    #[error(
+        "session `{id}` was taken over by another writer, so nothing was written; open it again to go on"
+    )]
+    Fenced {
+        /// Id of the session.
+        id: SessionId,
     },
     /// The session has no such entry.
     #[error("session `{session}` has no entry `{entry}`")]

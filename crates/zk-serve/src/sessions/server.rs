@@ -1,0 +1,387 @@
+use std::convert::Infallible;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde::de::DeserializeOwned;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{interval, timeout};
+use zk_core::model::SessionId;
+use zk_core::service::{
+    Durability, LiveEntries, Lock, NewSession, OpenSession, SessionFilter, SessionStore, StoreError,
+};
+use zk_stores::wire::{
+    AppendReply, AppendRequest, CreateRequest, Done, HandleRequest, ListReply, ListRequest,
+    MAX_MESSAGE_BYTES, OpenReply, OpenRequest, PROTOCOL_VERSION, ReadRequest, RenameRequest, StreamEnd,
+    VERSION_HEADER, WireError, operation,
+};
+
+use super::answer::{Body, answer, json, refusal};
+use super::held::{Held, HeldSessions};
+use super::stream::{Lines, lines};
+use crate::rpc::token::{is_same, random_hex};
+
+/// Time after which a session is closed whose client has not renewed its lease.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// Time between two looks for leases that have ended.
+const LOOK_FOR_ENDED: Duration = Duration::from_secs(1);
+
+/// Most connections at once.
+const MAX_CONNECTIONS: usize = 256;
+
+/// Time limit for the head of a request, and for its body.
+const HEAD_LIMIT: Duration = Duration::from_secs(10);
+const BODY_LIMIT: Duration = Duration::from_secs(60);
+
+/// Random bytes of a token.
+const TOKEN_BYTES: usize = 32;
+
+/// Random bytes in the name of a lease.
+const HANDLE_BYTES: usize = 16;
+
+/// Address of this machine at which clients connect.
+#[derive(Debug)]
+pub struct SessionListener {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl SessionListener {
+    /// Listens at a loopback address; a proxy in front adds TLS for other machines.
+    ///
+    /// # Errors
+    /// When others reach the address, or it is in use.
+    pub async fn bind(address: SocketAddr) -> io::Result<Self> {
+        if !address.ip().is_loopback() {
+            let why = format!("{address} can be reached from elsewhere: use 127.0.0.1 and a proxy with TLS");
+            return Err(io::Error::new(ErrorKind::InvalidInput, why));
+        }
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+
+    /// The URL for clients.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+/// Creates a token that nobody guesses.
+///
+/// # Errors
+/// When the system has no random numbers.
+pub fn new_token() -> io::Result<String> {
+    random_hex(TOKEN_BYTES)
+}
+
+/// Server of a session store for other processes, `zk_stores::RemoteStore`.
+///
+/// ```no_run
+/// # async fn serve(store: std::sync::Arc<dyn zk_core::service::SessionStore>) -> std::io::Result<()> {
+/// use zk_serve::sessions::{SessionListener, SessionServer};
+///
+/// let server = SessionServer::new(store, "a long random token".to_owned());
+/// let listener = SessionListener::bind("127.0.0.1:0".parse().unwrap()).await?;
+/// println!("{}", listener.url());
+/// server.serve(&listener).await
+/// # }
+/// ```
+pub struct SessionServer {
+    store: Arc<dyn SessionStore>,
+    token: String,
+    held: HeldSessions,
+}
+
+impl fmt::Debug for SessionServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionServer").finish_non_exhaustive()
+    }
+}
+
+impl SessionServer {
+    /// Server of `store` for clients with `token`.
+    #[must_use]
+    pub fn new(store: Arc<dyn SessionStore>, token: String) -> Arc<Self> {
+        Self::with_lease(store, token, LEASE)
+    }
+
+    /// Server with another time after which a session is closed whose client is silent.
+    #[must_use]
+    pub fn with_lease(store: Arc<dyn SessionStore>, token: String, lease: Duration) -> Arc<Self> {
+        Arc::new(Self { store, token, held: HeldSessions::new(lease) })
+    }
+
+    /// Serves clients until an error of the listener.
+    ///
+    /// # Errors
+    /// When no more connections can be accepted.
+    pub async fn serve(self: &Arc<Self>, listener: &SessionListener) -> io::Result<()> {
+        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let mut connections = JoinSet::new();
+        let mut looks = interval(LOOK_FOR_ENDED);
+        loop {
+            let accepted = tokio::select! {
+                accepted = async {
+                    let permit = room.clone().acquire_owned().await;
+                    (permit, listener.listener.accept().await)
+                } => accepted,
+                _ = looks.tick() => {
+                    self.held.end_leases().await;
+                    continue;
+                }
+            };
+            let (permit, stream) = match accepted {
+                (Ok(permit), Ok((stream, _))) => (permit, stream),
+                (Err(_), _) => return Ok(()),
+                // A connection that broke off early is no error of the listener.
+                (_, Err(error)) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                (_, Err(error)) => return Err(error),
+            };
+            while connections.try_join_next().is_some() {}
+            let server = self.clone();
+            connections.spawn(async move {
+                let service = service_fn(move |request| {
+                    let server = server.clone();
+                    async move { Ok::<_, Infallible>(server.answer(request).await) }
+                });
+                let mut builder = http1::Builder::new();
+                builder.timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT);
+                // A connection that breaks off needs no answer.
+                let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+                drop(permit);
+            });
+        }
+    }
+
+    /// Closes all sessions that clients have open.
+    pub async fn close(&self) {
+        self.held.close_all().await;
+    }
+
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+        let operation = match self.admit(&request) {
+            Ok(operation) => operation,
+            Err(error) => return refusal(&error),
+        };
+        let body = timeout(BODY_LIMIT, Limited::new(request.into_body(), MAX_MESSAGE_BYTES).collect()).await;
+        let body = match body {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) => return refusal(&WireError::Invalid { why: error.to_string() }),
+            Err(_) => return refusal(&WireError::Invalid { why: "it does not end".to_owned() }),
+        };
+        // A task of its own: a client that goes away leaves no append half known.
+        let done = tokio::spawn(async move { self.perform(&operation, &body).await });
+        match done.await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => refusal(&error),
+            Err(error) => refusal(&WireError::Failed { why: error.to_string() }),
+        }
+    }
+
+    /// Checks the head of a request; returns the name of its operation.
+    fn admit(&self, request: &Request<Incoming>) -> Result<String, WireError> {
+        let headers = request.headers();
+        if !token(headers).is_some_and(|token| is_same(token, &self.token)) {
+            return Err(WireError::Unauthorised);
+        }
+        let version = headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
+        if version != Some(PROTOCOL_VERSION) {
+            return Err(WireError::Version { server: PROTOCOL_VERSION });
+        }
+        match (request.method(), request.uri().path().strip_prefix("/v1/")) {
+            (&Method::POST, Some(operation)) => Ok(operation.to_owned()),
+            _ => Err(WireError::Invalid { why: "there is only POST /v1/NAME".to_owned() }),
+        }
+    }
+
+    async fn perform(self: Arc<Self>, name: &str, body: &Bytes) -> Result<Response<Body>, WireError> {
+        match name {
+            operation::CREATE => {
+                let CreateRequest { id, cwd, parent, pid } = parsed(body)?;
+                let open = self.store.create(NewSession { id, cwd, parent }).await?;
+                json(&self.hold(open, pid).await?)
+            }
+            operation::OPEN => {
+                let OpenRequest { id, pid } = parsed(body)?;
+                self.held.end_leases().await;
+                let open = self.store.open(&id).await.map_err(|error| self.named(error))?;
+                json(&self.hold(open, pid).await?)
+            }
+            operation::RENEW => {
+                self.held(body)?;
+                json(&Done {})
+            }
+            operation::APPEND => json(&self.append(parsed(body)?).await?),
+            operation::CLOSE => {
+                let HandleRequest { handle } = parsed(body)?;
+                let held = self.held.remove(&handle).ok_or(WireError::NoHandle)?;
+                held.open.close().await?;
+                json(&Done {})
+            }
+            operation::LIST => {
+                let ListRequest { cwd, limit, unanswered } = parsed(body)?;
+                let mut sessions = self.store.list(&SessionFilter { cwd, limit, unanswered }).await?;
+                for info in &mut sessions {
+                    if let Some(pid) = self.held.pid_of(&info.id) {
+                        info.lock = Some(Lock { pid });
+                    }
+                }
+                json(&ListReply { sessions })
+            }
+            operation::DELETE => {
+                let ReadRequest { id, .. } = parsed(body)?;
+                self.held.end_leases().await;
+                self.store.delete(&id).await.map_err(|error| self.named(error))?;
+                json(&Done {})
+            }
+            operation::RENAME => {
+                let RenameRequest { id, title } = parsed(body)?;
+                self.store.rename(&id, &title).await?;
+                json(&Done {})
+            }
+            operation::ENTRIES | operation::TREE | operation::LIVE => {
+                let held = self.held(body)?;
+                let name = name.to_owned();
+                Ok(streamed(|lines| async move { of_open(&held, &name, &lines).await }))
+            }
+            operation::SCAN | operation::SCAN_TREE | operation::READ_LIVE | operation::LAST => {
+                let request: ReadRequest = parsed(body)?;
+                let name = name.to_owned();
+                Ok(streamed(|lines| async move { self.of_stored(&request, &name, &lines).await }))
+            }
+            _ => Err(WireError::Invalid { why: format!("there is no operation `{name}`") }),
+        }
+    }
+
+    /// Adds a session to those that clients have open.
+    async fn hold(&self, open: Arc<dyn OpenSession>, pid: u32) -> Result<OpenReply, WireError> {
+        let handle =
+            random_hex(HANDLE_BYTES).map_err(|error| WireError::Failed { why: error.to_string() })?;
+        let leaf = open.entries().await?.pop().map(|entry| entry.id);
+        let reply = OpenReply {
+            handle: handle.clone(),
+            id: open.id().clone(),
+            cwd: open.cwd(),
+            notices: open.notices(),
+            leaf,
+            lease_ms: self.held.lease_ms(),
+        };
+        if self.held.add(handle, open.clone(), pid) {
+            return Ok(reply);
+        }
+        open.close().await?;
+        Err(WireError::Failed { why: "too many sessions are open on the server".to_owned() })
+    }
+
+    fn held(&self, body: &Bytes) -> Result<Arc<Held>, WireError> {
+        let HandleRequest { handle } = parsed(body)?;
+        self.held.renew(&handle).ok_or(WireError::NoHandle)
+    }
+
+    async fn append(&self, request: AppendRequest) -> Result<AppendReply, WireError> {
+        let held = self.held.renew(&request.handle).ok_or(WireError::NoHandle)?;
+        let mut last = held.last.lock().await;
+        if let Some((append, ids)) = &*last
+            && *append == request.append
+        {
+            return Ok(AppendReply { ids: ids.clone(), notices: held.open.notices() });
+        }
+        if let Some(branch) = request.branch {
+            held.open.note_branch(branch);
+        }
+        let durability = if request.disk { Durability::Disk } else { Durability::Process };
+        let ids = held.open.append(request.kinds, durability).await?;
+        *last = Some((request.append, ids.clone()));
+        Ok(AppendReply { ids, notices: held.open.notices() })
+    }
+
+    /// Names the client that has a session open, in place of this process.
+    fn named(&self, error: StoreError) -> StoreError {
+        match error {
+            StoreError::InUse { id, pid } => {
+                let pid = self.held.pid_of(&id).unwrap_or(pid);
+                StoreError::InUse { id, pid }
+            }
+            other => other,
+        }
+    }
+
+    async fn of_stored(
+        &self,
+        request: &ReadRequest,
+        name: &str,
+        lines: &Lines,
+    ) -> Result<StreamEnd, StoreError> {
+        let ReadRequest { id, most } = request;
+        match name {
+            operation::LAST => {
+                lines.send_all(self.store.last_entries(id, *most).await?).await;
+                Ok(StreamEnd::default())
+            }
+            operation::READ_LIVE => Ok(live(self.store.read_live(id).await?, lines).await),
+            operation::SCAN_TREE => Ok(self.scanned(id, self.store.scan_tree(id, lines.visitor()).await?)),
+            _ => Ok(self.scanned(id, self.store.scan(id, lines.visitor()).await?)),
+        }
+    }
+
+    fn scanned(&self, id: &SessionId, scan: zk_core::service::SessionScan) -> StreamEnd {
+        let mut info = scan.info;
+        if let Some(pid) = self.held.pid_of(id) {
+            info.lock = Some(Lock { pid });
+        }
+        StreamEnd { info: Some(info), notices: scan.notices, ..StreamEnd::default() }
+    }
+}
+
+async fn of_open(held: &Held, name: &str, lines: &Lines) -> Result<StreamEnd, StoreError> {
+    match name {
+        operation::LIVE => Ok(live(held.open.live().await?, lines).await),
+        operation::TREE => {
+            let notices = held.open.scan_tree(lines.visitor()).await?;
+            Ok(StreamEnd { notices, ..StreamEnd::default() })
+        }
+        _ => {
+            lines.send_all(held.open.entries().await?).await;
+            Ok(StreamEnd::default())
+        }
+    }
+}
+
+async fn live(live: LiveEntries, lines: &Lines) -> StreamEnd {
+    let LiveEntries { entries, tail, earlier } = live;
+    lines.send_all(entries).await;
+    StreamEnd { tail, earlier, ..StreamEnd::default() }
+}
+
+/// Answers with the entries that `send` sends, while they are read.
+fn streamed<F>(send: impl FnOnce(Lines) -> F) -> Response<Body>
+where
+    F: Future<Output = Result<StreamEnd, StoreError>> + Send + 'static,
+{
+    let (lines, body) = lines();
+    let sending = send(lines.clone());
+    tokio::spawn(async move { lines.finish(sending.await).await });
+    answer(StatusCode::OK, body)
+}
+
+fn parsed<T: DeserializeOwned>(body: &Bytes) -> Result<T, WireError> {
+    serde_json::from_slice(body).map_err(|error| WireError::Invalid { why: error.to_string() })
+}
+
+fn token(headers: &HeaderMap) -> Option<&str> {
+    headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
+}

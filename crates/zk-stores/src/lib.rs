@@ -1,0 +1,38 @@
+//! Stores of sessions besides the SQLite files of `zk-session`.
+//!
+//! | item | purpose |
+//! |---|---|
+//! | [`FileMapStore`] | sessions in any map with get, save, delete and list |
+//! | [`DirMap`], [`MemoryMap`] | maps: a private directory, the memory |
+//! | [`RemoteStore`] | client of `zk serve-sessions` over HTTP |
+//! | `PostgresStore` | sessions in PostgreSQL, with leases and fencing tokens (feature `postgres`) |
+//! | [`StoreLocation`] | place of a store as a person writes it: `files:PATH`, `http://…` |
+//! | [`wire`] | messages between the client and the server of sessions |
+//!
+//! # What it keeps
+//!
+//! All stores pass `zk_testkit::check_store`: an append is stored whole or not at all, an acknowledged one is
+//! kept, and one writer has a session at a time. A writer whose lease has ended and was taken by another one
+//! gets [`StoreError::Fenced`](zk_core::service::StoreError::Fenced), and writes nothing.
+//!
+//! # What this crate must never know
+//!
+//! No loop, no provider, no tool. It reads no environment and no settings, and prints nothing.
+
+#[cfg(feature = "files")]
+mod files;
+mod location;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "remote")]
+mod remote;
+mod shared;
+pub mod wire;
+
+#[cfg(feature = "files")]
+pub use files::{DirMap, FileMapStore, KeyValue, MapError, MapLock, MemoryMap, Saved};
+pub use location::{LocationError, StoreLocation};
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStore;
+#[cfg(feature = "remote")]
+pub use remote::RemoteStore;

@@ -1,0 +1,89 @@
+use std::error::Error as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::{Client, Config, NoTls};
+use zk_core::service::StoreError;
+
+use super::schema::migrate;
+
+/// Longest time to connect, and for one statement.
+const CONNECT_LIMIT: Duration = Duration::from_secs(15);
+const STATEMENT_LIMIT_MS: u32 = 60_000;
+
+/// The one connection of a store, made anew after it broke off.
+pub(super) struct Connection {
+    config: Config,
+    client: Arc<Mutex<Option<Client>>>,
+}
+
+/// Connection in use.
+pub(super) struct Link(OwnedMutexGuard<Option<Client>>);
+
+impl Connection {
+    pub(super) fn new(address: &str) -> Result<Self, StoreError> {
+        let mut config: Config = address.parse().map_err(|error: tokio_postgres::Error| {
+            // The address itself may contain a password.
+            StoreError::Failed(format!("the address of PostgreSQL is not valid: {error}"))
+        })?;
+        let is_near = config.get_hosts().iter().all(|host| match host {
+            Host::Unix(_) => true,
+            Host::Tcp(name) => {
+                name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+            }
+        });
+        match config.get_ssl_mode() {
+            SslMode::Disable => {}
+            SslMode::Prefer if is_near => {}
+            _ => {
+                return Err(StoreError::Failed(
+                    "zk speaks no TLS with PostgreSQL: use a socket or an address of this machine, such as that of a proxy or a \
+                     tunnel, or say `sslmode=disable` in the address if the network is yours"
+                        .to_owned(),
+                ));
+            }
+        }
+        config.ssl_mode(SslMode::Disable).connect_timeout(CONNECT_LIMIT).application_name("zk");
+        let options =
+            format!("-c statement_timeout={STATEMENT_LIMIT_MS} -c idle_in_transaction_session_timeout=30000");
+        let options = config.get_options().map_or(options.clone(), |own| format!("{options} {own}"));
+        config.options(options);
+        Ok(Self { config, client: Arc::default() })
+    }
+
+    /// Takes the connection, which is made and whose tables are checked if necessary.
+    pub(super) async fn link(&self) -> Result<Link, StoreError> {
+        let mut held = self.client.clone().lock_owned().await;
+        if held.as_ref().is_none_or(Client::is_closed) {
+            let connected = tokio::time::timeout(CONNECT_LIMIT, self.config.connect(NoTls)).await;
+            let (mut client, connection) = connected
+                .map_err(|_| StoreError::Failed("PostgreSQL does not answer".to_owned()))?
+                .map_err(|error| failed("connect to PostgreSQL", &error))?;
+            tokio::spawn(async move {
+                // A broken connection is noticed by the next statement.
+                let _ = connection.await;
+            });
+            migrate(&mut client).await?;
+            *held = Some(client);
+        }
+        Ok(Link(held))
+    }
+}
+
+impl Link {
+    pub(super) fn client(&mut self) -> Result<&mut Client, StoreError> {
+        self.0.as_mut().ok_or_else(|| StoreError::Failed("there is no connection to PostgreSQL".to_owned()))
+    }
+}
+
+/// Describes an error of the database.
+pub(super) fn failed(doing: &str, error: &tokio_postgres::Error) -> StoreError {
+    let why = match (error.as_db_error(), error.source()) {
+        (Some(database), _) => database.message().to_owned(),
+        (None, Some(source)) => format!("{error}: {source}"),
+        (None, None) => error.to_string(),
+    };
+    StoreError::Failed(format!("cannot {doing}: {why}"))
+}

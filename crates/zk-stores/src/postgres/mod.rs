@@ -1,0 +1,203 @@
+//! Sessions in PostgreSQL.
+
+mod connection;
+mod rows;
+mod schema;
+mod session;
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use zk_core::model::SessionId;
+use zk_core::service::{
+    Clock, Entry, EntryVisitor, NewSession, OpenSession, SessionFilter, SessionInfo, SessionScan,
+    SessionSnapshot, SessionStore, StoreError, SystemClock, present_branch,
+};
+
+use self::connection::{Connection, failed};
+use self::rows::{INFO_COLUMNS, info_of};
+use self::session::{Lease, PostgresSession};
+use crate::shared::{filtered, not_found};
+
+/// Time after which the lease of a writer ends that renews it no more.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// Sessions in a PostgreSQL database, for several machines.
+///
+/// A writer has a lease, by the clock of the database, and a token that only grows. Each append names its token in its own
+/// transaction: one under an older token fails with [`StoreError::Fenced`] and writes nothing. Tables are made by the first
+/// connection, and are brought to a newer version under a lock. A store uses one connection, which listens to nothing.
+///
+/// ```no_run
+/// # async fn list() -> Result<(), zk_core::service::StoreError> {
+/// use zk_core::service::{SessionFilter, SessionStore};
+/// use zk_stores::PostgresStore;
+///
+/// let store = PostgresStore::new("postgres:///zk?host=/run/postgresql")?;
+/// let sessions = store.list(&SessionFilter::default()).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PostgresStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    connection: Connection,
+    clock: Arc<dyn Clock>,
+    lease: Duration,
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").finish_non_exhaustive()
+    }
+}
+
+impl PostgresStore {
+    /// Store in the database at `address`. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] for an address that cannot be used: one of another machine needs `sslmode=disable`, since zk
+    /// speaks no TLS with PostgreSQL.
+    pub fn new(address: &str) -> Result<Self, StoreError> {
+        Self::with_lease(address, LEASE)
+    }
+
+    /// Store with another time after which the lease of a writer ends that renews it no more.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::new`].
+    pub fn with_lease(address: &str, lease: Duration) -> Result<Self, StoreError> {
+        let connection = Connection::new(address)?;
+        Ok(Self { inner: Arc::new(Inner { connection, clock: Arc::new(SystemClock), lease }) })
+    }
+
+    async fn unknown(&self, id: &SessionId) -> StoreError {
+        match self.inner.ids().await {
+            Ok(ids) => not_found(id, ids),
+            Err(error) => error,
+        }
+    }
+
+    async fn snapshot(&self, id: &SessionId) -> Result<(SessionInfo, Vec<Entry>, Vec<String>), StoreError> {
+        let found = self.inner.snapshot(id).await?;
+        match found {
+            Some(snapshot) => Ok(snapshot),
+            None => Err(self.unknown(id).await),
+        }
+    }
+}
+
+impl Inner {
+    async fn ids(&self) -> Result<Vec<String>, StoreError> {
+        let mut link = self.connection.link().await?;
+        let rows = link.client()?.query("SELECT id FROM zk_sessions", &[]).await;
+        let rows = rows.map_err(|error| failed("list sessions", &error))?;
+        Ok(rows.iter().filter_map(|row| row.try_get(0).ok()).collect())
+    }
+
+    /// Reads the summary and all entries of a session in one transaction.
+    async fn snapshot(
+        &self,
+        id: &SessionId,
+    ) -> Result<Option<(SessionInfo, Vec<Entry>, Vec<String>)>, StoreError> {
+        let mut link = self.connection.link().await?;
+        let run = async {
+            let transaction = link
+                .client()
+                .map_err(rows::ReadError::Store)?
+                .build_transaction()
+                .isolation_level(tokio_postgres::IsolationLevel::RepeatableRead)
+                .read_only(true)
+                .start()
+                .await?;
+            let query = format!("SELECT {INFO_COLUMNS} FROM zk_sessions WHERE id = $1");
+            let Some(row) = transaction.query_opt(&query, &[&id.as_str()]).await? else { return Ok(None) };
+            let info = info_of(&row)?;
+            let (entries, notices) = rows::entries(&transaction, id).await?;
+            Ok(Some((info, entries, notices)))
+        };
+        run.await.map_err(|error: rows::ReadError| error.into_store("read a session"))
+    }
+}
+
+fn visit_all(entries: Vec<Entry>, visit: &mut EntryVisitor) {
+    for entry in entries {
+        let bytes = serde_json::to_vec(&entry.kind).map_or(0, |json| json.len());
+        if visit(entry, bytes) == ControlFlow::Break(()) {
+            return;
+        }
+    }
+}
+
+#[async_trait]
+impl SessionStore for PostgresStore {
+    async fn create(&self, new: NewSession) -> Result<Arc<dyn OpenSession>, StoreError> {
+        let id = new.id.clone().unwrap_or_else(SessionId::fresh);
+        if id.as_str().contains('\0') {
+            return Err(StoreError::Failed("the id of a session contains no NUL".to_owned()));
+        }
+        Ok(PostgresSession::start(self.inner.clone(), id, new.cwd, new.parent, None))
+    }
+
+    async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
+        let taken = Lease::take(&self.inner, id).await?;
+        match taken {
+            Some((lease, cwd)) => {
+                Ok(PostgresSession::start(self.inner.clone(), id.clone(), cwd, None, Some(lease)))
+            }
+            None => Err(self.unknown(id).await),
+        }
+    }
+
+    async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError> {
+        let (info, entries, notices) = self.snapshot(id).await?;
+        Ok(SessionSnapshot { info, entries: present_branch(entries), notices })
+    }
+
+    async fn scan_tree(&self, id: &SessionId, mut visit: EntryVisitor) -> Result<SessionScan, StoreError> {
+        let (info, entries, notices) = self.snapshot(id).await?;
+        visit_all(entries, &mut visit);
+        Ok(SessionScan { info, notices })
+    }
+
+    async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {
+        let mut link = self.inner.connection.link().await?;
+        let query = format!("SELECT {INFO_COLUMNS} FROM zk_sessions ORDER BY updated_ms DESC, id DESC");
+        let rows = link.client()?.query(&query, &[]).await;
+        let rows = rows.map_err(|error| failed("list sessions", &error))?;
+        let all = rows.iter().map(info_of).collect::<Result<Vec<_>, _>>();
+        Ok(filtered(all.map_err(|error| failed("list sessions", &error))?, filter))
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
+        let Some((lease, _)) = Lease::take(&self.inner, id).await? else {
+            return Err(self.unknown(id).await);
+        };
+        let mut link = self.inner.connection.link().await?;
+        let query = "DELETE FROM zk_sessions WHERE id = $1 AND lease_token = $2";
+        let deleted = link.client()?.execute(query, &[&id.as_str(), &lease.token]).await;
+        match deleted.map_err(|error| failed("delete a session", &error))? {
+            0 => Err(StoreError::Fenced { id: id.clone() }),
+            _ => Ok(()),
+        }
+    }
+
+    async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
+        let title = Some(zk_session::title_line(title)).filter(|title| !title.is_empty());
+        let changed = {
+            let mut link = self.inner.connection.link().await?;
+            let query = "UPDATE zk_sessions SET name = $2 WHERE id = $1";
+            link.client()?.execute(query, &[&id.as_str(), &title]).await
+        };
+        match changed.map_err(|error| failed("rename a session", &error))? {
+            0 => Err(self.unknown(id).await),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Tables, and the steps by which they came to be.
+
+use tokio_postgres::Client;
+use zk_core::service::StoreError;
+
+use super::connection::failed;
+
+/// Version of the tables.
+const SCHEMA_VERSION: i32 = 1;
+
+/// Key of the lock under which the tables are made: "zk".
+const MIGRATION_LOCK: i64 = 0x7a6b;
+
+/// Steps to version 1, 2 and so on. A step that was released is never changed.
+const STEPS: [&str; 1] = ["
+CREATE TABLE zk_sessions (
+    id text PRIMARY KEY,
+    parent text,
+    cwd bytea NOT NULL,
+    created_ms bigint NOT NULL,
+    updated_ms bigint NOT NULL,
+    messages bigint NOT NULL,
+    branches bigint NOT NULL,
+    first_title text NOT NULL,
+    name text,
+    answered boolean NOT NULL,
+    running boolean NOT NULL,
+    branch text,
+    leaf text NOT NULL,
+    next_seq bigint NOT NULL,
+    lease_token bigint NOT NULL,
+    lease_pid bigint NOT NULL,
+    lease_until timestamptz
+);
+CREATE INDEX zk_sessions_updated ON zk_sessions (updated_ms DESC, id DESC);
+CREATE TABLE zk_entries (
+    session text NOT NULL REFERENCES zk_sessions (id) ON DELETE CASCADE,
+    seq bigint NOT NULL,
+    id text NOT NULL,
+    parent text,
+    time_ms bigint NOT NULL,
+    kind text NOT NULL,
+    PRIMARY KEY (session, seq),
+    UNIQUE (session, id)
+);
+"];
+
+/// Makes the tables, or brings them to this version. Tables of a newer zk are refused.
+pub(super) async fn migrate(client: &mut Client) -> Result<(), StoreError> {
+    let run = async {
+        let transaction = client.transaction().await?;
+        transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&MIGRATION_LOCK]).await?;
+        transaction.batch_execute("CREATE TABLE IF NOT EXISTS zk_schema (version integer NOT NULL)").await?;
+        let row = transaction.query_opt("SELECT version FROM zk_schema", &[]).await?;
+        let found: i32 = row.map_or(Ok(0), |row| row.try_get(0))?;
+        if found >= SCHEMA_VERSION {
+            transaction.commit().await?;
+            return Ok(found);
+        }
+        for step in STEPS.iter().skip(usize::try_from(found).unwrap_or_default()) {
+            transaction.batch_execute(step).await?;
+        }
+        transaction.batch_execute("DELETE FROM zk_schema").await?;
+        transaction.execute("INSERT INTO zk_schema (version) VALUES ($1)", &[&SCHEMA_VERSION]).await?;
+        transaction.commit().await?;
+        Ok(SCHEMA_VERSION)
+    };
+    match run.await.map_err(|error: tokio_postgres::Error| failed("make the tables", &error))? {
+        found if found > SCHEMA_VERSION => Err(StoreError::Failed(format!(
+            "the tables of sessions have version {found}, this zk knows up to {SCHEMA_VERSION}; use a newer zk"
+        ))),
+        _ => Ok(()),
+    }
+}

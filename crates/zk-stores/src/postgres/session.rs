@@ -1,0 +1,442 @@
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex as SyncMutex, PoisonError, Weak};
+
+use async_trait::async_trait;
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+use tokio_postgres::Transaction;
+use zk_core::model::{EntryId, SessionId};
+use zk_core::service::{
+    Durability, Entry, EntryKind, EntryVisitor, OpenSession, StoreError, check_leaf, count_branches,
+    present_branch,
+};
+use zk_session::Digest;
+
+use super::connection::failed;
+use super::rows::{self, ReadError, path_of};
+use super::{Inner, visit_all};
+use crate::shared::{closed, exists, millis};
+
+/// Attempts to learn the outcome of an append whose connection broke off.
+const ATTEMPTS: usize = 3;
+
+/// Right to write a session.
+pub(super) struct Lease {
+    pub(super) token: i64,
+}
+
+impl Lease {
+    /// Takes the lease of a session, with its directory; `None` if there is no such session.
+    pub(super) async fn take(inner: &Inner, id: &SessionId) -> Result<Option<(Self, PathBuf)>, StoreError> {
+        let mut link = inner.connection.link().await?;
+        let client = link.client()?;
+        let seconds = inner.lease.as_secs_f64();
+        let pid = i64::from(std::process::id());
+        let query = "UPDATE zk_sessions SET lease_token = lease_token + 1, lease_pid = $2, \
+            lease_until = clock_timestamp() + make_interval(secs => $3) \
+            WHERE id = $1 AND (lease_until IS NULL OR lease_until <= clock_timestamp()) RETURNING lease_token, cwd";
+        let taken = client.query_opt(query, &[&id.as_str(), &pid, &seconds]).await;
+        if let Some(row) = taken.map_err(|error| failed("open a session", &error))? {
+            let token = row.try_get(0).map_err(|error| failed("open a session", &error))?;
+            let cwd = row.try_get(1).map_err(|error| failed("open a session", &error))?;
+            return Ok(Some((Self { token }, path_of(cwd))));
+        }
+        let query = "SELECT lease_pid FROM zk_sessions WHERE id = $1";
+        let row = client.query_opt(query, &[&id.as_str()]).await;
+        Ok(match row.map_err(|error| failed("open a session", &error))? {
+            None => None,
+            Some(row) => {
+                let pid: i64 = row.try_get(0).unwrap_or_default();
+                let pid = u32::try_from(pid).unwrap_or_default();
+                return Err(StoreError::InUse { id: id.clone(), pid });
+            }
+        })
+    }
+}
+
+/// Open session of a database.
+pub(super) struct PostgresSession(Arc<Shared>);
+
+/// State that the renewal of the lease shares.
+struct Shared {
+    inner: Arc<Inner>,
+    id: SessionId,
+    cwd: PathBuf,
+    parent: Option<SessionId>,
+    /// Token of the lease; 0 before the first append.
+    token: AtomicI64,
+    is_closed: AtomicBool,
+    /// Whether an append is under way, and whether its outcome is unknown.
+    is_in_doubt: Mutex<bool>,
+    branch: SyncMutex<Option<String>>,
+}
+
+impl PostgresSession {
+    pub(super) fn start(
+        inner: Arc<Inner>,
+        id: SessionId,
+        cwd: PathBuf,
+        parent: Option<SessionId>,
+        lease: Option<Lease>,
+    ) -> Arc<dyn OpenSession> {
+        let pause = inner.lease / 3;
+        let shared = Arc::new(Shared {
+            inner,
+            id,
+            cwd,
+            parent,
+            token: AtomicI64::new(lease.map_or(0, |lease| lease.token)),
+            is_closed: AtomicBool::new(false),
+            is_in_doubt: Mutex::new(false),
+            branch: SyncMutex::default(),
+        });
+        tokio::spawn(renew(Arc::downgrade(&shared), pause));
+        Arc::new(Self(shared))
+    }
+}
+
+/// Renews a lease while its session is open.
+async fn renew(session: Weak<Shared>, pause: std::time::Duration) {
+    loop {
+        tokio::time::sleep(pause).await;
+        let Some(session) = session.upgrade() else { return };
+        if session.is_closed.load(Ordering::Acquire) {
+            return;
+        }
+        // A lease that was taken by another writer is noticed by the next append.
+        let _ = session.set_lease(session.inner.lease.as_secs_f64()).await;
+    }
+}
+
+/// Row of a session under its lock, as an append finds it.
+struct Found {
+    token: i64,
+    leaf: String,
+    next_seq: i64,
+    has_moves: bool,
+    digest: Digest,
+}
+
+impl Shared {
+    fn check_open(&self) -> Result<(), StoreError> {
+        if self.is_closed.load(Ordering::Acquire) { Err(closed(&self.id)) } else { Ok(()) }
+    }
+
+    fn fenced(&self) -> StoreError {
+        StoreError::Fenced { id: self.id.clone() }
+    }
+
+    /// Sets the end of this writer's lease to `seconds` from now.
+    async fn set_lease(&self, seconds: f64) -> Result<(), StoreError> {
+        let token = self.token.load(Ordering::Acquire);
+        if token == 0 {
+            return Ok(());
+        }
+        let mut link = self.inner.connection.link().await?;
+        let query = "UPDATE zk_sessions SET lease_until = clock_timestamp() + make_interval(secs => $3) \
+            WHERE id = $1 AND lease_token = $2";
+        let changed = link.client()?.execute(query, &[&self.id.as_str(), &token, &seconds]).await;
+        changed.map(drop).map_err(|error| failed("renew the lease of a session", &error))
+    }
+
+    /// Makes the entries of an append, with ids by which a lost one is found again.
+    fn entries(&self, kinds: Vec<EntryKind>, leaf: Option<EntryId>) -> Vec<Entry> {
+        let time_ms = millis(self.inner.clock.now());
+        let mut before = leaf;
+        let entry = |kind: EntryKind| {
+            let id = EntryId::fresh();
+            let parent = match (&kind, before.replace(id.clone())) {
+                (EntryKind::Leaf { to, .. }, _) => to.clone(),
+                (_, before) => before,
+            };
+            Entry { id, parent, time_ms, kind }
+        };
+        kinds.into_iter().map(entry).collect()
+    }
+
+    /// Stores an append in one transaction, under the token of this writer.
+    async fn store(
+        &self,
+        kinds: Vec<EntryKind>,
+        durability: Durability,
+        branch: Option<&String>,
+        first: &mut Option<EntryId>,
+    ) -> Result<Vec<EntryId>, ReadError> {
+        let mut link = self.inner.connection.link().await?;
+        let transaction = link.client()?.transaction().await?;
+        if durability == Durability::Disk {
+            transaction.batch_execute("SET LOCAL synchronous_commit = on").await?;
+        }
+        let own = self.token.load(Ordering::Acquire);
+        let found = self.found(&transaction).await?;
+        let found = match found {
+            Some(_) if own == 0 => return Err(exists(&self.id).into()),
+            None if own != 0 => {
+                let hint = String::new();
+                return Err(StoreError::NotFound { id: self.id.to_string(), hint }.into());
+            }
+            Some(found) if found.token != own => return Err(self.fenced().into()),
+            found => found,
+        };
+        let moves = matches!(kinds.first(), Some(EntryKind::Leaf { .. }));
+        let is_known = match kinds.first() {
+            Some(EntryKind::Leaf { to: Some(to), .. }) => {
+                let query = "SELECT 1 FROM zk_entries WHERE session = $1 AND id = $2";
+                transaction.query_opt(query, &[&self.id.as_str(), &to.as_str()]).await?.is_some()
+            }
+            _ => true,
+        };
+        check_leaf(&self.id, &kinds, |_| is_known)?;
+        let has_moves = moves || found.as_ref().is_some_and(|found| found.has_moves);
+        let (leaf, seq, mut digest) = match found {
+            Some(found) => (Some(EntryId::from(found.leaf.as_str())), found.next_seq, found.digest),
+            None => (None, 1, Digest::default()),
+        };
+        let entries = self.entries(kinds, leaf);
+        *first = entries.first().map(|entry| entry.id.clone());
+        entries.iter().for_each(|entry| digest.add(&entry.kind));
+        let (Some(last), time_ms) = (entries.last(), entries.first().map_or(0, |entry| entry.time_ms)) else {
+            return Ok(Vec::new());
+        };
+        let time_ms = i64::try_from(time_ms).unwrap_or(i64::MAX);
+        let messages = i64::try_from(digest.messages).unwrap_or(i64::MAX);
+        let next_seq = seq.saturating_add(i64::try_from(entries.len()).unwrap_or(i64::MAX));
+        let seconds = self.inner.lease.as_secs_f64();
+        let title = digest.title.replace('\0', "");
+        if own == 0 {
+            let query = "INSERT INTO zk_sessions (id, parent, cwd, created_ms, updated_ms, messages, branches, first_title, \
+                answered, running, branch, leaf, next_seq, lease_token, lease_pid, lease_until) \
+                VALUES ($1, $2, $3, $4, $4, $5, 1, $6, $7, $8, $9, $10, $11, 1, $12, \
+                clock_timestamp() + make_interval(secs => $13)) ON CONFLICT DO NOTHING";
+            let pid = i64::from(std::process::id());
+            let inserted = transaction
+                .execute(
+                    query,
+                    &[
+                        &self.id.as_str(),
+                        &self.parent.as_ref().map(SessionId::as_str),
+                        &self.cwd.as_os_str().as_bytes(),
+                        &time_ms,
+                        &messages,
+                        &title,
+                        &digest.answered,
+                        &digest.running,
+                        &branch,
+                        &last.id.as_str(),
+                        &next_seq,
+                        &pid,
+                        &seconds,
+                    ],
+                )
+                .await?;
+            if inserted == 0 {
+                return Err(exists(&self.id).into());
+            }
+        } else {
+            let query = "UPDATE zk_sessions SET updated_ms = $2, messages = $3, first_title = $4, answered = $5, running = $6, \
+                branch = coalesce($7, branch), leaf = $8, next_seq = $9, \
+                lease_until = clock_timestamp() + make_interval(secs => $10) WHERE id = $1";
+            transaction
+                .execute(
+                    query,
+                    &[
+                        &self.id.as_str(),
+                        &time_ms,
+                        &messages,
+                        &title,
+                        &digest.answered,
+                        &digest.running,
+                        &branch,
+                        &last.id.as_str(),
+                        &next_seq,
+                        &seconds,
+                    ],
+                )
+                .await?;
+        }
+        insert(&transaction, &self.id, seq, &entries).await?;
+        if has_moves {
+            let (all, _) = rows::entries(&transaction, &self.id).await?;
+            let branches = i64::try_from(count_branches(&all)).unwrap_or(i64::MAX);
+            let query = "UPDATE zk_sessions SET branches = $2 WHERE id = $1";
+            transaction.execute(query, &[&self.id.as_str(), &branches]).await?;
+        }
+        transaction.commit().await?;
+        if own == 0 {
+            self.token.store(1, Ordering::Release);
+        }
+        Ok(entries.into_iter().map(|entry| entry.id).collect())
+    }
+
+    /// Reads the row of the session, and locks it until the transaction ends.
+    async fn found(&self, transaction: &Transaction<'_>) -> Result<Option<Found>, tokio_postgres::Error> {
+        let query = "SELECT lease_token, leaf, next_seq, messages, first_title, answered, running, \
+            EXISTS (SELECT 1 FROM zk_entries WHERE session = $1 AND kind LIKE '{\"entry\":\"leaf\"%') \
+            FROM zk_sessions WHERE id = $1 FOR UPDATE";
+        let Some(row) = transaction.query_opt(query, &[&self.id.as_str()]).await? else { return Ok(None) };
+        Ok(Some(Found {
+            token: row.try_get(0)?,
+            leaf: row.try_get(1)?,
+            next_seq: row.try_get(2)?,
+            digest: Digest {
+                messages: u64::try_from(row.try_get::<_, i64>(3)?).unwrap_or_default(),
+                title: row.try_get(4)?,
+                answered: row.try_get(5)?,
+                running: row.try_get(6)?,
+            },
+            has_moves: row.try_get(7)?,
+        }))
+    }
+
+    /// Whether an append whose connection broke off is stored, by the id of its first entry.
+    async fn is_stored(&self, first: &EntryId) -> Result<bool, StoreError> {
+        let mut link = self.inner.connection.link().await?;
+        let query = "SELECT 1 FROM zk_entries WHERE session = $1 AND id = $2";
+        let row = link.client()?.query_opt(query, &[&self.id.as_str(), &first.as_str()]).await;
+        Ok(row.map_err(|error| failed("look for an append", &error))?.is_some())
+    }
+
+    /// Entries from `first` on.
+    async fn ids_from(&self, first: &EntryId) -> Result<Vec<EntryId>, StoreError> {
+        let all = self.all().await?.0.into_iter().map(|entry| entry.id);
+        Ok(all.skip_while(|id| id != first).collect())
+    }
+
+    async fn all(&self) -> Result<(Vec<Entry>, Vec<String>), StoreError> {
+        if self.token.load(Ordering::Acquire) == 0 {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let mut link = self.inner.connection.link().await?;
+        let read = rows::entries(&*link.client()?, &self.id).await;
+        read.map_err(|error| failed("read a session", &error))
+    }
+}
+
+async fn insert(
+    transaction: &Transaction<'_>,
+    session: &SessionId,
+    from: i64,
+    entries: &[Entry],
+) -> Result<(), ReadError> {
+    let mut kinds = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let json = serde_json::to_string(&entry.kind);
+        kinds.push(json.map_err(|error| StoreError::Failed(format!("cannot write an entry: {error}")))?);
+    }
+    let ids: Vec<&str> = entries.iter().map(|entry| entry.id.as_str()).collect();
+    let parents: Vec<Option<&str>> =
+        entries.iter().map(|entry| entry.parent.as_ref().map(EntryId::as_str)).collect();
+    let times: Vec<i64> =
+        entries.iter().map(|entry| i64::try_from(entry.time_ms).unwrap_or(i64::MAX)).collect();
+    let query = "INSERT INTO zk_entries (session, seq, id, parent, time_ms, kind) \
+        SELECT $1, $2 + at - 1, id, parent, time_ms, kind \
+        FROM unnest($3::text[], $4::text[], $5::bigint[], $6::text[]) WITH ORDINALITY AS new (id, parent, time_ms, kind, at)";
+    transaction.execute(query, &[&session.as_str(), &from, &ids, &parents, &times, &kinds]).await?;
+    Ok(())
+}
+
+#[async_trait]
+impl OpenSession for PostgresSession {
+    fn id(&self) -> &SessionId {
+        &self.0.id
+    }
+
+    fn cwd(&self) -> Option<PathBuf> {
+        Some(self.0.cwd.clone())
+    }
+
+    fn note_branch(&self, branch: String) {
+        *self.0.branch.lock().unwrap_or_else(PoisonError::into_inner) = Some(branch);
+    }
+
+    /// Stores for both durabilities as the server is set, and for a disk with a synchronous commit in any case.
+    async fn append(
+        &self,
+        kinds: Vec<EntryKind>,
+        durability: Durability,
+    ) -> Result<Vec<EntryId>, StoreError> {
+        let mut is_in_doubt = self.0.is_in_doubt.lock().await;
+        self.0.check_open()?;
+        if *is_in_doubt {
+            return Err(StoreError::Failed(format!(
+                "the connection to PostgreSQL was lost in the middle of an append to `{}`; open the session again",
+                self.0.id
+            )));
+        }
+        if kinds.is_empty() {
+            return Ok(Vec::new());
+        }
+        let branch = self.0.branch.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut first = None;
+        // Cancelled, an append leaves its outcome open.
+        *is_in_doubt = true;
+        let stored = self.0.store(kinds, durability, branch.as_ref(), &mut first).await;
+        let ids = match (stored, first) {
+            (Ok(ids), _) => ids,
+            (Err(ReadError::Database(error)), Some(first)) if error.as_db_error().is_none() => {
+                // The connection broke off, perhaps after the commit.
+                let mut outcome = Err(failed("append", &error));
+                for _ in 0..ATTEMPTS {
+                    match self.0.is_stored(&first).await {
+                        Ok(true) => {
+                            self.0.token.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).ok();
+                            outcome = self.0.ids_from(&first).await;
+                            break;
+                        }
+                        Ok(false) => {
+                            *is_in_doubt = false;
+                            break;
+                        }
+                        Err(_) => {}
+                    }
+                }
+                outcome?
+            }
+            (Err(error), _) => {
+                *is_in_doubt = false;
+                return Err(error.into_store("append"));
+            }
+        };
+        *is_in_doubt = false;
+        let mut noted = self.0.branch.lock().unwrap_or_else(PoisonError::into_inner);
+        if *noted == branch {
+            *noted = None;
+        }
+        Ok(ids)
+    }
+
+    async fn entries(&self) -> Result<Vec<Entry>, StoreError> {
+        self.0.check_open()?;
+        Ok(present_branch(self.0.all().await?.0))
+    }
+
+    async fn scan_tree(&self, mut visit: EntryVisitor) -> Result<Vec<String>, StoreError> {
+        self.0.check_open()?;
+        let (entries, notices) = self.0.all().await?;
+        visit_all(entries, &mut visit);
+        Ok(notices)
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        // After appends that are on their way.
+        let _appending = self.0.is_in_doubt.lock().await;
+        if self.0.is_closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.0.set_lease(0.0).await
+    }
+}
+
+impl Drop for PostgresSession {
+    fn drop(&mut self) {
+        if let Ok(runtime) = Handle::try_current()
+            && !self.0.is_closed.swap(true, Ordering::AcqRel)
+        {
+            let session = self.0.clone();
+            // The lease ends by itself if this fails.
+            runtime.spawn(async move { session.set_lease(0.0).await.ok() });
+        }
+    }
+}

@@ -1,0 +1,32 @@
+use std::fmt;
+
+/// Results of a conformance suite, such as [`check_store`](crate::check_store).
+#[derive(Clone, Debug, Default)]
+pub struct Conformance {
+    /// Names of the passed checks.
+    pub passed: Vec<&'static str>,
+    /// Names of the failed checks, each with the reason.
+    pub failed: Vec<(&'static str, String)>,
+}
+
+impl Conformance {
+    /// Whether all checks passed.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.failed.is_empty()
+    }
+
+    pub(crate) fn note(&mut self, check: &'static str, outcome: Result<(), String>) {
+        match outcome {
+            Ok(()) => self.passed.push(check),
+            Err(why) => self.failed.push((check, why)),
+        }
+    }
+}
+
+impl fmt::Display for Conformance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} checks passed, {} failed", self.passed.len(), self.failed.len())?;
+        self.failed.iter().try_for_each(|(check, why)| writeln!(f, "{check}: {why}"))
+    }
+}
