@@ -32,6 +32,7 @@
 //! No terminal, no file and no settings; no tool and no plugin by name. It knows `zk-core` and no sibling.
 
 mod blocks;
+mod code;
 mod driver;
 mod engine;
 mod facts;
@@ -51,8 +52,11 @@ pub use blocks::block::{AnswerEnd, Block, BlockId, Content, NoteLevel, PluginBlo
 pub use blocks::body::{Body, Form};
 pub use blocks::call::{Call, CallState};
 pub use blocks::diff::{DiffLine, DiffReader};
+pub use code::{CodeLexer, CodeToken, MAX_COLOURED_BYTES, changed_words};
 pub use driver::{Drained, Reader, ViewDriver};
-pub use engine::{Engine, EngineInput, EngineOutput, Kept, ObservedEvent, body_of, rebuild};
+pub use engine::{
+    Engine, EngineInput, EngineOutput, Kept, ObservedEvent, WholeBlock, body_of, rebuild, rebuild_whole,
+};
 pub use indexed_view::IndexedView;
 pub use intent::{Effect, Intent, Lines, Queued};
 pub use patch::{PATCH_VERSION, Patch};

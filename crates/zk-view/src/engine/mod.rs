@@ -1,5 +1,6 @@
 //! The reducer: events, intents and the time in, patches and effects out. It does nothing else.
 
+mod adopt;
 mod core;
 pub(crate) mod events;
 mod keep;
@@ -7,6 +8,7 @@ mod lane;
 mod parts;
 mod restore;
 mod run;
+mod whole;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -22,8 +24,10 @@ use crate::{
     Block, BlockId, Card, Content, Effect, Intent, JobRow, Lines, NoteLevel, Patch, Queued, Text, View,
 };
 
+pub use adopt::{AdoptedAgent, adopted_run};
 pub use keep::Kept;
 pub use restore::{body_of, rebuild};
+pub use whole::{WholeBlock, rebuild_whole};
 
 /// Input of a view.
 #[derive(Clone, Copy)]
