@@ -27,13 +27,14 @@ impl Digest {
             }
             EntryKind::OpenTurn { .. } => self.answered = true,
             EntryKind::RunStart { .. } => self.running = true,
-            EntryKind::RunEnd { .. } => self.running = false,
+            EntryKind::RunEnd { .. } | EntryKind::Leaf { .. } => self.running = false,
             EntryKind::Model { .. }
             | EntryKind::Thinking { .. }
             | EntryKind::CallBegin { .. }
             | EntryKind::CallEnd { .. }
             | EntryKind::CallData { .. }
             | EntryKind::Usage { .. }
+            | EntryKind::Label { .. }
             | EntryKind::Custom(_) => {}
         }
     }

@@ -145,12 +145,14 @@ pub(crate) fn is_prompt(entry: &EntryKind) -> bool {
         EntryKind::Model { .. }
         | EntryKind::Thinking { .. }
         | EntryKind::RunStart { .. }
-        | EntryKind::RunEnd { .. } => true,
+        | EntryKind::RunEnd { .. }
+        | EntryKind::Leaf { .. } => true,
         EntryKind::OpenTurn { .. }
         | EntryKind::CallBegin { .. }
         | EntryKind::CallEnd { .. }
         | EntryKind::CallData { .. }
         | EntryKind::Usage { .. }
+        | EntryKind::Label { .. }
         | EntryKind::Custom(_) => false,
     }
 }

@@ -134,7 +134,7 @@ impl Reader {
                     turn.add(&entry.kind);
                 }
             }
-            EntryKind::CallData { .. } | EntryKind::Usage { .. } => {}
+            EntryKind::CallData { .. } | EntryKind::Usage { .. } | EntryKind::Label { .. } => {}
             EntryKind::Model { model } => loaded.model = Some(model.clone()),
             EntryKind::Thinking { level } => loaded.thinking = Some(*level),
             EntryKind::RunStart { run_id } => {
@@ -145,6 +145,13 @@ impl Reader {
                 loaded.unfinished = Some(run_id.clone());
             }
             EntryKind::RunEnd { .. } => loaded.unfinished = None,
+            EntryKind::Leaf { .. } => {
+                // The run went on, or was interrupted, on the branch that was left.
+                if let Some(turn) = open.take() {
+                    loaded.end(turn);
+                }
+                loaded.unfinished = None;
+            }
             EntryKind::Custom(custom) => {
                 loaded.custom.push(PluginEntry { after: loaded.messages.len(), entry: at });
                 if custom.audience == Audience::Model {

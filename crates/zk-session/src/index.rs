@@ -9,6 +9,8 @@ use zk_core::service::{
     has_skill_text, is_remember_line,
 };
 
+use crate::moves::Moves;
+
 /// Maximum number of entries per plugin and kind that are loaded from before the tail.
 const MAX_ENTRIES_OF_KIND: usize = 32;
 
@@ -22,6 +24,9 @@ const MAX_PLANS: usize = 64;
 pub(crate) struct Index {
     /// Last row in the index.
     to: i64,
+    /// Moves of the leaf, of all branches. The rest of the index is of the present branch.
+    #[serde(skip_serializing_if = "Moves::is_empty")]
+    moves: Moves,
     sums: Sums,
     model: Option<ModelRef>,
     thinking: Option<ThinkingLevel>,
@@ -99,11 +104,14 @@ impl Sums {
 }
 
 impl Index {
-    /// Builds the index of entries in consecutive rows, from 1.
-    pub(crate) fn of(entries: &[Entry]) -> Self {
-        let mut index = Self::default();
-        entries.iter().zip(1..).for_each(|(entry, row)| index.add(row, &entry.kind));
-        index
+    /// Moves of the leaf.
+    pub(crate) fn moves(&self) -> &Moves {
+        &self.moves
+    }
+
+    /// Sets the moves of the leaf.
+    pub(crate) fn set_moves(&mut self, moves: Moves) {
+        self.moves = moves;
     }
 
     /// Last row in the index.
@@ -129,18 +137,26 @@ impl Index {
         }
         self.to = row;
         self.sums.add(Sums::of(kind));
+        if kind.message().is_some() {
+            self.moves.note_message(row);
+        }
         match kind {
             EntryKind::Message { message, .. } => self.add_message(row, message),
             EntryKind::Model { model } => self.model = Some(model.clone()),
             EntryKind::Thinking { level } => self.thinking = Some(*level),
             EntryKind::RunStart { run_id } => self.running = Some(run_id.clone()),
             EntryKind::RunEnd { .. } => self.running = None,
+            EntryKind::Leaf { .. } => {
+                self.running = None;
+                self.asked.clear();
+            }
             EntryKind::Custom(custom) => self.add_custom(row, custom),
             EntryKind::OpenTurn { .. }
             | EntryKind::CallBegin { .. }
             | EntryKind::CallEnd { .. }
             | EntryKind::CallData { .. }
-            | EntryKind::Usage { .. } => {}
+            | EntryKind::Usage { .. }
+            | EntryKind::Label { .. } => {}
         }
     }
 

@@ -45,6 +45,8 @@ mod history;
 #[cfg(feature = "sqlite")]
 mod index;
 mod memory;
+#[cfg(feature = "sqlite")]
+mod moves;
 mod open_turn;
 #[cfg(feature = "sqlite")]
 mod opening;

@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{
-    Clock, Durability, Entry, EntryKind, Lock, NewSession, OpenSession, SessionFilter, SessionInfo,
-    SessionSnapshot, SessionStore, StoreError, SystemClock,
+    Clock, Durability, Entry, EntryKind, EntryVisitor, Lock, NewSession, OpenSession, SessionFilter,
+    SessionInfo, SessionScan, SessionSnapshot, SessionStore, StoreError, SystemClock, check_leaf,
+    count_branches, present_branch,
 };
 
 use crate::digest::{Digest, title as title_line};
@@ -100,8 +101,21 @@ impl SessionStore for MemoryStore {
             let hint = near_match(id.as_str(), shelf.keys().map(ToString::to_string));
             return Err(StoreError::NotFound { id: id.to_string(), hint });
         };
-        let entries = stored.entries.clone();
+        let entries = present_branch(stored.entries.clone());
         Ok(SessionSnapshot { info: stored.info(id), entries, notices: Vec::new() })
+    }
+
+    async fn scan_tree(&self, id: &SessionId, mut visit: EntryVisitor) -> Result<SessionScan, StoreError> {
+        let (info, entries) = {
+            let shelf = lock(&self.shelf);
+            let Some(stored) = shelf.get(id) else {
+                let hint = near_match(id.as_str(), shelf.keys().map(ToString::to_string));
+                return Err(StoreError::NotFound { id: id.to_string(), hint });
+            };
+            (stored.info(id), stored.entries.clone())
+        };
+        visit_all(entries, &mut visit);
+        Ok(SessionScan { info, notices: Vec::new() })
     }
 
     async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {
@@ -154,6 +168,7 @@ impl Stored {
             created: self.created,
             updated,
             messages: self.digest.messages,
+            branches: count_branches(&self.entries),
             title: self.name.clone().unwrap_or_else(|| self.digest.title.clone()),
             answered: self.digest.answered,
             interrupted: self.digest.running && !self.open,
@@ -199,6 +214,14 @@ impl MemorySession {
         }
     }
 
+    /// Entries of all branches; none before the first append.
+    fn all_entries(&self) -> Vec<Entry> {
+        if !self.holds.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        lock(&self.shelf).get(&self.id).map(|stored| stored.entries.clone()).unwrap_or_default()
+    }
+
     fn check_open(&self) -> Result<(), StoreError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(StoreError::Failed(format!("session `{}` is closed; open it again", self.id)));
@@ -228,6 +251,10 @@ impl OpenSession for MemorySession {
         }
         let now = self.clock.now();
         let mut shelf = lock(&self.shelf);
+        let own = shelf.get(&self.id).filter(|_| self.holds.load(Ordering::Acquire));
+        let contains =
+            |wanted: &EntryId| own.is_some_and(|own| own.entries.iter().any(|at| at.id == *wanted));
+        check_leaf(&self.id, &kinds, contains)?;
         if !self.holds.load(Ordering::Acquire) {
             if shelf.contains_key(&self.id) {
                 return Err(exists(&self.id));
@@ -254,7 +281,10 @@ impl OpenSession for MemorySession {
         let mut ids = Vec::with_capacity(kinds.len());
         for kind in kinds {
             stored.digest.add(&kind);
-            let parent = stored.entries.last().map(|entry| entry.id.clone());
+            let parent = match &kind {
+                EntryKind::Leaf { to, .. } => to.clone(),
+                _ => stored.entries.last().map(|entry| entry.id.clone()),
+            };
             let id = EntryId::fresh();
             ids.push(id.clone());
             stored.entries.push(Entry { id, parent, time_ms: millis(now), kind });
@@ -264,10 +294,13 @@ impl OpenSession for MemorySession {
 
     async fn entries(&self) -> Result<Vec<Entry>, StoreError> {
         self.check_open()?;
-        if !self.holds.load(Ordering::Acquire) {
-            return Ok(Vec::new());
-        }
-        Ok(lock(&self.shelf).get(&self.id).map(|stored| stored.entries.clone()).unwrap_or_default())
+        Ok(present_branch(self.all_entries()))
+    }
+
+    async fn scan_tree(&self, mut visit: EntryVisitor) -> Result<Vec<String>, StoreError> {
+        self.check_open()?;
+        visit_all(self.all_entries(), &mut visit);
+        Ok(Vec::new())
     }
 
     async fn close(&self) -> Result<(), StoreError> {
@@ -281,6 +314,14 @@ impl Drop for MemorySession {
     fn drop(&mut self) {
         self.release();
     }
+}
+
+/// Visits entries with the size of their JSON form.
+fn visit_all(entries: Vec<Entry>, visit: &mut EntryVisitor) {
+    let _ = entries.into_iter().try_for_each(|entry| {
+        let bytes = serde_json::to_vec(&entry.kind).map_or(0, |json| json.len());
+        visit(entry, bytes)
+    });
 }
 
 fn lock(shelf: &Shelf) -> MutexGuard<'_, HashMap<SessionId, Stored>> {

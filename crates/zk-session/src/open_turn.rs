@@ -104,6 +104,8 @@ impl OpenTurn {
             | EntryKind::OpenTurn { .. }
             | EntryKind::CallData { .. }
             | EntryKind::Usage { .. }
+            | EntryKind::Leaf { .. }
+            | EntryKind::Label { .. }
             | EntryKind::Custom(_) => {}
         }
     }

@@ -35,7 +35,9 @@ pub(crate) fn redact_entry(mut entry: EntryKind, redactor: &Redactor) -> EntryKi
         | EntryKind::Thinking { .. }
         | EntryKind::Usage { .. }
         | EntryKind::RunStart { .. }
-        | EntryKind::RunEnd { .. } => {}
+        | EntryKind::RunEnd { .. }
+        | EntryKind::Leaf { .. } => {}
+        EntryKind::Label { label, .. } => redact_line(label, redactor),
     }
     entry
 }

@@ -217,6 +217,8 @@ impl<'a> Records<'a> {
                 }
                 EntryKind::Message { .. }
                 | EntryKind::Usage { .. }
+                | EntryKind::Leaf { .. }
+                | EntryKind::Label { .. }
                 | EntryKind::Model { .. }
                 | EntryKind::Thinking { .. }
                 | EntryKind::RunStart { .. }

@@ -110,7 +110,7 @@ catalogue! {
     Agent: AgentWarmUp, SystemSections, AgentBeforeStart, SystemBefore, AgentStart, AgentAbort, AgentDone, ModelSelect,
         ThinkingSelect, ModelsQuery, ModelsChanged, PartLeftOut;
     Session: SessionLoaded, SessionStart, SessionMessages, SessionOpenTurn, SessionEntry, SessionBeforeEnd, SessionEnd, SessionSwitch, SessionBeforeSwitch, SessionBeforeFork,
-        SessionBeforeTree, SessionBeforeCompact;
+        SessionBeforeTree, SessionTree, SessionBeforeCompact;
     Input: Input, UserBash;
     Turn: ContextTransform, ContextOverflow, ContextReduced, ContextCompaction, ContextFill, SystemTransform, PrefixBreak, HistoryRepaired, TurnBefore, MessageEnd, TurnAfter,
         UsageUpdate, SideCallEnd, SteerInject, OutputReady, BudgetExceeded, RunBudgetReached, ToolBudgetExceeded;

@@ -58,7 +58,7 @@ pub use run::{
 pub use session::{
     MessagesCause, NotASummary, SessionBeforeCompact, SessionBeforeEnd, SessionBeforeFork,
     SessionBeforeReply, SessionBeforeSwitch, SessionBeforeTree, SessionEnd, SessionEntry, SessionLoaded,
-    SessionMessages, SessionOpenTurn, SessionStart, SessionSwitch,
+    SessionMessages, SessionOpenTurn, SessionStart, SessionSwitch, SessionTree,
 };
 pub use spawn::{SpawnBefore, SpawnComplete, SpawnError};
 pub use stream::{

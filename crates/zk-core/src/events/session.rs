@@ -256,7 +256,7 @@ pub struct SessionBeforeTree {
     pub session_id: SessionId,
     /// The current leaf.
     pub from: Option<EntryId>,
-    /// The new leaf.
+    /// Entry that the branch will continue from; a prompt's branch continues before it.
     pub to: EntryId,
 }
 
@@ -265,6 +265,22 @@ impl Event for SessionBeforeTree {
     type Reply = SessionBeforeReply;
     type Mode = LastOrStop;
 }
+
+/// The leaf of a session moved to another entry. The conversation's new content follows in [`SessionSwitch`].
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct SessionTree {
+    /// Session whose leaf moved.
+    pub session_id: SessionId,
+    /// Leaf before the move.
+    pub from: Option<EntryId>,
+    /// Entry that the present branch continues from; `None` for the time before the first entry.
+    pub to: Option<EntryId>,
+    /// Whether a summary of the branch that was left follows it.
+    pub has_summary: bool,
+}
+
+notify!(SessionTree, "session:tree", CANCELLABLE = false);
 
 /// The context is about to be compacted: a person or plugin asked for it, or a request exceeds the upper
 /// threshold or did not fit. The last answer wins unless a handler cancels. `data` may be the whole summary,

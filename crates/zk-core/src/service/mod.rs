@@ -55,7 +55,8 @@ pub use session::{
     Durability, ENTRY_VERSION, Entry, EntryData, EntryKind, EntryVisitor, LeftSession, LiveEntries, Lock,
     MessageVisitor, NewEntry, NewSession, OpenSession, RunStatus, SKILL_TAG, SKILL_TOOL, SessionFilter,
     SessionInfo, SessionLog, SessionScan, SessionSnapshot, SessionStore, SideCallOf, StoreError,
-    StoredConversation, Unreadable, WINDOW_OWNER, has_skill_text, is_remember_line,
+    StoredConversation, Unreadable, WINDOW_OWNER, check_leaf, count_branches, entry_labels, has_skill_text,
+    is_remember_line, present_branch,
 };
 #[cfg(feature = "typed")]
 pub use tool::FnTool;

@@ -157,6 +157,7 @@ fn session(all: &mut Vec<Box<dyn AnyEvent>>) {
         SessionBeforeSwitch { from: Some("s_1".into()), to: None },
         SessionBeforeFork { session_id: "s_1".into(), entry: "e_1".into() },
         SessionBeforeTree { session_id: "s_1".into(), from: None, to: "e_1".into() },
+        SessionTree { session_id: "s_1".into(), from: None, to: Some("e_1".into()), has_summary: true },
         SessionBeforeCompact {
             session_id: None,
             tokens: 100,

@@ -47,6 +47,10 @@ impl Batches {
     /// Adds an entry; returns a batch when it is full.
     fn add(&mut self, entry: Entry, bytes: usize) -> Option<Vec<EntryKind>> {
         self.is_complete |= self.last.as_ref() == Some(&entry.id);
+        // The copy has one branch, and entries with other ids.
+        if matches!(&entry.kind, EntryKind::Leaf { .. } | EntryKind::Label { .. }) {
+            return None;
+        }
         if !self.names.is_empty()
             && let Ok(json) = serde_json::to_string(&entry.kind)
         {

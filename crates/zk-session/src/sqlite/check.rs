@@ -1,5 +1,6 @@
 use std::fs;
 use std::ops::ControlFlow;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use rusqlite::{Connection, Row, Statement};
@@ -10,8 +11,10 @@ use super::error::is_damage;
 use super::files::with;
 use super::meta::{self, Meta};
 use super::row::{self, COLUMNS, KIND_COLUMN, Unreadable};
+use super::tree::{self, Tree};
 use super::wal;
 use crate::index::Index;
+use crate::moves::Moves;
 
 /// Result of the check of an existing file.
 #[derive(Debug)]
@@ -44,6 +47,16 @@ pub(super) struct Log {
     pub(super) entries: Vec<Entry>,
     pub(super) unreadable: Vec<Unreadable>,
     pub(super) index: Index,
+    pub(super) notices: Vec<String>,
+}
+
+/// Branches that are visited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Branches {
+    /// The present branch only, from its root to the leaf.
+    Present,
+    /// All of them, in the order of writing.
+    All,
 }
 
 /// Entries of a log that a conversation needs, if its beginning was left out and is large.
@@ -62,23 +75,43 @@ pub(super) type Visit<'a> = dyn FnMut(Entry, usize) -> ControlFlow<()> + 'a;
 /// Reader state while a log's rows are visited; entries themselves are not kept.
 pub(super) struct Rows<'a> {
     visit: &'a mut Visit<'a>,
+    branches: Branches,
     /// Number of the last row read.
     seq: i64,
     /// Number of readable entries.
     pub(super) entries: usize,
     pub(super) unreadable: Vec<Unreadable>,
+    /// Notices about branches.
+    pub(super) notices: Vec<String>,
     /// Index of the rows, if requested.
     index: Option<Index>,
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn new(visit: &'a mut Visit<'a>) -> Self {
-        Self { visit, seq: 0, entries: 0, unreadable: Vec::new(), index: None }
+    pub(super) fn new(visit: &'a mut Visit<'a>, branches: Branches) -> Self {
+        Self { visit, branches, seq: 0, entries: 0, unreadable: Vec::new(), notices: Vec::new(), index: None }
     }
 
-    /// Reader from row `from` on, which extends `index`.
+    /// Reader of the present branch from row `from` on, which extends `index`.
     fn indexed(visit: &'a mut Visit<'a>, from: i64, index: Index) -> Self {
-        Self { seq: from - 1, index: Some(index), ..Self::new(visit) }
+        Self { seq: from - 1, index: Some(index), ..Self::new(visit, Branches::Present) }
+    }
+
+    /// Ranges of the rows that follow, up to row `last`.
+    fn ranges(&mut self, conn: &Connection, last: i64) -> rusqlite::Result<Vec<RangeInclusive<i64>>> {
+        let ranges = match self.branches {
+            Branches::All => vec![1..=last],
+            Branches::Present => {
+                let Tree { moves, notices } = Tree::read(conn, last)?;
+                self.notices.extend(notices);
+                let ranges = moves.branch(last);
+                if let Some(index) = &mut self.index {
+                    index.set_moves(moves);
+                }
+                ranges
+            }
+        };
+        Ok(tree::since(ranges, self.seq + 1))
     }
 
     fn take(&mut self, row: ReadRow) -> ControlFlow<()> {
@@ -168,12 +201,21 @@ pub(super) fn check(
 ///
 /// # Errors
 /// As [`check`].
-pub(super) fn check_all(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<(Checked, Log)> {
+pub(super) fn check_all(
+    conn: &Connection,
+    path: &Path,
+    look: Look,
+    branches: Branches,
+) -> rusqlite::Result<(Checked, Log)> {
     let mut log = Log::default();
     let mut visit = |entry, _| log.push(entry);
-    let mut rows = Rows::indexed(&mut visit, 1, Index::default());
+    let mut rows = match branches {
+        Branches::Present => Rows::indexed(&mut visit, 1, Index::default()),
+        Branches::All => Rows::new(&mut visit, Branches::All),
+    };
     let checked = check(conn, path, look, &mut rows)?;
-    (log.unreadable, log.index) = (rows.unreadable, rows.index.unwrap_or_default());
+    let Rows { unreadable, notices, index, .. } = rows;
+    (log.unreadable, log.notices, log.index) = (unreadable, notices, index.unwrap_or_default());
     if let Checked::Whole(meta) = &checked {
         log.meta = meta.clone();
     }
@@ -210,28 +252,32 @@ fn examine(conn: &Connection, path: &Path, look: Look, found: &mut Rows<'_>) -> 
     }
     let meta = Meta::read(conn)?;
     let last = conn.query_row("SELECT max(seq) FROM entries", [], |row| row.get::<_, Option<i64>>(0))?;
+    let ranges = found.ranges(conn, last.unwrap_or_default())?;
     moment.finish()?;
     let query = format!("SELECT {COLUMNS} FROM entries WHERE seq > ?1 AND seq <= ?2 ORDER BY seq");
     let mut select = conn.prepare(&query)?;
     let mut seq = found.seq;
-    let mut after = if seq == 0 { i64::MIN } else { seq };
-    loop {
-        let (batch, end) = batch(&mut select, after, last.unwrap_or_default());
-        let is_last = batch.is_empty();
-        for row in batch {
-            seq += 1;
-            if row.seq != seq {
-                return Ok(Checked::Damaged(format!("entry {seq} is missing")));
+    for range in ranges {
+        seq = range.start() - 1;
+        let mut after = if seq == 0 { i64::MIN } else { seq };
+        while seq < *range.end() {
+            let (batch, end) = batch(&mut select, after, *range.end());
+            let is_last = batch.is_empty();
+            for row in batch {
+                seq += 1;
+                if row.seq != seq {
+                    return Ok(Checked::Damaged(format!("entry {seq} is missing")));
+                }
+                if found.take(row).is_break() {
+                    return Ok(Checked::Whole(meta));
+                }
             }
-            if found.take(row).is_break() {
-                return Ok(Checked::Whole(meta));
+            end?;
+            if is_last {
+                return Ok(Checked::Damaged(format!("entry {} is missing", seq + 1)));
             }
+            after = seq;
         }
-        end?;
-        if is_last {
-            break;
-        }
-        after = seq;
     }
     if seq != meta.entries || seq == 0 {
         return Ok(Checked::Damaged(format!("{} entries were written, {seq} are there", meta.entries)));
@@ -315,17 +361,19 @@ fn read_index(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<Op
 /// compaction needs no second read. `None` if everything is to be read.
 fn first_row_to_read(conn: &Connection, index: &Index, back: u64) -> rusqlite::Result<Option<i64>> {
     let Some(mut from) = index.first_sent_row() else { return Ok(None) };
-    let mut select =
-        conn.prepare("SELECT seq, octet_length(kind) FROM entries WHERE seq < ?1 ORDER BY seq DESC")?;
-    let mut rows = select.query([from])?;
+    let query = "SELECT seq, octet_length(kind) FROM entries WHERE seq >= ?1 AND seq <= ?2 ORDER BY seq DESC";
+    let mut select = conn.prepare(query)?;
     let mut bytes = 0;
-    while let Some(row) = rows.next()? {
-        bytes +=
-            row.get::<_, Option<i64>>(1)?.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or_default();
-        if bytes > back {
-            return Ok(Some(from));
+    for range in index.moves().branch(from - 1).iter().rev() {
+        let mut rows = select.query((range.start(), range.end()))?;
+        while let Some(row) = rows.next()? {
+            bytes +=
+                row.get::<_, Option<i64>>(1)?.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or_default();
+            if bytes > back {
+                return Ok(Some(from));
+            }
+            from = row.get(0)?;
         }
-        from = row.get(0)?;
     }
     Ok(None)
 }
@@ -351,24 +399,22 @@ pub(super) fn read_live(conn: &Connection, index: &Index, back: u64) -> rusqlite
     if let Some(from) = first_row_to_read(conn, index, back)?
         && let Some(looked_up) = read_rows(conn, &index.looked_up(from))?
     {
-        return Ok(index.live(looked_up, read_from(conn, from)?));
+        return Ok(index.live(looked_up, read_branch(conn, index.moves(), from)?));
     }
-    Ok(LiveEntries::whole(read_from(conn, 1)?))
+    Ok(LiveEntries::whole(read_branch(conn, index.moves(), 1)?))
 }
 
-/// Entries from row `from` on. Unreadable rows were reported when the log was opened.
+/// Entries of the present branch from row `from` on. Unreadable rows were reported when the log was opened.
 ///
 /// # Errors
 /// SQLite's own.
-pub(super) fn read_from(conn: &Connection, from: i64) -> rusqlite::Result<Vec<Entry>> {
+pub(super) fn read_branch(conn: &Connection, moves: &Moves, from: i64) -> rusqlite::Result<Vec<Entry>> {
     let mut log = Log::default();
-    let mut select = conn.prepare(&format!("SELECT {COLUMNS} FROM entries WHERE seq >= ?1 ORDER BY seq"))?;
-    let mut rows = select.query([from])?;
-    while let Some(row) = rows.next()? {
-        if let (_, Ok(entry)) = row::read(row)? {
-            let _ = log.push(entry);
-        }
-    }
+    let last: Option<i64> = conn.query_row("SELECT max(seq) FROM entries", [], |row| row.get(0))?;
+    let ranges = tree::since(moves.branch(last.unwrap_or_default()), from);
+    let _ = tree::visit(conn, &ranges, |_, entry| {
+        entry.map_or(ControlFlow::Continue(()), |entry| log.push(entry))
+    })?;
     Ok(log.entries)
 }
 
@@ -398,7 +444,7 @@ impl Log {
 pub(super) fn gather_all(conn: &Connection, path: &Path) -> Log {
     let mut log = Log::default();
     let mut visit = |entry, _| log.push(entry);
-    let mut rows = Rows::new(&mut visit);
+    let mut rows = Rows::new(&mut visit, Branches::All);
     let meta = gather(conn, path, &mut rows);
     log.unreadable = rows.unreadable;
     Log { meta, ..log }
@@ -415,7 +461,9 @@ pub(super) fn gather(conn: &Connection, path: &Path, rows: &mut Rows<'_>) -> Met
         return meta;
     };
     let last = if (1..=most).contains(&meta.entries) { meta.entries } else { most };
-    for seq in rows.seq + 1..=last {
+    // A damaged tree is visited without regard to branches.
+    let ranges = rows.ranges(conn, last).unwrap_or_else(|_| tree::since(vec![1..=last], rows.seq + 1));
+    for seq in ranges.into_iter().flatten() {
         if let Ok(row) = select.query_row([seq], ReadRow::of)
             && rows.take(row).is_break()
         {

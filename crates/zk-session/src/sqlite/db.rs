@@ -8,11 +8,15 @@ use zk_core::service::{CompactionMark, Durability, EntryKind};
 
 use super::meta::{self, Meta};
 use super::row::checksum;
+use super::tree::{self, TREE_FORMAT};
 use crate::index::Index;
 
 /// Newest file format that this program reads and writes, stored in SQLite's `user_version`. Format 1 had no
-/// open turns, and is read unchanged.
-pub(super) const FORMAT: u32 = 2;
+/// open turns, format 2 no branches and labels; both are read unchanged.
+pub(super) const FORMAT: u32 = TREE_FORMAT;
+
+/// Format of a file without branches and labels, which older programs read too.
+pub(super) const LINEAR_FORMAT: u32 = 2;
 
 /// Time-out for a file that another process is reading.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
@@ -126,6 +130,14 @@ impl Draft {
     fn is_compaction(&self) -> bool {
         matches!(&self.kind, EntryKind::Custom(custom) if CompactionMark::of(custom).is_some())
     }
+
+    /// Entry that the leaf moves to, if it moves.
+    pub(super) fn leaf(&self) -> Option<Option<&EntryId>> {
+        match &self.kind {
+            EntryKind::Leaf { to, .. } => Some(to.as_ref()),
+            _ => None,
+        }
+    }
 }
 
 /// Open log with the position of the next entry.
@@ -141,7 +153,7 @@ pub(super) struct Db {
     born: bool,
     /// Whether the first append begins a write-ahead log: there are no tables yet.
     begins_log: bool,
-    /// Current format of the file; the next append raises it to [`FORMAT`].
+    /// Current format of the file; an append raises it to the one that it needs.
     format: u32,
 }
 
@@ -158,13 +170,13 @@ impl Db {
             leaf: None,
             born: false,
             begins_log,
-            format: FORMAT,
+            format: 0,
         }
     }
 
     /// Log that continues after `leaf`.
     pub(super) fn existing(conn: Connection, meta: Meta, index: Index, leaf: Option<EntryId>) -> Self {
-        let format = conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap_or(FORMAT);
+        let format = conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap_or_default();
         Self { conn, meta, branch: None, index, leaf, born: true, begins_log: false, format }
     }
 
@@ -221,19 +233,25 @@ impl Db {
     fn commit(&mut self, drafts: &[Draft], now_ms: u64) -> rusqlite::Result<()> {
         let mut meta = self.meta.clone();
         let mut leaf = self.leaf.clone();
+        let moved = self.moved_index(drafts)?;
+        let needed = drafts.iter().map(|draft| needed_format(&draft.kind)).max().unwrap_or_default();
+        let format = self.format.max(needed);
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if !self.born {
-            create_tables(&tx)?;
+            create_tables(&tx, format)?;
             meta.created_ms = now_ms;
             meta.insert(&tx)?;
-        } else if self.format != FORMAT {
-            tx.pragma_update(None, "user_version", FORMAT)?;
+        } else if self.format != format {
+            tx.pragma_update(None, "user_version", format)?;
         }
         {
             let mut insert = insert_statement(&tx)?;
             for draft in drafts {
                 meta.entries += 1;
                 meta.digest.add(&draft.kind);
+                if let Some(to) = draft.leaf() {
+                    leaf = to.cloned();
+                }
                 insert_row(&mut insert, meta.entries, &draft.id, leaf.as_ref(), now_ms, &draft.json)?;
                 leaf = Some(draft.id.clone());
             }
@@ -242,21 +260,66 @@ impl Db {
         if self.branch.is_some() {
             meta.branch.clone_from(&self.branch);
         }
-        meta.update(&tx, &self.meta, !self.born)?;
         // The next open reads the stored index and then all rows after it.
-        if !self.born || drafts.iter().any(Draft::is_compaction) {
-            let mut index = self.index.clone();
+        let must_store = !self.born || moved.is_some() || drafts.iter().any(Draft::is_compaction);
+        let stored = must_store.then(|| {
+            let mut index = moved.unwrap_or_else(|| self.index.clone());
             add_all(&mut index, self.meta.entries, drafts);
-            meta::write_index(&tx, &index)?;
+            index
+        });
+        let has_branches = |index: &Index| !index.moves().is_empty();
+        match &stored {
+            Some(index) => {
+                meta.branches = if has_branches(index) { index.moves().count() } else { 0 };
+                meta.update(&tx, &self.meta, !self.born)?;
+                meta::write_index(&tx, index)?;
+            }
+            None if has_branches(&self.index) => {
+                let mut moves = self.index.moves().clone();
+                let rows = drafts.iter().zip(self.meta.entries + 1..);
+                rows.filter(|(draft, _)| draft.kind.message().is_some())
+                    .for_each(|(_, row)| moves.note_message(row));
+                meta.branches = moves.count();
+                meta.update(&tx, &self.meta, !self.born)?;
+            }
+            None => meta.update(&tx, &self.meta, !self.born)?,
         }
         tx.commit()?;
-        add_all(&mut self.index, self.meta.entries, drafts);
+        match stored {
+            Some(index) => self.index = index,
+            None => add_all(&mut self.index, self.meta.entries, drafts),
+        }
         self.meta = meta;
         self.leaf = leaf;
         self.born = true;
         self.begins_log = false;
-        self.format = FORMAT;
+        self.format = format;
         Ok(())
+    }
+
+    /// Whether the log contains an entry.
+    ///
+    /// # Errors
+    /// SQLite's own.
+    pub(super) fn contains(&self, entry: &EntryId) -> rusqlite::Result<bool> {
+        Ok(self.born && tree::find_row(&self.conn, entry, i64::MAX)?.is_some())
+    }
+
+    /// Index of the branch to which the first draft moves the leaf, if it does.
+    fn moved_index(&self, drafts: &[Draft]) -> rusqlite::Result<Option<Index>> {
+        let Some(to) = drafts.first().and_then(Draft::leaf) else { return Ok(None) };
+        let to = match to {
+            Some(to) => {
+                tree::find_row(&self.conn, to, i64::MAX)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?
+            }
+            None => 0,
+        };
+        let mut index =
+            if to == 0 { Index::default() } else { tree::index_branch(&self.conn, self.index.moves(), to)? };
+        let mut moves = self.index.moves().clone();
+        moves.add(self.meta.entries + 1, to);
+        index.set_moves(moves);
+        Ok(Some(index))
     }
 
     /// Prevents the close of this connection from touching files whose names now belong to other files.
@@ -283,14 +346,32 @@ fn add_all(index: &mut Index, last: i64, drafts: &[Draft]) {
     drafts.iter().zip(last + 1..).for_each(|(draft, row)| index.add(row, &draft.kind));
 }
 
-pub(super) fn create_tables(tx: &Transaction<'_>) -> rusqlite::Result<()> {
+/// Lowest file format that can hold an entry.
+pub(super) fn needed_format(kind: &EntryKind) -> u32 {
+    match kind {
+        EntryKind::Leaf { .. } | EntryKind::Label { .. } => TREE_FORMAT,
+        EntryKind::Message { .. }
+        | EntryKind::Model { .. }
+        | EntryKind::Thinking { .. }
+        | EntryKind::RunStart { .. }
+        | EntryKind::RunEnd { .. }
+        | EntryKind::OpenTurn { .. }
+        | EntryKind::CallBegin { .. }
+        | EntryKind::CallEnd { .. }
+        | EntryKind::CallData { .. }
+        | EntryKind::Usage { .. }
+        | EntryKind::Custom(_) => LINEAR_FORMAT,
+    }
+}
+
+pub(super) fn create_tables(tx: &Transaction<'_>, format: u32) -> rusqlite::Result<()> {
     tx.execute_batch(&format!(
         "CREATE TABLE meta(key TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
          CREATE TABLE entries(
              seq INTEGER PRIMARY KEY, id TEXT NOT NULL, parent TEXT, time_ms INTEGER NOT NULL,
              kind TEXT NOT NULL, sum INTEGER NOT NULL
          ) STRICT;
-         PRAGMA user_version={FORMAT};"
+         PRAGMA user_version={format};"
     ))
 }
 

@@ -61,6 +61,9 @@ pub(super) fn again(error: &StoreError) -> StoreError {
             let source = io::Error::new(source.kind(), source.to_string());
             StoreError::Io { doing, path: path.clone(), source }
         }
+        StoreError::NoEntry { session, entry } => {
+            StoreError::NoEntry { session: session.clone(), entry: entry.clone() }
+        }
         StoreError::Failed(why) => StoreError::Failed(why.clone()),
     }
 }

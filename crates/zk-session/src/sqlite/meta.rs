@@ -20,6 +20,8 @@ pub(super) struct Meta {
     /// Number of entries, which is also the number of the last row.
     pub(super) entries: i64,
     pub(super) digest: Digest,
+    /// Number of branches; 0 if the leaf was never moved.
+    pub(super) branches: u64,
     /// Title that a person gave it.
     pub(super) name: Option<String>,
     /// Branch of version control at the start of the last run.
@@ -48,6 +50,7 @@ impl Meta {
                 ("messages", Value::Integer(count)) => {
                     meta.digest.messages = u64::try_from(count).unwrap_or(0)
                 }
+                ("branches", Value::Integer(count)) => meta.branches = u64::try_from(count).unwrap_or(0),
                 ("title", Value::Text(text)) => meta.digest.title = text,
                 ("name", Value::Text(text)) => meta.name = Some(text).filter(|name| !name.is_empty()),
                 ("branch", Value::Text(text)) => meta.branch = Some(text).filter(|name| !name.is_empty()),
@@ -83,6 +86,9 @@ impl Meta {
         put.execute(params!["updated_ms", to_i64(self.updated_ms)])?;
         if all || self.digest.messages != before.digest.messages {
             put.execute(params!["messages", to_i64(self.digest.messages)])?;
+        }
+        if self.branches != before.branches {
+            put.execute(params!["branches", to_i64(self.branches)])?;
         }
         if all || self.digest.title != before.digest.title {
             put.execute(params!["title", self.digest.title])?;

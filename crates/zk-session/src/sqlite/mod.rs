@@ -11,6 +11,7 @@ mod recovery;
 mod row;
 mod session;
 mod snapshot;
+mod tree;
 mod wal;
 mod writer;
 
@@ -170,6 +171,11 @@ impl SessionStore for SqliteStore {
     async fn scan(&self, id: &SessionId, mut visit: EntryVisitor) -> Result<SessionScan, StoreError> {
         let (root, id) = (self.root.clone(), id.clone());
         offload(move || snapshot::scan(&root, &id, &mut visit)).await
+    }
+
+    async fn scan_tree(&self, id: &SessionId, mut visit: EntryVisitor) -> Result<SessionScan, StoreError> {
+        let (root, id) = (self.root.clone(), id.clone());
+        offload(move || snapshot::scan_tree(&root, &id, &mut visit)).await
     }
 
     async fn read_live(&self, id: &SessionId) -> Result<LiveEntries, StoreError> {

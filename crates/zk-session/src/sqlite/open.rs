@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use zk_core::model::SessionId;
 use zk_core::service::{LiveEntries, StoreError, make_private_dir};
 
-use super::check::{self, Checked, Log, Look, Part};
+use super::check::{self, Branches, Checked, Log, Look, Part};
 use super::db::{Db, connect, prepare};
 use super::error::store_error;
 use super::files::{self, Files, canonical, with};
@@ -160,7 +160,8 @@ pub(super) fn open(root: &Path, id: &SessionId, back: u64) -> Result<Opened, Sto
         }
         Checked::Damaged(why) => return Err(damaged(id, &why, path)),
         Checked::Whole(_) => {
-            let Log { meta, entries, unreadable, index } = log;
+            let Log { meta, entries, unreadable, index, notices: of_tree } = log;
+            notices.extend(of_tree);
             recovery::quarantine(&files, &unreadable)?;
             notices.extend(left_out(id, &unreadable, Some(&files.quarantine())));
             set_up(&conn, false, &path, id)?;
@@ -218,7 +219,8 @@ pub(super) fn reach(path: &Path, id: &SessionId) -> Result<Connection, StoreErro
 }
 
 fn examine(conn: &Connection, path: &Path, id: &SessionId, look: Look) -> Result<(Checked, Log), StoreError> {
-    check::check_all(conn, path, look).map_err(|error| store_error(&error, "read", path, id))
+    check::check_all(conn, path, look, Branches::Present)
+        .map_err(|error| store_error(&error, "read", path, id))
 }
 
 pub(super) fn set_up(conn: &Connection, fresh: bool, path: &Path, id: &SessionId) -> Result<(), StoreError> {

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{Durability, Entry, EntryKind, EntryVisitor, LiveEntries, OpenSession, StoreError};
 
+use super::check::Branches;
 use super::writer::Command;
 use super::{offload, snapshot};
 
@@ -51,6 +52,31 @@ impl SqliteSession {
         let commands = self.commands.as_ref().ok_or_else(closed)?;
         commands.send(command(reply)).map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
+    }
+
+    async fn scan_rows(&self, visit: EntryVisitor, branches: Branches) -> Result<Vec<String>, StoreError> {
+        let (root, id) = (self.root.clone(), self.id.clone());
+        let visit = Arc::new(Mutex::new((visit, false)));
+        let own = visit.clone();
+        let scanned = offload(move || {
+            snapshot::visit(&root, &id, branches, &mut |entry, bytes| {
+                let (visit, has_begun) = &mut *own.lock().unwrap_or_else(PoisonError::into_inner);
+                *has_begun = true;
+                visit(entry, bytes)
+            })
+        })
+        .await;
+        match scanned {
+            Ok(scan) => Ok(scan.notices),
+            // The session has no file yet, or the file was removed.
+            Err(_) if !visit.lock().unwrap_or_else(PoisonError::into_inner).1 => {
+                let entries = self.entries().await?;
+                let (visit, _) = &mut *visit.lock().unwrap_or_else(PoisonError::into_inner);
+                let _ = entries.into_iter().try_for_each(|entry| visit(entry, 0));
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -99,28 +125,11 @@ impl OpenSession for SqliteSession {
     }
 
     async fn scan(&self, visit: EntryVisitor) -> Result<Vec<String>, StoreError> {
-        let (root, id) = (self.root.clone(), self.id.clone());
-        let visit = Arc::new(Mutex::new((visit, false)));
-        let own = visit.clone();
-        let scanned = offload(move || {
-            snapshot::scan(&root, &id, &mut |entry, bytes| {
-                let (visit, has_begun) = &mut *own.lock().unwrap_or_else(PoisonError::into_inner);
-                *has_begun = true;
-                visit(entry, bytes)
-            })
-        })
-        .await;
-        match scanned {
-            Ok(scan) => Ok(scan.notices),
-            // The session has no file yet, or the file was removed.
-            Err(_) if !visit.lock().unwrap_or_else(PoisonError::into_inner).1 => {
-                let entries = self.entries().await?;
-                let (visit, _) = &mut *visit.lock().unwrap_or_else(PoisonError::into_inner);
-                let _ = entries.into_iter().try_for_each(|entry| visit(entry, 0));
-                Ok(Vec::new())
-            }
-            Err(error) => Err(error),
-        }
+        self.scan_rows(visit, Branches::Present).await
+    }
+
+    async fn scan_tree(&self, visit: EntryVisitor) -> Result<Vec<String>, StoreError> {
+        self.scan_rows(visit, Branches::All).await
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -4,13 +4,14 @@ use std::path::Path;
 use zk_core::model::SessionId;
 use zk_core::service::{Entry, LiveEntries, SessionScan, SessionSnapshot, StoreError};
 
-use super::check::{self, Checked, Log, Look, Rows, Visit};
+use super::check::{self, Branches, Checked, Log, Look, Rows, Visit};
 use super::db::{BUSY, FORMAT, connect_read_only};
 use super::error::store_error;
 use super::files::Files;
 use super::list::info;
 use super::open::{count, damaged, left_out, not_found};
 use super::row::{self, COLUMNS};
+use super::tree::Tree;
 use super::{list, lock};
 
 /// Reads a session without its lock and without changes: damage is left to the next writer.
@@ -50,13 +51,38 @@ fn look(files: &Files) -> Look {
     Look { writes: false, beside_a_writer, acknowledged }
 }
 
-/// Visits the entries one by one, like [`read`].
+/// Visits the entries of the present branch one by one, like [`read`].
 ///
 /// # Errors
 /// [`StoreError`].
 pub(super) fn scan<'a>(
     root: &Path,
     id: &SessionId,
+    visitor: &'a mut Visit<'a>,
+) -> Result<SessionScan, StoreError> {
+    visit(root, id, Branches::Present, visitor)
+}
+
+/// Visits the entries of all branches one by one, in the order of writing.
+///
+/// # Errors
+/// [`StoreError`].
+pub(super) fn scan_tree<'a>(
+    root: &Path,
+    id: &SessionId,
+    visitor: &'a mut Visit<'a>,
+) -> Result<SessionScan, StoreError> {
+    visit(root, id, Branches::All, visitor)
+}
+
+/// Visits the entries of some branches one by one.
+///
+/// # Errors
+/// [`StoreError`].
+pub(super) fn visit<'a>(
+    root: &Path,
+    id: &SessionId,
+    branches: Branches,
     visit: &'a mut Visit<'a>,
 ) -> Result<SessionScan, StoreError> {
     let Some(files) = Files::find(root, id)? else { return Err(not_found(root, id)) };
@@ -73,7 +99,7 @@ pub(super) fn scan<'a>(
     let fail = |error: rusqlite::Error| store_error(&error, "read", &path, id);
     let conn = connect_read_only(&path, BUSY).map_err(fail)?;
     let mut notices = Vec::new();
-    let mut rows = Rows::new(visit);
+    let mut rows = Rows::new(visit, branches);
     let meta = match check::check(&conn, &path, look, &mut rows).map_err(fail)? {
         Checked::Whole(meta) => meta,
         Checked::Empty => return Err(not_found(root, id)),
@@ -89,6 +115,7 @@ pub(super) fn scan<'a>(
             meta
         }
     };
+    notices.append(&mut rows.notices);
     notices.extend(left_out(id, &rows.unreadable, None));
     let info = info(&files, meta, list::holder(&files));
     Ok(SessionScan { info, notices })
@@ -103,14 +130,21 @@ pub(super) fn last_entries(root: &Path, id: &SessionId, most: usize) -> Result<V
     let path = files.db();
     let fail = |error: rusqlite::Error| store_error(&error, "read", &path, id);
     let conn = connect_read_only(&path, BUSY).map_err(fail)?;
-    let mut select =
-        conn.prepare(&format!("SELECT {COLUMNS} FROM entries ORDER BY seq DESC LIMIT ?1")).map_err(fail)?;
-    let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let mut rows = select.query([most]).map_err(fail)?;
+    let last: Option<i64> =
+        conn.query_row("SELECT max(seq) FROM entries", [], |row| row.get(0)).map_err(fail)?;
+    let last = last.unwrap_or_default();
+    let branch = Tree::read(&conn, last).map_err(fail)?.moves.branch(last);
+    let query =
+        format!("SELECT {COLUMNS} FROM entries WHERE seq >= ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT ?3");
+    let mut select = conn.prepare(&query).map_err(fail)?;
     let mut entries = Vec::new();
-    while let Some(row) = rows.next().map_err(fail)? {
-        let (_, Ok(entry)) = row::read(row).map_err(fail)? else { break };
-        entries.push(entry);
+    'rows: for range in branch.iter().rev() {
+        let most = i64::try_from(most.saturating_sub(entries.len())).unwrap_or(i64::MAX);
+        let mut rows = select.query((range.start(), range.end(), most)).map_err(fail)?;
+        while let Some(row) = rows.next().map_err(fail)? {
+            let (_, Ok(entry)) = row::read(row).map_err(fail)? else { break 'rows };
+            entries.push(entry);
+        }
     }
     entries.reverse();
     Ok(entries)

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 use zk_core::model::{EntryId, SessionId};
-use zk_core::service::{Clock, Durability, Entry, EntryKind, LiveEntries, StoreError};
+use zk_core::service::{Clock, Durability, Entry, EntryKind, LiveEntries, StoreError, check_leaf};
 
 use super::check;
 use super::db::Draft;
@@ -87,14 +87,19 @@ impl Writer {
                 Command::Prepare => drop(self.make_file()),
                 Command::Append(kinds, mut durability, reply) => {
                     let mut batch = vec![(kinds, reply)];
-                    // Queued appends go into the same transaction.
-                    while let Ok(command) = commands.try_recv() {
-                        if let Command::Append(kinds, own, reply) = command {
-                            batch.push((kinds, reply));
-                            durability = stronger_durability(durability, own);
-                        } else {
-                            next = Some(command);
-                            break;
+                    // Queued appends go into the same transaction, except for those that move the leaf.
+                    while !batch.iter().any(|(kinds, _)| moves_leaf(kinds))
+                        && let Ok(command) = commands.try_recv()
+                    {
+                        match command {
+                            Command::Append(kinds, own, reply) if !moves_leaf(&kinds) => {
+                                batch.push((kinds, reply));
+                                durability = stronger_durability(durability, own);
+                            }
+                            command => {
+                                next = Some(command);
+                                break;
+                            }
                         }
                     }
                     self.append(batch, durability);
@@ -198,6 +203,10 @@ impl Writer {
         let mut drafts = Vec::new();
         let mut replies = Vec::with_capacity(batch.len());
         for (kinds, reply) in batch {
+            if let Err(error) = self.check_leaf(&kinds) {
+                let _ = reply.send(Err(error));
+                continue;
+            }
             self.unsynced |= kinds.iter().any(|kind| matches!(kind, EntryKind::RunEnd { .. }));
             match kinds.into_iter().map(Draft::new).collect::<Result<Vec<_>, _>>() {
                 Ok(own) => {
@@ -227,6 +236,22 @@ impl Writer {
                 }
             }
         }
+    }
+
+    /// Checks the place and the target of a move of the leaf.
+    fn check_leaf(&self, kinds: &[EntryKind]) -> Result<(), StoreError> {
+        if !moves_leaf(kinds) {
+            return Ok(());
+        }
+        let mut found = Ok(false);
+        let checked = check_leaf(&self.id, kinds, |entry| {
+            if let State::Open(open) = &self.state {
+                let fail = |error: rusqlite::Error| store_error(&error, "read", &open.files.db(), &self.id);
+                found = open.db.contains(entry).map_err(fail);
+            }
+            !matches!(found, Ok(false))
+        });
+        found.and(checked)
     }
 
     /// Syncs all earlier appends.
@@ -276,7 +301,7 @@ impl Writer {
         if let Some(live) = open.live.take_if(|live| live.is_whole()) {
             return Ok(live.entries);
         }
-        check::read_from(open.db.connection(), 1)
+        check::read_branch(open.db.connection(), open.db.index().moves(), 1)
             .map_err(|error| store_error(&error, "read", &open.files.db(), &self.id))
     }
 
@@ -291,6 +316,11 @@ impl Writer {
         check::read_live(open.db.connection(), open.db.index(), self.back)
             .map_err(|error| store_error(&error, "read", &open.files.db(), &self.id))
     }
+}
+
+/// Whether any of the entries moves the leaf.
+fn moves_leaf(kinds: &[EntryKind]) -> bool {
+    kinds.iter().any(|kind| matches!(kind, EntryKind::Leaf { .. }))
 }
 
 fn stronger_durability(one: Durability, other: Durability) -> Durability {

@@ -23,7 +23,7 @@ fn named(id: &str, message: Message) -> Message {
     Message { id: Some(id.into()), ..message }
 }
 
-fn said(id: &str, message: Message) -> EntryKind {
+pub(crate) fn said(id: &str, message: Message) -> EntryKind {
     EntryKind::Message { message: named(id, message).shared(), usage: None }
 }
 
@@ -54,7 +54,7 @@ fn record(data: Value) -> EntryKind {
 }
 
 /// Compaction that omits the messages before `first`, and sends `stored` and a summary instead.
-fn compaction(number: u32, first: &str, stored: &[&str]) -> EntryKind {
+pub(crate) fn compaction(number: u32, first: &str, stored: &[&str]) -> EntryKind {
     let stored = stored.iter().map(|id| json!({"stored": id}));
     let head: Vec<Value> = stored.chain([json!({"message": Message::user_text("all before")})]).collect();
     record(json!({

@@ -24,3 +24,5 @@ mod recorder;
 mod scanning;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tree;

@@ -183,6 +183,8 @@ fn words(kinds: &[EntryKind]) -> Vec<String> {
         EntryKind::CallData { call_id, .. } => format!("data {call_id}"),
         EntryKind::Usage { usage, side_call: None } => format!("usage of {}", usage.turn_id),
         EntryKind::Usage { side_call: Some(call), .. } => format!("{} of {}", call.purpose, call.source),
+        EntryKind::Leaf { .. } => "leaf".to_owned(),
+        EntryKind::Label { .. } => "label".to_owned(),
         EntryKind::Custom(_) => "custom".to_owned(),
     };
     kinds.iter().map(word).collect()

@@ -173,6 +173,8 @@ impl Engine {
                 EntryKind::Custom(entry) => self.restore_entry(&mut state, entry),
                 EntryKind::CallData { .. }
                 | EntryKind::Usage { .. }
+                | EntryKind::Leaf { .. }
+                | EntryKind::Label { .. }
                 | EntryKind::Model { .. }
                 | EntryKind::Thinking { .. } => {}
             }

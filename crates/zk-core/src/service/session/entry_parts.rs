@@ -18,6 +18,8 @@ impl EntryKind {
             | Self::CallEnd { .. }
             | Self::CallData { .. }
             | Self::Usage { .. }
+            | Self::Leaf { .. }
+            | Self::Label { .. }
             | Self::Custom(_) => None,
         }
     }
@@ -36,6 +38,8 @@ impl EntryKind {
             | Self::CallBegin { .. }
             | Self::CallEnd { .. }
             | Self::CallData { .. }
+            | Self::Leaf { .. }
+            | Self::Label { .. }
             | Self::Custom(_) => None,
         }
     }

@@ -33,8 +33,10 @@ pub struct SessionInfo {
     pub created: SystemTime,
     /// Time of the last write.
     pub updated: SystemTime,
-    /// Number of messages in the session.
+    /// Number of messages in the session, of all branches.
     pub messages: u64,
+    /// Number of branches; 1 if the leaf was never moved.
+    pub branches: u64,
     /// Title that a person gave it, or else the beginning of its first prompt.
     pub title: String,
     /// Whether the session contains an answer of a model.

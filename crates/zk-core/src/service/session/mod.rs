@@ -8,6 +8,7 @@ mod listing;
 mod log;
 mod store;
 mod stored_conversation;
+mod tree;
 
 pub use debug_dump::DebugDump;
 pub use entry_data::EntryData;
@@ -22,3 +23,4 @@ pub use store::{
     SideCallOf, StoreError,
 };
 pub use stored_conversation::{EntryVisitor, LiveEntries, SessionScan, SessionSnapshot, StoredConversation};
+pub use tree::{check_leaf, count_branches, entry_labels, present_branch};

@@ -32,7 +32,7 @@ pub trait SessionStore: Send + Sync {
     /// [`StoreError::InUse`] when another process or conversation has it open, [`StoreError::NotFound`], [`StoreError::Damaged`].
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError>;
 
-    /// Reads a session without a lock, also while it is being written, and without changing anything.
+    /// Reads the present branch of a session without a lock, also while it is being written, and without changing anything.
     ///
     /// # Errors
     /// [`StoreError::NotFound`]; [`StoreError::Damaged`] when no part of the session can be read.
@@ -52,6 +52,15 @@ pub trait SessionStore: Send + Sync {
             }
         }
         Ok(SessionScan { info, notices })
+    }
+
+    /// Visits the entries of all branches in the order in which they were written, like [`SessionStore::scan`]. A store that
+    /// keeps branches overrides the default, which visits the present branch.
+    ///
+    /// # Errors
+    /// The errors of [`SessionStore::read`]. Some entries may have been visited before the error.
+    async fn scan_tree(&self, id: &SessionId, visit: EntryVisitor) -> Result<SessionScan, StoreError> {
+        self.scan(id, visit).await
     }
 
     /// Reads like [`SessionStore::read`], but only the entries that a conversation continues from ([`OpenSession::live`]).
@@ -121,15 +130,17 @@ pub trait OpenSession: Send + Sync {
     /// Appends entries after the current leaf, all or none. On return, they and all earlier entries survive
     /// the failure in `durability`. An empty list with [`Durability::Disk`] syncs earlier entries.
     ///
+    /// If the first entry is an [`EntryKind::Leaf`], all of them follow the entry that it names. No other entry may be one.
+    ///
     /// # Errors
-    /// [`StoreError`]; no entry was added then.
+    /// [`StoreError`], such as [`StoreError::NoEntry`] for an unknown leaf; no entry was added then.
     async fn append(
         &self,
         entries: Vec<EntryKind>,
         durability: Durability,
     ) -> Result<Vec<EntryId>, StoreError>;
 
-    /// Returns the entries from the root to the leaf.
+    /// Returns the entries of the present branch, from the root to the leaf.
     ///
     /// # Errors
     /// [`StoreError`] when they cannot be read.
@@ -152,6 +163,14 @@ pub trait OpenSession: Send + Sync {
         // The size of an entry matters only to callers that measure a store.
         let _ = self.entries().await?.into_iter().try_for_each(|entry| visit(entry, 0));
         Ok(Vec::new())
+    }
+
+    /// Visits the entries of all branches like [`SessionStore::scan_tree`], and returns its notices.
+    ///
+    /// # Errors
+    /// [`StoreError`] when they cannot be read.
+    async fn scan_tree(&self, visit: EntryVisitor) -> Result<Vec<String>, StoreError> {
+        self.scan(visit).await
     }
 
     /// Closes the session after all entries are written.
@@ -185,9 +204,10 @@ pub struct NewSession {
 
 /// Version of the entries' JSON form. The minor part grows with each addition, the major part with each
 /// incompatible change.
-pub const ENTRY_VERSION: &str = "1.3";
+pub const ENTRY_VERSION: &str = "1.4";
 
-/// One record of a session's append-only log. The records form a tree by `parent`.
+/// One record of a session's append-only log. The records form a tree by `parent`. The record written last is the leaf: the
+/// present branch consists of the leaf and its ancestors ([`present_branch`](super::present_branch)).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Entry {
@@ -307,6 +327,20 @@ pub enum EntryKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         side_call: Option<SideCallOf>,
     },
+    /// Move of the leaf: the first entry of a branch. Its parent is `to`.
+    Leaf {
+        /// Entry that the branch continues from; `None` for the time before the first entry.
+        to: Option<EntryId>,
+        /// Leaf before the move.
+        left: Option<EntryId>,
+    },
+    /// Label of an entry. The last one written counts, whichever branch it is on.
+    Label {
+        /// Entry with the label.
+        target: EntryId,
+        /// Text of the label; `None` removes it.
+        label: Option<String>,
+    },
     /// An entry that a plugin appended.
     Custom(CustomEntry),
 }
@@ -403,6 +437,14 @@ pub enum StoreError {
         id: SessionId,
         /// Id of the other process.
         pid: u32,
+    },
+    /// The session has no such entry.
+    #[error("session `{session}` has no entry `{entry}`")]
+    NoEntry {
+        /// Id of the session.
+        session: SessionId,
+        /// Entry that was asked for.
+        entry: EntryId,
     },
     /// The session cannot be read. Its files were moved aside unchanged.
     #[error("session `{id}` is damaged ({why}); it was kept as {kept}")]

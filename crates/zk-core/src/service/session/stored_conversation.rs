@@ -11,7 +11,7 @@ use crate::model::{EntryId, Message, SessionId};
 pub struct SessionSnapshot {
     /// Summary of the session.
     pub info: SessionInfo,
-    /// Readable entries from the root to the leaf.
+    /// Readable entries of the present branch, from the root to the leaf.
     pub entries: Vec<Entry>,
     /// Messages about entries that cannot be read.
     pub notices: Vec<String>,

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 use zk_core::service::{Entry, StoreError};
 
-use super::check::{self, Checked, Log, Look, Rows};
-use super::db::{connect, create_tables, insert_row, insert_statement};
+use super::check::{self, Branches, Checked, Log, Look, Rows};
+use super::db::{LINEAR_FORMAT, connect, create_tables, insert_row, insert_statement, needed_format};
 use super::error::store_error;
 use super::files::{Files, remove, with};
 use super::lock::open_plain;
@@ -114,10 +114,11 @@ pub(super) fn read_lone_log(files: &Files) -> Result<(String, Log), StoreError> 
         .open(&path)
         .and_then(|mut image| image.write_all(&database))
         .map_err(fail("write", path.clone()))?;
-    let log = connect(&path).map(|conn| match check::check_all(&conn, &path, Look::default()) {
-        Ok((Checked::Whole(_), log)) => log,
-        Ok(_) | Err(_) => check::gather_all(&conn, &path),
-    });
+    let log =
+        connect(&path).map(|conn| match check::check_all(&conn, &path, Look::default(), Branches::All) {
+            Ok((Checked::Whole(_), log)) => log,
+            Ok(_) | Err(_) => check::gather_all(&conn, &path),
+        });
     remove(&path)?;
     let log = log.map_err(|error| store_error(&error, "read", &path, files.id()))?;
     Ok(("its database file is empty, so its write-ahead log was read".to_owned(), log))
@@ -130,7 +131,8 @@ fn write(path: &Path, log: &Log) -> rusqlite::Result<()> {
     )?;
     conn.execute_batch("PRAGMA synchronous=FULL;")?;
     let tx = conn.transaction()?;
-    create_tables(&tx)?;
+    let needed = log.entries.iter().map(|entry| needed_format(&entry.kind)).max();
+    create_tables(&tx, needed.unwrap_or(LINEAR_FORMAT))?;
     let mut meta = log.meta.clone();
     meta.digest = Digest::default();
     meta.entries = 0;
@@ -165,7 +167,7 @@ pub(super) fn finish(files: &Files) -> Result<(), StoreError> {
     }
     let is_whole = || {
         let mut visit = |_, _| ControlFlow::Continue(());
-        let mut rows = Rows::new(&mut visit);
+        let mut rows = Rows::new(&mut visit, Branches::All);
         let checked = connect(&path).and_then(|conn| check::check(&conn, &path, Look::default(), &mut rows));
         matches!(checked, Ok(Checked::Whole(_)))
     };

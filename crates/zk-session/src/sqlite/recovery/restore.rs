@@ -3,7 +3,6 @@ use std::io;
 
 use zk_core::service::{StoreError, make_private_dir};
 
-use crate::index::Index;
 use crate::sqlite::check::Log;
 use crate::sqlite::db::Db;
 use crate::sqlite::error::store_error;
@@ -11,6 +10,7 @@ use crate::sqlite::lock::SessionLock;
 use crate::sqlite::meta::Meta;
 use crate::sqlite::open::{Opened, identity, io_error, reach, set_up};
 use crate::sqlite::row::{self, COLUMNS};
+use crate::sqlite::tree::{self, Tree};
 
 /// Restores the removed files of an open session from the open handle, which can still read them. Returns a
 /// notice if it did.
@@ -46,7 +46,10 @@ pub(in crate::sqlite) fn files(open: &mut Opened) -> Result<Option<String>, Stor
     let meta = Meta::read(&conn).map_err(|error| store_error(&error, "read", &path, &id))?;
     set_up(&conn, false, &path, &id)?;
     let leaf = log.entries.last().map(|entry| entry.id.clone());
-    open.db = Db::existing(conn, meta, Index::of(&log.entries), leaf);
+    let last = meta.entries;
+    let index = Tree::read(&conn, last).and_then(|tree| tree::index_branch(&conn, &tree.moves, last));
+    let index = index.map_err(|error| store_error(&error, "read", &path, &id))?;
+    open.db = Db::existing(conn, meta, index, leaf);
     open.file = identity(&path);
     open.lock.note(open.db.entries());
     Ok(Some(format!(
