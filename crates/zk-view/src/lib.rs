@@ -55,7 +55,8 @@ pub use blocks::diff::{DiffLine, DiffReader};
 pub use code::{CodeLexer, CodeToken, MAX_COLOURED_BYTES, changed_words};
 pub use driver::{Drained, Reader, ViewDriver};
 pub use engine::{
-    Engine, EngineInput, EngineOutput, Kept, ObservedEvent, WholeBlock, body_of, rebuild, rebuild_whole,
+    AdoptedAgent, Engine, EngineInput, EngineOutput, Kept, ObservedEvent, WholeBlock, adopted_run, body_of,
+    rebuild, rebuild_whole,
 };
 pub use indexed_view::IndexedView;
 pub use intent::{Effect, Intent, Lines, Queued};

@@ -6,7 +6,7 @@ use toml::Value;
 const HOMES: [(&str, &[&str]); 14] = [
     ("reqwest", &["zk-auth", "zk-otel", "zk-providers", "zk-mcp", "zk-tools"]),
     ("rustls", &["zk-auth"]),
-    ("rusqlite", &["zk-session"]),
+    ("rusqlite", &["zk-session", "zk-transcripts"]),
     ("rmcp", &["zk-mcp"]),
     ("tokio-tungstenite", &["zk-serve"]),
     ("notify", &["zk-exec"]),
@@ -14,7 +14,7 @@ const HOMES: [(&str, &[&str]); 14] = [
     ("clap", &["zk-cli"]),
     ("rustyline", &["zk-tui"]),
     ("ratatui", &["zk-cli"]),
-    ("pulldown-cmark", &["zk-tui"]),
+    ("pulldown-cmark", &["zk-transcripts", "zk-tui"]),
     ("etcetera", &["zk-cli"]),
     ("anyhow", &["zk-cli", "xtask"]),
     ("hyper", &["zk-exec", "zk-mcp", "zk-serve", "zk-testkit"]),
@@ -23,10 +23,10 @@ const HOMES: [(&str, &[&str]); 14] = [
 /// Crates that may depend on a sibling: sign-in is below the crates that need a token, and the chat engine
 /// below those that draw it.
 const BELOW: [(&str, &[&str]); 2] =
-    [("zk-auth", &["zk-otel", "zk-providers", "zk-mcp", "zk-tools"]), ("zk-view", &["zk-tui"])];
+    [("zk-auth", &["zk-otel", "zk-providers", "zk-mcp", "zk-tools"]), ("zk-view", &["zk-transcripts", "zk-tui"])];
 
 /// Crates that `zk-chat` may depend on.
-const IN_CHAT: [&str; 10] = [
+const IN_CHAT: [&str; 11] = [
     "zk-agent",
     "zk-compaction",
     "zk-core",
@@ -35,6 +35,7 @@ const IN_CHAT: [&str; 10] = [
     "zk-settings",
     "zk-skills",
     "zk-tools",
+    "zk-transcripts",
     "zk-tui",
     "zk-view",
 ];

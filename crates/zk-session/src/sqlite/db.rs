@@ -4,7 +4,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Statement, Transaction, TransactionBehavior, params};
 use zk_core::model::EntryId;
-use zk_core::service::{CompactionMark, Durability, EntryKind};
+use zk_core::service::{CompactionMark, Durability, Entry, EntryKind};
 
 use super::meta::{self, Meta};
 use super::row::checksum;
@@ -118,13 +118,24 @@ pub(super) struct Draft {
     pub(super) id: EntryId,
     json: String,
     kind: EntryKind,
+    /// Time of an entry that another session had; `None` for the present time.
+    time_ms: Option<u64>,
 }
 
 impl Draft {
+    /// Entry that another session had, with its id and time.
+    ///
+    /// # Errors
+    /// When the entry does not serialise.
+    pub(super) fn restored(entry: Entry) -> Result<Self, serde_json::Error> {
+        let Entry { id, time_ms, kind, .. } = entry;
+        Ok(Self { id, time_ms: Some(time_ms), ..Self::new(kind)? })
+    }
+
     /// # Errors
     /// When the entry does not serialise.
     pub(super) fn new(kind: EntryKind) -> Result<Self, serde_json::Error> {
-        Ok(Self { id: EntryId::fresh(), json: serde_json::to_string(&kind)?, kind })
+        Ok(Self { id: EntryId::fresh(), json: serde_json::to_string(&kind)?, kind, time_ms: None })
     }
 
     fn is_compaction(&self) -> bool {
@@ -239,7 +250,7 @@ impl Db {
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if !self.born {
             create_tables(&tx, format)?;
-            meta.created_ms = now_ms;
+            meta.created_ms = drafts.first().and_then(|draft| draft.time_ms).unwrap_or(now_ms);
             meta.insert(&tx)?;
         } else if self.format != format {
             tx.pragma_update(None, "user_version", format)?;
@@ -252,7 +263,8 @@ impl Db {
                 if let Some(to) = draft.leaf() {
                     leaf = to.cloned();
                 }
-                insert_row(&mut insert, meta.entries, &draft.id, leaf.as_ref(), now_ms, &draft.json)?;
+                let time_ms = draft.time_ms.unwrap_or(now_ms);
+                insert_row(&mut insert, meta.entries, &draft.id, leaf.as_ref(), time_ms, &draft.json)?;
                 leaf = Some(draft.id.clone());
             }
         }
