@@ -44,7 +44,7 @@ pub enum ImportError {
         source: std::io::Error,
     },
     /// The content is of no known format.
-    #[error("{} is no transcript that zk knows (Claude Code, codex, pi, opencode or `zk sessions export --format jsonl`)", .0.display())]
+    #[error("{} is no transcript that zk knows (Claude Code, codex, pi, opencode, or JSON lines that zk exported)", .0.display())]
     Unknown(PathBuf),
     /// A directory has no transcripts.
     #[error("there are no transcripts in {}", .0.display())]
@@ -86,9 +86,7 @@ pub enum ImportError {
         source: rusqlite::Error,
     },
     /// The transcript is in the store already.
-    #[error(
-        "the transcript was imported before, as {0}; nothing was added (`zk sessions rm {0}` makes room for it)"
-    )]
+    #[error("the transcript was imported before, as {0}; nothing was added")]
     Known(SessionId),
     /// The store failed.
     #[error(transparent)]

@@ -22,8 +22,10 @@ const HOMES: [(&str, &[&str]); 14] = [
 
 /// Crates that may depend on a sibling: sign-in is below the crates that need a token, and the chat engine
 /// below those that draw it.
-const BELOW: [(&str, &[&str]); 2] =
-    [("zk-auth", &["zk-otel", "zk-providers", "zk-mcp", "zk-tools"]), ("zk-view", &["zk-transcripts", "zk-tui"])];
+const BELOW: [(&str, &[&str]); 2] = [
+    ("zk-auth", &["zk-otel", "zk-providers", "zk-mcp", "zk-tools"]),
+    ("zk-view", &["zk-transcripts", "zk-tui"]),
+];
 
 /// Crates that `zk-chat` may depend on.
 const IN_CHAT: [&str; 11] = [
@@ -41,7 +43,8 @@ const IN_CHAT: [&str; 11] = [
 ];
 
 /// Crates that `zk-serve` may depend on.
-const IN_SERVE: [&str; 6] = ["zk-agent", "zk-chat", "zk-core", "zk-hooks", "zk-permission", "zk-view"];
+const IN_SERVE: [&str; 7] =
+    ["zk-agent", "zk-chat", "zk-core", "zk-hooks", "zk-permission", "zk-transcripts", "zk-view"];
 
 /// Checks that dependencies point downwards only: `zk-core` depends on `zk-kernel`, and other crates on
 /// `zk-core` and no sibling except those in [`BELOW`]; `zk-chat` may use those in [`IN_CHAT`], `zk-serve`

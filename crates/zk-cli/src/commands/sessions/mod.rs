@@ -1,5 +1,7 @@
 #[cfg(test)]
 pub(super) mod breaking_store;
+mod export;
+mod import;
 mod list;
 mod show;
 
@@ -20,6 +22,16 @@ use list::row;
 use zk_chat::session_lines;
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
+    let action = match action {
+        SessionsAction::Export { id, format, output, tree } => {
+            let document = export::Document { id: &id, format, output: output.as_deref(), tree };
+            return export::export(app, &document);
+        }
+        SessionsAction::Import { path, from, dry_run, json } => {
+            return import::import(app, path.as_deref(), &import::ImportOptions { from, dry_run, json });
+        }
+        other => other,
+    };
     let store = store(&app.work.machine)?;
     let plain = |lines: Vec<String>| lines.into_iter().map(|line| (Style::PLAIN, line)).collect::<Vec<_>>();
     let lines: Vec<(Style, String)> = runtime()?.block_on(async {
@@ -58,6 +70,8 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 }
                 Ok(plain(vec![format!("copied as {copy}; `zk --resume {copy}` goes on with it")]))
             }
+            // They print by themselves.
+            SessionsAction::Export { .. } | SessionsAction::Import { .. } => Ok(Vec::new()),
             SessionsAction::Rm { id } => {
                 // Opening resolves the id prefix and locks the session, so that no other process is using it.
                 let open = open_matching(&store, given(&id, "`zk sessions rm`")?).await.map_err(refused)?;
