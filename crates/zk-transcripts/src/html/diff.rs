@@ -16,7 +16,7 @@ pub(super) fn push_diff<'a>(out: &mut String, lines: impl Iterator<Item = &'a st
     out.push_str("<div class=\"diff\">");
     let mut reader = DiffReader::default();
     let mut block: Vec<Change<'a>> = Vec::new();
-    let mut is_first = true;
+    let begin = out.len();
     for line in lines {
         match reader.line(line) {
             DiffLine::Added { number, text } => block.push(Change { is_added: true, number, text }),
@@ -35,7 +35,7 @@ pub(super) fn push_diff<'a>(out: &mut String, lines: impl Iterator<Item = &'a st
             }
             DiffLine::Hunk(_) => {
                 flush(out, &mut block);
-                if !is_first {
+                if out.len() > begin {
                     out.push_str("<div class=\"gap\">⋮</div>");
                 }
             }
@@ -44,7 +44,6 @@ pub(super) fn push_diff<'a>(out: &mut String, lines: impl Iterator<Item = &'a st
                 row(out, "same", number, |out| push_text(out, text));
             }
         }
-        is_first = false;
     }
     flush(out, &mut block);
     out.push_str("</div>");

@@ -152,7 +152,7 @@ impl Page {
                 self.time(out, whole);
                 out.push_str("</div>");
             }
-            Content::Answer { .. } => {
+            Content::Answer { .. } | Content::Thinking { .. } | Content::Call(_) => {
                 let model = whole.model.as_ref().map(ToString::to_string);
                 if model.is_some() && model != self.model {
                     out.push_str("<div class=\"by\"><span>");

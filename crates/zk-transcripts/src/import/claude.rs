@@ -2,6 +2,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use zk_core::model::{Block, ModelRef, StopReason, Text, Thinking, ToolCall};
 use zk_core::service::Entry;
@@ -52,6 +53,37 @@ struct Place {
 struct PlaceMessage {
     #[serde(default)]
     id: Option<String>,
+    #[serde(default)]
+    content: PlaceContent,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum PlaceContent {
+    Parts(Vec<PlacePart>),
+    Other(IgnoredAny),
+}
+
+impl Default for PlaceContent {
+    fn default() -> Self {
+        Self::Parts(Vec::new())
+    }
+}
+
+#[derive(Deserialize)]
+struct PlacePart {
+    #[serde(default, rename = "type")]
+    kind: String,
+}
+
+impl Place {
+    /// Whether the line tells results of calls.
+    fn has_results(&self) -> bool {
+        match self.message.as_ref().map(|message| &message.content) {
+            Some(PlaceContent::Parts(parts)) => parts.iter().any(|part| part.kind == "tool_result"),
+            Some(PlaceContent::Other(_)) | None => false,
+        }
+    }
 }
 
 /// Lines of the present branch.
@@ -139,7 +171,7 @@ fn present_branch(path: &Path) -> Result<Branch, ImportError> {
         let is_part = place.message.as_ref().and_then(|message| message.id.as_deref());
         let is_part = is_part.is_some_and(|id| answers.contains(id));
         let parent = place.parent.as_deref().and_then(|parent| by_id.get(parent));
-        let follows_part = place.kind == "user"
+        let follows_part = place.has_results()
             && parent.is_some_and(|parent| {
                 parent.kind == "assistant"
                     && parent

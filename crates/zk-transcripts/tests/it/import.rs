@@ -101,11 +101,16 @@ fn check_common(transcript: &Transcript) {
     let images = usize::from(format != TranscriptFormat::Claude);
     assert_eq!(shown[0], format!("user Fix the sum +{images}"), "{format}");
     assert_eq!(shown[1..3], ["thinking Look first.", "$ ls"], "{format}");
-    assert!(shown.iter().any(|shown| shown.starts_with("edit ") && shown.ends_with("cart.py")), "{format}: {shown:?}");
+    assert!(
+        shown.iter().any(|shown| shown.starts_with("edit ") && shown.ends_with("cart.py")),
+        "{format}: {shown:?}"
+    );
     assert_eq!(shown.last().unwrap(), "answer Nothing is left.", "{format}");
     assert_eq!(transcript.cwd, Path::new("/shop"), "{format}");
     let diff = blocks.iter().find_map(|block| match &block.content {
-        Content::Call(call) => call.body.as_ref().filter(|body| matches!(body.form, zk_view::Form::Diff { .. })),
+        Content::Call(call) => {
+            call.body.as_ref().filter(|body| matches!(body.form, zk_view::Form::Diff { .. }))
+        }
         _ => None,
     });
     let diff = diff.unwrap_or_else(|| panic!("{format}: no diff"));
@@ -154,7 +159,8 @@ fn claude_code_has_parallel_results_sub_agents_compactions_and_branches() {
     assert_eq!(transcript.title.as_deref(), Some("The sum of the cart"));
     assert_eq!(transcript.notices, ["1 messages of branches that were left are not imported"]);
     let blocks = rebuild(&transcript.entries);
-    let at = |wanted: &dyn Fn(&Content) -> bool| blocks.iter().position(|block| wanted(&block.content)).unwrap();
+    let at =
+        |wanted: &dyn Fn(&Content) -> bool| blocks.iter().position(|block| wanted(&block.content)).unwrap();
     let delegated = at(&|content| matches!(content, Content::Call(call) if call.tool.as_str() == "Task"));
     let inner = blocks.iter().position(|block| block.agent.is_some()).unwrap();
     assert_eq!(inner, delegated + 1);
@@ -169,9 +175,11 @@ fn claude_code_has_parallel_results_sub_agents_compactions_and_branches() {
     // A model that goes on is told the summary and what follows, and not what was summed up.
     let sent = load_history(&transcript.entries);
     assert!(sent.messages.iter().any(|message| message.text() == "And the rest?"));
-    let thinking = transcript.entries.iter().filter_map(|entry| entry.kind.message()).find_map(|message| {
-        message.content.iter().find_map(Block::as_thinking)
-    });
+    let thinking = transcript
+        .entries
+        .iter()
+        .filter_map(|entry| entry.kind.message())
+        .find_map(|message| message.content.iter().find_map(Block::as_thinking));
     let thinking = thinking.unwrap();
     assert_eq!(thinking.signature.as_deref(), Some("c2ln"));
     assert_eq!(thinking.origin.as_ref().unwrap().to_string(), "anthropic/claude-x");
@@ -193,9 +201,11 @@ fn what_only_another_account_can_read_is_left_out() {
 #[test]
 fn half_lines_garbage_and_missing_results_lose_only_themselves() {
     let dir = tempfile::tempdir().unwrap();
-    for (name, text, cut) in
-        [("claude.jsonl", CLAUDE, "\"uuid\":\"r3\""), ("codex.jsonl", CODEX, "custom_tool_call_output"), ("pi.jsonl", PI, "\"id\":\"6\"")]
-    {
+    for (name, text, cut) in [
+        ("claude.jsonl", CLAUDE, "\"uuid\":\"r3\""),
+        ("codex.jsonl", CODEX, "custom_tool_call_output"),
+        ("pi.jsonl", PI, "\"id\":\"6\""),
+    ] {
         let end = text.find(cut).unwrap();
         let broken = format!("{}\n\u{0}garbage\n", &text[..end]);
         let transcript = read(&file(dir.path(), name, &broken)).unwrap();

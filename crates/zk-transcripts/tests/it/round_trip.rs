@@ -37,7 +37,8 @@ fn kind() -> impl Strategy<Value = EntryKind> {
 
 /// Log with moves of the leaf.
 fn log() -> impl Strategy<Value = Vec<Entry>> {
-    let steps = prop::collection::vec((kind(), prop::option::weighted(0.2, any::<prop::sample::Index>())), 1..25);
+    let steps =
+        prop::collection::vec((kind(), prop::option::weighted(0.2, any::<prop::sample::Index>())), 1..25);
     steps.prop_map(|steps| {
         let mut entries: Vec<Entry> = Vec::new();
         for (kind, moved) in steps {
@@ -66,7 +67,11 @@ async fn all_entries(store: &dyn SessionStore, tree: bool) -> Vec<Entry> {
         ControlFlow::Continue(())
     });
     let id = "s_test".into();
-    if tree { store.scan_tree(&id, visit).await.unwrap() } else { store.scan(&id, visit).await.unwrap() };
+    if tree {
+        store.scan_tree(&id, visit).await.unwrap()
+    } else {
+        store.scan(&id, visit).await.unwrap()
+    };
     Arc::try_unwrap(found).unwrap().into_inner().unwrap()
 }
 
@@ -101,7 +106,8 @@ proptest! {
 #[test]
 fn a_file_that_is_cut_or_changed_is_refused_as_a_whole() {
     let dir = tempfile::tempdir().unwrap();
-    let whole = document(ExportFormat::Jsonl, facts(), &chain(vec![run_start("r"), user(vec![Block::text("hi")])]));
+    let whole =
+        document(ExportFormat::Jsonl, facts(), &chain(vec![run_start("r"), user(vec![Block::text("hi")])]));
     let lines: Vec<&str> = whole.lines().collect();
     let newer = whole.replace("\"version\":\"1.0\"", "\"version\":\"2.0\"");
     let evil = whole.replace("\"id\":\"s_test\"", "\"id\":\"../../evil\"");

@@ -8,7 +8,7 @@ use zk_transcripts::{
 };
 
 /// Entries in a line, each behind the one before.
-pub fn chain(kinds: Vec<EntryKind>) -> Vec<Entry> {
+pub(crate) fn chain(kinds: Vec<EntryKind>) -> Vec<Entry> {
     let mut parent = None;
     let entry = |(at, kind): (usize, EntryKind)| {
         let id: zk_core::model::EntryId = format!("e_{at}").into();
@@ -17,15 +17,15 @@ pub fn chain(kinds: Vec<EntryKind>) -> Vec<Entry> {
     kinds.into_iter().enumerate().map(entry).collect()
 }
 
-pub fn run_start(id: &str) -> EntryKind {
+pub(crate) fn run_start(id: &str) -> EntryKind {
     EntryKind::RunStart { run_id: RunId::from(id) }
 }
 
-pub fn user(content: Vec<Block>) -> EntryKind {
+pub(crate) fn user(content: Vec<Block>) -> EntryKind {
     EntryKind::Message { message: Message::user(content).identified().shared(), usage: None }
 }
 
-pub fn answer(content: Vec<Block>) -> EntryKind {
+pub(crate) fn answer(content: Vec<Block>) -> EntryKind {
     let model = ModelRef::new("acme", "large");
     let message = Message { origin: Some(model.clone()), ..Message::assistant(content) };
     let usage = Usage { input: 10, output: 5, ..Usage::default() };
@@ -33,11 +33,11 @@ pub fn answer(content: Vec<Block>) -> EntryKind {
     EntryKind::Message { message: message.identified().shared(), usage: Some(Box::new(usage)) }
 }
 
-pub fn facts() -> DocumentFacts {
+pub(crate) fn facts() -> DocumentFacts {
     DocumentFacts { session: Some("s_test".into()), cwd: "/project".into(), ..DocumentFacts::default() }
 }
 
-pub fn document(format: ExportFormat, facts: DocumentFacts, entries: &[Entry]) -> String {
+pub(crate) fn document(format: ExportFormat, facts: DocumentFacts, entries: &[Entry]) -> String {
     let redactor = Arc::new(Redactor::new());
     let mut exporter = Exporter::begin(Vec::new(), format, facts, redactor).unwrap();
     entries.iter().for_each(|entry| exporter.add(entry.clone(), 100).unwrap());
@@ -45,13 +45,13 @@ pub fn document(format: ExportFormat, facts: DocumentFacts, entries: &[Entry]) -
 }
 
 /// Reads the one transcript of a file.
-pub fn read(path: &Path) -> Result<Transcript, ImportError> {
+pub(crate) fn read(path: &Path) -> Result<Transcript, ImportError> {
     let found = list_transcripts(path, None)?;
     assert_eq!(found.len(), 1);
     read_transcript(&found[0])
 }
 
-pub fn file(dir: &Path, name: &str, text: &str) -> PathBuf {
+pub(crate) fn file(dir: &Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, text).unwrap();
