@@ -76,10 +76,8 @@ impl Reader {
                     text(payload, "model_provider").clone_into(&mut self.model.provider);
                 }
             }
-            "turn_context" => {
-                if !text(payload, "model").is_empty() {
-                    text(payload, "model").clone_into(&mut self.model.model);
-                }
+            "turn_context" if !text(payload, "model").is_empty() => {
+                text(payload, "model").clone_into(&mut self.model.model);
             }
             "response_item" => self.item(payload),
             "token_usage_record" => self.usage(payload.get("usage")),
@@ -175,11 +173,8 @@ impl Reader {
                 let model = self.model.clone();
                 self.builder.answer("", Some(&model), parts);
             }
-            "user" if OWN_TEXTS.iter().any(|own| first.starts_with(own)) => {
-                if first.starts_with("<turn_aborted>") {
-                    self.builder.stopped();
-                }
-            }
+            "user" if first.starts_with("<turn_aborted>") => self.builder.stopped(),
+            "user" if OWN_TEXTS.iter().any(|own| first.starts_with(own)) => {}
             "user" if first.starts_with('<') && first.trim_end().ends_with('>') => {
                 self.builder.injected(PROGRAM, parts);
             }
