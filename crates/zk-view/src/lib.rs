@@ -32,7 +32,6 @@
 //! No terminal, no file and no settings; no tool and no plugin by name. It knows `zk-core` and no sibling.
 
 mod blocks;
-mod code;
 mod driver;
 mod engine;
 mod facts;
@@ -52,7 +51,6 @@ pub use blocks::block::{AnswerEnd, Block, BlockId, Content, NoteLevel, PluginBlo
 pub use blocks::body::{Body, Form};
 pub use blocks::call::{Call, CallState};
 pub use blocks::diff::{DiffLine, DiffReader};
-pub use code::{CodeLexer, CodeToken, MAX_COLOURED_BYTES, changed_words};
 pub use driver::{Drained, Reader, ViewDriver};
 pub use engine::{
     AdoptedAgent, Engine, EngineInput, EngineOutput, Kept, ObservedEvent, WholeBlock, adopted_run, body_of,
@@ -68,5 +66,6 @@ pub use status::{
     Status,
 };
 pub use subagents::SubagentWords;
+pub use text::code::{CodeLexer, CodeToken, MAX_COLOURED_BYTES, changed_words};
 pub use text::{Sanitiser, Text, escape_controls, is_harmless, is_plain_ascii, redact_json, sanitise};
 pub use view::View;

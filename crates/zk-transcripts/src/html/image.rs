@@ -4,7 +4,7 @@ use super::escape::grouped;
 use crate::Limits;
 
 /// Media types that a browser shows without running anything.
-const SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const SHOWN_MEDIA_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// Images of a page, within its limits.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ impl Images {
         let size = image.data.len();
         let is_base64 =
             image.data.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='));
-        let reason = match SHOWN.iter().find(|kind| **kind == image.media_type) {
+        let reason = match SHOWN_MEDIA_TYPES.iter().find(|kind| **kind == image.media_type) {
             None => Some("of a kind that is not shown".to_owned()),
             Some(_) if !is_base64 => Some("that is damaged".to_owned()),
             Some(_) if size > limits.image_bytes || self.bytes + size > limits.all_image_bytes => {

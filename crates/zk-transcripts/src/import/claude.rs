@@ -7,7 +7,7 @@ use serde_json::Value;
 use zk_core::model::{Block, ModelRef, StopReason, Text, Thinking, ToolCall};
 use zk_core::service::Entry;
 
-use super::detect::TranscriptRef;
+use super::format::TranscriptRef;
 use super::lines::JsonLines;
 use super::outcome::{self, Outcome};
 use super::session_builder::{PROGRAM, SessionBuilder};
@@ -199,7 +199,7 @@ fn present_branch(path: &Path) -> Result<Branch, ImportError> {
 
 /// Sub-agent of a transcript.
 struct SubAgent {
-    /// Its id in Claude Code.
+    /// Id of the sub-agent in Claude Code.
     id: String,
     name: String,
     call_id: Option<String>,

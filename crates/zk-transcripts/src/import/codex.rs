@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use zk_core::model::{Block, Display, ModelRef, Thinking, ToolCall, Usage};
 
-use super::detect::TranscriptRef;
+use super::format::TranscriptRef;
 use super::lines::JsonLines;
 use super::outcome::{self, Outcome};
 use super::session_builder::{PROGRAM, SessionBuilder};
@@ -132,7 +132,7 @@ impl Reader {
             "reasoning" => {
                 let parts = [list(item, "summary"), list(item, "content")].concat();
                 let texts: Vec<&str> = parts.iter().map(|part| text(part, "text")).collect();
-                // What is encrypted is readable for the account that wrote it only.
+                // Encrypted reasoning is readable for the account that wrote it only.
                 let thinking =
                     Thinking { text: texts.join("\n\n"), origin: Some(model.clone()), ..Thinking::default() };
                 self.builder.answer("", Some(&model), vec![Block::Thinking(thinking)]);

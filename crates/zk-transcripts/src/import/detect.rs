@@ -1,10 +1,10 @@
-use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::format::{TranscriptFormat, TranscriptRef};
 use super::lines::JsonLines;
 use super::opencode;
 use crate::ImportError;
@@ -17,58 +17,6 @@ const LOOKED_AT_LINES: usize = 8;
 
 /// Depth of directories below one that is searched.
 const MAX_DEPTH: usize = 6;
-
-/// Format of a transcript.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum TranscriptFormat {
-    /// Claude Code: `~/.claude/projects/*/*.jsonl`.
-    Claude,
-    /// codex: `~/.codex/sessions/**/rollout-*.jsonl`.
-    Codex,
-    /// pi: `~/.pi/agent/sessions/*/*.jsonl`.
-    Pi,
-    /// opencode: its database, or what `opencode export` writes.
-    Opencode,
-    /// zk: what `zk sessions export --format jsonl` writes.
-    Zk,
-}
-
-impl TranscriptFormat {
-    /// All formats.
-    pub const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::Pi, Self::Opencode, Self::Zk];
-
-    /// Name of the format, as it is typed.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Pi => "pi",
-            Self::Opencode => "opencode",
-            Self::Zk => "zk",
-        }
-    }
-}
-
-impl fmt::Display for TranscriptFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Claude => "Claude Code",
-            Self::Codex | Self::Pi | Self::Opencode | Self::Zk => self.name(),
-        })
-    }
-}
-
-/// Transcript that was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TranscriptRef {
-    /// Format of the file.
-    pub format: TranscriptFormat,
-    /// Path of the file.
-    pub path: PathBuf,
-    /// Session in the file, if it holds several.
-    pub session: Option<String>,
-}
 
 /// Transcripts in a file, or in the files of a directory. Their format is found by their content; with `format`, other files
 /// of a directory are left out.

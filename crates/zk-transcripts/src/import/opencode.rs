@@ -6,7 +6,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use serde_json::Value;
 use zk_core::model::{Block, ModelRef, StopReason, Thinking, ToolCall, Usage};
 
-use super::detect::{TranscriptFormat, TranscriptRef};
+use super::format::{TranscriptFormat, TranscriptRef};
 use super::outcome::{self, Outcome};
 use super::session_builder::{PROGRAM, SessionBuilder};
 use super::transcript::{Facts, Transcript};
@@ -266,7 +266,7 @@ fn tool(
             Outcome::new(content_of(blocks), false)
         }
         "error" => Outcome::new(text(state, "error").into(), true),
-        // It was cut off.
+        // The call was cut off.
         _ => return Ok(()),
     };
     if !outcome.is_error {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use zk_core::model::{Block, ModelRef, StopReason, Thinking, ToolCall, Usage};
 
-use super::detect::TranscriptRef;
+use super::format::TranscriptRef;
 use super::lines::JsonLines;
 use super::outcome::{self, Outcome};
 use super::session_builder::{PROGRAM, SessionBuilder};

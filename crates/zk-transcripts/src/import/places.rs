@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
-use super::detect::{TranscriptFormat, collect_files, list_transcripts};
+use super::detect::{collect_files, list_transcripts};
+use super::format::TranscriptFormat;
 
 /// Directories below which programs keep their transcripts, as the environment names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,9 +3,8 @@ use std::path::PathBuf;
 use zk_core::model::SessionId;
 use zk_core::service::{Entry, EntryKind};
 
-use super::detect::{TranscriptFormat, TranscriptRef};
+use super::format::{TranscriptFormat, TranscriptRef};
 use super::session_builder::Built;
-use super::{claude, codex, opencode, pi, zk};
 use crate::ImportError;
 
 /// Digits of session ids.
@@ -110,23 +109,4 @@ fn session_id(format: TranscriptFormat, own_id: &str, created_ms: u64) -> Sessio
         }
     }
     text.into()
-}
-
-/// Reads a transcript.
-///
-/// ```
-/// let missing = zk_transcripts::list_transcripts("/nowhere/talk.jsonl".as_ref(), None);
-/// assert!(missing.unwrap_err().to_string().starts_with("cannot read /nowhere/talk.jsonl"));
-/// ```
-///
-/// # Errors
-/// [`ImportError`]; nothing was changed.
-pub fn read_transcript(found: &TranscriptRef) -> Result<Transcript, ImportError> {
-    match found.format {
-        TranscriptFormat::Claude => claude::read(found),
-        TranscriptFormat::Codex => codex::read(found),
-        TranscriptFormat::Pi => pi::read(found),
-        TranscriptFormat::Opencode => opencode::read(found),
-        TranscriptFormat::Zk => zk::read(found),
-    }
 }

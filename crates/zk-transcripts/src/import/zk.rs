@@ -1,6 +1,6 @@
 use zk_core::service::ENTRY_VERSION;
 
-use super::detect::TranscriptRef;
+use super::format::TranscriptRef;
 use super::lines::{JsonLines, Line};
 use super::transcript::Transcript;
 use crate::{ImportError, TRANSCRIPT_VERSION, TranscriptLine};

@@ -43,15 +43,13 @@ fn nothing_of_a_conversation_becomes_a_part_of_the_page() {
         let call_id = format!("c{at}");
         let args = json!({ "command": text, "path": text });
         let thinking = Thinking { text: (*text).to_owned(), ..Thinking::default() };
-        let mut both = answer(vec![
+        let both = answer(vec![
             Block::Thinking(thinking),
             Block::text(*text),
             Block::ToolCall(ToolCall::new(&*call_id, format!("t{text}"), args)),
         ]);
-        let turn_id = match &mut both {
-            EntryKind::Message { usage: Some(usage), .. } => usage.turn_id.clone(),
-            _ => unreachable!(),
-        };
+        let EntryKind::Message { usage: Some(usage), .. } = &both else { panic!("an answer has a usage") };
+        let turn_id = usage.turn_id.clone();
         let display = match at % 3 {
             0 => {
                 Display::Diff { path: (*text).to_owned(), diff: format!("@@ -1 +1 @@\n-{text}\n+{text}!\n") }

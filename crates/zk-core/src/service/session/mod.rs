@@ -6,6 +6,7 @@ mod entry_parts;
 mod left_session;
 mod listing;
 mod log;
+mod restore;
 mod store;
 mod stored_conversation;
 mod tree;

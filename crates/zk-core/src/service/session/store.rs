@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::restore::restore_by_appending;
 use super::{
     Audience, CustomEntry, EntryVisitor, LiveEntries, SessionFilter, SessionInfo, SessionScan,
     SessionSnapshot,
@@ -101,19 +101,7 @@ pub trait SessionStore: Send + Sync {
     /// # Errors
     /// [`StoreError`], also when the session exists.
     async fn restore(&self, new: NewSession, entries: Vec<Entry>) -> Result<SessionId, StoreError> {
-        let open = self.create(new).await?;
-        let id = open.id().clone();
-        let stored = append_all(&*open, entries).await;
-        let closed = open.close().await;
-        drop(open);
-        // Whatever of it was stored is no session.
-        match stored.and(closed) {
-            Ok(()) => Ok(id),
-            Err(error) => {
-                let _ = self.delete(&id).await;
-                Err(error)
-            }
-        }
+        restore_by_appending(self, new, entries).await
     }
 
     /// Gives a session another title, also an open one; an empty title is the beginning of its first prompt again.
@@ -123,27 +111,6 @@ pub trait SessionStore: Send + Sync {
     async fn rename(&self, id: &SessionId, _title: &str) -> Result<(), StoreError> {
         Err(StoreError::Failed(format!("the title of {id} cannot be changed")))
     }
-}
-
-/// Appends the entries of another session, whose ids are replaced by the new ones.
-async fn append_all(open: &dyn OpenSession, entries: Vec<Entry>) -> Result<(), StoreError> {
-    let mut ids = HashMap::<EntryId, EntryId>::new();
-    let mut section = Vec::new();
-    let mut entries = entries.into_iter().peekable();
-    while let Some(entry) = entries.next() {
-        section.push(entry);
-        // A move of the leaf begins an append.
-        if entries.peek().is_some_and(|next| !matches!(next.kind, EntryKind::Leaf { .. })) {
-            continue;
-        }
-        let own = std::mem::take(&mut section);
-        let (old, kinds): (Vec<EntryId>, Vec<EntryKind>) =
-            own.into_iter().map(|entry| (entry.id, entry.kind.with_entry_ids(&ids))).unzip();
-        let new = open.append(kinds, Durability::Process).await?;
-        ids.extend(old.into_iter().zip(new));
-    }
-    open.append(Vec::new(), Durability::Disk).await?;
-    Ok(())
 }
 
 /// A session that is open for writing.
