@@ -50,7 +50,6 @@ use zk_tui::plain::{LineEditor, Screen};
 use zk_tui::term::{Restored, TerminalGuard, Tty};
 
 pub use commands::context_lines::context_lines;
-pub use commands::info::export_markdown;
 pub use commands::own_commands::OWN_COMMANDS;
 pub use commands::session_lines::{age, parent_remark, session_lines};
 pub use commands::tree_commands::tree_lines;

@@ -146,6 +146,34 @@ impl SessionStore for MemoryStore {
         }
     }
 
+    async fn restore(&self, new: NewSession, entries: Vec<Entry>) -> Result<SessionId, StoreError> {
+        let id = new.id.unwrap_or_else(SessionId::fresh);
+        let mut digest = Digest::default();
+        let mut own: Vec<Entry> = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let parent = match &entry.kind {
+                EntryKind::Leaf { to, .. } => {
+                    let contains = |wanted: &EntryId| own.iter().any(|at| at.id == *wanted);
+                    check_leaf(&id, std::slice::from_ref(&entry.kind), contains)?;
+                    to.clone()
+                }
+                _ => own.last().map(|last| last.id.clone()),
+            };
+            digest.add(&entry.kind);
+            own.push(Entry { parent, ..entry });
+        }
+        let mut shelf = lock(&self.shelf);
+        if shelf.contains_key(&id) {
+            return Err(exists(&id));
+        }
+        let created = own.first().map_or_else(|| self.clock.now(), |first| from_millis(first.time_ms));
+        let (parent, cwd) = (new.parent, new.cwd);
+        let stored =
+            Stored { parent, cwd, created, digest, name: None, branch: None, entries: own, open: false };
+        shelf.insert(id.clone(), stored);
+        Ok(id)
+    }
+
     async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
         let mut shelf = lock(&self.shelf);
         let Some(stored) = shelf.get_mut(id) else {

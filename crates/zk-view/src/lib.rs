@@ -52,7 +52,10 @@ pub use blocks::body::{Body, Form};
 pub use blocks::call::{Call, CallState};
 pub use blocks::diff::{DiffLine, DiffReader};
 pub use driver::{Drained, Reader, ViewDriver};
-pub use engine::{Engine, EngineInput, EngineOutput, Kept, ObservedEvent, body_of, rebuild};
+pub use engine::{
+    AdoptedAgent, Engine, EngineInput, EngineOutput, Kept, ObservedEvent, WholeBlock, adopted_run, body_of,
+    rebuild, rebuild_whole,
+};
 pub use indexed_view::IndexedView;
 pub use intent::{Effect, Intent, Lines, Queued};
 pub use patch::{PATCH_VERSION, Patch};
@@ -63,5 +66,6 @@ pub use status::{
     Status,
 };
 pub use subagents::SubagentWords;
+pub use text::code::{CodeLexer, CodeToken, MAX_COLOURED_BYTES, changed_words};
 pub use text::{Sanitiser, Text, escape_controls, is_harmless, is_plain_ascii, redact_json, sanitise};
 pub use view::View;

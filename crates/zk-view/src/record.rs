@@ -165,6 +165,12 @@ impl RunRecord {
         self.end = more.end.or(self.end.take());
     }
 
+    /// Stored form of the record; `None` if it does not serialise.
+    pub(crate) fn stored(&self) -> Option<CustomEntry> {
+        let NewEntry { kind, version, data, audience } = self.entry()?;
+        Some(CustomEntry { source: SOURCE.to_owned(), kind, version, data: data.into(), audience })
+    }
+
     fn read(entry: &CustomEntry) -> Option<Self> {
         entry.data.read().ok()
     }

@@ -11,7 +11,12 @@ use crate::workspace::Workspace;
 const DIR: &str = "docs/reference/schemas";
 
 /// Programs that print schemas, each keyed by the name of its surface.
-const DUMPS: [&str; 3] = ["examples/dump_schemas", "examples/dump_schema", "examples/dump_extension_schema"];
+const DUMPS: [&str; 4] = [
+    "examples/dump_schemas",
+    "examples/dump_schema",
+    "examples/dump_extension_schema",
+    "examples/dump_transcript_schema",
+];
 
 /// Schema pages for stored and printed data: one JSON Schema for each surface.
 pub(super) fn pages(workspace: &Workspace, programs: &Path) -> Result<Vec<(String, String)>> {

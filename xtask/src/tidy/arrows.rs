@@ -6,7 +6,7 @@ use toml::Value;
 const HOMES: [(&str, &[&str]); 15] = [
     ("reqwest", &["zk-auth", "zk-otel", "zk-providers", "zk-mcp", "zk-stores", "zk-tools"]),
     ("rustls", &["zk-auth"]),
-    ("rusqlite", &["zk-session"]),
+    ("rusqlite", &["zk-session", "zk-transcripts"]),
     ("tokio-postgres", &["zk-stores"]),
     ("rmcp", &["zk-mcp"]),
     ("tokio-tungstenite", &["zk-serve"]),
@@ -15,22 +15,22 @@ const HOMES: [(&str, &[&str]); 15] = [
     ("clap", &["zk-cli"]),
     ("rustyline", &["zk-tui"]),
     ("ratatui", &["zk-cli"]),
-    ("pulldown-cmark", &["zk-tui"]),
+    ("pulldown-cmark", &["zk-transcripts", "zk-tui"]),
     ("etcetera", &["zk-cli"]),
     ("anyhow", &["zk-cli", "xtask"]),
     ("hyper", &["zk-exec", "zk-mcp", "zk-serve", "zk-testkit"]),
 ];
 
 /// Crates that may depend on a sibling: sign-in is below the crates that need a token, and the chat engine
-/// below those that draw it. Stores of sessions share the counts and titles of `zk-session`.
+/// below those that draw it or write it down. Stores of sessions share the counts and titles of `zk-session`.
 const BELOW: [(&str, &[&str]); 3] = [
     ("zk-auth", &["zk-otel", "zk-providers", "zk-mcp", "zk-stores", "zk-tools"]),
     ("zk-session", &["zk-stores"]),
-    ("zk-view", &["zk-tui"]),
+    ("zk-view", &["zk-transcripts", "zk-tui"]),
 ];
 
 /// Crates that `zk-chat` may depend on.
-const IN_CHAT: [&str; 10] = [
+const IN_CHAT: [&str; 11] = [
     "zk-agent",
     "zk-compaction",
     "zk-core",
@@ -39,13 +39,14 @@ const IN_CHAT: [&str; 10] = [
     "zk-settings",
     "zk-skills",
     "zk-tools",
+    "zk-transcripts",
     "zk-tui",
     "zk-view",
 ];
 
 /// Crates that `zk-serve` may depend on.
 const IN_SERVE: [&str; 7] =
-    ["zk-agent", "zk-chat", "zk-core", "zk-hooks", "zk-permission", "zk-stores", "zk-view"];
+    ["zk-agent", "zk-chat", "zk-core", "zk-hooks", "zk-permission", "zk-stores", "zk-transcripts", "zk-view"];
 
 /// Checks that dependencies point downwards only: `zk-core` depends on `zk-kernel`, and other crates on
 /// `zk-core` and no sibling except those in [`BELOW`]; `zk-chat` may use those in [`IN_CHAT`], `zk-serve`

@@ -267,8 +267,58 @@ pub(crate) enum SessionsAction {
         #[arg(add = ArgValueCompleter::new(candidates::sessions))]
         id: String,
     },
+    /// Write a session as a document: JSON lines that can be imported again, Markdown, or one page for a browser
+    Export {
+        /// Id of the session, or the beginning of it
+        #[arg(add = ArgValueCompleter::new(candidates::sessions))]
+        id: String,
+        /// Format of the document; without it, the ending of FILE decides, else Markdown
+        #[arg(long, value_enum)]
+        format: Option<DocumentFormat>,
+        /// New file to write; `-` and no FILE are standard output
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// All branches instead of the present one (JSON lines only)
+        #[arg(long)]
+        tree: bool,
+    },
+    /// Import transcripts of Claude Code, codex, pi, opencode or zk; without PATH, list where some are
+    Import {
+        /// File, database of opencode, or directory
+        path: Option<PathBuf>,
+        /// Program that wrote them; their content tells it too
+        #[arg(long, value_enum)]
+        from: Option<TranscriptProgram>,
+        /// Read everything and store nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// One JSON array, an object for each
+        #[arg(long)]
+        json: bool,
+    },
     #[command(flatten)]
     Care(SessionCare),
+}
+
+/// Formats of documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DocumentFormat {
+    /// JSON lines, an entry on each
+    Jsonl,
+    /// Markdown
+    Md,
+    /// One page for a browser
+    Html,
+}
+
+/// Programs that write transcripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TranscriptProgram {
+    Claude,
+    Codex,
+    Pi,
+    Opencode,
+    Zk,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Statement, Transaction, TransactionBehavior, params};
 use zk_core::model::EntryId;
-use zk_core::service::{CompactionMark, Durability, EntryKind};
+use zk_core::service::{CompactionMark, Durability, Entry, EntryKind};
 
 use super::hash::{Hash, LinkHead, body_hash, link};
 use super::meta::{self, Meta};
@@ -118,13 +118,24 @@ pub(crate) struct Draft {
     pub(crate) id: EntryId,
     json: String,
     kind: EntryKind,
+    /// Time of an entry that another session had; `None` for the present time.
+    time_ms: Option<u64>,
 }
 
 impl Draft {
+    /// Entry that another session had, with its id and time.
+    ///
+    /// # Errors
+    /// When the entry does not serialise.
+    pub(super) fn restored(entry: Entry) -> Result<Self, serde_json::Error> {
+        let Entry { id, time_ms, kind, .. } = entry;
+        Ok(Self { id, time_ms: Some(time_ms), ..Self::new(kind)? })
+    }
+
     /// # Errors
     /// When the entry does not serialise.
     pub(crate) fn new(kind: EntryKind) -> Result<Self, serde_json::Error> {
-        Ok(Self { id: EntryId::fresh(), json: serde_json::to_string(&kind)?, kind })
+        Ok(Self { id: EntryId::fresh(), json: serde_json::to_string(&kind)?, kind, time_ms: None })
     }
 
     fn is_compaction(&self) -> bool {
@@ -282,7 +293,7 @@ impl Db {
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if !self.born {
             create_tables(&tx)?;
-            meta.created_ms = now_ms;
+            meta.created_ms = drafts.first().and_then(|draft| draft.time_ms).unwrap_or(now_ms);
             meta.insert(&tx)?;
         } else if self.format != FORMAT {
             raise_format(&tx)?;
@@ -308,7 +319,7 @@ impl Db {
                     leaf = to.cloned();
                 }
                 let (id, json) = (draft.id.as_str(), draft.json.as_str());
-                let row = RowHead::new(meta.entries, id, leaf.as_ref(), now_ms);
+                let row = RowHead::new(meta.entries, id, leaf.as_ref(), draft.time_ms.unwrap_or(now_ms));
                 head = Some(link(head.as_ref(), row.0, &body_hash(json)));
                 insert_row(&mut insert, row, json, head.as_ref())?;
                 leaf = Some(draft.id.clone());

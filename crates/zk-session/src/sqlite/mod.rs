@@ -34,6 +34,7 @@ use self::open::Plan;
 use self::session::{Notices, SqliteSession};
 use self::writer::Writer;
 use crate::digest::title as title_line;
+use crate::memory::exists;
 
 /// Sessions on disk, one SQLite file each, `<root>/<project>/<id>.db`, so that damage and locks stay local.
 ///
@@ -116,6 +117,24 @@ impl SqliteStore {
         Self { root: self.root.join(INCOMPLETE), ..self.clone() }
     }
 
+    /// Creates a session whose writer runs in a thread of its own.
+    fn create_session(&self, new: NewSession) -> Result<SqliteSession, StoreError> {
+        let id = new.id.unwrap_or_else(SessionId::fresh);
+        let cwd = new.cwd;
+        let plan = Plan { root: self.root.clone(), id: id.clone(), cwd: cwd.clone(), parent: new.parent };
+        let notices = Notices::default();
+        let writer = Writer::planned(plan, self.back, self.clock.clone(), notices.clone());
+        let (commands, thread) = writer::spawn(move |queue| writer.run(&queue))?;
+        Ok(SqliteSession {
+            id,
+            cwd: Some(cwd),
+            notices,
+            root: self.root.clone(),
+            commands: Some(commands),
+            thread: Some(thread),
+        })
+    }
+
     /// Moves a closed session from the [incomplete ones](Self::incomplete) into this store.
     ///
     /// # Errors
@@ -134,20 +153,34 @@ impl SqliteStore {
 #[async_trait]
 impl SessionStore for SqliteStore {
     async fn create(&self, new: NewSession) -> Result<Arc<dyn OpenSession>, StoreError> {
-        let id = new.id.unwrap_or_else(SessionId::fresh);
-        let cwd = new.cwd;
-        let plan = Plan { root: self.root.clone(), id: id.clone(), cwd: cwd.clone(), parent: new.parent };
-        let notices = Notices::default();
-        let writer = Writer::planned(plan, self.back, self.clock.clone(), notices.clone());
-        let (commands, thread) = writer::spawn(move |queue| writer.run(&queue))?;
-        Ok(Arc::new(SqliteSession {
-            id,
-            cwd: Some(cwd),
-            notices,
-            root: self.root.clone(),
-            commands: Some(commands),
-            thread: Some(thread),
-        }))
+        Ok(Arc::new(self.create_session(new)?))
+    }
+
+    async fn restore(&self, new: NewSession, entries: Vec<Entry>) -> Result<SessionId, StoreError> {
+        if let Some(id) = &new.id {
+            let (root, id) = (self.root.clone(), id.clone());
+            offload(move || match Files::find(&root, &id)? {
+                Some(_) => Err(exists(&id)),
+                None => Ok(()),
+            })
+            .await?;
+        }
+        // Built in a separate folder, where a part of it cannot pass for the session.
+        let incomplete = self.incomplete();
+        let session = incomplete.create_session(new)?;
+        let id = session.id.clone();
+        let stored = session.restore(entries).await;
+        let closed = session.close().await;
+        drop(session);
+        let taken = match stored.and(closed) {
+            Ok(()) => self.take_complete(&id).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = taken {
+            let _ = incomplete.delete(&id).await;
+            return Err(error);
+        }
+        Ok(id)
     }
 
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {

@@ -80,6 +80,22 @@ impl SqliteSession {
     }
 }
 
+impl SqliteSession {
+    /// Adds the entries of another session, section by section: each section but the first begins with a move of the leaf.
+    pub(super) async fn restore(&self, entries: Vec<Entry>) -> Result<(), StoreError> {
+        let mut section = Vec::new();
+        let mut entries = entries.into_iter().peekable();
+        while let Some(entry) = entries.next() {
+            section.push(entry);
+            if entries.peek().is_none_or(|next| matches!(next.kind, EntryKind::Leaf { .. })) {
+                let section = std::mem::take(&mut section);
+                self.ask(|reply| Command::Restore(section, reply)).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl OpenSession for SqliteSession {
     fn id(&self) -> &SessionId {

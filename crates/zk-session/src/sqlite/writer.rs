@@ -21,6 +21,8 @@ use crate::memory::millis;
 pub(super) enum Command {
     Prepare,
     Append(Vec<EntryKind>, Durability, Reply<Vec<EntryId>>),
+    /// Entries of another session, of which only the first may move the leaf.
+    Restore(Vec<Entry>, Reply<()>),
     NoteBranch(String),
     Read(Reply<Vec<Entry>>),
     ReadLive(Reply<LiveEntries>),
@@ -103,6 +105,9 @@ impl Writer {
                         }
                     }
                     self.append(batch, durability);
+                }
+                Command::Restore(entries, reply) => {
+                    let _ = reply.send(self.restore(entries));
                 }
                 Command::NoteBranch(branch) => self.branch = Some(branch),
                 Command::Read(reply) => {
@@ -236,6 +241,18 @@ impl Writer {
                 }
             }
         }
+    }
+
+    /// Adds entries of another session with their ids and times, synced to disk.
+    fn restore(&mut self, entries: Vec<Entry>) -> Result<(), StoreError> {
+        if let Some(first) = entries.first() {
+            self.check_leaf(std::slice::from_ref(&first.kind))?;
+        }
+        let drafts = entries.into_iter().map(Draft::restored).collect::<Result<Vec<_>, _>>();
+        let drafts = drafts.map_err(|error| {
+            StoreError::Failed(format!("an entry of session `{}` does not serialise: {error}", self.id))
+        })?;
+        self.write(&drafts, Durability::Disk)
     }
 
     /// Checks the place and the target of a move of the leaf.

@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use zk_core::model::CheckItem;
@@ -107,6 +107,11 @@ impl Core {
 
     pub(super) fn forget_bodies(&mut self) {
         self.bodies = Bodies { unlimited: self.bodies.unlimited, ..Bodies::default() };
+    }
+
+    /// Cached full bodies by block.
+    pub(super) fn take_bodies(&mut self) -> HashMap<BlockId, Lines> {
+        std::mem::take(&mut self.bodies.kept).into_iter().collect()
     }
 
     pub(super) fn keep_all_bodies(&mut self) {

@@ -422,6 +422,16 @@ impl AgentBlocks {
         if message.injected_by.as_deref() == Some(QUERY_CONTEXT) {
             return;
         }
+        let summary = message.content.iter().find_map(|block| match block {
+            MessageBlock::Compaction(compaction) => Some(Text::from(compaction.summary.clone())),
+            _ => None,
+        });
+        if let Some(text) = summary {
+            self.add(core, message.id.as_ref(), Content::Summary { text });
+            if message.text().is_empty() {
+                return;
+            }
+        }
         let text = Text::from(message.text());
         let content = match &message.injected_by {
             Some(by) => Content::Injected { by: Text::line(by), text },

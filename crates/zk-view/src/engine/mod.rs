@@ -1,5 +1,6 @@
 //! The reducer: events, intents and the time in, patches and effects out. It does nothing else.
 
+mod adopt;
 mod core;
 pub(crate) mod events;
 mod keep;
@@ -8,6 +9,7 @@ mod parts;
 mod restore;
 mod run;
 mod subagent_runs;
+mod whole;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -24,8 +26,10 @@ use crate::{
     Block, BlockId, Card, Content, Effect, Intent, JobRow, Lines, NoteLevel, Patch, Queued, Text, View,
 };
 
+pub use adopt::{AdoptedAgent, adopted_run};
 pub use keep::Kept;
 pub use restore::{body_of, rebuild};
+pub use whole::{WholeBlock, rebuild_whole};
 
 /// Input of a view.
 #[derive(Clone, Copy)]

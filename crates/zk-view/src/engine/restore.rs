@@ -113,7 +113,7 @@ impl Engine {
         self.core.patches.push(Patch::Reset { view: Box::new(View::clone(&self.core.view)) });
     }
 
-    fn restore(&mut self, entries: &[Entry]) {
+    pub(super) fn restore(&mut self, entries: &[Entry]) {
         // Entries that the model looked up in removed history are not shown.
         let entries = entries.get(LiveEntries::looked_up(entries).len()..).unwrap_or_default();
         let mut state = Restoring { records: Records::of(entries), ..Restoring::default() };

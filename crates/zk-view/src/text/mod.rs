@@ -1,5 +1,6 @@
 //! Text for people: harmless by type.
 
+pub(crate) mod code;
 mod json;
 mod sanitise;
 

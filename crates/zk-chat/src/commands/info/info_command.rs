@@ -47,7 +47,7 @@ const COMMANDS: [About; 9] = [
     about(Kind::Btw, "btw", Some("QUESTION"), "ask beside the run; the conversation does not know of it"),
     about(Kind::Config, "config", Some("[edit]"), "where settings come from; /config edit opens your file"),
     about(Kind::Cost, "cost", None, "what this session has cost so far, by model"),
-    about(Kind::Export, "export", Some("[FILE]"), "write the conversation to a file, as Markdown"),
+    about(Kind::Export, "export", Some("[FILE]"), "write the conversation to a file: .md, .html or .jsonl"),
     about(Kind::Logout, "logout", Some("PROVIDER"), "forget the key or sign-in of a provider"),
     about(Kind::Skills, "skills", None, "skills there are, and who has them"),
     about(Kind::Status, "status", None, "model, mode, directory, session, servers, context and cost"),
@@ -114,7 +114,7 @@ impl Command for InfoCommand {
             Kind::Btw => side_question::ask(&context.agent, args, cx).await?,
             Kind::Config => settings::config(context, args)?,
             Kind::Cost => cost::cost(&*context.sessions, &context.agent).await?,
-            Kind::Export => export::export(context, args, cx)?,
+            Kind::Export => export::export(context, args, cx).await?,
             Kind::Logout if args.is_empty() => {
                 return Err("/logout takes the name of a provider, such as `/logout anthropic`".into());
             }

@@ -8,6 +8,5 @@ mod settings;
 mod side_question;
 mod status;
 
-pub use export::export_markdown;
 pub(crate) use info_command::info_commands;
 pub(crate) use info_context::InfoContext;

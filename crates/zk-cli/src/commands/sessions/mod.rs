@@ -1,6 +1,8 @@
 #[cfg(test)]
 pub(super) mod breaking_store;
 pub(in crate::commands) mod care;
+mod export;
+mod import;
 mod list;
 mod show;
 
@@ -23,6 +25,13 @@ use zk_chat::session_lines;
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
     let action = match action {
         SessionsAction::Care(action) => return care::run(app, action),
+        SessionsAction::Export { id, format, output, tree } => {
+            let document = export::Document { id: &id, format, output: output.as_deref(), tree };
+            return export::export(app, &document);
+        }
+        SessionsAction::Import { path, from, dry_run, json } => {
+            return import::import(app, path.as_deref(), &import::ImportOptions { from, dry_run, json });
+        }
         other => other,
     };
     let store = store(&app.work.machine)?;
@@ -68,8 +77,10 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 }
                 Ok(plain(vec![format!("copied as {copy}; `zk --resume {copy}` goes on with it")]))
             }
-            // Handled above.
-            SessionsAction::Care(_) => Ok(Vec::new()),
+            // They print by themselves.
+            SessionsAction::Care(_) | SessionsAction::Export { .. } | SessionsAction::Import { .. } => {
+                Ok(Vec::new())
+            }
         }
     })?;
     let mut screen = Screen::stdout(&app.work.machine.terminal());

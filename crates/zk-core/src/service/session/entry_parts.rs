@@ -1,7 +1,8 @@
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::EntryKind;
-use crate::model::{Message, TurnUsage};
+use crate::model::{EntryId, Message, TurnUsage};
 
 impl EntryKind {
     /// The message, of an entry that is one.
@@ -41,6 +42,16 @@ impl EntryKind {
             | Self::Leaf { .. }
             | Self::Label { .. }
             | Self::Custom(_) => None,
+        }
+    }
+
+    /// The entry with the ids of other entries replaced; unknown ids stay.
+    pub(super) fn with_entry_ids(self, ids: &HashMap<EntryId, EntryId>) -> Self {
+        let new = |id: EntryId| ids.get(&id).cloned().unwrap_or(id);
+        match self {
+            Self::Leaf { to, left } => Self::Leaf { to: to.map(new), left: left.map(new) },
+            Self::Label { target, label } => Self::Label { target: new(target), label },
+            other => other,
         }
     }
 }

@@ -7,6 +7,7 @@ mod left_session;
 mod listing;
 mod log;
 mod outline;
+mod restore;
 mod store;
 mod stored_conversation;
 mod tree;

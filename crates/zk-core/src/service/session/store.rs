@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::restore::restore_by_appending;
 use super::{
     Audience, CustomEntry, EntryVisitor, LiveEntries, SessionFilter, SessionInfo, SessionScan,
     SessionSnapshot,
@@ -92,6 +93,16 @@ pub trait SessionStore: Send + Sync {
     /// # Errors
     /// [`StoreError`], also when the session is open.
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError>;
+
+    /// Creates a session with the entries of another one, all or none: the way back from an export, and of an import. The
+    /// session is closed then. A store keeps the ids and times of the entries if it can; the default gives new ones, and
+    /// removes what it stored when it fails.
+    ///
+    /// # Errors
+    /// [`StoreError`], also when the session exists.
+    async fn restore(&self, new: NewSession, entries: Vec<Entry>) -> Result<SessionId, StoreError> {
+        restore_by_appending(self, new, entries).await
+    }
 
     /// Gives a session another title, also an open one; an empty title is the beginning of its first prompt again.
     ///

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use zk_chat::export_markdown;
 use zk_core::service::{EntryKind, SessionSnapshot};
+use zk_transcripts::export_markdown;
 use zk_view::rebuild;
 
 use super::sessions::{find, store};

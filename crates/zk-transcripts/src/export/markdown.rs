@@ -1,0 +1,89 @@
+use std::borrow::Borrow;
+use std::fmt::Write as _;
+
+use zk_view::{Block, Body, Content, Text};
+
+/// Blocks of a conversation as Markdown, for people.
+///
+/// ```
+/// let text = zk_transcripts::export_markdown::<zk_view::Block>(&[], Some("s_1"), "acme/large");
+/// assert!(text.contains("Model: acme/large\nSession: s_1\n"));
+/// ```
+#[must_use]
+pub fn export_markdown<B: Borrow<Block>>(blocks: &[B], session: Option<&str>, model: &str) -> String {
+    let mut out = markdown_head(session, model);
+    for block in blocks {
+        markdown_block(&mut out, block.borrow());
+    }
+    out
+}
+
+/// Title and facts above a conversation.
+pub(crate) fn markdown_head(session: Option<&str>, model: &str) -> String {
+    let mut out = String::from("# Conversation with zk\n\n");
+    let _ = writeln!(out, "Model: {model}");
+    if let Some(session) = session {
+        let _ = writeln!(out, "Session: {session}");
+    }
+    out
+}
+
+/// Appends one block.
+pub(crate) fn markdown_block(out: &mut String, block: &Block) {
+    let by = block.agent.as_ref().map_or(String::new(), |agent| format!(" ({})", agent.name));
+    match &block.content {
+        Content::User { text, .. } => section(out, &format!("You{by}"), text),
+        Content::Injected { by, text } => section(out, by.as_str(), text),
+        Content::Answer { text, .. } if text.is_empty() => {}
+        Content::Answer { text, .. } => section(out, &format!("Agent{by}"), text),
+        Content::Summary { text } => section(out, "Summary of what was compacted", text),
+        Content::Call(call) => {
+            let _ = writeln!(out, "\n- {}{by}", call.summary);
+            if let Some(body) = call.body.as_ref().filter(|body| !body.lines.is_empty()) {
+                fenced(out, &rows(body));
+            }
+        }
+        Content::Plugin(plugin) => {
+            let rows: Vec<&str> = plugin.body.lines.iter().map(Text::as_str).collect();
+            if plugin.title.is_empty() {
+                fenced(out, &[&format!("◦ {}: {}", plugin.source, rows.join("\n"))]);
+            } else {
+                fenced(out, &[&[plugin.title.as_str()], &*rows].concat());
+            }
+        }
+        // These are transient, or not part of the conversation.
+        Content::Thinking { .. } | Content::Provider { .. } | Content::End(_) | Content::Note { .. } => {}
+    }
+}
+
+/// Lines of a body, with a remark on those that are left out.
+fn rows(body: &Body) -> Vec<String> {
+    let left = body.total_lines.saturating_sub(body.lines.len() as u64);
+    let more = (left > 0).then(|| format!("… {left} more lines"));
+    body.lines.iter().map(|line| line.as_str().to_owned()).chain(more).collect()
+}
+
+fn section(out: &mut String, title: &str, text: &Text) {
+    let _ = write!(out, "\n## {title}\n\n{}\n", text.as_str().trim_end());
+}
+
+/// Writes rows as a code block, with a fence longer than any inside.
+fn fenced<S: AsRef<str>>(out: &mut String, rows: &[S]) {
+    let rows: Vec<&str> = rows.iter().map(AsRef::as_ref).collect();
+    let lines = rows.iter().flat_map(|row| row.lines());
+    let longest = lines.map(|row| row.chars().take_while(|c| *c == '`').count()).max();
+    let fence = "`".repeat(longest.unwrap_or_default().max(2) + 1);
+    let _ = write!(out, "\n{fence}text\n{}\n{fence}\n", rows.join("\n"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_is_longer_than_any_in_the_text() {
+        let mut out = String::new();
+        fenced(&mut out, &["````", "a"]);
+        assert_eq!(out, "\n`````text\n````\na\n`````\n");
+    }
+}
