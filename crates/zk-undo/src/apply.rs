@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::beneath::Place;
 use crate::journal::TurnLabel;
 use crate::plan::FileContent;
-use crate::snapshot::{Identity, LeftOut};
+use crate::snapshot::{Identity, LeftOut, now_ns};
 use crate::step::{StepKind, read};
 use crate::{Change, FileState, Journal, Plan, UndoError};
 
@@ -67,9 +67,8 @@ impl Journal {
         if changes.is_empty() {
             return Ok(outcome);
         }
-        let number = self.steps.next()?;
-        let temporary =
-            changes.iter().enumerate().map(|(at, change)| temporary(number, at, change)).collect();
+        let (number, token) = (self.steps.next()?, now_ns());
+        let temporary = changes.iter().enumerate().map(|(at, change)| temporary(token, at, change)).collect();
         let workspaces = plan.steps.first().map(|step| step.workspaces.clone()).unwrap_or_default();
         let (kind, title) = (plan.kind.clone(), plan.title.clone());
         let pending = Pending { number, kind, title, workspaces, changes, temporary };
@@ -93,23 +92,23 @@ impl Journal {
         remove_temporary(&pending);
         let mut outcome = Outcome::default();
         let mut finished = Vec::new();
-        let mut rest = Vec::new();
-        for change in std::mem::take(&mut pending.changes) {
+        let (mut rest, mut temporary) = (Vec::new(), Vec::new());
+        let changes = std::mem::take(&mut pending.changes);
+        for (change, beside) in changes.into_iter().zip(std::mem::take(&mut pending.temporary)) {
             let now = self.scan().look(&change.path, &mut LeftOut::default())?.state;
             if self.is_equal(&change.path, &now, &change.after) {
                 finished.push(change);
             } else if self.is_equal(&change.path, &now, &change.before) {
                 rest.push(change);
+                temporary.push(beside);
             } else {
                 outcome.refused.push(refusal(&change.path, "it was changed since zk ended"));
             }
         }
-        pending.temporary =
-            rest.iter().enumerate().map(|(at, change)| temporary(pending.number, at, change)).collect();
+        pending.temporary = temporary;
         pending.changes = rest;
         self.stage(&pending).inspect_err(|_| remove_temporary(&pending))?;
         let done = self.carry_out(&pending);
-        pending.temporary.clear();
         let count = finished.len() + pending.changes.len();
         outcome.changes = finished;
         self.finish(pending, done, &mut outcome)?;
@@ -300,14 +299,14 @@ fn make_parents(path: &Path) -> Result<Place, Errno> {
 }
 
 /// Path of the temporary file for a change: beside it, or in the nearest directory that is there.
-fn temporary(number: u64, at: usize, change: &Change) -> Option<Temporary> {
+fn temporary(token: u64, at: usize, change: &Change) -> Option<Temporary> {
     match change.after {
         FileState::File { .. } | FileState::Link { .. } => {}
         FileState::Absent | FileState::Directory { .. } | FileState::Other => return None,
     }
     let is_dir = |dir: &&Path| dir.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
     let dir = change.path.ancestors().skip(1).find(is_dir)?;
-    Some(Temporary(dir.join(OsString::from(format!(".zk-undo-{}-{number}-{at}.tmp", std::process::id())))))
+    Some(Temporary(dir.join(OsString::from(format!(".zk-undo-{token:x}-{at}.tmp")))))
 }
 
 fn remove_temporary(pending: &Pending) {
@@ -340,5 +339,104 @@ fn reason(errno: Errno) -> String {
         Errno::BUSY => "it changed just now".to_owned(),
         Errno::LOOP => "a link is in the way".to_owned(),
         errno => io::Error::from(errno).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+
+    use tempfile::TempDir;
+    use zk_exec::LocalStateFiles;
+
+    use super::*;
+    use crate::{CallScope, UndoSettings};
+
+    fn journal(dir: &TempDir) -> (Journal, PathBuf) {
+        let root = dir.path().canonicalize().unwrap().join("project");
+        fs::create_dir_all(&root).unwrap();
+        let files = Arc::new(LocalStateFiles::default());
+        let place = dir.path().join("state/undo");
+        (Journal::new(place, vec![root.clone()], UndoSettings::default(), files), root)
+    }
+
+    /// A prompt that changed `a` and `b` and made `new`, with the plan to take it back.
+    fn changed(dir: &TempDir) -> (Journal, PathBuf, Plan) {
+        let (journal, root) = journal(dir);
+        fs::write(root.join("a"), "old a").unwrap();
+        fs::write(root.join("b"), "old b").unwrap();
+        let turn = TurnLabel { run: "r".into(), turn: "t".into(), prompt: "p".into() };
+        journal.begin(&turn, "call", &CallScope::Workspace).unwrap();
+        for name in ["a", "b", "new"] {
+            fs::write(root.join(name), format!("zk's {name}")).unwrap();
+        }
+        journal.end("call").unwrap();
+        let plan = journal.plan_undo(1).unwrap();
+        (journal, root, plan)
+    }
+
+    fn names(root: &Path) -> Vec<String> {
+        let entries = fs::read_dir(root).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn an_undo_that_was_killed_is_finished_and_leaves_nothing_behind() {
+        for done in 0..=3 {
+            let dir = tempfile::tempdir().unwrap();
+            let (journal, root, plan) = changed(&dir);
+            let changes: Vec<Change> = plan
+                .items
+                .iter()
+                .map(|item| Change {
+                    path: item.path.clone(),
+                    before: item.now.clone(),
+                    after: item.target.clone(),
+                })
+                .collect();
+            let temporary: Vec<_> =
+                changes.iter().enumerate().map(|(at, change)| temporary(7, at, change)).collect();
+            let workspaces = plan.steps[0].workspaces.clone();
+            let (kind, title) = (plan.kind.clone(), plan.title.clone());
+            let pending = Pending { number: 2, kind, title, workspaces, changes, temporary };
+            journal.write_pending(&pending).unwrap();
+            journal.stage(&pending).unwrap();
+            // The process ends after `done` of the changes.
+            for (change, temporary) in pending.changes.iter().zip(&pending.temporary).take(done) {
+                journal.clear(change).unwrap();
+                make(change, temporary.as_ref().map(|Temporary(path)| path.as_path())).unwrap();
+            }
+            // The person goes on with a file that was not back yet.
+            let is_edited = done < 2;
+            if is_edited {
+                fs::write(root.join("b"), "of the person").unwrap();
+            }
+            let lines = journal.recover().unwrap();
+            assert!(lines[0].contains("cut off is finished"), "{lines:?}");
+            assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "old a");
+            let b = if is_edited { "of the person" } else { "old b" };
+            assert_eq!(fs::read_to_string(root.join("b")).unwrap(), b);
+            assert_eq!(names(&root), ["a", "b"]);
+            assert!(journal.recover().unwrap().is_empty());
+            assert!(journal.turns().unwrap()[0].is_undone);
+        }
+    }
+
+    #[test]
+    fn a_failure_to_write_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, root, plan) = changed(&dir);
+        // The second content cannot be written, as on a full disk.
+        let hash = crate::objects::hash_of(b"old b");
+        fs::write(journal.objects.path(&hash), "damaged").unwrap();
+        let error = journal.apply(&plan).unwrap_err().to_string();
+        assert!(error.contains("not those that were kept"), "{error}");
+        assert_eq!(names(&root), ["a", "b", "new"]);
+        assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "zk's a");
+        assert!(journal.recover().unwrap().is_empty(), "nothing is left to finish");
     }
 }

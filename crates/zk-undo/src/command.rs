@@ -153,8 +153,9 @@ async fn ask(plan: &Plan, diff: &str, cx: &Cx) -> Option<bool> {
     }
 }
 
-/// Lines about an undo that was carried out.
-pub(crate) fn report(outcome: &Outcome) -> String {
+/// Lines for the person about an undo that was carried out. Control characters in names are visible.
+#[must_use]
+pub fn report(outcome: &Outcome) -> String {
     let mut lines: Vec<String> = Vec::new();
     for change in &outcome.changes {
         let verb = if change.after.exists() { "back" } else { "removed" };

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -263,6 +263,13 @@ impl Journal {
         steps.retain(|step| step.kind != StepKind::Turn && !step.is_told);
         steps.iter().try_for_each(|step| self.steps.change(step.number, |step| step.is_told = true))?;
         Ok(steps)
+    }
+
+    /// Number of turns that are done and not among the steps of a branch.
+    pub(crate) fn done_beyond(&self, branch: &BTreeSet<u64>) -> Result<usize, UndoError> {
+        let is_beyond =
+            |step: &Step| step.kind == StepKind::Turn && !step.is_undone && !branch.contains(&step.number);
+        Ok(self.steps.all()?.iter().filter(|step| is_beyond(step)).count())
     }
 
     /// Longest time in which the workspace is looked through.

@@ -34,6 +34,7 @@ mod state;
 mod step;
 
 pub use apply::Outcome;
+pub use command::report;
 pub use error::UndoError;
 pub use journal::{CallScope, Journal, TurnLabel};
 pub use plan::{Plan, PlanItem, TurnSummary};

@@ -210,8 +210,33 @@ impl Journal {
                 item.refused = blocked_by_parent(&item.path, &targets);
             }
         }
+        self.keep_moved(&mut items);
         let is_interrupted = steps.iter().any(|step| step.is_interrupted);
         Ok(Plan { title, items, is_interrupted, kind, steps })
+    }
+
+    /// Refuses paths whose present content is what a path that stays as it is should have got: a call renamed the
+    /// file, and its bytes would be nowhere in the workspace otherwise.
+    fn keep_moved(&self, items: &mut [PlanItem]) {
+        loop {
+            let wanted: BTreeMap<String, PathBuf> = items
+                .iter()
+                .filter(|item| item.refused.is_some())
+                .filter_map(|item| Some((hash_in(&item.path, &item.target)?, item.path.clone())))
+                .collect();
+            let is_moved =
+                |item: &PlanItem| hash_in(&item.path, &item.now).and_then(|hash| wanted.get(&hash));
+            let mut is_done = true;
+            for item in items.iter_mut().filter(|item| item.refused.is_none()) {
+                let Some(from) = is_moved(item) else { continue };
+                item.refused =
+                    Some(format!("it has the bytes that {} had, which stays as it is", from.display()));
+                is_done = false;
+            }
+            if is_done {
+                return;
+            }
+        }
     }
 
     /// Item for a path; `None` if it has the wanted state.
@@ -260,13 +285,8 @@ impl Journal {
         else {
             return one == other;
         };
-        let hash = |content: &Content, size| match content {
-            Content::Kept { hash } => Some(hash.clone()),
-            Content::Git { id } => content_hash(path.parent()?, id, size),
-            Content::LeftOut { .. } => None,
-        };
         (a, b) == (c, d)
-            && (content == with || hash(content, *b).is_some_and(|one| hash(with, *d) == Some(one)))
+            && (content == with || hash_in(path, one).is_some_and(|hash| hash_in(path, other) == Some(hash)))
     }
 
     /// Content of a state that is about to be written; `None` if it is not there any more. A state without
@@ -284,6 +304,16 @@ impl Journal {
             }
             Content::LeftOut { .. } => None,
         })
+    }
+}
+
+/// SHA-256 of the content that a state of `path` has; `None` without a kept content.
+fn hash_in(path: &Path, state: &FileState) -> Option<String> {
+    let FileState::File { size, content, .. } = state else { return None };
+    match content {
+        Content::Kept { hash } => Some(hash.clone()),
+        Content::Git { id } => content_hash(path.parent()?, id, *size),
+        Content::LeftOut { .. } => None,
     }
 }
 

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use zk_core::events::{AgentBeforeStart, AgentStart, SessionLoaded, ToolBegin, ToolEnd, ToolRemark};
+use zk_core::events::{
+    AgentBeforeStart, AgentStart, SessionLoaded, SessionSwitch, ToolBegin, ToolEnd, ToolRemark,
+};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach, Scope};
 use zk_core::model::{CallId, Effect, Effects};
 use zk_core::service::{
-    CallJudge, Command, ContextMode, ContextProducer, Files, NewEntry, ReadExec, SessionLog, TurnCwd, Ui,
+    CallJudge, Command, ContextMode, ContextProducer, CustomEntry, EntryKind, Files, NewEntry, ReadExec,
+    SessionLog, TurnCwd, Ui,
 };
 
 use crate::command::{RedoCommand, UndoCommand};
@@ -102,6 +105,7 @@ impl Plugin for Undo {
         scope.handle_at::<ToolBegin, _>(everywhere(), shared.clone());
         scope.handle_at::<ToolEnd, _>(everywhere(), shared.clone());
         scope.handle_at::<SessionLoaded, _>(Reach::Own, shared.clone());
+        scope.handle_at::<SessionSwitch, _>(Reach::Own, shared.clone());
         let prompts = shared.clone();
         scope.on_sync_at(Reach::Own, move |event: &AgentBeforeStart, _: &Cx| {
             let text = event.prompt.as_ref().map(|prompt| prompt.text()).unwrap_or_default();
@@ -253,6 +257,28 @@ impl Handler<SessionLoaded> for Shared {
     }
 }
 
+impl Handler<SessionSwitch> for Shared {
+    async fn call(&self, event: &SessionSwitch, cx: &Cx) -> Answer<SessionSwitch> {
+        let Some(ui) = cx.service::<dyn Ui>().filter(|_| event.is_same_session()) else { return Ok(None) };
+        let Some(scope) = self.state().scope.clone() else { return Ok(None) };
+        let source = scope.source().to_string();
+        let own = event.entries.iter().filter_map(|entry| match &entry.kind {
+            EntryKind::Custom(own) if own.source == source => step_of(own),
+            _ => None,
+        });
+        let branch: BTreeSet<u64> = own.collect();
+        // Turns whose changes are in the files, but not on this branch of the conversation.
+        let later = self.blocking(move |journal| journal.done_beyond(&branch)).await?;
+        if later > 0 {
+            let turns = if later == 1 { "1 turn".to_owned() } else { format!("{later} turns") };
+            ui.notify(&format!(
+                "files still have the changes of {turns} after this point; /undo here shows them and brings the files of this point back"
+            ));
+        }
+        Ok(None)
+    }
+}
+
 /// Note for the model about files that the person brought back, with the next prompt.
 #[derive(Debug)]
 struct UndoNote(Arc<Shared>);
@@ -302,6 +328,11 @@ pub(crate) async fn steps_of_branch(shared: &Shared, cx: &Cx) -> Result<BTreeSet
         return Err("this conversation is not saved, so it has no points to go back to".into());
     };
     let entries = log.entries(&scope).await?;
-    let own = entries.iter().filter(|entry| entry.kind == KIND && entry.version == VERSION);
-    Ok(own.filter_map(|entry| entry.data.read::<StepEntry>().ok()).map(|entry| entry.step).collect())
+    Ok(entries.iter().filter_map(step_of).collect())
+}
+
+/// Number of the step that an entry of this plugin names.
+fn step_of(entry: &CustomEntry) -> Option<u64> {
+    let is_own = entry.kind == KIND && entry.version == VERSION;
+    entry.data.read::<StepEntry>().ok().filter(|_| is_own).map(|entry| entry.step)
 }

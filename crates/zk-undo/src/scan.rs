@@ -1,6 +1,6 @@
 //! One look through a workspace: the state of each file that git does not ignore, with contents kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::ops::Range;
@@ -66,6 +66,7 @@ impl Scan<'_> {
             index: index.as_deref(),
             clean: vec![0; entries],
             files: BTreeMap::new(),
+            ignored: BTreeSet::new(),
             left_out: LeftOut::default(),
             taken_ns: now_ns(),
             deadline: Instant::now() + limit,
@@ -81,8 +82,8 @@ impl Scan<'_> {
         walk.dir(dir, &mut Vec::new(), &rules, Within { tracked, is_ignored: false, depth: 0 })?;
         walk.unseen()?;
         let modes = walk.split_clean();
-        let Walk { files, left_out, taken_ns, .. } = walk;
-        Ok(Snapshot { identity, taken_ns, index, modes, files, left_out })
+        let Walk { files, ignored, left_out, taken_ns, .. } = walk;
+        Ok(Snapshot { identity, taken_ns, index, modes, files, ignored, left_out })
     }
 
     /// Looks at one path, and keeps its content.
@@ -200,6 +201,7 @@ struct Walk<'a> {
     /// Mode of each file that is as the index says, by its position, plus 1; 1 is a file that is not.
     clean: Vec<u32>,
     files: BTreeMap<PathBuf, Known>,
+    ignored: BTreeSet<PathBuf>,
     left_out: LeftOut,
     taken_ns: u64,
     deadline: Instant,
@@ -283,6 +285,7 @@ impl Walk<'_> {
             |is_dir| within.is_ignored || rules.ignores(&self.root.join(OsStr::from_bytes(path)), is_dir);
         if tracked.is_none() && kind != FileType::Directory && kind != FileType::Unknown && is_ignored(false)
         {
+            self.ignored.insert(relative());
             return Ok(());
         }
         // A file that was removed since the listing is not there.
@@ -306,6 +309,7 @@ impl Walk<'_> {
                 *mode = 1;
             }
         } else if kind == FileType::Unknown && is_ignored(false) {
+            self.ignored.insert(relative());
             return Ok(());
         }
         let relative = relative();
@@ -351,6 +355,9 @@ impl Walk<'_> {
         }
         path.push(b'/');
         let tracked = self.index.map_or(0..0, |index| index.beginning_with(within.tracked.clone(), path));
+        if is_ignored {
+            self.ignored.insert(relative.clone());
+        }
         if is_ignored && tracked.is_empty() {
             return Ok(());
         }

@@ -78,6 +78,8 @@ pub(crate) struct Snapshot {
     pub(crate) modes: (u32, u32),
     /// All other paths, relative to the root: those of the index that are not as it says, too.
     pub(crate) files: BTreeMap<PathBuf, Known>,
+    /// Files and directories that git ignored, without what is in them.
+    pub(crate) ignored: BTreeSet<PathBuf>,
     /// What of the workspace is not kept.
     pub(crate) left_out: LeftOut,
 }
@@ -152,9 +154,13 @@ impl Snapshot {
                 continue;
             }
             let path = self.root().join(&relative);
+            if !before.state.exists() && relative.ancestors().any(|path| self.ignored.contains(path)) {
+                // A rule that made git ignore it is gone.
+                continue;
+            }
             if !before.state.exists() && after.stamp.is_some_and(|stamp| !stamp.changed_since(self.taken_ns))
             {
-                // It was there before: a rule that made git ignore it is gone.
+                // It was there before, in a place that was not looked into.
                 continue;
             }
             if !after.state.exists() {
@@ -192,6 +198,7 @@ impl Snapshot {
             taken_ns: self.taken_ns,
             index: self.index.as_ref().map(|index| index.about.clone()),
             modes: self.modes,
+            ignored: self.ignored.iter().cloned().map(SavedPath).collect(),
             files: self
                 .files
                 .iter()
@@ -219,8 +226,12 @@ pub(crate) struct SavedSnapshot {
     taken_ns: u64,
     index: Option<AboutIndex>,
     modes: (u32, u32),
+    ignored: Vec<SavedPath>,
     files: Vec<SavedFile>,
 }
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SavedPath(#[serde(with = "crate::path_text")] PathBuf);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct SavedFile {
@@ -236,6 +247,7 @@ impl SavedSnapshot {
             taken_ns: self.taken_ns,
             index: self.index.and_then(|about| Index::open(about, objects)).map(Arc::new),
             modes: self.modes,
+            ignored: self.ignored.into_iter().map(|SavedPath(path)| path).collect(),
             files: self.files.into_iter().map(|file| (file.path, file.known)).collect(),
             left_out: LeftOut::default(),
         }
