@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let notes = project.path().join("notes.txt");
     std::fs::write(&notes, "buy milk\n")?;
     let (files, settings) = (Arc::new(LocalStateFiles::default()), UndoSettings::default());
-    let journal = Journal::new(private.path().join("undo"), vec![project.path().to_owned()], settings, files);
+    let journal = Journal::new(private.path().join("undo"), &[project.path().to_owned()], settings, files);
 
     let turn = TurnLabel { run: "r1".into(), turn: "t1".into(), prompt: "tidy up".into() };
     journal.begin(&turn, "call", &CallScope::Workspace)?;

@@ -166,7 +166,8 @@ impl Journal {
 
     fn write_pending(&self, pending: &Pending) -> Result<(), UndoError> {
         let path = self.dir.join("pending.json");
-        let bytes = serde_json::to_vec(pending).map_err(|error| UndoError::damaged(&path, error))?;
+        let bytes =
+            serde_json::to_vec(pending).map_err(|error| UndoError::damaged(&path, error.to_string()))?;
         Ok(self.files.replace(&path, &bytes)?)
     }
 
@@ -358,7 +359,7 @@ mod tests {
         fs::create_dir_all(&root).unwrap();
         let files = Arc::new(LocalStateFiles::default());
         let place = dir.path().join("state/undo");
-        (Journal::new(place, vec![root.clone()], UndoSettings::default(), files), root)
+        (Journal::new(place, std::slice::from_ref(&root), UndoSettings::default(), files), root)
     }
 
     /// A prompt that changed `a` and `b` and made `new`, with the plan to take it back.

@@ -69,7 +69,7 @@ impl UndoError {
         move |source| Self::Io { doing, path, source }
     }
 
-    pub(crate) fn damaged(path: &Path, why: impl ToString) -> Self {
-        Self::Damaged { path: path.to_owned(), why: why.to_string() }
+    pub(crate) fn damaged(path: &Path, why: impl Into<String>) -> Self {
+        Self::Damaged { path: path.to_owned(), why: why.into() }
     }
 }

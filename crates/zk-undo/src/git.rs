@@ -116,13 +116,13 @@ impl Repository {
     }
 
     /// Content of a blob of `size` bytes; `None` if the repository does not have it, or has another size.
-    pub(crate) fn blob(&self, id: &str, size: u64) -> Option<Vec<u8>> {
-        let id = ObjectId::from_hex(id.as_bytes()).ok()?;
+    pub(crate) fn blob(&self, hex: &str, size: u64) -> Option<Vec<u8>> {
+        let id = ObjectId::from_hex(hex.as_bytes()).ok()?;
         let objects = gix_odb::at(self.common_dir.join("objects"), gix_hash::Kind::Sha1).ok()?;
         let mut buffer = Vec::new();
         let blob = objects.find_blob(&id, &mut buffer).ok()?;
-        let is_whole = blob.data.len() as u64 == size
-            && blob_id(blob.data).is_some_and(|found| found == id.to_hex().to_string());
+        let is_whole =
+            blob.data.len() as u64 == size && blob_id(blob.data).is_some_and(|found| found == *hex);
         is_whole.then(|| blob.data.to_vec())
     }
 }

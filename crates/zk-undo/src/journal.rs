@@ -28,7 +28,7 @@ const MAX_PROMPT_CHARS: usize = 100;
 /// let (project, private) = (tempfile::tempdir()?, tempfile::tempdir()?);
 /// let root = project.path().canonicalize()?;
 /// let files = Arc::new(LocalStateFiles::default());
-/// let journal = Journal::new(private.path().join("undo"), vec![root.clone()], UndoSettings::default(), files);
+/// let journal = Journal::new(private.path().join("undo"), &[root.clone()], UndoSettings::default(), files);
 ///
 /// std::fs::write(root.join("a.txt"), "of the person")?;
 /// let turn = TurnLabel { run: "r1".into(), turn: "t1".into(), prompt: "delete it".into() };
@@ -110,12 +110,7 @@ struct OpenRecord {
 impl Journal {
     /// Journal in `dir`, which is made when needed, of the workspaces at `roots`.
     #[must_use]
-    pub fn new(
-        dir: PathBuf,
-        roots: Vec<PathBuf>,
-        settings: UndoSettings,
-        files: Arc<dyn StateFiles>,
-    ) -> Self {
+    pub fn new(dir: PathBuf, roots: &[PathBuf], settings: UndoSettings, files: Arc<dyn StateFiles>) -> Self {
         let mut own: Vec<PathBuf> = Vec::new();
         let mut roots: Vec<PathBuf> = roots.iter().filter_map(|root| root.canonicalize().ok()).collect();
         roots.sort();
@@ -158,8 +153,8 @@ impl Journal {
                     state.snapshots.iter().for_each(|snapshot| left_out.extend(&snapshot.left_out));
                     let saved: Vec<SavedSnapshot> = state.snapshots.iter().map(Snapshot::to_saved).collect();
                     let path = self.dir.join("base.json");
-                    let bytes =
-                        serde_json::to_vec(&saved).map_err(|error| UndoError::damaged(&path, error))?;
+                    let bytes = serde_json::to_vec(&saved)
+                        .map_err(|error| UndoError::damaged(&path, error.to_string()))?;
                     self.files.replace(&path, &bytes)?;
                 }
                 (true, Vec::new())
@@ -184,7 +179,8 @@ impl Journal {
             before: before.iter().map(|(path, known)| unchanged(path, known)).collect(),
         };
         let path = self.dir.join("open.json");
-        let bytes = serde_json::to_vec(&record).map_err(|error| UndoError::damaged(&path, error))?;
+        let bytes =
+            serde_json::to_vec(&record).map_err(|error| UndoError::damaged(&path, error.to_string()))?;
         self.files.replace(&path, &bytes)?;
         state.sequence += 1;
         let sequence = state.sequence;

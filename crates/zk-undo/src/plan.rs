@@ -179,6 +179,8 @@ impl Journal {
             workspace.check()?;
         }
         let mut net: BTreeMap<PathBuf, (Change, Option<String>)> = BTreeMap::new();
+        // States that somebody else made between two turns, of which no path would have the bytes.
+        let mut between: Vec<(PathBuf, FileState)> = Vec::new();
         for change in changes {
             let path = change.path.clone();
             match net.get_mut(&path) {
@@ -189,6 +191,7 @@ impl Journal {
                     if !self.is_equal(&path, &first.after, &change.before) {
                         let why = "it was changed in between, and not by a call of zk";
                         refused.get_or_insert_with(|| why.to_owned());
+                        between.push((path, first.after.clone()));
                     }
                     first.after = change.after;
                 }
@@ -210,33 +213,9 @@ impl Journal {
                 item.refused = blocked_by_parent(&item.path, &targets);
             }
         }
-        self.keep_moved(&mut items);
+        keep_moved(&mut items, &between);
         let is_interrupted = steps.iter().any(|step| step.is_interrupted);
         Ok(Plan { title, items, is_interrupted, kind, steps })
-    }
-
-    /// Refuses paths whose present content is what a path that stays as it is should have got: a call renamed the
-    /// file, and its bytes would be nowhere in the workspace otherwise.
-    fn keep_moved(&self, items: &mut [PlanItem]) {
-        loop {
-            let wanted: BTreeMap<String, PathBuf> = items
-                .iter()
-                .filter(|item| item.refused.is_some())
-                .filter_map(|item| Some((hash_in(&item.path, &item.target)?, item.path.clone())))
-                .collect();
-            let is_moved =
-                |item: &PlanItem| hash_in(&item.path, &item.now).and_then(|hash| wanted.get(&hash));
-            let mut is_done = true;
-            for item in items.iter_mut().filter(|item| item.refused.is_none()) {
-                let Some(from) = is_moved(item) else { continue };
-                item.refused =
-                    Some(format!("it has the bytes that {} had, which stays as it is", from.display()));
-                is_done = false;
-            }
-            if is_done {
-                return;
-            }
-        }
     }
 
     /// Item for a path; `None` if it has the wanted state.
@@ -304,6 +283,28 @@ impl Journal {
             }
             Content::LeftOut { .. } => None,
         })
+    }
+}
+
+/// Refuses paths whose present content is what a path that stays as it is should have got, or had between two
+/// turns: a call renamed the file, and its bytes would be nowhere in the workspace otherwise.
+fn keep_moved(items: &mut [PlanItem], between: &[(PathBuf, FileState)]) {
+    let hashed = |(path, state): &(PathBuf, FileState)| Some((hash_in(path, state)?, path.clone()));
+    let mut wanted: BTreeMap<String, PathBuf> = between.iter().filter_map(hashed).collect();
+    loop {
+        let stays = items.iter().filter(|item| item.refused.is_some());
+        wanted.extend(stays.filter_map(|item| Some((hash_in(&item.path, &item.target)?, item.path.clone()))));
+        let mut is_done = true;
+        for item in items.iter_mut().filter(|item| item.refused.is_none()) {
+            let from = hash_in(&item.path, &item.now).and_then(|hash| wanted.get(&hash));
+            let Some(from) = from.filter(|_| !wanted.is_empty()) else { continue };
+            let why = format!("it has bytes that {} had, which do not come back there", from.display());
+            item.refused = Some(why);
+            is_done = false;
+        }
+        if is_done {
+            return;
+        }
     }
 }
 

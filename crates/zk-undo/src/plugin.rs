@@ -44,7 +44,7 @@ const MAX_TOLD_PATHS: usize = 50;
 /// # let dir = tempfile::tempdir()?;
 /// # let (private, project) = (dir.path().join("session/undo"), dir.path().to_owned());
 /// let files = Arc::new(LocalStateFiles::default());
-/// let journal = Journal::new(private, vec![project], UndoSettings::default(), files);
+/// let journal = Journal::new(private, &[project], UndoSettings::default(), files);
 /// let bus = Bus::new();
 /// bus.install(&Undo::new(journal))?;
 /// assert!(bus.item::<dyn zk_core::service::Command>("undo").is_some());

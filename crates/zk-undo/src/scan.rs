@@ -79,7 +79,7 @@ impl Scan<'_> {
         let dir =
             open_listed(&dir, OsStr::new(".")).map_err(|errno| UndoError::io("read", root)(errno.into()))?;
         let tracked = index.as_ref().map_or(0..0, |index| index.all());
-        walk.dir(dir, &mut Vec::new(), &rules, Within { tracked, is_ignored: false, depth: 0 })?;
+        walk.dir(&dir, &mut Vec::new(), &rules, &Within { tracked, is_ignored: false, depth: 0 })?;
         walk.unseen()?;
         let modes = walk.split_clean();
         let Walk { files, ignored, left_out, taken_ns, .. } = walk;
@@ -228,21 +228,21 @@ impl Walk<'_> {
 
     fn dir(
         &mut self,
-        fd: OwnedFd,
+        fd: &OwnedFd,
         path: &mut Vec<u8>,
         above: &Arc<Rules>,
-        within: Within,
+        within: &Within,
     ) -> Result<(), UndoError> {
         let whole = self.root.join(OsStr::from_bytes(path));
         let text = |name: &str| {
-            let (file, _) = open_file(&fd, OsStr::new(name)).ok()?;
+            let (file, _) = open_file(fd, OsStr::new(name)).ok()?;
             let mut text = Vec::new();
             file.take(MAX_TEXT_BYTES).read_to_end(&mut text).ok()?;
             Some(String::from_utf8_lossy(&text).into_owned())
         };
         let (ignored, attributes) = (text(".gitignore"), text(".gitattributes"));
         let rules = Rules::of(&whole, ignored.as_deref(), attributes.as_deref(), above.clone());
-        let Ok(entries) = Dir::read_from(&fd) else {
+        let Ok(entries) = Dir::read_from(fd) else {
             self.left_out.add(UNREADABLE, &whole);
             return Ok(());
         };
@@ -255,7 +255,7 @@ impl Walk<'_> {
             }
             self.tick()?;
             path.extend_from_slice(name);
-            let done = self.entry(&fd, OsStr::from_bytes(name), entry.file_type(), path, &rules, &within);
+            let done = self.entry(fd, OsStr::from_bytes(name), entry.file_type(), path, &rules, within);
             path.truncate(length);
             done?;
         }
@@ -370,7 +370,10 @@ impl Walk<'_> {
             return Ok(());
         }
         match open_listed(fd, name) {
-            Ok(dir) => self.dir(dir, path, rules, Within { tracked, is_ignored, depth: within.depth + 1 }),
+            Ok(dir) => {
+                let within = Within { tracked, is_ignored, depth: within.depth + 1 };
+                self.dir(&dir, path, rules, &within)
+            }
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(()),
             Err(_) => {
                 self.left_out.add(UNREADABLE, &relative);

@@ -105,7 +105,6 @@ impl Stamp {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        clippy::allow_attributes,
         reason = "the low bits are compared with those in git's index"
     )]
     pub(crate) fn of(stat: &Stat) -> Self {

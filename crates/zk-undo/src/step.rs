@@ -87,7 +87,7 @@ impl Steps {
 
     pub(crate) fn write(&self, step: &Step) -> Result<(), UndoError> {
         let path = self.path(step.number);
-        let bytes = serde_json::to_vec(step).map_err(|error| UndoError::damaged(&path, error))?;
+        let bytes = serde_json::to_vec(step).map_err(|error| UndoError::damaged(&path, error.to_string()))?;
         Ok(self.files.replace(&path, &bytes)?)
     }
 
@@ -125,5 +125,5 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(
     path: &Path,
 ) -> Result<Option<T>, UndoError> {
     let Some(bytes) = files.read(path, MAX_STEP_BYTES)? else { return Ok(None) };
-    from_slice(&bytes).map(Some).map_err(|error| UndoError::damaged(path, error))
+    from_slice(&bytes).map(Some).map_err(|error| UndoError::damaged(path, error.to_string()))
 }

@@ -34,7 +34,7 @@ pub(crate) use prompt::prompt_command;
 #[cfg(feature = "acp")]
 pub(crate) use serve::acp;
 pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, web};
-pub(crate) use sessions::sessions;
+pub(crate) use sessions::{sessions, turn_diff, undo};
 pub(crate) use trust::trust;
 use zk_serve::print::RunResult;
 use zk_tui::Style;

@@ -76,7 +76,7 @@ impl Place {
 
 fn journal(dir: &TempDir, root: &Path, settings: UndoSettings) -> Journal {
     let files = Arc::new(LocalStateFiles::default());
-    Journal::new(dir.path().join("state/undo"), vec![root.to_owned()], settings, files)
+    Journal::new(dir.path().join("state/undo"), &[root.to_owned()], settings, files)
 }
 
 /// Every path below a directory with its kind, mode and content.

@@ -169,7 +169,7 @@ fn a_call_that_was_cut_off_is_in_the_journal_at_the_next_start() {
     let files = std::sync::Arc::new(zk_exec::LocalStateFiles::default());
     let next = zk_undo::Journal::new(
         dir.path().join("state/undo"),
-        vec![root.clone()],
+        std::slice::from_ref(&root),
         UndoSettings::default(),
         files,
     );

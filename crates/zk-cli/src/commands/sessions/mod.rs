@@ -2,6 +2,7 @@
 pub(super) mod breaking_store;
 mod list;
 mod show;
+mod undo;
 
 use std::ops::ControlFlow;
 
@@ -17,6 +18,7 @@ use crate::args::actions::SessionsAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::sessions::{given, place, refused, store};
 use list::row;
+pub(crate) use undo::{turn_diff, undo};
 use zk_chat::session_lines;
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
