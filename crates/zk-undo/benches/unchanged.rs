@@ -58,7 +58,12 @@ async fn main() {
     for round in 0..ROUNDS {
         let private = dir.path().join(format!("undo{round}"));
         let settings = UndoSettings { max_seconds: 25, ..UndoSettings::default() };
-        let journal = Journal::new(private, &[root.clone()], settings, Arc::new(LocalStateFiles::default()));
+        let journal = Journal::new(
+            private,
+            std::slice::from_ref(&root),
+            settings,
+            Arc::new(LocalStateFiles::default()),
+        );
         let turn = TurnLabel { run: "r".into(), turn: "t".into(), prompt: String::new() };
         for (call, best) in [("one", &mut first), ("two", &mut again)] {
             let began = Instant::now();

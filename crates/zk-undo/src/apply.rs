@@ -12,11 +12,11 @@ use rustix::fs::{Access, AtFlags, accessat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::beneath::Place;
 use crate::journal::TurnLabel;
 use crate::plan::FileContent;
-use crate::snapshot::{Identity, LeftOut, now_ns};
 use crate::step::{StepKind, read};
+use crate::workspace::beneath::Place;
+use crate::workspace::snapshot::{Identity, LeftOut, now_ns};
 use crate::{Change, FileState, Journal, Plan, UndoError};
 
 /// Files that an undo brought back, and those that it did not.

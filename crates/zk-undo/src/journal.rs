@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use zk_core::service::{StateFileError, StateFiles, StateLock};
 
 use crate::objects::Objects;
-use crate::scan::Scan;
-use crate::snapshot::{Identity, Known, LeftOut, SavedSnapshot, Snapshot, now_ns};
 use crate::step::{Step, StepKind, Steps, read};
+use crate::workspace::scan::Scan;
+use crate::workspace::snapshot::{Identity, Known, LeftOut, SavedSnapshot, Snapshot, now_ns};
 use crate::{Change, UndoError, UndoSettings};
 
 /// Longest beginning of a prompt that a step keeps, in characters.

@@ -16,22 +16,18 @@
 //! Sessions, terminals and the location of state: the host passes a directory and the workspaces in.
 
 mod apply;
-mod beneath;
 mod command;
 mod diff;
 mod error;
-mod git;
 mod journal;
 mod objects;
 mod path_text;
 mod plan;
 mod plugin;
-mod rules;
-mod scan;
 mod settings;
-mod snapshot;
 mod state;
 mod step;
+mod workspace;
 
 pub use apply::Outcome;
 pub use command::report;

@@ -2,10 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use crate::git::Repository;
 use crate::journal::is_of_git;
-use crate::snapshot::{LeftOut, content_hash};
 use crate::step::{Step, StepKind};
+use crate::workspace::git::Repository;
+use crate::workspace::snapshot::{LeftOut, content_hash};
 use crate::{Change, Content, FileState, Journal, UndoError};
 
 /// Files that an undo or a redo brings back, each with what is there now. Nothing changed yet.
@@ -214,6 +214,10 @@ impl Journal {
             }
         }
         keep_moved(&mut items, &between);
+        let parents = missing_parents(&items);
+        items.retain(|item| parents.iter().all(|parent| parent.path != item.path));
+        items.extend(parents);
+        items.sort_by(|one, other| one.path.cmp(&other.path));
         let is_interrupted = steps.iter().any(|step| step.is_interrupted);
         Ok(Plan { title, items, is_interrupted, kind, steps })
     }
@@ -284,6 +288,23 @@ impl Journal {
             Content::LeftOut { .. } => None,
         })
     }
+}
+
+/// Directories that are missing above the paths that are made, and that no turn removed.
+fn missing_parents(items: &[PlanItem]) -> Vec<PlanItem> {
+    let mut missing: BTreeSet<&Path> = BTreeSet::new();
+    for item in items.iter().filter(|item| item.refused.is_none() && item.target.exists()) {
+        let parents = item.path.ancestors().skip(1);
+        missing.extend(parents.take_while(|parent| parent.symlink_metadata().is_err()));
+    }
+    missing.retain(|parent| items.iter().all(|item| item.path != **parent || item.refused.is_some()));
+    let directory = |path: &&Path| PlanItem {
+        path: path.to_path_buf(),
+        now: FileState::Absent,
+        target: FileState::Directory { mode: 0o755 },
+        refused: None,
+    };
+    missing.iter().map(directory).collect()
 }
 
 /// Refuses paths whose present content is what a path that stays as it is should have got, or had between two

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::from_slice;
 use zk_core::service::StateFiles;
 
-use crate::snapshot::Identity;
+use crate::workspace::snapshot::Identity;
 use crate::{Change, UndoError};
 
 /// Largest record of a step, in bytes.

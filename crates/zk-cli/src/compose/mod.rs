@@ -14,7 +14,6 @@ pub(crate) mod sessions;
 pub(crate) mod skills;
 #[cfg(feature = "otel")]
 pub(crate) mod telemetry;
-pub(crate) mod undo;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -253,7 +252,7 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
     }
     if let Some(dir) = &session.outputs {
         // The journal has files that the model may not read.
-        let files = files(&app.work, &app.settings)?.hidden(undo::dir(dir));
+        let files = files(&app.work, &app.settings)?.hidden(sessions::undo::dir(dir));
         let files = files.read_only(dir).map_err(Failure::failed)?;
         let files = ExecutionTarget::of(app)?.with_outputs(files, dir);
         let blobs = Arc::new(FileBlobs::new(dir.join("blobs"), Arc::new(LocalStateFiles::default())));
@@ -264,7 +263,7 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
         })));
         parts.push(Arc::new(app.settings.results.spill(dir)));
         parts.push(Arc::new(OutputHandles));
-        parts.extend(undo::plugin(app, dir).map(|plugin| Arc::new(plugin) as Arc<dyn Plugin>));
+        parts.extend(sessions::undo::plugin(app, dir).map(|plugin| Arc::new(plugin) as Arc<dyn Plugin>));
     }
     if let Some(recorder) = &session.recorder {
         parts.push(Arc::new(recorder.clone()));

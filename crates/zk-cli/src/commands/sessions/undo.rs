@@ -70,7 +70,7 @@ fn journal(app: &AppContext, session: Option<&str>) -> Outcome<Journal> {
     let outputs = place(&app.work, &app.settings).outputs_of(&id);
     let outputs =
         outputs.ok_or_else(|| Failure::usage("sessions have no place here: set HOME or ZK_HOME"))?;
-    let journal = compose::undo::journal(&app.work, &app.settings, &outputs);
+    let journal = compose::sessions::undo::journal(&app.work, &app.settings, &outputs);
     for line in journal.recover().map_err(failed)? {
         zk_tui::term::print_stderr(&format!("zk: {line}"));
     }

@@ -23,7 +23,7 @@ pub(crate) fn journal(work: &Workplace, settings: &Settings, outputs: &Path) -> 
 }
 
 /// Plugin that fills the journal; `None` if it is switched off, or if the files are on another machine.
-pub(super) fn plugin(app: &AppContext, outputs: &Path) -> Option<Undo> {
+pub(crate) fn plugin(app: &AppContext, outputs: &Path) -> Option<Undo> {
     let is_here = match app.settings.context() {
         ContextName::Remote(_) | ContextName::Ssh(_) => false,
         ContextName::Process | ContextName::Sandbox | ContextName::Docker(_) => true,

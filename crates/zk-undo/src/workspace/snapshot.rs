@@ -6,9 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::git::{AboutIndex, Index, Repository};
 use crate::objects::{Objects, hash_of};
 use crate::state::{Content, FileState, Stamp};
+use crate::workspace::git::{AboutIndex, Index, Repository};
 use crate::{Change, UndoError};
 
 /// State of a path with the metadata at that time.
@@ -80,7 +80,7 @@ pub(crate) struct Snapshot {
     pub(crate) files: BTreeMap<PathBuf, Known>,
     /// Files and directories that git ignored, without what is in them.
     pub(crate) ignored: BTreeSet<PathBuf>,
-    /// What of the workspace is not kept.
+    /// Files that are not kept.
     pub(crate) left_out: LeftOut,
 }
 
@@ -160,7 +160,7 @@ impl Snapshot {
             }
             if !before.state.exists() && after.stamp.is_some_and(|stamp| !stamp.changed_since(self.taken_ns))
             {
-                // It was there before, in a place that was not looked into.
+                // Older than the snapshot, in a place that was not looked into.
                 continue;
             }
             if !after.state.exists() {

@@ -127,7 +127,5 @@ pub(crate) fn read_link(dir: &OwnedFd, name: &OsStr) -> Result<PathBuf, Errno> {
 
 /// Permission bits of a file.
 pub(crate) fn mode_of(stat: &Stat) -> u32 {
-    #[expect(clippy::allow_attributes, reason = "the width of a mode differs between systems")]
-    #[allow(clippy::useless_conversion, reason = "as above")]
-    u32::from(stat.st_mode & 0o7777)
+    Mode::from_raw_mode(stat.st_mode).bits() & 0o7777
 }

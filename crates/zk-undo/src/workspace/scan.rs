@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, Dir, FileType, Stat, statat};
 use rustix::io::Errno;
 
-use crate::beneath::{Place, mode_of, open_dir, open_file, open_listed, read_link};
-use crate::git::{Index, MAX_TEXT_BYTES, Repository, Tracked, blob_id, read_text};
 use crate::objects::Objects;
-use crate::rules::Rules;
-use crate::snapshot::{Identity, Known, LeftOut, Snapshot, now_ns};
 use crate::state::{Content, FileState, Stamp};
+use crate::workspace::beneath::{Place, mode_of, open_dir, open_file, open_listed, read_link};
+use crate::workspace::git::{Index, MAX_TEXT_BYTES, Repository, Tracked, blob_id, read_text};
+use crate::workspace::rules::Rules;
+use crate::workspace::snapshot::{Identity, Known, LeftOut, Snapshot, now_ns};
 use crate::{UndoError, UndoSettings};
 
 /// Deepest directory that is looked into, counted from the root.
@@ -129,7 +129,7 @@ impl Scan<'_> {
         }
         let (mut file, stat) = match open_file(dir, name) {
             Ok(opened) => opened,
-            // It is gone, or something else took its place just now.
+            // Gone, or replaced by something else just now.
             Err(Errno::NOENT | Errno::LOOP | Errno::INVAL) => return Ok(Known::absent()),
             Err(_) => {
                 left_out(UNREADABLE);
