@@ -13,6 +13,7 @@
 //! | `exec` | `exec` (default) | commands and files |
 //! | `extensions` | `extensions` | programs in any language that extend zk |
 //! | `hooks` | `hooks` | commands as hooks |
+//! | `undo` | `undo` | undo of files, by a journal of the workspace |
 //! | `mcp` | `mcp` | the Model Context Protocol |
 //! | `otel` | `otel` | traces and metrics by OpenTelemetry |
 //! | `permission` | `permission` (default) | the judge of calls, and the gate that asks about them |
@@ -78,5 +79,7 @@ pub use zk_testkit as testkit;
 pub use zk_tools as tools;
 #[cfg(feature = "tui")]
 pub use zk_tui as tui;
+#[cfg(feature = "undo")]
+pub use zk_undo as undo;
 #[cfg(feature = "view")]
 pub use zk_view as view;

@@ -3,7 +3,7 @@ use crate::workspace::Package;
 use toml::Value;
 
 /// Crates that may use a certain outside crate, because it is large, or because its use belongs in one place.
-const HOMES: [(&str, &[&str]); 15] = [
+const HOMES: [(&str, &[&str]); 17] = [
     ("reqwest", &["zk-auth", "zk-otel", "zk-providers", "zk-mcp", "zk-stores", "zk-tools"]),
     ("rustls", &["zk-auth"]),
     ("rusqlite", &["zk-session", "zk-transcripts"]),
@@ -17,6 +17,8 @@ const HOMES: [(&str, &[&str]); 15] = [
     ("ratatui", &["zk-cli"]),
     ("pulldown-cmark", &["zk-transcripts", "zk-tui"]),
     ("etcetera", &["zk-cli"]),
+    ("gix-index", &["zk-undo"]),
+    ("gix-odb", &["zk-undo"]),
     ("anyhow", &["zk-cli", "xtask"]),
     ("hyper", &["zk-exec", "zk-mcp", "zk-serve", "zk-testkit"]),
 ];

@@ -244,6 +244,27 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: Option<SessionsAction>,
     },
+    /// Take back what the last prompts of a session changed in files, by shell commands too
+    Undo {
+        /// Number of prompts whose changes go back
+        #[arg(value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+        count: u64,
+        /// Do it without asking
+        #[arg(long)]
+        yes: bool,
+        /// The session's id, or the beginning of it; the newest one of this directory without
+        #[arg(long, value_name = "ID", add = ArgValueCompleter::new(candidates::sessions))]
+        session: Option<String>,
+    },
+    /// Show what a prompt of a session changed in files
+    Diff {
+        /// Number of the prompt among those that changed files, as /undo list has it; the last one without
+        #[arg(long, value_name = "N")]
+        turn: Option<u64>,
+        /// The session's id, or the beginning of it; the newest one of this directory without
+        #[arg(long, value_name = "ID", add = ArgValueCompleter::new(candidates::sessions))]
+        session: Option<String>,
+    },
     /// Show what fills the context: of every request, or of a session's next one
     Context {
         /// The session's id, or the beginning of it

@@ -46,6 +46,15 @@ pub(crate) enum Job {
     /// A run without a person, or a conversation.
     Prompt(Prompt),
     Sessions(SessionsAction),
+    Undo {
+        count: usize,
+        yes: bool,
+        session: Option<String>,
+    },
+    TurnDiff {
+        turn: Option<u64>,
+        session: Option<String>,
+    },
     Context {
         id: Option<String>,
         json: bool,
@@ -263,6 +272,10 @@ impl Cli {
                     CliCommand::Sessions { action } => {
                         Job::Sessions(action.unwrap_or(SessionsAction::List { all: false, json: false }))
                     }
+                    CliCommand::Undo { count, yes, session } => {
+                        Job::Undo { count: usize::try_from(count).unwrap_or(usize::MAX), yes, session }
+                    }
+                    CliCommand::Diff { turn, session } => Job::TurnDiff { turn, session },
                     CliCommand::Context { id, json } => Job::Context { id, json },
                     CliCommand::Auth { action } => Job::Auth(action),
                     CliCommand::Config { action: ConfigAction::Keys } => Job::ConfigKeys,

@@ -247,7 +247,9 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
         })));
     }
     if let Some(dir) = &session.outputs {
-        let files = files(&app.work, &app.settings)?.read_only(dir).map_err(Failure::failed)?;
+        // The journal has files that the model may not read.
+        let files = files(&app.work, &app.settings)?.hidden(sessions::undo::dir(dir));
+        let files = files.read_only(dir).map_err(Failure::failed)?;
         let files = ExecutionTarget::of(app)?.with_outputs(files, dir);
         let blobs = Arc::new(FileBlobs::new(dir.join("blobs"), Arc::new(LocalStateFiles::default())));
         parts.push(Arc::new(plugin_fn("session-files", move |scope| {
@@ -257,6 +259,7 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
         })));
         parts.push(Arc::new(app.settings.results.spill(dir)));
         parts.push(Arc::new(OutputHandles));
+        parts.extend(sessions::undo::plugin(app, dir).map(|plugin| Arc::new(plugin) as Arc<dyn Plugin>));
     }
     if let Some(recorder) = &session.recorder {
         parts.push(Arc::new(recorder.clone()));

@@ -51,6 +51,11 @@ pub(super) async fn prompt_of(
             "there is no command /{name}: its MCP server has no such prompt, or cannot be used (`zk mcp list`)"
         )));
     };
+    if let "undo" | "redo" = name {
+        return Err(Failure::usage(format!(
+            "/{name} is for conversations; `zk undo` shows what it would take back, and `zk undo --yes` does it"
+        )));
+    }
     match stop.run_until_cancelled(command.run(args, &cx)).await {
         Some(Ok(CommandOutcome::Prompt(prompt))) => Ok(Some(prompt)),
         Some(Ok(

@@ -166,6 +166,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     match job {
         Job::Prompt(prompt) => mode::run(&app, prompt),
         Job::Sessions(action) => commands::sessions(&app, action),
+        Job::Undo { count, yes, session } => commands::undo(&app, count, yes, session.as_deref()),
+        Job::TurnDiff { turn, session } => commands::turn_diff(&app, turn, session.as_deref()),
         Job::Context { id, json } => commands::context(&app, id.as_deref(), json),
         Job::Auth(action) => commands::auth(&app, action),
         Job::ConfigGet { key, origin } => commands::config_get(&app, &key, origin),

@@ -12,6 +12,7 @@ use zk_settings::{DuplicateKey, MergedSettings, Schema, SettingsError};
 use zk_skills::settings::SkillSettings;
 use zk_tools::ToolsOptions;
 use zk_tools::settings::ResultSettings;
+use zk_undo::UndoSettings;
 
 use super::program::ProgramSettings;
 
@@ -64,6 +65,7 @@ sections! {
     models: BTreeMap<String, ModelSettings> = "models",
     providers: BTreeMap<String, ProviderSettings> = "providers",
     backend: BackendChoice = "backend",
+    undo: UndoSettings = "undo",
     backends: BTreeMap<String, BackendSettings> = "backends",
     #[cfg(feature = "otel")]
     otel: zk_otel::OtelSettings = "otel",

@@ -1,5 +1,7 @@
 //! Sessions of this user: where they are, and in which words their errors and notices are told.
 
+pub(crate) mod undo;
+
 use std::sync::Arc;
 
 use zk_chat::git_branch;

@@ -1,0 +1,443 @@
+//! Files are brought back in two parts: first all contents are written beside their places, which is where a disk
+//! fills up; then names change. A record of it all is on disk, so that a killed undo is finished at the next
+//! start.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, accessat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::journal::TurnLabel;
+use crate::plan::FileContent;
+use crate::step::{StepKind, read};
+use crate::workspace::beneath::Place;
+use crate::workspace::snapshot::{Identity, LeftOut, now_ns};
+use crate::{Change, FileState, Journal, Plan, UndoError};
+
+/// Files that an undo brought back, and those that it did not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Changes that were made, by path.
+    pub changes: Vec<Change>,
+    /// Lines about paths that stay as they are, each with the reason.
+    pub refused: Vec<String>,
+}
+
+/// Record of an undo that is being carried out.
+#[derive(Debug, Serialize, Deserialize)]
+struct Pending {
+    number: u64,
+    kind: StepKind,
+    title: String,
+    workspaces: Vec<Identity>,
+    changes: Vec<Change>,
+    /// Temporary file of each change that has one.
+    temporary: Vec<Option<Temporary>>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Temporary(#[serde(with = "crate::path_text")] PathBuf);
+
+impl Journal {
+    /// Brings the files of a plan back. Each path is looked at again before, and stays as it is if it changed
+    /// since the plan was made. A full disk, or any other failure to write, leaves every file as it is.
+    ///
+    /// # Errors
+    /// [`UndoError`]; no file was changed then.
+    pub fn apply(&self, plan: &Plan) -> Result<Outcome, UndoError> {
+        let _lock = self.lock_for_changes()?;
+        for workspace in plan.steps.iter().flat_map(|step| &step.workspaces) {
+            workspace.check()?;
+        }
+        let mut outcome = Outcome { refused: plan.refusals().collect(), ..Outcome::default() };
+        let mut changes = Vec::new();
+        for item in plan.items.iter().filter(|item| item.refused.is_none()) {
+            let now = self.scan().look(&item.path, &mut LeftOut::default())?.state;
+            if self.is_equal(&item.path, &now, &item.now) {
+                changes.push(Change { path: item.path.clone(), before: now, after: item.target.clone() });
+            } else {
+                outcome.refused.push(refusal(&item.path, "it changed just now"));
+            }
+        }
+        if changes.is_empty() {
+            return Ok(outcome);
+        }
+        let (number, token) = (self.steps.next()?, now_ns());
+        let temporary = changes.iter().enumerate().map(|(at, change)| temporary(token, at, change)).collect();
+        let workspaces = plan.steps.first().map(|step| step.workspaces.clone()).unwrap_or_default();
+        let (kind, title) = (plan.kind.clone(), plan.title.clone());
+        let pending = Pending { number, kind, title, workspaces, changes, temporary };
+        self.write_pending(&pending)?;
+        if let Err(error) = self.stage(&pending) {
+            self.drop_pending(&pending);
+            return Err(error);
+        }
+        let done = self.carry_out(&pending);
+        self.finish(pending, done, &mut outcome)?;
+        Ok(outcome)
+    }
+
+    /// Finishes an undo that was cut off; `None` if there is none.
+    pub(crate) fn finish_pending(&self) -> Result<Option<String>, UndoError> {
+        let path = self.dir.join("pending.json");
+        let Some(mut pending) = read::<Pending>(&*self.files, &path)? else { return Ok(None) };
+        for workspace in &pending.workspaces {
+            workspace.check()?;
+        }
+        remove_temporary(&pending);
+        let mut outcome = Outcome::default();
+        let mut finished = Vec::new();
+        let (mut rest, mut temporary) = (Vec::new(), Vec::new());
+        let changes = std::mem::take(&mut pending.changes);
+        for (change, beside) in changes.into_iter().zip(std::mem::take(&mut pending.temporary)) {
+            let now = self.scan().look(&change.path, &mut LeftOut::default())?.state;
+            if self.is_equal(&change.path, &now, &change.after) {
+                finished.push(change);
+            } else if self.is_equal(&change.path, &now, &change.before) {
+                rest.push(change);
+                temporary.push(beside);
+            } else {
+                outcome.refused.push(refusal(&change.path, "it was changed since zk ended"));
+            }
+        }
+        pending.temporary = temporary;
+        pending.changes = rest;
+        self.stage(&pending).inspect_err(|_| remove_temporary(&pending))?;
+        let done = self.carry_out(&pending);
+        let count = finished.len() + pending.changes.len();
+        outcome.changes = finished;
+        self.finish(pending, done, &mut outcome)?;
+        let mut line = format!("an undo that was cut off is finished: {count} paths are back");
+        outcome.refused.iter().for_each(|refused| line.push_str(&format!("\n{refused}")));
+        Ok(Some(line))
+    }
+
+    fn finish(
+        &self,
+        pending: Pending,
+        done: Vec<Result<(), Errno>>,
+        outcome: &mut Outcome,
+    ) -> Result<(), UndoError> {
+        remove_temporary(&pending);
+        for (change, done) in pending.changes.into_iter().zip(done) {
+            match done {
+                Ok(()) => outcome.changes.push(change),
+                Err(errno) => outcome.refused.push(refusal(&change.path, &reason(errno))),
+            }
+        }
+        outcome.changes.sort_by(|one, other| one.path.cmp(&other.path));
+        let label = TurnLabel { run: String::new(), turn: String::new(), prompt: pending.title };
+        let mut step = self.new_step(pending.kind.clone(), &label, outcome.changes.clone())?;
+        step.number = pending.number;
+        self.steps.write(&step)?;
+        let mark = |numbers: &[u64], is_undone| {
+            numbers
+                .iter()
+                .try_for_each(|number| self.steps.change(*number, |step| step.is_undone = is_undone))
+        };
+        match &pending.kind {
+            StepKind::Turn => {}
+            StepKind::Undo { steps } => mark(steps, true)?,
+            StepKind::Move { undone, redone } => {
+                mark(undone, true)?;
+                mark(redone, false)?;
+            }
+            StepKind::Redo { step } => {
+                mark(&[*step], true)?;
+                let taken_back = self.steps.all()?.into_iter().find(|found| found.number == *step);
+                match taken_back.map(|step| step.kind) {
+                    Some(StepKind::Undo { steps }) => mark(&steps, false)?,
+                    Some(StepKind::Move { undone, redone }) => {
+                        mark(&undone, false)?;
+                        mark(&redone, true)?;
+                    }
+                    Some(StepKind::Turn | StepKind::Redo { .. }) | None => {}
+                }
+            }
+        }
+        let path = self.dir.join("pending.json");
+        std::fs::remove_file(&path).map_err(UndoError::io("remove", &path))
+    }
+
+    fn write_pending(&self, pending: &Pending) -> Result<(), UndoError> {
+        let path = self.dir.join("pending.json");
+        let bytes =
+            serde_json::to_vec(pending).map_err(|error| UndoError::damaged(&path, error.to_string()))?;
+        Ok(self.files.replace(&path, &bytes)?)
+    }
+
+    fn drop_pending(&self, pending: &Pending) {
+        remove_temporary(pending);
+        let _ = std::fs::remove_file(self.dir.join("pending.json"));
+    }
+
+    /// Writes all contents to temporary files, and checks that all names can be changed.
+    fn stage(&self, pending: &Pending) -> Result<(), UndoError> {
+        for (change, temporary) in pending.changes.iter().zip(&pending.temporary) {
+            let fail = |errno: Errno| UndoError::io("bring back", &change.path)(errno.into());
+            if change.before.exists() {
+                let place = Place::of(&change.path).map_err(fail)?;
+                accessat(&place.dir, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty())
+                    .map_err(fail)?;
+            }
+            let (Some(Temporary(temporary)), FileState::File { mode, .. }) = (temporary, &change.after)
+            else {
+                continue;
+            };
+            let content = self.content(&change.path, &change.after)?;
+            let content =
+                content.ok_or_else(|| UndoError::damaged(&change.path, "its kept content is gone"))?;
+            let file = Place::of(temporary).and_then(|place| place.create()).map_err(fail)?;
+            fill(file, content, *mode).map_err(UndoError::io("bring back", &change.path))?;
+        }
+        Ok(())
+    }
+
+    /// Changes names: what is in the way goes first, from the depth up, then comes what is made, from the top
+    /// down. A change that fails leaves its path as it is.
+    fn carry_out(&self, pending: &Pending) -> Vec<Result<(), Errno>> {
+        let mut done: Vec<Result<(), Errno>> = pending.changes.iter().map(|_| Ok(())).collect();
+        let mut order: Vec<usize> = (0..pending.changes.len()).collect();
+        let depth =
+            |at: &usize| pending.changes.get(*at).map_or(0, |change| change.path.components().count());
+        order.sort_by_key(|at| std::cmp::Reverse(depth(at)));
+        for at in &order {
+            let (Some(change), Some(done)) = (pending.changes.get(*at), done.get_mut(*at)) else { continue };
+            *done = self.clear(change);
+        }
+        order.reverse();
+        for at in &order {
+            let (Some(change), Some(done)) = (pending.changes.get(*at), done.get_mut(*at)) else { continue };
+            if done.is_ok() {
+                let temporary = pending.temporary.get(*at).and_then(Option::as_ref);
+                *done = make(change, temporary.map(|Temporary(path)| path.as_path()));
+            }
+        }
+        // Modes of directories come last: one without the right to write is filled before.
+        for at in order.iter().rev() {
+            let (Some(change), Some(done)) = (pending.changes.get(*at), done.get_mut(*at)) else { continue };
+            if let (FileState::Directory { mode }, Ok(())) = (&change.after, &done) {
+                *done = Place::of(&change.path).and_then(|place| place.set_mode(*mode));
+            }
+        }
+        done
+    }
+
+    /// Removes what is at a path, unless it is replaced at once.
+    fn clear(&self, change: &Change) -> Result<(), Errno> {
+        let is_replaced = matches!(
+            (&change.before, &change.after),
+            (
+                FileState::File { .. } | FileState::Link { .. },
+                FileState::File { .. } | FileState::Link { .. }
+            ) | (FileState::Directory { .. }, FileState::Directory { .. })
+        );
+        if is_replaced || !change.before.exists() {
+            return Ok(());
+        }
+        let place = Place::of(&change.path)?;
+        match &change.before {
+            FileState::Directory { .. } => place.remove_dir(),
+            FileState::Absent | FileState::File { .. } | FileState::Link { .. } | FileState::Other => {
+                // The last look at the bytes that go: a change of this instant is not lost.
+                let now = self.scan().look(&change.path, &mut LeftOut::default());
+                match now {
+                    Ok(now) if self.is_equal(&change.path, &now.state, &change.before) => place.remove_file(),
+                    Ok(_) | Err(_) => Err(Errno::BUSY),
+                }
+            }
+        }
+    }
+}
+
+/// Puts the wanted state at a path.
+fn make(change: &Change, temporary: Option<&Path>) -> Result<(), Errno> {
+    match &change.after {
+        FileState::Absent | FileState::Other => Ok(()),
+        FileState::Directory { .. } => match make_parents(&change.path)?.make_dir() {
+            Err(Errno::EXIST) if change.before.is_directory() => Ok(()),
+            done => done,
+        },
+        FileState::Link { target } => {
+            let place = make_parents(&change.path)?;
+            let Some(temporary) = temporary.and_then(Path::file_name) else { return Err(Errno::INVAL) };
+            let beside = Place { dir: place.dir, name: temporary.to_owned() };
+            beside.make_link(target)?;
+            let renamed = beside.rename(&place.name);
+            if renamed.is_err() {
+                let _ = beside.remove_file();
+            }
+            renamed
+        }
+        FileState::File { .. } => {
+            let place = make_parents(&change.path)?;
+            let Some(temporary) = temporary else { return Err(Errno::INVAL) };
+            let from = Place::of(temporary)?;
+            rustix::fs::renameat(&from.dir, &*from.name, &place.dir, &*place.name)
+        }
+    }
+}
+
+/// Opens the parent of a path, after missing directories were made.
+fn make_parents(path: &Path) -> Result<Place, Errno> {
+    match Place::of(path) {
+        Err(Errno::NOENT) => {}
+        place => return place,
+    }
+    let parent = path.parent().ok_or(Errno::INVAL)?;
+    let above = make_parents(parent)?;
+    match above.make_dir() {
+        Ok(()) => above.set_mode(0o755)?,
+        Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno),
+    }
+    Place::of(path)
+}
+
+/// Path of the temporary file for a change: beside it, or in the nearest directory that is there.
+fn temporary(token: u64, at: usize, change: &Change) -> Option<Temporary> {
+    match change.after {
+        FileState::File { .. } | FileState::Link { .. } => {}
+        FileState::Absent | FileState::Directory { .. } | FileState::Other => return None,
+    }
+    let is_dir = |dir: &&Path| dir.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+    let dir = change.path.ancestors().skip(1).find(is_dir)?;
+    Some(Temporary(dir.join(OsString::from(format!(".zk-undo-{token:x}-{at}.tmp")))))
+}
+
+fn remove_temporary(pending: &Pending) {
+    for Temporary(path) in pending.temporary.iter().flatten() {
+        if let Ok(place) = Place::of(path) {
+            let _ = place.remove_file();
+        }
+    }
+}
+
+fn fill(mut file: File, content: FileContent, mode: u32) -> io::Result<()> {
+    match content {
+        FileContent::Bytes(bytes) => file.write_all(&bytes)?,
+        FileContent::File(mut from) => {
+            io::copy(&mut from, &mut file)?;
+        }
+    }
+    file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+    // The bytes are on the disk before a name leads to them.
+    file.sync_data()
+}
+
+fn refusal(path: &Path, why: &str) -> String {
+    format!("{} stays as it is: {why}", path.display())
+}
+
+fn reason(errno: Errno) -> String {
+    match errno {
+        Errno::NOTEMPTY | Errno::EXIST => "there are files in it that are not of that turn".to_owned(),
+        Errno::BUSY => "it changed just now".to_owned(),
+        Errno::LOOP => "a link is in the way".to_owned(),
+        errno => io::Error::from(errno).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+
+    use tempfile::TempDir;
+    use zk_exec::LocalStateFiles;
+
+    use super::*;
+    use crate::{CallScope, UndoSettings};
+
+    fn journal(dir: &TempDir) -> (Journal, PathBuf) {
+        let root = dir.path().canonicalize().unwrap().join("project");
+        fs::create_dir_all(&root).unwrap();
+        let files = Arc::new(LocalStateFiles::default());
+        let place = dir.path().join("state/undo");
+        (Journal::new(place, std::slice::from_ref(&root), UndoSettings::default(), files), root)
+    }
+
+    /// A prompt that changed `a` and `b` and made `new`, with the plan to take it back.
+    fn changed(dir: &TempDir) -> (Journal, PathBuf, Plan) {
+        let (journal, root) = journal(dir);
+        fs::write(root.join("a"), "old a").unwrap();
+        fs::write(root.join("b"), "old b").unwrap();
+        let turn = TurnLabel { run: "r".into(), turn: "t".into(), prompt: "p".into() };
+        journal.begin(&turn, "call", &CallScope::Workspace).unwrap();
+        for name in ["a", "b", "new"] {
+            fs::write(root.join(name), format!("zk's {name}")).unwrap();
+        }
+        journal.end("call").unwrap();
+        let plan = journal.plan_undo(1).unwrap();
+        (journal, root, plan)
+    }
+
+    fn names(root: &Path) -> Vec<String> {
+        let entries = fs::read_dir(root).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn an_undo_that_was_killed_is_finished_and_leaves_nothing_behind() {
+        for done in 0..=3 {
+            let dir = tempfile::tempdir().unwrap();
+            let (journal, root, plan) = changed(&dir);
+            let changes: Vec<Change> = plan
+                .items
+                .iter()
+                .map(|item| Change {
+                    path: item.path.clone(),
+                    before: item.now.clone(),
+                    after: item.target.clone(),
+                })
+                .collect();
+            let temporary: Vec<_> =
+                changes.iter().enumerate().map(|(at, change)| temporary(7, at, change)).collect();
+            let workspaces = plan.steps[0].workspaces.clone();
+            let (kind, title) = (plan.kind.clone(), plan.title.clone());
+            let pending = Pending { number: 2, kind, title, workspaces, changes, temporary };
+            journal.write_pending(&pending).unwrap();
+            journal.stage(&pending).unwrap();
+            // The process ends after `done` of the changes.
+            for (change, temporary) in pending.changes.iter().zip(&pending.temporary).take(done) {
+                journal.clear(change).unwrap();
+                make(change, temporary.as_ref().map(|Temporary(path)| path.as_path())).unwrap();
+            }
+            // The person goes on with a file that was not back yet.
+            let is_edited = done < 2;
+            if is_edited {
+                fs::write(root.join("b"), "of the person").unwrap();
+            }
+            let lines = journal.recover().unwrap();
+            assert!(lines[0].contains("cut off is finished"), "{lines:?}");
+            assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "old a");
+            let b = if is_edited { "of the person" } else { "old b" };
+            assert_eq!(fs::read_to_string(root.join("b")).unwrap(), b);
+            assert_eq!(names(&root), ["a", "b"]);
+            assert!(journal.recover().unwrap().is_empty());
+            assert!(journal.turns().unwrap()[0].is_undone);
+        }
+    }
+
+    #[test]
+    fn a_failure_to_write_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, root, plan) = changed(&dir);
+        // The second content cannot be written, as on a full disk.
+        let hash = crate::objects::hash_of(b"old b");
+        fs::write(journal.objects.path(&hash), "damaged").unwrap();
+        let error = journal.apply(&plan).unwrap_err().to_string();
+        assert!(error.contains("not those that were kept"), "{error}");
+        assert_eq!(names(&root), ["a", "b", "new"]);
+        assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "zk's a");
+        assert!(journal.recover().unwrap().is_empty(), "nothing is left to finish");
+    }
+}

@@ -1,0 +1,197 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use zk_core::kernel::{BoxError, Cx};
+use zk_core::model::Display;
+use zk_core::service::{
+    ArgumentChoice, Command, CommandOutcome, Questions, Selection, TurnCwd, UiAnswer, visible_line,
+};
+
+use crate::plugin::{Shared, steps_of_branch};
+use crate::{Journal, Outcome, Plan, TurnSummary, UndoError};
+
+/// Longest wait for the person's answer.
+const PATIENCE: Duration = Duration::from_secs(60 * 60);
+
+/// Most paths of a turn in a list.
+const MAX_LISTED_PATHS: usize = 4;
+
+/// Remark on the limits of an undo, under every undo that was carried out.
+const LIMITS: &str =
+    "the conversation stays where it is (/tree goes back in it); files that git ignores are not covered";
+
+/// The command `/undo`.
+#[derive(Debug)]
+pub(crate) struct UndoCommand(pub(crate) Arc<Shared>);
+
+/// The command `/redo`.
+#[derive(Debug)]
+pub(crate) struct RedoCommand(pub(crate) Arc<Shared>);
+
+#[async_trait]
+impl Command for UndoCommand {
+    fn name(&self) -> &'static str {
+        "undo"
+    }
+
+    fn help(&self) -> &'static str {
+        "take back what the last prompts changed in files, shell commands too: /undo [N | list | here]"
+    }
+
+    async fn complete(&self, _: &str, _: &Cx) -> Vec<ArgumentChoice> {
+        let turns = self.0.blocking(|journal| journal.turns()).await.unwrap_or_default();
+        let active: Vec<&TurnSummary> = turns.iter().rev().filter(|turn| !turn.is_undone).collect();
+        let choice = |(at, turn): (usize, &&TurnSummary)| {
+            ArgumentChoice::new((at + 1).to_string(), turn.prompt.clone())
+        };
+        let words = [
+            ArgumentChoice::new("list", "prompts that changed files"),
+            ArgumentChoice::new("here", "files as at this point of the conversation"),
+        ];
+        active.iter().enumerate().map(choice).chain(words).collect()
+    }
+
+    async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
+        let (args, is_agreed) = without_yes(args);
+        match args {
+            "list" => {
+                let turns = self.0.blocking(|journal| journal.turns()).await?;
+                Ok(CommandOutcome::Show(list(&turns)))
+            }
+            "here" => {
+                let wanted = steps_of_branch(&self.0, cx).await?;
+                self.0.ask_and_apply(is_agreed, cx, move |journal| journal.plan_move(&wanted)).await
+            }
+            count => {
+                let count = match count {
+                    "" => 1,
+                    count => count.parse().ok().filter(|count| *count > 0).ok_or_else(|| {
+                        let given = visible_line(count);
+                        format!("`{given}` is no number of prompts: /undo, /undo 3, /undo list or /undo here")
+                    })?,
+                };
+                self.0.ask_and_apply(is_agreed, cx, move |journal| journal.plan_undo(count)).await
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Command for RedoCommand {
+    fn name(&self) -> &'static str {
+        "redo"
+    }
+
+    fn help(&self) -> &'static str {
+        "take the last /undo back"
+    }
+
+    async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
+        let (rest, is_agreed) = without_yes(args);
+        if !rest.is_empty() {
+            return Err("/redo takes the last undo back, one at a time".into());
+        }
+        self.0.ask_and_apply(is_agreed, cx, Journal::plan_redo).await
+    }
+}
+
+impl Shared {
+    /// Shows the diff of a plan, asks, and carries it out.
+    async fn ask_and_apply(
+        &self,
+        is_agreed: bool,
+        cx: &Cx,
+        plan: impl FnOnce(&Journal) -> Result<Plan, UndoError> + Send + 'static,
+    ) -> Result<CommandOutcome, BoxError> {
+        let cwd = TurnCwd::of(cx).unwrap_or_else(|| PathBuf::from("/"));
+        let (plan, diff) = self
+            .blocking(move |journal| {
+                let plan = plan(journal)?;
+                let diff = journal.plan_diff(&plan, &cwd);
+                Ok((plan, diff))
+            })
+            .await?;
+        let mut refusals: Vec<String> = plan.refusals().map(|line| visible_line(&line)).collect();
+        if plan.is_empty() {
+            refusals.insert(0, format!("{}: no file is to be brought back", plan.title));
+            return Ok(CommandOutcome::Show(refusals.join("\n")));
+        }
+        if !is_agreed {
+            match ask(&plan, &diff, cx).await {
+                Some(true) => {}
+                Some(false) => return Ok(CommandOutcome::Show("no file was changed".to_owned())),
+                None => {
+                    let next = "no file was changed: nobody is here to agree; add --yes to do it";
+                    return Ok(CommandOutcome::Show(format!("{diff}{next}")));
+                }
+            }
+        }
+        let outcome = self.blocking(move |journal| journal.apply(&plan)).await?;
+        Ok(CommandOutcome::Show(report(&outcome)))
+    }
+}
+
+/// Asks about a plan; `None` if nobody is there.
+async fn ask(plan: &Plan, diff: &str, cx: &Cx) -> Option<bool> {
+    let questions = cx.service::<Questions>()?;
+    let count = plan.items.iter().filter(|item| item.refused.is_none()).count();
+    let files = if count == 1 { "1 path".to_owned() } else { format!("{count} paths") };
+    let mut text = format!("{}: bring {files} back?", plan.title);
+    if plan.is_interrupted {
+        text.push_str(" zk ended in the middle of a call, so that changes of others may be among these.");
+    }
+    plan.refusals().for_each(|line| text.push_str(&format!("\n{}", visible_line(&line))));
+    let options = vec!["bring them back".to_owned(), "change nothing".to_owned()];
+    let preview = Display::Diff { path: files, diff: diff.to_owned() };
+    let answer = questions.ask(Selection::new(text, options).about(preview).into(), cx, PATIENCE).await;
+    match answer {
+        UiAnswer::Choice { index } => Some(index == 0),
+        UiAnswer::Absent => None,
+        _ => Some(false),
+    }
+}
+
+/// Lines for the person about an undo that was carried out. Control characters in names are visible.
+#[must_use]
+pub fn report(outcome: &Outcome) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for change in &outcome.changes {
+        let verb = if change.after.exists() { "back" } else { "removed" };
+        lines.push(visible_line(&format!("{verb}: {}", change.path.display())));
+    }
+    lines.extend(outcome.refused.iter().map(|line| visible_line(line)));
+    if outcome.changes.is_empty() {
+        lines.push("no file was changed".to_owned());
+    } else {
+        lines.push(LIMITS.to_owned());
+    }
+    lines.join("\n")
+}
+
+/// Lines about the prompts that changed files.
+fn list(turns: &[TurnSummary]) -> String {
+    if turns.is_empty() {
+        return "no prompt of this session changed files".to_owned();
+    }
+    let line = |turn: &TurnSummary| {
+        let names: Vec<String> = turn
+            .paths
+            .iter()
+            .take(MAX_LISTED_PATHS)
+            .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+            .collect();
+        let more = turn.paths.len().saturating_sub(names.len());
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let state = if turn.is_undone { " (undone)" } else { "" };
+        visible_line(&format!("{}  {}: {}{more}{state}", turn.number, turn.prompt, names.join(", ")))
+    };
+    turns.iter().map(line).collect::<Vec<String>>().join("\n")
+}
+
+fn without_yes(args: &str) -> (&str, bool) {
+    let args = args.trim();
+    let rest = args.strip_suffix("--yes").or_else(|| args.strip_prefix("--yes"));
+    (rest.unwrap_or(args).trim(), rest.is_some())
+}

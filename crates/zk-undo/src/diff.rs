@@ -1,0 +1,104 @@
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use similar::TextDiff;
+
+use crate::plan::FileContent;
+use crate::{Change, FileState, Journal, Plan};
+
+/// Largest content whose lines are compared, in bytes.
+const MAX_DIFF_BYTES: u64 = 1 << 20;
+
+/// Bytes at the beginning of a content in which a zero makes it binary.
+const BINARY_BYTES: usize = 8192;
+
+impl Journal {
+    /// Unified diff of the paths that a plan brings back, with modes, links and binary files in words. Paths
+    /// are relative to `from` if they are below it.
+    #[must_use]
+    pub fn plan_diff(&self, plan: &Plan, from: &Path) -> String {
+        let items = plan.items.iter().filter(|item| item.refused.is_none());
+        let change = |item: &crate::PlanItem| Change {
+            path: item.path.clone(),
+            before: item.now.clone(),
+            after: item.target.clone(),
+        };
+        items.map(|item| self.diff(&change(item), from)).collect()
+    }
+
+    /// Unified diff of one change.
+    #[must_use]
+    pub fn diff(&self, change: &Change, from: &Path) -> String {
+        let name = change.path.strip_prefix(from).unwrap_or(&change.path).display().to_string();
+        let old = if change.before.exists() { format!("a/{name}") } else { "/dev/null".to_owned() };
+        let new = if change.after.exists() { format!("b/{name}") } else { "/dev/null".to_owned() };
+        let mut text = String::new();
+        if let (Some(one), Some(other)) = (mode(&change.before), mode(&change.after))
+            && one != other
+        {
+            text.push_str(&format!("{name}: mode {one:o} becomes {other:o}\n"));
+        }
+        let is_text = |state: &FileState| matches!(state, FileState::File { .. } | FileState::Absent);
+        if !is_text(&change.before) || !is_text(&change.after) {
+            let (before, after) = (describe(&change.before), describe(&change.after));
+            if before != after {
+                text.push_str(&format!("{name}: {before} becomes {after}\n"));
+            }
+            return text;
+        }
+        match (self.text(&change.path, &change.before), self.text(&change.path, &change.after)) {
+            (Some(one), Some(other)) if one == other && change.before.exists() && change.after.exists() => {}
+            (Some(one), Some(other)) if one.is_empty() && other.is_empty() => {
+                let (before, after) = (describe(&change.before), describe(&change.after));
+                text.push_str(&format!("{name}: {before} becomes {after}\n"));
+            }
+            (Some(one), Some(other)) => {
+                let diff = TextDiff::from_lines(&one, &other);
+                text.push_str(&diff.unified_diff().header(&old, &new).to_string());
+            }
+            (Some(_), None) | (None, Some(_)) | (None, None) => {
+                let (before, after) = (describe(&change.before), describe(&change.after));
+                text.push_str(&format!("{name}: {before} becomes {after} (not shown: binary or large)\n"));
+            }
+        }
+        text
+    }
+
+    /// Text of a state; `None` for bytes that are no text, and for large ones.
+    fn text(&self, path: &Path, state: &FileState) -> Option<String> {
+        let FileState::File { size, .. } = state else { return Some(String::new()) };
+        if *size > MAX_DIFF_BYTES {
+            return None;
+        }
+        let bytes = match self.content(path, state).ok()?? {
+            FileContent::Bytes(bytes) => bytes,
+            FileContent::File(file) => read(file)?,
+        };
+        let is_binary = bytes.iter().take(BINARY_BYTES).any(|byte| *byte == 0);
+        if is_binary { None } else { String::from_utf8(bytes).ok() }
+    }
+}
+
+fn read(file: File) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(MAX_DIFF_BYTES + 1).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+fn mode(state: &FileState) -> Option<u32> {
+    match state {
+        FileState::File { mode, .. } | FileState::Directory { mode } => Some(*mode),
+        FileState::Absent | FileState::Link { .. } | FileState::Other => None,
+    }
+}
+
+fn describe(state: &FileState) -> String {
+    match state {
+        FileState::Absent => "nothing".to_owned(),
+        FileState::Directory { .. } => "a directory".to_owned(),
+        FileState::File { size, .. } => format!("a file of {size} bytes"),
+        FileState::Link { target } => format!("a link to {}", target.display()),
+        FileState::Other => "a device, pipe or socket".to_owned(),
+    }
+}

@@ -1,0 +1,386 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::journal::is_of_git;
+use crate::step::{Step, StepKind};
+use crate::workspace::git::Repository;
+use crate::workspace::snapshot::{LeftOut, content_hash};
+use crate::{Change, Content, FileState, Journal, UndoError};
+
+/// Files that an undo or a redo brings back, each with what is there now. Nothing changed yet.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Description in a few words, such as `undo of 2 prompts`.
+    pub title: String,
+    /// Paths that differ from the wanted state, sorted.
+    pub items: Vec<PlanItem>,
+    /// Whether zk was killed in one of the turns, so that changes of others may be among these.
+    pub is_interrupted: bool,
+    pub(crate) kind: StepKind,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One path of a [`Plan`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanItem {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Present state, which is kept in the journal.
+    pub now: FileState,
+    /// State that is brought back.
+    pub target: FileState,
+    /// Reason for which the path stays as it is; `None` if it is brought back.
+    pub refused: Option<String>,
+}
+
+/// A prompt whose turns changed files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnSummary {
+    /// Number of the prompt among those that changed files, from 1.
+    pub number: u64,
+    /// Beginning of the prompt.
+    pub prompt: String,
+    /// Time of the first change in milliseconds since 1970.
+    pub at_ms: u64,
+    /// Paths that its turns changed, sorted.
+    pub paths: Vec<PathBuf>,
+    /// Whether its changes are taken back.
+    pub is_undone: bool,
+}
+
+impl Plan {
+    /// Whether no path is brought back.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.items.iter().all(|item| item.refused.is_some())
+    }
+
+    /// Lines about paths that stay as they are, each with the reason.
+    pub fn refusals(&self) -> impl Iterator<Item = String> + '_ {
+        self.items.iter().filter_map(|item| {
+            Some(format!("{} stays as it is: {}", item.path.display(), item.refused.as_ref()?))
+        })
+    }
+}
+
+impl Journal {
+    /// Prompts whose turns changed files, oldest first.
+    ///
+    /// # Errors
+    /// [`UndoError`] when the journal cannot be read.
+    pub fn turns(&self) -> Result<Vec<TurnSummary>, UndoError> {
+        let runs = runs(self.steps.all()?);
+        let summary = |(at, steps): (usize, Vec<Step>)| {
+            let first = steps.first()?;
+            let paths: BTreeSet<&PathBuf> =
+                steps.iter().flat_map(|step| &step.changes).map(|change| &change.path).collect();
+            Some(TurnSummary {
+                number: at as u64 + 1,
+                prompt: first.prompt.clone(),
+                at_ms: first.at_ms,
+                paths: paths.into_iter().cloned().collect(),
+                is_undone: steps.iter().all(|step| step.is_undone),
+            })
+        };
+        Ok(runs.into_iter().enumerate().filter_map(summary).collect())
+    }
+
+    /// Changes of the turns of a prompt, by its number of [`turns`](Self::turns); of the last one without it.
+    /// Paths that are as before after all are not among them.
+    ///
+    /// # Errors
+    /// [`UndoError::NoTurn`].
+    pub fn turn_changes(&self, number: Option<u64>) -> Result<Vec<Change>, UndoError> {
+        let runs = runs(self.steps.all()?);
+        let number = number.unwrap_or(runs.len() as u64);
+        let at = number.checked_sub(1).and_then(|at| usize::try_from(at).ok());
+        let steps = at.and_then(|at| runs.get(at)).ok_or(UndoError::NoTurn(number))?;
+        let mut net: BTreeMap<&Path, Change> = BTreeMap::new();
+        for change in steps.iter().flat_map(|step| &step.changes) {
+            let entry = net.entry(&change.path).or_insert_with(|| change.clone());
+            entry.after = change.after.clone();
+        }
+        Ok(net.into_values().filter(|change| change.before != change.after).collect())
+    }
+
+    /// Plans to take back what the last `count` prompts changed that is not taken back already.
+    ///
+    /// # Errors
+    /// [`UndoError::NothingToUndo`], [`UndoError::OtherWorkspace`], [`UndoError::Running`].
+    pub fn plan_undo(&self, count: usize) -> Result<Plan, UndoError> {
+        let _lock = self.lock_for_changes()?;
+        let runs = runs(self.steps.all()?);
+        let active = runs.into_iter().rev().filter(|steps| steps.iter().any(|step| !step.is_undone));
+        let wanted: Vec<Vec<Step>> = active.take(count.max(1)).collect();
+        let prompts = wanted.len();
+        let steps: Vec<Step> = wanted
+            .into_iter()
+            .flat_map(|steps| steps.into_iter().rev())
+            .filter(|step| !step.is_undone)
+            .collect();
+        if steps.is_empty() {
+            return Err(UndoError::NothingToUndo);
+        }
+        let title = match prompts {
+            1 => "undo of the last prompt's changes".to_owned(),
+            count => format!("undo of the changes of {count} prompts"),
+        };
+        let numbers = steps.iter().map(|step| step.number).collect();
+        let changes = steps.iter().flat_map(inverse).collect();
+        self.plan(title, StepKind::Undo { steps: numbers }, changes, steps)
+    }
+
+    /// Plans to take back the last undo.
+    ///
+    /// # Errors
+    /// [`UndoError::NothingToRedo`], [`UndoError::OtherWorkspace`], [`UndoError::Running`].
+    pub fn plan_redo(&self) -> Result<Plan, UndoError> {
+        let _lock = self.lock_for_changes()?;
+        let is_undo = |step: &Step| matches!(step.kind, StepKind::Undo { .. } | StepKind::Move { .. });
+        let mut steps = self.steps.all()?;
+        steps.retain(|step| is_undo(step) && !step.is_undone);
+        let undo = steps.pop().ok_or(UndoError::NothingToRedo)?;
+        let changes = inverse(&undo).collect();
+        self.plan("redo".to_owned(), StepKind::Redo { step: undo.number }, changes, vec![undo])
+    }
+
+    /// Plans to bring files to the point of a conversation at which exactly the steps of `wanted` were done.
+    ///
+    /// # Errors
+    /// [`UndoError::NothingToUndo`], [`UndoError::OtherWorkspace`], [`UndoError::Running`].
+    pub fn plan_move(&self, wanted: &BTreeSet<u64>) -> Result<Plan, UndoError> {
+        let _lock = self.lock_for_changes()?;
+        let mut turns = self.steps.all()?;
+        turns.retain(|step| step.kind == StepKind::Turn);
+        let (undone, redone): (Vec<Step>, Vec<Step>) = turns
+            .into_iter()
+            .filter(|step| wanted.contains(&step.number) == step.is_undone)
+            .partition(|step| !step.is_undone);
+        if undone.is_empty() && redone.is_empty() {
+            return Err(UndoError::NothingToUndo);
+        }
+        let numbers = |steps: &[Step]| steps.iter().map(|step| step.number).collect::<Vec<u64>>();
+        let kind = StepKind::Move { undone: numbers(&undone), redone: numbers(&redone) };
+        let back = undone.iter().rev().flat_map(inverse);
+        let changes = back.chain(redone.iter().flat_map(|step| step.changes.clone())).collect();
+        let steps = undone.into_iter().chain(redone).collect();
+        self.plan("files as at this point of the conversation".to_owned(), kind, changes, steps)
+    }
+
+    fn plan(
+        &self,
+        title: String,
+        kind: StepKind,
+        changes: Vec<Change>,
+        steps: Vec<Step>,
+    ) -> Result<Plan, UndoError> {
+        for workspace in steps.iter().flat_map(|step| &step.workspaces) {
+            workspace.check()?;
+        }
+        let mut net: BTreeMap<PathBuf, (Change, Option<String>)> = BTreeMap::new();
+        // States that somebody else made between two turns, of which no path would have the bytes.
+        let mut between: Vec<(PathBuf, FileState)> = Vec::new();
+        for change in changes {
+            let path = change.path.clone();
+            match net.get_mut(&path) {
+                None => {
+                    net.insert(path, (change, None));
+                }
+                Some((first, refused)) => {
+                    if !self.is_equal(&path, &first.after, &change.before) {
+                        let why = "it was changed in between, and not by a call of zk";
+                        refused.get_or_insert_with(|| why.to_owned());
+                        between.push((path, first.after.clone()));
+                    }
+                    first.after = change.after;
+                }
+            }
+        }
+        let mut items = Vec::new();
+        for (path, (change, refused)) in net {
+            if let Some(item) = self.item(path, change, refused)? {
+                items.push(item);
+            }
+        }
+        let targets: BTreeMap<PathBuf, FileState> = items
+            .iter()
+            .filter(|item| item.refused.is_none())
+            .map(|item| (item.path.clone(), item.target.clone()))
+            .collect();
+        for item in &mut items {
+            if item.refused.is_none() && item.target.exists() {
+                item.refused = blocked_by_parent(&item.path, &targets);
+            }
+        }
+        keep_moved(&mut items, &between);
+        let parents = missing_parents(&items);
+        items.retain(|item| parents.iter().all(|parent| parent.path != item.path));
+        items.extend(parents);
+        items.sort_by(|one, other| one.path.cmp(&other.path));
+        let is_interrupted = steps.iter().any(|step| step.is_interrupted);
+        Ok(Plan { title, items, is_interrupted, kind, steps })
+    }
+
+    /// Item for a path; `None` if it has the wanted state.
+    fn item(
+        &self,
+        path: PathBuf,
+        change: Change,
+        refused: Option<String>,
+    ) -> Result<Option<PlanItem>, UndoError> {
+        let mut left_out = LeftOut::default();
+        let now = self.scan().look(&path, &mut left_out)?.state;
+        let Change { before: expected, after: target, .. } = change;
+        if self.is_equal(&path, &now, &target) && target.is_kept() {
+            return Ok(None);
+        }
+        let why = if is_of_git(&path) {
+            Some("an undo never writes to git's own files".to_owned())
+        } else if !self.is_expected(&path, &now, &expected) {
+            Some("it was changed since, and not by a call of zk".to_owned())
+        } else if !target.is_kept() {
+            Some("its earlier content was not kept, because of its size or the limits of `[undo]`".to_owned())
+        } else if !now.is_kept() {
+            Some(
+                "its present content cannot be kept, so that it could not come back; remove it yourself"
+                    .to_owned(),
+            )
+        } else if self.content(&path, &target)?.is_none() {
+            Some("its earlier content is gone from git's objects".to_owned())
+        } else {
+            None
+        };
+        Ok(Some(PlanItem { path, now, target, refused: refused.or(why) }))
+    }
+
+    /// Whether a path is as a step left it.
+    fn is_expected(&self, path: &Path, now: &FileState, expected: &FileState) -> bool {
+        now.is_directory() && expected.is_directory() || self.is_equal(path, now, expected)
+    }
+
+    /// Whether two states are equal, wherever their contents are.
+    pub(crate) fn is_equal(&self, path: &Path, one: &FileState, other: &FileState) -> bool {
+        let (
+            FileState::File { mode: a, size: b, content },
+            FileState::File { mode: c, size: d, content: with },
+        ) = (one, other)
+        else {
+            return one == other;
+        };
+        (a, b) == (c, d)
+            && (content == with || hash_in(path, one).is_some_and(|hash| hash_in(path, other) == Some(hash)))
+    }
+
+    /// Content of a state that is about to be written; `None` if it is not there any more. A state without
+    /// content has an empty one.
+    pub(crate) fn content(&self, path: &Path, state: &FileState) -> Result<Option<FileContent>, UndoError> {
+        let FileState::File { size, content, .. } = state else {
+            return Ok(Some(FileContent::Bytes(Vec::new())));
+        };
+        Ok(match content {
+            Content::Kept { hash } if !self.objects.has(hash) => None,
+            Content::Kept { hash } => Some(FileContent::File(self.objects.open(hash)?)),
+            Content::Git { id } => {
+                let repository = path.ancestors().skip(1).find(|dir| dir.is_dir()).and_then(Repository::of);
+                repository.and_then(|found| found.blob(id, *size)).map(FileContent::Bytes)
+            }
+            Content::LeftOut { .. } => None,
+        })
+    }
+}
+
+/// Directories that are missing above the paths that are made, and that no turn removed.
+fn missing_parents(items: &[PlanItem]) -> Vec<PlanItem> {
+    let mut missing: BTreeSet<&Path> = BTreeSet::new();
+    for item in items.iter().filter(|item| item.refused.is_none() && item.target.exists()) {
+        let parents = item.path.ancestors().skip(1);
+        missing.extend(parents.take_while(|parent| parent.symlink_metadata().is_err()));
+    }
+    missing.retain(|parent| items.iter().all(|item| item.path != **parent || item.refused.is_some()));
+    let directory = |path: &&Path| PlanItem {
+        path: path.to_path_buf(),
+        now: FileState::Absent,
+        target: FileState::Directory { mode: 0o755 },
+        refused: None,
+    };
+    missing.iter().map(directory).collect()
+}
+
+/// Refuses paths whose present content is what a path that stays as it is should have got, or had between two
+/// turns: a call renamed the file, and its bytes would be nowhere in the workspace otherwise.
+fn keep_moved(items: &mut [PlanItem], between: &[(PathBuf, FileState)]) {
+    let hashed = |(path, state): &(PathBuf, FileState)| Some((hash_in(path, state)?, path.clone()));
+    let mut wanted: BTreeMap<String, PathBuf> = between.iter().filter_map(hashed).collect();
+    loop {
+        let stays = items.iter().filter(|item| item.refused.is_some());
+        wanted.extend(stays.filter_map(|item| Some((hash_in(&item.path, &item.target)?, item.path.clone()))));
+        let mut is_done = true;
+        for item in items.iter_mut().filter(|item| item.refused.is_none()) {
+            let from = hash_in(&item.path, &item.now).and_then(|hash| wanted.get(&hash));
+            let Some(from) = from.filter(|_| !wanted.is_empty()) else { continue };
+            let why = format!("it has bytes that {} had, which do not come back there", from.display());
+            item.refused = Some(why);
+            is_done = false;
+        }
+        if is_done {
+            return;
+        }
+    }
+}
+
+/// SHA-256 of the content that a state of `path` has; `None` without a kept content.
+fn hash_in(path: &Path, state: &FileState) -> Option<String> {
+    let FileState::File { size, content, .. } = state else { return None };
+    match content {
+        Content::Kept { hash } => Some(hash.clone()),
+        Content::Git { id } => content_hash(path.parent()?, id, *size),
+        Content::LeftOut { .. } => None,
+    }
+}
+
+/// Content to write.
+#[derive(Debug)]
+pub(crate) enum FileContent {
+    Bytes(Vec<u8>),
+    File(File),
+}
+
+/// Steps of turns by the prompts they belong to, oldest first.
+fn runs(steps: Vec<Step>) -> Vec<Vec<Step>> {
+    let mut runs: Vec<Vec<Step>> = Vec::new();
+    for step in steps.into_iter().filter(|step| step.kind == StepKind::Turn) {
+        match runs.iter_mut().find(|run| run.first().is_some_and(|first| first.run == step.run)) {
+            Some(run) => run.push(step),
+            None => runs.push(vec![step]),
+        }
+    }
+    runs
+}
+
+/// Changes that take those of a step back, last first.
+fn inverse(step: &Step) -> impl Iterator<Item = Change> + '_ {
+    step.changes.iter().rev().map(|change| Change {
+        path: change.path.clone(),
+        before: change.after.clone(),
+        after: change.before.clone(),
+    })
+}
+
+/// Reason for which a path cannot be made below its parents; `None` if it can.
+fn blocked_by_parent(path: &Path, targets: &BTreeMap<PathBuf, FileState>) -> Option<String> {
+    for parent in path.ancestors().skip(1) {
+        match targets.get(parent) {
+            Some(target) if target.is_directory() => return None,
+            Some(FileState::Absent) => continue,
+            Some(_) => return Some(format!("{} is no directory", parent.display())),
+            None => {}
+        }
+        match parent.symlink_metadata() {
+            Ok(metadata) if metadata.is_dir() => return None,
+            Ok(_) => return Some(format!("{} is a link or a file now", parent.display())),
+            Err(_) => {}
+        }
+    }
+    None
+}

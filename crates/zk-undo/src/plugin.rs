@@ -1,0 +1,338 @@
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use zk_core::events::{
+    AgentBeforeStart, AgentStart, SessionLoaded, SessionSwitch, ToolBegin, ToolEnd, ToolRemark,
+};
+use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach, Scope};
+use zk_core::model::{CallId, Effect, Effects};
+use zk_core::service::{
+    CallJudge, Command, ContextMode, ContextProducer, CustomEntry, EntryKind, Files, NewEntry, ReadExec,
+    SessionLog, TurnCwd, Ui,
+};
+
+use crate::command::{RedoCommand, UndoCommand};
+use crate::journal::{CallScope, TurnLabel};
+use crate::step::StepKind;
+use crate::{Journal, UndoError};
+
+/// Kind of the entries in a session that name the steps of its journal.
+const KIND: &str = "undo";
+
+/// Version of the data in these entries.
+const VERSION: u32 = 1;
+
+/// Time for what a look through the workspace does beside looking.
+const EXTRA_TIME: Duration = Duration::from_secs(3);
+
+/// Most paths that the model is told of.
+const MAX_TOLD_PATHS: usize = 50;
+
+/// Plugin that keeps the files of the workspace before calls change them, and provides `/undo` and `/redo`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use zk_core::kernel::Bus;
+/// use zk_exec::LocalStateFiles;
+/// use zk_undo::{Journal, Undo, UndoSettings};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let (private, project) = (dir.path().join("session/undo"), dir.path().to_owned());
+/// let files = Arc::new(LocalStateFiles::default());
+/// let journal = Journal::new(private, &[project], UndoSettings::default(), files);
+/// let bus = Bus::new();
+/// bus.install(&Undo::new(journal))?;
+/// assert!(bus.item::<dyn zk_core::service::Command>("undo").is_some());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Undo(Arc<Shared>);
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) journal: Arc<Journal>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    run: String,
+    prompt: String,
+    /// Whether the workspace was too slow to be looked through, so that only file tools are covered.
+    is_too_slow: bool,
+    scope: Option<Scope>,
+}
+
+/// Entry of a session that names a step of its journal.
+#[derive(Debug, Serialize, Deserialize)]
+struct StepEntry {
+    step: u64,
+}
+
+impl Undo {
+    /// Plugin with a journal.
+    #[must_use]
+    pub fn new(journal: Journal) -> Self {
+        Self(Arc::new(Shared { journal: Arc::new(journal), state: Mutex::default() }))
+    }
+
+    /// The journal.
+    #[must_use]
+    pub fn journal(&self) -> Arc<Journal> {
+        self.0.journal.clone()
+    }
+}
+
+impl Plugin for Undo {
+    fn name(&self) -> &'static str {
+        "undo"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let shared = &self.0;
+        shared.state().scope = Some(scope.clone());
+        let everywhere = || HookOptions {
+            reach: Some(Reach::Descendants),
+            time_limit: Some(Duration::from_secs(60)),
+            ..HookOptions::default()
+        };
+        scope.handle_at::<ToolBegin, _>(everywhere(), shared.clone());
+        scope.handle_at::<ToolEnd, _>(everywhere(), shared.clone());
+        scope.handle_at::<SessionLoaded, _>(Reach::Own, shared.clone());
+        scope.handle_at::<SessionSwitch, _>(Reach::Own, shared.clone());
+        let prompts = shared.clone();
+        scope.on_sync_at(Reach::Own, move |event: &AgentBeforeStart, _: &Cx| {
+            let text = event.prompt.as_ref().map(|prompt| prompt.text()).unwrap_or_default();
+            prompts.state().prompt = text.lines().next().unwrap_or_default().to_owned();
+            None
+        });
+        let runs = shared.clone();
+        scope.on_sync_at(Reach::Own, move |event: &AgentStart, _: &Cx| {
+            runs.state().run = event.run_id.to_string();
+        });
+        let closing = shared.clone();
+        scope.on_close(async move || closing.state().scope = None);
+        scope.provide_service(shared.journal.clone());
+        scope.provide::<dyn Command>("undo", Arc::new(UndoCommand(shared.clone())))?;
+        scope.provide::<dyn Command>("redo", Arc::new(RedoCommand(shared.clone())))?;
+        scope.provide::<dyn ContextProducer>("undo", Arc::new(UndoNote(shared.clone())))?;
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `work` with the journal on a thread that may block.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Journal) -> Result<T, UndoError> + Send + 'static,
+    ) -> Result<T, BoxError> {
+        let journal = self.journal.clone();
+        let time = journal.time() + EXTRA_TIME;
+        let done = tokio::time::timeout(time, tokio::task::spawn_blocking(move || work(&journal))).await;
+        match done {
+            Ok(done) => Ok(done??),
+            Err(_) => Err(format!("the undo journal gave no answer within {} s", time.as_secs()).into()),
+        }
+    }
+
+    /// Files that a call may change; `None` if it only reads.
+    fn call_scope(&self, event: &ToolBegin, cx: &Cx) -> Option<CallScope> {
+        if event.read_only {
+            return None;
+        }
+        let Effects::Known { list } = &event.effects else { return Some(CallScope::Workspace) };
+        let cwd = TurnCwd::of(cx)?;
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for effect in list {
+            match effect {
+                Effect::Executes { .. } | Effect::LeavesContext { .. } => {
+                    return (!is_held_read(event, &cwd, cx)).then_some(CallScope::Workspace);
+                }
+                Effect::Writes { paths: written } if written.is_empty() => return Some(CallScope::Workspace),
+                Effect::Writes { paths: written } => paths.extend(written.iter().cloned()),
+                Effect::Reads { .. } | Effect::Network { .. } => {}
+            }
+        }
+        let files = cx.service::<dyn Files>();
+        let resolve = |path: PathBuf| match &files {
+            Some(files) => Some(files.resolve(&cwd, path.to_str()?).ok()?.path),
+            None => Some(cwd.join(path)),
+        };
+        let paths: Vec<PathBuf> = paths.into_iter().filter_map(resolve).collect();
+        (!paths.is_empty()).then_some(CallScope::Paths(paths))
+    }
+
+    async fn begin(&self, event: &ToolBegin, cx: &Cx) -> Result<Option<String>, BoxError> {
+        let Some(scope) = self.call_scope(event, cx) else { return Ok(None) };
+        let turn = {
+            let state = self.state();
+            if state.is_too_slow && scope == CallScope::Workspace {
+                return Ok(None);
+            }
+            let run = if state.run.is_empty() { event.run_id.to_string() } else { state.run.clone() };
+            TurnLabel { run, turn: event.call.turn_id.to_string(), prompt: state.prompt.clone() }
+        };
+        let call = key(&event.call.turn_id.to_string(), &event.call.call_id);
+        let is_anywhere = scope == CallScope::Workspace;
+        let begun = self.blocking(move |journal| journal.begin(&turn, &call, &scope)).await;
+        if begun.is_err() && is_anywhere {
+            // Said once, instead of the same wait before every command.
+            self.state().is_too_slow = true;
+        }
+        begun
+    }
+}
+
+/// Whether a command seems to read only, and runs where it could not write.
+fn is_held_read(event: &ToolBegin, cwd: &Path, cx: &Cx) -> bool {
+    let judge = cx.service::<dyn CallJudge>();
+    let reads = judge.is_some_and(|judge| judge.allows_as_read(&event.call.name, &event.effects, cwd));
+    reads && cx.service::<ReadExec>().is_some() && !event.effects.leaves_context()
+}
+
+fn key(turn: &str, call: &CallId) -> String {
+    format!("{turn}/{call}")
+}
+
+impl Handler<ToolBegin> for Shared {
+    async fn call(&self, event: &ToolBegin, cx: &Cx) -> Answer<ToolBegin> {
+        // A call that cannot be covered runs nevertheless, and the person is told so.
+        let line = match self.begin(event, cx).await {
+            Ok(line) => line,
+            Err(error) => Some(format!("undo does not cover this call, nor later commands: {error}")),
+        };
+        if let Some(text) = line {
+            let _ = cx.emit(ToolRemark { call: event.call.clone(), text }).await;
+        }
+        Ok(None)
+    }
+}
+
+impl Handler<ToolEnd> for Shared {
+    async fn call(&self, event: &ToolEnd, cx: &Cx) -> Answer<ToolEnd> {
+        if event.read_only {
+            return Ok(None);
+        }
+        let call = key(&event.call.turn_id.to_string(), &event.call.call_id);
+        let ended = self.blocking(move |journal| journal.end(&call)).await;
+        match ended {
+            Ok(Some(step)) => {
+                let scope = self.state().scope.clone();
+                if let (Some(log), Some(scope)) = (cx.service::<dyn SessionLog>(), scope) {
+                    let data = serde_json::to_value(StepEntry { step })?;
+                    // Without the entry, /undo works as well, and only /undo here knows less.
+                    let _ = log.append(&scope, NewEntry::hidden(KIND, VERSION, data)).await;
+                }
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let text = format!("undo does not cover what this call changed: {error}");
+                let _ = cx.emit(ToolRemark { call: event.call.clone(), text }).await;
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Handler<SessionLoaded> for Shared {
+    async fn call(&self, _: &SessionLoaded, cx: &Cx) -> Answer<SessionLoaded> {
+        let lines = match self.blocking(Journal::recover).await {
+            Ok(lines) => lines,
+            Err(error) => vec![format!("warning: an undo that was cut off is not finished: {error}")],
+        };
+        if let Some(ui) = cx.service::<dyn Ui>() {
+            lines.iter().for_each(|line| ui.notify(line));
+        }
+        Ok(None)
+    }
+}
+
+impl Handler<SessionSwitch> for Shared {
+    async fn call(&self, event: &SessionSwitch, cx: &Cx) -> Answer<SessionSwitch> {
+        let Some(ui) = cx.service::<dyn Ui>().filter(|_| event.is_same_session()) else { return Ok(None) };
+        let Some(scope) = self.state().scope.clone() else { return Ok(None) };
+        let source = scope.source().to_string();
+        let own = event.entries.iter().filter_map(|entry| match &entry.kind {
+            EntryKind::Custom(own) if own.source == source => step_of(own),
+            _ => None,
+        });
+        let branch: BTreeSet<u64> = own.collect();
+        // Turns whose changes are in the files, but not on this branch of the conversation.
+        let later = self.blocking(move |journal| journal.done_beyond(&branch)).await?;
+        if later > 0 {
+            let turns = if later == 1 { "1 turn".to_owned() } else { format!("{later} turns") };
+            ui.notify(&format!(
+                "files still have the changes of {turns} after this point; /undo here shows them and brings the files of this point back"
+            ));
+        }
+        Ok(None)
+    }
+}
+
+/// Note for the model about files that the person brought back, with the next prompt.
+#[derive(Debug)]
+struct UndoNote(Arc<Shared>);
+
+#[async_trait]
+impl ContextProducer for UndoNote {
+    fn mode(&self) -> ContextMode {
+        ContextMode::PerQuery
+    }
+
+    async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError> {
+        if cx.origin().depth > 0 {
+            return Ok(None);
+        }
+        let cwd = TurnCwd::of(cx).unwrap_or_default();
+        let told = self.0.blocking(|journal| journal.take_untold()).await?;
+        let paths: BTreeSet<PathBuf> =
+            told.iter().flat_map(|step| &step.changes).map(|change| change.path.clone()).collect();
+        if paths.is_empty() {
+            return Ok(None);
+        }
+        let verb = match told.last().map(|step| &step.kind) {
+            Some(StepKind::Redo { .. }) => "did changes of yours again that had been undone",
+            Some(StepKind::Turn | StepKind::Undo { .. } | StepKind::Move { .. }) | None => {
+                "took back changes of yours with /undo"
+            }
+        };
+        let named: Vec<String> = paths
+            .iter()
+            .take(MAX_TOLD_PATHS)
+            .map(|path| path.strip_prefix(&cwd).unwrap_or(path).display().to_string())
+            .collect();
+        let rest = paths.len().saturating_sub(named.len());
+        let more = if rest == 0 { String::new() } else { format!(" and {rest} more") };
+        Ok(Some(format!(
+            "The person {verb}. These files are not as you left them, so read them again before you rely on them: \
+             {}{more}",
+            named.join(", ")
+        )))
+    }
+}
+
+/// Numbers of the steps that the entries of a branch name.
+pub(crate) async fn steps_of_branch(shared: &Shared, cx: &Cx) -> Result<BTreeSet<u64>, BoxError> {
+    let scope = shared.state().scope.clone();
+    let (Some(log), Some(scope)) = (cx.service::<dyn SessionLog>(), scope) else {
+        return Err("this conversation is not saved, so it has no points to go back to".into());
+    };
+    let entries = log.entries(&scope).await?;
+    Ok(entries.iter().filter_map(step_of).collect())
+}
+
+/// Number of the step that an entry of this plugin names.
+fn step_of(entry: &CustomEntry) -> Option<u64> {
+    let is_own = entry.kind == KIND && entry.version == VERSION;
+    entry.data.read::<StepEntry>().ok().filter(|_| is_own).map(|entry| entry.step)
+}

@@ -1,0 +1,129 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::from_slice;
+use zk_core::service::StateFiles;
+
+use crate::workspace::snapshot::Identity;
+use crate::{Change, UndoError};
+
+/// Largest record of a step, in bytes.
+const MAX_STEP_BYTES: usize = 256 << 20;
+
+/// Kind of a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum StepKind {
+    /// The calls of one turn.
+    Turn,
+    /// An undo of other steps.
+    Undo {
+        /// Numbers of the steps.
+        steps: Vec<u64>,
+    },
+    /// An undo that was taken back.
+    Redo {
+        /// Number of the undo.
+        step: u64,
+    },
+    /// Files brought to another point of the conversation.
+    Move {
+        /// Numbers of the steps that were undone.
+        undone: Vec<u64>,
+        /// Numbers of the steps that were done again.
+        redone: Vec<u64>,
+    },
+}
+
+/// Changes of files by one turn, or by one undo.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Number of the step in its journal, from 1.
+    pub number: u64,
+    /// Kind of the step.
+    pub kind: StepKind,
+    /// Run whose call made the changes.
+    pub run: String,
+    /// Turn whose call made the changes.
+    pub turn: String,
+    /// Beginning of the prompt of that run.
+    pub prompt: String,
+    /// Time of the first change in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The changes, in their order. A path may be in it several times.
+    pub changes: Vec<Change>,
+    /// Workspaces that were there.
+    pub(crate) workspaces: Vec<Identity>,
+    /// Whether the changes are taken back.
+    pub is_undone: bool,
+    /// Whether zk ended while a call of the turn ran, so that changes of others may be among these.
+    pub is_interrupted: bool,
+    /// Whether the model was told of this undo.
+    pub(crate) is_told: bool,
+}
+
+/// Records of a journal on disk, one file a step.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    dir: PathBuf,
+    files: Arc<dyn StateFiles>,
+}
+
+impl Steps {
+    pub(crate) fn new(dir: PathBuf, files: Arc<dyn StateFiles>) -> Self {
+        Self { dir, files }
+    }
+
+    /// All steps, oldest first.
+    pub(crate) fn all(&self) -> Result<Vec<Step>, UndoError> {
+        self.numbers()?.into_iter().map(|number| self.read(number)).collect()
+    }
+
+    /// Number for the next step.
+    pub(crate) fn next(&self) -> Result<u64, UndoError> {
+        Ok(self.numbers()?.last().map_or(1, |last| last + 1))
+    }
+
+    pub(crate) fn write(&self, step: &Step) -> Result<(), UndoError> {
+        let path = self.path(step.number);
+        let bytes = serde_json::to_vec(step).map_err(|error| UndoError::damaged(&path, error.to_string()))?;
+        Ok(self.files.replace(&path, &bytes)?)
+    }
+
+    pub(crate) fn change(&self, number: u64, change: impl FnOnce(&mut Step)) -> Result<(), UndoError> {
+        let mut step = self.read(number)?;
+        change(&mut step);
+        self.write(&step)
+    }
+
+    fn read(&self, number: u64) -> Result<Step, UndoError> {
+        read(&*self.files, &self.path(number))?
+            .ok_or_else(|| UndoError::damaged(&self.path(number), "it is gone"))
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{number:08}.json"))
+    }
+
+    fn numbers(&self) -> Result<Vec<u64>, UndoError> {
+        let entries = match std::fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(UndoError::io("read", &self.dir))?,
+        };
+        let number =
+            |entry: std::fs::DirEntry| entry.file_name().to_str()?.strip_suffix(".json")?.parse().ok();
+        let mut numbers: Vec<u64> = entries.flatten().filter_map(number).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+}
+
+/// Reads a record of the journal; `None` if there is none.
+pub(crate) fn read<T: serde::de::DeserializeOwned>(
+    files: &dyn StateFiles,
+    path: &Path,
+) -> Result<Option<T>, UndoError> {
+    let Some(bytes) = files.read(path, MAX_STEP_BYTES)? else { return Ok(None) };
+    from_slice(&bytes).map(Some).map_err(|error| UndoError::damaged(path, error.to_string()))
+}

@@ -1,0 +1,12 @@
+//! Tests of the journal on real files.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking, and read variables"
+)]
+
+mod fixtures;
+mod git;
+mod interleavings;
+mod undo;

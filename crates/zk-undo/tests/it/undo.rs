@@ -1,0 +1,194 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use zk_undo::{CallScope, UndoError, UndoSettings};
+
+use crate::fixtures::Place;
+
+fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_command_is_taken_back_and_done_again() {
+    let mut place = Place::new();
+    let root = place.root.clone();
+    fs::create_dir_all(root.join("src/deep")).unwrap();
+    fs::write(root.join("src/a.rs"), "fn a() {}\n").unwrap();
+    fs::write(root.join("src/deep/b.bin"), [0_u8, 159, 146, 150]).unwrap();
+    fs::write(root.join("run.sh"), "#!/bin/sh\n").unwrap();
+    symlink("a.rs", root.join("src/link")).unwrap();
+    let before = place.tree();
+    place.command(|root| {
+        fs::remove_dir_all(root.join("src/deep")).unwrap();
+        fs::rename(root.join("src/a.rs"), root.join("src/c.rs")).unwrap();
+        chmod(&root.join("run.sh"), 0o755);
+        fs::remove_file(root.join("src/link")).unwrap();
+        symlink("c.rs", root.join("src/link")).unwrap();
+        fs::create_dir_all(root.join("made/here")).unwrap();
+        fs::write(root.join("made/here/new.txt"), "new").unwrap();
+        fs::write(root.join("src/deep"), "a file in place of a directory").unwrap();
+    });
+    let after = place.tree();
+    let outcome = place.undo(1);
+    assert_eq!(outcome.refused, Vec::<String>::new());
+    assert_eq!(place.tree(), before);
+    assert_eq!(place.redo().refused, Vec::<String>::new());
+    assert_eq!(place.tree(), after);
+    place.undo(1);
+    assert_eq!(place.tree(), before);
+    assert!(matches!(place.journal.plan_undo(1), Err(UndoError::NothingToUndo)));
+}
+
+#[test]
+fn what_the_person_changed_since_stays() {
+    let mut place = Place::new();
+    let root = place.root.clone();
+    for name in ["a", "b", "c"] {
+        fs::write(root.join(name), "old").unwrap();
+    }
+    place.command(|root| {
+        fs::write(root.join("a"), "by zk").unwrap();
+        fs::remove_file(root.join("b")).unwrap();
+        fs::create_dir(root.join("dir")).unwrap();
+        fs::write(root.join("dir/x"), "by zk").unwrap();
+    });
+    fs::write(root.join("a"), "by the person").unwrap();
+    fs::write(root.join("b"), "anew").unwrap();
+    fs::write(root.join("dir/y"), "by the person").unwrap();
+    let outcome = place.undo(1);
+    assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "by the person");
+    assert_eq!(fs::read_to_string(root.join("b")).unwrap(), "anew");
+    assert_eq!(fs::read_to_string(root.join("dir/y")).unwrap(), "by the person");
+    assert!(!root.join("dir/x").exists());
+    assert_eq!(outcome.refused.len(), 3, "{:?}", outcome.refused);
+}
+
+#[test]
+fn several_prompts_and_edits_in_between() {
+    let mut place = Place::new();
+    let root = place.root.clone();
+    place.tool("new/dir/a.txt", b"one");
+    place.tool("new/dir/a.txt", b"two");
+    place.command(|root| fs::write(root.join("b.txt"), "b").unwrap());
+    place.undo(3);
+    assert!(place.tree().is_empty(), "{:?}", place.tree());
+    place.redo();
+    assert_eq!(fs::read_to_string(root.join("new/dir/a.txt")).unwrap(), "two");
+    place.tool("c.txt", b"1");
+    fs::write(root.join("c.txt"), "2 by the person").unwrap();
+    place.tool("c.txt", b"3");
+    let outcome = place.undo(2);
+    assert_eq!(outcome.refused.len(), 1);
+    assert_eq!(fs::read_to_string(root.join("c.txt")).unwrap(), "3");
+    assert!(matches!(place.journal.plan_redo(), Err(UndoError::NothingToRedo)), "nothing was undone");
+    let turns = place.journal.turns().unwrap();
+    assert_eq!(turns.len(), 5);
+    assert!(turns.iter().all(|turn| !turn.is_undone));
+}
+
+#[test]
+fn what_is_not_kept_is_said_once_and_stays() {
+    let mut place = Place::with(UndoSettings { max_file_bytes: 10, ..UndoSettings::default() });
+    let root = place.root.clone();
+    fs::write(root.join("large"), "more than ten bytes").unwrap();
+    let turn = place.turn();
+    let line = place.journal.begin(&turn, "one", &CallScope::Workspace).unwrap().unwrap();
+    assert!(line.contains("1 file larger than") && line.contains("large"), "{line}");
+    fs::remove_file(root.join("large")).unwrap();
+    fs::write(root.join("grown"), "more than ten bytes again").unwrap();
+    place.journal.end("one").unwrap();
+    let plan = place.journal.plan_undo(1).unwrap();
+    assert!(plan.is_empty());
+    assert_eq!(plan.refusals().count(), 2);
+    fs::write(root.join("large"), "more than ten bytes").unwrap();
+    let turn = place.turn();
+    place.journal.begin(&turn, "two", &CallScope::Workspace).unwrap();
+    place.journal.end("two").unwrap();
+}
+
+#[test]
+fn a_link_in_the_way_is_never_followed() {
+    let mut place = Place::new();
+    let root = place.root.clone();
+    fs::create_dir(root.join("dir")).unwrap();
+    fs::write(root.join("dir/a"), "old").unwrap();
+    place.command(|root| fs::remove_file(root.join("dir/a")).unwrap());
+    let outside = place.dir.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::remove_dir(root.join("dir")).unwrap();
+    symlink(&outside, root.join("dir")).unwrap();
+    let plan = place.journal.plan_undo(1).unwrap();
+    assert!(plan.is_empty(), "{plan:?}");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+#[test]
+fn another_workspace_at_the_path_is_refused() {
+    let mut place = Place::new();
+    let root = place.root.clone();
+    fs::write(root.join("a"), "old").unwrap();
+    place.command(|root| fs::write(root.join("a"), "new").unwrap());
+    fs::rename(&root, root.with_extension("moved")).unwrap();
+    let moved = place.journal.plan_undo(1).unwrap_err().to_string();
+    assert!(moved.contains("gone or was moved"), "{moved}");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("a"), "new").unwrap();
+    let other = place.journal.plan_undo(1).unwrap_err().to_string();
+    assert!(other.contains("another directory"), "{other}");
+    assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "new");
+}
+
+#[test]
+fn two_processes_do_not_undo_into_a_running_call() {
+    let mut place = Place::new();
+    fs::write(place.root.join("a"), "old").unwrap();
+    place.command(|root| fs::write(root.join("a"), "new").unwrap());
+    let turn = place.turn();
+    place.journal.begin(&turn, "long", &CallScope::Workspace).unwrap();
+    let other = place.again();
+    assert!(matches!(other.plan_undo(1), Err(UndoError::Running)));
+    assert_eq!(other.recover().unwrap(), Vec::<String>::new(), "the call is alive");
+    place.journal.end("long").unwrap();
+    other.apply(&other.plan_undo(1).unwrap()).unwrap();
+    assert_eq!(fs::read_to_string(place.root.join("a")).unwrap(), "old");
+}
+
+#[test]
+fn a_call_that_was_cut_off_is_in_the_journal_at_the_next_start() {
+    let mut place = Place::new();
+    let root = place.root.clone();
+    fs::write(root.join("a"), "old").unwrap();
+    let turn = place.turn();
+    place.journal.begin(&turn, "call", &CallScope::Workspace).unwrap();
+    fs::remove_file(root.join("a")).unwrap();
+    // The process ends here: only its lock goes with it.
+    let Place { dir, root, journal, .. } = place;
+    drop(journal);
+    let files = std::sync::Arc::new(zk_exec::LocalStateFiles::default());
+    let next = zk_undo::Journal::new(
+        dir.path().join("state/undo"),
+        std::slice::from_ref(&root),
+        UndoSettings::default(),
+        files,
+    );
+    let lines = next.recover().unwrap();
+    assert!(lines[0].contains("1 paths changed"), "{lines:?}");
+    let plan = next.plan_undo(1).unwrap();
+    assert!(plan.is_interrupted);
+    next.apply(&plan).unwrap();
+    assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "old");
+}
+
+#[test]
+fn the_journal_is_private() {
+    let mut place = Place::new();
+    fs::write(place.root.join("a"), "secret").unwrap();
+    place.command(|root| fs::write(root.join("a"), "b").unwrap());
+    place.undo(1);
+    let state = place.dir.path().join("state");
+    for (path, text) in crate::fixtures::tree(&state) {
+        assert!(text.starts_with("dir 700") || text.starts_with("file 600"), "{}: {text}", path.display());
+    }
+}
