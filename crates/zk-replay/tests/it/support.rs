@@ -12,7 +12,9 @@ use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
 use zk_core::model::{
     Approved, Concurrency, Disclosure, Effects, ErrorKind, Model, ToolError, ToolOutput, ToolSpec, Usage,
 };
-use zk_core::service::{CallPlace, Entry, NewSession, RunControl, SessionStore, SideCall, Tool, ToolCx};
+use zk_core::service::{
+    CallPlace, Entry, EntryKind, NewSession, RunControl, SessionStore, SideCall, Tool, ToolCx,
+};
 use zk_replay::{Recording, Replay, ReplayError, ReplayLog};
 use zk_session::{MemoryStore, Recorder};
 use zk_testkit::{Script, ScriptedProvider, Turn};
@@ -296,8 +298,15 @@ pub(crate) async fn record(shape: Shape) -> Live {
     let shown = view.view();
     let kept = shown.blocks.iter().filter(|block| block.is_stored());
     let blocks = kept.map(|block| serde_json::to_value(block).unwrap()).collect();
-    let events = std::mem::take(&mut *events.lock().unwrap());
-    Live { entries: session.entries().await.unwrap(), events, blocks }
+    let mut events = std::mem::take(&mut *events.lock().unwrap());
+    let entries = session.entries().await.unwrap();
+    // A stop may overtake the announcement of a call, which then neither is stored nor runs.
+    let is_stored = |call: &Value| {
+        let is_it = |kind: &EntryKind| matches!(kind, EntryKind::CallBegin { call_id, .. } if call == call_id.as_str());
+        entries.iter().any(|entry| is_it(&entry.kind))
+    };
+    events.retain(|(name, data)| name != "tool:begin" || is_stored(&data["call"]["call_id"]));
+    Live { entries, events, blocks }
 }
 
 /// Replays a recording with the tools and plugins of its shape.
