@@ -24,7 +24,7 @@ pub const PACK_VERSION: u32 = 1;
 /// let kind = EntryKind::RunStart { run_id: "r_1".into() };
 /// let entries = [Entry { id: "e_1".into(), parent: None, time_ms: 0, kind }];
 /// let versions = PackVersions { program: "1.0.0".into(), ..PackVersions::default() };
-/// let pack = Pack::of("s_1".into(), &entries, Vec::new(), versions, &Redactor::new(), PackLimits::default());
+/// let pack = Pack::of("s_1".into(), &entries, &[], versions, &Redactor::new(), PackLimits::default());
 /// let bytes = pack.to_bytes().unwrap();
 /// assert_eq!(Pack::from_bytes(&bytes).unwrap().entries, entries);
 /// ```

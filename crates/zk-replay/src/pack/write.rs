@@ -33,7 +33,7 @@ impl Pack {
     pub fn of(
         session: SessionId,
         entries: &[Entry],
-        settings: Vec<String>,
+        settings: &[String],
         versions: PackVersions,
         redactor: &Redactor,
         limits: PackLimits,
@@ -43,11 +43,10 @@ impl Pack {
 
     /// Packs like [`Pack::of`], with the blobs that the entries name; `blob` reads one.
     #[must_use]
-    #[expect(clippy::too_many_arguments, reason = "the parts of a pack, each of another source")]
     pub fn with_blobs(
         session: SessionId,
         entries: &[Entry],
-        settings: Vec<String>,
+        settings: &[String],
         versions: PackVersions,
         redactor: &Redactor,
         limits: PackLimits,

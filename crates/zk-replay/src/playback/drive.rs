@@ -141,7 +141,6 @@ fn was_injected(message: &Message) -> bool {
 pub struct Replay {
     playback: Playback,
     plugins: Vec<Arc<dyn Plugin>>,
-    #[expect(clippy::type_complexity, reason = "one closure over the builder of zk-agent")]
     setups: Vec<Box<dyn FnOnce(AgentBuilder) -> AgentBuilder + Send>>,
 }
 

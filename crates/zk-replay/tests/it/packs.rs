@@ -12,7 +12,7 @@ use crate::support::{Shape, record};
 fn packed(entries: &[Entry], redactor: &Redactor) -> Pack {
     let versions = PackVersions { program: "1.2.3".to_owned(), ..PackVersions::default() };
     let settings = vec!["model = \"m\"".to_owned()];
-    Pack::of("s_1".into(), entries, settings, versions, redactor, PackLimits::default())
+    Pack::of("s_1".into(), entries, &settings, versions, redactor, PackLimits::default())
 }
 
 fn gzip(text: &[u8]) -> Vec<u8> {
@@ -45,7 +45,7 @@ fn secrets_do_not_get_into_a_pack() {
     let settings = vec!["base_url = \"https://hunter2-hunter2@host\"".to_owned()];
     let blob = |id: &str| (id == "ab".repeat(32)).then(|| b"log: hunter2-hunter2".to_vec());
     let limits = PackLimits::default();
-    let pack = Pack::with_blobs("s_1".into(), &entries, settings, versions, &redactor, limits, blob);
+    let pack = Pack::with_blobs("s_1".into(), &entries, &settings, versions, &redactor, limits, blob);
     let pack = pack.about("it leaks hunter2-hunter2", &redactor);
     let all = serde_json::to_string(&pack).unwrap();
     let blob = String::from_utf8(pack.blob(&"ab".repeat(32)).unwrap()).unwrap();
@@ -62,15 +62,8 @@ fn large_and_missing_outputs_are_left_out_and_said() {
     let limits = PackLimits { blob_bytes: 10, all_blobs_bytes: 100 };
     let blob = |id: &str| id.starts_with('a').then(|| vec![0; 11]);
     let redactor = Redactor::new();
-    let pack = Pack::with_blobs(
-        "s_1".into(),
-        &entries,
-        Vec::new(),
-        PackVersions::default(),
-        &redactor,
-        limits,
-        blob,
-    );
+    let pack =
+        Pack::with_blobs("s_1".into(), &entries, &[], PackVersions::default(), &redactor, limits, blob);
     assert!(pack.blobs.is_empty());
     for line in ["1 stored output that is too large", "1 stored output that is gone"] {
         assert!(pack.notes.left_out.iter().any(|one| one == line), "{line}: {:?}", pack.notes.left_out);
