@@ -6,6 +6,7 @@ pub(crate) mod cli;
 pub(crate) mod completion;
 pub(crate) mod ext;
 pub(crate) mod help;
+pub(crate) mod replay;
 pub(crate) mod task;
 
 pub(crate) use task::{Format, Job, Prompt, Resume, Task};

@@ -11,6 +11,7 @@ use super::actions::{
 use super::candidates::Shell;
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
 use super::ext::ExtAction;
+use super::replay::ReplayArgs;
 use crate::commands::PluginAction;
 use crate::exit::{Failure, Outcome};
 use crate::launch::Launch;
@@ -36,6 +37,7 @@ pub(crate) enum Job {
     /// A run without a person, or a conversation.
     Prompt(Prompt),
     Sessions(SessionsAction),
+    Replay(ReplayArgs),
     Context {
         id: Option<String>,
         json: bool,
@@ -250,6 +252,7 @@ impl Cli {
                     CliCommand::Sessions { action } => {
                         Job::Sessions(action.unwrap_or(SessionsAction::List { all: false, json: false }))
                     }
+                    CliCommand::Replay(args) => Job::Replay(args),
                     CliCommand::Context { id, json } => Job::Context { id, json },
                     CliCommand::Auth { action } => Job::Auth(action),
                     CliCommand::Config { action: ConfigAction::Keys } => Job::ConfigKeys,

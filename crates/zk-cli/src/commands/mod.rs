@@ -34,6 +34,7 @@ pub(crate) use prompt::prompt_command;
 #[cfg(feature = "acp")]
 pub(crate) use serve::acp;
 pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, web};
+pub(crate) use sessions::replay::{bug_command, replay};
 pub(crate) use sessions::sessions;
 pub(crate) use trust::trust;
 use zk_serve::print::RunResult;

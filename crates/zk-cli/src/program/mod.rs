@@ -156,6 +156,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     match job {
         Job::Prompt(prompt) => mode::run(&app, prompt),
         Job::Sessions(action) => commands::sessions(&app, action),
+        Job::Replay(args) => commands::replay(&app, &args),
         Job::Context { id, json } => commands::context(&app, id.as_deref(), json),
         Job::Auth(action) => commands::auth(&app, action),
         Job::ConfigGet { key, origin } => commands::config_get(&app, &key, origin),

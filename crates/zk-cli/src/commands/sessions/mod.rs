@@ -1,6 +1,7 @@
 #[cfg(test)]
 pub(super) mod breaking_store;
 mod list;
+pub(super) mod replay;
 mod show;
 
 use std::ops::ControlFlow;

@@ -20,7 +20,7 @@ pub(super) async fn show(machine: &Machine, id: &str) -> Outcome<()> {
     show_on(Screen::stdout(&machine.env.terminal()), &store(machine)?, given(id, "`zk sessions show`")?).await
 }
 
-async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<()> {
+pub(super) async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<()> {
     let shown = Arc::new(Mutex::new(Some(Shown::on(screen))));
     let visitor = || -> EntryVisitor {
         let shown = shown.clone();
