@@ -55,7 +55,7 @@ impl PackSource {
             reader.take(limits.blob_bytes as u64 + 1).read_to_end(&mut bytes).ok()?;
             Some(bytes)
         };
-        let settings = self.settings.clone();
+        let settings = &self.settings;
         let pack = Pack::with_blobs(id.clone(), entries, settings, versions, &self.redactor, limits, read);
         pack.about(problem, &self.redactor)
     }
