@@ -17,6 +17,7 @@ use super::actions::{
 };
 use super::candidates::{self, Shell};
 use super::ext::ExtAction;
+use super::replay::ReplayArgs;
 
 /// A key, hidden from whatever prints the command line.
 fn secret(text: &str) -> Result<Secret, Infallible> {
@@ -265,6 +266,8 @@ pub(crate) enum CliCommand {
         #[arg(long, value_name = "ID", add = ArgValueCompleter::new(candidates::sessions))]
         session: Option<String>,
     },
+    /// Replay a session: nothing runs, and with --provider-from what changed since is listed
+    Replay(ReplayArgs),
     /// Show what fills the context: of every request, or of a session's next one
     Context {
         /// The session's id, or the beginning of it

@@ -11,6 +11,7 @@ use super::actions::{
 use super::candidates::Shell;
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
 use super::ext::ExtAction;
+use super::replay::ReplayArgs;
 use crate::commands::PluginAction;
 use crate::exit::{Failure, Outcome};
 use crate::launch::Launch;
@@ -55,6 +56,7 @@ pub(crate) enum Job {
         turn: Option<u64>,
         session: Option<String>,
     },
+    Replay(ReplayArgs),
     Context {
         id: Option<String>,
         json: bool,
@@ -276,6 +278,7 @@ impl Cli {
                         Job::Undo { count: usize::try_from(count).unwrap_or(usize::MAX), yes, session }
                     }
                     CliCommand::Diff { turn, session } => Job::TurnDiff { turn, session },
+                    CliCommand::Replay(args) => Job::Replay(args),
                     CliCommand::Context { id, json } => Job::Context { id, json },
                     CliCommand::Auth { action } => Job::Auth(action),
                     CliCommand::Config { action: ConfigAction::Keys } => Job::ConfigKeys,

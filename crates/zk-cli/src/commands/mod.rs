@@ -31,6 +31,7 @@ pub(crate) use policy::policy;
 #[cfg(feature = "acp")]
 pub(crate) use serve::acp;
 pub(crate) use serve::{agent_sdk, exec_server, rpc, rpc_schema, serve_sessions, web};
+pub(crate) use sessions::replay::{bug_command, replay};
 pub(crate) use sessions::{sessions, turn_diff, undo};
 pub(crate) use trust::trust;
 pub(crate) use update::check as update_check;

@@ -30,6 +30,7 @@ use zk_permission::{Mode, PermissionGate};
 use zk_providers::select::{CredentialSource, SelectedEndpoint, split_thinking_level};
 use zk_providers::settings::RetrySettings;
 use zk_providers::{Auth, Connection, Http, SetupError, VendorDialect};
+use zk_replay::ReplayLog;
 use zk_session::{DumpFiles, FileBlobs};
 use zk_tools::{OutputHandles, PlanModes, RedactResults, ToolsOptions, ToolsPlugin, VisibleTags};
 use zk_tui::TableFences;
@@ -263,6 +264,8 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
     }
     if let Some(recorder) = &session.recorder {
         parts.push(Arc::new(recorder.clone()));
+        parts.push(Arc::new(ReplayLog::new()));
+        parts.extend(commands::bug_command(app, session));
     }
     Ok(parts)
 }

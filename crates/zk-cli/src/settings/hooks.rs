@@ -1,6 +1,7 @@
 //! Command hooks of the settings files. Those of all files count: none can take away those of another.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use zk_hooks::{HookSet, HookSource};
 use zk_settings::to_json;
@@ -37,6 +38,26 @@ impl Settings {
     /// Leaves only the hooks of the machine's manager.
     pub(crate) fn keep_managed_hooks(&mut self) {
         self.hooks = self.managed_hooks.clone();
+    }
+
+    /// Settings of a replay: nothing of them starts a program, sends a request, or writes a file.
+    pub(crate) fn for_replay(&self) -> Self {
+        let mut settings = self.clone();
+        let sections = Arc::make_mut(&mut settings.sections);
+        sections.program.debug_dump = None;
+        sections.program.sessions = false;
+        sections.permissions.audit = false;
+        sections.compaction.shared_lines = false;
+        sections.backends.clear();
+        #[cfg(feature = "otel")]
+        {
+            sections.otel = zk_otel::OtelSettings::default();
+        }
+        settings.leave_out_mcp_servers();
+        (settings.hooks, settings.managed_hooks) = (HookSet::default(), HookSet::default());
+        settings.extensions.clear();
+        settings.project_files.retain(|file| file.extension.is_none() && file.bundle.is_none());
+        settings
     }
 
     /// Returns the hooks of files that are not trusted.

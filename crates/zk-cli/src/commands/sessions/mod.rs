@@ -4,6 +4,7 @@ pub(in crate::commands) mod care;
 mod export;
 mod import;
 mod list;
+pub(super) mod replay;
 mod show;
 mod undo;
 

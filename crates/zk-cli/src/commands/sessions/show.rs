@@ -33,7 +33,7 @@ pub(super) async fn tree(store: &dyn SessionStore, id: &str) -> Outcome<Vec<Stri
     Ok(tree_lines(&outline))
 }
 
-async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<()> {
+pub(super) async fn show_on(screen: Screen, store: &dyn SessionStore, id: &str) -> Outcome<()> {
     let shown = Arc::new(Mutex::new(Some(Shown::on(screen))));
     let visitor = || -> EntryVisitor {
         let shown = shown.clone();

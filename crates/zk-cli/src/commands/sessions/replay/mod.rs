@@ -1,0 +1,94 @@
+//! `zk replay`: a session again, from the store or from a pack.
+
+mod bug;
+mod drive;
+mod output;
+mod pack;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use zk_core::model::SessionId;
+use zk_core::service::{Entry, HostFiles, HostRead, NewSession, SessionStore};
+use zk_replay::{MAX_PACK_BYTES, Pack, Recording};
+use zk_session::{MemoryStore, read_matching};
+use zk_tui::term::print_stderr;
+use zk_view::sanitise;
+
+use crate::app::{AppContext, runtime};
+use crate::args::replay::{ReplayArgs, ReplayOutput};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::sessions::{given, refused, store};
+
+pub(crate) use bug::bug_command;
+
+/// Session that is replayed.
+pub(super) struct Replayed {
+    pub(super) id: SessionId,
+    pub(super) entries: Vec<Entry>,
+}
+
+pub(crate) fn replay(app: &AppContext, args: &ReplayArgs) -> Outcome<Exit> {
+    runtime()?.block_on(async {
+        let name = given(&args.session, "`zk replay`")?;
+        let replayed = read(app, name).await?;
+        if args.pack {
+            return pack::write(app, &replayed, args.file.as_deref(), args.json);
+        }
+        if let Some(from) = &args.provider_from {
+            let answers = match from.trim() {
+                "" => None,
+                from => Some(Recording::of(&read(app, from).await?.entries)),
+            };
+            return drive::differences(app, &replayed.entries, answers, args.json).await;
+        }
+        match args.output {
+            ReplayOutput::Text if args.json => output::events(app, &replayed.entries),
+            ReplayOutput::Text => output::lines(app, &replayed).await,
+            ReplayOutput::StreamJson => output::events(app, &replayed.entries),
+            ReplayOutput::ViewJson => output::patches(app, &replayed.entries),
+        }
+    })
+}
+
+/// Reads a pack if there is such a file, or else a session of the store.
+async fn read(app: &AppContext, name: &str) -> Outcome<Replayed> {
+    let path = app.work.cwd.join(name);
+    if path.is_file()
+        || name.contains('/')
+        || Path::new(name).extension().is_some_and(|kind| kind == "zkpack")
+    {
+        return read_pack(app, &path);
+    }
+    let snapshot = read_matching(&store(&app.work.machine)?, name).await.map_err(refused)?;
+    for notice in &snapshot.notices {
+        print_stderr(&format!("zk: {notice}"));
+    }
+    Ok(Replayed { id: snapshot.info.id, entries: snapshot.entries })
+}
+
+fn read_pack(app: &AppContext, path: &Path) -> Outcome<Replayed> {
+    let cannot = |why: String| Failure::usage(format!("cannot replay {}: {why}", path.display()));
+    let read = app.work.machine.host_files.read(path, &HostRead::whole(MAX_PACK_BYTES));
+    let read = read.map_err(|error| cannot(error.to_string()))?;
+    let pack = Pack::from_bytes(&read.bytes).map_err(|error| cannot(error.to_string()))?;
+    let problem = pack.problem.as_ref().map(|problem| format!("; it is about: {}", sanitise(problem)));
+    print_stderr(&format!(
+        "zk: a pack of zk {} on {}{}",
+        sanitise(&pack.versions.program),
+        sanitise(&pack.versions.platform),
+        problem.unwrap_or_default()
+    ));
+    Ok(Replayed { id: pack.session, entries: pack.entries })
+}
+
+/// Store in memory with the session in it, for readers that want a store.
+async fn in_memory(replayed: &Replayed) -> Outcome<MemoryStore> {
+    let store = MemoryStore::new();
+    let new = NewSession { id: Some(replayed.id.clone()), cwd: "/".into(), parent: None };
+    let open: Arc<_> = store.create(new).await.map_err(refused)?;
+    let kinds = replayed.entries.iter().map(|entry| entry.kind.clone()).collect();
+    open.append(kinds, zk_core::service::Durability::Process).await.map_err(refused)?;
+    open.close().await.map_err(refused)?;
+    Ok(store)
+}

@@ -1,0 +1,185 @@
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::Value;
+use zk_core::model::SessionId;
+use zk_core::service::{ENTRY_VERSION, Entry, Redactor};
+
+use super::read::{MAX_PACK_BYTES, MAX_UNPACKED_BYTES, PackError, is_blob_id};
+use super::{PACK_VERSION, Pack, PackNotes, PackVersions};
+
+/// Sizes up to which blobs are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackLimits {
+    /// Largest blob in bytes.
+    pub blob_bytes: usize,
+    /// Largest sum of all blobs in bytes.
+    pub all_blobs_bytes: usize,
+}
+
+impl Default for PackLimits {
+    fn default() -> Self {
+        Self { blob_bytes: 2 << 20, all_blobs_bytes: 16 << 20 }
+    }
+}
+
+impl Pack {
+    /// Packs entries and settings without their secrets.
+    #[must_use]
+    pub fn of(
+        session: SessionId,
+        entries: &[Entry],
+        settings: &[String],
+        versions: PackVersions,
+        redactor: &Redactor,
+        limits: PackLimits,
+    ) -> Self {
+        Self::with_blobs(session, entries, settings, versions, redactor, limits, |_| None)
+    }
+
+    /// Packs like [`Pack::of`], with the blobs that the entries name; `blob` reads one.
+    #[must_use]
+    pub fn with_blobs(
+        session: SessionId,
+        entries: &[Entry],
+        settings: &[String],
+        versions: PackVersions,
+        redactor: &Redactor,
+        limits: PackLimits,
+        mut blob: impl FnMut(&str) -> Option<Vec<u8>>,
+    ) -> Self {
+        let (mut kept, mut redacted, mut unreadable) = (Vec::with_capacity(entries.len()), 0, 0);
+        let mut named = BTreeSet::new();
+        for entry in entries {
+            let Ok(mut value) = serde_json::to_value(entry) else {
+                unreadable += 1;
+                continue;
+            };
+            named_blobs(&value, &mut named);
+            let is_redacted = value.get_mut("kind").is_some_and(|kind| redactor.redact_value(kind));
+            if !is_redacted {
+                kept.push(entry.clone());
+                continue;
+            }
+            redacted += 1;
+            match serde_json::from_value(value) {
+                Ok(clean) => kept.push(clean),
+                Err(_) => unreadable += 1,
+            }
+        }
+        let mut pack = Self {
+            zkpack: PACK_VERSION,
+            versions: PackVersions { entries: ENTRY_VERSION.to_owned(), ..versions },
+            session,
+            notes: PackNotes::default(),
+            settings: settings.iter().map(|line| redactor.redact(line).into_owned()).collect(),
+            problem: None,
+            entries: kept,
+            blobs: std::collections::BTreeMap::new(),
+        };
+        let (mut total, mut too_large, mut missing) = (0, 0, 0);
+        for id in named {
+            let Some(bytes) = blob(&id) else {
+                missing += 1;
+                continue;
+            };
+            if bytes.len() > limits.blob_bytes || total + bytes.len() > limits.all_blobs_bytes {
+                too_large += 1;
+                continue;
+            }
+            total += bytes.len();
+            // Text may hold a secret; an image is kept as it is.
+            let bytes = match String::from_utf8(bytes) {
+                Ok(text) => {
+                    redacted += usize::from(matches!(redactor.redact(&text), std::borrow::Cow::Owned(_)));
+                    redactor.redact(&text).into_owned().into_bytes()
+                }
+                Err(error) => error.into_bytes(),
+            };
+            pack.blobs.insert(id, STANDARD.encode(bytes));
+        }
+        pack.note(redacted, unreadable, too_large, missing);
+        pack
+    }
+
+    /// Adds what the person says about the problem, without secrets.
+    #[must_use]
+    pub fn about(mut self, problem: &str, redactor: &Redactor) -> Self {
+        let problem = redactor.redact(problem.trim()).into_owned();
+        self.problem = Some(problem).filter(|text| !text.is_empty());
+        self
+    }
+
+    fn note(&mut self, redacted: usize, unreadable: usize, too_large: usize, missing: usize) {
+        let contains = &mut self.notes.contains;
+        contains.push(format!(
+            "the conversation: {} with prompts, answers, arguments and results, and the paths in them",
+            count(self.entries.len(), "entry", "entries")
+        ));
+        if !self.settings.is_empty() {
+            contains.push(format!("{} in effect", count(self.settings.len(), "setting", "settings")));
+        }
+        if !self.blobs.is_empty() {
+            contains.push(count(self.blobs.len(), "stored output", "stored outputs"));
+        }
+        contains.push(format!("the version of zk ({})", self.versions.program));
+        let left_out = &mut self.notes.left_out;
+        left_out.push("keys, sign-ins and settings that are secrets".to_owned());
+        if redacted > 0 {
+            left_out.push(format!("secrets in {}", count(redacted, "place", "places")));
+        }
+        if unreadable > 0 {
+            left_out.push(format!("{} that could not be written", count(unreadable, "entry", "entries")));
+        }
+        if too_large > 0 {
+            left_out.push(format!(
+                "{} too large",
+                count(too_large, "stored output that is", "stored outputs that are")
+            ));
+        }
+        if missing > 0 {
+            left_out
+                .push(format!("{} gone", count(missing, "stored output that is", "stored outputs that are")));
+        }
+        left_out.push("files of the project, beyond what the conversation quotes".to_owned());
+    }
+
+    /// Returns the bytes of the file.
+    ///
+    /// # Errors
+    /// [`PackError::TooLarge`] when the session is too large for a pack.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, PackError> {
+        let json = serde_json::to_vec(self).map_err(|error| PackError::Damaged(error.to_string()))?;
+        if json.len() as u64 > MAX_UNPACKED_BYTES {
+            return Err(PackError::TooLarge { limit: MAX_UNPACKED_BYTES });
+        }
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        let written = encoder.write_all(&json).and_then(|()| encoder.finish());
+        let bytes = written.map_err(|error| PackError::Damaged(error.to_string()))?;
+        if bytes.len() as u64 > MAX_PACK_BYTES {
+            return Err(PackError::TooLarge { limit: MAX_PACK_BYTES });
+        }
+        Ok(bytes)
+    }
+}
+
+fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// Collects the ids of blobs in a value: words of 64 hexadecimal digits.
+fn named_blobs(value: &Value, named: &mut BTreeSet<String>) {
+    match value {
+        Value::String(text) => {
+            let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| is_blob_id(word));
+            named.extend(words.map(str::to_owned));
+        }
+        Value::Array(items) => items.iter().for_each(|item| named_blobs(item, named)),
+        Value::Object(fields) => fields.values().for_each(|field| named_blobs(field, named)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

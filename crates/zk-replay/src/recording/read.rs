@@ -1,0 +1,304 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use zk_core::model::{
+    CallId, Display, Message, ModelRef, Role, ThinkingLevel, ToolCall, ToolResult, TurnId, TurnUsage,
+};
+use zk_core::service::{COMPACTION_ENTRY, CompactionMark, CustomEntry, Entry, EntryKind, WINDOW_OWNER};
+
+use super::{RecordedCall, RecordedCompaction, RecordedRequest, RecordedRun, RecordedTurn, Recording};
+use crate::log::{CallFacts, RunFacts};
+
+/// Progress of a call of the open turn.
+#[derive(Default)]
+struct Progress {
+    args: Option<Value>,
+    began: bool,
+    ended: Option<Ended>,
+}
+
+#[derive(Clone, Default)]
+struct Ended {
+    result: Option<ToolResult>,
+    display: Option<Display>,
+    details: Option<Value>,
+}
+
+#[derive(Default)]
+struct Reader<'a> {
+    recording: Recording,
+    model: Option<ModelRef>,
+    thinking: ThinkingLevel,
+    /// Answer with calls whose process may have died.
+    open: Option<(&'a TurnId, &'a Arc<Message>, &'a TurnUsage)>,
+    /// Answer with calls whose results follow.
+    answer: Option<(&'a Arc<Message>, Option<&'a TurnUsage>)>,
+    /// Facts about calls by turn and id; a model may give two calls one id.
+    progress: HashMap<(TurnId, CallId), Vec<Progress>>,
+}
+
+impl Recording {
+    /// Reads the runs of a session from its entries, from the first to the leaf.
+    #[must_use]
+    pub fn of(entries: &[Entry]) -> Self {
+        let mut reader = Reader::default();
+        for entry in entries {
+            reader.add(entry);
+        }
+        reader.cut_off();
+        let mut recording = reader.recording;
+        for facts in RunFacts::all(entries) {
+            recording.add_facts(facts);
+        }
+        recording
+    }
+
+    fn add_facts(&mut self, facts: RunFacts) {
+        for model in facts.models {
+            if !self.models.contains(&model) {
+                self.models.push(model);
+            }
+        }
+        let Some(run) = self.runs.iter_mut().find(|run| run.id.is_some() && run.id == facts.run_id) else {
+            return;
+        };
+        let (mut system, mut tools): (Arc<[_]>, Arc<[_]>) = (Arc::default(), Arc::default());
+        let mut messages = Vec::new();
+        let mut requests = Vec::with_capacity(facts.requests.len());
+        for request in facts.requests {
+            system = request.system.map_or(system, Into::into);
+            tools = request.tools.map_or(tools, Into::into);
+            messages.truncate(request.kept);
+            messages.extend(request.messages);
+            requests.push(RecordedRequest {
+                turn_id: request.turn_id,
+                model: request.model,
+                thinking: request.thinking,
+                system: system.clone(),
+                tools: tools.clone(),
+                messages: messages.clone(),
+            });
+        }
+        run.requests = Some(requests);
+        run.side_calls = facts.side_calls.into_iter().map(|side| (side.request, side.text)).collect();
+        for CallFacts { turn_id, call_id, args, raw, verdict } in facts.calls {
+            let turn = run.turns.iter_mut().find(|turn| turn.id.as_ref() == Some(&turn_id));
+            let Some(call) = turn.and_then(|turn| turn.calls.iter_mut().find(|call| *call.id() == call_id))
+            else {
+                continue;
+            };
+            if let Some(args) = args {
+                call.args = args;
+            }
+            (call.raw, call.verdict) = (raw, verdict);
+        }
+    }
+}
+
+impl<'a> Reader<'a> {
+    fn add(&mut self, entry: &'a Entry) {
+        match &entry.kind {
+            EntryKind::RunStart { run_id } => {
+                self.cut_off();
+                self.recording.runs.push(RecordedRun {
+                    id: Some(run_id.clone()),
+                    time_ms: entry.time_ms,
+                    model: self.model.clone(),
+                    thinking: self.thinking,
+                    ..RecordedRun::default()
+                });
+            }
+            EntryKind::RunEnd { status, .. } => {
+                self.cut_off();
+                if let Some(run) = self.recording.runs.last_mut() {
+                    run.end = Some(*status);
+                }
+            }
+            EntryKind::Model { model } => {
+                self.model = Some(model.clone());
+                self.change_run(|run| run.model = Some(model.clone()));
+            }
+            EntryKind::Thinking { level } => {
+                self.thinking = *level;
+                self.change_run(|run| run.thinking = *level);
+            }
+            EntryKind::Message { message, usage } => self.message(entry, message, usage.as_deref()),
+            EntryKind::OpenTurn { turn_id, message, usage } => {
+                self.cut_off();
+                self.open = Some((turn_id, message, usage));
+            }
+            EntryKind::CallBegin { turn_id, call_id, args, .. } => {
+                let progress = Progress { args: Some(args.clone()), began: true, ended: None };
+                self.progress.entry((turn_id.clone(), call_id.clone())).or_default().push(progress);
+            }
+            EntryKind::CallEnd { turn_id, call_id, result, display, details, .. } => {
+                let ended = Ended {
+                    result: Some((**result).clone()),
+                    display: display.as_deref().cloned(),
+                    details: details.clone(),
+                };
+                let known = self.progress.entry((turn_id.clone(), call_id.clone())).or_default();
+                match known.iter_mut().find(|progress| progress.ended.is_none()) {
+                    Some(progress) => progress.ended = Some(ended),
+                    None => known.push(Progress { args: None, began: true, ended: Some(ended) }),
+                }
+            }
+            EntryKind::CallData { turn_id, call_id, display, details, .. } => {
+                let ended =
+                    Ended { result: None, display: display.as_deref().cloned(), details: details.clone() };
+                let progress = Progress { args: None, began: true, ended: Some(ended) };
+                self.progress.entry((turn_id.clone(), call_id.clone())).or_default().push(progress);
+            }
+            EntryKind::Custom(custom) => self.custom(custom),
+            EntryKind::Usage { .. } => {}
+        }
+    }
+
+    /// Changes the run that has begun and has no message yet.
+    fn change_run(&mut self, change: impl FnOnce(&mut RecordedRun)) {
+        let fresh = |run: &&mut RecordedRun| run.end.is_none() && run.turns.is_empty();
+        if let Some(run) = self.recording.runs.last_mut().filter(fresh) {
+            change(run);
+        }
+    }
+
+    /// Run that entries belong to; one without id for those before any.
+    fn run(&mut self, time_ms: u64) -> Option<&mut RecordedRun> {
+        if self.recording.runs.is_empty() {
+            let (model, thinking) = (self.model.clone(), self.thinking);
+            self.recording.runs.push(RecordedRun { time_ms, model, thinking, ..RecordedRun::default() });
+        }
+        self.recording.runs.last_mut()
+    }
+
+    fn message(&mut self, entry: &Entry, message: &'a Arc<Message>, usage: Option<&'a TurnUsage>) {
+        if message.role == Role::Assistant {
+            if message.calls().next().is_some() {
+                self.answer = Some((message, usage));
+                return;
+            }
+            self.close_open(message, usage);
+            let turn = self.turn(message, usage, None);
+            if let Some(run) = self.run(entry.time_ms) {
+                run.turns.push(turn);
+            }
+            return;
+        }
+        if let Some((answer, usage)) = self.answer.take() {
+            self.close_open(answer, usage);
+            let turn = self.turn(answer, usage, Some(message));
+            if let Some(run) = self.run(entry.time_ms) {
+                run.turns.push(turn);
+            }
+            return;
+        }
+        let Some(run) = self.run(entry.time_ms) else { return };
+        match run.turns.last_mut() {
+            Some(turn) => turn.then.push(message.clone()),
+            None => run.opening.push(message.clone()),
+        }
+    }
+
+    /// Drops the provisional answer that this one completes.
+    fn close_open(&mut self, answer: &Message, usage: Option<&TurnUsage>) {
+        let ids = |message: &Message| message.calls().map(|call| call.id.clone()).collect::<Vec<_>>();
+        let closes = self.open.is_some_and(|(turn_id, open, _)| {
+            usage.is_some_and(|usage| usage.turn_id == *turn_id) || ids(open) == ids(answer)
+        });
+        if !closes {
+            self.cut_off();
+        }
+    }
+
+    /// Adds the provisional answer of a process that died.
+    fn cut_off(&mut self) {
+        self.answer = None;
+        let Some((turn_id, answer, usage)) = self.open.take() else { return };
+        let mut turn = self.turn_of(answer, Some(usage), Some(turn_id), None);
+        turn.is_cut_off = true;
+        if let Some(run) = self.run(0) {
+            run.turns.push(turn);
+        }
+    }
+
+    fn turn(
+        &mut self,
+        answer: &Arc<Message>,
+        usage: Option<&TurnUsage>,
+        results: Option<&Message>,
+    ) -> RecordedTurn {
+        let open = self.open.take();
+        let id = usage.map(|usage| &usage.turn_id).or(open.map(|(turn_id, _, _)| turn_id));
+        self.turn_of(answer, usage.or(open.map(|(_, _, usage)| usage)), id, results)
+    }
+
+    fn turn_of(
+        &mut self,
+        answer: &Arc<Message>,
+        usage: Option<&TurnUsage>,
+        id: Option<&TurnId>,
+        results: Option<&Message>,
+    ) -> RecordedTurn {
+        let mut results: Vec<Option<&ToolResult>> =
+            results.map(|message| message.results().map(Some).collect()).unwrap_or_default();
+        let calls = answer.calls().map(|call| {
+            let known = id.and_then(|id| self.progress.get_mut(&(id.clone(), call.id.clone())));
+            let progress = known.filter(|all| !all.is_empty()).map(|all| all.remove(0)).unwrap_or_default();
+            let slot = results.iter_mut().find(|slot| slot.is_some_and(|result| result.call_id == call.id));
+            recorded_call(call, progress, slot.and_then(Option::take))
+        });
+        RecordedTurn {
+            calls: calls.collect(),
+            id: id.cloned(),
+            answer: answer.clone(),
+            usage: usage.cloned(),
+            then: Vec::new(),
+            is_cut_off: false,
+        }
+    }
+
+    fn custom(&mut self, custom: &CustomEntry) {
+        if custom.source != WINDOW_OWNER || custom.kind != COMPACTION_ENTRY {
+            return;
+        }
+        let Some(CompactionMark::Plan { .. }) = CompactionMark::of(custom) else { return };
+        let Some(run) = self.recording.runs.last_mut() else { return };
+        let data = custom.data.value();
+        let strategy = data.get("strategy").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = texts_of(&data);
+        run.compactions.push(RecordedCompaction { after_turns: run.turns.len(), strategy, text });
+    }
+}
+
+/// Texts of a compaction's record, in order.
+fn texts_of(data: &Value) -> String {
+    match data {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| match value {
+                Value::String(text) if key == "text" => text.clone(),
+                other => texts_of(other),
+            })
+            .collect(),
+        Value::Array(items) => items.iter().map(texts_of).collect(),
+        _ => String::new(),
+    }
+}
+
+fn recorded_call(call: &ToolCall, progress: Progress, result: Option<&ToolResult>) -> RecordedCall {
+    let Progress { args, began, ended } = progress;
+    let is_ended = ended.is_some();
+    let ended = ended.unwrap_or_default();
+    RecordedCall {
+        args: args.unwrap_or_else(|| call.args.clone()),
+        call: call.clone(),
+        began,
+        ended: is_ended,
+        result: result.cloned().or(ended.result),
+        raw: None,
+        display: ended.display,
+        details: ended.details,
+        verdict: None,
+    }
+}
