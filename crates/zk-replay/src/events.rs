@@ -210,6 +210,8 @@ impl<'a> Replaying<'a> {
             EntryKind::Custom(custom) => {
                 self.push(StoredEvent::SessionEntry(SessionEntry { entry: custom.clone() }));
             }
+            // A replay follows the present branch, on which moves of the leaf belong to no run.
+            EntryKind::Leaf { .. } | EntryKind::Label { .. } => {}
         }
     }
 

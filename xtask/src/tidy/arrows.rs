@@ -47,7 +47,7 @@ const IN_CHAT: [&str; 11] = [
 ];
 
 /// Crates that `zk-serve` may depend on.
-const IN_SERVE: [&str; 7] =
+const IN_SERVE: [&str; 8] =
     ["zk-agent", "zk-chat", "zk-core", "zk-hooks", "zk-permission", "zk-stores", "zk-transcripts", "zk-view"];
 
 /// Crates that `zk-replay` may depend on: it drives the loop, and records what it drives.

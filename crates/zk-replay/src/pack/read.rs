@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{PACK_VERSION, Pack};
 
 /// Largest pack in bytes.
-pub const MAX_PACK_BYTES: u64 = 64 << 20;
+pub const MAX_PACK_BYTES: usize = 64 << 20;
 
 /// Largest unpacked content of a pack in bytes.
 pub const MAX_UNPACKED_BYTES: u64 = 256 << 20;
@@ -77,8 +77,8 @@ impl Pack {
         if !Self::looks_like_one(bytes) {
             return Err(PackError::NotAPack);
         }
-        if bytes.len() as u64 > MAX_PACK_BYTES {
-            return Err(PackError::TooLarge { limit: MAX_PACK_BYTES });
+        if bytes.len() > MAX_PACK_BYTES {
+            return Err(PackError::TooLarge { limit: MAX_PACK_BYTES as u64 });
         }
         let mut json = Vec::new();
         let unpacked = GzDecoder::new(bytes).take(MAX_UNPACKED_BYTES + 1).read_to_end(&mut json);

@@ -160,8 +160,8 @@ impl Pack {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         let written = encoder.write_all(&json).and_then(|()| encoder.finish());
         let bytes = written.map_err(|error| PackError::Damaged(error.to_string()))?;
-        if bytes.len() as u64 > MAX_PACK_BYTES {
-            return Err(PackError::TooLarge { limit: MAX_PACK_BYTES });
+        if bytes.len() > MAX_PACK_BYTES {
+            return Err(PackError::TooLarge { limit: MAX_PACK_BYTES as u64 });
         }
         Ok(bytes)
     }

@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
                 self.progress.entry((turn_id.clone(), call_id.clone())).or_default().push(progress);
             }
             EntryKind::Custom(custom) => self.custom(custom),
-            EntryKind::Usage { .. } => {}
+            EntryKind::Usage { .. } | EntryKind::Leaf { .. } | EntryKind::Label { .. } => {}
         }
     }
 

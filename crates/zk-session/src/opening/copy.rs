@@ -13,7 +13,6 @@ use zk_core::service::{
 };
 
 use super::{OpeningError, SessionNotice, SessionPlace};
-use crate::SessionOutline;
 use crate::sqlite::offload;
 
 /// Bytes of entries in one append to a copy.

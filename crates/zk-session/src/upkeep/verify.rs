@@ -143,7 +143,7 @@ fn verify(root: &Path, id: &SessionId) -> Result<Verification, StoreError> {
         Err(error) => return Err(fail(error)),
     }
     if !beside_a_writer {
-        let acknowledged = lock::acknowledged(&files).unwrap_or_default();
+        let acknowledged = lock::acknowledged_entries(&files).unwrap_or_default();
         reader.expect_last(acknowledged);
         if has_broken_log(&path) {
             reader.faults.push(ChainFault::Inconsistent("its write-ahead log was changed"));

@@ -10,7 +10,8 @@ use crate::settings::Settings;
 /// Sizes of the sessions, their search index and the trash, and the last removal of leftovers.
 pub(super) async fn session_care(work: &Workplace, settings: &Settings) -> Option<Finding> {
     let place = sessions::place(work, settings);
-    let root = work.machine.dirs.sessions().filter(|root| settings.program.sessions && root.is_dir())?;
+    let is_kept = settings.program.sessions && work.machine.stores.name().is_none();
+    let root = work.machine.dirs.sessions().filter(|root| is_kept && root.is_dir())?;
     let trash = match place.trash().ok()?.list().await {
         Ok(trash) => trash,
         Err(error) => return Some(warning(format!("sessions: {error}"))),

@@ -32,7 +32,7 @@ pub(super) fn import(app: &AppContext, path: Option<&Path>, options: &ImportOpti
         TranscriptProgram::Opencode => TranscriptFormat::Opencode,
         TranscriptProgram::Zk => TranscriptFormat::Zk,
     });
-    let mut screen = Screen::stdout(&app.work.machine.env.terminal());
+    let mut screen = Screen::stdout(&app.work.machine.terminal());
     let Some(path) = path else {
         let mut places = find_places(&roots(app));
         places.retain(|place| format.is_none_or(|format| format == place.format));

@@ -13,13 +13,12 @@ use crate::app::{AppContext, runtime};
 use crate::compose;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::sessions::{given, place, refused, store};
-use crate::stdin;
 
 /// Takes back what the last `count` prompts of a session changed, after a look at the diff.
 pub(crate) fn undo(app: &AppContext, count: usize, yes: bool, session: Option<&str>) -> Outcome<Exit> {
     let journal = journal(app, session)?;
     let plan = journal.plan_undo(count).map_err(failed)?;
-    let mut screen = Screen::stdout(&app.work.machine.env.terminal());
+    let mut screen = Screen::stdout(&app.work.machine.terminal());
     draw(&mut screen, &journal.plan_diff(&plan, &app.work.cwd));
     plan.refusals().for_each(|line| screen.line(Style::YELLOW, &visible_line(&line)));
     if plan.is_interrupted {
@@ -44,7 +43,7 @@ pub(crate) fn undo(app: &AppContext, count: usize, yes: bool, session: Option<&s
 pub(crate) fn turn_diff(app: &AppContext, turn: Option<u64>, session: Option<&str>) -> Outcome<Exit> {
     let journal = journal(app, session)?;
     let changes = journal.turn_changes(turn).map_err(failed)?;
-    let mut screen = Screen::stdout(&app.work.machine.env.terminal());
+    let mut screen = Screen::stdout(&app.work.machine.terminal());
     for change in changes {
         draw(&mut screen, &journal.diff(&change, &app.work.cwd));
     }
@@ -78,7 +77,7 @@ fn journal(app: &AppContext, session: Option<&str>) -> Outcome<Journal> {
 }
 
 fn agrees(title: &str) -> Outcome<bool> {
-    if !stdin::is_terminal() || !std::io::stderr().is_terminal() {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Err(Failure::usage(format!("{title}: nobody can be asked here; run it again with --yes")));
     }
     zk_tui::term::print_stderr(&format!("{title}: bring these files back? [y/N]"));
@@ -88,7 +87,7 @@ fn agrees(title: &str) -> Outcome<bool> {
 }
 
 fn report(app: &AppContext, restored: &Restored) -> Outcome<Exit> {
-    let mut screen = Screen::stdout(&app.work.machine.env.terminal());
+    let mut screen = Screen::stdout(&app.work.machine.terminal());
     zk_undo::report(restored).lines().for_each(|line| screen.line(Style::PLAIN, line));
     screen.finish()?;
     Ok(Exit::Done)

@@ -47,8 +47,20 @@ pub(crate) fn store(machine: &Machine) -> Outcome<SharedStore> {
     if let Some(store) = machine.stores.chosen() {
         return Ok(store);
     }
-    let root = machine.dirs.sessions().ok_or(OpeningError::NoPlace)?;
-    Ok(SharedStore::new(Arc::new(SqliteStore::new(root))))
+    Ok(SharedStore::new(Arc::new(sqlite_store(machine)?)))
+}
+
+/// The SQLite files of this user, for what other stores cannot do.
+///
+/// # Errors
+/// When another store was chosen.
+pub(crate) fn sqlite_store(machine: &Machine) -> Outcome<SqliteStore> {
+    if let Some(name) = machine.stores.name() {
+        return Err(Failure::usage(format!(
+            "this works on sessions in SQLite files, and the store of the settings is {name}: add --session-store sqlite"
+        )));
+    }
+    Ok(SqliteStore::new(machine.dirs.sessions().ok_or(OpeningError::NoPlace)?))
 }
 
 /// Opens the requested session, or a new one. If the store cannot be written, a new session is not stored,

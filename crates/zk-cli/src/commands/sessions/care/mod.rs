@@ -7,7 +7,7 @@ mod verify;
 
 use zk_core::model::SessionId;
 use zk_core::service::SessionStore;
-use zk_session::{SearchError, SqliteStore, TrashError, find_matching};
+use zk_session::{SearchError, SharedStore, TrashError, find_matching};
 use zk_tui::Style;
 use zk_tui::plain::Screen;
 use zk_tui::term::print_stderr;
@@ -15,36 +15,53 @@ use zk_tui::term::print_stderr;
 use crate::app::{AppContext, runtime};
 use crate::args::session_care::SessionCare;
 use crate::exit::{Exit, Explain, Outcome};
-use crate::sessions::{given, refused, store};
+use crate::sessions::{given, refused, sqlite_store, store};
 
 /// Lines to print, and the exit code.
 type Printed = (Vec<(Style, String)>, Exit);
 
 pub(super) fn run(app: &AppContext, action: SessionCare) -> Outcome<Exit> {
-    let store = store(&app.work.machine)?;
+    let machine = &app.work.machine;
     let (lines, exit) = runtime()?.block_on(async {
         match action {
-            SessionCare::Search(args) => search::search(app, &store, &args).await,
-            SessionCare::Rename { id, title } => rename(&store, &id, &title).await,
-            SessionCare::Delete { id } => trash::delete(app, &store, &id).await,
-            SessionCare::Trash { action } => trash::trash(app, action).await,
-            SessionCare::Gc { older_than, dry_run } => gc::gc(app, &store, older_than, dry_run).await,
-            SessionCare::Verify { id, all: _, json } => verify::verify(&store, id.as_deref(), json).await,
-            SessionCare::Redact { id, entry } => verify::redact(&store, &id, &entry).await,
+            SessionCare::Rename { id, title } => rename(&store(machine)?, &id, &title).await,
+            SessionCare::Delete { id } => match machine.stores.chosen() {
+                Some(store) => delete_for_good(&store, &id).await,
+                None => trash::delete(app, &sqlite_store(machine)?, &id).await,
+            },
+            SessionCare::Search(args) => search::search(app, &sqlite_store(machine)?, &args).await,
+            SessionCare::Trash { action } => {
+                sqlite_store(machine)?;
+                trash::trash(app, action).await
+            }
+            SessionCare::Gc { older_than, dry_run } => {
+                gc::gc(app, &sqlite_store(machine)?, older_than, dry_run).await
+            }
+            SessionCare::Verify { id, all: _, json } => {
+                verify::verify(&sqlite_store(machine)?, id.as_deref(), json).await
+            }
+            SessionCare::Redact { id, entry } => verify::redact(&sqlite_store(machine)?, &id, &entry).await,
         }
     })?;
-    let mut screen = Screen::stdout(&app.work.machine.env.terminal());
+    let mut screen = Screen::stdout(&machine.terminal());
     lines.iter().for_each(|(style, line)| screen.line(*style, line));
     screen.finish()?;
     Ok(exit)
 }
 
 /// Resolves an id or the beginning of one; `command` is named if it is empty.
-async fn resolved(store: &SqliteStore, id: &str, command: &str) -> Outcome<SessionId> {
+async fn resolved(store: &dyn SessionStore, id: &str, command: &str) -> Outcome<SessionId> {
     find_matching(store, given(id, command)?).await.map_err(refused)
 }
 
-async fn rename(store: &SqliteStore, id: &str, title: &str) -> Outcome<Printed> {
+/// Deletes a session of a store that has no trash.
+async fn delete_for_good(store: &SharedStore, id: &str) -> Outcome<Printed> {
+    let id = resolved(store, id, "`zk sessions delete`").await?;
+    store.delete(&id).await.map_err(refused)?;
+    Ok(plain(vec![format!("removed {id} for good: only sessions in SQLite files have a trash")]))
+}
+
+async fn rename(store: &SharedStore, id: &str, title: &str) -> Outcome<Printed> {
     let id = resolved(store, id, "`zk sessions rename`").await?;
     store.rename(&id, title).await.map_err(refused)?;
     let info = store.list(&zk_core::service::SessionFilter { unanswered: true, ..Default::default() }).await;

@@ -14,6 +14,7 @@ use super::output::{finish, output};
 use crate::app::AppContext;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::mode::summary;
 use crate::sessions::{Session, refused};
 
 /// Tool that only a conversation with a person has.
@@ -60,7 +61,7 @@ fn described(difference: &Difference) -> serde_json::Value {
 }
 
 fn print(app: &AppContext, recording: &Recording, found: &[Difference]) -> Outcome<()> {
-    let mut screen = Screen::stdout(&app.work.machine.env.terminal());
+    let mut screen = Screen::stdout(&app.work.machine.terminal());
     for difference in found {
         let text = app.work.machine.redactor.redact(&difference.to_string()).into_owned();
         screen.line(Style::PLAIN, &text);
@@ -105,8 +106,8 @@ async fn drive(app: &AppContext, playback: &Playback) -> Outcome<Recording> {
         }
         let provider = Arc::new(ReplayProvider::new(&*first, playback.clone()));
         let model = provider.model(&provider.default_model().unwrap_or_default());
-        let agent = compose::agent(&app, &bus, provider, model, &session)?;
-        let driven = playback.drive(&agent).await.map_err(Failure::usage);
+        let agent = compose::agent(&app, &bus, provider, model, &session, summary::run_error)?;
+        let driven = playback.drive(&agent).await.map_err(Failure::failed);
         agent.close().await;
         driven
     };

@@ -18,7 +18,7 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Prints the session in lines for a person.
 pub(super) async fn lines(app: &AppContext, replayed: &Replayed) -> Outcome<Exit> {
-    let screen = Screen::stdout(&app.work.machine.env.terminal());
+    let screen = Screen::stdout(&app.work.machine.terminal());
     show_on(screen, &in_memory(replayed).await?, replayed.id.as_str()).await?;
     Ok(Exit::Done)
 }

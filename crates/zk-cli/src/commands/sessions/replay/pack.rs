@@ -106,7 +106,7 @@ pub(super) fn write(app: &AppContext, replayed: &Replayed, file: Option<&Path>, 
         output.add(|out| write_value(&line, &app.work.machine.redactor, out));
         return finish(&output);
     }
-    let mut screen = Screen::stdout(&app.work.machine.env.terminal());
+    let mut screen = Screen::stdout(&app.work.machine.terminal());
     described(&path, bytes, &pack).iter().for_each(|line| screen.line(Style::PLAIN, line));
     screen.line(Style::PLAIN, "read it before you send it: zk replay FILE");
     screen.finish()?;
