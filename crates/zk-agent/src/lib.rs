@@ -38,6 +38,7 @@ mod turn;
 
 #[cfg(feature = "settings")]
 pub use agent::settings;
+pub use agent::transcript;
 pub use agent::{
     Agent, AgentBuilder, AgentConversation, AgentCounts, Behavior, BudgetRule, DedupKey, OnExceed,
     OutputBudget, Preset, RunOptions, ThinkingDecay, ToolBudget, ToolSet, Verdict,

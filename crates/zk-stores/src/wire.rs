@@ -44,7 +44,7 @@ pub mod operation {
     /// [`ReadRequest`](super::ReadRequest) to a stream: live entries of a session that may be open.
     pub const READ_LIVE: &str = "read-live";
     /// [`ReadRequest`](super::ReadRequest) to a stream: the newest entries.
-    pub const LAST: &str = "last";
+    pub const LAST_ENTRIES: &str = "last";
     /// [`ListRequest`](super::ListRequest) to [`ListReply`](super::ListReply).
     pub const LIST: &str = "list";
     /// [`ReadRequest`](super::ReadRequest) to [`Done`](super::Done).

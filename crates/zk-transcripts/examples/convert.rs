@@ -23,6 +23,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let redactor = Arc::new(Redactor::new());
     let mut exporter = Exporter::begin(std::io::stdout().lock(), ExportFormat::Html, facts, redactor)?;
     transcript.entries.into_iter().try_for_each(|entry| exporter.add(entry, 0))?;
-    exporter.finish()?;
+    exporter.finish().map(drop)?;
     Ok(())
 }

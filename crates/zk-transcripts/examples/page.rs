@@ -13,6 +13,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let message = Message::user_text("How long is a day on Mars?").identified().shared();
     let kind = EntryKind::Message { message, usage: None };
     exporter.add(Entry { id: "e_1".into(), parent: None, time_ms: 1_795_794_643_864, kind }, 0)?;
-    exporter.finish()?;
+    exporter.finish().map(drop)?;
     Ok(())
 }

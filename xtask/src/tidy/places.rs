@@ -34,6 +34,8 @@ const RULES: [Rule; 2] = [
             ("crates/zk-exec/src/state_files.rs", "the one lock of files of state"),
             ("crates/zk-exec/src/sandbox/placeholders.rs", "a lock that several sandboxes share"),
             ("crates/zk-session/src/sqlite/lock.rs", "a lock for as long as a session is open"),
+            ("crates/zk-session/src/search/file.rs", "a lock for as long as the search index is written"),
+            ("crates/zk-stores/src/files/dir.rs", "a lock for as long as a session is open"),
             ("crates/zk-auth/src/store/lock.rs", "a wait for the lock that keeps no thread"),
             (
                 "crates/zk-bundles/src/store/copies.rs",

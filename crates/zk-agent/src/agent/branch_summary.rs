@@ -37,7 +37,10 @@ pub(super) async fn summarise(
     let window = agent.model().window.and_then(|tokens| usize::try_from(tokens).ok());
     // Two characters a token is a low estimate.
     let room = window.map_or(MAX_TRANSCRIPT_CHARS, |tokens| MAX_TRANSCRIPT_CHARS.min(tokens));
-    let mut prompt = format!("<conversation>\n{}</conversation>\n\nSummarise it.", transcript(left, room));
+    let mut prompt = format!(
+        "<conversation>\n{}</conversation>\n\nSummarise it.",
+        transcript(left.iter().map(|message| &**message), room)
+    );
     if let Some(instructions) = instructions {
         prompt.push_str(&format!(" The user adds: {instructions}"));
     }
@@ -57,10 +60,19 @@ pub(super) async fn summarise(
     }
 }
 
-/// Transcript of messages, cut at its beginning to `room` characters.
-fn transcript(messages: &[Arc<Message>], room: usize) -> String {
+/// Returns a transcript of messages for a side call to a model, without its beginning if it has more than `room` characters.
+///
+/// ```
+/// use zk_agent::transcript;
+/// use zk_core::model::Message;
+///
+/// let messages = [Message::user_text("first"), Message::user_text("second")];
+/// assert_eq!(transcript(messages.iter(), 100), "User: first\nUser: second\n");
+/// ```
+#[must_use]
+pub fn transcript<'a>(messages: impl DoubleEndedIterator<Item = &'a Message>, room: usize) -> String {
     let (mut parts, mut rest) = (Vec::new(), room);
-    for message in messages.iter().rev() {
+    for message in messages.rev() {
         let text = message_text(message);
         let Some(less) = rest.checked_sub(text.chars().count()) else {
             parts.push("[earlier messages are left out]\n".to_owned());
@@ -103,8 +115,11 @@ mod tests {
 
     #[test]
     fn the_end_of_a_long_branch_is_summarised() {
-        let messages = ["first", "second", "third"].map(|text| Message::user_text(text).shared());
-        assert_eq!(transcript(&messages, 1000), "User: first\nUser: second\nUser: third\n");
-        assert_eq!(transcript(&messages, 26), "[earlier messages are left out]\nUser: second\nUser: third\n");
+        let messages = ["first", "second", "third"].map(Message::user_text);
+        assert_eq!(transcript(messages.iter(), 1000), "User: first\nUser: second\nUser: third\n");
+        assert_eq!(
+            transcript(messages.iter(), 26),
+            "[earlier messages are left out]\nUser: second\nUser: third\n"
+        );
     }
 }

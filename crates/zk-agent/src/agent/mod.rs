@@ -12,6 +12,7 @@ mod options;
 mod prepare;
 mod preset;
 
+pub use branch_summary::transcript;
 pub use builder::AgentBuilder;
 pub use conversation::AgentConversation;
 pub use counts::AgentCounts;

@@ -44,7 +44,7 @@ pub(crate) fn all(
         Arc::new(SessionCommand { kind, conversation, sessions, setup, view, set_draft, wanted })
             as Arc<dyn Command>
     };
-    Kind::ALL.map(make).into()
+    COMMANDS.map(|(kind, ..)| make(kind)).into()
 }
 
 pub(super) struct SessionCommand {
@@ -57,7 +57,7 @@ pub(super) struct SessionCommand {
     wanted: WantedScreen,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     New,
     Clear,
@@ -69,48 +69,42 @@ enum Kind {
     Name,
 }
 
-impl Kind {
-    const ALL: [Self; 8] =
-        [Self::New, Self::Clear, Self::Resume, Self::Tree, Self::Fork, Self::Back, Self::Label, Self::Name];
+/// Commands with their names, arguments and help.
+const COMMANDS: [(Kind, &str, Option<&str>, &str); 8] = [
+    (Kind::New, "new", None, "begin a new conversation; the present one stays saved"),
+    (Kind::Clear, "clear", None, "the same as /new"),
+    (Kind::Resume, "resume", Some("[ID]"), "go on with another session"),
+    (
+        Kind::Tree,
+        "tree",
+        Some("[ID [summary [WORDS]]]"),
+        "go on from another point of this session, in a branch",
+    ),
+    (Kind::Fork, "fork", Some("[ID]"), "copy this session, up to here or to an entry, and go on in the copy"),
+    (Kind::Back, "back", None, "return to the branch before the last move"),
+    (Kind::Label, "label", Some("[TEXT]"), "label the last prompt; without text, remove its label"),
+    (Kind::Name, "name", Some("TEXT"), "give this session a title"),
+];
+
+impl SessionCommand {
+    fn row(&self) -> (&'static str, Option<&'static str>, &'static str) {
+        let row = COMMANDS.iter().find(|(kind, ..)| *kind == self.kind);
+        row.map_or(("", None, ""), |(_, name, hint, help)| (*name, *hint, *help))
+    }
 }
 
 #[async_trait]
 impl Command for SessionCommand {
     fn name(&self) -> &str {
-        match self.kind {
-            Kind::New => "new",
-            Kind::Clear => "clear",
-            Kind::Resume => "resume",
-            Kind::Tree => "tree",
-            Kind::Fork => "fork",
-            Kind::Back => "back",
-            Kind::Label => "label",
-            Kind::Name => "name",
-        }
+        self.row().0
     }
 
     fn help(&self) -> &str {
-        match self.kind {
-            Kind::New => "begin a new conversation; the present one stays saved",
-            Kind::Clear => "the same as /new",
-            Kind::Resume => "go on with another session",
-            Kind::Tree => "go on from another point of this session, in a branch",
-            Kind::Fork => "copy this session, up to here or to an entry, and go on in the copy",
-            Kind::Back => "return to the branch before the last move",
-            Kind::Label => "label the last prompt; without text, remove its label",
-            Kind::Name => "give this session a title",
-        }
+        self.row().2
     }
 
     fn argument_hint(&self) -> Option<&str> {
-        match self.kind {
-            Kind::New | Kind::Clear | Kind::Back => None,
-            Kind::Resume => Some("[ID]"),
-            Kind::Tree => Some("[ID [summary [WORDS]]]"),
-            Kind::Fork => Some("[ID]"),
-            Kind::Label => Some("[TEXT]"),
-            Kind::Name => Some("TEXT"),
-        }
+        self.row().1
     }
 
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {

@@ -391,7 +391,7 @@ impl Chat {
 
 /// Whether a command shows text of others, which may be code, so that its lines stay whole.
 pub(crate) fn is_verbatim(typed: &str) -> bool {
-    typed.trim_start().split_whitespace().next() == Some("/show")
+    typed.split_whitespace().next() == Some("/show")
 }
 
 /// Text style of a command's output: bold for headings of the help.

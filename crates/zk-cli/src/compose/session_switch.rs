@@ -70,7 +70,7 @@ impl SessionSwitch {
     }
 
     /// Makes a session the present one, and returns it for the conversation to continue.
-    fn present(&self, session: Arc<Session>) -> Outcome<OpenedSession> {
+    fn present(&self, session: &Arc<Session>) -> Outcome<OpenedSession> {
         let before = std::mem::replace(&mut self.state().current, session.clone());
         let plugins = self.parts().inspect_err(|_| self.state().current = before)?;
         // A model of the command line or the settings overrides the session's.
@@ -126,7 +126,7 @@ impl SessionOpener for SessionSwitch {
         _: Option<&SessionId>,
     ) -> Result<OpenedSession, ConversationError> {
         let session = Arc::new(self.begin(target).await?);
-        match self.present(session.clone()) {
+        match self.present(&session) {
             Ok(opened) => Ok(opened),
             Err(failure) => {
                 // The unused session is closed; the reason was reported already.
@@ -148,7 +148,7 @@ impl SessionOpener for SessionSwitch {
         let place = sessions::place(&self.app.work, &self.app.settings);
         let moved = self.current().move_leaf(&place, to, summary).await;
         let moved = moved.map_err(|error| refused(error.into()))?;
-        self.present(Arc::new(moved)).map_err(refused)
+        self.present(&Arc::new(moved)).map_err(refused)
     }
 }
 

@@ -35,7 +35,7 @@ impl ReplayProvider {
     }
 }
 
-/// What a request gets.
+/// Reply to a request.
 enum Reply<'a> {
     Answer(&'a RecordedTurn),
     /// The recorded run was stopped here.

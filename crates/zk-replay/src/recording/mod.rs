@@ -72,9 +72,9 @@ pub struct RecordedTurn {
     pub id: Option<TurnId>,
     /// The answer.
     pub answer: Arc<Message>,
-    /// Its usage.
+    /// Usage of the answer.
     pub usage: Option<TurnUsage>,
-    /// Its calls, in order.
+    /// Calls of the answer, in order.
     pub calls: Vec<RecordedCall>,
     /// Messages that joined the conversation after the answer and its results, in the same run.
     pub then: Vec<Arc<Message>>,

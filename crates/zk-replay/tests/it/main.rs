@@ -1,12 +1,10 @@
 //! Recorded sessions of many shapes, replayed as events and through the loop, and changes that are found.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "the helpers of tests fail by panicking"
-)]
 
+#[cfg(test)]
 mod changes;
+#[cfg(test)]
 mod packs;
+#[cfg(test)]
 mod sessions;
+#[cfg(test)]
 mod support;

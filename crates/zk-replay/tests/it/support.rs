@@ -20,13 +20,16 @@ use zk_session::{MemoryStore, Recorder};
 use zk_testkit::{Script, ScriptedProvider, Turn};
 use zk_view::ViewDriver;
 
-/// Tool of a test: what it declares, and what it answers.
+/// Callback during a call.
+type Meanwhile = Arc<dyn Fn(&Cx) + Send + Sync>;
+
+/// Tool of a test: its declaration and its answers.
 pub(crate) struct TestTool {
     spec: Arc<ToolSpec>,
     effects: fn(&Value) -> Effects,
     answer: fn(&Value) -> Result<String, String>,
     /// Runs in the live session only.
-    meanwhile: Option<Arc<dyn Fn(&Cx) + Send + Sync>>,
+    meanwhile: Option<Meanwhile>,
 }
 
 impl TestTool {
@@ -93,7 +96,7 @@ pub(crate) fn tools() -> Vec<TestTool> {
     ]
 }
 
-/// What the model of every session knows.
+/// Knowledge of the model of every session.
 pub(crate) fn model() -> Model {
     Model { window: Some(200_000), ..Model::unknown("", "") }
 }

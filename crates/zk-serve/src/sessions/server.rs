@@ -258,7 +258,7 @@ impl SessionServer {
                 let name = name.to_owned();
                 Ok(streamed(|lines| async move { of_open(&held, &name, &lines).await }))
             }
-            operation::SCAN | operation::SCAN_TREE | operation::READ_LIVE | operation::LAST => {
+            operation::SCAN | operation::SCAN_TREE | operation::READ_LIVE | operation::LAST_ENTRIES => {
                 let request: ReadRequest = parsed(body)?;
                 let name = name.to_owned();
                 Ok(streamed(|lines| async move { self.of_stored(&request, &name, &lines).await }))
@@ -328,7 +328,7 @@ impl SessionServer {
     ) -> Result<StreamEnd, StoreError> {
         let ReadRequest { id, most } = request;
         match name {
-            operation::LAST => {
+            operation::LAST_ENTRIES => {
                 lines.send_all(self.store.last_entries(id, *most).await?).await;
                 Ok(StreamEnd::default())
             }

@@ -1,3 +1,4 @@
 //! Integration tests of the servers.
 
+#[cfg(test)]
 mod sessions;

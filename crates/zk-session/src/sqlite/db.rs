@@ -6,9 +6,9 @@ use rusqlite::{Connection, OpenFlags, Statement, Transaction, TransactionBehavio
 use zk_core::model::EntryId;
 use zk_core::service::{CompactionMark, Durability, Entry, EntryKind};
 
-use super::hash::{Hash, LinkHead, body_hash, link};
 use super::meta::{self, Meta};
 use super::row::checksum;
+use super::row::hash::{Hash, LinkHead, body_hash, link};
 use super::tree;
 use crate::digest::Digest;
 use crate::index::Index;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use zk_core::model::SessionId;
 use zk_core::service::{StoreError, make_private_dir};
 
-use super::hash::fnv1a;
+use super::row::hash::fnv1a;
 
 /// Files of one session: `<id>.db`, SQLite's side files, the lock, and damaged files that were kept.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 use zk_core::model::SessionId;
 
-use super::hash::fnv1a;
+use super::row::hash::fnv1a;
 use crate::digest::Digest;
 use crate::index::Index;
 

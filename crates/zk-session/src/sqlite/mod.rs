@@ -2,7 +2,6 @@ pub(crate) mod check;
 pub(crate) mod db;
 pub(crate) mod error;
 pub(crate) mod files;
-pub(crate) mod hash;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod meta;

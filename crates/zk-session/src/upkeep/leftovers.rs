@@ -200,7 +200,6 @@ impl Leftovers {
 }
 
 /// Notes the time of a removal. Without the note, only a remark is missing.
-#[expect(clippy::disallowed_methods, reason = "one empty file of the store itself")]
 fn note_removal(root: &Path) {
     use std::os::unix::fs::OpenOptionsExt;
     let options = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).clone();

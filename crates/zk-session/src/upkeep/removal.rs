@@ -13,7 +13,7 @@ use crate::digest::Digest;
 use crate::memory::millis;
 use crate::sqlite::db::{Draft, Replacement};
 use crate::sqlite::error::store_error;
-use crate::sqlite::hash::{Hash, body_hash, hex};
+use crate::sqlite::row::hash::{Hash, body_hash, hex};
 use crate::sqlite::row::{self, COLUMNS, KIND_COLUMN};
 use crate::sqlite::{offload, open};
 

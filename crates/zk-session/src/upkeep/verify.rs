@@ -11,10 +11,10 @@ use crate::sqlite::check::has_broken_log;
 use crate::sqlite::db::{BUSY, FORMAT, connect_read_only, has_links};
 use crate::sqlite::error::{is_damage, store_error};
 use crate::sqlite::files::Files;
-use crate::sqlite::hash::{Hash, LinkHead, body_hash, hex, link};
 use crate::sqlite::meta::{self, CHAIN_FROM, Meta};
 use crate::sqlite::open::{damaged, not_found};
 use crate::sqlite::row::checksum;
+use crate::sqlite::row::hash::{Hash, LinkHead, body_hash, hex, link};
 use crate::sqlite::{lock, offload};
 
 /// Result of the verification of a session's chain of hashes.
@@ -227,9 +227,13 @@ impl Reader {
         self.entries += 1;
         let columns = (row.get_ref(1)?.as_str(), row.get_ref(2)?.as_str_or_null(), row.get_ref(3)?.as_i64());
         let (Ok(id), Ok(parent), Ok(time_ms)) = columns else {
-            return Ok(self.changed("a column is not of its type"));
+            self.changed("a column is not of its type");
+            return Ok(());
         };
-        let Ok(kind) = row.get_ref(4)?.as_str() else { return Ok(self.changed("its content is no text")) };
+        let Ok(kind) = row.get_ref(4)?.as_str() else {
+            self.changed("its content is no text");
+            return Ok(());
+        };
         let fits = row.get_ref(5)? == ValueRef::Integer(checksum(seq, id, parent, time_ms, kind));
         if !fits {
             self.changed("its checksum does not fit");
@@ -238,9 +242,15 @@ impl Reader {
             ValueRef::Null => None,
             ValueRef::Blob(bytes) => match Hash::try_from(bytes) {
                 Ok(hash) => Some(hash),
-                Err(_) => return Ok(self.changed("its hash is not of its length")),
+                Err(_) => {
+                    self.changed("its hash is not of its length");
+                    return Ok(());
+                }
             },
-            _ => return Ok(self.changed("its hash is not of its type")),
+            _ => {
+                self.changed("its hash is not of its type");
+                return Ok(());
+            }
         };
         let before = std::mem::replace(&mut self.before, stored);
         let Some(stored) = stored else {

@@ -10,6 +10,7 @@ fn place(dir: &Path) -> (SessionPlace, Arc<Mutex<Vec<String>>>) {
     let kept = told.clone();
     let place = SessionPlace {
         root: Some(dir.join("sessions")),
+        store: None,
         saves: true,
         outputs: Some(dir.join("outputs")),
         temporary: dir.to_path_buf(),

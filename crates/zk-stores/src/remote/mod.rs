@@ -131,7 +131,7 @@ impl SessionStore for RemoteStore {
 
     async fn last_entries(&self, id: &SessionId, most: usize) -> Result<Vec<Entry>, StoreError> {
         let request = ReadRequest { id: id.clone(), most };
-        Ok(self.entries(&request, operation::LAST).await?.0)
+        Ok(self.entries(&request, operation::LAST_ENTRIES).await?.0)
     }
 
     async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {

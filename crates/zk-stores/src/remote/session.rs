@@ -136,7 +136,7 @@ impl Shared {
         // One more than the entries, for the one that they follow.
         let last = ReadRequest { id: self.id.clone(), most: kinds.len() + 1 };
         let mut stored = Vec::new();
-        self.api.visit(operation::LAST, &last, |entry| stored.push(entry)).await?;
+        self.api.visit(operation::LAST_ENTRIES, &last, |entry| stored.push(entry)).await?;
         let from = stored.len().saturating_sub(kinds.len());
         let (before, new) = stored.split_at_checked(from).unwrap_or_default();
         let expected = match kinds.first() {

@@ -1,8 +1,8 @@
 //! Integration tests of the stores.
 
-#[cfg(feature = "files")]
+#[cfg(all(test, feature = "files"))]
 mod disk;
-#[cfg(feature = "files")]
+#[cfg(all(test, feature = "files"))]
 mod files;
-#[cfg(feature = "postgres")]
+#[cfg(all(test, feature = "postgres"))]
 mod postgres;

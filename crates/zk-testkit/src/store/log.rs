@@ -152,9 +152,12 @@ pub(super) async fn tasks(case: Case<'_>) -> Outcome {
     Ok(())
 }
 
-/// Visitor that keeps up to `most` entries with their sizes, and stops then.
-fn keeping(most: usize) -> (EntryVisitor, Arc<Mutex<Vec<(Entry, usize)>>>) {
-    let kept: Arc<Mutex<Vec<(Entry, usize)>>> = Arc::default();
+/// Visited entries with their sizes in bytes.
+type Visited = Arc<Mutex<Vec<(Entry, usize)>>>;
+
+/// Visitor that keeps up to `most` entries, and stops then.
+fn keeping(most: usize) -> (EntryVisitor, Visited) {
+    let kept = Visited::default();
     let keep = kept.clone();
     let visit = Box::new(move |entry: Entry, bytes: usize| {
         let mut kept = keep.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,11 +188,11 @@ pub(super) async fn scan(case: Case<'_>) -> Outcome {
     let session = case.open(&id).await?;
     let (visit, kept) = keeping(usize::MAX);
     session.scan(visit).await.map_err(failed("scan an open session"))?;
-    let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    ensure(
-        kept.iter().map(|(entry, _)| entry).eq(&expected),
-        "a scan of an open session differs from a read",
-    )?;
+    let is_same = {
+        let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().map(|(entry, _)| entry).eq(&expected)
+    };
+    ensure(is_same, "a scan of an open session differs from a read")?;
     let (visit, _) = keeping(usize::MAX);
     match case.store.scan(&"s_nowhere".into(), visit).await {
         Err(StoreError::NotFound { .. }) => Ok(()),

@@ -120,7 +120,7 @@ pub struct Engine {
     run_from: usize,
     /// Blocks of its sub-agents that the session has.
     agents_kept: HashSet<BlockId>,
-    /// Its sub-agents, by name.
+    /// Sub-agents of the run, by name.
     subagents: HashMap<String, SubagentRun>,
     /// Content of the final entry of a run until it is stored.
     ending: Option<Kept>,

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use zk_agent::Agent;
+use zk_agent::{Agent, transcript};
 use zk_core::kernel::{BoxError, Cx, Source};
-use zk_core::model::{Block, Message, Role};
 use zk_core::service::SideCall;
 
 /// Longest wait for an answer.
@@ -16,9 +15,6 @@ const MAX_ANSWER_TOKENS: u32 = 4_096;
 /// Maximum length of the transcript in characters, taken from the end; less if the window is known to be
 /// small.
 const MAX_CONVERSATION_CHARS: usize = 400_000;
-
-/// Maximum length of one tool result in the transcript, in characters.
-const MAX_RESULT_CHARS: usize = 2_000;
 
 /// System prompt of a side question.
 const SYSTEM: &str = "You answer a side question of the user about a conversation between the user and a coding agent. \
@@ -47,59 +43,4 @@ pub(super) async fn ask(agent: &Agent, question: &str, cx: &Cx) -> Result<String
     let text = if text.is_empty() { "the model said nothing to that" } else { text };
     let cost = answer.usage.cost.map_or(String::new(), |cost| format!(" · ${cost:.4}"));
     Ok(format!("{text}\n(beside the conversation, which does not know of it{cost})"))
-}
-
-/// Transcript of a conversation, cut at its beginning to `room` characters.
-fn transcript<'a>(messages: impl DoubleEndedIterator<Item = &'a Message>, room: usize) -> String {
-    let (mut parts, mut left) = (Vec::new(), room);
-    for message in messages.rev() {
-        let text = spoken(message);
-        let count = text.chars().count();
-        if count > left {
-            parts.push("[what was said before is left out]\n".to_owned());
-            break;
-        }
-        left -= count;
-        parts.push(text);
-    }
-    parts.reverse();
-    parts.concat()
-}
-
-/// Transcript of one message.
-fn spoken(message: &Message) -> String {
-    let who = match message.role {
-        Role::User => "User",
-        Role::Assistant => "Agent",
-    };
-    let mut text = String::new();
-    for block in &message.content {
-        match block {
-            Block::Text(said) => text.push_str(&format!("{who}: {}\n", said.text)),
-            Block::ToolCall(call) => text.push_str(&format!("Agent calls {}: {}\n", call.name, call.args)),
-            Block::ToolResult(result) => {
-                let all = result.content.to_text();
-                let shown: String = all.chars().take(MAX_RESULT_CHARS).collect();
-                let cut = if shown.len() < all.len() { " …" } else { "" };
-                text.push_str(&format!("Result: {shown}{cut}\n"));
-            }
-            Block::Image(_) | Block::Document(_) => text.push_str(&format!("{who}: [an attachment]\n")),
-            Block::Thinking(_) | Block::Compaction(_) | Block::Provider(_) => {}
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_of_a_long_conversation_is_sent_and_says_that_more_was_said() {
-        let messages =
-            [Message::user_text("first"), Message::user_text("second"), Message::user_text("third")];
-        assert_eq!(transcript(messages.iter(), 1000), "User: first\nUser: second\nUser: third\n");
-        let cut = transcript(messages.iter(), 26);
-        assert_eq!(cut, "[what was said before is left out]\nUser: second\nUser: third\n");
-    }
 }

@@ -1,6 +1,7 @@
 //! Sessions: their store, their entries, and the conversation loaded from a session.
 
 mod debug_dump;
+mod entry;
 mod entry_data;
 mod entry_parts;
 mod left_session;
@@ -9,10 +10,12 @@ mod log;
 mod outline;
 mod restore;
 mod store;
+mod store_error;
 mod stored_conversation;
 mod tree;
 
 pub use debug_dump::DebugDump;
+pub use entry::{ENTRY_VERSION, Entry, EntryKind, RunStatus, SideCallOf};
 pub use entry_data::EntryData;
 pub use left_session::LeftSession;
 pub use listing::{Lock, SessionFilter, SessionInfo, Unreadable};
@@ -21,9 +24,7 @@ pub use log::{
     NewEntry, SKILL_TAG, SKILL_TOOL, SessionLog, WINDOW_OWNER, has_skill_text, is_remember_line,
 };
 pub use outline::{OutlineKind, OutlineRow, SessionOutline};
-pub use store::{
-    Durability, ENTRY_VERSION, Entry, EntryKind, NewSession, OpenSession, RunStatus, SessionStore,
-    SideCallOf, StoreError,
-};
+pub use store::{Durability, NewSession, OpenSession, SessionStore};
+pub use store_error::StoreError;
 pub use stored_conversation::{EntryVisitor, LiveEntries, SessionScan, SessionSnapshot, StoredConversation};
 pub use tree::{check_leaf, count_branches, entry_labels, present_branch};

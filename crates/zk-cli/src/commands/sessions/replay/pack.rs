@@ -19,7 +19,7 @@ use super::output::{finish, output};
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
 
-/// What a pack needs besides the entries.
+/// Source of a pack, besides the entries.
 #[derive(Clone)]
 pub(super) struct PackSource {
     settings: Vec<String>,
@@ -71,7 +71,7 @@ pub(super) fn write_new(path: &Path, pack: &Pack) -> Result<usize, String> {
         _ => format!("cannot write {}: {error}", path.display()),
     };
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(cannot)?;
-    if let Err(error) = file.write_all(&bytes).and_then(|()| file.sync_all()) {
+    if let Err(error) = file.write_all(&bytes) {
         // Half a pack is of no use.
         let _ = std::fs::remove_file(path);
         return Err(cannot(error));

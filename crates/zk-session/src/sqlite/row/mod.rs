@@ -1,3 +1,5 @@
+pub(crate) mod hash;
+
 use std::fmt::Write as _;
 
 use rusqlite::Row;
@@ -6,7 +8,7 @@ use serde_json::json;
 use zk_core::model::EntryId;
 use zk_core::service::{Entry, EntryKind};
 
-use super::hash::fnv1a;
+use hash::fnv1a;
 
 /// Columns that [`read`] expects.
 pub(crate) const COLUMNS: &str = "seq, id, parent, time_ms, kind, sum";

@@ -1,0 +1,73 @@
+use std::path::PathBuf;
+
+use crate::model::{EntryId, SessionId};
+
+/// Error of a session store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no such session.
+    #[error("unknown session `{id}`{hint}")]
+    NotFound {
+        /// Id that was asked for.
+        id: String,
+        /// Similar id, or empty.
+        hint: String,
+    },
+    /// Another process has the session open.
+    #[error("session `{id}` is in use by process {pid}; end that one first, or start a new session")]
+    InUse {
+        /// Id of the session.
+        id: SessionId,
+        /// Id of the other process.
+        pid: u32,
+    },
+    /// Another writer took the session over, since the lease of this one had ended.
+    #[error(
+        "session `{id}` was taken over by another writer, so nothing was written; open it again to go on"
+    )]
+    Fenced {
+        /// Id of the session.
+        id: SessionId,
+    },
+    /// The session has no such entry.
+    #[error("session `{session}` has no entry `{entry}`")]
+    NoEntry {
+        /// Id of the session.
+        session: SessionId,
+        /// Entry that was asked for.
+        entry: EntryId,
+    },
+    /// The session cannot be read. Its files were moved aside unchanged.
+    #[error("session `{id}` is damaged ({why}); it was kept as {kept}")]
+    Damaged {
+        /// Id of the session.
+        id: SessionId,
+        /// Description of the damage.
+        why: String,
+        /// Path that the files were moved to.
+        kept: PathBuf,
+    },
+    /// A newer version of zk wrote the session.
+    #[error("session `{id}` has format {found}, this zk reads up to {known}; use a newer zk")]
+    TooNew {
+        /// Id of the session.
+        id: SessionId,
+        /// Format version of the session.
+        found: u32,
+        /// Newest format version that this program knows.
+        known: u32,
+    },
+    /// The file system reported an error.
+    #[error("cannot {doing} {path}: {source}")]
+    Io {
+        /// Action that failed, as a verb.
+        doing: &'static str,
+        /// Path of the file or directory.
+        path: PathBuf,
+        /// Cause of the failure.
+        source: std::io::Error,
+    },
+    /// The store itself failed.
+    #[error("session store: {0}")]
+    Failed(String),
+}
