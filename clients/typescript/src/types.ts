@@ -75,7 +75,7 @@ export type AgentRow = {
   elapsed_ms?: number;
   /** Fill level of the sub-agent's context, if its window is known. */
   gauge?: ContextGauge | null;
-  /** Name of the sub-agent. */
+  /** Name of the sub-agent, unique in the tree of agents: blocks of the sub-agent carry it as their `agent`. */
   name: Text;
   /** State of the sub-agent. */
   state: AgentState;
@@ -272,6 +272,12 @@ export type BodyParams = {
 export type BodyResult = {
   /** The lines. */
   lines: Array<Text>;
+};
+
+/** Summary that a model makes of a branch before it is left. */
+export type BranchSummary = {
+  /** The person's instructions for the summary. */
+  instructions?: string | null;
 };
 
 /** Tool call as shown. */
@@ -1170,7 +1176,7 @@ export type SteerParams = {
 export type SubAgent = {
   /** Depth of the agent, 1 for a child of the main agent. */
   depth: number;
-  /** Name of the sub-agent. */
+  /** Name of the sub-agent, unique in the tree of agents. */
   name: Text;
 };
 
@@ -1220,6 +1226,8 @@ export type SwitchTarget = "new" | {
 } | {
   branch: EntryId;
 } | {
+  tree: TreeMove;
+} | {
   fork: EntryId;
 };
 
@@ -1230,6 +1238,14 @@ export type Text = string;
 export type Tree = {
   /** All of them, the oldest first. */
   prompts: Array<PromptRow>;
+};
+
+/** Move of the present session's leaf. */
+export type TreeMove = {
+  /** Summary of the branch that is left, up to the common ancestor; `None` for no summary. */
+  summary?: BranchSummary | null;
+  /** Entry that the branch continues from; `None` for the time before the first entry. */
+  to?: EntryId | null;
 };
 
 /** Content of a project that a person can trust, exactly as it is. */

@@ -119,6 +119,12 @@ class BodyResult(TypedDict):
     lines: list[Text]
 
 
+class BranchSummary(TypedDict, total=False):
+    """Summary that a model makes of a branch before it is left."""
+
+    instructions: Optional[str]
+
+
 class _Call(TypedDict):
     call_id: CallId
     state: CallState
@@ -691,6 +697,13 @@ class Tree(TypedDict):
     """Prompts of a stored session."""
 
     prompts: list[PromptRow]
+
+
+class TreeMove(TypedDict, total=False):
+    """Move of the present session's leaf."""
+
+    summary: Optional[BranchSummary]
+    to: Optional[EntryId]
 
 
 class _TrustRequest(TypedDict):
@@ -1486,7 +1499,7 @@ RunStatus = Union[Literal["completed"], Literal["aborted"], Literal["error"]]
 SessionId = str
 
 
-SwitchTarget = Union[Literal["new"], dict[str, Any], dict[str, Any], dict[str, Any]]
+SwitchTarget = Union[Literal["new"], dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]
 
 
 WiderKind = Union[Literal["prefix"], Literal["directory"], Literal["project_code"], Literal["tool"], Literal["server"]]
