@@ -20,8 +20,59 @@ pub(crate) fn from_millis(millis: u64) -> SystemTime {
     UNIX_EPOCH.checked_add(Duration::from_millis(millis)).unwrap_or(UNIX_EPOCH)
 }
 
+/// Longest id of a session in bytes.
+const MAX_ID_BYTES: usize = 100;
+
+/// Whether `id` is one that zk gives: it becomes the name of a directory on this machine.
+pub(crate) fn is_valid(id: &SessionId) -> bool {
+    let id = id.as_str();
+    (1..=MAX_ID_BYTES).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+/// Checks an id that a person asks for: no session has one that is not valid.
+///
+/// # Errors
+/// [`StoreError::NotFound`].
+pub(crate) fn check_asked(id: &SessionId) -> Result<(), StoreError> {
+    if is_valid(id) { Ok(()) } else { Err(not_found(id, [])) }
+}
+
+/// Checks the id of a new session, or one that another machine gives.
+///
+/// # Errors
+/// [`StoreError::Failed`] for one that is no name of a session.
+pub(crate) fn check_id(id: &SessionId) -> Result<(), StoreError> {
+    if is_valid(id) {
+        return Ok(());
+    }
+    let shown: String = id.as_str().chars().take(MAX_ID_BYTES).collect();
+    Err(StoreError::Failed(format!(
+        "{shown:?} cannot be the id of a session: an id has 1 to {MAX_ID_BYTES} letters, digits, `_` and `-`"
+    )))
+}
+
+/// Checks that a store answered about the session that it was asked for.
+///
+/// # Errors
+/// [`StoreError::Failed`] for another one.
+pub(crate) fn check_same(asked: &SessionId, answered: &SessionId) -> Result<(), StoreError> {
+    if asked == answered {
+        return Ok(());
+    }
+    let shown: String = answered.as_str().chars().take(MAX_ID_BYTES).collect();
+    Err(StoreError::Failed(format!("the store answered about session {shown:?} instead of `{asked}`")))
+}
+
+/// Summary with a parent only if the parent's id is valid; `None` for a session whose own id is not.
+pub(crate) fn checked(mut info: SessionInfo) -> Option<SessionInfo> {
+    info.parent = info.parent.filter(is_valid);
+    is_valid(&info.id).then_some(info)
+}
+
 /// Applies a filter to sessions: the matching ones, newest first, up to its limit.
-pub(crate) fn filtered(mut all: Vec<SessionInfo>, filter: &SessionFilter) -> Vec<SessionInfo> {
+pub(crate) fn filtered(all: Vec<SessionInfo>, filter: &SessionFilter) -> Vec<SessionInfo> {
+    let mut all: Vec<SessionInfo> = all.into_iter().filter_map(checked).collect();
     let canonical = filter.cwd.as_ref().and_then(|cwd| cwd.canonicalize().ok());
     all.retain(|info| {
         let matches = filter.cwd.as_ref().is_none_or(|cwd| is_same_dir(cwd, canonical.as_ref(), &info.cwd));
@@ -47,4 +98,19 @@ pub(crate) fn exists(id: &SessionId) -> StoreError {
 
 pub(crate) fn closed(id: &SessionId) -> StoreError {
     StoreError::Failed(format!("session `{id}` is closed; open it again"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_is_no_name_of_a_directory_is_refused() {
+        for id in ["", "..", "../x", "/etc", "a/b", "a.b", "a\0b", "ü", &"x".repeat(101)] {
+            assert!(matches!(check_id(&id.into()), Err(StoreError::Failed(_))), "{id:?}");
+            assert!(matches!(check_asked(&id.into()), Err(StoreError::NotFound { .. })), "{id:?}");
+        }
+        assert!(check_id(&SessionId::fresh()).is_ok());
+        assert!(check_same(&"s_1".into(), &"s_2".into()).is_err());
+    }
 }

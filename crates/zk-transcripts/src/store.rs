@@ -4,7 +4,7 @@ use std::sync::Arc;
 use zk_core::model::SessionId;
 use zk_core::service::{NewSession, Redactor, SessionStore, StoreError};
 
-use crate::export::redact::redact_entry;
+use crate::export::redact::EntryRedactor;
 use crate::{ImportError, Transcript};
 
 /// Session that was made of a transcript.
@@ -42,7 +42,9 @@ pub async fn store_transcript(
     let messages = transcript.messages();
     let Transcript { session, cwd, title, parent, entries, mut notices, .. } = transcript;
     let new = NewSession { id: Some(session), cwd, parent };
-    let entries = entries.into_iter().map(|entry| redact_entry(entry, redactor)).collect();
+    let mut clean = EntryRedactor::new(redactor.clone());
+    let entries = entries.into_iter().filter_map(|entry| clean.clean(entry)).collect();
+    notices.extend(clean.notice());
     let session = store.restore(new, entries).await?;
     if let Some(title) = title {
         // A session without a title has the beginning of its first prompt.

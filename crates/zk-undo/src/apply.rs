@@ -2,7 +2,8 @@
 //! fills up; then names change. A record of it all is on disk, so that a killed undo is finished at the next
 //! start.
 
-use std::ffi::OsString;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -13,9 +14,9 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::journal::TurnLabel;
-use crate::plan::FileContent;
+use crate::plan::{FileContent, hash_in};
 use crate::step::{StepKind, read};
-use crate::workspace::beneath::Place;
+use crate::workspace::beneath::{Place, rename_new};
 use crate::workspace::snapshot::{Identity, LeftOut, now_ns};
 use crate::{Change, FileState, Journal, Plan, UndoError};
 
@@ -42,6 +43,24 @@ struct Pending {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Temporary(#[serde(with = "crate::path_text")] PathBuf);
+
+impl Pending {
+    /// Reason for which this is no record of this crate; `None` if it may be one.
+    fn fault(&self) -> Option<&'static str> {
+        let mut each = self.changes.iter().zip(&self.temporary);
+        if self.workspaces.is_empty() {
+            Some("it names no workspace")
+        } else if self.changes.len() != self.temporary.len() {
+            Some("it has not one temporary file for each change")
+        } else if each
+            .any(|(change, file)| file.as_ref().is_some_and(|Temporary(path)| !is_temporary(path, change)))
+        {
+            Some("it names temporary files that no undo makes")
+        } else {
+            None
+        }
+    }
+}
 
 impl Journal {
     /// Brings the files of a plan back. Each path is looked at again before, and stays as it is if it changed
@@ -86,6 +105,9 @@ impl Journal {
     pub(crate) fn finish_pending(&self) -> Result<Option<String>, UndoError> {
         let path = self.dir.join("pending.json");
         let Some(mut pending) = read::<Pending>(&*self.files, &path)? else { return Ok(None) };
+        if let Some(why) = pending.fault() {
+            return Err(UndoError::damaged(&path, why));
+        }
         for workspace in &pending.workspaces {
             workspace.check()?;
         }
@@ -95,6 +117,10 @@ impl Journal {
         let (mut rest, mut temporary) = (Vec::new(), Vec::new());
         let changes = std::mem::take(&mut pending.changes);
         for (change, beside) in changes.into_iter().zip(std::mem::take(&mut pending.temporary)) {
+            if self.is_of_git(&change.path) {
+                outcome.refused.push(refusal(&change.path, "an undo never writes to git's own files"));
+                continue;
+            }
             let now = self.scan().look(&change.path, &mut LeftOut::default())?.state;
             if self.is_equal(&change.path, &now, &change.after) {
                 finished.push(change);
@@ -201,21 +227,23 @@ impl Journal {
     /// Changes names: what is in the way goes first, from the depth up, then comes what is made, from the top
     /// down. A change that fails leaves its path as it is.
     fn carry_out(&self, pending: &Pending) -> Vec<Result<(), Errno>> {
-        let mut done: Vec<Result<(), Errno>> = pending.changes.iter().map(|_| Ok(())).collect();
+        let mut done = self.look_again(pending);
         let mut order: Vec<usize> = (0..pending.changes.len()).collect();
         let depth =
             |at: &usize| pending.changes.get(*at).map_or(0, |change| change.path.components().count());
         order.sort_by_key(|at| std::cmp::Reverse(depth(at)));
         for at in &order {
             let (Some(change), Some(done)) = (pending.changes.get(*at), done.get_mut(*at)) else { continue };
-            *done = self.clear(change);
+            if done.is_ok() {
+                *done = self.clear(change);
+            }
         }
         order.reverse();
         for at in &order {
             let (Some(change), Some(done)) = (pending.changes.get(*at), done.get_mut(*at)) else { continue };
             if done.is_ok() {
                 let temporary = pending.temporary.get(*at).and_then(Option::as_ref);
-                *done = make(change, temporary.map(|Temporary(path)| path.as_path()));
+                *done = self.make(change, temporary.map(|Temporary(path)| path.as_path()));
             }
         }
         // Modes of directories come last: one without the right to write is filled before.
@@ -226,6 +254,41 @@ impl Journal {
             }
         }
         done
+    }
+
+    /// Refuses, before the first name changes, what somebody changed while contents were written. A path with
+    /// the bytes that a refused one should have got is refused as well, so that they do not go.
+    fn look_again(&self, pending: &Pending) -> Vec<Result<(), Errno>> {
+        let look = |change: &Change| match &change.before {
+            FileState::Directory { .. } | FileState::Other => Ok(()),
+            FileState::Absent | FileState::File { .. } | FileState::Link { .. } => self.is_as_before(change),
+        };
+        let mut done: Vec<Result<(), Errno>> = pending.changes.iter().map(look).collect();
+        loop {
+            let refused = pending.changes.iter().zip(&done).filter(|(_, done)| done.is_err());
+            let wanted: BTreeSet<String> =
+                refused.filter_map(|(change, _)| hash_in(&change.path, &change.after)).collect();
+            let mut is_last = true;
+            for (change, done) in pending.changes.iter().zip(&mut done) {
+                let has_wanted =
+                    || hash_in(&change.path, &change.before).is_some_and(|hash| wanted.contains(&hash));
+                if !wanted.is_empty() && done.is_ok() && has_wanted() {
+                    *done = Err(Errno::CANCELED);
+                    is_last = false;
+                }
+            }
+            if is_last {
+                return done;
+            }
+        }
+    }
+
+    /// Looks at a path once more: a change of this instant is not lost.
+    fn is_as_before(&self, change: &Change) -> Result<(), Errno> {
+        match self.scan().look(&change.path, &mut LeftOut::default()) {
+            Ok(now) if self.is_equal(&change.path, &now.state, &change.before) => Ok(()),
+            Ok(_) | Err(_) => Err(Errno::BUSY),
+        }
     }
 
     /// Removes what is at a path, unless it is replaced at once.
@@ -244,41 +307,52 @@ impl Journal {
         match &change.before {
             FileState::Directory { .. } => place.remove_dir(),
             FileState::Absent | FileState::File { .. } | FileState::Link { .. } | FileState::Other => {
-                // The last look at the bytes that go: a change of this instant is not lost.
-                let now = self.scan().look(&change.path, &mut LeftOut::default());
-                match now {
-                    Ok(now) if self.is_equal(&change.path, &now.state, &change.before) => place.remove_file(),
-                    Ok(_) | Err(_) => Err(Errno::BUSY),
-                }
+                self.is_as_before(change)?;
+                place.remove_file()
             }
         }
     }
-}
 
-/// Puts the wanted state at a path.
-fn make(change: &Change, temporary: Option<&Path>) -> Result<(), Errno> {
-    match &change.after {
-        FileState::Absent | FileState::Other => Ok(()),
-        FileState::Directory { .. } => match make_parents(&change.path)?.make_dir() {
-            Err(Errno::EXIST) if change.before.is_directory() => Ok(()),
-            done => done,
-        },
-        FileState::Link { target } => {
-            let place = make_parents(&change.path)?;
-            let Some(temporary) = temporary.and_then(Path::file_name) else { return Err(Errno::INVAL) };
-            let beside = Place { dir: place.dir, name: temporary.to_owned() };
-            beside.make_link(target)?;
-            let renamed = beside.rename(&place.name);
-            if renamed.is_err() {
-                let _ = beside.remove_file();
+    /// Puts the wanted state at a path.
+    fn make(&self, change: &Change, temporary: Option<&Path>) -> Result<(), Errno> {
+        match &change.after {
+            FileState::Absent | FileState::Other => Ok(()),
+            FileState::Directory { .. } => match make_parents(&change.path)?.make_dir() {
+                Err(Errno::EXIST) if change.before.is_directory() => Ok(()),
+                done => done,
+            },
+            FileState::Link { target } => {
+                let place = make_parents(&change.path)?;
+                let Some(temporary) = temporary.and_then(Path::file_name) else { return Err(Errno::INVAL) };
+                let beside = Place {
+                    dir: place.dir.try_clone().map_err(|_| Errno::MFILE)?,
+                    name: temporary.to_owned(),
+                };
+                beside.make_link(target)?;
+                let renamed = self.rename(change, &beside, &place);
+                if renamed.is_err() {
+                    let _ = beside.remove_file();
+                }
+                renamed
             }
-            renamed
+            FileState::File { .. } => {
+                let place = make_parents(&change.path)?;
+                let Some(temporary) = temporary else { return Err(Errno::INVAL) };
+                self.rename(change, &Place::of(temporary)?, &place)
+            }
         }
-        FileState::File { .. } => {
-            let place = make_parents(&change.path)?;
-            let Some(temporary) = temporary else { return Err(Errno::INVAL) };
-            let from = Place::of(temporary)?;
-            rustix::fs::renameat(&from.dir, &*from.name, &place.dir, &*place.name)
+    }
+
+    /// Gives a temporary file its name, over nothing but what was there before.
+    fn rename(&self, change: &Change, from: &Place, to: &Place) -> Result<(), Errno> {
+        match &change.before {
+            FileState::File { .. } | FileState::Link { .. } => {
+                self.is_as_before(change)?;
+                rustix::fs::renameat(&from.dir, &*from.name, &to.dir, &*to.name)
+            }
+            FileState::Absent | FileState::Directory { .. } | FileState::Other => {
+                rename_new(from, to).map_err(|errno| if errno == Errno::EXIST { Errno::BUSY } else { errno })
+            }
         }
     }
 }
@@ -310,6 +384,19 @@ fn temporary(token: u64, at: usize, change: &Change) -> Option<Temporary> {
     Some(Temporary(dir.join(OsString::from(format!(".zk-undo-{token:x}-{at}.tmp")))))
 }
 
+/// Whether a path is one that [`temporary`] makes for a change.
+fn is_temporary(path: &Path, change: &Change) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str);
+    let middle = name.and_then(|name| name.strip_prefix(".zk-undo-")?.strip_suffix(".tmp"));
+    let is_named = middle.and_then(|middle| middle.split_once('-')).is_some_and(|(token, at)| {
+        !token.is_empty()
+            && token.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && !at.is_empty()
+            && at.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    is_named && path.parent().is_some_and(|dir| change.path.ancestors().skip(1).any(|above| above == dir))
+}
+
 fn remove_temporary(pending: &Pending) {
     for Temporary(path) in pending.temporary.iter().flatten() {
         if let Ok(place) = Place::of(path) {
@@ -338,6 +425,7 @@ fn reason(errno: Errno) -> String {
     match errno {
         Errno::NOTEMPTY | Errno::EXIST => "there are files in it that are not of that turn".to_owned(),
         Errno::BUSY => "it changed just now".to_owned(),
+        Errno::CANCELED => "it has bytes of a path that changed just now".to_owned(),
         Errno::LOOP => "a link is in the way".to_owned(),
         errno => io::Error::from(errno).to_string(),
     }
@@ -409,7 +497,7 @@ mod tests {
             // The process ends after `done` of the changes.
             for (change, temporary) in pending.changes.iter().zip(&pending.temporary).take(done) {
                 journal.clear(change).unwrap();
-                make(change, temporary.as_ref().map(|Temporary(path)| path.as_path())).unwrap();
+                journal.make(change, temporary.as_ref().map(|Temporary(path)| path.as_path())).unwrap();
             }
             // The person goes on with a file that was not back yet.
             let is_edited = done < 2;
@@ -425,6 +513,64 @@ mod tests {
             assert!(journal.recover().unwrap().is_empty());
             assert!(journal.turns().unwrap()[0].is_undone);
         }
+    }
+
+    /// Record of a plan, with contents staged.
+    fn staged(journal: &Journal, plan: &Plan) -> Pending {
+        let change = |item: &crate::PlanItem| Change {
+            path: item.path.clone(),
+            before: item.now.clone(),
+            after: item.target.clone(),
+        };
+        let changes: Vec<Change> = plan.items.iter().map(change).collect();
+        let temporary = changes.iter().enumerate().map(|(at, change)| temporary(7, at, change)).collect();
+        let workspaces = plan.steps[0].workspaces.clone();
+        let (kind, title) = (plan.kind.clone(), plan.title.clone());
+        let pending = Pending { number: 2, kind, title, workspaces, changes, temporary };
+        journal.stage(&pending).unwrap();
+        pending
+    }
+
+    #[test]
+    fn what_is_saved_while_contents_are_written_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, root, plan) = changed(&dir);
+        let pending = staged(&journal, &plan);
+        fs::write(root.join("a"), "of the person").unwrap();
+        let done = journal.carry_out(&pending);
+        assert_eq!(done, [Err(Errno::BUSY), Ok(()), Ok(())]);
+        assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "of the person");
+        assert_eq!(fs::read_to_string(root.join("b")).unwrap(), "old b");
+        assert!(!root.join("new").exists());
+    }
+
+    #[test]
+    fn a_file_that_appears_at_the_last_moment_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, root, plan) = changed(&dir);
+        let mut pending = staged(&journal, &plan);
+        pending.changes[0].before = FileState::Absent;
+        let Temporary(temporary) = pending.temporary[0].clone().unwrap();
+        assert_eq!(journal.make(&pending.changes[0], Some(&temporary)), Err(Errno::BUSY));
+        assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "zk's a");
+    }
+
+    #[test]
+    fn a_record_with_foreign_paths_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, root, plan) = changed(&dir);
+        let mut pending = staged(&journal, &plan);
+        let victim = root.join("victim");
+        fs::write(&victim, "of the person").unwrap();
+        let own = pending.temporary[0].replace(Temporary(victim.clone()));
+        journal.write_pending(&pending).unwrap();
+        assert!(journal.recover().unwrap_err().to_string().contains("that no undo makes"));
+        assert!(victim.exists());
+        pending.temporary[0] = own;
+        pending.workspaces.clear();
+        journal.write_pending(&pending).unwrap();
+        assert!(journal.recover().unwrap_err().to_string().contains("names no workspace"));
+        assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "zk's a");
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub enum UndoError {
         /// Time that was allowed.
         limit: Duration,
     },
+    /// The call no longer waits to be covered.
+    #[error("the call was no longer waiting to be covered")]
+    Late,
     /// The workspace is not the one whose files were kept.
     #[error(
         "{} is not the directory that it was in that turn ({why}), so nothing was changed; its kept files stay in the journal",

@@ -1,5 +1,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use zk_core::service::{StateFileError, StateFiles, StateLock};
 
 use crate::objects::Objects;
 use crate::step::{Step, StepKind, Steps, read};
+use crate::workspace::git::is_git_dir;
 use crate::workspace::scan::Scan;
 use crate::workspace::snapshot::{Identity, Known, LeftOut, SavedSnapshot, Snapshot, now_ns};
 use crate::{Change, UndoError, UndoSettings};
@@ -144,6 +146,17 @@ impl Journal {
         call: &str,
         scope: &CallScope,
     ) -> Result<Option<String>, UndoError> {
+        self.begin_unless(&AtomicBool::new(false), turn, call, scope)
+    }
+
+    /// Does the same, unless `is_late` is set meanwhile: files of a call that runs already are not those before it.
+    pub(crate) fn begin_unless(
+        &self,
+        is_late: &AtomicBool,
+        turn: &TurnLabel,
+        call: &str,
+        scope: &CallScope,
+    ) -> Result<Option<String>, UndoError> {
         let mut state = self.state();
         let mut left_out = LeftOut::default();
         let (is_anywhere, before) = match scope {
@@ -161,7 +174,7 @@ impl Journal {
             }
             CallScope::Paths(paths) => {
                 let mut before = Vec::new();
-                for path in paths.iter().filter(|path| !is_of_git(path)) {
+                for path in paths.iter().filter(|path| !self.is_of_git(path)) {
                     for path in self.with_missing_parents(path) {
                         let known = self.scan().look(&path, &mut left_out)?;
                         before.push((path, known));
@@ -170,6 +183,9 @@ impl Journal {
                 (false, before)
             }
         };
+        if is_late.load(Ordering::Acquire) {
+            return Err(UndoError::Late);
+        }
         if state.lock.is_none() {
             state.lock = Some(self.files.lock(&self.dir.join("running"))?);
         }
@@ -377,6 +393,20 @@ impl Journal {
         Ok(changes)
     }
 
+    /// Whether a path is in the directory of a repository, or is one, which no undo ever writes to. A workspace
+    /// may itself be in one, as a work tree inside of a bare repository is.
+    pub(crate) fn is_of_git(&self, path: &Path) -> bool {
+        if path.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
+            return true;
+        }
+        let is_inside = self.roots.iter().any(|root| path.starts_with(root));
+        let is_end = |dir: &Path| match is_inside {
+            true => self.roots.iter().any(|root| root == dir),
+            false => dir.join(".git").symlink_metadata().is_ok(),
+        };
+        path.ancestors().take_while(|dir| !is_end(dir)).any(is_git_dir)
+    }
+
     /// A path behind those of its parents that are not there.
     fn with_missing_parents(&self, path: &Path) -> Vec<PathBuf> {
         let missing = path.ancestors().skip(1).take_while(|dir| dir.symlink_metadata().is_err());
@@ -393,9 +423,4 @@ impl Journal {
 
 fn unchanged(path: &Path, known: &Known) -> Change {
     Change { path: path.to_owned(), before: known.state.clone(), after: known.state.clone() }
-}
-
-/// Whether a path is in the directory of a repository, which no undo ever writes to.
-pub(crate) fn is_of_git(path: &Path) -> bool {
-    path.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"))
 }

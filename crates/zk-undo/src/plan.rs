@@ -2,7 +2,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use crate::journal::is_of_git;
 use crate::step::{Step, StepKind};
 use crate::workspace::git::Repository;
 use crate::workspace::snapshot::{LeftOut, content_hash};
@@ -235,7 +234,7 @@ impl Journal {
         if self.is_equal(&path, &now, &target) && target.is_kept() {
             return Ok(None);
         }
-        let why = if is_of_git(&path) {
+        let why = if self.is_of_git(&path) {
             Some("an undo never writes to git's own files".to_owned())
         } else if !self.is_expected(&path, &now, &expected) {
             Some("it was changed since, and not by a call of zk".to_owned())
@@ -330,7 +329,7 @@ fn keep_moved(items: &mut [PlanItem], between: &[(PathBuf, FileState)]) {
 }
 
 /// SHA-256 of the content that a state of `path` has; `None` without a kept content.
-fn hash_in(path: &Path, state: &FileState) -> Option<String> {
+pub(crate) fn hash_in(path: &Path, state: &FileState) -> Option<String> {
     let FileState::File { size, content, .. } = state else { return None };
     match content {
         Content::Kept { hash } => Some(hash.clone()),

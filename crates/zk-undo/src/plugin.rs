@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -184,7 +185,12 @@ impl Shared {
         };
         let call = key(&event.call.turn_id.to_string(), &event.call.call_id);
         let is_anywhere = scope == CallScope::Workspace;
-        let begun = self.blocking(move |journal| journal.begin(&turn, &call, &scope)).await;
+        let is_late = Arc::new(AtomicBool::new(false));
+        let late = is_late.clone();
+        let begun = self.blocking(move |journal| journal.begin_unless(&late, &turn, &call, &scope)).await;
+        if begun.is_err() {
+            is_late.store(true, Ordering::Release);
+        }
         if begun.is_err() && is_anywhere {
             // Said once, instead of the same wait before every command.
             self.state().is_too_slow = true;

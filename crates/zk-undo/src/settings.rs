@@ -6,6 +6,7 @@ use serde::Deserialize;
 /// Undo: what is kept of the workspace before a turn changes it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(extend("x-by-projects" = false))]
 pub struct UndoSettings {
     /// Whether files are kept, so that `/undo` brings them back.
     pub enabled: bool,

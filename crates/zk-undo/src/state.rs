@@ -101,6 +101,9 @@ pub struct Stamp {
 /// an equal stamp.
 const CLOCK_STEP_NS: u64 = 20_000_000;
 
+/// Coarsest step in which a file system keeps the time of a change.
+const COARSE_STEP_NS: u64 = 2_000_000_000;
+
 impl Stamp {
     #[expect(
         clippy::cast_possible_truncation,
@@ -124,6 +127,12 @@ impl Stamp {
     /// Whether the file was made, renamed or changed after `since_ns`.
     pub(crate) fn changed_since(&self, since_ns: u64) -> bool {
         self.changed_ns() >= since_ns.saturating_sub(CLOCK_STEP_NS)
+    }
+
+    /// Whether the content is older than `since_ns`, by more than the coarsest clock of a file system.
+    pub(crate) fn is_written_before(&self, since_ns: u64) -> bool {
+        let modified = u64::from(self.modified.0) * 1_000_000_000 + u64::from(self.modified.1);
+        modified < since_ns.saturating_sub(COARSE_STEP_NS)
     }
 
     fn changed_ns(&self) -> u64 {

@@ -266,7 +266,7 @@ pub(crate) enum CliCommand {
         #[arg(long, value_name = "ID", add = ArgValueCompleter::new(candidates::sessions))]
         session: Option<String>,
     },
-    /// Replay a session: nothing runs, and with --provider-from what changed since is listed
+    /// Replay a session without running anything, or list what would go otherwise now
     Replay(ReplayArgs),
     /// Show what fills the context: of every request, or of a session's next one
     Context {

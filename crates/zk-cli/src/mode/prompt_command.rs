@@ -51,10 +51,13 @@ pub(super) async fn prompt_of(
             "there is no command /{name}: its MCP server has no such prompt, or cannot be used (`zk mcp list`)"
         )));
     };
-    if let "undo" | "redo" = name {
-        return Err(Failure::usage(format!(
-            "/{name} is for conversations; `zk undo` shows what it would take back, and `zk undo --yes` does it"
-        )));
+    if name == "redo" {
+        return Err(Failure::usage("/redo is for conversations; `zk --resume ID` opens the one of an undo"));
+    }
+    if name == "undo" {
+        return Err(Failure::usage(
+            "/undo is for conversations; `zk undo` shows what it would take back, and `zk undo --yes` does it",
+        ));
     }
     match stop.run_until_cancelled(command.run(args, &cx)).await {
         Some(Ok(CommandOutcome::Prompt(prompt))) => Ok(Some(prompt)),

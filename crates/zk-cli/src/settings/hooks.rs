@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use zk_exec::ContextName;
 use zk_hooks::{HookSet, HookSource};
 use zk_settings::to_json;
 
@@ -43,7 +44,11 @@ impl Settings {
     /// Settings of a replay: nothing of them starts a program, sends a request, or writes a file.
     pub(crate) fn for_replay(&self) -> Self {
         let mut settings = self.clone();
+        let is_elsewhere = self.context_elsewhere().is_some();
         let sections = Arc::make_mut(&mut settings.sections);
+        if is_elsewhere {
+            sections.program.context = Some(ContextName::Process);
+        }
         sections.program.debug_dump = None;
         sections.program.sessions = false;
         sections.permissions.audit = false;

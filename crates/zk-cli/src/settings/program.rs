@@ -64,6 +64,7 @@ pub(crate) struct ProgramSettings {
     /// Whether conversations are kept.
     pub(crate) sessions: bool,
     /// Days that a deleted session stays in the trash.
+    #[schemars(extend("x-by-projects" = false))]
     pub(crate) trash_days: u32,
     /// Store of the conversations: `sqlite`, `memory`, `files:PATH`, `http://127.0.0.1:PORT` of `zk serve-sessions`, or
     /// `postgres://…`.

@@ -7,7 +7,7 @@ use crate::terminal::Terminal;
 use crate::zk::{Person, server};
 
 /// Whether text chooses a colour: weight, slant and lines are none.
-fn has_colour(text: &str) -> bool {
+pub(crate) fn has_colour(text: &str) -> bool {
     text.split("\u{1b}[").skip(1).any(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_digit() && !matches!(c, ';' | ':'));
         let Some((codes, 'm')) =

@@ -12,7 +12,7 @@ use zk_testkit::{Fault, RetryAfter, Script};
 use crate::zk::{Person, server};
 
 /// Keys whose values differ from run to run.
-const VARIES: [&str; 7] = ["bytes", "chain", "delay", "hash", "host", "seed", "version"];
+const VARIES: [&str; 8] = ["bytes", "chain", "delay", "digest", "hash", "host", "seed", "version"];
 
 /// Digits and letters of an id behind its kind and `_`.
 const ID_CHARS: usize = 17;

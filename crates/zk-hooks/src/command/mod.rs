@@ -58,6 +58,7 @@ const QUOTED: usize = 120;
 /// ```
 #[must_use = "hooks do nothing until they are installed"]
 pub struct CommandHooks {
+    name: &'static str,
     set: HookSet,
     project: PathBuf,
     cwd: PathBuf,
@@ -78,6 +79,7 @@ impl CommandHooks {
     pub fn new(set: HookSet, project: impl Into<PathBuf>) -> Self {
         let project = project.into();
         Self {
+            name: "command-hooks",
             set,
             cwd: project.clone(),
             project,
@@ -86,6 +88,12 @@ impl CommandHooks {
             tell: Arc::new(|_| ()),
             permission_mode: None,
         }
+    }
+
+    /// Sets the plugin's name, for a bus with several sets of hooks.
+    pub fn named(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
     }
 
     /// Sets the directory of hooks outside of turns; during a turn they run in its directory
@@ -123,7 +131,7 @@ impl CommandHooks {
 
 impl Plugin for CommandHooks {
     fn name(&self) -> &'static str {
-        "command-hooks"
+        self.name
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {

@@ -1,4 +1,5 @@
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::{Change, Comparing, Difference, Place};
 use crate::log::PartFacts;
@@ -96,17 +97,17 @@ fn tools_change(one: &[PartFacts], other: &[PartFacts]) -> Change {
 
 /// First message of the history that differs, unless the request before had it already.
 fn messages_change(
-    one: &[PartFacts],
-    other: &[PartFacts],
+    one: &[Arc<PartFacts>],
+    other: &[Arc<PartFacts>],
     before: Option<(&RecordedRequest, &RecordedRequest)>,
 ) -> Option<Change> {
     if one == other {
         return None;
     }
-    let differs = |(one, other): (Option<&PartFacts>, Option<&PartFacts>)| {
+    let differs = |(one, other): (Option<&Arc<PartFacts>>, Option<&Arc<PartFacts>>)| {
         one.map(|part| &part.digest) != other.map(|part| &part.digest)
     };
-    let first = |one: &[PartFacts], other: &[PartFacts]| {
+    let first = |one: &[Arc<PartFacts>], other: &[Arc<PartFacts>]| {
         (0..one.len().max(other.len())).find(|at| differs((one.get(*at), other.get(*at))))
     };
     let at = first(one, other)?;
@@ -116,7 +117,7 @@ fn messages_change(
         return None;
     }
     let role = one.get(at).or(other.get(at)).map(|part| part.name.clone()).unwrap_or_default();
-    let bytes = |all: &[PartFacts]| all.get(at).map(|part| part.bytes);
+    let bytes = |all: &[Arc<PartFacts>]| all.get(at).map(|part| part.bytes);
     Some(Change::History {
         message: at + 1,
         role,

@@ -7,5 +7,6 @@ mod stored;
 pub use plugin::ReplayLog;
 pub use stored::{REPLAY_ENTRY, REPLAY_ENTRY_VERSION, Verdict};
 
+pub(crate) use plugin::MAX_REQUESTS;
 pub(crate) use provider::{is_side_call, side_call_digest};
-pub(crate) use stored::{CallFacts, PartFacts, RunFacts};
+pub(crate) use stored::{CallFacts, PartFacts, RequestFacts, RunFacts};

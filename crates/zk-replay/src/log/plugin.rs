@@ -25,7 +25,7 @@ const MAX_RAW_RESULT_BYTES: usize = 32 * 1024;
 const MAX_TEXT_BYTES: usize = 256 * 1024;
 
 /// Largest number of requests that are noted in a run.
-const MAX_REQUESTS: usize = 2_000;
+pub(crate) const MAX_REQUESTS: usize = 2_000;
 
 /// Largest number of calls that are noted in a run.
 const MAX_CALLS: usize = 10_000;

@@ -42,6 +42,12 @@ pub enum PackError {
         /// The limit in bytes.
         limit: u64,
     },
+    /// The session has an id that zk never gives.
+    #[error("the pack names its session `{id}`, which is no id of zk; it was not read")]
+    Session {
+        /// The id, cut.
+        id: String,
+    },
     /// A stored output has a name that zk never gives.
     #[error("the pack names a stored output `{name}`, which is no name of zk; it was not read")]
     Name {
@@ -60,6 +66,15 @@ struct Head {
 pub(super) fn is_blob_id(word: &str) -> bool {
     word.len() == BLOB_ID_DIGITS
         && word.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+/// Longest id of a session in bytes.
+const MAX_SESSION_ID_BYTES: usize = 100;
+
+/// Whether the id can name a directory of this machine.
+fn is_session_id(id: &str) -> bool {
+    (1..=MAX_SESSION_ID_BYTES).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
 impl Pack {
@@ -96,6 +111,10 @@ impl Pack {
             return Err(PackError::TooNew { found: head.zkpack, known: PACK_VERSION });
         }
         let pack: Self = serde_json::from_slice(&json).map_err(damaged)?;
+        if !is_session_id(pack.session.as_str()) {
+            let id = pack.session.as_str().chars().take(80).collect();
+            return Err(PackError::Session { id });
+        }
         if let Some(name) = pack.blobs.keys().find(|name| !is_blob_id(name)) {
             return Err(PackError::Name { name: name.chars().take(80).collect() });
         }

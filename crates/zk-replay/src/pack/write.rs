@@ -92,13 +92,15 @@ impl Pack {
                 continue;
             }
             total += bytes.len();
-            // Text may hold a secret; an image is kept as it is.
+            // Text may hold a secret, also between bytes that are no text; an image is kept as it is.
             let bytes = match String::from_utf8(bytes) {
-                Ok(text) => {
-                    redacted += usize::from(matches!(redactor.redact(&text), std::borrow::Cow::Owned(_)));
-                    redactor.redact(&text).into_owned().into_bytes()
+                Err(error) if is_image(error.as_bytes()) => error.into_bytes(),
+                text_or_bytes => {
+                    let mut text = text_or_bytes
+                        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+                    redacted += usize::from(redactor.redact_string(&mut text));
+                    text.into_bytes()
                 }
-                Err(error) => error.into_bytes(),
             };
             pack.blobs.insert(id, STANDARD.encode(bytes));
         }
@@ -165,6 +167,13 @@ impl Pack {
         }
         Ok(bytes)
     }
+}
+
+/// Whether bytes begin like a PNG, JPEG, GIF or WebP file.
+fn is_image(bytes: &[u8]) -> bool {
+    let signs: [&[u8]; 4] = [b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a"];
+    let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
+    is_webp || signs.iter().any(|sign| bytes.starts_with(sign))
 }
 
 fn count(number: usize, one: &str, many: &str) -> String {

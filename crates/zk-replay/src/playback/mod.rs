@@ -49,6 +49,8 @@ struct Inner {
     answers: Option<Recording>,
     questions: Questions,
     keeps_model: bool,
+    /// Whether a person is there to be asked; `None` for what the recording tells.
+    is_attended: Option<bool>,
     position: Mutex<Position>,
 }
 
@@ -77,27 +79,46 @@ impl Playback {
     /// Creates a playback of a recording, from its beginning.
     #[must_use]
     pub fn new(recording: Recording) -> Self {
-        Self::with(recording, None, false)
+        Self::with(recording, None, false, None)
     }
 
     /// Takes the answers from another recording.
     #[must_use]
     pub fn answered_by(self, answers: Recording) -> Self {
-        Self::with(self.inner.recording.clone(), Some(answers), self.inner.keeps_model)
+        let inner = &self.inner;
+        Self::with(inner.recording.clone(), Some(answers), inner.keeps_model, inner.is_attended)
     }
 
     /// Keeps the model and thinking level of the agent, in the place of the recorded ones.
     #[must_use]
     pub fn keep_model(self) -> Self {
-        Self::with(self.inner.recording.clone(), self.inner.answers.clone(), true)
+        let inner = &self.inner;
+        Self::with(inner.recording.clone(), inner.answers.clone(), true, inner.is_attended)
     }
 
-    fn with(recording: Recording, answers: Option<Recording>, keeps_model: bool) -> Self {
+    /// Says whether a person is there to be asked, in the place of [`Recording::had_person`].
+    #[must_use]
+    pub fn attend(self, is_attended: bool) -> Self {
+        let inner = &self.inner;
+        Self::with(inner.recording.clone(), inner.answers.clone(), inner.keeps_model, Some(is_attended))
+    }
+
+    /// Whether a person is there to be asked.
+    fn is_attended(&self) -> bool {
+        self.inner.is_attended.unwrap_or_else(|| self.recording().had_person())
+    }
+
+    fn with(
+        recording: Recording,
+        answers: Option<Recording>,
+        keeps_model: bool,
+        is_attended: Option<bool>,
+    ) -> Self {
         let now = recording.runs.first().map_or(SystemTime::UNIX_EPOCH, RecordedRun::time);
         let (used, used_side) = (HashSet::new(), HashSet::new());
         let position = Mutex::new(Position { run: 0, turns: 0, failed: 0, used, used_side, now });
         let questions = Questions::new();
-        Self { inner: Arc::new(Inner { recording, answers, questions, keeps_model, position }) }
+        Self { inner: Arc::new(Inner { recording, answers, questions, keeps_model, is_attended, position }) }
     }
 
     /// Recording that is played.

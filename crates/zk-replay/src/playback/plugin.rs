@@ -19,7 +19,7 @@ impl Plugin for Playback {
             Arc::new(ReplayedTool { inner, playback: playback.clone() })
         });
         scope.provide_service::<dyn Clock>(self.clock());
-        if self.recording().had_person() {
+        if self.is_attended() {
             self.answer_questions(scope);
         }
         let gating = self.clone();

@@ -113,7 +113,8 @@ pub(crate) struct RecordedRequest {
     pub(crate) thinking: ThinkingLevel,
     pub(crate) system: Arc<[PartFacts]>,
     pub(crate) tools: Arc<[PartFacts]>,
-    pub(crate) messages: Vec<PartFacts>,
+    /// Digests of the messages, which requests of one run share.
+    pub(crate) messages: Vec<Arc<PartFacts>>,
 }
 
 /// One reduction of the context.

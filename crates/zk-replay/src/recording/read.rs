@@ -8,7 +8,10 @@ use zk_core::model::{
 use zk_core::service::{COMPACTION_ENTRY, CompactionMark, CustomEntry, Entry, EntryKind, WINDOW_OWNER};
 
 use super::{RecordedCall, RecordedCompaction, RecordedRequest, RecordedRun, RecordedTurn, Recording};
-use crate::log::{CallFacts, RunFacts};
+use crate::log::{CallFacts, MAX_REQUESTS, PartFacts, RequestFacts, RunFacts};
+
+/// Largest number of message digests that the requests of a recording have together, shared ones counted each time.
+const MAX_PARTS: usize = 16 << 20;
 
 /// Progress of a call of the open turn.
 #[derive(Default)]
@@ -48,13 +51,14 @@ impl Recording {
         }
         reader.cut_off();
         let mut recording = reader.recording;
+        let mut room = MAX_PARTS;
         for facts in RunFacts::all(entries) {
-            recording.add_facts(facts);
+            recording.add_facts(facts, &mut room);
         }
         recording
     }
 
-    fn add_facts(&mut self, facts: RunFacts) {
+    fn add_facts(&mut self, facts: RunFacts, room: &mut usize) {
         for model in facts.models {
             if !self.models.contains(&model) {
                 self.models.push(model);
@@ -63,24 +67,12 @@ impl Recording {
         let Some(run) = self.runs.iter_mut().find(|run| run.id.is_some() && run.id == facts.run_id) else {
             return;
         };
-        let (mut system, mut tools): (Arc<[_]>, Arc<[_]>) = (Arc::default(), Arc::default());
-        let mut messages = Vec::new();
-        let mut requests = Vec::with_capacity(facts.requests.len());
-        for request in facts.requests {
-            system = request.system.map_or(system, Into::into);
-            tools = request.tools.map_or(tools, Into::into);
-            messages.truncate(request.kept);
-            messages.extend(request.messages);
-            requests.push(RecordedRequest {
-                turn_id: request.turn_id,
-                model: request.model,
-                thinking: request.thinking,
-                system: system.clone(),
-                tools: tools.clone(),
-                messages: messages.clone(),
-            });
+        // A few bytes of a foreign pack can stand for very many digests. Such requests are not compared.
+        let parts = parts_of(&facts.requests);
+        if let Some(rest) = room.checked_sub(parts).filter(|_| facts.requests.len() <= MAX_REQUESTS) {
+            *room = rest;
+            run.requests = Some(recorded_requests(facts.requests));
         }
-        run.requests = Some(requests);
         run.side_calls = facts.side_calls.into_iter().map(|side| (side.request, side.text)).collect();
         for CallFacts { turn_id, call_id, args, raw, verdict } in facts.calls {
             let turn = run.turns.iter_mut().find(|turn| turn.id.as_ref() == Some(&turn_id));
@@ -94,6 +86,37 @@ impl Recording {
             (call.raw, call.verdict) = (raw, verdict);
         }
     }
+}
+
+/// Number of message digests that the requests have together.
+fn parts_of(requests: &[RequestFacts]) -> usize {
+    let (mut all, mut now) = (0usize, 0usize);
+    for request in requests {
+        now = now.min(request.kept).saturating_add(request.messages.len());
+        all = all.saturating_add(now);
+    }
+    all
+}
+
+fn recorded_requests(facts: Vec<RequestFacts>) -> Vec<RecordedRequest> {
+    let (mut system, mut tools): (Arc<[PartFacts]>, Arc<[PartFacts]>) = (Arc::default(), Arc::default());
+    let mut messages: Vec<Arc<PartFacts>> = Vec::new();
+    let mut requests = Vec::with_capacity(facts.len());
+    for request in facts {
+        system = request.system.map_or(system, Into::into);
+        tools = request.tools.map_or(tools, Into::into);
+        messages.truncate(request.kept);
+        messages.extend(request.messages.into_iter().map(Arc::new));
+        requests.push(RecordedRequest {
+            turn_id: request.turn_id,
+            model: request.model,
+            thinking: request.thinking,
+            system: system.clone(),
+            tools: tools.clone(),
+            messages: messages.clone(),
+        });
+    }
+    requests
 }
 
 impl<'a> Reader<'a> {
@@ -300,5 +323,44 @@ fn recorded_call(call: &ToolCall, progress: Progress, result: Option<&ToolResult
         display: ended.display,
         details: ended.details,
         verdict: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(kept: usize, new: usize) -> RequestFacts {
+        let part = PartFacts { name: "user".to_owned(), bytes: 1, digest: "d".to_owned() };
+        RequestFacts {
+            turn_id: "t_1".into(),
+            model: ModelRef::new("p", "m"),
+            thinking: ThinkingLevel::default(),
+            system: None,
+            tools: None,
+            kept,
+            messages: vec![part; new],
+        }
+    }
+
+    fn read(requests: Vec<RequestFacts>, room: &mut usize) -> bool {
+        let run = RecordedRun { id: Some("r_1".into()), ..RecordedRun::default() };
+        let mut recording = Recording { runs: vec![run], models: Vec::new() };
+        recording.add_facts(RunFacts { run_id: Some("r_1".into()), requests, ..RunFacts::default() }, room);
+        recording.has_requests()
+    }
+
+    #[test]
+    fn requests_that_stand_for_too_much_are_not_read() {
+        let few = || vec![request(0, 50), request(usize::MAX, 1)];
+        let mut room = 101;
+        assert!(read(few(), &mut room));
+        assert_eq!(room, 0);
+        assert!(!read(few(), &mut room));
+        let mut room = MAX_PARTS;
+        assert!(!read(vec![request(0, 0); MAX_REQUESTS + 1], &mut room));
+        let mut hostile = vec![request(0, 50_000)];
+        hostile.resize(MAX_REQUESTS, request(50_000, 0));
+        assert!(!read(hostile, &mut room));
     }
 }

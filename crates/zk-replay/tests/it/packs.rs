@@ -55,6 +55,25 @@ fn secrets_do_not_get_into_a_pack() {
 }
 
 #[test]
+fn an_output_that_is_neither_text_nor_an_image_has_no_secrets() {
+    let redactor = Redactor::new();
+    redactor.learn("hunter2-hunter2");
+    let text = format!("{} {}", "ab".repeat(32), "cd".repeat(32));
+    let kind = EntryKind::Message { message: Message::user_text(text).shared(), usage: None };
+    let entries = [Entry { id: "e_1".into(), parent: None, time_ms: 1, kind }];
+    let image = b"\x89PNG\r\n\x1a\n\xff\xfe\0".to_vec();
+    let blob = |id: &str| match id.starts_with('a') {
+        true => Some(b"\xff\xfe core: hunter2-hunter2 \xff".to_vec()),
+        false => Some(image.clone()),
+    };
+    let (versions, limits) = (PackVersions::default(), PackLimits::default());
+    let pack = Pack::with_blobs("s_1".into(), &entries, &[], versions, &redactor, limits, blob);
+    let binary = pack.blob(&"ab".repeat(32)).unwrap();
+    assert!(!String::from_utf8_lossy(&binary).contains("hunter2"), "{binary:?}");
+    assert_eq!(pack.blob(&"cd".repeat(32)).unwrap(), image);
+}
+
+#[test]
 fn large_and_missing_outputs_are_left_out_and_said() {
     let text = format!("{} {}", "a".repeat(64), "b".repeat(64));
     let kind = EntryKind::Message { message: Message::user_text(text).shared(), usage: None };
@@ -83,12 +102,13 @@ fn what_is_no_pack_is_refused_in_words() {
     };
     let newer = changed(&|value| value["zkpack"] = json!(PACK_VERSION + 1));
     let climbing = changed(&|value| value["blobs"] = json!({"../../../.ssh/authorized_keys": "AAAA"}));
+    let stray = changed(&|value| value["session"] = json!("../../home"));
     let unknown = changed(&|value| value["entries"][0]["kind"]["entry"] = json!("teleport"));
     let cut = &bytes[..bytes.len() / 2];
     let mut flipped = bytes.clone();
     let middle = flipped.len() / 2;
     flipped[middle] ^= 0xff;
-    let cases: [(&str, &[u8], &str); 9] = [
+    let cases: [(&str, &[u8], &str); 10] = [
         ("empty", b"", "this is no pack"),
         ("text", b"hello", "this is no pack"),
         ("other archive", &gzip(b"./../etc/passwd\0\0\0\0"), "this is no pack"),
@@ -97,6 +117,7 @@ fn what_is_no_pack_is_refused_in_words() {
         ("flipped", &flipped, "the pack is damaged"),
         ("newer", &newer, "the pack has format 2, and this zk reads up to 1; use a newer zk"),
         ("climbing", &climbing, "the pack names a stored output `../../../.ssh/authorized_keys`"),
+        ("stray", &stray, "the pack names its session `../../home`"),
         ("unknown entry", &unknown, "the pack is damaged"),
     ];
     for (name, bytes, expected) in cases {

@@ -39,6 +39,7 @@ pub(super) fn plugin(host: &Arc<Host>) -> Result<Option<CommandHooks>, String> {
     let exec = CallbackExec { host: host.clone(), blocking: Arc::new(blocking) };
     Ok(Some(
         CommandHooks::new(set, &host.options.cwd)
+            .named("hook-callbacks")
             .exec(Arc::new(exec))
             .permission_mode(move || modes.known().mode.clone())
             .on_notice(move |text| notices.inform(text, "info", "hook")),
@@ -63,6 +64,7 @@ pub(super) fn of_settings(
     }
     let (modes, notices) = (host.clone(), host.clone());
     let hooks = CommandHooks::new(set, &host.options.cwd)
+        .named("host-hooks")
         .exec(host.options.own_programs.clone())
         .permission_mode(move || modes.known().mode.clone())
         .on_notice(move |text| notices.inform(text, "info", "hook"));

@@ -263,7 +263,8 @@ impl Db {
     ) -> rusqlite::Result<()> {
         self.conn.execute_batch("PRAGMA secure_delete=ON;")?;
         self.commit_with("FULL", &[record], now_ms, Some((replacements, digest)))?;
-        // Removed content is also in earlier pages of the log.
+        // Removed content is also in free space of pages, and in earlier pages of the log.
+        self.conn.execute_batch("VACUUM;")?;
         self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
     }
 

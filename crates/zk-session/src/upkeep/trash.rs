@@ -189,13 +189,15 @@ impl Trash {
         offload(move || Ok(remove())).await?
     }
 
-    /// Sessions that were deleted at least `age` ago.
+    /// Sessions that were deleted at least `age` ago. Those of a newer zk, or of an unknown time, are never among them.
     pub(super) fn expired(&self, age: Duration) -> Result<Vec<TrashedSession>, TrashError> {
         let now = SystemTime::now();
         let is_old = |session: &TrashedSession| {
             age.is_zero() || now.duration_since(session.deleted).is_ok_and(|since| since >= age)
         };
-        Ok(self.list_now()?.into_iter().filter(is_old).collect())
+        let is_known =
+            |session: &TrashedSession| self.record(&session.id).is_ok_and(|record| record.deleted_ms > 0);
+        Ok(self.list_now()?.into_iter().filter(is_known).filter(is_old).collect())
     }
 
     fn dir(&self, id: &SessionId) -> PathBuf {

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -198,7 +198,6 @@ fn plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 
 fn take(path: &Path) -> Result<MapLock, MapError> {
     let failed = io_error("lock", path);
-    make_private_dir(path.parent().unwrap_or(Path::new("/"))).map_err(&failed)?;
     let mut pid = None;
     for attempt in 0..LOCK_ATTEMPTS {
         if attempt > 0 {
@@ -206,8 +205,16 @@ fn take(path: &Path) -> Result<MapLock, MapError> {
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = plain(&mut options, path).map_err(&failed)?;
+        make_private_dir(path.parent().unwrap_or(Path::new("/"))).map_err(&failed)?;
+        let file = match plain(&mut options, path) {
+            Ok(file) => file,
+            // A deletion has removed the directory meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(failed(error)),
+        };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            // A deletion has removed the file meanwhile: nobody else sees its lock.
+            Ok(()) if !is_at(&file, path) => {}
             Ok(()) => {
                 let text = format!("{:>10}\n", std::process::id());
                 file.write_all_at(text.as_bytes(), 0).map_err(&failed)?;
@@ -220,9 +227,37 @@ fn take(path: &Path) -> Result<MapLock, MapError> {
     Ok(MapLock::Busy { pid: pid.unwrap_or_default() })
 }
 
+/// Whether the open file is still the one at `path`.
+fn is_at(file: &File, path: &Path) -> bool {
+    let place = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
+    match (file.metadata(), std::fs::symlink_metadata(path)) {
+        (Ok(own), Ok(there)) => place(own) == place(there),
+        _ => false,
+    }
+}
+
 /// Process id in a lock file.
 fn owner(file: &File) -> Option<u32> {
     let mut text = String::new();
     file.take(64).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removed_lock_file_is_no_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s_1/session.lock");
+        let held = take(&path).unwrap();
+        assert!(matches!(take(&path), Ok(MapLock::Busy { .. })));
+        let file = File::open(&path).unwrap();
+        assert!(is_at(&file, &path));
+        std::fs::remove_file(&path).unwrap();
+        assert!(!is_at(&file, &path));
+        drop(held);
+        assert!(matches!(take(&path), Ok(MapLock::Held(_))));
+    }
 }

@@ -89,6 +89,7 @@ pub(super) struct Keys {
     pub(super) leases: Vec<u64>,
     pub(super) has_meta: bool,
     pub(super) has_title: bool,
+    has_lock: bool,
     is_gone: bool,
     others: Vec<String>,
 }
@@ -100,6 +101,7 @@ impl Keys {
             leases: Vec::new(),
             has_meta: false,
             has_title: false,
+            has_lock: false,
             is_gone: false,
             others: Vec::new(),
             session,
@@ -118,6 +120,7 @@ impl Keys {
                 match name {
                     "meta.json" => keys.has_meta = true,
                     "title.txt" => keys.has_title = true,
+                    "session.lock" => keys.has_lock = true,
                     "gone.json" => keys.is_gone = true,
                     _ => keys.others.push(key),
                 }
@@ -138,10 +141,15 @@ impl Keys {
         self.chunks.iter().map(|chunk| chunk.last).max().unwrap_or_default()
     }
 
-    /// Keys of everything but leases, newest appends first.
+    /// Keys of everything but the lock and the leases, newest appends first.
     pub(super) fn contents(&self) -> Vec<&str> {
         let chunks = self.chunks.iter().rev().map(|chunk| chunk.key.as_str());
         chunks.chain(self.others.iter().map(String::as_str)).collect()
+    }
+
+    /// Key of the lock, if there is one. It goes last: once it is removed, another process may take the session.
+    pub(super) fn lock(&self) -> Option<String> {
+        self.has_lock.then(|| self.session.lock())
     }
 
     /// The other keys, which hold what listings show.
@@ -166,7 +174,8 @@ pub(super) fn by_session(names: Vec<String>) -> BTreeMap<SessionId, Keys> {
         .into_iter()
         .filter_map(|(session, names)| {
             let key = SessionKey(session);
-            let id = key.id()?;
+            // A key that is not spelt as zk spells it would hide another session.
+            let id = key.id().filter(|id| SessionKey::of(id).as_ref() == Some(&key))?;
             Some((id, Keys::of(key, names)))
         })
         .collect()

@@ -138,6 +138,14 @@ impl Hold {
         }
     }
 
+    /// Checks after a write that it was made with the right to it.
+    pub(super) async fn confirm(&self) -> Result<(), StoreError> {
+        match &self.kind {
+            Kind::Lock(_) | Kind::Process => Ok(()),
+            Kind::Lease(held) => held.confirm().await,
+        }
+    }
+
     /// Gives the right back.
     pub(super) async fn release(self) {
         if let Kind::Lease(held) = &self.kind {
@@ -179,16 +187,24 @@ impl Held {
         self.renew().await
     }
 
-    /// Extends the lease, unless another process has taken the session.
-    async fn renew(&self) -> Result<(), StoreError> {
+    /// Looks up that no other process has taken the session, whatever the clock says.
+    async fn confirm(&self) -> Result<(), StoreError> {
         let names = self.map.list(&self.session.prefix()).await.map_err(StoreError::from)?;
         let keys = Keys::of(self.session.clone(), names);
-        if keys.leases.last() != Some(&self.token) {
+        if self.is_over.load(Ordering::Acquire) || keys.leases.last() != Some(&self.token) {
             self.is_over.store(true, Ordering::Release);
             return Err(self.fenced());
         }
+        Ok(())
+    }
+
+    /// Extends the lease, unless another process has taken the session.
+    async fn renew(&self) -> Result<(), StoreError> {
+        self.confirm().await?;
         let from = Instant::now();
         self.map.save(&self.session.lease(self.token), self.lease()?).await.map_err(StoreError::from)?;
+        // Another process may have taken the session just before.
+        self.confirm().await?;
         *lock(&self.valid_until) = from + self.time;
         Ok(())
     }

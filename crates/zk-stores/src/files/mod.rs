@@ -28,7 +28,7 @@ pub use self::map::{KeyValue, MapError, MapLock, Saved};
 pub use self::memory::MemoryMap;
 use self::read::{Stored, read_session};
 use self::session::MapSession;
-use crate::shared::{exists, filtered, not_found};
+use crate::shared::{check_asked, check_id, exists, filtered, is_valid, not_found};
 
 /// Time after which the lease of a writer ends that renews it no more.
 const LEASE: Duration = Duration::from_secs(30);
@@ -100,6 +100,7 @@ impl FileMapStore {
     }
 
     async fn found(&self, id: &SessionId) -> Result<Keys, StoreError> {
+        check_asked(id)?;
         match self.keys(id).await? {
             Some(keys) => Ok(keys),
             None => {
@@ -132,6 +133,9 @@ impl FileMapStore {
         keys: &Keys,
         mut info: SessionInfo,
     ) -> Result<SessionInfo, StoreError> {
+        // Contents of a map may name another session.
+        info.id = id.clone();
+        info.parent = info.parent.filter(is_valid);
         info.lock = self.inner.holder(id, keys).await?;
         info.interrupted &= info.lock.is_none();
         Ok(info)
@@ -196,6 +200,7 @@ fn lock<T>(value: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl SessionStore for FileMapStore {
     async fn create(&self, new: NewSession) -> Result<Arc<dyn OpenSession>, StoreError> {
         let id = new.id.clone().unwrap_or_else(SessionId::fresh);
+        check_id(&id)?;
         let Some(key) = SessionKey::of(&id) else {
             return Err(StoreError::Failed(format!("`{id}` cannot be the id of a session")));
         };
@@ -237,6 +242,7 @@ impl SessionStore for FileMapStore {
         let mut all = Vec::new();
         for (id, keys) in self.all_keys().await? {
             if keys.is_session()
+                && is_valid(&id)
                 && let Some(info) = self.info(&id, &keys).await?
             {
                 all.push(info);
@@ -259,8 +265,12 @@ impl SessionStore for FileMapStore {
         for key in keys.about() {
             map.delete(&key).await.map_err(StoreError::from)?;
         }
+        map.delete(&keys.session.gone()).await.map_err(StoreError::from)?;
+        if let Some(lock) = keys.lock() {
+            map.delete(&lock).await.map_err(StoreError::from)?;
+        }
         hold.release().await;
-        map.delete(&keys.session.gone()).await.map_err(StoreError::from)
+        Ok(())
     }
 
     async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {

@@ -187,7 +187,7 @@ impl MapSession {
             match saved {
                 Ok(Saved::Yes) => {
                     // If the lease has ended meanwhile, a new writer may not have seen this.
-                    hold.check().await?;
+                    hold.confirm().await?;
                     return Ok(Chunk { key, first: seq, last: seq });
                 }
                 // A former writer wrote late.

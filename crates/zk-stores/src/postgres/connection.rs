@@ -34,6 +34,8 @@ impl Connection {
                 name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
             }
         });
+        // An address takes the place of the host's name.
+        let is_near = is_near && config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback);
         match config.get_ssl_mode() {
             SslMode::Disable => {}
             SslMode::Prefer if is_near => {}
@@ -86,4 +88,20 @@ pub(super) fn failed(doing: &str, error: &tokio_postgres::Error) -> StoreError {
         (None, None) => error.to_string(),
     };
     StoreError::Failed(format!("cannot {doing}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_far_address_needs_a_word_that_tls_is_off() {
+        for near in ["host=localhost", "host=/run/postgresql", "host=localhost hostaddr=127.0.0.1"] {
+            assert!(Connection::new(near).is_ok(), "{near}");
+        }
+        for far in ["host=db.example.org", "host=localhost hostaddr=192.0.2.1", "hostaddr=192.0.2.1"] {
+            assert!(Connection::new(far).is_err(), "{far}");
+            assert!(Connection::new(&format!("{far} sslmode=disable")).is_ok(), "{far}");
+        }
+    }
 }

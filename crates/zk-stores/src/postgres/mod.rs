@@ -20,7 +20,7 @@ use zk_core::service::{
 use self::connection::{Connection, failed};
 use self::rows::{INFO_COLUMNS, info_of};
 use self::session::{Lease, PostgresSession};
-use crate::shared::{filtered, not_found};
+use crate::shared::{check_asked, check_id, check_same, filtered, is_valid, not_found};
 
 /// Time after which the lease of a writer ends that renews it no more.
 const LEASE: Duration = Duration::from_secs(30);
@@ -85,9 +85,14 @@ impl PostgresStore {
     }
 
     async fn snapshot(&self, id: &SessionId) -> Result<(SessionInfo, Vec<Entry>, Vec<String>), StoreError> {
+        check_asked(id)?;
         let found = self.inner.snapshot(id).await?;
         match found {
-            Some(snapshot) => Ok(snapshot),
+            Some((info, entries, notices)) => {
+                check_same(id, &info.id)?;
+                let parent = info.parent.filter(is_valid);
+                Ok((SessionInfo { parent, ..info }, entries, notices))
+            }
             None => Err(self.unknown(id).await),
         }
     }
@@ -139,13 +144,12 @@ fn visit_all(entries: Vec<Entry>, visit: &mut EntryVisitor) {
 impl SessionStore for PostgresStore {
     async fn create(&self, new: NewSession) -> Result<Arc<dyn OpenSession>, StoreError> {
         let id = new.id.clone().unwrap_or_else(SessionId::fresh);
-        if id.as_str().contains('\0') {
-            return Err(StoreError::Failed("the id of a session contains no NUL".to_owned()));
-        }
+        check_id(&id)?;
         Ok(PostgresSession::start(self.inner.clone(), id, new.cwd, new.parent, None))
     }
 
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
+        check_asked(id)?;
         let taken = Lease::take(&self.inner, id).await?;
         match taken {
             Some((lease, cwd)) => {
@@ -176,6 +180,7 @@ impl SessionStore for PostgresStore {
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
+        check_asked(id)?;
         let Some((lease, _)) = Lease::take(&self.inner, id).await? else {
             return Err(self.unknown(id).await);
         };
@@ -189,6 +194,7 @@ impl SessionStore for PostgresStore {
     }
 
     async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
+        check_asked(id)?;
         let title = Some(zk_session::title_line(title)).filter(|title| !title.is_empty());
         let changed = {
             let mut link = self.inner.connection.link().await?;

@@ -17,6 +17,7 @@ use zk_core::service::{
 
 use self::call::Api;
 use self::session::RemoteSession;
+use crate::shared::{check_asked, check_id, check_same, checked};
 use crate::wire::{
     CreateRequest, Done, ListReply, ListRequest, OpenReply, OpenRequest, ReadRequest, RenameRequest,
     StreamEnd, operation,
@@ -73,6 +74,7 @@ impl RemoteStore {
         id: &SessionId,
         mut visit: EntryVisitor,
     ) -> Result<SessionScan, StoreError> {
+        check_asked(id)?;
         let mut is_over = false;
         let request = read(id);
         let visited = self.api.stream(what, &request, |entry| {
@@ -83,7 +85,7 @@ impl RemoteStore {
             }
         });
         let mut end = visited.await?;
-        Ok(SessionScan { info: info_of(&mut end)?, notices: end.notices })
+        Ok(SessionScan { info: info_of(id, &mut end)?, notices: end.notices })
     }
 }
 
@@ -91,29 +93,38 @@ fn read(id: &SessionId) -> ReadRequest {
     ReadRequest { id: id.clone(), most: 0 }
 }
 
-fn info_of(end: &mut StreamEnd) -> Result<SessionInfo, StoreError> {
+fn info_of(id: &SessionId, end: &mut StreamEnd) -> Result<SessionInfo, StoreError> {
     let missing = || StoreError::Failed("the server sent a session without its summary".to_owned());
-    end.info.take().ok_or_else(missing)
+    let info = end.info.take().ok_or_else(missing)?;
+    check_same(id, &info.id)?;
+    checked(info).ok_or_else(missing)
 }
 
 #[async_trait]
 impl SessionStore for RemoteStore {
     async fn create(&self, new: NewSession) -> Result<Arc<dyn OpenSession>, StoreError> {
         let pid = std::process::id();
+        let asked = new.id.clone();
+        asked.as_ref().map_or(Ok(()), check_id)?;
         let request = CreateRequest { id: new.id, cwd: new.cwd, parent: new.parent, pid };
         let opened: OpenReply = self.api.ask(operation::CREATE, &request).await?;
+        check_id(&opened.id)?;
+        check_same(asked.as_ref().unwrap_or(&opened.id), &opened.id)?;
         Ok(RemoteSession::start(self.api.clone(), opened, Some(request)))
     }
 
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
+        check_asked(id)?;
         let request = OpenRequest { id: id.clone(), pid: std::process::id() };
         let opened: OpenReply = self.api.ask(operation::OPEN, &request).await?;
+        check_same(id, &opened.id)?;
         Ok(RemoteSession::start(self.api.clone(), opened, None))
     }
 
     async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError> {
+        check_asked(id)?;
         let (entries, mut end) = self.entries(&read(id), operation::SCAN).await?;
-        Ok(SessionSnapshot { info: info_of(&mut end)?, entries, notices: end.notices })
+        Ok(SessionSnapshot { info: info_of(id, &mut end)?, entries, notices: end.notices })
     }
 
     async fn scan(&self, id: &SessionId, visit: EntryVisitor) -> Result<SessionScan, StoreError> {
@@ -125,11 +136,13 @@ impl SessionStore for RemoteStore {
     }
 
     async fn read_live(&self, id: &SessionId) -> Result<LiveEntries, StoreError> {
+        check_asked(id)?;
         let (entries, end) = self.entries(&read(id), operation::READ_LIVE).await?;
         Ok(LiveEntries { entries, tail: end.tail, earlier: end.earlier })
     }
 
     async fn last_entries(&self, id: &SessionId, most: usize) -> Result<Vec<Entry>, StoreError> {
+        check_asked(id)?;
         let request = ReadRequest { id: id.clone(), most };
         Ok(self.entries(&request, operation::LAST_ENTRIES).await?.0)
     }
@@ -137,15 +150,17 @@ impl SessionStore for RemoteStore {
     async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {
         let SessionFilter { cwd, limit, unanswered } = filter.clone();
         let reply: ListReply = self.api.ask(operation::LIST, &ListRequest { cwd, limit, unanswered }).await?;
-        Ok(reply.sessions)
+        Ok(reply.sessions.into_iter().filter_map(checked).collect())
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
+        check_asked(id)?;
         let Done {} = self.api.ask(operation::DELETE, &read(id)).await?;
         Ok(())
     }
 
     async fn rename(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
+        check_asked(id)?;
         let request = RenameRequest { id: id.clone(), title: title.to_owned() };
         let Done {} = self.api.ask(operation::RENAME, &request).await?;
         Ok(())

@@ -1,8 +1,11 @@
 //! Integration tests of the stores.
 
-#[cfg(all(test, feature = "files"))]
+#[cfg(test)]
+#[cfg(feature = "files")]
 mod disk;
-#[cfg(all(test, feature = "files"))]
+#[cfg(test)]
+#[cfg(feature = "files")]
 mod files;
-#[cfg(all(test, feature = "postgres"))]
+#[cfg(test)]
+#[cfg(feature = "postgres")]
 mod postgres;

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use zk_core::service::{ENTRY_VERSION, Entry, EntryKind, Redactor};
-use zk_view::{escape_controls, rebuild, rebuild_whole, redact_json};
+use zk_view::{escape_controls, rebuild, rebuild_whole};
 
 use super::document::{DocumentFacts, Limits};
 use super::jsonl::{TRANSCRIPT_VERSION, TranscriptHeader, TranscriptLine};
 use super::markdown::{markdown_block, markdown_head};
-use super::redact::redact_entry;
+use super::redact::EntryRedactor;
 use crate::ExportError;
 use crate::html::Page;
 
@@ -66,9 +66,8 @@ impl fmt::Display for ExportFormat {
 pub struct Exporter<W> {
     out: W,
     format: ExportFormat,
-    facts: DocumentFacts,
     limits: Limits,
-    redactor: Arc<Redactor>,
+    clean: EntryRedactor,
     /// Entries of the current run.
     run: Vec<Entry>,
     run_bytes: usize,
@@ -112,7 +111,7 @@ impl<W: Write> Exporter<W> {
                     parent: facts.parent.clone(),
                     tree: facts.tree,
                 };
-                write_line(&mut out, &TranscriptLine::ZkSession(header), "the first line", &redactor)?;
+                write_header(&mut out, header, &redactor)?;
             }
             ExportFormat::Markdown => {
                 let models: Vec<&str> = facts.totals.models.keys().map(String::as_str).collect();
@@ -128,7 +127,8 @@ impl<W: Write> Exporter<W> {
                 out.write_all(text.as_bytes())?;
             }
         }
-        Ok(Self { out, format, facts, limits, redactor, run: Vec::new(), run_bytes: 0, entries: 0, page })
+        let (clean, run) = (EntryRedactor::new(redactor), Vec::new());
+        Ok(Self { out, format, limits, clean, run, run_bytes: 0, entries: 0, page })
     }
 
     /// Sets other limits.
@@ -137,15 +137,17 @@ impl<W: Write> Exporter<W> {
         Self { limits, page: self.page.with_limits(limits), ..self }
     }
 
-    /// Adds the next entry; `bytes` is its size as JSON, as far as it is known.
+    /// Adds the next entry; `bytes` is its size as JSON, as far as it is known. An entry that cannot be written without its
+    /// secrets is left out, and [`Exporter::notice`] says so.
     ///
     /// # Errors
     /// [`ExportError::Write`], or [`ExportError::Entry`] when it does not serialise.
     pub fn add(&mut self, entry: Entry, bytes: usize) -> Result<(), ExportError> {
+        let Some(entry) = self.clean.clean(entry) else { return Ok(()) };
         self.entries += 1;
         if self.format == ExportFormat::Jsonl {
             let id = entry.id.to_string();
-            return write_line(&mut self.out, &TranscriptLine::Entry(entry), &id, &self.redactor);
+            return write_line(&mut self.out, &TranscriptLine::Entry(entry), &id);
         }
         let is_pair_open = self
             .run
@@ -156,8 +158,14 @@ impl<W: Write> Exporter<W> {
             self.flush()?;
         }
         self.run_bytes += bytes.max(256);
-        self.run.push(redact_entry(entry, &self.redactor));
+        self.run.push(entry);
         Ok(())
+    }
+
+    /// Message about the entries that were left out, for the person. Documents for people end with it.
+    #[must_use]
+    pub fn notice(&self) -> Option<String> {
+        self.clean.notice()
     }
 
     fn flush(&mut self) -> Result<(), ExportError> {
@@ -193,12 +201,17 @@ impl<W: Write> Exporter<W> {
         match self.format {
             ExportFormat::Jsonl => {
                 let end = TranscriptLine::End { entries: self.entries };
-                write_line(&mut self.out, &end, "the last line", &self.redactor)?;
+                write_line(&mut self.out, &end, "the last line")?;
             }
-            ExportFormat::Markdown => {}
+            ExportFormat::Markdown => {
+                if let Some(notice) = self.notice() {
+                    writeln!(self.out, "\n*{notice}*")?;
+                }
+            }
             ExportFormat::Html => {
                 let mut text = String::new();
-                self.page.end(&mut text, &self.facts);
+                let notice = self.notice();
+                self.page.end(&mut text, notice.as_deref());
                 self.out.write_all(text.as_bytes())?;
             }
         }
@@ -207,15 +220,25 @@ impl<W: Write> Exporter<W> {
     }
 }
 
-fn write_line(
+fn write_header(
     out: &mut impl Write,
-    line: &TranscriptLine,
-    entry: &str,
+    header: TranscriptHeader,
     redactor: &Redactor,
 ) -> Result<(), ExportError> {
+    let redact = |text: String| redactor.redact(&text).into_owned();
+    let header = TranscriptHeader {
+        id: redact(header.id),
+        cwd: redact(header.cwd),
+        parent: header.parent.map(redact),
+        ..header
+    };
+    write_line(out, &TranscriptLine::ZkSession(header), "the first line")
+}
+
+/// Writes a line, which has no secrets any more.
+fn write_line(out: &mut impl Write, line: &TranscriptLine, entry: &str) -> Result<(), ExportError> {
     let mut json =
         serde_json::to_vec(line).map_err(|source| ExportError::Entry { entry: entry.to_owned(), source })?;
-    redact_json(&mut json, 0, redactor);
     // The file may be printed on a terminal.
     escape_controls(&mut json, 0);
     json.push(b'\n');

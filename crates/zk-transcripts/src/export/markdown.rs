@@ -1,7 +1,8 @@
 use std::borrow::Borrow;
 use std::fmt::Write as _;
 
-use zk_view::{Block, Body, Content, Text};
+use zk_core::model::CommandExit;
+use zk_view::{Block, Body, Call, CallState, Content, Form, Text};
 
 /// Blocks of a conversation as Markdown, for people.
 ///
@@ -38,7 +39,7 @@ pub(crate) fn markdown_block(out: &mut String, block: &Block) {
         Content::Answer { text, .. } => section(out, &format!("Agent{by}"), text),
         Content::Summary { text } => section(out, "Summary of what was compacted", text),
         Content::Call(call) => {
-            let _ = writeln!(out, "\n- {}{by}", call.summary);
+            let _ = writeln!(out, "\n- {}{by}{}", call.summary, outcome(call));
             if let Some(body) = call.body.as_ref().filter(|body| !body.lines.is_empty()) {
                 fenced(out, &rows(body));
             }
@@ -54,6 +55,38 @@ pub(crate) fn markdown_block(out: &mut String, block: &Block) {
         // These are transient, or not part of the conversation.
         Content::Thinking { .. } | Content::Provider { .. } | Content::End(_) | Content::Note { .. } => {}
     }
+}
+
+/// Outcome of a call that did not end well, with its exit code and the reason for which it did not run; empty for any other.
+fn outcome(call: &Call) -> String {
+    let exit = call.body.as_ref().and_then(|body| match body.form {
+        Form::Command { exit: CommandExit::Code { code } } => (code != 0).then(|| format!("exit {code}")),
+        Form::Command { exit: CommandExit::Signal { signal } } => Some(format!("signal {signal}")),
+        Form::Command { exit: CommandExit::TimedOut } => Some("time-out".to_owned()),
+        Form::Command { exit: CommandExit::Stopped } => Some("stopped".to_owned()),
+        Form::Line
+        | Form::Lines
+        | Form::Diff { .. }
+        | Form::Table
+        | Form::Markdown { .. }
+        | Form::Checklist { .. } => None,
+    });
+    let state = match call.state {
+        CallState::Done => None,
+        CallState::Failed => Some("failed"),
+        CallState::Refused => Some("refused"),
+        CallState::Skipped => Some("skipped"),
+        CallState::Parked => Some("parked"),
+        CallState::Invalid => Some("invalid arguments"),
+        CallState::Unknown => Some("no such tool"),
+        CallState::OutcomeUnknown => Some("outcome unknown"),
+        CallState::NotRun => Some("not run"),
+        CallState::Writing | CallState::Waiting | CallState::Running => Some("running"),
+    };
+    let reason =
+        call.reason.as_ref().map(|reason| reason.as_str().split_whitespace().collect::<Vec<_>>().join(" "));
+    let facts: Vec<String> = state.map(str::to_owned).into_iter().chain(exit).chain(reason).collect();
+    if facts.is_empty() { String::new() } else { format!(" — {}", facts.join(", ")) }
 }
 
 /// Lines of a body, with a remark on those that are left out.
@@ -79,6 +112,26 @@ fn fenced<S: AsRef<str>>(out: &mut String, rows: &[S]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_that_did_not_end_well_says_so() {
+        let told = |state: &str, exit: Option<i32>, reason: Option<&str>| {
+            let body = exit.map(|code| {
+                serde_json::json!({
+                    "form": { "form": "command", "exit": CommandExit::Code { code } }, "lines": [], "total_lines": 0, "expandable": false,
+                })
+            });
+            let call = serde_json::json!({
+                "call_id": "c", "step": 0, "tool": "shell", "state": state, "summary": "$ false", "reason": reason,
+                "body": body,
+            });
+            outcome(&serde_json::from_value(call).unwrap())
+        };
+        assert_eq!(told("done", Some(0), None), "");
+        assert_eq!(told("done", Some(3), None), " — exit 3");
+        assert_eq!(told("failed", Some(3), None), " — failed, exit 3");
+        assert_eq!(told("refused", None, Some("not\nhere")), " — refused, not here");
+    }
 
     #[test]
     fn a_fence_is_longer_than_any_in_the_text() {

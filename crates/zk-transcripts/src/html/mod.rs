@@ -39,6 +39,6 @@ pub fn export_page<B: Borrow<Block>>(blocks: &[B], facts: &DocumentFacts) -> Str
         };
         page.block(&mut out, &block);
     }
-    page.end(&mut out, facts);
+    page.end(&mut out, None);
     out
 }

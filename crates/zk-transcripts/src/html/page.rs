@@ -182,8 +182,11 @@ impl Page {
     }
 
     /// Writes everything below the conversation.
-    pub(crate) fn end(&mut self, out: &mut String, _facts: &DocumentFacts) {
+    pub(crate) fn end(&mut self, out: &mut String, notice: Option<&str>) {
         self.close_agent(out);
+        if let Some(notice) = notice {
+            let _ = write!(out, "<p class=\"left-out\">{notice}.</p>");
+        }
         if self.blocks == 0 {
             out.push_str("<p class=\"left-out\">This conversation has no messages.</p>");
         }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use zk_core::model::{Block, ModelRef, StopReason, Text, Thinking, ToolCall};
 use zk_core::service::Entry;
 
+use super::file::read_plain;
 use super::format::TranscriptRef;
 use super::lines::JsonLines;
 use super::outcome::{self, Outcome};
@@ -18,6 +19,9 @@ use crate::time::parse_time;
 
 /// Model that Claude Code names for messages that it wrote itself.
 const NO_MODEL: &str = "<synthetic>";
+
+/// Maximum size of the file about a sub-agent in bytes.
+const MAX_META_BYTES: u64 = 1 << 20;
 
 /// Beginnings of texts that Claude Code writes into prompts.
 const OWN_TEXTS: [&str; 7] = [
@@ -224,6 +228,10 @@ fn sub_agents(path: &Path) -> Result<Vec<SubAgent>, ImportError> {
     files.sort();
     let mut agents = Vec::new();
     for file in files {
+        // A link or a pipe beside the transcript is not part of it.
+        if !file.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
+            continue;
+        }
         let mut lines = JsonLines::open(&file)?;
         let mut reader = Reader::new();
         while let Some(line) = lines.next_readable::<Value>()? {
@@ -231,7 +239,7 @@ fn sub_agents(path: &Path) -> Result<Vec<SubAgent>, ImportError> {
         }
         let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut agent = SubAgent::new(stem.trim_start_matches("agent-").to_owned(), reader);
-        let meta = std::fs::read(file.with_extension("meta.json")).unwrap_or_default();
+        let meta = read_plain(&file.with_extension("meta.json"), MAX_META_BYTES).unwrap_or_default();
         if let Ok(meta) = serde_json::from_slice::<Value>(&meta) {
             agent.call_id = Some(text(&meta, "toolUseId").to_owned()).filter(|id| !id.is_empty());
             if !text(&meta, "agentType").is_empty() {

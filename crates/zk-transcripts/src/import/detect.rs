@@ -1,9 +1,9 @@
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::file::open_plain;
 use super::format::{TranscriptFormat, TranscriptRef};
 use super::lines::JsonLines;
 use super::opencode;
@@ -30,6 +30,11 @@ pub fn list_transcripts(
 ) -> Result<Vec<TranscriptRef>, ImportError> {
     let read = |source| ImportError::Read { path: path.to_path_buf(), source };
     if !std::fs::metadata(path).map_err(read)?.is_dir() {
+        // The person may name a link; links that are found are not followed.
+        let path = match path.is_symlink() {
+            true => &path.canonicalize().map_err(read)?,
+            false => path,
+        };
         let found = detect(path)?.filter(|found| format.is_none_or(|format| format == *found));
         return transcripts_of(path, found.ok_or_else(|| ImportError::Unknown(path.to_path_buf()))?);
     }
@@ -78,7 +83,7 @@ pub(super) fn collect_files(dir: &Path, depth: usize, files: &mut Vec<PathBuf>) 
 fn is_sqlite(path: &Path) -> Result<bool, ImportError> {
     let read = |source| ImportError::Read { path: path.to_path_buf(), source };
     let mut head = Vec::new();
-    File::open(path).map_err(read)?.take(SQLITE_HEAD.len() as u64).read_to_end(&mut head).map_err(read)?;
+    open_plain(path).map_err(read)?.take(SQLITE_HEAD.len() as u64).read_to_end(&mut head).map_err(read)?;
     Ok(head == SQLITE_HEAD)
 }
 
@@ -108,7 +113,7 @@ fn detect(path: &Path) -> Result<Option<TranscriptFormat>, ImportError> {
     // `opencode export` writes one object on many lines.
     let mut head = Vec::new();
     let read = |source| ImportError::Read { path: path.to_path_buf(), source };
-    File::open(path).map_err(read)?.take(4096).read_to_end(&mut head).map_err(read)?;
+    open_plain(path).map_err(read)?.take(4096).read_to_end(&mut head).map_err(read)?;
     let head = String::from_utf8_lossy(&head);
     let is_export =
         head.trim_start().starts_with('{') && head.contains("\"info\"") && head.contains("\"ses_");

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
+use super::file::open_plain;
 use crate::ImportError;
 
 /// Maximum length of a line in bytes; longer ones are left out.
@@ -32,10 +33,7 @@ pub(super) enum Line<T> {
 impl JsonLines {
     pub(super) fn open(path: &Path) -> Result<Self, ImportError> {
         let read = |source| ImportError::Read { path: path.to_path_buf(), source };
-        let file = File::open(path).map_err(read)?;
-        if !file.metadata().map_err(read)?.is_file() {
-            return Err(ImportError::Unknown(path.to_path_buf()));
-        }
+        let file = open_plain(path).map_err(read)?;
         Ok(Self {
             path: path.to_path_buf(),
             reader: BufReader::with_capacity(256 << 10, file),

@@ -3,6 +3,7 @@
 mod claude;
 mod codex;
 pub(crate) mod detect;
+mod file;
 pub(crate) mod format;
 mod lines;
 mod opencode;

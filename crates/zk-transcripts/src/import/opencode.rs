@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -6,6 +7,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use serde_json::Value;
 use zk_core::model::{Block, ModelRef, StopReason, Thinking, ToolCall, Usage};
 
+use super::file::read_plain;
 use super::format::{TranscriptFormat, TranscriptRef};
 use super::outcome::{self, Outcome};
 use super::session_builder::{PROGRAM, SessionBuilder};
@@ -100,10 +102,12 @@ pub(super) fn read(found: &TranscriptRef) -> Result<Transcript, ImportError> {
 /// Reads the JSON that `opencode export` wrote.
 fn read_export(path: &Path) -> Result<Value, ImportError> {
     let read = |source| ImportError::Read { path: path.to_path_buf(), source };
-    if std::fs::metadata(path).map_err(read)?.len() > MAX_EXPORT_BYTES {
-        return Err(ImportError::Unknown(path.to_path_buf()));
-    }
-    let bytes = std::fs::read(path).map_err(read)?;
+    let bytes = match read_plain(path, MAX_EXPORT_BYTES) {
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+            return Err(ImportError::Unknown(path.to_path_buf()));
+        }
+        bytes => bytes.map_err(read)?,
+    };
     serde_json::from_slice(&bytes).map_err(|_| ImportError::Unknown(path.to_path_buf()))
 }
 

@@ -207,7 +207,7 @@ fn half_lines_garbage_and_missing_results_lose_only_themselves() {
         ("pi.jsonl", PI, "\"id\":\"6\""),
     ] {
         let end = text.find(cut).unwrap();
-        let broken = format!("{}\n\u{0}garbage\n", &text[..end]);
+        let broken = format!("{}\n\u{0}garbage\n", text.split_at(end).0);
         let transcript = read(&file(dir.path(), name, &broken)).unwrap();
         assert!(transcript.notices.iter().any(|notice| notice.contains("unreadable lines")), "{name}");
         check_pairs(&transcript.entries);

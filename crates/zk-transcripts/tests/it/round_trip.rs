@@ -113,7 +113,7 @@ fn a_file_that_is_cut_or_changed_is_refused_as_a_whole() {
     let evil = whole.replace("\"id\":\"s_test\"", "\"id\":\"../../evil\"");
     for (name, text, reason) in [
         ("cut", lines[..2].join("\n"), "incomplete"),
-        ("half", whole[..whole.len() - 20].to_owned(), "line 4"),
+        ("half", whole.split_at(whole.len() - 20).0.to_owned(), "line 4"),
         ("missing", [lines[0], lines[1], lines[3]].join("\n"), "1 are there"),
         ("twice", [lines[0], lines[0]].join("\n"), "second session"),
         ("more", format!("{whole}{}", lines[1]), "follows the last line"),

@@ -85,6 +85,8 @@ pub(crate) struct Picker {
     query: String,
     found: Vec<usize>,
     chosen: usize,
+    /// Whether the person moved the mark.
+    is_moved: bool,
     /// Level chosen for the marked entry.
     level: Option<String>,
     /// Preview of the marked entry.
@@ -107,6 +109,7 @@ impl Picker {
             query: String::new(),
             found: Vec::new(),
             chosen: 0,
+            is_moved: false,
             level: None,
             preview: Arc::default(),
             typing: Typing::Query,
@@ -121,7 +124,7 @@ impl Picker {
     fn go_to(&mut self, kind: PickerKind, completer: &Completer, view: &View) {
         (self.kind, self.level, self.typing) = (kind, None, Typing::Query);
         self.refresh(completer, view);
-        self.chosen = 0;
+        (self.chosen, self.is_moved) = (0, false);
         self.look(completer);
     }
 
@@ -143,7 +146,9 @@ impl Picker {
             names.iter().enumerate().map(all).collect()
         };
         self.find();
-        let known = before.and_then(|before| {
+        // The leaf of a tree may be another one by now, and the mark begins there.
+        let stays = self.is_moved || self.kind != PickerKind::Tree;
+        let known = before.filter(|_| stays).and_then(|before| {
             self.found.iter().position(|at| self.offered.names.get(*at).is_some_and(|name| *name == before))
         });
         self.chosen = known.unwrap_or_default();
@@ -209,6 +214,11 @@ impl Picker {
             PickerKind::ALL.get((at + by) % PickerKind::ALL.len()).copied().unwrap_or(self.kind)
         };
         let showed_keys = std::mem::take(&mut self.shows_keys);
+        self.is_moved |= matches!(
+            key,
+            Key::Move { to: Direction::Up | Direction::Down | Direction::PageUp | Direction::PageDown, .. }
+                | Key::Ctrl('p' | 'n')
+        );
         match key {
             Key::Char('?') if self.query.is_empty() => self.shows_keys = !showed_keys,
             Key::Escape | Key::Ctrl('c' | 'o' | 'd') => return PickerKey::Leave,

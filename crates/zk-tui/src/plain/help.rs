@@ -12,14 +12,10 @@ const GROUPS: [Group; 4] = [
         &[
             ("new", "begin anew"),
             ("resume", "go on with another"),
-            ("tree", "from another point"),
-            ("back", "undo that move"),
+            ("tree", "branches; /back, /label"),
             ("fork", "go on in a copy"),
-            ("label", "mark the last prompt"),
-            ("name", "title of the session"),
             ("btw", "ask beside the run"),
             ("compact", "make it smaller"),
-            ("uncompact", "take that back"),
             ("context", "what fills the window"),
             ("copy", "the last answer"),
             ("show", "a result whole"),
@@ -45,6 +41,7 @@ const GROUPS: [Group; 4] = [
             ("init", "write AGENTS.md"),
             ("review", "have changes reviewed"),
             ("plan", "plan before changes"),
+            ("undo", "files as before"),
             ("cd", "another directory"),
             ("add-dir", "one more directory"),
             ("permissions", "what runs unasked"),
@@ -72,7 +69,21 @@ const GROUPS: [Group; 4] = [
 const LEFT_GROUPS: usize = 2;
 
 /// Commands that are aliases or variants of one in a group.
-const UNLISTED: [&str; 7] = ["clear", "quit", "sessions", "models", "thinking", "history", "logout"];
+const UNLISTED: [&str; 13] = [
+    "clear",
+    "quit",
+    "sessions",
+    "models",
+    "thinking",
+    "history",
+    "logout",
+    "back",
+    "label",
+    "name",
+    "uncompact",
+    "redo",
+    "bug",
+];
 
 /// Lines on keys of a drawn screen; `??` lists all of them.
 const DRAWN: [&str; 2] = [

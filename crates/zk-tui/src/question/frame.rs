@@ -92,7 +92,7 @@ impl Frame {
             }
         }
         let mut frame = Self::of_input(&asked.text, &options, width);
-        if let Some(Display::Markdown { text, .. }) = &asked.preview {
+        if let Some(Display::Markdown { text, .. } | Display::Diff { diff: text, .. }) = &asked.preview {
             let mut body = Vec::new();
             let lines = visible_lines(text);
             lines.iter().for_each(|line| wrap(GUTTER, "", Style::PLAIN, line, width, &mut body));

@@ -6,6 +6,7 @@ use super::frame::{GUTTER, clip, key_rows, wrap, wrap_words};
 use crate::markdown::Markdown;
 use crate::row::{Row, Style};
 use crate::text::columns;
+use crate::view::diff::whole_diff;
 
 /// Maximum width of an option with its description beside it.
 const MAX_OPTION_COLUMNS: usize = 32;
@@ -51,6 +52,11 @@ pub(super) fn preview_rows(asked: &Selection, who: Option<&str>, width: usize) -
             markdown.finish();
             let split = |row: Row| crate::text::soft_split(&row, inner);
             markdown.take_ready().into_iter().flat_map(split).map(framed).collect()
+        }
+        Some(Display::Diff { diff, .. }) => {
+            let lines = visible_lines(diff);
+            let split = |row: Row| crate::text::soft_split(&row, inner);
+            whole_diff(lines.iter().map(String::as_str)).into_iter().flat_map(split).map(framed).collect()
         }
         _ => Vec::new(),
     };

@@ -4,7 +4,7 @@ pub(crate) mod attached;
 mod block;
 mod call;
 mod detail;
-mod diff;
+pub(crate) mod diff;
 mod doing;
 mod drawn;
 mod group;

@@ -14,6 +14,9 @@ use rustix::io::Errno;
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+use rustix::fs::{RenameFlags, renameat_with};
+
 /// A name in an open directory.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -43,10 +46,6 @@ impl Place {
         openat(&self.dir, &*self.name, flags, Mode::from_raw_mode(0o600)).map(File::from)
     }
 
-    pub(crate) fn rename(&self, to: &OsStr) -> Result<(), Errno> {
-        renameat(&self.dir, &*self.name, &self.dir, to)
-    }
-
     pub(crate) fn remove_file(&self) -> Result<(), Errno> {
         unlinkat(&self.dir, &*self.name, AtFlags::empty())
     }
@@ -68,6 +67,20 @@ impl Place {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&self.dir, &*self.name, flags, Mode::empty())?;
         fchmod(&file, Mode::from_raw_mode(mode))
+    }
+}
+
+/// Renames a file to a name that nothing has.
+pub(crate) fn rename_new(from: &Place, to: &Place) -> Result<(), Errno> {
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    match renameat_with(&from.dir, &*from.name, &to.dir, &*to.name, RenameFlags::NOREPLACE) {
+        // File systems that cannot do this.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+        done => return done,
+    }
+    match to.stat()? {
+        Some(_) => Err(Errno::EXIST),
+        None => renameat(&from.dir, &*from.name, &to.dir, &*to.name),
     }
 }
 

@@ -127,6 +127,11 @@ impl Repository {
     }
 }
 
+/// Whether a directory is that of a repository, whatever its name: a bare one, or one apart from its work tree.
+pub(crate) fn is_git_dir(dir: &Path) -> bool {
+    dir.join("HEAD").symlink_metadata().is_ok() && dir.join("objects").is_dir() && dir.join("refs").is_dir()
+}
+
 /// Id that git gives a content.
 pub(crate) fn blob_id(bytes: &[u8]) -> Option<String> {
     let id = gix_object::compute_hash(gix_hash::Kind::Sha1, gix_object::Kind::Blob, bytes).ok()?;

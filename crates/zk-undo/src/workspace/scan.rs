@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use crate::objects::Objects;
 use crate::state::{Content, FileState, Stamp};
 use crate::workspace::beneath::{Place, mode_of, open_dir, open_file, open_listed, read_link};
-use crate::workspace::git::{Index, MAX_TEXT_BYTES, Repository, Tracked, blob_id, read_text};
+use crate::workspace::git::{Index, MAX_TEXT_BYTES, Repository, Tracked, blob_id, is_git_dir, read_text};
 use crate::workspace::rules::Rules;
 use crate::workspace::snapshot::{Identity, Known, LeftOut, Snapshot, now_ns};
 use crate::{UndoError, UndoSettings};
@@ -34,6 +34,7 @@ const TOO_LARGE: &str = "larger than `undo.max_file_bytes`";
 const TOO_MANY: &str = "beyond `undo.max_files`";
 const FULL: &str = "for which the journal has no room (`undo.max_journal_bytes`)";
 const UNREADABLE: &str = "that cannot be read";
+const OF_GIT: &str = "of git's own";
 const TOO_DEEP: &str = "in directories too deep to follow";
 
 /// Limits and places of a look through a workspace.
@@ -67,6 +68,7 @@ impl Scan<'_> {
             clean: vec![0; entries],
             files: BTreeMap::new(),
             ignored: BTreeSet::new(),
+            of_git: Vec::new(),
             left_out: LeftOut::default(),
             taken_ns: now_ns(),
             deadline: Instant::now() + limit,
@@ -202,6 +204,8 @@ struct Walk<'a> {
     clean: Vec<u32>,
     files: BTreeMap<PathBuf, Known>,
     ignored: BTreeSet<PathBuf>,
+    /// Directories of repositories that have another name than `.git`.
+    of_git: Vec<PathBuf>,
     left_out: LeftOut,
     taken_ns: u64,
     deadline: Instant,
@@ -361,6 +365,11 @@ impl Walk<'_> {
         if is_ignored && tracked.is_empty() {
             return Ok(());
         }
+        if is_git_dir(&whole) {
+            self.left_out.add(OF_GIT, &relative);
+            self.of_git.push(relative);
+            return Ok(());
+        }
         if !is_ignored {
             let known = self.scan.known(fd, name, &whole, stat, None, &mut |_| {})?;
             self.files.insert(relative.clone(), known);
@@ -408,6 +417,7 @@ impl Walk<'_> {
         let gone: Vec<PathBuf> =
             gone.filter(|(path, _)| !self.is_seen_clean(path)).map(|(path, _)| path.clone()).collect();
         unseen.extend(gone);
+        unseen.retain(|path| !self.of_git.iter().any(|dir| path.starts_with(dir)));
         for relative in unseen {
             self.tick()?;
             let mut left_out = LeftOut::default();

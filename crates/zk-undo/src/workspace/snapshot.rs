@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::objects::{Objects, hash_of};
 use crate::state::{Content, FileState, Stamp};
-use crate::workspace::git::{AboutIndex, Index, Repository};
+use crate::workspace::git::{AboutIndex, Index, Repository, blob_id};
 use crate::{Change, UndoError};
 
 /// State of a path with the metadata at that time.
@@ -148,6 +148,7 @@ impl Snapshot {
             }
         }
         let mut changes = Vec::new();
+        let mut older = BTreeSet::new();
         for relative in paths {
             let (before, mut after) = (self.known(&relative), later.known(&relative));
             if before.is_unchanged(&after) {
@@ -169,9 +170,49 @@ impl Snapshot {
             if self.is_same(&before.state, &after.state, objects) {
                 continue;
             }
+            let is_older = after.stamp.is_some_and(|stamp| stamp.is_written_before(self.taken_ns));
+            if !before.state.exists() && is_older && matches!(after.state, FileState::File { .. }) {
+                older.insert(path.clone());
+            }
             changes.push(Change { path, before: before.state, after: after.state });
         }
+        self.drop_moved_in(&mut changes, &older, objects);
         Ok(changes)
+    }
+
+    /// Drops new files with older contents that no other path lost: they were moved in from a place that is not
+    /// covered, and an undo would remove the only copy.
+    fn drop_moved_in(&self, changes: &mut Vec<Change>, older: &BTreeSet<PathBuf>, objects: &Objects) {
+        if older.is_empty() {
+            return;
+        }
+        let mut lost: BTreeSet<String> = BTreeSet::new();
+        for change in changes.iter().filter(|change| !older.contains(&change.path)) {
+            if let FileState::File { content, .. } = &change.before {
+                match content {
+                    Content::Git { id } => lost.insert(id.clone()),
+                    Content::Kept { hash } => lost.insert(hash.clone()),
+                    Content::LeftOut { .. } => false,
+                };
+            }
+        }
+        changes.retain(|change| {
+            let FileState::File { size, content, .. } = &change.after else { return true };
+            if !older.contains(&change.path) {
+                return true;
+            }
+            match content {
+                Content::Kept { hash } => {
+                    let id = || blob_id(&std::fs::read(objects.path(hash)).ok()?);
+                    lost.contains(hash) || id().is_some_and(|id| lost.contains(&id))
+                }
+                Content::Git { id } => {
+                    let hash = || content_hash(self.root(), id, *size);
+                    lost.contains(id) || hash().is_some_and(|hash| lost.contains(&hash))
+                }
+                Content::LeftOut { .. } => true,
+            }
+        });
     }
 
     /// Whether two states are equal although their contents may be in different places.

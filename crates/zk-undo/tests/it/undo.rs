@@ -192,3 +192,45 @@ fn the_journal_is_private() {
         assert!(text.starts_with("dir 700") || text.starts_with("file 600"), "{}: {text}", path.display());
     }
 }
+
+#[test]
+fn a_file_that_a_command_moved_in_stays_and_one_moved_within_goes_back() {
+    let mut place = Place::new();
+    let root = place.root.clone();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    fs::write(root.join(".gitignore"), "ignored/\n").unwrap();
+    fs::create_dir(root.join("ignored")).unwrap();
+    for name in ["ignored/only", "covered"] {
+        fs::write(root.join(name), format!("bytes of {name}")).unwrap();
+        fs::File::options().write(true).open(root.join(name)).unwrap().set_modified(old).unwrap();
+    }
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    place.command(|root| {
+        fs::rename(root.join("ignored/only"), root.join("here")).unwrap();
+        fs::rename(root.join("covered"), root.join("there")).unwrap();
+    });
+    place.undo(1);
+    assert_eq!(fs::read_to_string(root.join("here")).unwrap(), "bytes of ignored/only");
+    assert_eq!(fs::read_to_string(root.join("covered")).unwrap(), "bytes of covered");
+    assert!(!root.join("there").exists());
+}
+
+#[test]
+fn a_repository_with_another_name_is_left_alone() {
+    let mut place = Place::new();
+    let root = place.root.clone();
+    for dir in ["bare/objects", "bare/refs"] {
+        fs::create_dir_all(root.join(dir)).unwrap();
+    }
+    fs::write(root.join("bare/HEAD"), "ref: refs/heads/main\n").unwrap();
+    place.command(|root| {
+        fs::write(root.join("bare/config"), "of a command").unwrap();
+        fs::write(root.join("a"), "of a command").unwrap();
+    });
+    place.tool("bare/HEAD", b"of a tool");
+    let outcome = place.undo(1);
+    assert_eq!(outcome.refused, Vec::<String>::new());
+    assert!(!root.join("a").exists());
+    assert!(root.join("bare/config").exists());
+    assert_eq!(fs::read(root.join("bare/HEAD")).unwrap(), b"of a tool");
+}

@@ -89,7 +89,8 @@ pub(super) async fn sum_up(
         let session = format!("{}  {}", info.id, shorten(&info.title.replace('\n', " ")));
         let summed = Arc::new(Mutex::new(Totals::by(by)));
         let visit = visiting(&summed, move |totals, entry| totals.add(&session, entry));
-        match store.scan(&info.id, visit).await {
+        // Branches that were left were paid for, too.
+        match store.scan_tree(&info.id, visit).await {
             Ok(scan) => {
                 all.totals.merge(&lock(&summed));
                 all.damaged.extend(scan.notices);

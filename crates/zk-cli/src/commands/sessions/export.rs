@@ -36,7 +36,10 @@ pub(super) fn export(app: &AppContext, document: &Document<'_>) -> Outcome<Exit>
         Some(DocumentFormat::Jsonl) => ExportFormat::Jsonl,
         Some(DocumentFormat::Md) => ExportFormat::Markdown,
         Some(DocumentFormat::Html) => ExportFormat::Html,
-        None => file.and_then(ExportFormat::of_name).unwrap_or_default(),
+        None => match file {
+            Some(path) => format_of(path)?,
+            None => ExportFormat::default(),
+        },
     };
     if document.tree && format != ExportFormat::Jsonl {
         return Err(Failure::usage("--tree needs --format jsonl: a document for people shows one branch"));
@@ -76,6 +79,18 @@ pub(super) fn export(app: &AppContext, document: &Document<'_>) -> Outcome<Exit>
             }
         }
     })
+}
+
+/// Format that the name of a file tells: the usual one for a name without an ending.
+fn format_of(path: &Path) -> Outcome<ExportFormat> {
+    match (ExportFormat::of_name(path), path.extension()) {
+        (Some(format), _) => Ok(format),
+        (None, None) => Ok(ExportFormat::default()),
+        (None, Some(ending)) => Err(Failure::usage(format!(
+            "no format has the ending `.{}`: take .md, .html or .jsonl, or give --format md, html or jsonl",
+            ending.to_string_lossy()
+        ))),
+    }
 }
 
 fn facts(info: &SessionInfo, totals: Totals, tree: bool) -> DocumentFacts {
@@ -142,5 +157,17 @@ impl Explain for ImportError {
             | Self::Known(_)
             | Self::Store(_) => Exit::Failed,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_ending_has_no_format() {
+        assert_eq!(format_of("t.html".as_ref()).unwrap(), ExportFormat::Html);
+        assert_eq!(format_of("t".as_ref()).unwrap(), ExportFormat::Markdown);
+        assert_eq!(format_of("t.docx".as_ref()).unwrap_err().exit, Exit::Usage);
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod undo;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use zk_chat::git_branch;
@@ -33,13 +34,20 @@ pub(crate) fn place(work: &Workplace, settings: &Settings) -> SessionPlace {
         root: work.machine.dirs.sessions(),
         store: work.machine.stores.chosen(),
         saves: settings.program.sessions,
-        outputs: work.machine.dirs.outputs(),
+        outputs: outputs(&work.machine),
         temporary: work.machine.env.path("TMPDIR").unwrap_or_else(|| "/tmp".into()),
         cwd: work.cwd.clone(),
         notices: NoticeSink::new(move |notice| tell(&notice, &notices)),
         explain: Some(append_subagent_output),
         branch: Some(|cwd| git_branch(cwd, &LocalHostFiles::default())),
     }
+}
+
+/// Directory of the sessions' large results. Sessions of other stores have one of their own, since leftovers are told by
+/// the SQLite files.
+pub(crate) fn outputs(machine: &Machine) -> Option<PathBuf> {
+    let outputs = machine.dirs.outputs()?;
+    Some(if machine.stores.name().is_some() { outputs.join(".other-stores") } else { outputs })
 }
 
 /// The store of this user.

@@ -70,6 +70,9 @@ impl ConversationSessions for ChatSessions {
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), BoxError> {
+        if let Some(store) = self.app.work.machine.stores.chosen() {
+            return Ok(store.delete(id).await?);
+        }
         place(&self.app.work, &self.app.settings).trash()?.put(id).await?;
         Ok(())
     }

@@ -96,7 +96,7 @@ fn excerpt(hit: &SearchHit) -> String {
         }
         text
     };
-    visible_line(hit.snippet.iter().map(line).collect::<String>().trim()).to_string()
+    visible_line(hit.snippet.iter().map(line).collect::<String>().trim())
 }
 
 fn as_json(words: &str, found: &SearchResults) -> Value {

@@ -1,18 +1,23 @@
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx, Plugin, plugin_fn};
+use zk_core::model::SessionId;
 use zk_core::service::{Command, CommandOutcome, OpenSession};
 
 use super::pack::{PackSource, described, usual_name, write_new};
 use crate::app::AppContext;
 use crate::sessions::Session;
 
+/// Highest number in the name of a pack.
+const MAX_NUMBER: u32 = 999;
+
 /// `/bug`: the running conversation as a pack.
 struct Bug {
     open: Arc<dyn OpenSession>,
     source: PackSource,
-    cwd: std::path::PathBuf,
+    cwd: PathBuf,
 }
 
 /// Plugin with `/bug`, for a conversation that is stored.
@@ -24,6 +29,15 @@ pub(crate) fn bug_command(app: &AppContext, session: &Session) -> Option<Arc<dyn
         scope.provide::<dyn Command>("bug", bug.clone())?;
         Ok::<(), BoxError>(())
     })))
+}
+
+/// Path of a new pack, with a number if the usual name is taken. A taken path is returned if all are, and refused when written.
+fn free_path(dir: &Path, id: &SessionId) -> PathBuf {
+    let usual = dir.join(usual_name(id));
+    let numbered = (2..=MAX_NUMBER).map(|number| dir.join(format!("zk-{id}-{number}.zkpack")));
+    let mut paths = std::iter::once(usual.clone()).chain(numbered);
+    // A link to nothing takes the name too.
+    paths.find(|path| std::fs::symlink_metadata(path).is_err()).unwrap_or(usual)
 }
 
 #[async_trait]
@@ -42,11 +56,27 @@ impl Command for Bug {
             return Err("there is nothing to pack yet".into());
         }
         let (id, source) = (self.open.id().clone(), self.source.clone());
-        let (path, problem) = (self.cwd.join(usual_name(&id)), args.to_owned());
+        let (path, problem) = (free_path(&self.cwd, &id), args.to_owned());
         let written = tokio::task::spawn_blocking(move || {
             let pack = source.pack(&id, &entries, &problem);
             write_new(&path, &pack).map(|bytes| described(&path, bytes, &pack))
         });
         Ok(CommandOutcome::Show(written.await??.join("\n")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_pack_gets_a_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let id = SessionId::from("s_1");
+        for name in ["zk-s_1.zkpack", "zk-s_1-2.zkpack", "zk-s_1-3.zkpack"] {
+            let path = free_path(dir.path(), &id);
+            assert_eq!(path, dir.path().join(name));
+            std::fs::write(path, "").unwrap();
+        }
     }
 }

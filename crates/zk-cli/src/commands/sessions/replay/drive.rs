@@ -28,12 +28,13 @@ pub(super) async fn differences(
     json: bool,
 ) -> Outcome<Exit> {
     let recording = Recording::of(entries);
-    let playback = Playback::new(recording.clone());
+    let is_attended = recording.had_person() && recording.offers_tool(TOOL_OF_PERSON).unwrap_or(true);
+    let playback = Playback::new(recording.clone()).attend(is_attended);
     let playback = match answers {
         Some(answers) => playback.answered_by(answers),
         None => playback,
     };
-    let run = drive(app, &playback).await?;
+    let run = drive(app, &playback, is_attended).await?;
     let found = compare(&recording, &run);
     if json {
         let output = output()?;
@@ -80,9 +81,8 @@ fn print(app: &AppContext, recording: &Recording, found: &[Difference]) -> Outco
 }
 
 /// Drives the agent that the settings describe.
-async fn drive(app: &AppContext, playback: &Playback) -> Outcome<Recording> {
+async fn drive(app: &AppContext, playback: &Playback, is_attended: bool) -> Outcome<Recording> {
     let app = AppContext { settings: app.settings.for_replay(), ..app.clone() };
-    let recording = playback.recording();
     let clock: Arc<dyn Clock> = playback.clock();
     let store = MemoryStore::new().with_clock(clock);
     let new = NewSession { id: None, cwd: app.work.cwd.clone(), parent: None };
@@ -90,7 +90,6 @@ async fn drive(app: &AppContext, playback: &Playback) -> Outcome<Recording> {
     let mut session = Session::default();
     session.recorder = Some(Recorder::new(open.clone()));
     session.open = Some(open.clone());
-    let is_attended = recording.had_person() && recording.offers_tool(TOOL_OF_PERSON).unwrap_or(true);
     let questions = is_attended.then(|| Arc::new(playback.questions().clone()));
     let allow_all = app.settings.permissions.allow_all;
     let host = HostOptions { ui: None, questions, allow_all, view: ViewDriver::new() };

@@ -26,6 +26,8 @@ pub(crate) use bug::bug_command;
 pub(super) struct Replayed {
     pub(super) id: SessionId,
     pub(super) entries: Vec<Entry>,
+    /// Whether it is in the store of this machine, with its outputs; a pack names only those of its writer.
+    pub(super) is_stored: bool,
 }
 
 pub(crate) fn replay(app: &AppContext, args: &ReplayArgs) -> Outcome<Exit> {
@@ -64,7 +66,7 @@ async fn read(app: &AppContext, name: &str) -> Outcome<Replayed> {
     for notice in &snapshot.notices {
         print_stderr(&format!("zk: {notice}"));
     }
-    Ok(Replayed { id: snapshot.info.id, entries: snapshot.entries })
+    Ok(Replayed { id: snapshot.info.id, entries: snapshot.entries, is_stored: true })
 }
 
 fn read_pack(app: &AppContext, path: &Path) -> Outcome<Replayed> {
@@ -79,7 +81,7 @@ fn read_pack(app: &AppContext, path: &Path) -> Outcome<Replayed> {
         sanitise(&pack.versions.platform),
         problem.unwrap_or_default()
     ));
-    Ok(Replayed { id: pack.session, entries: pack.entries })
+    Ok(Replayed { id: pack.session, entries: pack.entries, is_stored: false })
 }
 
 /// Store in memory with the session in it, for readers that want a store.

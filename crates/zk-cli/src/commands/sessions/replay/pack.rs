@@ -34,8 +34,13 @@ impl PackSource {
         Self {
             settings: app.settings.lines(false),
             redactor: machine.redactor.clone(),
-            outputs: machine.dirs.outputs(),
+            outputs: crate::sessions::outputs(machine),
         }
+    }
+
+    /// Reads no outputs of this machine.
+    fn without_outputs(self) -> Self {
+        Self { outputs: None, ..self }
     }
 
     /// Packs a session, redacted.
@@ -84,6 +89,7 @@ pub(super) fn described(path: &Path, bytes: usize, pack: &Pack) -> Vec<String> {
     let mut lines = vec![format!("{} ({} KiB); nothing was sent", path.display(), bytes.div_ceil(1024))];
     lines.extend(pack.notes.contains.iter().map(|line| format!("  in it: {line}")));
     lines.extend(pack.notes.left_out.iter().map(|line| format!("  left out: {line}")));
+    lines.push("read it before you send it: zk replay FILE".to_owned());
     lines
 }
 
@@ -94,7 +100,9 @@ pub(super) fn usual_name(id: &SessionId) -> PathBuf {
 
 /// Writes the pack of a session, and prints what is in it.
 pub(super) fn write(app: &AppContext, replayed: &Replayed, file: Option<&Path>, json: bool) -> Outcome<Exit> {
-    let pack = PackSource::of(app).pack(&replayed.id, &replayed.entries, "");
+    let source = PackSource::of(app);
+    let source = if replayed.is_stored { source } else { source.without_outputs() };
+    let pack = source.pack(&replayed.id, &replayed.entries, "");
     let name = file.map_or_else(|| usual_name(&replayed.id), Path::to_path_buf);
     let path = app.work.cwd.join(name);
     let bytes = write_new(&path, &pack).map_err(Failure::failed)?;
@@ -108,7 +116,6 @@ pub(super) fn write(app: &AppContext, replayed: &Replayed, file: Option<&Path>, 
     }
     let mut screen = Screen::stdout(&app.work.machine.terminal());
     described(&path, bytes, &pack).iter().for_each(|line| screen.line(Style::PLAIN, line));
-    screen.line(Style::PLAIN, "read it before you send it: zk replay FILE");
     screen.finish()?;
     Ok(Exit::Done)
 }
