@@ -26,6 +26,7 @@ mod location;
 mod postgres;
 #[cfg(feature = "remote")]
 mod remote;
+#[cfg(any(feature = "files", feature = "remote", feature = "postgres"))]
 mod shared;
 pub mod wire;
 
