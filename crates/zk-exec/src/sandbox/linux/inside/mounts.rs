@@ -176,7 +176,11 @@ impl Sockets {
             let covered =
                 FRESH.iter().chain(&RUNTIME).chain(&["/dev", "/proc"]).any(|dir| path.starts_with(dir));
             if !covered && is_socket(&path) && mount_state(&path) == Some(false) {
-                hide(&path)?;
+                match hide(&path) {
+                    // The socket was removed since it was listed; one that comes back is covered before the next command.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound && !is_socket(&path) => {}
+                    hidden => hidden?,
+                }
             }
         }
         Ok(())
