@@ -7,7 +7,8 @@ use zk_core::service::Redactor;
 use zk_transcripts::{DocumentFacts, ExportFormat, Exporter, Totals, list_transcripts, read_transcript};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::args().nth(1).ok_or("name a transcript")?;
+    // Without a transcript there is nothing to convert.
+    let Some(path) = std::env::args().nth(1) else { return Ok(()) };
     let found = list_transcripts(Path::new(&path), None)?;
     let transcript = read_transcript(found.first().ok_or("there is no transcript")?)?;
     let mut totals = Totals::default();
