@@ -1,9 +1,9 @@
 use serde::{Deserialize, Serialize};
 use zk_core::model::Role;
-use zk_core::service::EntryKind;
+use zk_core::service::{EntryKind, first_line};
 
 /// Maximum number of characters of a title, which is the beginning of the first prompt.
-const TITLE: usize = 80;
+const MAX_TITLE_CHARS: usize = 80;
 
 /// Summary of a session, updated with every append so that a listing reads no entries. Each store keeps one
 /// beside a session's entries.
@@ -62,21 +62,7 @@ impl Digest {
 /// ```
 #[must_use]
 pub fn title(text: &str) -> String {
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
-    let mut line = String::new();
-    for word in words {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-        if line.len() > TITLE * 4 {
-            break;
-        }
-    }
-    match line.char_indices().nth(TITLE) {
-        None => line,
-        Some(_) => line.chars().take(TITLE - 1).chain(['…']).collect(),
-    }
+    first_line(text, MAX_TITLE_CHARS)
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub use session::{
     MessageVisitor, NewEntry, NewSession, OpenSession, OutlineKind, OutlineRow, RunStatus, SKILL_TAG,
     SKILL_TOOL, SessionFilter, SessionInfo, SessionLog, SessionOutline, SessionScan, SessionSnapshot,
     SessionStore, SideCallOf, StoreError, StoredConversation, Unreadable, WINDOW_OWNER, check_leaf,
-    count_branches, entry_labels, has_skill_text, is_remember_line, present_branch,
+    count_branches, entry_labels, first_line, has_skill_text, is_remember_line, present_branch,
 };
 #[cfg(feature = "typed")]
 pub use tool::FnTool;

@@ -23,7 +23,7 @@ pub use log::{
     Audience, COMPACTION_ENTRY, COMPACTION_VERSION, CompactionMark, CustomEntry, CutMark, MessageVisitor,
     NewEntry, SKILL_TAG, SKILL_TOOL, SessionLog, WINDOW_OWNER, has_skill_text, is_remember_line,
 };
-pub use outline::{OutlineKind, OutlineRow, SessionOutline};
+pub use outline::{OutlineKind, OutlineRow, SessionOutline, first_line};
 pub use store::{Durability, NewSession, OpenSession, SessionStore};
 pub use store_error::StoreError;
 pub use stored_conversation::{EntryVisitor, LiveEntries, SessionScan, SessionSnapshot, StoredConversation};

@@ -106,7 +106,7 @@ impl SessionOutline {
     pub fn add(&mut self, entry: &Entry) {
         let kind = match &entry.kind {
             EntryKind::Message { message, .. } => {
-                let text = one_line(&message.text());
+                let text = first_line(&message.text(), MAX_TEXT_CHARS);
                 match (message.role, message.injected_by.as_deref()) {
                     (_, _) if text.is_empty() => NodeKind::Hidden,
                     (Role::Assistant, _) => NodeKind::Shown(OutlineKind::Answer, text),
@@ -118,7 +118,7 @@ impl SessionOutline {
             EntryKind::RunStart { .. } => NodeKind::RunStart,
             EntryKind::Label { target, label } => {
                 match label {
-                    Some(label) => _ = self.labels.insert(target.clone(), one_line(label)),
+                    Some(label) => _ = self.labels.insert(target.clone(), first_line(label, MAX_TEXT_CHARS)),
                     None => _ = self.labels.remove(target),
                 }
                 NodeKind::Hidden
@@ -262,8 +262,17 @@ impl SessionOutline {
     }
 }
 
-/// The beginning of a text in one line, without control characters.
-fn one_line(text: &str) -> String {
+/// Returns the beginning of a text in one line of at most `most` characters, with each run of white space or control
+/// characters as one space.
+///
+/// ```
+/// use zk_core::service::first_line;
+///
+/// assert_eq!(first_line("fix\n\tthe test", 80), "fix the test");
+/// assert_eq!(first_line("fix the test", 4), "fix…");
+/// ```
+#[must_use]
+pub fn first_line(text: &str, most: usize) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let mut line = String::new();
     for word in words {
@@ -271,13 +280,13 @@ fn one_line(text: &str) -> String {
             line.push(' ');
         }
         line.push_str(word);
-        if line.len() > MAX_TEXT_CHARS * 4 {
+        if line.len() > most.saturating_mul(4) {
             break;
         }
     }
-    match line.char_indices().nth(MAX_TEXT_CHARS) {
+    match line.char_indices().nth(most) {
         None => line,
-        Some(_) => line.chars().take(MAX_TEXT_CHARS - 1).chain(['…']).collect(),
+        Some(_) => line.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
     }
 }
 
