@@ -167,6 +167,23 @@ fn join_ids(ids: &[&SessionId]) -> String {
     format!(": {} sessions begin with that ({}{more})", ids.len(), shown.join(", "))
 }
 
+/// Longest id of a session in bytes.
+const MAX_ID_BYTES: usize = 100;
+
+/// Whether an id can be the name of a file: 1 to 100 letters, digits, `-` and `_`. Ids come from command lines and foreign
+/// stores, too.
+///
+/// ```
+/// assert!(zk_session::is_valid_id(&"s_1".into()));
+/// assert!(!zk_session::is_valid_id(&"../s_1".into()));
+/// ```
+#[must_use]
+pub fn is_valid_id(id: &SessionId) -> bool {
+    let id = id.as_str();
+    (1..=MAX_ID_BYTES).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
 /// Hint for [`StoreError::NotFound`]: the id with the longest common prefix with `wanted`, if it is long
 /// enough to be meant.
 ///

@@ -67,8 +67,8 @@ pub use blobs::FileBlobs;
 pub use digest::{Digest, title as title_line};
 pub use dump::DumpFiles;
 pub use find::{
-    discard_unanswered, find_matching, latest, near_match, open_matching, read_live_matching, read_matching,
-    scan_matching,
+    discard_unanswered, find_matching, is_valid_id, latest, near_match, open_matching, read_live_matching,
+    read_matching, scan_matching,
 };
 pub use history::{
     Earlier, Loaded, PluginEntry, continue_conversation, load_history, load_live, resume,

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use zk_core::model::SessionId;
 use zk_core::service::{SessionFilter, SessionInfo, StoreError};
+use zk_session::is_valid_id;
 
 /// Milliseconds since 1970; 0 before.
 pub(crate) fn now_ms() -> u64 {
@@ -20,22 +21,15 @@ pub(crate) fn from_millis(millis: u64) -> SystemTime {
     UNIX_EPOCH.checked_add(Duration::from_millis(millis)).unwrap_or(UNIX_EPOCH)
 }
 
-/// Longest id of a session in bytes.
-const MAX_ID_BYTES: usize = 100;
-
-/// Whether `id` is one that zk gives: it becomes the name of a directory on this machine.
-pub(crate) fn is_valid(id: &SessionId) -> bool {
-    let id = id.as_str();
-    (1..=MAX_ID_BYTES).contains(&id.len())
-        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
-}
+/// Maximum number of characters of a wrong id in a message.
+const MAX_SHOWN_CHARS: usize = 100;
 
 /// Checks an id that a person asks for: no session has one that is not valid.
 ///
 /// # Errors
 /// [`StoreError::NotFound`].
 pub(crate) fn check_asked(id: &SessionId) -> Result<(), StoreError> {
-    if is_valid(id) { Ok(()) } else { Err(not_found(id, [])) }
+    if is_valid_id(id) { Ok(()) } else { Err(not_found(id, [])) }
 }
 
 /// Checks the id of a new session, or one that another machine gives.
@@ -43,12 +37,12 @@ pub(crate) fn check_asked(id: &SessionId) -> Result<(), StoreError> {
 /// # Errors
 /// [`StoreError::Failed`] for one that is no name of a session.
 pub(crate) fn check_id(id: &SessionId) -> Result<(), StoreError> {
-    if is_valid(id) {
+    if is_valid_id(id) {
         return Ok(());
     }
-    let shown: String = id.as_str().chars().take(MAX_ID_BYTES).collect();
+    let shown: String = id.as_str().chars().take(MAX_SHOWN_CHARS).collect();
     Err(StoreError::Failed(format!(
-        "{shown:?} cannot be the id of a session: an id has 1 to {MAX_ID_BYTES} letters, digits, `_` and `-`"
+        "{shown:?} cannot be the id of a session: an id has 1 to 100 letters, digits, `_` and `-`"
     )))
 }
 
@@ -60,14 +54,14 @@ pub(crate) fn check_same(asked: &SessionId, answered: &SessionId) -> Result<(), 
     if asked == answered {
         return Ok(());
     }
-    let shown: String = answered.as_str().chars().take(MAX_ID_BYTES).collect();
+    let shown: String = answered.as_str().chars().take(MAX_SHOWN_CHARS).collect();
     Err(StoreError::Failed(format!("the store answered about session {shown:?} instead of `{asked}`")))
 }
 
 /// Summary with a parent only if the parent's id is valid; `None` for a session whose own id is not.
 pub(crate) fn checked(mut info: SessionInfo) -> Option<SessionInfo> {
-    info.parent = info.parent.filter(is_valid);
-    is_valid(&info.id).then_some(info)
+    info.parent = info.parent.filter(is_valid_id);
+    is_valid_id(&info.id).then_some(info)
 }
 
 /// Applies a filter to sessions: the matching ones, newest first, up to its limit.

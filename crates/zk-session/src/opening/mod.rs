@@ -21,9 +21,9 @@ pub use self::error::OpeningError;
 pub use self::notice::{NoticeSink, SessionNotice};
 pub use self::preview::last_run;
 pub use self::shared_store::SharedStore;
-use crate::sqlite::files::is_valid;
 use crate::{
-    Loaded, Recorder, SqliteStore, find_matching, latest, load_live, open_matching, store_interrupted,
+    Loaded, Recorder, SqliteStore, find_matching, is_valid_id, latest, load_live, open_matching,
+    store_interrupted,
 };
 
 /// Session with which a conversation starts.
@@ -75,7 +75,7 @@ impl SessionPlace {
     /// Directory for large results of a session; `None` for an id of a foreign store that could lead elsewhere.
     #[must_use]
     pub fn outputs_of(&self, id: &SessionId) -> Option<PathBuf> {
-        is_valid(id).then(|| Some(self.outputs.as_ref()?.join(id.as_str()))).flatten()
+        is_valid_id(id).then(|| Some(self.outputs.as_ref()?.join(id.as_str()))).flatten()
     }
 
     /// Opens the requested session, or a new one. If a new session cannot be stored, the conversation

@@ -8,6 +8,7 @@ use zk_core::model::SessionId;
 use zk_core::service::{StoreError, make_private_dir};
 
 use super::row::hash::fnv1a;
+use crate::find::is_valid_id;
 
 /// Files of one session: `<id>.db`, SQLite's side files, the lock, and damaged files that were kept.
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ impl Files {
     /// # Errors
     /// [`StoreError::Io`] when the root cannot be read.
     pub(crate) fn find(root: &Path, id: &SessionId) -> Result<Option<Self>, StoreError> {
-        if !is_valid(id) {
+        if !is_valid_id(id) {
             return Ok(None);
         }
         for dir in folders(root)? {
@@ -222,12 +223,6 @@ fn folders(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
     }
 }
 
-/// Whether `id` is safe as a file name; ids may come from a command line.
-pub(crate) fn is_valid(id: &SessionId) -> bool {
-    let id = id.as_str();
-    (1..=100).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
-}
-
 /// Canonical path of the directory; unchanged if it does not exist.
 pub(crate) fn canonical(cwd: &Path) -> PathBuf {
     cwd.canonicalize().unwrap_or_else(|_| cwd.to_path_buf())
@@ -277,8 +272,8 @@ mod tests {
     #[test]
     fn an_id_that_is_no_file_name_is_no_session() {
         for id in ["", "..", "../x", "a/b", "a.db", "ü", &"x".repeat(101)] {
-            assert!(!is_valid(&SessionId::from(id)), "{id:?}");
+            assert!(!is_valid_id(&SessionId::from(id)), "{id:?}");
         }
-        assert!(is_valid(&SessionId::fresh()));
+        assert!(is_valid_id(&SessionId::fresh()));
     }
 }

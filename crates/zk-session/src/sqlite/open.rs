@@ -15,7 +15,7 @@ use super::lock::SessionLock;
 use super::meta::{self, Meta};
 use super::recovery;
 use super::row::Unreadable;
-use crate::find::near_match;
+use crate::find::{is_valid_id, near_match};
 use crate::memory::exists;
 
 /// Session that this process has open for writing. The lock is released last.
@@ -46,7 +46,7 @@ pub(super) struct Plan {
 /// # Errors
 /// [`StoreError`]; only folders are left on disk then.
 pub(super) fn create(plan: &Plan) -> Result<Opened, StoreError> {
-    if !files::is_valid(&plan.id) {
+    if !is_valid_id(&plan.id) {
         return Err(StoreError::Failed(format!(
             "`{}` cannot be the id of a session: use up to 100 letters, digits, `-` and `_`",
             plan.id

@@ -12,7 +12,7 @@ use crate::sqlite::check::is_blank;
 use crate::sqlite::files::{self, Files, Listed};
 use crate::sqlite::lock::{SessionLock, holder};
 use crate::sqlite::offload;
-use crate::{OpeningError, SessionPlace, SqliteStore, discard_unanswered};
+use crate::{OpeningError, SessionPlace, SqliteStore, discard_unanswered, is_valid_id};
 
 /// File whose time tells when leftovers were last removed.
 const LAST_REMOVAL: &str = ".leftovers-removed";
@@ -236,7 +236,7 @@ fn directories(dir: &Path) -> Vec<(SessionId, SystemTime)> {
     let found = entries.flatten().filter_map(|entry| {
         let meta = entry.metadata().ok().filter(fs::Metadata::is_dir)?;
         let id = SessionId::from(entry.file_name().into_string().ok()?);
-        files::is_valid(&id).then_some(())?;
+        is_valid_id(&id).then_some(())?;
         Some((id, meta.modified().ok()?))
     });
     found.collect()

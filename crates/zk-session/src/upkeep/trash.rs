@@ -10,12 +10,12 @@ use zk_core::service::{StoreError, make_private_dir};
 use super::sizes::size_of;
 use crate::memory::{from_millis, millis};
 use crate::sqlite::db::{BUSY, connect_briefly, connect_read_only};
-use crate::sqlite::files::{self, Files};
+use crate::sqlite::files::Files;
 use crate::sqlite::lock::SessionLock;
 use crate::sqlite::meta::Meta;
 use crate::sqlite::open::not_found;
 use crate::sqlite::{TRASH, offload};
-use crate::{OpeningError, SessionPlace};
+use crate::{OpeningError, SessionPlace, is_valid_id};
 
 /// Name of the file that describes a session in the trash.
 const RECORD: &str = "trashed.json";
@@ -257,7 +257,7 @@ impl Trash {
             Err(source) => return Err(TrashError::Io { doing: "list", path: dir, source }),
         };
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        Ok(names.map(SessionId::from).filter(files::is_valid).collect())
+        Ok(names.map(SessionId::from).filter(is_valid_id).collect())
     }
 
     fn described(&self, id: &SessionId, record: Record) -> TrashedSession {

@@ -28,7 +28,9 @@ pub use self::map::{KeyValue, MapError, MapLock, Saved};
 pub use self::memory::MemoryMap;
 use self::read::{Stored, read_session};
 use self::session::MapSession;
-use crate::shared::{check_asked, check_id, exists, filtered, is_valid, not_found};
+use zk_session::is_valid_id;
+
+use crate::shared::{check_asked, check_id, exists, filtered, not_found};
 
 /// Time after which the lease of a writer ends that renews it no more.
 const LEASE: Duration = Duration::from_secs(30);
@@ -135,7 +137,7 @@ impl FileMapStore {
     ) -> Result<SessionInfo, StoreError> {
         // Contents of a map may name another session.
         info.id = id.clone();
-        info.parent = info.parent.filter(is_valid);
+        info.parent = info.parent.filter(is_valid_id);
         info.lock = self.inner.holder(id, keys).await?;
         info.interrupted &= info.lock.is_none();
         Ok(info)
@@ -242,7 +244,7 @@ impl SessionStore for FileMapStore {
         let mut all = Vec::new();
         for (id, keys) in self.all_keys().await? {
             if keys.is_session()
-                && is_valid(&id)
+                && is_valid_id(&id)
                 && let Some(info) = self.info(&id, &keys).await?
             {
                 all.push(info);

@@ -20,7 +20,9 @@ use zk_core::service::{
 use self::connection::{Connection, failed};
 use self::rows::{INFO_COLUMNS, info_of};
 use self::session::{Lease, PostgresSession};
-use crate::shared::{check_asked, check_id, check_same, filtered, is_valid, not_found};
+use zk_session::is_valid_id;
+
+use crate::shared::{check_asked, check_id, check_same, filtered, not_found};
 
 /// Time after which the lease of a writer ends that renews it no more.
 const LEASE: Duration = Duration::from_secs(30);
@@ -90,7 +92,7 @@ impl PostgresStore {
         match found {
             Some((info, entries, notices)) => {
                 check_same(id, &info.id)?;
-                let parent = info.parent.filter(is_valid);
+                let parent = info.parent.filter(is_valid_id);
                 Ok((SessionInfo { parent, ..info }, entries, notices))
             }
             None => Err(self.unknown(id).await),
