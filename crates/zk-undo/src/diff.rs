@@ -3,6 +3,7 @@ use std::io::Read;
 use std::path::Path;
 
 use similar::TextDiff;
+use zk_core::service::visible_line;
 
 use crate::plan::FileContent;
 use crate::{Change, FileState, Journal, Plan};
@@ -31,6 +32,7 @@ impl Journal {
     #[must_use]
     pub fn diff(&self, change: &Change, from: &Path) -> String {
         let name = change.path.strip_prefix(from).unwrap_or(&change.path).display().to_string();
+        let name = visible_line(&name);
         let old = if change.before.exists() { format!("a/{name}") } else { "/dev/null".to_owned() };
         let new = if change.after.exists() { format!("b/{name}") } else { "/dev/null".to_owned() };
         let mut text = String::new();
