@@ -6,7 +6,7 @@ use super::frame::{GUTTER, clip, key_rows, wrap, wrap_words};
 use crate::markdown::Markdown;
 use crate::row::{Row, Style};
 use crate::text::columns;
-use crate::view::diff::whole_diff;
+use crate::view::diff::diff_of_files;
 
 /// Maximum width of an option with its description beside it.
 const MAX_OPTION_COLUMNS: usize = 32;
@@ -56,7 +56,7 @@ pub(super) fn preview_rows(asked: &Selection, who: Option<&str>, width: usize) -
         Some(Display::Diff { diff, .. }) => {
             let lines = visible_lines(diff);
             let split = |row: Row| crate::text::soft_split(&row, inner);
-            whole_diff(lines.iter().map(String::as_str)).into_iter().flat_map(split).map(framed).collect()
+            diff_of_files(lines.iter().map(String::as_str)).into_iter().flat_map(split).map(framed).collect()
         }
         _ => Vec::new(),
     };

@@ -37,6 +37,31 @@ pub(crate) fn whole_diff<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> Ve
     short_diff(lines, "", usize::MAX, 0).0
 }
 
+/// All rows of the unified diffs of several files, each below the name of its file.
+pub(crate) fn diff_of_files<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Row> {
+    let mut reader = DiffReader::default();
+    let mut files: Vec<Vec<&str>> = vec![Vec::new()];
+    for line in lines {
+        let begins_file = matches!(reader.line(line), DiffLine::Header(_)) && line.starts_with("--- ");
+        match files.last_mut() {
+            Some(file) if !begins_file => file.push(line),
+            _ => files.push(vec![line]),
+        }
+    }
+    let mut rows = Vec::new();
+    for file in files {
+        let name = |sign: &str, side: &str| {
+            let line = file.iter().find_map(|line| line.strip_prefix(sign))?;
+            line.strip_prefix(side).map(|name| name.trim_end_matches('\t'))
+        };
+        if let Some(name) = name("+++ ", "b/").or_else(|| name("--- ", "a/")) {
+            rows.push(Row::of(Style::BOLD, name));
+        }
+        rows.extend(whole_diff(file.into_iter()));
+    }
+    rows
+}
+
 /// Columns of the largest number of a line.
 fn number_columns<'a>(lines: impl Iterator<Item = &'a str>) -> usize {
     let mut reader = DiffReader::default();
@@ -152,6 +177,14 @@ mod tests {
     fn changes(diff: &str) -> Vec<Row> {
         let rows = whole_diff(diff.lines());
         rows.into_iter().filter(|row| row.text().contains(" + ") || row.text().contains(" - ")).collect()
+    }
+
+    #[test]
+    fn each_of_several_files_stands_below_its_name() {
+        let diff = "--- a/one\n+++ b/one\n@@ -1 +1 @@\n-- old\n++ new\n--- a/two\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n";
+        let rows: Vec<String> =
+            diff_of_files(diff.lines()).iter().map(|row| row.text().trim().to_owned()).collect();
+        assert_eq!(rows, ["one", "1 - - old", "1 + + new", "two", "1 - gone"]);
     }
 
     fn heavy(row: &Row) -> Vec<String> {
