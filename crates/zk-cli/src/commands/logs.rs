@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use super::print;
+use super::{print, size};
 use crate::app::Machine;
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -24,7 +24,7 @@ pub(crate) fn logs(machine: &Machine, name: Option<&str>) -> Outcome<Exit> {
             return print(machine, &[format!("no logs yet; `--log info` writes one to {}", place.display())]);
         }
         let lines: Vec<String> =
-            files.iter().map(|file| format!("{:>8}  {}", size(file.bytes), file.path.display())).collect();
+            files.iter().map(|file| format!("{:>10}  {}", size(file.bytes), file.path.display())).collect();
         return print(machine, &lines);
     };
     let found = files.iter().find(|file| file.path.to_string_lossy().contains(name));
@@ -46,12 +46,4 @@ fn files_in(dir: PathBuf) -> Vec<LogFile> {
         Some(LogFile { path: entry.path(), bytes: meta.len(), changed })
     });
     files.collect()
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_024 => format!("{bytes} B"),
-        1_024..1_048_576 => format!("{} KB", bytes / 1_024),
-        _ => format!("{} MB", bytes / 1_048_576),
-    }
 }

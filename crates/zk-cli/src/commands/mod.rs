@@ -75,3 +75,13 @@ fn print(machine: &Machine, lines: &[String]) -> Outcome<Exit> {
     screen.finish()?;
     Ok(Exit::Done)
 }
+
+/// Size in the unit that people read.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{} kB", bytes / 1_000),
+        1_000_000..1_000_000_000 => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
+        _ => format!("{}.{} GB", bytes / 1_000_000_000, bytes % 1_000_000_000 / 100_000_000),
+    }
+}

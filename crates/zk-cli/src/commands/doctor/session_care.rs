@@ -3,7 +3,7 @@ use zk_session::{Leftovers, SearchIndexState, SqliteStore};
 
 use super::findings::{Finding, fine, warning};
 use crate::app::Workplace;
-use crate::commands::sessions::care::size;
+use crate::commands::size;
 use crate::sessions;
 use crate::settings::Settings;
 

@@ -4,9 +4,10 @@ use zk_chat::age;
 use zk_core::service::visible_line;
 use zk_session::SqliteStore;
 
-use super::{Printed, counted, plain, resolved, size};
+use super::{Printed, counted, plain, resolved};
 use crate::app::AppContext;
 use crate::args::session_care::TrashAction;
+use crate::commands::size;
 use crate::exit::Outcome;
 use crate::sessions::{given, place};
 
