@@ -52,9 +52,9 @@ pub enum Change {
     RequestAdded,
     /// A run ends otherwise.
     End { recorded: Option<RunStatus>, replayed: Option<RunStatus> },
-    /// A message is no longer added.
+    /// A recorded message is missing from the replay.
     MessageMissing { by: Option<String>, text: String },
-    /// A message is added.
+    /// The replay has one more message.
     MessageAdded { by: Option<String>, text: String },
     /// A message has another text, from this line on.
     Message { by: Option<String>, line: usize, recorded: String, replayed: String },
