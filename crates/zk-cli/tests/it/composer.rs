@@ -133,8 +133,12 @@ fn check_draft_after_crash(screen: &str) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
     terminal.rest();
     let Some(mut terminal) = Terminal::open(&person, "") else { return };
-    // In plain lines it stands beside the status first, before keys are read.
-    terminal.expect(if screen == "plain" { "› half a thought" } else { "half a thought" });
+    if screen == "plain" {
+        // It stands beside the status first, before keys are read.
+        terminal.expect("› half a thought");
+        terminal.expect("\u{1b}[?2004h");
+    }
+    terminal.expect("half a thought");
     leave(&mut terminal, screen);
     assert_eq!(terminal.code(), Some(0));
     assert_eq!(std::fs::read_dir(&drafts).unwrap().count(), 0);
