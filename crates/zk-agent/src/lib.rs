@@ -30,6 +30,7 @@ mod budget;
 mod context;
 mod gates;
 mod lock;
+mod parts;
 mod retry;
 mod run;
 mod spawn;
@@ -44,6 +45,7 @@ pub use agent::{
     OutputBudget, Preset, RunOptions, ThinkingDecay, ToolBudget, ToolSet, Verdict,
 };
 pub use context::{GUIDE_SECTION, IDENTITY_SECTION, SectionText, section_texts};
+pub use parts::{ConfiguredParts, PartOpener};
 pub use retry::{RateLimits, RetryPolicy, Retrying};
 pub use run::{
     ErrorFormatter, Machine, Next, QueueMode, Run, RunEvent, RunEvents, RunHandle, RunOutcome, RunStream,

@@ -10,7 +10,7 @@ use zk_core::model::{
     CallId, CallKind, CallRef, Display, Effects, Message, ModelRef, Role, RunId, ThinkingLevel, ToolContent,
     ToolResult, TurnId, TurnUsage,
 };
-use zk_core::service::{Entry, EntryKind};
+use zk_core::service::{Entry, EntryKind, SideCallOf};
 
 /// Event of a run as a session stores it.
 #[derive(Clone, Debug)]
@@ -199,8 +199,9 @@ impl<'a> Replaying<'a> {
                 self.call_end(end, result, details.clone(), true);
             }
             EntryKind::Usage { usage, side_call: Some(of) } => {
-                let (source, purpose, usage) = (of.source.clone(), of.purpose.clone(), (**usage).clone());
-                self.push(StoredEvent::SideCallEnd(SideCallEnd { source, purpose, usage }));
+                let SideCallOf { source, purpose, part } = of.clone();
+                let usage = (**usage).clone();
+                self.push(StoredEvent::SideCallEnd(SideCallEnd { source, purpose, part, usage }));
             }
             EntryKind::Usage { usage, side_call: None } => {
                 let (run_id, usage, messages) = (self.run(), Some((**usage).clone()), Vec::new());

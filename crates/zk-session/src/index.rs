@@ -287,7 +287,8 @@ impl Index {
             usage,
             cost: Some(sums.usd),
         };
-        let side_call = SideCallOf { source: "session".to_owned(), purpose: "what was left out".to_owned() };
+        let side_call =
+            SideCallOf { source: "session".to_owned(), purpose: "what was left out".to_owned(), part: None };
         let kinds = [
             Some(EntryKind::Usage { usage: Box::new(usage), side_call: Some(side_call) }),
             self.model.clone().map(|model| EntryKind::Model { model }),

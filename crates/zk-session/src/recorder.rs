@@ -7,11 +7,12 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::Mutex;
 use zk_core::events::{
     AgentStart, ModelSelect, SessionEnd, SessionMessages, SessionOpenTurn, SessionStart, SideCallEnd,
-    ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter,
+    ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter, UsageUpdate,
 };
-use zk_core::kernel::{BoxError, Plugin, Scope};
+use zk_core::kernel::{BoxError, Plugin, Reach, Scope};
 use zk_core::service::{OpenSession, SessionLog, StoreError};
 
+use self::handlers::SubAgentUsage;
 use self::log::{Log, State};
 use crate::Loaded;
 
@@ -21,7 +22,8 @@ use crate::Loaded;
 /// |---|---|
 /// | `session:start` | start of the run |
 /// | `session:messages` | messages |
-/// | `side-call:end` | usage of a plugin's model call beside the conversation |
+/// | `side-call:end` | usage of a plugin's model call beside the conversation, also in a sub-agent |
+/// | `usage` of a sub-agent | usage of its turn |
 /// | `agent:start`, `model:select`, `thinking:select` | changed model and thinking level |
 /// | `session:open-turn` | answer with calls, before any call runs |
 /// | `tool:begin`, `tool:end` | begin and end of a call that is not read-only, synced to disk |
@@ -36,7 +38,7 @@ use crate::Loaded;
 /// Secrets are not stored: if the host provides a [`Redactor`](zk_core::service::Redactor), it redacts every
 /// entry. The conversation in memory keeps the original text.
 ///
-/// Sub-agents are not recorded here: each has its own session.
+/// Of sub-agents only the usage is recorded here, which the session pays for.
 ///
 /// The recorder also provides [`SessionLog`], through which plugins store entries in this session.
 ///
@@ -162,7 +164,11 @@ impl Plugin for Recorder {
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         scope.handle::<SessionStart, _>(self.log.clone());
         scope.handle::<SessionMessages, _>(self.log.clone());
-        scope.handle::<SideCallEnd, _>(self.log.clone());
+        // Sub-agents spend the session's money, but have no session of their own.
+        scope.handle_at::<SideCallEnd, _>(Reach::Descendants, self.log.clone());
+        let depth = scope.bus().map_or(0, |bus| bus.origin().depth);
+        let usage = SubAgentUsage { log: self.log.clone(), depth };
+        scope.handle_at::<UsageUpdate, _>(Reach::Descendants, Arc::new(usage));
         scope.handle::<AgentStart, _>(self.log.clone());
         scope.handle::<ModelSelect, _>(self.log.clone());
         scope.handle::<ThinkingSelect, _>(self.log.clone());

@@ -48,7 +48,7 @@ pub(super) async fn summarise(
         system: SYSTEM.to_owned(),
         max_tokens: Some(MAX_SUMMARY_TOKENS),
         limit: ANSWER_TIME_LIMIT,
-        ..SideCall::new(&Source::new("branch"), "branch summary", prompt)
+        ..SideCall::new(&Source::new("branch"), "branch summary", prompt).for_part("summary")
     };
     // Stopped when the caller drops this future.
     let stop = CancellationToken::new();

@@ -14,6 +14,7 @@ use crate::budget::{Ledger, stored_spent};
 use crate::context::PrefixGuard;
 use crate::gates::DedupMemory;
 use crate::lock::lock;
+use crate::parts::Backoff;
 use crate::run::RunShared;
 use crate::run::{Commit, identified};
 use crate::tools::{Aliases, ToolMemory};
@@ -60,6 +61,8 @@ pub(crate) struct AgentInner {
     /// Number of sub-agents that were given a name.
     pub(crate) sub_agents: AtomicU32,
     pub(crate) dedup: Arc<DedupMemory>,
+    /// Failed requests by model, after which parts wait.
+    pub(crate) backoff: Backoff,
     pub(crate) token: CancellationToken,
     state: Mutex<AgentState>,
     pub(crate) running: AtomicBool,
@@ -128,6 +131,7 @@ impl AgentInner {
             behavior: config.behavior,
             sub_agents: AtomicU32::new(0),
             dedup: Arc::default(),
+            backoff: Backoff::default(),
             token: CancellationToken::new(),
             state: Mutex::new(AgentState {
                 session: config.session,
@@ -162,6 +166,15 @@ impl AgentInner {
             Ok(self.bus.cx().emit(AgentWarmUp { model }).await?)
         };
         self.warm.get_or_try_init(|| warm).await.map(|&()| ())
+    }
+
+    /// Records whether the model `name` answers, for the waits of parts.
+    pub(crate) fn note_answer(&self, name: &str, error: Option<&AgentError>) {
+        match error {
+            None => self.backoff.succeed(name),
+            Some(error) if error.is_transient() => self.backoff.fail(name, error),
+            Some(_) => {}
+        }
     }
 
     /// Keeps the scopes open until the agent is closed.

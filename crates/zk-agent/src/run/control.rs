@@ -69,13 +69,18 @@ impl Control {
     }
 
     /// Adds a side call's usage to the statistics, if the provider counted any.
-    async fn account(&self, source: &Source, purpose: String, turn: &TurnUsage, cx: &Cx) {
+    async fn account(
+        &self,
+        (source, purpose, part): (&Source, String, Option<String>),
+        turn: &TurnUsage,
+        cx: &Cx,
+    ) {
         if turn.usage == Usage::default() {
             return;
         }
         self.shared.stats().add_side_call(purpose.clone(), turn.clone());
         // A failing observer is reported; the response stays valid.
-        let _ = cx.emit(SideCallEnd { source: source.to_string(), purpose, usage: turn.clone() }).await;
+        let _ = cx.emit(SideCallEnd { source: source.to_string(), purpose, part, usage: turn.clone() }).await;
     }
 }
 
@@ -170,8 +175,13 @@ impl Control {
         cx: &Cx,
         turn_id: TurnId,
     ) -> Result<SideAnswer, AgentError> {
-        let SideCall { source, purpose, system, messages, part: _, model, max_tokens, limit } = call;
+        let SideCall { source, purpose, system, messages, part, model, max_tokens, limit } = call;
         let model = model.unwrap_or_else(|| self.model.clone());
+        let name = model.reference().to_string();
+        // Work of parts is not repeated right after its provider failed; a person's question is.
+        if let Some(error) = part.as_ref().and_then(|_| self.agent.backoff.present(&name)) {
+            return Err(AgentError::Usage(format!("not asked so soon after a failure: {error}")));
+        }
         let provider = self.agent.provider_of(&model)?;
         let messages: Vec<_> = messages.into_iter().map(Message::shared).collect();
         let thinking = ThinkingRequest::default();
@@ -214,7 +224,8 @@ impl Control {
         };
         let total = reading.attempts.total();
         let usage = TurnUsage { turn_id, model: model.reference(), usage: total, cost: model.cost(&total) };
-        self.account(&source, purpose, &usage, cx).await;
+        self.account((&source, purpose, part), &usage, cx).await;
+        self.agent.note_answer(&name, ended.as_ref().err());
         ended.map(|text| SideAnswer { text, usage })
     }
 }
@@ -253,8 +264,8 @@ impl RunTools for Control {
     }
 }
 
-/// Whether another model may succeed where a side call failed with this error.
-fn concerns_model(error: &AgentError) -> bool {
+/// Whether another model may succeed where a request failed with this error.
+pub(crate) fn concerns_model(error: &AgentError) -> bool {
     match error {
         // A wrong use may be a provider that is not registered, or a price that is not known under a budget.
         AgentError::ContextExceeded(_) | AgentError::Provider(_) | AgentError::Usage(_) => true,

@@ -104,6 +104,7 @@ impl Driver {
         } else {
             conducted
         };
+        self.state.agent.note_answer(&self.state.model.reference().to_string(), result.as_ref().err());
         let outcome = self.finish(result).await;
         // Closed after the end was announced, so that the run's plugins see it.
         for scope in scopes.into_iter().rev() {

@@ -20,7 +20,7 @@ pub use machine::{Machine, Next, Seen, Stop};
 pub use queues::QueueMode;
 
 pub(crate) use commit::{Commit, identified};
-pub(crate) use control::Control;
+pub(crate) use control::{Control, concerns_model};
 pub(crate) use driver::Driver;
 pub(crate) use lineage::{Lineage, RunLimits};
 pub(crate) use queues::{Queues, take};

@@ -7,15 +7,18 @@ use serde_json::{Value, json};
 use zk_core::events::{SpawnBefore, SpawnComplete, SpawnError, ToolAfter, TurnAfter};
 use zk_core::kernel::{BoxError, Cx, EmitError};
 use zk_core::model::{
-    AgentError, Approved, CallKind, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput,
-    ToolSpec,
+    AgentError, Approved, CallKind, Concurrency, Display, Effects, Model, ToolError, ToolErrorKind,
+    ToolOutput, ToolSpec,
 };
-use zk_core::service::{CallPlace, PinnedContext, RunControl, Tool, ToolCx, TurnEnv, drop_section};
+use zk_core::service::{
+    AgentPart, CallPlace, EXPLORE_PART, PartModel, PartModels, PinnedContext, RunControl, Tool, ToolCx,
+    TurnEnv, drop_section,
+};
 
 use super::{AgentDefinition, SpawnCount, SpawnOptions};
 use crate::agent::AgentInner;
 use crate::context::{GUIDE_SECTION, IDENTITY_SECTION};
-use crate::run::{Lineage, RunLimits};
+use crate::run::{Lineage, RunLimits, concerns_model};
 use crate::{Agent, Behavior, Preset, RunOptions, RunOutcome};
 
 pub(super) const NAME: &str = "spawn";
@@ -234,19 +237,26 @@ impl Tool for SpawnTool {
                 ),
             ));
         }
-        let name =
-            format!("{}.{}", parent.bus.origin().agent, parent.sub_agents.fetch_add(1, Ordering::AcqRel) + 1);
-        let child = self
-            .build_child(&parent, &name, agent, cx)
-            .map_err(|error| ToolError::failed(error.to_string()))?;
-        let child = Closing { child, closed: false };
-        let running = self.children.begin(&name, task);
-        let calls = count_calls(&child.child);
-        let cut = self.options.max_output_tokens.map(|most| limit_output(&child.child, most));
-        let outcome = self.run(&parent, &child.child, &name, depth, task, cx).await;
-        drop(running);
-        child.close().await;
-        let RunOutcome { result, text, stats, .. } = outcome?;
+        let part = agent.map_or(EXPLORE_PART, |agent| &*agent.name);
+        let models = cx.cx.service::<dyn PartModels>();
+        let chosen = match &models {
+            Some(models) => models.choose(part, &cx.cx).await,
+            None => PartModel::OfRun,
+        };
+        let own = own_model(chosen)?;
+        let task = Task { agent, part, text: task, depth };
+        let mut ended = self.delegate(&parent, &task, own.clone(), cx).await?;
+        if let Some((models, model)) = models.zip(own)
+            && let Err(error) = &ended.outcome.result
+            && ended.outcome.stats.turns == 0
+            && concerns_model(error)
+        {
+            // Nothing was answered yet, so that no work is done twice.
+            let other = own_model(models.replace(part, &model, error, &cx.cx).await)?;
+            ended = self.delegate(&parent, &task, other, cx).await?;
+        }
+        let Ended { name, outcome, calls, cut } = ended;
+        let RunOutcome { result, text, stats, .. } = outcome;
         match result {
             Ok(()) => {
                 let line = match calls.load(Ordering::Acquire) {
@@ -280,7 +290,58 @@ impl Tool for SpawnTool {
     }
 }
 
+/// A task for a sub-agent.
+struct Task<'a> {
+    agent: Option<&'a AgentDefinition>,
+    /// Part that the sub-agent works for.
+    part: &'a str,
+    text: &'a str,
+    depth: u32,
+}
+
+/// A sub-agent that has ended.
+struct Ended {
+    name: String,
+    outcome: RunOutcome,
+    /// Number of its calls.
+    calls: Arc<AtomicU64>,
+    /// Whether it was stopped at its limit of output, if it had one.
+    cut: Option<Arc<AtomicBool>>,
+}
+
+/// Returns the model of a part's own, if it has one; fails for a part that is left out.
+fn own_model(chosen: PartModel) -> Result<Option<Model>, ToolError> {
+    match chosen {
+        PartModel::OfRun => Ok(None),
+        PartModel::Own(model) => Ok(Some(*model)),
+        PartModel::LeftOut(why) => Err(ToolError::failed(why)),
+    }
+}
+
 impl SpawnTool {
+    /// Runs a sub-agent with a model of its own, or else that of its definition or parent.
+    async fn delegate(
+        &self,
+        parent: &Arc<AgentInner>,
+        task: &Task<'_>,
+        own: Option<Model>,
+        cx: &ToolCx,
+    ) -> Result<Ended, ToolError> {
+        let name =
+            format!("{}.{}", parent.bus.origin().agent, parent.sub_agents.fetch_add(1, Ordering::AcqRel) + 1);
+        let child = self
+            .build_child(parent, &name, task, own, cx)
+            .map_err(|error| ToolError::failed(error.to_string()))?;
+        let child = Closing { child, closed: false };
+        let running = self.children.begin(&name, task.text);
+        let calls = count_calls(&child.child);
+        let cut = self.options.max_output_tokens.map(|most| limit_output(&child.child, most));
+        let outcome = self.run(parent, &child.child, &name, task, cx).await;
+        drop(running);
+        child.close().await;
+        Ok(Ended { name, outcome: outcome?, calls, cut })
+    }
+
     /// Returns the definition of a named agent.
     fn definition(&self, name: &str) -> Result<&AgentDefinition, ToolError> {
         self.options.agents.iter().find(|agent| agent.name == name).ok_or_else(|| {
@@ -297,15 +358,18 @@ impl SpawnTool {
         &self,
         parent: &Arc<AgentInner>,
         name: &str,
-        agent: Option<&AgentDefinition>,
+        task: &Task<'_>,
+        own: Option<Model>,
         cx: &ToolCx,
     ) -> Result<Agent, AgentError> {
+        let agent = task.agent;
         let (model, thinking) = {
             let state = parent.state();
             (state.model.clone(), state.thinking)
         };
         let limits = cx.cx.service::<RunLimits>();
         let bus = parent.bus.child(name);
+        bus.scope("part").provide_service(Arc::new(AgentPart(task.part.to_owned())));
         if agent.is_some() {
             // The definition of the sub-agent replaces these sections.
             let scope = bus.scope("definition");
@@ -327,9 +391,9 @@ impl SpawnTool {
         for (canonical, wire) in parent.aliases.iter() {
             child = child.alias(canonical, wire);
         }
-        let own = agent.and_then(|agent| agent.preset.clone());
-        let own = own.map(|preset| Preset { system: None, tools: None, ..preset });
-        if let Some(mut preset) = own.or_else(|| self.options.preset.clone()) {
+        let of_agent = agent.and_then(|agent| agent.preset.clone());
+        let of_agent = of_agent.map(|preset| Preset { system: None, tools: None, ..preset });
+        if let Some(mut preset) = of_agent.or_else(|| self.options.preset.clone()) {
             if let Some(agent) = agent {
                 let most = parent.behavior.max_turns.unwrap_or(u32::MAX);
                 let of_preset = preset.behavior.max_turns.filter(|_| agent.max_turns.is_none());
@@ -348,6 +412,9 @@ impl SpawnTool {
             if let Some(model) = &agent.model {
                 child = child.model(parent.provider.model(model));
             }
+        }
+        if let Some(model) = own {
+            child = child.model(model);
         }
         let child = child.spawn(self.options.clone()).build()?;
         child.inner.state().env = cx.cx.service::<TurnEnv>().unwrap_or_default();
@@ -380,14 +447,14 @@ impl SpawnTool {
         parent: &Arc<AgentInner>,
         child: &Agent,
         name: &str,
-        depth: u32,
-        task: &str,
+        task: &Task<'_>,
         cx: &ToolCx,
     ) -> Result<RunOutcome, ToolError> {
+        let depth = task.depth;
         let before = SpawnBefore {
             child: name.to_owned(),
             depth,
-            prompt: task.to_owned(),
+            prompt: task.text.to_owned(),
             model: child.model().reference(),
         };
         cx.cx.emit(before).await.map_err(|error| match error {
@@ -395,7 +462,7 @@ impl SpawnTool {
             EmitError::Hook(_) => ToolError::failed(error.to_string()),
         })?;
         let stop = cx.cx.stop_token().child_token();
-        let run = child.run_under(RunOptions::from(task), stop, Lineage::below(&cx.cx));
+        let run = child.run_under(RunOptions::from(task.text), stop, Lineage::below(&cx.cx));
         let outcome = run.map_err(|error| ToolError::failed(error.to_string()))?.wait().await;
         if let Some(run) = parent.state().current.upgrade() {
             run.stats().add_child(outcome.stats.clone());

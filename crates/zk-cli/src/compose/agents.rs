@@ -8,6 +8,7 @@ use zk_skills::{AgentFields, AgentFile, AgentRoots, MAX_AGENT_FILE_BYTES, agent_
 
 use crate::app::{AppContext, Workplace};
 use crate::exit::{Failure, Outcome};
+use crate::parts::{NamedPart, NamedParts};
 
 /// Maximum number of agents described to a model.
 const MAX_AGENTS: usize = 30;
@@ -58,16 +59,18 @@ pub(crate) fn approve(work: &Workplace, file: &AgentFile) -> Result<(), String> 
     work.machine.trust.approve(&file.trust_item(&work.project)).map_err(|error| error.to_string())
 }
 
-/// Returns the options of sub-agents. For equal names the order is: command line, project, person.
-pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
+/// Returns the options of sub-agents, and the models of their own that other providers have. For equal names the
+/// order is: command line, project, person, plugins.
+pub(crate) fn options(app: &AppContext, provider: &str) -> (SpawnOptions, NamedParts) {
     let mut agents: Vec<AgentDefinition> = Vec::new();
+    let mut models = NamedParts::new();
     let mut untrusted = Vec::new();
     let read = files(&app.work).into_iter().filter_map(|file| {
         if !file.is_trusted {
             untrusted.push(file.name);
             return None;
         }
-        let read = file.read().map(definition);
+        let read = file.read().map(|fields| (definition(fields), file.name.clone(), !file.is_of_project));
         read.inspect_err(|why| {
             app.work
                 .machine
@@ -77,7 +80,9 @@ pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
         .ok()
     });
     let known = app.settings.known_providers();
-    for mut agent in app.agents.iter().cloned().chain(read).chain(crate::bundles::agents(app)) {
+    let given = app.agents.iter().cloned().map(|agent| (agent, "--agents".to_owned(), true));
+    let of_plugins = crate::bundles::agents(app).into_iter().map(|agent| (agent, "a plugin".to_owned(), false));
+    for (mut agent, origin, is_of_person) in given.chain(read).chain(of_plugins) {
         if agents.iter().any(|known| known.name == agent.name) {
             continue;
         }
@@ -87,19 +92,14 @@ pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
             app.work.machine.notices.show(&format!("{text} `{}` on", visible_line(&agent.name)));
             break;
         }
-        agent.model = agent.model.filter(|model| {
-            // Another provider's model cannot be used, so the agent gets the parent's.
-            let other = known.other_provider(Some(provider), model);
-            if other.is_some() {
-                app.work.machine.notices.show(&format!(
-                    "warning: the agent {} asks for {}, which is another provider's; it has the conversation's model",
-                    visible_line(&agent.name),
-                    visible_line(model)
-                ));
+        if let Some(model) = agent.model.take() {
+            match known.other_provider(Some(provider), &model) {
+                Some(_) => {
+                    models.insert(agent.name.clone(), NamedPart { model, origin, is_of_person });
+                }
+                None => agent.model = Some(known.model_id(provider, &model)),
             }
-            other.is_none()
-        });
-        agent.model = agent.model.map(|model| known.model_id(provider, &model));
+        }
         agents.push(agent);
     }
     if !untrusted.is_empty() {
@@ -108,5 +108,5 @@ pub(crate) fn options(app: &AppContext, provider: &str) -> SpawnOptions {
             visible_line(&untrusted.join(", "))
         ));
     }
-    SpawnOptions { agents, ..app.settings.agents.options() }
+    (SpawnOptions { agents, ..app.settings.agents.options() }, models)
 }

@@ -45,7 +45,7 @@ use crate::exit::{Failure, Outcome};
 use crate::place::ExecutionTarget;
 use crate::sessions::Session;
 use crate::settings::Settings;
-use crate::{commands, policy, sandbox, select};
+use crate::{commands, parts, policy, sandbox, select};
 use zk_chat::walls::{self, Containment, Sandboxes as _};
 use zk_chat::{JobRows, PersonExec, PlanWays};
 
@@ -461,7 +461,9 @@ pub(crate) fn agent(
         (None, Some(level)) if !thinking_is_overridden(&app.settings) => level,
         (Some(_) | None, _) => settings.program.thinking,
     };
-    let name = provider.name().to_owned();
+    let (spawn, of_agents) = agents::options(app, provider.name());
+    let names: Vec<&str> = spawn.agents.iter().map(|agent| &*agent.name).collect();
+    parts::install(app, bus, provider.clone(), parts::named(app, of_agents, &names));
     let mut builder = Agent::builder(provider)
         .bus(bus.clone())
         .model(model)
@@ -470,7 +472,7 @@ pub(crate) fn agent(
         .thinking(ThinkingRequest { level, budget: settings.run.thinking_budget })
         .behavior(behavior::behavior(settings, bus))
         .history(session.loaded.messages.clone())
-        .spawn(agents::options(app, &name))
+        .spawn(spawn)
         .cwd(ExecutionTarget::cwd(&app.work, &app.settings, bus));
     if let Some(entries) = session.take_restored() {
         builder = builder.restored(entries);

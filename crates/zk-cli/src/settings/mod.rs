@@ -406,6 +406,11 @@ impl Settings {
         self.merged.table(name)
     }
 
+    /// Iterates over all values with their paths.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[String], &Entry)> {
+        self.merged.iter()
+    }
+
     /// Returns the origin of the first value under a table.
     pub(crate) fn origin_below(&self, name: &[&str]) -> Option<&Origin> {
         self.merged.origin_below(name)

@@ -229,6 +229,9 @@ pub struct SideCallEnd {
     pub source: String,
     /// Purpose of the call.
     pub purpose: String,
+    /// Part of the agent that made the call, if it named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
     /// Usage of the call.
     pub usage: TurnUsage,
 }

@@ -22,10 +22,10 @@ mod ui;
 pub use backend::{BUILT_IN_BACKEND, Backend, BuiltInBackend};
 pub use clock::{Clock, SystemClock};
 pub use conversation::{
-    BranchPath, BranchSummary, Conversation, ConversationError, ConversationState, CurrentCwd, Delivery,
-    KNOWN_PARTS, KnownPart, MessageDelivery, OpenedSession, PartFallback, PartModel, PartModels, RunControl,
-    RunEnded, RunState, SessionOpener, SideAnswer, SideCall, Submitted, SwitchTarget, TITLE_PART, TreeMove,
-    TurnCwd, TurnEnv, part_fallback,
+    AgentPart, BranchPath, BranchSummary, Conversation, ConversationError, ConversationState, CurrentCwd,
+    Delivery, EXPLORE_PART, KNOWN_PARTS, KnownPart, MessageDelivery, OpenedSession, PartFallback, PartModel,
+    PartModels, RunControl, RunEnded, RunState, SessionOpener, SideAnswer, SideCall, Submitted, SwitchTarget,
+    TITLE_PART, TreeMove, TurnCwd, TurnEnv, part_fallback,
 };
 pub use exec::{
     Attendance, Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit,

@@ -217,7 +217,7 @@ fn turns(all: &mut Vec<Box<dyn AnyEvent>>) {
             error: Some("stalled".into()),
             tool_counts: counts(),
         },
-        SideCallEnd { source: "titles".into(), purpose: "title".into(), usage: usage() },
+        SideCallEnd { source: "titles".into(), purpose: "title".into(), part: None, usage: usage() },
         UsageUpdate { turn: usage(), total: Usage::default(), cost: Some(0.5) },
         SteerInject { kind: SteerKind::FollowUp, messages: vec![message()], sent: vec![message()] },
         OutputReady { output: json!({"answer": 42}), schema: json!({"type": "object"}) },

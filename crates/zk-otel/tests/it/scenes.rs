@@ -113,7 +113,7 @@ fn story() -> Arc<dyn Tool> {
             usage: usage(),
             cost: Some(0.5),
         };
-        let side = SideCallEnd { source: "compaction".into(), purpose: "summary".into(), usage };
+        let side = SideCallEnd { source: "compaction".into(), purpose: "summary".into(), part: None, usage };
         cx.cx.emit(side).await.unwrap();
         cx.cx.emit(compaction(CompactionStage::Done)).await.unwrap();
         cx.cx.emit(compaction(CompactionStage::Failed)).await.unwrap();

@@ -7,13 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use zk_core::events::{
     AgentStart, Cause, ModelSelect, SessionEnd, SessionEntry, SessionMessages, SessionOpenTurn, SessionStart,
-    SideCallEnd, ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter,
+    SideCallEnd, ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter, UsageUpdate,
 };
 use zk_core::kernel::{Answer, Cx, Handler, Scope};
-use zk_core::model::{EntryId, Message, Role, TurnId, TurnUsage};
+use zk_core::model::{EntryId, Message, Role, TurnId, TurnUsage, Usage};
 use zk_core::service::{
-    CustomEntry, Durability, Entry, EntryKind, MessageVisitor, NewEntry, Redactor, SessionLog, SideCallOf,
-    StoreError,
+    AgentPart, CustomEntry, Durability, Entry, EntryKind, MessageVisitor, NewEntry, Redactor, SessionLog,
+    SideCallOf, StoreError,
 };
 
 use super::log::Log;
@@ -24,6 +24,9 @@ use crate::redact::redact_entry;
 
 /// Longest time that the beginning of a run waits for the name of the branch, which a slow disk may hold back.
 const BRANCH_LIMIT: Duration = Duration::from_secs(1);
+
+/// Source of the stored usage of sub-agents.
+const SUB_AGENT_SOURCE: &str = "spawn";
 
 #[async_trait]
 impl SessionLog for Log {
@@ -128,9 +131,31 @@ impl Handler<SessionMessages> for Log {
 
 impl Handler<SideCallEnd> for Log {
     async fn call(&self, ev: &SideCallEnd, _: &Cx) -> Answer<SideCallEnd> {
-        let side_call = Some(SideCallOf { source: ev.source.clone(), purpose: ev.purpose.clone() });
+        let SideCallEnd { source, purpose, part, usage: _ } = ev.clone();
+        let side_call = Some(SideCallOf { source, purpose, part });
         let entry = EntryKind::Usage { usage: ev.usage.clone().into(), side_call };
         self.write(vec![entry], Durability::Process).await?;
+        Ok(None)
+    }
+}
+
+/// Stores the usage of sub-agents' turns. The turns of the session's own agent are stored with its messages.
+pub(super) struct SubAgentUsage {
+    pub(super) log: Arc<Log>,
+    /// Depth of the session's own agent.
+    pub(super) depth: u32,
+}
+
+impl Handler<UsageUpdate> for SubAgentUsage {
+    async fn call(&self, ev: &UsageUpdate, cx: &Cx) -> Answer<UsageUpdate> {
+        if cx.origin().depth == self.depth || ev.turn.usage == Usage::default() {
+            return Ok(None);
+        }
+        let part = cx.service::<AgentPart>().map(|part| part.0.clone());
+        let (source, purpose) = (SUB_AGENT_SOURCE.to_owned(), cx.origin().agent.to_string());
+        let side_call = Some(SideCallOf { source, purpose, part });
+        let entry = EntryKind::Usage { usage: ev.turn.clone().into(), side_call };
+        self.log.write(vec![entry], Durability::Process).await?;
         Ok(None)
     }
 }

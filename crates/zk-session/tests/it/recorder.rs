@@ -227,7 +227,7 @@ async fn an_answer_that_broke_off_without_text_leaves_what_it_cost() {
 async fn a_side_call_leaves_what_it_cost_and_whose_it_was() {
     let (_, session, cx) = recording(ENOUGH).await;
     cx.emit(prompt()).await.unwrap();
-    let call = SideCallEnd { source: "titles".into(), purpose: "title".into(), usage: usage() };
+    let call = SideCallEnd { source: "titles".into(), purpose: "title".into(), part: None, usage: usage() };
     cx.emit(call).await.unwrap();
     assert_eq!(words(&kinds(&session).await), ["hello", "title of titles"]);
     assert_eq!(load_history(&session.entries().await.unwrap()).messages.len(), 1);

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use zk_core::events::ToolBegin;
 use zk_core::kernel::{Bus, Cx, Reach};
 use zk_core::model::Budget;
+use zk_core::service::{EXPLORE_PART, TITLE_PART};
 
 use super::{Behavior, DedupKey, OnExceed, OutputBudget, ThinkingDecay, ToolBudget, ToolSet};
 use crate::run::QueueMode;
@@ -192,6 +193,54 @@ impl SpawnSettings {
             max_output_tokens: self.max_output_tokens.map(u64::from),
             ..SpawnOptions::default()
         }
+    }
+}
+
+/// Models for parts of the agent, in `[parts]`: `PROVIDER/ID`, or a name as in `model`. Without one, a part asks the
+/// conversation's model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PartSettings {
+    /// Model that summarises conversations and branches.
+    #[schemars(extend("x-expected" = MODEL_EXAMPLE))]
+    pub summary: Option<String>,
+    /// Model that shortens large results of tools; without it, `tools.compress` says whether a model does.
+    #[schemars(extend("x-expected" = MODEL_EXAMPLE))]
+    pub compress: Option<String>,
+    /// Model that titles sessions; without it, a title is the beginning of the first prompt.
+    #[schemars(extend("x-expected" = MODEL_EXAMPLE))]
+    pub title: Option<String>,
+    /// Model that judges the progress of an autonomous goal.
+    #[schemars(extend("x-expected" = MODEL_EXAMPLE))]
+    pub supervisor: Option<String>,
+    /// Model that names the steps of a task for compaction.
+    #[schemars(extend("x-expected" = MODEL_EXAMPLE))]
+    pub subgoal: Option<String>,
+    /// Model of sub-agents without a name.
+    #[schemars(extend("x-expected" = MODEL_EXAMPLE))]
+    pub explore: Option<String>,
+    /// Model of the sub-agent with this name.
+    #[serde(flatten)]
+    pub agents: BTreeMap<String, String>,
+}
+
+/// Description of a model's name, to follow "must be".
+const MODEL_EXAMPLE: &str = "the name of a model, such as `anthropic/claude-haiku-4-5`";
+
+impl PartSettings {
+    /// Iterates over the parts with a model of their own, and its name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let Self { summary, compress, title, supervisor, subgoal, explore, agents } = self;
+        let known = [
+            ("summary", summary),
+            ("compress", compress),
+            (TITLE_PART, title),
+            ("supervisor", supervisor),
+            ("subgoal", subgoal),
+            (EXPLORE_PART, explore),
+        ];
+        let known = known.into_iter().filter_map(|(part, model)| Some((part, model.as_deref()?)));
+        known.chain(agents.iter().map(|(agent, model)| (&**agent, &**model)))
     }
 }
 

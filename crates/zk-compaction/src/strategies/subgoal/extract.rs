@@ -56,7 +56,7 @@ pub(super) fn request(source: &Source, messages: &[Arc<Message>], active: Option
          line of at most 15 words, a step and not the whole aim.",
         transcript(newest(messages), 4000)
     );
-    let mut call = SideCall::new(source, "subgoal", prompt);
+    let mut call = SideCall::new(source, "subgoal", prompt).for_part("subgoal");
     call.system = SYSTEM.to_owned();
     (call.max_tokens, call.limit) = (Some(200), ANSWER_TIME_LIMIT);
     call

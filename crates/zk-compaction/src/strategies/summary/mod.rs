@@ -170,7 +170,7 @@ async fn ask(
 ) -> Result<String, BoxError> {
     // The model may get less than the omitted messages.
     let given = bytes.min(prompt.len());
-    let mut call = SideCall::new(source, "compaction", prompt);
+    let mut call = SideCall::new(source, "compaction", prompt).for_part("summary");
     call.system = text::SYSTEM.to_owned();
     (call.max_tokens, call.limit) = (Some(tokens), ANSWER_TIME_LIMIT);
     let answer = run.side_call(call).await?.text;

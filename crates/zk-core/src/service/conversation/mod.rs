@@ -14,7 +14,8 @@ use crate::kernel::{BoxError, Cx, EmitError, Plugin};
 use crate::model::{AgentError, Block, EntryId, Message, Model, RunId, SessionId, ThinkingLevel};
 
 pub use part_models::{
-    KNOWN_PARTS, KnownPart, PartFallback, PartModel, PartModels, TITLE_PART, part_fallback,
+    AgentPart, EXPLORE_PART, KNOWN_PARTS, KnownPart, PartFallback, PartModel, PartModels, TITLE_PART,
+    part_fallback,
 };
 pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
 

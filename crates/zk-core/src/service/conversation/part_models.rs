@@ -40,6 +40,10 @@ pub trait PartModels: Send + Sync {
     async fn replace(&self, part: &str, failed: &Model, error: &AgentError, cx: &Cx) -> PartModel;
 }
 
+/// Part that an agent works for, as a service of its bus: `explore`, or the name of a sub-agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentPart(pub String);
+
 /// Model that a part asks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PartModel {
@@ -74,6 +78,9 @@ pub enum PartFallback {
 /// Name of the part that titles sessions. It asks no model unless one is set for it.
 pub const TITLE_PART: &str = "title";
 
+/// Name of the part that sub-agents without a name work for.
+pub const EXPLORE_PART: &str = "explore";
+
 /// Parts that zk itself has. Every named sub-agent is a part as well, with the fallback
 /// [`PartFallback::RunModel`].
 pub const KNOWN_PARTS: [KnownPart; 6] = {
@@ -86,7 +93,7 @@ pub const KNOWN_PARTS: [KnownPart; 6] = {
         part(TITLE_PART, "titles of sessions", PartFallback::LeaveOut),
         part("supervisor", "verdicts on autonomous goals", PartFallback::RunModel),
         part("subgoal", "steps of a task, for compaction", PartFallback::LeaveOut),
-        part("explore", "sub-agents without a name", PartFallback::RunModel),
+        part(EXPLORE_PART, "sub-agents without a name", PartFallback::RunModel),
     ]
 };
 

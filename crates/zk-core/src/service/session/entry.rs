@@ -13,7 +13,7 @@ use crate::model::{
 
 /// Version of the entries' JSON form. The minor part grows with each addition, the major part with each
 /// incompatible change.
-pub const ENTRY_VERSION: &str = "1.4";
+pub const ENTRY_VERSION: &str = "1.5";
 
 /// One record of a session's append-only log. The records form a tree by `parent`. The record written last is the leaf: the
 /// present branch consists of the leaf and its ancestors ([`present_branch`](super::present_branch)).
@@ -128,11 +128,12 @@ pub enum EntryKind {
         /// Duration of the call in milliseconds.
         elapsed_ms: u64,
     },
-    /// Usage without a message: of a turn whose answer broke off before any text, or of a side call.
+    /// Usage without a message: of a turn whose answer broke off before any text, of a side call, or of a
+    /// sub-agent's turn.
     Usage {
         /// Usage of the turn or side call.
         usage: Box<TurnUsage>,
-        /// Plugin and purpose, if this is a side call.
+        /// Plugin and purpose, if this is a side call; `spawn` and the agent's name for a sub-agent's turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         side_call: Option<SideCallOf>,
     },
@@ -213,6 +214,9 @@ pub struct SideCallOf {
     pub source: String,
     /// Purpose of the call.
     pub purpose: String,
+    /// Part of the agent that made the call, if it named one; for a sub-agent's turns, the sub-agent's part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
 }
 
 /// Outcome of a run.

@@ -1,0 +1,132 @@
+//! Models of parts: which one the settings name, whether they may, and its provider.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_agent::{ConfiguredParts, PartOpener};
+use zk_core::kernel::{BoxError, Bus, Scope};
+use zk_core::model::Model;
+use zk_core::service::{KNOWN_PARTS, PartModels, Provider, visible_line};
+use zk_settings::suggest::did_you_mean;
+
+use crate::app::AppContext;
+use crate::compose;
+use crate::exit::{Failure, Outcome};
+use crate::settings::{Layer, Settings};
+
+/// Model that is named for a part.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedPart {
+    /// Name of the model as written.
+    pub(crate) model: String,
+    /// Origin of the name as text.
+    pub(crate) origin: String,
+    /// Whether the person chose it, not a file of the project or of a plugin.
+    pub(crate) is_of_person: bool,
+}
+
+/// Models that are named for parts, by the settings before the files of agents.
+pub(crate) type NamedParts = BTreeMap<String, NamedPart>;
+
+/// Adds the models of the settings to those of agents, over which they go. A name that is neither a part nor one of
+/// `agents` is told.
+pub(crate) fn named(app: &AppContext, mut of_agents: NamedParts, agents: &[&str]) -> NamedParts {
+    for (part, model) in app.settings.parts.iter() {
+        let origin = app.settings.origin(&format!("parts.{part}"));
+        let is_of_person = origin.is_some_and(|origin| !origin.layer.is_project());
+        let origin = origin.map(|origin| origin.place.clone()).unwrap_or_default();
+        if KNOWN_PARTS.iter().all(|known| known.name != part) && !agents.contains(&part) {
+            let names = KNOWN_PARTS.iter().map(|known| known.name).chain(agents.iter().copied());
+            app.work.machine.notices.show(&visible_line(&format!(
+                "warning: {origin}: `parts.{part}` is no part of zk and no sub-agent{}",
+                did_you_mean(part, names)
+            )));
+        }
+        of_agents.insert(part.to_owned(), NamedPart { model: model.to_owned(), origin, is_of_person });
+    }
+    of_agents
+}
+
+/// Provides the models of parts on a bus. `own` is the provider of the conversation.
+pub(crate) fn install(app: &AppContext, bus: &Bus, own: Arc<dyn Provider>, named: NamedParts) {
+    if named.is_empty() {
+        return;
+    }
+    let scope = bus.scope("parts");
+    let opener = Opener { app: app.clone(), own, scope: scope.clone(), named };
+    scope.provide_service::<dyn PartModels>(Arc::new(ConfiguredParts::new(Arc::new(opener))));
+}
+
+/// Opens the providers of parts, as a `/provider` command does.
+struct Opener {
+    app: AppContext,
+    own: Arc<dyn Provider>,
+    scope: Scope,
+    named: NamedParts,
+}
+
+#[async_trait]
+impl PartOpener for Opener {
+    async fn open(&self, part: &str) -> Result<Option<Model>, BoxError> {
+        let Some(named) = self.named.get(part) else { return Ok(None) };
+        let provider = self.provider(part, named).await?;
+        let known = self.app.settings.known_providers();
+        let id = known.model_id(provider.name(), &named.model);
+        Ok(Some(compose::describe_model(&*provider, &id).await))
+    }
+
+    fn notice(&self, text: &str) {
+        self.app.work.machine.notices.show(&visible_line(text));
+    }
+}
+
+impl Opener {
+    async fn provider(&self, part: &str, named: &NamedPart) -> Outcome<Arc<dyn Provider>> {
+        let settings = &self.app.settings;
+        let other = settings.known_providers().other_provider(Some(self.own.name()), &named.model);
+        let Some(other) = other else { return Ok(self.own.clone()) };
+        if !named.is_of_person && !is_named_by_person(settings, &other.name) {
+            return Err(Failure::usage(format!(
+                "{} sends the text of `{part}` to {}, which your own settings do not name; `{part} = \"{}\"` below \
+                 [parts] of your settings allows it",
+                named.origin, other.name, named.model
+            )));
+        }
+        let registered = || self.scope.bus().and_then(|bus| bus.item::<dyn Provider>(&other.name));
+        if let Some(provider) = registered() {
+            return Ok(provider);
+        }
+        let endpoint = self.app.endpoint_of(&other.name).await?;
+        let machine = &self.app.work.machine;
+        let provider = compose::provider(machine, settings, &self.app.shared, &endpoint).await?;
+        match self.scope.provide::<dyn Provider>(provider.name(), provider.clone()) {
+            Ok(()) => Ok(provider),
+            // It was registered meanwhile, such as by `/provider`.
+            Err(taken) => registered().ok_or_else(|| Failure::failed(taken)),
+        }
+    }
+}
+
+/// Whether the settings of the person, not those of the project or the environment, name a provider.
+pub(crate) fn is_named_by_person(settings: &Settings, provider: &str) -> bool {
+    settings.iter().any(|(path, entry)| {
+        let is_of_person = match entry.origin.layer {
+            Layer::User | Layer::Preset | Layer::CommandLine | Layer::Managed => true,
+            Layer::Default
+            | Layer::Environment
+            | Layer::Project
+            | Layer::ProjectLocal
+            | Layer::ProjectPreset => false,
+        };
+        let names = |text: &str| text.split_once('/').is_some_and(|(named, _)| named == provider);
+        is_of_person
+            && match path {
+                [key] if key == "provider" => entry.text() == Some(provider),
+                [key] if key == "model" => entry.text().is_some_and(names),
+                [table, _] if table == "parts" => entry.text().is_some_and(names),
+                [table, name, ..] if table == "providers" => name == provider,
+                _ => false,
+            }
+    })
+}
