@@ -57,6 +57,7 @@ pub use conversation::file_notices::{tell_skipped_files, tell_unused_skills};
 pub use conversation::job_rows::JobRows;
 pub use conversation::plan_ways::PlanWays;
 pub use conversation::run_error::{describe_conversation_error, describe_run_error};
+pub use commands::kept_choices::{KeptChoice, KeptChoices};
 pub use conversation::summary::{choices, incomplete, is_empty, totals};
 pub use hosted::command::{HostedOutcome, ListedCommand};
 pub use hosted::conversation::{HostedConversation, HostedEvent, HostedOptions};

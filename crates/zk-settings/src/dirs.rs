@@ -17,7 +17,7 @@ const IN_CONFIG: [&str; 12] = [
     "APPEND_SYSTEM.md",
 ];
 /// Names of zk's files in its state directory, except large results of sessions.
-const IN_STATE: [&str; 14] = [
+const IN_STATE: [&str; 15] = [
     "trust.json",
     "auth",
     "extensions",
@@ -32,6 +32,7 @@ const IN_STATE: [&str; 14] = [
     "drafts",
     "settings-drafts",
     "command-uses",
+    "choices.json",
 ];
 
 /// Directories of zk's files. Nothing is known without `ZK_HOME`, the XDG variables and `HOME`.
@@ -175,6 +176,12 @@ impl ZkDirs {
     #[must_use]
     pub fn shared_lines(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("lines.jsonl"))
+    }
+
+    /// Returns the file of the models that the person chose, by directory.
+    #[must_use]
+    pub fn choices(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("choices.json"))
     }
 
     /// Returns the file of the line editor's history.

@@ -16,6 +16,8 @@ pub enum Layer {
     Project,
     /// A person's private settings file within a project.
     ProjectLocal,
+    /// The person's choice in a conversation, kept for the directory.
+    Kept,
     /// A preset of the project.
     ProjectPreset,
     /// A preset of the person, or one built into zk.
@@ -35,6 +37,7 @@ impl Layer {
             Self::Default
             | Self::User
             | Self::Environment
+            | Self::Kept
             | Self::Preset
             | Self::CommandLine
             | Self::Managed => false,
@@ -58,6 +61,7 @@ impl fmt::Display for Origin {
             Layer::User => write!(f, "user: {}", self.place),
             Layer::Project => write!(f, "project: {}", self.place),
             Layer::ProjectLocal => write!(f, "project-local: {}", self.place),
+            Layer::Kept => write!(f, "kept for this directory: {}", self.place),
             Layer::ProjectPreset | Layer::Preset => write!(f, "preset: {}", self.place),
             Layer::Environment => write!(f, "environment: {}", self.place),
             Layer::CommandLine => write!(f, "command line: {}", self.place),

@@ -10,6 +10,8 @@ use zk_tui::plain::{folded, help};
 use zk_tui::{Modes, ScreenKind};
 use zk_view::{Block, Content, Intent, ViewDriver};
 
+use super::backends::foreign_backend;
+use super::kept_choices::KeptChoice;
 use super::models;
 use super::session_lines::session_lines;
 use crate::conversation::wanted_screen::WantedScreen;
@@ -177,17 +179,34 @@ impl Command for Builtin {
 
 impl CommandContext {
     async fn model(&self, name: &str) -> Result<String, BoxError> {
-        let before = self.agent.model();
+        let before = (self.agent.model(), self.agent.thinking().level);
         if !name.is_empty() {
             let NamedModel { model, thinking } = self.factory.find_model(name, &self.agent).await?;
             self.agent.set_model(model).await?;
             if let Some(level) = thinking {
                 self.agent.set_thinking(ThinkingRequest { level, budget: None }).await?;
             }
+            let thinking = self.carry_thinking(&before).await?;
+            let unkept = self.keep_model(&before).await;
+            return Ok(self.describe_model() + &thinking + self.holds_from() + &unkept);
         }
         let thinking = self.carry_thinking(&before).await?;
-        let holds = if name.is_empty() { "" } else { self.holds_from() };
-        Ok(self.describe_model() + &thinking + holds)
+        Ok(self.describe_model() + &thinking)
+    }
+
+    /// Keeps the present model for the next start in this directory, and the reasoning if that changed with it.
+    /// Returns a message if that fails. The model of another program's agent is not kept.
+    async fn keep_model(&self, before: &(Model, ThinkingLevel)) -> String {
+        if foreign_backend(&self.agent).is_some() {
+            return String::new();
+        }
+        let thinking = Some(self.agent.thinking().level).filter(|level| *level != before.1);
+        self.keep(KeptChoice { model: Some(self.agent.model().reference()), thinking }).await
+    }
+
+    async fn keep(&self, choice: KeptChoice) -> String {
+        let kept = self.factory.keep_choice(choice).await;
+        kept.map_or_else(|why| format!("\nnot kept for the next start: {why}"), |()| String::new())
     }
 
     /// Time at which a choice made during a run takes effect, in words.
@@ -197,12 +216,14 @@ impl CommandContext {
 
     async fn provider(&self, args: &str) -> Result<String, BoxError> {
         let mut words = args.split_whitespace();
-        let before = self.agent.model();
-        if let Some(name) = words.next() {
+        let before = (self.agent.model(), self.agent.thinking().level);
+        let named = words.next();
+        if let Some(name) = named {
             self.agent.set_model(self.factory.find_provider(name, words.next(), &self.agent).await?).await?;
         }
         let thinking = self.carry_thinking(&before).await?;
-        Ok(self.describe_model() + &thinking)
+        let unkept = if named.is_some() { self.keep_model(&before).await } else { String::new() };
+        Ok(self.describe_model() + &thinking + &unkept)
     }
 
     fn describe_model(&self) -> String {
@@ -217,7 +238,8 @@ impl CommandContext {
         if !level.is_empty() {
             let level: ThinkingLevel = level.parse()?;
             self.agent.set_thinking(ThinkingRequest { level, budget: None }).await?;
-            return Ok(format!("thinking: {}{}", self.describe_thinking(), self.holds_from()));
+            let unkept = self.keep(KeptChoice { model: None, thinking: Some(level) }).await;
+            return Ok(format!("thinking: {}{}{unkept}", self.describe_thinking(), self.holds_from()));
         }
         Ok(self.describe_thinking())
     }
@@ -240,7 +262,7 @@ impl CommandContext {
 
     /// Turns reasoning off if the new model does not support it. Returns a message if the provider or the
     /// effective level differs from `before`.
-    async fn carry_thinking(&self, before: &Model) -> Result<String, BoxError> {
+    async fn carry_thinking(&self, (before, _): &(Model, ThinkingLevel)) -> Result<String, BoxError> {
         let ThinkingRequest { level, budget } = self.agent.thinking();
         let now = self.agent.model();
         // Reasoning stays as it is for a model without metadata.

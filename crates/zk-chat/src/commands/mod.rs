@@ -4,6 +4,7 @@ pub(crate) mod context_lines;
 pub(crate) mod directory;
 pub(crate) mod info;
 pub(crate) mod job_commands;
+pub(crate) mod kept_choices;
 pub(crate) mod models;
 pub(crate) mod own_commands;
 pub(crate) mod session_commands;

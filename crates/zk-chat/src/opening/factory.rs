@@ -11,6 +11,7 @@ use zk_core::service::{Questions, Ui};
 use zk_tui::Keymap;
 use zk_view::{Block, ViewDriver};
 
+use crate::commands::kept_choices::KeptChoice;
 use super::carried::Carried;
 use super::error::ChatError;
 use super::provider_access::ProviderAccess;
@@ -201,6 +202,14 @@ pub trait ConversationFactory: Send + Sync {
         _agent: &Agent,
     ) -> Result<Model, BoxError> {
         Err(format!("there is no provider {name}: this program has only one").into())
+    }
+
+    /// Keeps a choice of the person for the next conversation in this directory.
+    ///
+    /// # Errors
+    /// When it cannot be stored.
+    async fn keep_choice(&self, _choice: KeptChoice) -> Result<(), BoxError> {
+        Ok(())
     }
 
     /// Waits until programs with plugins for the conversation, such as extensions, have registered them or

@@ -488,6 +488,11 @@ pub(crate) fn thinking_is_overridden(settings: &Settings) -> bool {
     use crate::settings::Layer;
     settings.origin("thinking").is_some_and(|origin| match origin.layer {
         Layer::CommandLine | Layer::Managed | Layer::Preset | Layer::ProjectPreset => true,
-        Layer::Default | Layer::User | Layer::Project | Layer::ProjectLocal | Layer::Environment => false,
+        Layer::Default
+        | Layer::User
+        | Layer::Project
+        | Layer::ProjectLocal
+        | Layer::Environment
+        | Layer::Kept => false,
     })
 }

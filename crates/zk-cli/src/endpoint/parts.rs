@@ -112,7 +112,7 @@ impl Opener {
 pub(crate) fn is_named_by_person(settings: &Settings, provider: &str) -> bool {
     settings.iter().any(|(path, entry)| {
         let is_of_person = match entry.origin.layer {
-            Layer::User | Layer::Preset | Layer::CommandLine | Layer::Managed => true,
+            Layer::User | Layer::Kept | Layer::Preset | Layer::CommandLine | Layer::Managed => true,
             Layer::Default
             | Layer::Environment
             | Layer::Project

@@ -75,6 +75,9 @@ pub(crate) struct ProgramSettings {
     #[schemars(regex(pattern = "^(/|~/)"))]
     #[schemars(extend("x-by-projects" = false, "x-expected" = "a path that begins with / or ~/"))]
     pub(crate) session_token_file: Option<String>,
+    /// Whether the model and the reasoning chosen in a conversation begin the next one in the same directory.
+    #[schemars(extend("x-by-projects" = false))]
+    pub(crate) keep_choices: bool,
     /// Whether a conversation that fills the window is made smaller.
     pub(crate) shorten: bool,
 }
@@ -100,6 +103,7 @@ impl Default for ProgramSettings {
             trash_days: 30,
             session_store: None,
             session_token_file: None,
+            keep_choices: true,
             shorten: true,
         }
     }

@@ -39,6 +39,7 @@ fn set_value<T>(entry: &Entry, value: T) -> SetValue<T> {
         | Layer::User
         | Layer::Project
         | Layer::ProjectLocal
+        | Layer::Kept
         | Layer::ProjectPreset
         | Layer::Preset
         | Layer::CommandLine => ValueRank::Settings,
