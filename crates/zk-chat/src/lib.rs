@@ -50,6 +50,7 @@ use zk_tui::plain::{LineEditor, Screen};
 use zk_tui::term::{Restored, TerminalGuard, Tty};
 
 pub use commands::context_lines::context_lines;
+pub use commands::kept_choices::{KeptChoice, KeptChoices};
 pub use commands::own_commands::OWN_COMMANDS;
 pub use commands::session_lines::{age, parent_remark, session_lines};
 pub use commands::tree_commands::tree_lines;
@@ -57,7 +58,6 @@ pub use conversation::file_notices::{tell_skipped_files, tell_unused_skills};
 pub use conversation::job_rows::JobRows;
 pub use conversation::plan_ways::PlanWays;
 pub use conversation::run_error::{describe_conversation_error, describe_run_error};
-pub use commands::kept_choices::{KeptChoice, KeptChoices};
 pub use conversation::summary::{choices, incomplete, is_empty, totals};
 pub use hosted::command::{HostedOutcome, ListedCommand};
 pub use hosted::conversation::{HostedConversation, HostedEvent, HostedOptions};

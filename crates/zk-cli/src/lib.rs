@@ -31,7 +31,7 @@ pub use program::builder::{Zk, ZkBuilder};
 
 use compose::{agents, bundles, mcp, prompt, session_switch, sessions, skills};
 use context::{app, configure, launch, session_stores};
-use endpoint::{credentials, parts, select};
+use endpoint::{credentials, kept, parts, select};
 use host::{exit, hardening, signals};
 use program::additions;
 use walls::{containment, place, policy, sandbox};

@@ -60,6 +60,7 @@ pub use catalogue::profiles::{
     PROFILES, PatternError, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
 };
 pub use catalogue::purposes::purpose;
+pub use catalogue::smaller::smaller_model;
 pub use catalogue::vendors::{
     Access, MakeProvider, VENDOR_VARIABLES, VENDORS, Vendor, VendorDialect, VendorVariable, Vendors,
     subscription_sign_in,

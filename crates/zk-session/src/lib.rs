@@ -9,6 +9,7 @@
 //! | [`load_history`], [`load_live`], [`resume`] | history from which a resumed run starts |
 //! | [`SessionPlace`], [`ConversationSession`] | session of a conversation: opening, resuming, preview, copy and end |
 //! | [`latest`], [`open_matching`], [`read_matching`], [`scan_matching`] | lookup of a session for `--continue`, `--resume` and listings |
+//! | [`TitlePlugin`] | titles of sessions by a model |
 //! | [`FileBlobs`] | large contents of a session, in files beside it |
 //! | [`DumpFiles`] | plugin that writes requests and repairs into files, for debugging |
 //! | [`Digest`], [`title_line`], [`near_match`] | parts of a store that all stores share: counts, titles, hints |
@@ -59,6 +60,7 @@ mod redact;
 mod search;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod title;
 #[cfg(feature = "sqlite")]
 mod upkeep;
 
@@ -88,6 +90,7 @@ pub use search::{
 };
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
+pub use title::TitlePlugin;
 #[cfg(feature = "sqlite")]
 pub use upkeep::{
     ChainFault, Leftover, LeftoverKind, Leftovers, RemovedContent, Trash, TrashError, TrashedSession,

@@ -7,7 +7,7 @@ use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 use zk_core::service::{Command, CommandOutcome, SessionFilter, Tool, looks_like_key};
 use zk_permission::ModeSwitch;
 use zk_tui::plain::{folded, help};
-use zk_tui::{Modes, ScreenKind};
+use zk_tui::{Modes, ScreenKind, thousands};
 use zk_view::{Block, Content, Intent, ViewDriver};
 
 use super::backends::foreign_backend;
@@ -228,7 +228,8 @@ impl CommandContext {
 
     fn describe_model(&self) -> String {
         let model = self.agent.model();
-        let window = model.window.map_or(String::new(), |tokens| format!(", window {tokens} tokens"));
+        let window =
+            model.window.map_or(String::new(), |tokens| format!(", window {} tokens", thousands(tokens)));
         let remark = self.factory.remark_on(&model);
         let note = remark.map_or(String::new(), |remark| format!(" ({remark})"));
         format!("{}{window}{note}", model.reference())

@@ -2,7 +2,7 @@
 
 use zk_agent::RunOutcome;
 use zk_core::model::{AgentError, Stats, StopReason};
-use zk_tui::thousands;
+use zk_tui::{dollars, thousands};
 use zk_view::Status;
 
 /// Reason why a successful run's answer may be incomplete. `text` is the answer, `raise_limit` the advice for
@@ -48,7 +48,7 @@ pub fn is_empty(outcome: &RunOutcome, text: &str) -> bool {
 pub(crate) fn context(status: &Status) -> Option<String> {
     let gauge = status.gauge.as_ref()?;
     let compacted = if gauge.compactions > 0 { ", compacted" } else { "" };
-    Some(format!("context {} % of {} tokens{compacted}", gauge.percent, gauge.usable))
+    Some(format!("context {} % of {} tokens{compacted}", gauge.percent, thousands(gauge.usable)))
 }
 
 /// Sums up turns, tokens, cost and time of a run in a line.
@@ -58,7 +58,7 @@ pub fn totals(stats: &Stats) -> String {
     let mut text = format!("{turns} · {} in, {} out", thousands(usage.read()), thousands(usage.output));
     if let Some(cost) = stats.cost.filter(|cost| *cost > 0.0) {
         let is_all = stats.flatten().iter().all(|turn| turn.cost.is_some());
-        text.push_str(&format!(" · {}${cost:.4}", if is_all { "" } else { "at least " }));
+        text.push_str(&format!(" · {}{}", if is_all { "" } else { "at least " }, dollars(cost)));
     }
     text.push_str(&format!(" · {:.1} s", stats.duration_ms as f64 / 1e3));
     text
@@ -80,8 +80,8 @@ mod tests {
         };
         for (costs, expected) in [
             (&[None][..], "1 turn · 7 in, 5 out · 0.0 s"),
-            (&[Some(0.25)], "1 turn · 7 in, 5 out · $0.2500 · 0.0 s"),
-            (&[Some(0.25), None], "2 turns · 14 in, 10 out · at least $0.2500 · 0.0 s"),
+            (&[Some(0.25)], "1 turn · 7 in, 5 out · $0.25 · 0.0 s"),
+            (&[Some(0.25), None], "2 turns · 14 in, 10 out · at least $0.25 · 0.0 s"),
         ] {
             let mut stats = Stats::default();
             costs.iter().for_each(|cost| stats.add_turn(turn(*cost)));

@@ -11,12 +11,12 @@ use zk_core::service::{Questions, Ui};
 use zk_tui::Keymap;
 use zk_view::{Block, ViewDriver};
 
-use crate::commands::kept_choices::KeptChoice;
 use super::carried::Carried;
 use super::error::ChatError;
 use super::provider_access::ProviderAccess;
 use super::sessions::ConversationSessions;
 use super::setup::ChatSetup;
+use crate::commands::kept_choices::KeptChoice;
 
 /// Beginning of a conversation.
 #[derive(Clone, Copy, Debug)]

@@ -178,6 +178,8 @@ pub(crate) enum CostBy {
     Day,
     /// The conversation, and each plugin that asked a model beside it
     Plugin,
+    /// The conversation, and each part beside it such as summaries and sub-agents, with the model that it asked
+    Part,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]

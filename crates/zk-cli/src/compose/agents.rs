@@ -81,7 +81,8 @@ pub(crate) fn options(app: &AppContext, provider: &str) -> (SpawnOptions, NamedP
     });
     let known = app.settings.known_providers();
     let given = app.agents.iter().cloned().map(|agent| (agent, "--agents".to_owned(), true));
-    let of_plugins = crate::bundles::agents(app).into_iter().map(|agent| (agent, "a plugin".to_owned(), false));
+    let of_plugins =
+        crate::bundles::agents(app).into_iter().map(|agent| (agent, "a plugin".to_owned(), false));
     for (mut agent, origin, is_of_person) in given.chain(read).chain(of_plugins) {
         if agents.iter().any(|known| known.name == agent.name) {
             continue;

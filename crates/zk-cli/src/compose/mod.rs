@@ -31,7 +31,7 @@ use zk_providers::select::{CredentialSource, SelectedEndpoint, split_thinking_le
 use zk_providers::settings::RetrySettings;
 use zk_providers::{Auth, Connection, Http, SetupError, VendorDialect};
 use zk_replay::ReplayLog;
-use zk_session::{DumpFiles, FileBlobs};
+use zk_session::{DumpFiles, FileBlobs, TitlePlugin};
 use zk_tools::{OutputHandles, PlanModes, RedactResults, ToolsOptions, ToolsPlugin, VisibleTags};
 use zk_tui::TableFences;
 
@@ -261,6 +261,12 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
         parts.push(Arc::new(app.settings.results.spill(dir)));
         parts.push(Arc::new(OutputHandles));
         parts.extend(sessions::undo::plugin(app, dir).map(|plugin| Arc::new(plugin) as Arc<dyn Plugin>));
+    }
+    if let (Some(open), true) = (&session.open, session.loaded.messages.is_empty())
+        && app.settings.parts.title.is_some()
+    {
+        let store = sessions::store(&app.work.machine)?;
+        parts.push(Arc::new(TitlePlugin::new(Arc::new(store), open.id().clone())));
     }
     if let Some(recorder) = &session.recorder {
         parts.push(Arc::new(recorder.clone()));

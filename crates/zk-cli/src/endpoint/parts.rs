@@ -58,6 +58,24 @@ pub(crate) fn install(app: &AppContext, bus: &Bus, own: Arc<dyn Provider>, named
     scope.provide_service::<dyn PartModels>(Arc::new(ConfiguredParts::new(Arc::new(opener))));
 }
 
+/// Opens the model of each part, for a check.
+pub(crate) async fn open_all(
+    app: &AppContext,
+    own: Arc<dyn Provider>,
+    named: NamedParts,
+) -> Vec<(String, Result<Model, BoxError>)> {
+    let bus = Bus::new();
+    let opener = Opener { app: app.clone(), own, scope: bus.scope("parts"), named };
+    let mut opened = Vec::new();
+    for part in opener.named.keys() {
+        if let Some(result) = opener.open(part).await.transpose() {
+            opened.push((part.clone(), result));
+        }
+    }
+    bus.close().await;
+    opened
+}
+
 /// Opens the providers of parts, as a `/provider` command does.
 struct Opener {
     app: AppContext,

@@ -250,6 +250,17 @@ impl Settings {
         Ok(())
     }
 
+    /// Returns a copy with values that were kept for this directory, each below what was given for this start.
+    pub(crate) fn with_kept(&self, values: impl Iterator<Item = (&'static str, String)>) -> Outcome<Self> {
+        let origin = Origin { layer: Layer::Kept, place: "chosen in a conversation".to_owned() };
+        let mut kept = self.clone();
+        for (key, value) in values {
+            kept.merged.set_below(vec![key.to_owned()], value.into(), &origin, &mut Vec::new())?;
+        }
+        kept.read_sections()?;
+        Ok(kept)
+    }
+
     fn file(
         &mut self,
         files: &dyn HostFiles,

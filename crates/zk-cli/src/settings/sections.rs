@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use zk_agent::settings::{CallSettings, RunSettings, PartSettings, SpawnSettings};
+use zk_agent::settings::{CallSettings, PartSettings, RunSettings, SpawnSettings};
 use zk_backends::settings::{BackendChoice, BackendSettings};
 use zk_compaction::settings::CompactionSettings;
 use zk_exec::settings::{DockerSettings, LimitSettings, SandboxSettings};

@@ -128,9 +128,8 @@ fn of_settings(layer: SettingsLayer) -> Layer {
         SettingsLayer::CommandLine | SettingsLayer::Preset => Layer::CommandLine,
         SettingsLayer::ProjectLocal | SettingsLayer::ProjectPreset => Layer::ProjectLocal,
         SettingsLayer::Project => Layer::Project,
-        SettingsLayer::Default
-        | SettingsLayer::Environment
-        | SettingsLayer::User
-        | SettingsLayer::Kept => Layer::User,
+        SettingsLayer::Default | SettingsLayer::Environment | SettingsLayer::User | SettingsLayer::Kept => {
+            Layer::User
+        }
     }
 }

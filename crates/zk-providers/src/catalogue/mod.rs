@@ -8,6 +8,7 @@ pub(crate) mod places;
 pub(crate) mod profiles;
 pub(crate) mod purposes;
 pub(crate) mod schema_limits;
+pub(crate) mod smaller;
 pub(crate) mod thinking;
 pub(crate) mod tiers;
 pub(crate) mod vendors;

@@ -2,7 +2,7 @@
 
 use zk_core::model::Model;
 
-const SMALL: &str = "fast, small tasks";
+pub(super) const SMALL: &str = "fast, small tasks";
 const EVERYDAY: &str = "everyday coding";
 const HARD: &str = "hard tasks";
 const CODING: &str = "coding";

@@ -22,6 +22,6 @@ pub use endpoint::{
 pub use error::SelectError;
 pub use known::{KnownProviders, NamedProvider, ProviderSettings, SetValue, ValueRank};
 pub use local::{LocalServer, LocalServerState, probe_local_server};
-pub use model_name::{OtherProvider, UnknownModel, lists_model, split_thinking_level};
+pub use model_name::{OtherProvider, UnknownModel, lacks_model, lists_model, split_thinking_level};
 pub use offers::{FoundServer, KeyCheck, OfferedVendor, check_key, find_local_servers};
 pub use provider_map::ProviderMap;

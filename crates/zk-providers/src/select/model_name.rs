@@ -110,6 +110,11 @@ pub async fn lists_model(provider: &dyn Provider, id: &str) -> bool {
     listing_has(provider, id).await == Some(true)
 }
 
+/// Whether the server lists models within two seconds, and none with this id.
+pub async fn lacks_model(provider: &dyn Provider, id: &str) -> bool {
+    listing_has(provider, id).await == Some(false)
+}
+
 /// Whether the server lists a model with this id; `None` if it does not answer within two seconds.
 async fn listing_has(provider: &dyn Provider, id: &str) -> Option<bool> {
     let cx = Bus::new().cx();

@@ -25,7 +25,7 @@ pub use renderers::Renderers;
 pub use status::status_line;
 pub(crate) use status::{job_rows, silence};
 pub use status_row::ModelFacts;
-pub(crate) use status_row::{dollars, running_seconds, status_row};
+pub(crate) use status_row::{running_seconds, status_row};
 pub use tables::TableFences;
 
 /// Formats a count with its noun: `1 file`, `2 files`.
@@ -43,6 +43,17 @@ pub fn thousands(tokens: u64) -> String {
         _ if tokens.is_multiple_of(1_000_000) => format!("{}M", tokens / 1_000_000),
         _ => format!("{:.1}M", tokens as f64 / 1e6),
     }
+}
+
+/// Amount in US dollars: in cents, smaller amounts in finer parts.
+///
+/// ```
+/// assert_eq!(zk_tui::dollars(1.5), "$1.50");
+/// assert_eq!(zk_tui::dollars(0.00123), "$0.0012");
+/// ```
+#[must_use]
+pub fn dollars(cost: f64) -> String {
+    if cost < 0.01 { format!("${cost:.4}") } else { format!("${cost:.2}") }
 }
 
 /// Duration in its largest suitable unit.

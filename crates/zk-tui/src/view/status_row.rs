@@ -1,7 +1,7 @@
 use zk_view::{Activity, ContextGauge, GaugeColour, Status};
 
 use super::detail::MARGIN;
-use super::{rounded, thousands};
+use super::{dollars, rounded, thousands};
 use crate::row::{Row, Style};
 
 /// Signs of activity, and of a waiting retry.
@@ -85,11 +85,6 @@ fn mode_fact(model: &ModelFacts) -> Option<Fact> {
 
 fn cost_fact(cost: f64) -> Option<Fact> {
     (cost > 0.0).then(|| Fact::dim(8, &dollars(cost)))
-}
-
-/// Amount in US dollars: in cents, smaller amounts in finer parts.
-pub(crate) fn dollars(cost: f64) -> String {
-    if cost < 0.01 { format!("${cost:.4}") } else { format!("${cost:.2}") }
 }
 
 /// Facts about the context: fill level with urgency, and compactions.

@@ -1,20 +1,24 @@
 //! `/cost`: spending of the present session, by model.
 
+use std::collections::BTreeMap;
+
 use zk_agent::Agent;
 use zk_core::kernel::BoxError;
-use zk_core::model::{Spending, TurnUsage};
+use zk_core::model::{ModelRef, Spending, TurnUsage};
+use zk_core::service::{EntryKind, visible_line};
+use zk_tui::{dollars, thousands};
 
 use crate::opening::sessions::ConversationSessions;
 
 /// Cost of the session so far, in lines.
 pub(super) async fn cost(sessions: &dyn ConversationSessions, agent: &Agent) -> Result<String, BoxError> {
     let entries = sessions.shown_entries().await?;
-    let turns = entries.iter().filter_map(|entry| entry.kind.usage());
-    let mut lines = lines(turns);
+    let mut lines = lines(entries.iter().filter_map(|entry| entry.kind.usage()));
     if lines.is_empty() {
         let model = agent.model().reference();
         return Ok(format!("nothing was spent in this session yet; {model} answers next"));
     }
+    lines.extend(part_lines(entries.iter().map(|entry| &entry.kind)));
     lines.push("`zk cost` sums up all sessions, `zk cost why` says what it went for".to_owned());
     Ok(lines.join("\n"))
 }
@@ -32,34 +36,44 @@ fn lines<'a>(turns: impl Iterator<Item = &'a TurnUsage>) -> Vec<String> {
     lines
 }
 
+/// A line for each part beside the conversation and each model that it asked; they are in the sums above.
+fn part_lines<'a>(entries: impl Iterator<Item = &'a EntryKind>) -> Vec<String> {
+    let mut parts = BTreeMap::<(&str, &ModelRef), Spending>::new();
+    for kind in entries {
+        if let EntryKind::Usage { usage, side_call: Some(call) } = kind {
+            parts.entry((call.part_name(), &usage.model)).or_default().add(usage);
+        }
+    }
+    let line = |((part, model), spent): (&(&str, &ModelRef), &Spending)| {
+        visible_line(&format!("of it {part}   {model}   {}", describe(spent)))
+    };
+    parts.iter().map(line).collect()
+}
+
 fn describe(spent: &Spending) -> String {
     let Spending { answers: turns, usage, cost, unpriced } = spent;
     let turns_text = if *turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
     let cost = cost.unwrap_or_default();
     let cached = match usage.cache_read {
         0 => String::new(),
-        cached => format!(" ({} from the cache)", tokens(cached)),
+        cached => format!(" ({} from the cache)", thousands(cached)),
     };
     let money = match unpriced {
-        0 => format!("${cost:.4}"),
+        0 => dollars(cost),
         unpriced if unpriced == turns => "price not known".to_owned(),
-        _ => format!("at least ${cost:.4}"),
+        _ => format!("at least {}", dollars(cost)),
     };
-    format!("{money} · {turns_text} · {} in{cached}, {} out", tokens(usage.read()), tokens(usage.output))
-}
-
-/// A number of tokens as a person reads it.
-pub(super) fn tokens(count: u64) -> String {
-    match count {
-        0..10_000 => count.to_string(),
-        10_000..1_000_000 => format!("{:.1}k", count as f64 / 1e3),
-        _ => format!("{:.1}M", count as f64 / 1e6),
-    }
+    format!(
+        "{money} · {turns_text} · {} in{cached}, {} out",
+        thousands(usage.read()),
+        thousands(usage.output)
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use zk_core::model::{ModelRef, Usage};
+    use zk_core::model::Usage;
+    use zk_core::service::SideCallOf;
 
     use super::*;
 
@@ -72,11 +86,38 @@ mod tests {
             cost,
         };
         let one = [turn("a", Some(0.5))];
-        assert_eq!(lines(one.iter()), ["p/a   $0.5000 · 1 turn · 42.0k in (30.0k from the cache), 7 out"]);
+        assert_eq!(lines(one.iter()), ["p/a   $0.50 · 1 turn · 42k in (30k from the cache), 7 out"]);
         let two = [turn("a", Some(0.5)), turn("b", None), turn("a", Some(0.25))];
         let lines = lines(two.iter());
         assert_eq!(lines.len(), 3);
-        assert!(lines[0].starts_with("this session   at least $0.7500 · 3 turns"), "{lines:?}");
+        assert!(lines[0].starts_with("this session   at least $0.75 · 3 turns"), "{lines:?}");
         assert!(lines[2].starts_with("p/b   price not known"), "{lines:?}");
+    }
+
+    #[test]
+    fn parts_stand_apart_with_the_models_they_asked() {
+        let of = |part: Option<&str>, purpose: &str, model: &str| EntryKind::Usage {
+            usage: Box::new(TurnUsage {
+                turn_id: "t".into(),
+                model: ModelRef::new("p", model),
+                usage: Usage { input: 1_250, output: 7, ..Usage::default() },
+                cost: Some(0.001),
+            }),
+            side_call: Some(SideCallOf {
+                source: "s".to_owned(),
+                purpose: purpose.to_owned(),
+                part: part.map(str::to_owned),
+            }),
+        };
+        let entries = [
+            of(Some("summary"), "compaction", "small"),
+            of(Some("summary"), "branch summary", "small"),
+            of(Some("summary"), "compaction", "big"),
+            of(None, "btw", "big"),
+        ];
+        let lines = part_lines(entries.iter());
+        assert_eq!(lines[0], "of it btw   p/big   $0.0010 · 1 turn · 1.2k in, 7 out");
+        assert_eq!(lines[2], "of it summary   p/small   $0.0020 · 2 turns · 2.5k in, 14 out");
+        assert_eq!(lines.len(), 3);
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use zk_agent::{Agent, transcript};
 use zk_core::kernel::{BoxError, Cx, Source};
 use zk_core::service::SideCall;
+use zk_tui::dollars;
 
 /// Longest wait for an answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
@@ -41,6 +42,6 @@ pub(super) async fn ask(agent: &Agent, question: &str, cx: &Cx) -> Result<String
     let answer = agent.side_call(call, cx.stop_token().clone()).await?;
     let text = answer.text.trim();
     let text = if text.is_empty() { "the model said nothing to that" } else { text };
-    let cost = answer.usage.cost.map_or(String::new(), |cost| format!(" · ${cost:.4}"));
+    let cost = answer.usage.cost.map_or(String::new(), |cost| format!(" · {}", dollars(cost)));
     Ok(format!("{text}\n(beside the conversation, which does not know of it{cost})"))
 }

@@ -3,6 +3,7 @@
 use zk_core::kernel::Cx;
 use zk_core::service::{Command, CommandOutcome};
 use zk_permission::ModeSwitch;
+use zk_tui::thousands;
 
 use super::cost::cost;
 use super::info_context::InfoContext;
@@ -17,7 +18,8 @@ pub(super) async fn status(context: &InfoContext, cx: &Cx) -> String {
     let agent = &context.agent;
     let model = agent.model();
     let level = agent.thinking().level;
-    let window = model.window.map_or(String::new(), |tokens| format!(" · window {tokens} tokens"));
+    let window =
+        model.window.map_or(String::new(), |tokens| format!(" · window {} tokens", thousands(tokens)));
     let mut rows = vec![
         ("zk", env!("CARGO_PKG_VERSION").to_owned()),
         ("model", format!("{}{window} · thinking {}", model.reference(), level.as_str())),

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 use zk_core::model::{Spending, TurnUsage, Usage};
 use zk_core::service::{Entry, EntryKind, SideCallOf};
+use zk_tui::{dollars, thousands};
 
 use super::records::{SAVINGS, SOURCE};
 
@@ -64,13 +65,15 @@ impl Sum {
         let read = input + cache_read + cache_write;
         let hits = (cache_read * 100).checked_div(read).unwrap_or(0);
         let cost = match (self.spent.cost, self.spent.unpriced) {
-            (Some(cost), 0) => format!("${cost:.4}"),
-            (Some(cost), unknown) => format!("${cost:.4} and {unknown} without a price"),
+            (Some(cost), 0) => dollars(cost),
+            (Some(cost), unknown) => format!("{} and {unknown} without a price", dollars(cost)),
             (None, _) => "no price known".to_owned(),
         };
         format!(
-            "{name:<34} {:>5} answers {read:>10} read ({hits:>3}% from the cache) {output:>9} written  {cost}",
-            self.spent.answers
+            "{name:<34} {:>5} answers {:>8} read ({hits:>3}% from the cache) {:>8} written  {cost}",
+            self.spent.answers,
+            thousands(read),
+            thousands(output)
         )
     }
 

@@ -2,13 +2,16 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use zk_core::service::{Entry, EntryVisitor, SessionFilter, SessionStore, StoreError};
+use zk_core::service::{Entry, EntryVisitor, SessionFilter, SessionStore, SideCallOf, StoreError};
 use zk_tui::plain::lines::shorten;
 
 use super::sums::{Answered, Outputs, Sum, answer};
 use crate::args::actions::CostBy;
 
-/// Sums of sessions, by session, model, day or plugin.
+/// Name of the conversation's own answers.
+const CONVERSATION: &str = "the conversation";
+
+/// Sums of sessions, by session, model, day, plugin or part.
 pub(super) struct Totals {
     pub(super) by: CostBy,
     pub(super) sums: BTreeMap<String, Sum>,
@@ -35,7 +38,11 @@ impl Totals {
                 (CostBy::Model, _) => turn.model.to_string(),
                 (CostBy::Day, _) => zk_skills::date(entry.time_ms / 1000),
                 (CostBy::Plugin, Some(call)) => call.source.clone(),
-                (CostBy::Plugin, None) => "the conversation".to_owned(),
+                (CostBy::Plugin, None) => CONVERSATION.to_owned(),
+                (CostBy::Part, call) => {
+                    let part = call.map_or(CONVERSATION, SideCallOf::part_name);
+                    format!("{part}  {}", turn.model)
+                }
             };
             self.sums.entry(name).or_default().add(turn);
             self.total.add(turn);
@@ -46,7 +53,7 @@ impl Totals {
                 CostBy::Session => session.to_owned(),
                 CostBy::Day => zk_skills::date(entry.time_ms / 1000),
                 // One run may have used several of them, so savings cannot be assigned.
-                CostBy::Model | CostBy::Plugin => return,
+                CostBy::Model | CostBy::Plugin | CostBy::Part => return,
             };
             self.sums.entry(name).or_default().outputs.add(saved);
         }
@@ -131,7 +138,7 @@ mod tests {
         }
         let store = BreakingStore { inner: store, id: "s_broken".into(), entries: 2 };
         let filter = SessionFilter { unanswered: true, ..SessionFilter::default() };
-        for by in [CostBy::Session, CostBy::Model, CostBy::Day, CostBy::Plugin] {
+        for by in [CostBy::Session, CostBy::Model, CostBy::Day, CostBy::Plugin, CostBy::Part] {
             let Summed { totals, left_out: notices, .. } = sum_up(&store, &filter, by).await.unwrap();
             assert_eq!((totals.total.spent.answers, totals.total.spent.cost), (2, Some(1.0)), "{by:?}");
             assert_eq!(totals.sums.values().map(|sum| sum.spent.answers).collect::<Vec<_>>(), [2], "{by:?}");

@@ -3,6 +3,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use zk_core::service::{EntryKind, visible_line};
 use zk_session::scan_matching;
+use zk_tui::{dollars, thousands};
 
 use super::super::print;
 use super::records::{BREAK, DEPTH, SOURCE};
@@ -74,8 +75,9 @@ pub(super) fn describe(time_ms: u64, data: &Value) -> String {
         Some("reloaded") => "files or settings changed between two runs",
         _ => "nothing explains it: something that should stay as it is does not",
     };
-    let cost = data["cost"].as_f64().map(|cost| format!(", about ${cost:.4}")).unwrap_or_default();
+    let cost = data["cost"].as_f64().map(|cost| format!(", about {}", dollars(cost))).unwrap_or_default();
+    let lost = thousands(data["lost_tokens"].as_u64().unwrap_or_default());
     let day = zk_skills::date(time_ms / 1000);
     let whose = if data[DEPTH].is_u64() { "in a sub-agent, " } else { "" };
-    format!("{day}: {whose}{what} ({cause}); about {} tokens were read anew{cost}", data["lost_tokens"])
+    format!("{day}: {whose}{what} ({cause}); about {lost} tokens were read anew{cost}")
 }

@@ -3,6 +3,7 @@ mod endpoint;
 mod findings;
 mod kept_sessions;
 mod mend;
+mod parts;
 mod programs;
 mod session_care;
 
@@ -53,6 +54,7 @@ pub(crate) fn run(app: &AppContext, args: DoctorArgs) -> Outcome<Exit> {
     for finding in runtime.block_on(endpoint(app)) {
         tell(finding);
     }
+    runtime.block_on(parts::parts(app)).into_iter().for_each(&mut tell);
     for finding in runtime.block_on(backends::backends(app)) {
         tell(finding);
     }

@@ -25,14 +25,15 @@ use crate::compose::backends::Answering;
 use crate::compose::{self, HostOptions};
 use crate::credentials;
 use crate::exit::{Failure, Outcome};
+use crate::kept;
 use crate::mode::summary;
 use crate::session_switch::SessionSwitch;
 use crate::sessions::{self, Session};
 use crate::settings::{ScreenName, ThemeName};
 use zk_chat::{
     Carried, CarriedSession, ChatError, ChatSetup, ConversationFactory, ConversationHost, ConversationSource,
-    EditorEnv, ExecutionPlace, NamedModel, OpenedConversation, ProviderAccess, Reread, SettingsReport,
-    UnapprovedProject, UnsavedSession,
+    EditorEnv, ExecutionPlace, KeptChoice, NamedModel, OpenedConversation, ProviderAccess, Reread,
+    SettingsReport, UnapprovedProject, UnsavedSession,
 };
 
 /// Factory of conversations, with the settings of the start or of a reload.
@@ -43,6 +44,8 @@ pub(super) struct ChatFactory {
     resume: Option<Resume>,
     /// Whether the conversation starts in plan mode.
     plans: bool,
+    /// Whether choices of the person begin the next conversation in the directory.
+    keeps_choices: bool,
 }
 
 impl ChatFactory {
@@ -75,12 +78,17 @@ impl ChatFactory {
             host_files: Arc::new(app.work.machine.host_files.clone()),
             phrases: summary::PHRASES,
         };
-        Self { app, setup, resume, plans }
+        Self { app, setup, resume, plans, keeps_choices: false }
+    }
+
+    /// Begins with the model that the person chose in this directory before, and keeps the next choice.
+    pub(super) fn keep_choices(self, keeps_choices: bool) -> Self {
+        Self { keeps_choices, ..self }
     }
 
     /// Returns the endpoint of the provider with which the conversation continues.
-    async fn endpoint(&self, source: ConversationSource<'_>) -> Outcome<SelectedEndpoint> {
-        let ConversationSource::Carried(carried) = source else { return self.app.endpoint().await };
+    async fn endpoint(&self, app: &AppContext, source: ConversationSource<'_>) -> Outcome<SelectedEndpoint> {
+        let ConversationSource::Carried(carried) = source else { return app.endpoint().await };
         // Address and key of the command line are for the provider of the start.
         match self.app.endpoint().await {
             Ok(endpoint) if *endpoint.provider.name == *carried.model.provider => Ok(endpoint),
@@ -131,8 +139,10 @@ impl ConversationFactory for ChatFactory {
     }
 
     fn unapproved(&self) -> Option<Box<dyn UnapprovedProject>> {
-        let resume = self.resume.clone();
-        let unapproved = Unapproved::of(&self.app, move |app| Arc::new(Self::new(app, resume)));
+        let (resume, keeps) = (self.resume.clone(), self.keeps_choices);
+        let unapproved = Unapproved::of(&self.app, move |app| {
+            Arc::new(Self::new(app, resume).keep_choices(keeps)) as Arc<dyn ConversationFactory>
+        });
         unapproved.map(|unapproved| Box::new(unapproved) as Box<dyn UnapprovedProject>)
     }
 
@@ -146,14 +156,17 @@ impl ConversationFactory for ChatFactory {
         host: ConversationHost<'_>,
     ) -> Result<OpenedConversation, ChatError> {
         let ConversationHost { ui, questions, view, stop, on_shown } = host;
-        let app = &self.app;
         let is_carried = matches!(source, ConversationSource::Carried(_));
+        // A session goes on with its own model.
+        let begins = !is_carried && self.resume.is_none() && self.keeps_choices;
+        let restored = if begins { kept::restored(&self.app).await } else { None };
+        let app = restored.as_ref().unwrap_or(&self.app);
         let session = self.session(source).await?;
         let used = match source {
             ConversationSource::Carried(carried) => Some(&*carried.model.provider),
             ConversationSource::Start => session.loaded.model.as_ref().map(|model| &*model.provider),
         };
-        let finding = Box::pin(Answering::find(app, used, self.endpoint(source)));
+        let finding = Box::pin(Answering::find(app, used, self.endpoint(app, source)));
         let found = ConversationHost::unless_stopped(stop, async { Ok(finding.await?) }).await;
         let answering = match found {
             Ok(answering) => answering,
@@ -198,7 +211,7 @@ impl ConversationFactory for ChatFactory {
                 return Err(failure.into());
             }
         };
-        let switch = SessionSwitch::new(app, &bus, provider.clone(), session);
+        let switch = SessionSwitch::new(&self.app, &bus, provider.clone(), session);
         let first = switch.current();
         let opened = ConversationHost::unless_stopped(stop, async {
             let model = match source {
@@ -242,7 +255,8 @@ impl ConversationFactory for ChatFactory {
     fn reread(&self) -> Result<Reread, BoxError> {
         let (app, warnings) = self.app.reread()?;
         app.settings.check_preset(&app.work.project)?;
-        Ok(Reread { factory: Arc::new(Self::new(app, self.resume.clone())), warnings })
+        let factory = Self::new(app, self.resume.clone()).keep_choices(self.keeps_choices);
+        Ok(Reread { factory: Arc::new(factory), warnings })
     }
 
     fn add_directory(&self, dir: &Path) -> Result<PathBuf, BoxError> {
@@ -255,6 +269,10 @@ impl ConversationFactory for ChatFactory {
 
     async fn find_provider(&self, name: &str, model: Option<&str>, agent: &Agent) -> Result<Model, BoxError> {
         Ok(models::find_provider(&self.app, name, model, agent).await?)
+    }
+
+    async fn keep_choice(&self, choice: KeptChoice) -> Result<(), BoxError> {
+        if self.keeps_choices { kept::keep(&self.app, choice).await } else { Ok(()) }
     }
 
     async fn programs_ready(&self, agent: &Agent) {

@@ -21,7 +21,7 @@ use zk_chat::{self, ChatEnd, ChatError, ChatStart, Interrupts};
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let Prompt { text, resume, .. } = prompt;
     let start = ChatStart { prompt: text, chooses_session: resume == Some(Resume::Choose) };
-    let factory = Arc::new(ChatFactory::new(app.clone(), resume));
+    let factory = Arc::new(ChatFactory::new(app.clone(), resume).keep_choices(true));
     let ended = zk_chat::run(factory, start, |leave| {
         signals::watch(leave).map(|signals| Arc::new(signals) as Arc<dyn Interrupts>)
     });

@@ -219,6 +219,14 @@ pub struct SideCallOf {
     pub part: Option<String>,
 }
 
+impl SideCallOf {
+    /// Returns the name under which the cost is summed up: the part, or else the purpose.
+    #[must_use]
+    pub fn part_name(&self) -> &str {
+        self.part.as_deref().unwrap_or(&self.purpose)
+    }
+}
+
 /// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
