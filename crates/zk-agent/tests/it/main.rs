@@ -25,6 +25,7 @@ mod lifecycle;
 mod models;
 mod order;
 mod output;
+mod parts;
 mod plugin_failures;
 mod prefix;
 mod presets;

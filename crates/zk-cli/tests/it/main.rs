@@ -100,6 +100,8 @@ mod network_credentials;
 #[cfg(test)]
 mod network_programs;
 #[cfg(test)]
+mod parts;
+#[cfg(test)]
 mod permission_modes;
 #[cfg(test)]
 mod picker;

@@ -164,7 +164,7 @@ fn costs_are_added_up_by_session_model_day_and_plugin() {
     for _ in 0..2 {
         assert_eq!(person.run(&["-p", "hi"]).code, 0);
     }
-    for (by, rows) in [("session", 2), ("model", 1), ("day", 1), ("plugin", 1)] {
+    for (by, rows) in [("session", 2), ("model", 1), ("day", 1), ("plugin", 1), ("part", 1)] {
         let shown = person.run(&["cost", "--by", by, "--json"]);
         let sums: Vec<Value> = serde_json::from_str(&shown.stdout).unwrap();
         assert_eq!(sums.len(), rows, "{by}: {}{}", shown.stdout, shown.stderr);
@@ -215,7 +215,7 @@ fn what_a_plugin_asked_beside_the_conversation_is_its_own_cost() {
     assert!((ended.result()["cost"].as_f64().unwrap() - beside - own).abs() < 1e-9, "{}", ended.stdout);
     let shown = person.run(&["cost", "--by", "plugin"]).stdout;
     let line = shown.lines().find(|line| line.starts_with("compress")).unwrap_or_else(|| panic!("{shown}"));
-    assert!(line.contains(&format!("${beside:.4}")), "{shown}");
+    assert!(line.contains(&zk_tui::dollars(beside)), "{shown}");
     assert_eq!(server.violations(), []);
 }
 
