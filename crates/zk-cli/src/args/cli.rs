@@ -10,6 +10,7 @@ use zk_permission::Mode;
 
 use crate::commands::PluginAction;
 use crate::exit;
+use crate::launch::StartScope;
 
 use super::actions::{
     AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, McpAction,
@@ -38,6 +39,30 @@ pub(crate) struct NamedSources {
     /// A plugin's directory to use for this once, without adding it; may be repeated
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
     pub(crate) plugin_dir: Vec<PathBuf>,
+}
+
+/// Sources that a start leaves out.
+#[derive(Args, Debug, Default)]
+pub(crate) struct LeftOutSources {
+    /// Use nothing of this project: no settings, hooks, instructions, memory, skills, agents, servers, plugins
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) safe_mode: bool,
+
+    /// Use settings and keys alone: nothing of the project, and no hooks, instructions, memory, skills, agents,
+    /// servers or plugins that the command line does not name
+    #[arg(long, global = true, help_heading = GLOBAL, conflicts_with = "safe_mode")]
+    pub(crate) bare: bool,
+}
+
+impl LeftOutSources {
+    /// Sources that are used.
+    pub(super) fn scope(&self) -> StartScope {
+        match (self.bare, self.safe_mode) {
+            (true, _) => StartScope::Bare,
+            (false, true) => StartScope::WithoutProject,
+            (false, false) => StartScope::All,
+        }
+    }
 }
 
 /// Files in which zk keeps what it does.
@@ -199,6 +224,9 @@ pub(crate) struct Cli {
 
     #[command(flatten)]
     pub(crate) named: NamedSources,
+
+    #[command(flatten)]
+    pub(crate) left_out: LeftOutSources,
 
     #[command(flatten)]
     pub(crate) records: RecordFiles,

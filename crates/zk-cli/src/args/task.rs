@@ -344,6 +344,7 @@ impl Cli {
         let launch = Launch {
             given,
             config: self.config,
+            scope: self.left_out.scope(),
             trust_mcp: self.trust_mcp,
             mcp_configs: self.named.mcp_config,
             plugin_dirs: self.named.plugin_dir,

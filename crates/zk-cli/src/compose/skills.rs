@@ -27,7 +27,11 @@ pub(crate) fn user_dirs(machine: &Machine) -> Vec<PathBuf> {
 }
 
 /// Returns the person's command directories.
-pub(crate) fn command_dirs(machine: &Machine) -> Vec<PathBuf> {
+pub(crate) fn command_dirs(work: &Workplace) -> Vec<PathBuf> {
+    let machine = &work.machine;
+    if !work.scope.has_own_parts() {
+        return Vec::new();
+    }
     let own = machine.dirs.config.as_ref().map(|config| config.join("commands"));
     own.into_iter().chain(machine.env.path("HOME").map(|home| home.join(".claude/commands"))).collect()
 }
@@ -36,16 +40,17 @@ pub(crate) fn command_dirs(machine: &Machine) -> Vec<PathBuf> {
 pub(crate) fn roots(work: &Workplace, settings: &Settings) -> SkillRoots {
     let own = &settings.skills;
     let home = work.machine.env.path("HOME");
+    let has_own = work.scope.has_own_parts();
     let path = |path: &String| at_home(path, home.as_deref()).unwrap_or_else(|| PathBuf::from(path));
     SkillRoots {
         cwd: work.cwd.clone(),
         project: work.project.clone(),
-        configured: own.paths.iter().map(path).collect(),
-        user: user_dirs(&work.machine),
+        configured: own.paths.iter().filter(|_| has_own).map(path).collect(),
+        user: if has_own { user_dirs(&work.machine) } else { Vec::new() },
         bundles: crate::bundles::skills(settings, &work.project),
         inline: Vec::new(),
         exclude: own.exclude.clone(),
-        without_project: !own.project,
+        without_project: !own.project || !work.scope.has_project(),
     }
 }
 

@@ -18,6 +18,13 @@ pub(crate) const KIND: &str = "mcp";
 /// Maximum size of such a file in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
+/// Takes the servers out of the table of a settings file.
+pub(super) fn leave_out(table: &mut toml::Table) {
+    if let Some(mcp) = table.get_mut("mcp").and_then(toml::Value::as_table_mut) {
+        mcp.remove("servers");
+    }
+}
+
 impl Settings {
     /// Reads the servers of the project's `.mcp.json`, each with its own approval. Errors become warnings, so
     /// that zk still works.

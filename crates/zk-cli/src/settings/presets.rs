@@ -104,6 +104,9 @@ impl Settings {
         name: &str,
         warnings: &mut Vec<String>,
     ) -> Outcome<bool> {
+        if !sources.scope.has_project() {
+            return Ok(false);
+        }
         let relative = format!(".zk/presets/{name}.toml");
         let path = sources.project.join(&relative);
         let layer = Layer::ProjectPreset;

@@ -5,6 +5,7 @@ use zk_providers::select::first_local_server;
 use zk_providers::{Access, VENDORS, Vendors};
 
 use super::*;
+use crate::launch::StartScope;
 use crate::additions::Additions;
 use crate::exit::Failure;
 use crate::settings::{LayerValues, SettingsSources};
@@ -24,7 +25,8 @@ fn settings(vars: &[(&str, &str)], given: LayerValues) -> Settings {
             project,
             trust: &FileTrust::new(None, std::sync::Arc::new(LocalStateFiles::default())),
             extra: None,
-            additions: Additions::default(),
+            scope: StartScope::default(),
+                additions: Additions::default(),
         },
         given,
     )
