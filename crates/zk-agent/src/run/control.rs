@@ -14,8 +14,8 @@ use zk_core::model::{
     TurnUsage, Usage, WireReady,
 };
 use zk_core::service::{
-    CallPlace, ContextId, EventStream, Request, RunControl, RunEnded, RunState, RunTool, RunTools,
-    SideAnswer, SideCall, StreamEvent, Tool, ToolChoice, UnknownTool,
+    CallPlace, ContextId, EventStream, PartModel, PartModels, Request, RunControl, RunEnded, RunState,
+    RunTool, RunTools, SideAnswer, SideCall, StreamEvent, Tool, ToolChoice, UnknownTool,
 };
 
 use super::shared::RunShared;
@@ -116,7 +116,7 @@ impl RunControl for Control {
         let turn_id = self.shared.present_turn().1.unwrap_or_else(TurnId::fresh);
         let cx = self.cx(&turn_id);
         let (name, source) = (call.purpose.clone(), call.source.to_string());
-        let answer = self.send_side_call(call, &cx, turn_id).await;
+        let answer = self.ask_for_part(call, &cx, turn_id).await;
         if let Err(error) = &answer
             && !matches!(error, AgentError::Aborted)
         {
@@ -134,16 +134,43 @@ impl Control {
         CallPlace { cx: self.agent.bus.cx(), cwd: ".".into() }
     }
 
+    /// Sends a side call to the model of its part. A failure of that model counts only if the part is left out
+    /// then, or the run's model fails as well.
+    async fn ask_for_part(&self, call: SideCall, cx: &Cx, turn_id: TurnId) -> Result<SideAnswer, AgentError> {
+        if call.messages.is_empty() {
+            let purpose = &call.purpose;
+            return Err(AgentError::Usage(format!("the side call `{purpose}` has no message; give it one")));
+        }
+        let part = call.part.clone().filter(|_| call.model.is_none());
+        let models = part.and_then(|part| Some((part, cx.service::<dyn PartModels>()?)));
+        let Some((part, models)) = models else { return self.send_side_call(call, cx, turn_id).await };
+        let model = match models.choose(&part, cx).await {
+            PartModel::OfRun => return self.send_side_call(call, cx, turn_id).await,
+            PartModel::LeftOut(why) => return Err(AgentError::Usage(why)),
+            PartModel::Own(model) => *model,
+        };
+        let own = SideCall { model: Some(model.clone()), ..call.clone() };
+        let error = match self.send_side_call(own, cx, turn_id.clone()).await {
+            Err(error) if concerns_model(&error) => error,
+            answer => return answer,
+        };
+        match models.replace(&part, &model, &error, cx).await {
+            PartModel::OfRun => self.send_side_call(call, cx, turn_id).await,
+            PartModel::Own(other) => {
+                let call = SideCall { model: Some(*other), ..call };
+                self.send_side_call(call, cx, turn_id).await
+            }
+            PartModel::LeftOut(_) => Err(error),
+        }
+    }
+
     async fn send_side_call(
         &self,
         call: SideCall,
         cx: &Cx,
         turn_id: TurnId,
     ) -> Result<SideAnswer, AgentError> {
-        let SideCall { source, purpose, system, messages, model, max_tokens, limit } = call;
-        if messages.is_empty() {
-            return Err(AgentError::Usage(format!("the side call `{purpose}` has no message; give it one")));
-        }
+        let SideCall { source, purpose, system, messages, part: _, model, max_tokens, limit } = call;
         let model = model.unwrap_or_else(|| self.model.clone());
         let provider = self.agent.provider_of(&model)?;
         let messages: Vec<_> = messages.into_iter().map(Message::shared).collect();
@@ -223,6 +250,22 @@ impl RunTools for Control {
 
     fn count(&self, name: &str) {
         self.shared.count(name);
+    }
+}
+
+/// Whether another model may succeed where a side call failed with this error.
+fn concerns_model(error: &AgentError) -> bool {
+    match error {
+        // A wrong use may be a provider that is not registered, or a price that is not known under a budget.
+        AgentError::ContextExceeded(_) | AgentError::Provider(_) | AgentError::Usage(_) => true,
+        AgentError::Aborted
+        | AgentError::Hook(_)
+        | AgentError::TurnLimit { .. }
+        | AgentError::Budget { .. }
+        | AgentError::Parked { .. }
+        | AgentError::Stuck { .. }
+        | AgentError::Unguarded { .. }
+        | AgentError::Output(_) => false,
     }
 }
 

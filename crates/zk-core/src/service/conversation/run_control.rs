@@ -98,7 +98,10 @@ pub struct SideCall {
     pub system: String,
     /// Messages to send.
     pub messages: Vec<Message>,
-    /// Model to ask; `None` for the run's model.
+    /// Part of the agent that asks, by which [`PartModels`](super::PartModels) chooses the model; `None` for
+    /// the run's model.
+    pub part: Option<String>,
+    /// Model to ask, whichever the part; `None` for the part's or the run's.
     pub model: Option<Model>,
     /// Output limit in tokens; `None` for 1,024.
     pub max_tokens: Option<u32>,
@@ -114,10 +117,25 @@ impl SideCall {
             purpose: purpose.into(),
             system: String::new(),
             messages: vec![Message::user_text(prompt)],
+            part: None,
             model: None,
             max_tokens: None,
             limit: Duration::from_secs(30),
         }
+    }
+
+    /// Asks the model of a part, such as `supervisor`, if one is set.
+    ///
+    /// ```
+    /// use zk_core::kernel::Source;
+    /// use zk_core::service::SideCall;
+    ///
+    /// let call = SideCall::new(&Source::new("goals"), "verdict", "Is it done?").for_part("supervisor");
+    /// assert_eq!(call.part.as_deref(), Some("supervisor"));
+    /// ```
+    #[must_use]
+    pub fn for_part(self, part: impl Into<String>) -> Self {
+        Self { part: Some(part.into()), ..self }
     }
 }
 

@@ -1,0 +1,105 @@
+use async_trait::async_trait;
+
+use crate::kernel::Cx;
+use crate::model::{AgentError, Model};
+
+/// Models for the parts of an agent, by the part's name: `cx.service::<dyn PartModels>()`. Without this
+/// service every part asks the run's model.
+///
+/// A part is a piece of work beside the conversation, such as its summaries: one of [`KNOWN_PARTS`], or a named
+/// sub-agent. [`SideCall::for_part`](super::SideCall::for_part) names the part of a request.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use zk_core::kernel::Cx;
+/// use zk_core::model::{AgentError, Model};
+/// use zk_core::service::{PartModel, PartModels};
+///
+/// struct SmallSummaries(Model);
+///
+/// #[async_trait]
+/// impl PartModels for SmallSummaries {
+///     async fn choose(&self, part: &str, _: &Cx) -> PartModel {
+///         match part {
+///             "summary" => PartModel::Own(Box::new(self.0.clone())),
+///             _ => PartModel::OfRun,
+///         }
+///     }
+///
+///     async fn replace(&self, _: &str, _: &Model, _: &AgentError, _: &Cx) -> PartModel {
+///         PartModel::OfRun
+///     }
+/// }
+/// ```
+#[async_trait]
+pub trait PartModels: Send + Sync {
+    /// Returns the model for a part. The provider of a part's own model is registered on the bus by then.
+    async fn choose(&self, part: &str, cx: &Cx) -> PartModel;
+
+    /// Returns the replacement for a part's own model that failed with `error`; never that model again.
+    async fn replace(&self, part: &str, failed: &Model, error: &AgentError, cx: &Cx) -> PartModel;
+}
+
+/// Model that a part asks.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PartModel {
+    /// The model of the run.
+    OfRun,
+    /// A model of the part's own, of a registered provider.
+    Own(Box<Model>),
+    /// None: the part is left out, for this reason.
+    LeftOut(String),
+}
+
+/// A part that zk itself has, with its fallback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownPart {
+    /// Name of the part in settings and statistics.
+    pub name: &'static str,
+    /// Work of the part in a few words.
+    pub work: &'static str,
+    /// Fallback when the part's own model cannot be used.
+    pub fallback: PartFallback,
+}
+
+/// Fallback of a part whose own model cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartFallback {
+    /// The run's model does the work.
+    RunModel,
+    /// The work is left out.
+    LeaveOut,
+}
+
+/// Name of the part that titles sessions. It asks no model unless one is set for it.
+pub const TITLE_PART: &str = "title";
+
+/// Parts that zk itself has. Every named sub-agent is a part as well, with the fallback
+/// [`PartFallback::RunModel`].
+pub const KNOWN_PARTS: [KnownPart; 6] = {
+    const fn part(name: &'static str, work: &'static str, fallback: PartFallback) -> KnownPart {
+        KnownPart { name, work, fallback }
+    }
+    [
+        part("summary", "summaries of conversations and branches", PartFallback::RunModel),
+        part("compress", "summaries of large tool results", PartFallback::LeaveOut),
+        part(TITLE_PART, "titles of sessions", PartFallback::LeaveOut),
+        part("supervisor", "verdicts on autonomous goals", PartFallback::RunModel),
+        part("subgoal", "steps of a task, for compaction", PartFallback::LeaveOut),
+        part("explore", "sub-agents without a name", PartFallback::RunModel),
+    ]
+};
+
+/// Returns the fallback of a part: of [`KNOWN_PARTS`] by name, or that of a named sub-agent.
+///
+/// ```
+/// use zk_core::service::{PartFallback, part_fallback};
+///
+/// assert_eq!(part_fallback("title"), PartFallback::LeaveOut);
+/// assert_eq!(part_fallback("reviewer"), PartFallback::RunModel);
+/// ```
+#[must_use]
+pub fn part_fallback(part: &str) -> PartFallback {
+    let known = KNOWN_PARTS.iter().find(|known| known.name == part);
+    known.map_or(PartFallback::RunModel, |known| known.fallback)
+}
