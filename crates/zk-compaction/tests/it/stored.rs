@@ -190,7 +190,7 @@ async fn what_cannot_be_stored_is_not_taken_back_and_a_resume_agrees_with_what_i
         .iter()
         .map(|entry| entry.data.value()["what"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(whats, ["plan", "undo"]);
+    assert_eq!(whats, ["plan", "measured", "undo"]);
     assert_eq!(super::stored::desk(Some(&desk)).say("and later?").await.len(), 17);
 }
 
