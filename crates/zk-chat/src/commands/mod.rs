@@ -4,6 +4,7 @@ pub(crate) mod context_lines;
 pub(crate) mod directory;
 pub(crate) mod info;
 pub(crate) mod job_commands;
+pub(crate) mod loop_command;
 pub(crate) mod models;
 pub(crate) mod own_commands;
 pub(crate) mod session_commands;
@@ -41,6 +42,7 @@ pub(crate) fn provide_commands(
         view: view.clone(),
         wanted: wanted.clone(),
     }));
+    commands.push(loop_command::command(&opened.conversation));
     commands.extend(job_commands::commands());
     commands.push(backends::command(opened.agent.clone(), factory.clone()));
     commands.push(directory::command(setup.phrases.add_directory));

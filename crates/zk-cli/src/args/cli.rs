@@ -13,8 +13,8 @@ use crate::exit;
 use crate::launch::StartScope;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, McpAction,
-    PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, LearnedAction,
+    McpAction, PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 use super::candidates::{self, Shell};
 use super::ext::ExtAction;
@@ -121,9 +121,10 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "LEVEL", add = ArgValueCandidates::new(candidates::levels))]
     pub(crate) thinking: Option<ThinkingLevel>,
 
-    /// A named set of settings: build (default), plan and explore (only what reads runs), or .zk/presets/NAME.toml
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
-    pub(crate) preset: Option<String>,
+    /// Named sets of settings that add up: build (default), plan and explore (only what reads runs), or
+    /// .zk/presets/NAME.toml; may be repeated
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) preset: Vec<String>,
 
     /// The only tools the model is offered, such as read_file,grep,mcp_github_*
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -435,6 +436,11 @@ pub(crate) enum CliCommand {
     Hooks {
         #[command(subcommand)]
         action: Option<HooksAction>,
+    },
+    /// List and forget rules that zk learned about outputs of this project's programs
+    Learned {
+        #[command(subcommand)]
+        action: Option<LearnedAction>,
     },
     /// Print the script by which a shell completes command lines of zk: bash, zsh, fish, powershell or nushell
     Completions {

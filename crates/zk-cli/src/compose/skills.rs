@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use zk_core::kernel::{Bus, Plugin};
 use zk_core::service::Trust;
+use zk_core::service::visible_line;
 use zk_exec::WorkspaceFiles;
 use zk_exec::settings::at_home;
 use zk_skills::{
@@ -48,8 +49,9 @@ pub(crate) fn roots(work: &Workplace, settings: &Settings) -> SkillRoots {
         configured: own.paths.iter().filter(|_| has_own).map(path).collect(),
         user: if has_own { user_dirs(&work.machine) } else { Vec::new() },
         bundles: crate::bundles::skills(settings, &work.project),
-        inline: Vec::new(),
+        inline: own.inline_skills().0,
         exclude: own.exclude.clone(),
+        only: own.only.clone(),
         without_project: !own.project || !work.scope.has_project(),
     }
 }
@@ -58,6 +60,10 @@ pub(crate) fn roots(work: &Workplace, settings: &Settings) -> SkillRoots {
 pub(crate) fn plugin(work: &Workplace, settings: &Settings, attended: bool) -> Option<Arc<dyn Plugin>> {
     if !settings.skills.enabled {
         return None;
+    }
+    for (name, why) in settings.skills.inline_skills().1 {
+        let text = format!("warning: `skills.inline.{}` is not used: {}", visible_line(&name), why.message);
+        work.machine.notices.show(&text);
     }
     let mut options = SkillsOptions::new(roots(work, settings));
     options.watched = attended;

@@ -38,8 +38,7 @@ impl Configured {
         let Machine { env, dirs, host_files, trust, .. } = machine;
         let extra = launch.config.as_deref();
         let (files, scope) = (host_files, launch.scope);
-        let sources =
-            SettingsSources { env, dirs, files, project, trust: &**trust, extra, scope, additions };
+        let sources = SettingsSources { env, dirs, files, project, trust: &**trust, extra, scope, additions };
         let (mut settings, mut warnings) = Settings::read(&sources, launch.given.clone())?;
         settings.trust_mcp_servers(&launch.trust_mcp, before)?;
         for file in &launch.mcp_configs {

@@ -194,6 +194,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Trust(action) => commands::trust(&app, &action),
         Job::Mcp(action) => commands::mcp(&app, action),
         Job::Ext(action) => commands::ext(&app, action),
+        Job::Learned(action) => commands::learned(&app.work, &action),
         Job::Hooks => commands::command_hooks(&app.work.machine, &app.settings),
         Job::Logs(name) => commands::logs(&app.work.machine, name.as_deref()),
         Job::Registry => commands::registry(&app),

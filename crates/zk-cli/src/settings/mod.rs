@@ -286,7 +286,7 @@ impl Settings {
             self.managed_hooks = hooks.clone();
         }
         if layer == Layer::User && !self.scope.has_own_parts() {
-            mcp::leave_out(&mut table);
+            mcp::take_servers(&mut table);
         } else {
             self.add_hooks(hooks, warnings);
             self.add_extensions(extensions);

@@ -5,9 +5,9 @@ use zk_providers::select::first_local_server;
 use zk_providers::{Access, VENDORS, Vendors};
 
 use super::*;
-use crate::launch::StartScope;
 use crate::additions::Additions;
 use crate::exit::Failure;
+use crate::launch::StartScope;
 use crate::settings::{LayerValues, SettingsSources};
 use zk_exec::ProgramEnv;
 use zk_settings::ZkDirs;
@@ -26,7 +26,7 @@ fn settings(vars: &[(&str, &str)], given: LayerValues) -> Settings {
             trust: &FileTrust::new(None, std::sync::Arc::new(LocalStateFiles::default())),
             extra: None,
             scope: StartScope::default(),
-                additions: Additions::default(),
+            additions: Additions::default(),
         },
         given,
     )
