@@ -7,6 +7,7 @@
 //! | strategy | when | content that is left out |
 //! |---|---|---|
 //! | [`Tail`] | the conversation's tool results exceed a number of bytes | the results of older turns |
+//! | [`StaleReads`] | the request exceeds the lower threshold | reads of files that were read again or changed since |
 //! | [`ToolPairs`] | the request exceeds the lower threshold | older results, replaced by summaries that were made beforehand |
 //! | [`Summary`] | the conversation is compacted | all but the newest messages, replaced by a model's summary |
 //! | [`Rolling`] | the conversation is compacted | all but the newest messages, replaced by one line each |
@@ -41,6 +42,7 @@ pub use store::record::sent_of;
 pub use strategies::focus::Focus;
 pub use strategies::rolling::Rolling;
 pub use strategies::shorten::Shorten;
+pub use strategies::stale_reads::StaleReads;
 pub use strategies::subgoal::Subgoal;
 pub use strategies::summary::Summary;
 pub use strategies::tail::Tail;

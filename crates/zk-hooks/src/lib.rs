@@ -11,6 +11,6 @@
 mod command;
 
 pub use command::{
-    CommandHook, CommandHooks, HookConfigError, HookEvent, HookFailure, HookSet, HookSource, Matcher,
-    Vocabulary, claude_arguments, claude_name, settings_schema, zk_name,
+    CommandHook, CommandHooks, FilePatternError, FileWatcher, HookConfigError, HookEvent, HookFailure,
+    HookSet, HookSource, Matcher, Vocabulary, claude_arguments, claude_name, settings_schema, zk_name,
 };

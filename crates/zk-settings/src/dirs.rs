@@ -184,6 +184,12 @@ impl ZkDirs {
         Some(self.state.as_ref()?.join("choices.json"))
     }
 
+    /// Returns the file with rules that were learned from outputs, of all projects.
+    #[must_use]
+    pub fn learned_rules(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("learned-rules.json"))
+    }
+
     /// Returns the file of the line editor's history.
     #[must_use]
     pub fn line_history(&self) -> Option<PathBuf> {

@@ -61,7 +61,10 @@ pub use files::write_file::WriteFile;
 pub use options::{NAMES, ToolsOptions};
 pub use person::{AskUser, InteractionTool, PlanModes, PresentPlan};
 pub use plugin::ToolsPlugin;
-pub use policy::{Compress, Compression, OutputCompressed, OutputHandles, RedactResults, Spill, VisibleTags};
+pub use policy::{
+    Certainty, Compress, Compression, LearnedRule, LearnedRules, OutputCompressed, OutputHandles,
+    RedactResults, Spill, VisibleTags,
+};
 pub use shell::command_output::CommandOutput;
 pub use shell::jobs::{JobHandover, JobInfo, JobPhase, Jobs, JobsTool};
 pub use shell::output::OutputDir;

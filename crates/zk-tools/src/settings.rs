@@ -7,20 +7,29 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zk_core::kernel::Plugin;
 
-use crate::{Compress, Spill};
+use crate::{Compress, LearnedRules, Spill};
 
 /// Settings in `[tools]` for long results.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ResultSettings {
     /// Compression of known kinds of output.
     pub compress: Compression,
+    /// Whether compression learns forms of progress lines from the outputs of each project.
+    #[schemars(extend("x-by-projects" = false))]
+    pub learn: bool,
     /// Bytes above which a result is moved to a file.
     #[schemars(range(min = 1))]
     pub spill_bytes: Option<u32>,
     /// Tools whose results stay in the conversation.
     #[schemars(extend("x-expected" = "a list of names, such as [\"shell\"]"))]
     pub spill_except: Vec<String>,
+}
+
+impl Default for ResultSettings {
+    fn default() -> Self {
+        Self { compress: Compression::default(), learn: true, spill_bytes: None, spill_except: Vec::new() }
+    }
 }
 
 /// Compression of known kinds of output.
@@ -37,13 +46,17 @@ pub enum Compression {
 }
 
 impl ResultSettings {
-    /// Policies for results, in their order.
+    /// Policies for results, in their order. Rules are learned in `learned`, if given.
     #[must_use]
-    pub fn policies(&self) -> Vec<Arc<dyn Plugin>> {
+    pub fn policies(&self, learned: Option<LearnedRules>) -> Vec<Arc<dyn Plugin>> {
+        let compress = match learned.filter(|_| self.learn) {
+            Some(rules) => Compress::new().learning(rules),
+            None => Compress::new(),
+        };
         match self.compress {
             Compression::Off => Vec::new(),
-            Compression::Model => vec![Arc::new(Compress::new().asking_model())],
-            Compression::Rules => vec![Arc::new(Compress::new())],
+            Compression::Model => vec![Arc::new(compress.asking_model())],
+            Compression::Rules => vec![Arc::new(compress)],
         }
     }
 

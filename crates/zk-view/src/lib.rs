@@ -63,7 +63,7 @@ pub use question::Card;
 pub use run_result::{RefusedCall, RefusedCalls, final_answer};
 pub use status::{
     Activity, AgentRow, AgentState, BatchCounts, CheckRow, ContextGauge, GaugeColour, JobRow, JobState,
-    Status,
+    LastCompaction, Status,
 };
 pub use subagents::SubagentWords;
 pub use text::code::{CodeLexer, CodeToken, MAX_COLOURED_BYTES, changed_words};

@@ -43,6 +43,21 @@ pub struct ContextGauge {
     pub colour: GaugeColour,
     /// Compactions of this conversation so far; shown as a badge if not 0.
     pub compactions: u32,
+    /// Figures of the last compaction, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<LastCompaction>,
+}
+
+/// Figures of the last compaction of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LastCompaction {
+    /// Estimated tokens of the request before it.
+    pub before: u64,
+    /// Estimated tokens of the request after it.
+    pub after: u64,
+    /// Time since then in milliseconds, in whole minutes.
+    pub age_ms: u64,
 }
 
 /// The colour of a gauge.
@@ -68,7 +83,7 @@ impl ContextGauge {
             70..=90 => GaugeColour::Yellow,
             _ => GaugeColour::Red,
         };
-        Some(Self { tokens, usable, percent, colour, compactions })
+        Some(Self { tokens, usable, percent, colour, compactions, last: None })
     }
 }
 

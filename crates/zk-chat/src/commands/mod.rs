@@ -5,6 +5,7 @@ pub(crate) mod directory;
 pub(crate) mod info;
 pub(crate) mod job_commands;
 pub(crate) mod kept_choices;
+pub(crate) mod loop_command;
 pub(crate) mod models;
 pub(crate) mod own_commands;
 pub(crate) mod session_commands;
@@ -42,6 +43,7 @@ pub(crate) fn provide_commands(
         view: view.clone(),
         wanted: wanted.clone(),
     }));
+    commands.push(loop_command::command(&opened.conversation));
     commands.extend(job_commands::commands());
     commands.push(backends::command(opened.agent.clone(), factory.clone()));
     commands.push(directory::command(setup.phrases.add_directory));

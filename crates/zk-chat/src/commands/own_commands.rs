@@ -6,7 +6,7 @@ use zk_core::kernel::Bus;
 use zk_core::service::Command;
 
 /// Names of zk's own commands: no file takes them, and without a person they are no prompts.
-pub const OWN_COMMANDS: [&str; 43] = [
+pub const OWN_COMMANDS: [&str; 45] = [
     "add-dir",
     "agents",
     "back",
@@ -30,6 +30,7 @@ pub const OWN_COMMANDS: [&str; 43] = [
     "label",
     "login",
     "logout",
+    "loop",
     "mcp",
     "model",
     "models",
@@ -38,6 +39,7 @@ pub const OWN_COMMANDS: [&str; 43] = [
     "permissions",
     "provider",
     "quit",
+    "recap",
     "reload",
     "resume",
     "screen",
@@ -54,7 +56,7 @@ pub const OWN_COMMANDS: [&str; 43] = [
 
 /// Commands that are safe during a run: they only show something, or change the display, the permission mode
 /// or the next turn's model.
-const HARMLESS: [&str; 22] = [
+const HARMLESS: [&str; 23] = [
     "agents",
     "background",
     "btw",
@@ -69,6 +71,7 @@ const HARMLESS: [&str; 22] = [
     "model",
     "models",
     "permissions",
+    "recap",
     "screen",
     "sessions",
     "show",

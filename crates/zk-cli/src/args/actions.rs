@@ -13,6 +13,21 @@ pub(crate) enum HooksAction {
     List,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum LearnedAction {
+    /// List the rules with their numbers
+    List,
+    /// Forget a rule, or all that was learned in this project
+    Forget {
+        /// Number of the rule in the list
+        #[arg(value_name = "N")]
+        number: Option<usize>,
+        /// Forget all
+        #[arg(long, conflicts_with = "number")]
+        all: bool,
+    },
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
 pub(crate) struct DoctorArgs {
     /// Mend what surely can be mended of zk's own files: each change is shown, then you are asked

@@ -10,10 +10,11 @@ use zk_permission::Mode;
 
 use crate::commands::PluginAction;
 use crate::exit;
+use crate::launch::StartScope;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, McpAction,
-    PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, LearnedAction,
+    McpAction, PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 use super::candidates::{self, Shell};
 use super::ext::ExtAction;
@@ -38,6 +39,30 @@ pub(crate) struct NamedSources {
     /// A plugin's directory to use for this once, without adding it; may be repeated
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR")]
     pub(crate) plugin_dir: Vec<PathBuf>,
+}
+
+/// Sources that a start leaves out.
+#[derive(Args, Debug, Default)]
+pub(crate) struct LeftOutSources {
+    /// Use nothing of this project: no settings, hooks, instructions, memory, skills, agents, servers, plugins
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) safe_mode: bool,
+
+    /// Use settings and keys alone: nothing of the project, and no hooks, instructions, memory, skills, agents,
+    /// servers or plugins that the command line does not name
+    #[arg(long, global = true, help_heading = GLOBAL, conflicts_with = "safe_mode")]
+    pub(crate) bare: bool,
+}
+
+impl LeftOutSources {
+    /// Sources that are used.
+    pub(super) fn scope(&self) -> StartScope {
+        match (self.bare, self.safe_mode) {
+            (true, _) => StartScope::Bare,
+            (false, true) => StartScope::WithoutProject,
+            (false, false) => StartScope::All,
+        }
+    }
 }
 
 /// Files in which zk keeps what it does.
@@ -96,9 +121,10 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "LEVEL", add = ArgValueCandidates::new(candidates::levels))]
     pub(crate) thinking: Option<ThinkingLevel>,
 
-    /// A named set of settings: build (default), plan and explore (only what reads runs), or .zk/presets/NAME.toml
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
-    pub(crate) preset: Option<String>,
+    /// Named sets of settings that add up: build (default), plan and explore (only what reads runs), or
+    /// .zk/presets/NAME.toml; may be repeated
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) preset: Vec<String>,
 
     /// The only tools the model is offered, such as read_file,grep,mcp_github_*
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -199,6 +225,9 @@ pub(crate) struct Cli {
 
     #[command(flatten)]
     pub(crate) named: NamedSources,
+
+    #[command(flatten)]
+    pub(crate) left_out: LeftOutSources,
 
     #[command(flatten)]
     pub(crate) records: RecordFiles,
@@ -407,6 +436,11 @@ pub(crate) enum CliCommand {
     Hooks {
         #[command(subcommand)]
         action: Option<HooksAction>,
+    },
+    /// List and forget rules that zk learned about outputs of this project's programs
+    Learned {
+        #[command(subcommand)]
+        action: Option<LearnedAction>,
     },
     /// Print the script by which a shell completes command lines of zk: bash, zsh, fish, powershell or nushell
     Completions {

@@ -5,8 +5,8 @@ use clap::CommandFactory;
 use zk_providers::select::GivenValues;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, McpAction,
-    PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, DebugAction, DoctorArgs, HooksAction, LearnedAction,
+    McpAction, PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction,
 };
 use super::candidates::Shell;
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
@@ -93,6 +93,7 @@ pub(crate) enum Job {
         json: bool,
     },
     Hooks,
+    Learned(LearnedAction),
     Logs(Option<String>),
     Registry,
     ManualPages(PathBuf),
@@ -214,7 +215,7 @@ impl Cli {
         given.text("system", "--system", self.system);
         given.text("append_system", "--append-system", self.append_system);
         given.text("thinking", "--thinking", self.thinking.map(|level| level.as_str().to_owned()));
-        given.text("preset", "--preset", self.preset);
+        given.text("preset", "--preset", (!self.preset.is_empty()).then(|| self.preset.join(",")));
         given.text("context", "--run-in", self.context);
         given.text("screen", "--screen", self.screen);
         given.text("session_store", "--session-store", self.named.session_store.clone());
@@ -306,6 +307,7 @@ impl Cli {
                     CliCommand::Demo { keep } => Job::Demo { keep },
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action: None | Some(HooksAction::List) } => Job::Hooks,
+                    CliCommand::Learned { action } => Job::Learned(action.unwrap_or(LearnedAction::List)),
                     CliCommand::Logs { name } => Job::Logs(name),
                     CliCommand::Help { topic } => return Ok(Request::Help(topic)),
                     CliCommand::Debug { action: DebugAction::Registry } => Job::Registry,
@@ -344,6 +346,7 @@ impl Cli {
         let launch = Launch {
             given,
             config: self.config,
+            scope: self.left_out.scope(),
             trust_mcp: self.trust_mcp,
             mcp_configs: self.named.mcp_config,
             plugin_dirs: self.named.plugin_dir,

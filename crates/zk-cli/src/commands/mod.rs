@@ -23,7 +23,7 @@ pub(crate) use cost::cost;
 pub(crate) use cost::records::{note_breaks, note_savings};
 pub(crate) use demo::run as demo;
 pub(crate) use doctor::run as doctor;
-pub(crate) use extend::{PluginAction, command_hooks, ext, mcp, plugin, registry, skills};
+pub(crate) use extend::{PluginAction, command_hooks, ext, learned, mcp, plugin, registry, skills};
 pub(crate) use help::{completions, help, manual_pages, page_names};
 pub(crate) use logs::logs;
 pub(crate) use models::models;

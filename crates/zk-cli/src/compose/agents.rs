@@ -39,9 +39,11 @@ pub(crate) fn given(text: &str, files: &dyn HostFiles) -> Outcome<Vec<AgentDefin
 fn files(work: &Workplace) -> Vec<AgentFile> {
     let own = work.machine.dirs.config.as_ref().map(|dir| dir.join("agents"));
     let others = work.machine.env.path("HOME").map(|home| home.join(".claude/agents"));
-    let user = own.into_iter().chain(others).collect();
+    let user = own.into_iter().chain(others).filter(|_| work.scope.has_own_parts()).collect();
     let roots = AgentRoots { cwd: &work.cwd, project: &work.project, user };
-    agent_files(&roots, &work.machine.host_files, &*work.machine.trust)
+    let mut files = agent_files(&roots, &work.machine.host_files, &*work.machine.trust);
+    files.retain(|file| !file.is_of_project || work.scope.has_project());
+    files
 }
 
 /// Returns the unapproved agents of this project.

@@ -25,11 +25,12 @@ pub(crate) fn store(dirs: &ZkDirs, files: &LocalHostFiles) -> Option<BundleStore
     Some(BundleStore::new(dirs.plugins()?, Arc::new(state), Arc::new(files.clone())))
 }
 
-/// Loads the bundles in use: those that the person added, and directories named on the command line.
-pub(crate) fn load(dirs: &ZkDirs, files: &LocalHostFiles, given: &[PathBuf]) -> Loaded {
+/// Loads the bundles in use: those that the person added, unless these are not wanted, and directories named on
+/// the command line.
+pub(crate) fn load(dirs: &ZkDirs, files: &LocalHostFiles, given: &[PathBuf], has_own: bool) -> Loaded {
     match store(dirs, files) {
         Some(store) => {
-            let mut loaded = store.load();
+            let mut loaded = if has_own { store.load() } else { Loaded::default() };
             if let Some(secrets) = secrets(dirs) {
                 read_secrets(&mut loaded, &secrets);
             }

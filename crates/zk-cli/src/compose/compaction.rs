@@ -1,4 +1,4 @@
-//! Compaction of conversations, as the settings say.
+//! Compaction of conversations and of results, as the settings say.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use zk_core::service::PluginSettings;
 use zk_exec::LocalStateFiles;
 use zk_providers::CompactAt;
 use zk_providers::select::NamedProvider;
+use zk_tools::LearnedRules;
 
 use crate::app::Workplace;
 use crate::exit::{Failure, Outcome};
@@ -27,6 +28,13 @@ pub(crate) fn shared_lines(work: &Workplace, settings: &Settings) -> Option<Arc<
     let writes = settings.compaction.shared_lines;
     let files = Arc::new(LocalStateFiles::default());
     Some(Arc::new(LineFile::new(path, &work.project, writes, work.machine.redactor.clone(), files)))
+}
+
+/// Returns the rules that outputs of this project taught; `None` without a directory for state.
+pub(crate) fn learned_rules(work: &Workplace) -> Option<LearnedRules> {
+    let path = work.machine.dirs.learned_rules()?;
+    let files = Arc::new(LocalStateFiles::default());
+    Some(LearnedRules::new(path, &work.project, files, work.machine.redactor.clone()))
 }
 
 /// Adds the option with which the provider compacts the context itself, if the settings select that.

@@ -161,7 +161,9 @@ fn install_all(app: &AppContext, bus: &Bus, session: &Session, host: HostOptions
     }));
     // The commands and files of another place replace this machine's.
     plugins.push(Arc::new(ExecutionTarget::of(app)?));
-    plugins.extend(app.settings.results.policies());
+    // Without stored sessions nothing of a conversation is kept.
+    let learned = compaction::learned_rules(&app.work).filter(|_| app.settings.program.sessions);
+    plugins.extend(app.settings.results.policies(learned));
     plugins.extend(session_parts(app, session)?);
     if attended && app.settings.skills.enabled {
         skills::watch_own(&app.work, &app.settings, bus);

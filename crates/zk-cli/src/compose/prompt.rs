@@ -104,8 +104,10 @@ impl Plugin for Appended {
 
 /// The instructions of the person and of the project.
 pub(crate) fn instructions(work: &Workplace) -> InstructionsPlugin {
-    let own = work.machine.dirs.config.as_ref().map(|config| config.join("AGENTS.md"));
-    InstructionsPlugin::new(&work.cwd, &work.project, own)
+    let config = work.machine.dirs.config.as_ref().filter(|_| work.scope.has_own_parts());
+    let own = config.map(|config| config.join("AGENTS.md"));
+    let plugin = InstructionsPlugin::new(&work.cwd, &work.project, own);
+    if work.scope.has_project() { plugin } else { plugin.without_project() }
 }
 
 /// Installs the context before a prompt, and the commands in files.
@@ -117,8 +119,9 @@ pub(crate) fn install_context(work: &Workplace, settings: &Settings, bus: &Bus) 
     let git = Arc::new(GitPart::new(&work.project));
     scope.provide::<dyn ContextProducer>("git", git).map_err(Failure::failed)?;
     bus.install(&BudgetPart::default()).map_err(Failure::failed)?;
-    let user = crate::skills::command_dirs(&work.machine);
+    let user = crate::skills::command_dirs(work);
     let files = CommandFilesPlugin::new(&work.cwd, &work.project, user);
+    let files = if work.scope.has_project() { files } else { files.without_project() };
     let of_bundles = crate::bundles::commands(settings, &work.project);
     let files = files.reserving(OWN_COMMANDS).offering(&BUILTIN_COMMANDS).with_bundles(of_bundles);
     bus.install(&files).map_err(Failure::failed)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use zk_core::kernel::{Bus, Plugin};
 use zk_core::service::Trust;
+use zk_core::service::visible_line;
 use zk_exec::WorkspaceFiles;
 use zk_exec::settings::at_home;
 use zk_skills::{
@@ -27,7 +28,11 @@ pub(crate) fn user_dirs(machine: &Machine) -> Vec<PathBuf> {
 }
 
 /// Returns the person's command directories.
-pub(crate) fn command_dirs(machine: &Machine) -> Vec<PathBuf> {
+pub(crate) fn command_dirs(work: &Workplace) -> Vec<PathBuf> {
+    let machine = &work.machine;
+    if !work.scope.has_own_parts() {
+        return Vec::new();
+    }
     let own = machine.dirs.config.as_ref().map(|config| config.join("commands"));
     own.into_iter().chain(machine.env.path("HOME").map(|home| home.join(".claude/commands"))).collect()
 }
@@ -36,16 +41,18 @@ pub(crate) fn command_dirs(machine: &Machine) -> Vec<PathBuf> {
 pub(crate) fn roots(work: &Workplace, settings: &Settings) -> SkillRoots {
     let own = &settings.skills;
     let home = work.machine.env.path("HOME");
+    let has_own = work.scope.has_own_parts();
     let path = |path: &String| at_home(path, home.as_deref()).unwrap_or_else(|| PathBuf::from(path));
     SkillRoots {
         cwd: work.cwd.clone(),
         project: work.project.clone(),
-        configured: own.paths.iter().map(path).collect(),
-        user: user_dirs(&work.machine),
+        configured: own.paths.iter().filter(|_| has_own).map(path).collect(),
+        user: if has_own { user_dirs(&work.machine) } else { Vec::new() },
         bundles: crate::bundles::skills(settings, &work.project),
-        inline: Vec::new(),
+        inline: own.inline_skills().0,
         exclude: own.exclude.clone(),
-        without_project: !own.project,
+        only: own.only.clone(),
+        without_project: !own.project || !work.scope.has_project(),
     }
 }
 
@@ -53,6 +60,10 @@ pub(crate) fn roots(work: &Workplace, settings: &Settings) -> SkillRoots {
 pub(crate) fn plugin(work: &Workplace, settings: &Settings, attended: bool) -> Option<Arc<dyn Plugin>> {
     if !settings.skills.enabled {
         return None;
+    }
+    for (name, why) in settings.skills.inline_skills().1 {
+        let text = format!("warning: `skills.inline.{}` is not used: {}", visible_line(&name), why.message);
+        work.machine.notices.show(&text);
     }
     let mut options = SkillsOptions::new(roots(work, settings));
     options.watched = attended;

@@ -10,7 +10,7 @@ use zk_tui::TerminalEnv;
 use zk_tui::plain::Notices;
 
 use crate::exit::Outcome;
-use crate::launch::Launch;
+use crate::launch::{Launch, StartScope};
 use crate::session_stores::SessionStores;
 use crate::settings::Settings;
 use zk_chat::{ProviderLayer, Runtime};
@@ -27,6 +27,8 @@ pub(crate) struct Workplace {
     pub(crate) add_dirs: Vec<PathBuf>,
     /// Root of the project of the working directory.
     pub(crate) project: PathBuf,
+    /// Sources that this start uses.
+    pub(crate) scope: StartScope,
 }
 
 impl Workplace {
@@ -106,6 +108,7 @@ impl AppContext {
                 cwd: dir.to_path_buf(),
                 add_dirs: Vec::new(),
                 project: dir.to_path_buf(),
+                scope: StartScope::default(),
             },
             settings: Settings::for_demo(),
             given: GivenValues::default(),

@@ -37,14 +37,15 @@ impl Configured {
     ) -> Outcome<Self> {
         let Machine { env, dirs, host_files, trust, .. } = machine;
         let extra = launch.config.as_deref();
-        let sources =
-            SettingsSources { env, dirs, files: host_files, project, trust: &**trust, extra, additions };
+        let (files, scope) = (host_files, launch.scope);
+        let sources = SettingsSources { env, dirs, files, project, trust: &**trust, extra, scope, additions };
         let (mut settings, mut warnings) = Settings::read(&sources, launch.given.clone())?;
         settings.trust_mcp_servers(&launch.trust_mcp, before)?;
         for file in &launch.mcp_configs {
             settings.add_mcp_file(file, host_files, &mut warnings)?;
         }
-        let loaded = bundles::load(dirs, host_files, &launch.plugin_dirs);
+        warnings.extend(scope.describe().map(str::to_owned));
+        let loaded = bundles::load(dirs, host_files, &launch.plugin_dirs, scope.has_own_parts());
         settings.add_bundles(loaded, project, env);
         let approved = settings.approved_bundles();
         let of_project = bundles::load_of_project((dirs, host_files), project, &approved, settings.bundles());
@@ -92,7 +93,7 @@ impl AppContext {
         let read = Configured::read(&launch, &machine, &project, additions, None)?;
         machine.stores.choose(&read.settings.program, &machine, store);
         let Configured { settings, add_dirs, agents, warnings } = read;
-        let work = Workplace { machine, cwd, add_dirs, project };
+        let work = Workplace { machine, cwd, add_dirs, project, scope: launch.scope };
         let (launch, shared) = (Some(Arc::new(launch)), Shared::default());
         Ok((Self { work, settings, given, shared, launch, agents }, warnings))
     }

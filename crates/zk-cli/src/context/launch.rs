@@ -4,12 +4,61 @@ use std::sync::Mutex;
 
 use crate::settings::LayerValues;
 
+/// Sources that one start uses besides the command line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum StartScope {
+    /// The person's files, and those of the project that were approved.
+    #[default]
+    All,
+    /// Nothing of the project: `--safe-mode`.
+    WithoutProject,
+    /// Settings and keys of the person; nothing of the project, and no hooks, instructions, commands, agents,
+    /// skills, servers, extensions or plugins that the command line does not name: `--bare`.
+    Bare,
+}
+
+impl StartScope {
+    /// Whether approved files of the project are used.
+    pub(crate) fn has_project(self) -> bool {
+        match self {
+            Self::All => true,
+            Self::WithoutProject | Self::Bare => false,
+        }
+    }
+
+    /// Whether the person's hooks, instructions, commands, agents, skills, servers and plugins are used.
+    pub(crate) fn has_own_parts(self) -> bool {
+        match self {
+            Self::All | Self::WithoutProject => true,
+            Self::Bare => false,
+        }
+    }
+
+    /// Statement for the person at the start; `None` for an ordinary start.
+    pub(crate) fn describe(self) -> Option<&'static str> {
+        match self {
+            Self::All => None,
+            Self::WithoutProject => Some(
+                "safe mode: nothing of this project is used: no settings, hooks, instructions, memory, commands, \
+                 skills, agents, servers, extensions or plugins of it",
+            ),
+            Self::Bare => Some(
+                "bare: nothing of this project is used, and of yours settings and keys alone: no hooks, \
+                 instructions, memory, commands, skills, agents, servers, extensions or plugins but those of the \
+                 command line",
+            ),
+        }
+    }
+}
+
 /// Settings of the command line, kept for rereading.
 #[derive(Debug, Default)]
 pub(crate) struct Launch {
     /// Settings of the command line, as a layer.
     pub(crate) given: LayerValues,
     pub(crate) config: Option<PathBuf>,
+    /// Sources that are used besides the command line.
+    pub(crate) scope: StartScope,
     /// Servers of the project's `.mcp.json` that are started without an approval.
     pub(crate) trust_mcp: Vec<String>,
     /// Additional files with servers, named by the person.

@@ -98,6 +98,10 @@ fn usage_hint(error: &clap::Error) -> Option<&'static str> {
     let usage = error.get(ContextKind::Usage).map(ToString::to_string);
     let takes_prompt = usage.is_none_or(|usage| usage.contains("PROMPT"));
     match error.kind() {
+        ErrorKind::UnknownArgument if matches!(invalid, "-y" | "--yes" | "--yolo") && takes_prompt => Some(
+            "zk: no short flag lifts every question: --permission-mode auto runs what the sandbox bounds, \
+             --permission-mode accept-edits changes files of the workspace, --allow-all runs everything",
+        ),
         ErrorKind::UnknownArgument if !invalid.starts_with('-') && takes_prompt => {
             Some("zk: put a prompt of several words in quotes: zk -p \"what is this\"")
         }
@@ -190,6 +194,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Trust(action) => commands::trust(&app, &action),
         Job::Mcp(action) => commands::mcp(&app, action),
         Job::Ext(action) => commands::ext(&app, action),
+        Job::Learned(action) => commands::learned(&app.work, &action),
         Job::Hooks => commands::command_hooks(&app.work.machine, &app.settings),
         Job::Logs(name) => commands::logs(&app.work.machine, name.as_deref()),
         Job::Registry => commands::registry(&app),

@@ -18,6 +18,15 @@ pub(crate) const KIND: &str = "mcp";
 /// Maximum size of such a file in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
+/// Takes the servers out of the table of a settings file.
+pub(super) fn take_servers(table: &mut toml::Table) -> toml::Table {
+    let mcp = table.get_mut("mcp").and_then(toml::Value::as_table_mut);
+    match mcp.and_then(|mcp| mcp.remove("servers")) {
+        Some(toml::Value::Table(servers)) => servers,
+        Some(_) | None => toml::Table::new(),
+    }
+}
+
 impl Settings {
     /// Reads the servers of the project's `.mcp.json`, each with its own approval. Errors become warnings, so
     /// that zk still works.
@@ -86,6 +95,20 @@ impl Settings {
                     server.name
                 ));
             }
+            self.given_servers.retain(|one| one.name != server.name);
+            self.given_servers.push(server);
+        }
+        Ok(())
+    }
+
+    /// Adds the servers of a preset of the person: each replaces one of its name as a whole.
+    ///
+    /// # Errors
+    /// A server that cannot be used.
+    pub(super) fn add_servers(&mut self, servers: toml::Table, path: &Path) -> Outcome<()> {
+        for (name, definition) in servers {
+            let server = ServerConfig::read(&name, &to_json(definition))
+                .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
             self.given_servers.retain(|one| one.name != server.name);
             self.given_servers.push(server);
         }

@@ -40,6 +40,7 @@ pub(crate) use zk_settings::{Entry, Layer, LayerValues, Origin};
 
 use crate::additions::Additions;
 use crate::exit::Outcome;
+use crate::launch::StartScope;
 use zk_exec::ProgramEnv;
 use zk_settings::ZkDirs;
 
@@ -60,6 +61,8 @@ pub(crate) struct Settings {
     managed_hooks: HookSet,
     /// Extensions of the person's files.
     extensions: Vec<ExtensionConfig>,
+    /// Sources that these settings were read from.
+    scope: StartScope,
     /// Whether MCP servers are disabled.
     has_no_mcp: bool,
     /// Names of the only MCP servers to start; `None` for all.
@@ -167,6 +170,8 @@ pub(crate) struct SettingsSources<'a> {
     pub(crate) trust: &'a dyn Trust,
     /// The file named on the command line.
     pub(crate) extra: Option<&'a Path>,
+    /// Sources that are used.
+    pub(crate) scope: StartScope,
     /// Vendors, providers and plugins that a team added to the program.
     pub(crate) additions: Additions,
 }
@@ -213,7 +218,7 @@ impl Settings {
 
     /// Reads all layers, lowest first. Returns the settings and warnings.
     pub(crate) fn read(sources: &SettingsSources<'_>, given: LayerValues) -> Outcome<(Self, Vec<String>)> {
-        let mut settings = Self::empty(sources.additions.clone())?;
+        let mut settings = Self { scope: sources.scope, ..Self::empty(sources.additions.clone())? };
         let mut warnings = Vec::new();
         settings.give(Layer::Default, variables::defaults(), &mut warnings)?;
         let environment = variables::environment(sources.env, sources.additions.providers.vendors());
@@ -222,17 +227,12 @@ impl Settings {
         if let Some(path) = user {
             settings.file(sources.files, Layer::User, &path, false, &mut warnings)?;
         }
-        settings.own_prompt_files(sources, &mut warnings)?;
-        for (layer, name) in
-            [(Layer::Project, ".zk/settings.toml"), (Layer::ProjectLocal, ".zk/settings.local.toml")]
-        {
-            settings.project_file(sources, layer, name, &mut warnings)?;
+        if sources.scope.has_own_parts() {
+            settings.own_prompt_files(sources, &mut warnings)?;
         }
-        settings.project_prompt_files(sources, &mut warnings)?;
-        for (layer, name) in hooks::CLAUDE {
-            settings.claude_file(sources, layer, name, &mut warnings);
+        if sources.scope.has_project() {
+            settings.project_files(sources, &mut warnings)?;
         }
-        settings.mcp_file(sources, &mut warnings);
         if let Some(path) = sources.extra {
             settings.file(sources.files, Layer::CommandLine, path, true, &mut warnings)?;
         }
@@ -242,6 +242,21 @@ impl Settings {
         settings.read_sections()?;
         warnings.extend(settings.models_of_nobody());
         Ok((settings, warnings))
+    }
+
+    /// Reads the files of the project.
+    fn project_files(&mut self, sources: &SettingsSources<'_>, warnings: &mut Vec<String>) -> Outcome<()> {
+        for (layer, name) in
+            [(Layer::Project, ".zk/settings.toml"), (Layer::ProjectLocal, ".zk/settings.local.toml")]
+        {
+            self.project_file(sources, layer, name, warnings)?;
+        }
+        self.project_prompt_files(sources, warnings)?;
+        for (layer, name) in hooks::CLAUDE {
+            self.claude_file(sources, layer, name, warnings);
+        }
+        self.mcp_file(sources, warnings);
+        Ok(())
     }
 
     /// Reads the sections again after a layer was added.
@@ -277,11 +292,16 @@ impl Settings {
             }
         };
         let hooks = hooks::take(&mut table, layer, path)?;
+        let extensions = extensions::take(&mut table, layer, path)?;
         if layer == Layer::Managed {
             self.managed_hooks = hooks.clone();
         }
-        self.add_hooks(hooks, warnings);
-        self.add_extensions(extensions::take(&mut table, layer, path)?);
+        if layer == Layer::User && !self.scope.has_own_parts() {
+            mcp::take_servers(&mut table);
+        } else {
+            self.add_hooks(hooks, warnings);
+            self.add_extensions(extensions);
+        }
         bundles::refuse(&table, path)?;
         let origin = Origin { layer, place: path.display().to_string() };
         Ok(self.merged.set_all(flatten(table), &origin, Precedence::Over, warnings)?)

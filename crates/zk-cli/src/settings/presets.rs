@@ -6,6 +6,7 @@ use std::sync::Arc;
 use zk_settings::{Precedence, flatten, read_preset};
 
 use super::{Entry, File, Layer, Origin, ProjectFile, Settings, SettingsSources};
+use super::{hooks, mcp};
 use crate::exit::{Failure, Outcome};
 
 /// The presets that zk has itself.
@@ -39,28 +40,45 @@ impl Settings {
     /// Whether a conversation with a person starts in plan mode for the plan preset. In this case the tools
     /// that change something stay available, since the mode refuses them until the plan is approved.
     pub(crate) fn plan_with_person(&mut self) -> bool {
-        let is_of_preset = self.origin("tools.read_only").is_some_and(|origin| origin.layer == Layer::Preset);
-        let plans = self.program.preset == PLAN_PRESET && is_of_preset;
+        let is_of_plan = |key: &str| {
+            let origin = self.origin(key);
+            origin.is_some_and(|origin| origin.layer == Layer::Preset && origin.place == PLAN_PRESET)
+        };
+        let plans = is_of_plan("tools.read_only");
+        let has_text = is_of_plan("preset_system");
         if plans {
             let sections = Arc::make_mut(&mut self.sections);
-            (sections.calls.read_only, sections.program.preset_system) = (false, None);
+            sections.calls.read_only = false;
+            if has_text {
+                sections.program.preset_system = None;
+            }
         }
         plans
     }
 
-    /// Adds the values of the selected preset as a layer, below the command line and above all files except
-    /// the managed one.
+    /// Adds the values of the selected presets as a layer, below the command line and above all files except
+    /// the managed one. A value of a later preset replaces that of an earlier one; hooks of all count, in their
+    /// order, and of servers with one name the last.
     pub(super) fn preset(
         &mut self,
         sources: &SettingsSources<'_>,
         warnings: &mut Vec<String>,
     ) -> Outcome<()> {
         let preset = ["preset".to_owned()];
-        let Some(name) = self.merged.at(&preset).and_then(Entry::text).map(str::to_owned) else {
+        let Some(names) = self.merged.at(&preset).and_then(Entry::text).map(str::to_owned) else {
             return Ok(());
         };
-        if let Some(values) = built_in(&name) {
-            let origin = Origin { layer: Layer::Preset, place: name };
+        names.split(',').try_for_each(|name| self.one_preset(name.trim(), sources, warnings))
+    }
+
+    fn one_preset(
+        &mut self,
+        name: &str,
+        sources: &SettingsSources<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Outcome<()> {
+        if let Some(values) = built_in(name) {
+            let origin = Origin { layer: Layer::Preset, place: name.to_owned() };
             let values =
                 values.into_iter().map(|(key, value)| (key.split('.').map(str::to_owned).collect(), value));
             return Ok(self.merged.set_all(values, &origin, Precedence::Below, warnings)?);
@@ -68,17 +86,16 @@ impl Settings {
         let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         let is_name = !name.is_empty() && name.bytes().all(is_of_name);
         if is_name
-            && (self.project_preset(sources, &name, warnings)?
-                || self.own_preset(sources, &name, warnings)?)
+            && (self.project_preset(sources, name, warnings)? || self.own_preset(sources, name, warnings)?)
         {
             return Ok(());
         }
-        let near = zk_settings::suggest::did_you_mean(&name, BUILT_IN);
+        let near = zk_settings::suggest::did_you_mean(name, BUILT_IN);
         let place = self.origin("preset").map_or(String::new(), |origin| format!("{}: ", origin.place));
         Err(Failure::usage(format!(
             "{place}there is no preset `{name}`: zk has {}, and your own are files such as .zk/presets/{}.toml{near}",
             zk_settings::suggest::either(&BUILT_IN),
-            if is_name { &name } else { "NAME" },
+            if is_name { name } else { "NAME" },
         )))
     }
 
@@ -91,7 +108,12 @@ impl Settings {
     ) -> Outcome<bool> {
         let Some(config) = &sources.dirs.config else { return Ok(false) };
         let path = config.join("presets").join(format!("{name}.toml"));
-        let Some((table, _)) = read_preset(sources.files, Layer::Preset, &path)? else { return Ok(false) };
+        let Some((mut table, _)) = read_preset(sources.files, Layer::Preset, &path)? else {
+            return Ok(false);
+        };
+        let hooks = hooks::take(&mut table, Layer::Preset, &path)?;
+        self.add_hooks(hooks, warnings);
+        self.add_servers(mcp::take_servers(&mut table), &path)?;
         let origin = Origin { layer: Layer::Preset, place: path.display().to_string() };
         self.merged.set_all(flatten(table), &origin, Precedence::Below, warnings)?;
         Ok(true)
@@ -104,12 +126,18 @@ impl Settings {
         name: &str,
         warnings: &mut Vec<String>,
     ) -> Outcome<bool> {
+        if !sources.scope.has_project() {
+            return Ok(false);
+        }
         let relative = format!(".zk/presets/{name}.toml");
         let path = sources.project.join(&relative);
         let layer = Layer::ProjectPreset;
-        let Some((table, bytes)) = read_preset(sources.files, layer, &path)? else { return Ok(false) };
-        let file = File::new(relative, "preset", layer, bytes).with_table(table);
-        self.count_if_trusted(ProjectFile::new(file), sources, warnings, Precedence::Below)?;
+        let Some((mut table, bytes)) = read_preset(sources.files, layer, &path)? else { return Ok(false) };
+        let hooks = hooks::take(&mut table, layer, &path)?;
+        let file =
+            File::new(relative, "preset", layer, bytes).with_table(table).with_rows(hooks::rows(&hooks));
+        let file = ProjectFile { hooks, ..ProjectFile::new(file) };
+        self.count_if_trusted(file, sources, warnings, Precedence::Below)?;
         Ok(true)
     }
 

@@ -27,6 +27,8 @@ mod colours;
 #[cfg(test)]
 mod command_hooks;
 #[cfg(test)]
+mod compact;
+#[cfg(test)]
 mod completions;
 #[cfg(test)]
 mod composer;
@@ -139,6 +141,8 @@ mod signals;
 #[cfg(test)]
 mod skills;
 mod slash_commands;
+#[cfg(test)]
+mod start;
 #[cfg(test)]
 mod streams;
 mod switching;

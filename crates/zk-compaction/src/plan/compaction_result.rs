@@ -12,9 +12,10 @@ use zk_core::service::{Compacted, ContextId};
 use crate::plan::ask_strategies::note_change;
 use crate::plan::pins::{self, Pin};
 use crate::plan::prepare::{Preparation, Size};
+use crate::store::record::Record;
 use crate::text::count::count_message;
 use crate::window::budget::Budget;
-use crate::window::owner::WindowOwner;
+use crate::window::owner::{WindowOwner, now_ms};
 use crate::window::report::report;
 use crate::window::trigger::CompactionResult;
 
@@ -170,8 +171,10 @@ impl WindowOwner {
         };
         if now < before {
             conversation.fill.compactions += 1;
-            conversation.fill.last =
-                Some(Compacted { before: preparation.before.tokens, after: after.tokens, at_ms });
+            let size = Compacted { before: preparation.before.tokens, after: after.tokens, at_ms };
+            conversation.fill.last = Some(size);
+            let number = conversation.plans.number;
+            conversation.plans.unstored.push(Record::Measured { number, size });
         }
         let result = conversation.trigger.done(&self.options, before, now);
         match (result, preparation.trigger) {
@@ -269,6 +272,8 @@ impl WindowOwner {
             usable: fill.usable,
             level: fill.level,
             compactions: fill.compactions,
+            last: fill.last,
+            age_ms: fill.last.map(|last| now_ms(cx).saturating_sub(last.at_ms)),
         };
         cx.emit_with(event).await.map(drop)
     }

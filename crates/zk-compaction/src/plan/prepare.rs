@@ -314,10 +314,10 @@ impl WindowOwner {
             conversation.plans.taken_back = None;
         }
         let asked = match trigger {
-            Some(CompactionTrigger::Manual) => std::mem::take(&mut conversation.wishes),
-            Some(CompactionTrigger::Soft | CompactionTrigger::Hard | CompactionTrigger::Overflow) | None => {
-                Reduction::default()
+            Some(CompactionTrigger::Manual | CompactionTrigger::Hard) => {
+                std::mem::take(&mut conversation.wishes)
             }
+            Some(CompactionTrigger::Soft | CompactionTrigger::Overflow) | None => Reduction::default(),
         };
         Preparation {
             bytes: before.bytes,

@@ -3,6 +3,9 @@ use super::{CompactionSettings, StrategyName};
 /// Setting of the strategy `focus`: fewest turns between two merges of sections.
 const MIN_WINDOW: &str = "compaction.auto_consolidate_min_window";
 
+/// Setting of the strategy `stale_reads`, as written.
+const STALE_READS: &str = "compaction.elide_stale_reads = true";
+
 /// Invalid combination of compaction settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompactionChoiceError {
@@ -30,6 +33,7 @@ pub(super) struct Choices {
     tail: bool,
     tool_pairs: bool,
     min_window: bool,
+    stale_reads: bool,
 }
 
 impl Choices {
@@ -40,6 +44,7 @@ impl Choices {
             tail: said.tail,
             tool_pairs: said.tool_pairs,
             min_window: said.auto_consolidate_min_window.is_some(),
+            stale_reads: said.elide_stale_reads,
         }
     }
 
@@ -56,7 +61,7 @@ impl Choices {
                 (None, true, ..) => Some(tail),
                 (None, false, true, _) => Some(tool_pairs),
                 (None, false, false, true) => Some(MIN_WINDOW),
-                (None, false, false, false) => None,
+                (None, false, false, false) => self.stale_reads.then_some(STALE_READS),
             };
             let why = "one leaves every conversation as it is, the other makes it smaller";
             other.map(|other| (both("shorten = false", other), why))
@@ -85,8 +90,8 @@ mod tests {
 
     #[test]
     fn of_any_two_choices_those_that_contradict_each_other_are_refused_and_both_are_named() {
-        let none =
-            Choices { shorten: true, strategy: None, tail: false, tool_pairs: false, min_window: false };
+        let none = CompactionSettings::default();
+        let none = Choices::of(&none, true);
         let strategies = StrategyName::ALL
             .into_iter()
             .map(|strategy| (strategy.name(), Choices { strategy: Some(strategy), ..none }));
@@ -95,6 +100,7 @@ mod tests {
             ("tail", Choices { tail: true, ..none }),
             ("tool_pairs", Choices { tool_pairs: true, ..none }),
             ("auto_consolidate_min_window", Choices { min_window: true, ..none }),
+            ("elide_stale_reads", Choices { stale_reads: true, ..none }),
         ];
         choices.extend(strategies);
         let mut refused = Vec::new();
@@ -106,6 +112,7 @@ mod tests {
                     tail: one.tail || other.tail,
                     tool_pairs: one.tool_pairs || other.tool_pairs,
                     min_window: one.min_window || other.min_window,
+                    stale_reads: one.stale_reads || other.stale_reads,
                 };
                 if one.strategy.is_some() && other.strategy.is_some() {
                     // A setting has one value.
@@ -133,6 +140,7 @@ mod tests {
                 "tail + server",
                 "tool_pairs + auto_consolidate_min_window",
                 "tool_pairs + server",
+                "auto_consolidate_min_window + elide_stale_reads",
                 "auto_consolidate_min_window + summary",
                 "auto_consolidate_min_window + rolling",
                 "auto_consolidate_min_window + subgoal",

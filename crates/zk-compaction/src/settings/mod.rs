@@ -11,7 +11,7 @@ use zk_core::kernel::Plugin;
 use choices::Choices;
 pub use choices::CompactionChoiceError;
 
-use crate::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, Window};
+use crate::{Focus, Rolling, Shorten, StaleReads, Subgoal, Summary, Tail, ToolPairs, Window};
 
 /// Settings of compaction.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -33,6 +33,9 @@ pub struct CompactionSettings {
     /// Number of newest turns whose results `tail` keeps.
     #[schemars(range(min = 1))]
     pub tail_turns: Option<u32>,
+    /// Whether reads of files that were read again or changed later are left out when the conversation is made
+    /// smaller.
+    pub elide_stale_reads: bool,
     /// Whether each older pair of a call and its result is replaced by a summary.
     pub tool_pairs: bool,
 }
@@ -111,6 +114,9 @@ impl CompactionSettings {
         } else if let Some((key, _)) = of_tail.into_iter().find(|(_, set)| set.is_some()) {
             return Err(CompactionChoiceError::WithoutTail { key });
         }
+        if self.elide_stale_reads {
+            plugins.push(Arc::new(StaleReads::default()));
+        }
         if self.tool_pairs {
             plugins.push(Arc::new(ToolPairs));
         }
@@ -153,6 +159,7 @@ impl Default for CompactionSettings {
             tail: false,
             tail_bytes: None,
             tail_turns: None,
+            elide_stale_reads: false,
             tool_pairs: false,
         }
     }

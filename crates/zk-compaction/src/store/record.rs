@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use zk_core::events::CompactionTrigger;
 use zk_core::model::{Message, MessageId, ModelRef, StopReason, Usage};
 use zk_core::service::{
-    COMPACTION_ENTRY, COMPACTION_VERSION, Entry, EntryData, EntryKind, NewEntry, WINDOW_OWNER,
+    COMPACTION_ENTRY, COMPACTION_VERSION, Compacted, Entry, EntryData, EntryKind, NewEntry, WINDOW_OWNER,
 };
 
 use crate::window::view::{Change, View};
@@ -21,6 +21,14 @@ pub(crate) enum Record {
     Undo,
     /// The conversation is sent unchanged again.
     Whole,
+    /// Sizes of the request before and after the compaction with this number.
+    Measured {
+        /// Number of the compaction.
+        number: u32,
+        /// Figures of the compaction.
+        #[serde(flatten)]
+        size: Compacted,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,11 +59,14 @@ pub(crate) struct Restored {
     pub(crate) usage: Option<(ModelRef, Usage, Arc<Message>)>,
     /// Last message that an undo brought back.
     pub(crate) taken_back: Option<MessageId>,
+    /// Figures of the last compaction in force.
+    pub(crate) last: Option<Compacted>,
 }
 
 /// Reads the records of `source` from the entries of a branch. Records of a newer version are skipped.
 pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
     let mut restored = Restored::default();
+    let mut sizes: Vec<(u32, Compacted)> = Vec::new();
     for entry in entries {
         if let EntryKind::Message { message, usage: Some(turn) } = &entry.kind
             && !is_broken_off(message)
@@ -79,11 +90,18 @@ pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
                 restored.plans.clear();
                 restored.taken_back = None;
             }
+            Ok(Record::Measured { number, size }) => {
+                sizes.push((number, size));
+                // The sent form is as before.
+                continue;
+            }
             Err(_) => continue,
         }
         // The usage is about messages that are no longer sent.
         restored.usage = None;
     }
+    let is_held = |number: u32| restored.plans.iter().any(|plan| plan.number == number);
+    restored.last = sizes.into_iter().rev().find(|(number, _)| is_held(*number)).map(|(_, size)| size);
     restored
 }
 

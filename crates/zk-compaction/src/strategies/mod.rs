@@ -3,6 +3,7 @@
 pub(crate) mod focus;
 pub(crate) mod rolling;
 pub(crate) mod shorten;
+pub(crate) mod stale_reads;
 pub(crate) mod subgoal;
 pub(crate) mod summary;
 pub(crate) mod tail;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zk_core::model::{Block, Message, ToolContent, ToolResult, output_bytes};
+use zk_core::model::{Block, CallId, Message, ToolContent, ToolResult, output_bytes};
 
 use crate::window::report::SKILL_TOOL;
 
@@ -47,6 +47,23 @@ pub(crate) fn without_results(message: &Message, answer: Option<&Message>) -> Op
         let saves = output_bytes(&result.content) > STUB.len() && !is_skill(result, answer);
         if saves {
             result.content = STUB.into();
+        }
+        saves
+    })
+}
+
+/// Message after `answer` with each result that `line` has a text for replaced by it, and the number of replaced
+/// ones; `None` if it would not become shorter.
+pub(crate) fn replaced_results(
+    message: &Message,
+    answer: Option<&Message>,
+    line: impl Fn(&CallId) -> Option<String>,
+) -> Option<(Arc<Message>, usize)> {
+    change(message, |result| {
+        let Some(line) = line(&result.call_id).filter(|_| !is_skill(result, answer)) else { return false };
+        let saves = output_bytes(&result.content) > line.len();
+        if saves {
+            result.content = ToolContent::Text(line);
         }
         saves
     })

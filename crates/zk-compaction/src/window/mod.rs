@@ -8,5 +8,6 @@ pub(crate) mod owner;
 pub(crate) mod plugin;
 pub(crate) mod recall;
 pub(crate) mod report;
+pub(crate) mod request;
 pub(crate) mod trigger;
 pub(crate) mod view;

@@ -28,6 +28,8 @@ pub struct WindowOptions {
     pub seconds: u64,
     /// Whether the model can look up omitted messages with the tool `conversation_recall`.
     pub recall: bool,
+    /// Whether the model can ask for a compaction with the tool `request_compaction`; off by default.
+    pub request: bool,
     /// Whether long conversations are counted with a tokenizer, which takes about 26 MB, and not by bytes.
     pub tokenizer: bool,
 }
@@ -44,6 +46,7 @@ impl Default for WindowOptions {
             keep: 20_000,
             seconds: 120,
             recall: true,
+            request: false,
             tokenizer: true,
         }
     }

@@ -191,6 +191,7 @@ impl WindowOwner {
             conversation.plans.number =
                 restored.plans.iter().map(|plan| plan.number).max().unwrap_or_default();
             conversation.fill.compactions = record::compactions(&restored.plans);
+            conversation.fill.last = restored.last;
             record::replay(&restored.plans, &mut conversation.view, &record::messages(&event.entries));
             conversation.plans.held = restored.plans;
         }

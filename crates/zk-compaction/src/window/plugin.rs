@@ -8,6 +8,7 @@ use zk_core::service::{ContextWindow, Tool, WINDOW_OWNER, WindowStrategy, settin
 use crate::WindowOptions;
 use crate::window::owner::WindowOwner;
 use crate::window::recall::{RECALL, Recall};
+use crate::window::request::{REQUEST, RequestCompaction};
 
 /// Time limit of all strategies together.
 const ALL_STRATEGIES_TIME_LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -73,6 +74,9 @@ impl Plugin for Window {
         listen(scope, &owner, WindowOwner::loaded);
         if owner.options.recall {
             scope.provide::<dyn Tool>(RECALL, Arc::new(Recall::new(owner.clone())))?;
+        }
+        if owner.options.request {
+            scope.provide::<dyn Tool>(REQUEST, Arc::new(RequestCompaction::new(owner.clone())))?;
         }
         scope.provide_service::<dyn ContextWindow>(owner.clone());
         let at =

@@ -18,6 +18,17 @@ pub(crate) struct Trigger {
     is_taken_back: bool,
     /// Whether a person or plugin asked for a compaction.
     asked: bool,
+    /// Whether the model asked for a compaction, which no hold and no rest gives way to.
+    requested: bool,
+}
+
+/// Reason for which a compaction that the model asked for is not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotNow {
+    /// The last compaction was so many turns ago that thresholds are ignored for these more turns.
+    Rests(u32),
+    /// Compactions did not help, or a person undid one: only a person's request starts another.
+    Held,
 }
 
 /// Result of a compaction.
@@ -33,6 +44,19 @@ impl Trigger {
     /// Requests a compaction before the next request.
     pub(crate) fn ask(&mut self) {
         *self = Self { asked: true, rest: self.rest, ..Self::default() };
+    }
+
+    /// Takes the model's request for a compaction before the next request. Nothing that a person decided, or that
+    /// failed, changes by it.
+    pub(crate) fn request(&mut self) -> Result<(), NotNow> {
+        if self.held {
+            return Err(NotNow::Held);
+        }
+        if self.rest > 0 {
+            return Err(NotNow::Rests(self.rest));
+        }
+        self.requested = true;
+        Ok(())
     }
 
     /// Ignores thresholds, as a person wants, until the conversation does not fit or a compaction is
@@ -64,7 +88,7 @@ impl Trigger {
         exceeds: bool,
         overflows: bool,
     ) -> Option<CompactionTrigger> {
-        let asked = std::mem::take(&mut self.asked);
+        let (asked, requested) = (std::mem::take(&mut self.asked), std::mem::take(&mut self.requested));
         let rests = self.rest > 0 && !exceeds;
         self.rest = self.rest.saturating_sub(1);
         if overflows {
@@ -79,6 +103,9 @@ impl Trigger {
             return None;
         }
         (self.held, self.is_taken_back) = (false, false);
+        if requested && !rests {
+            return Some(CompactionTrigger::Hard);
+        }
         match level {
             WindowLevel::Hard if !rests => Some(CompactionTrigger::Hard),
             WindowLevel::Hard | WindowLevel::Soft => Some(CompactionTrigger::Soft),
@@ -135,6 +162,25 @@ mod tests {
         assert_eq!(trigger.decide(L::Hard, true, false), None);
         assert_eq!(trigger.decide(L::Low, false, false), None);
         assert_eq!(trigger.decide(L::Hard, false, false), Some(T::Hard), "there was room meanwhile");
+    }
+
+    #[test]
+    fn the_model_may_ask_once_between_rests_and_never_against_a_hold() {
+        let (mut trigger, options) = (Trigger::default(), WindowOptions::default());
+        assert_eq!(trigger.request(), Ok(()));
+        assert_eq!(trigger.decide(L::Low, false, false), Some(T::Hard));
+        assert_eq!(trigger.decide(L::Low, false, false), None, "it asked once");
+        assert_eq!(trigger.done(&options, 100, 50), CompactionResult::Enough);
+        assert_eq!(trigger.request(), Err(NotNow::Rests(options.cooldown)));
+        for _ in 0..options.cooldown {
+            assert_eq!(trigger.decide(L::Low, false, false), None);
+        }
+        assert_eq!(trigger.request(), Ok(()));
+        trigger.stop();
+        assert_eq!(trigger.request(), Err(NotNow::Held));
+        assert_eq!(trigger.decide(L::Hard, true, false), None, "a hold outweighs an earlier request");
+        trigger.ask();
+        assert_eq!(trigger.request(), Ok(()), "a person's request ends the hold");
     }
 
     #[test]

@@ -190,7 +190,7 @@ async fn what_cannot_be_stored_is_not_taken_back_and_a_resume_agrees_with_what_i
         .iter()
         .map(|entry| entry.data.value()["what"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(whats, ["plan", "undo"]);
+    assert_eq!(whats, ["plan", "measured", "undo"]);
     assert_eq!(super::stored::desk(Some(&desk)).say("and later?").await.len(), 17);
 }
 
@@ -229,4 +229,31 @@ async fn what_was_counted_for_an_answer_that_broke_off_says_nothing_after_a_resu
         let fill = bus.service::<dyn ContextWindow>().unwrap().fill(&context).unwrap();
         assert!((5010..5100).contains(&fill.estimate), "as the whole answer before was counted: {fill:?}");
     }
+}
+
+#[tokio::test]
+async fn the_log_grows_by_the_same_with_each_of_fifty_compactions_and_a_resume_knows_the_last_one() {
+    let desk = desk(None);
+    let written = || -> usize {
+        let entries = desk.log.0.lock().unwrap();
+        entries.iter().map(|entry| entry.data.value().to_string().len()).sum()
+    };
+    let mut sizes = Vec::new();
+    for number in 0..50 {
+        for part in 0..4 {
+            desk.say(&format!("question {number}.{part}")).await;
+        }
+        desk.conversation.compact(None).await.unwrap();
+        sizes.push(written());
+    }
+    let grown: Vec<usize> = sizes.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let (early, late) = (grown[..20].iter().sum::<usize>(), grown[29..].iter().sum::<usize>());
+    assert!(early > 0 && late <= early * 5 / 4, "the first twenty wrote {early} bytes, the last {late}: {grown:?}");
+    let agent = desk.conversation.agent();
+    let before = desk.window().fill(&agent.context()).unwrap();
+    assert!(before.compactions == 50 && before.last.is_some(), "{before:?}");
+    let resumed = super::stored::desk(Some(&desk));
+    resumed.say("and later?").await;
+    let after = resumed.window().fill(&resumed.conversation.agent().context()).unwrap();
+    assert_eq!((after.compactions, after.last), (before.compactions, before.last));
 }

@@ -120,6 +120,6 @@ catalogue! {
     Tool: ToolsChanged, ToolBatch, ValidationReject, ValidationCoerce, ToolPrepare, ToolGate, PermissionRequest, PermissionDecided, ToolBlocked, ToolParked, ToolSkipped, ToolBegin,
         ToolBefore, ToolUnknown, ToolProgress, ToolRemark, ToolErrored, ToolTransform, ToolEnd, ToolAfter, ToolBatchEnd, ToolResultsAfter;
     Spawn: SpawnBefore, SpawnComplete, SpawnError;
-    Resources: ResourcesDiscover;
+    Resources: ResourcesDiscover, CwdChanged, FileChanged;
     View: ViewBlock;
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::notify;
 use crate::kernel::{Absorb, Event, Fold, Source};
 use crate::model::{Message, ModelRef, TurnId};
-use crate::service::WindowLevel;
+use crate::service::{Compacted, WindowLevel};
 
 /// The messages about to be sent. A handler answers with the list to send instead; the stored history does
 /// not change.
@@ -120,6 +120,12 @@ pub struct ContextFill {
     pub level: WindowLevel,
     /// Number of compactions of this conversation so far.
     pub compactions: u32,
+    /// Figures of the last compaction; `None` before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Compacted>,
+    /// Time since the last compaction, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_ms: Option<u64>,
 }
 notify!(ContextFill, "context:fill");
 

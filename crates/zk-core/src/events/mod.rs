@@ -50,7 +50,7 @@ pub use provider::{
     ProviderPayload, ProviderReport, ProviderRequest, ProviderResponse, ProviderRetry, RequestPatch,
     StreamIdle,
 };
-pub use resources::{Resources, ResourcesDiscover};
+pub use resources::{CwdChanged, FileChange, FileChanged, Resources, ResourcesDiscover};
 pub use run::{
     AgentAbort, AgentBeforeStart, AgentDone, AgentStart, AgentWarmUp, BeforeStart, Cause, ModelSelect,
     SectionSize, SystemBefore, SystemSections, ThinkingSelect,
@@ -81,7 +81,7 @@ pub use view::ViewBlock;
 
 /// Version of the events' JSON form, as `stream-json` prints it. The minor part grows with each addition, the
 /// major part with each incompatible change.
-pub const EVENTS_VERSION: &str = "1.18";
+pub const EVENTS_VERSION: &str = "1.19";
 
 /// Time limit of one observer, for which the run waits.
 const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);

@@ -10,7 +10,7 @@ use zk_core::model::{
     Block, Budget, Display, Effects, ErrorKind, Message, Model, ModelRef, Spent, Stats, ThinkingLevel,
     ThinkingRequest, ToolContent, ToolError, TurnId, TurnUsage, Usage,
 };
-use zk_core::service::{CallPlace, RetryNotice, RunStatus, ToolChoice, WindowLevel};
+use zk_core::service::{CallPlace, Compacted, RetryNotice, RunStatus, ToolChoice, WindowLevel};
 
 fn model() -> ModelRef {
     ModelRef::new("anthropic", "claude")
@@ -118,6 +118,8 @@ fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
         SpawnComplete { child: "helper".into(), depth: 1, stats: Stats::default() },
         SpawnError { child: "helper".into(), depth: 1, error: "lost".into(), stats: Stats::default() },
         ResourcesDiscover { cwd: "/home".into() },
+        CwdChanged { from: "/home".into(), to: "/home/demo".into() },
+        FileChanged { path: "/home/.envrc".into(), change: FileChange::Removed },
     );
 }
 
@@ -193,6 +195,8 @@ fn turns(all: &mut Vec<Box<dyn AnyEvent>>) {
             usable: Some(183_616),
             level: WindowLevel::Low,
             compactions: 1,
+            last: Some(Compacted { before: 170_000, after: 30_000, at_ms: 1_700_000_000_000 }),
+            age_ms: Some(90_000),
         },
         SystemTransform::new(turn(), 1, "be brief".into()),
         PrefixBreak {

@@ -67,7 +67,7 @@ impl Calls {
             scope.handle_at::<PermissionRequest, _>(limit(E::PermissionRequest), calls.clone());
         }
         let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
-        if has(E::PostToolUse) || has(E::PreToolUse) {
+        if has(E::PostToolUse) || has(E::PostToolUseFailure) || has(E::PreToolUse) {
             let begun = calls.clone();
             scope.on_sync_at(everywhere, move |before: &ToolBefore, cx: &Cx| {
                 let mut seen = begun.seen();
@@ -75,7 +75,9 @@ impl Calls {
                 call.args = before.args.clone();
                 call.begun = Some(Instant::now());
             });
-            scope.handle_at::<ToolTransform, _>(limit(E::PostToolUse), calls.clone());
+            let time_limit = runner.limit_in_turn(&[E::PostToolUse, E::PostToolUseFailure]);
+            let at = HookOptions { time_limit, ..HookOptions::default() };
+            scope.handle_at::<ToolTransform, _>(at, calls.clone());
         }
         scope.on_sync_at(everywhere, move |_: &AgentDone, cx: &Cx| {
             calls.seen().retain(|(run, _), _| run != cx.run_id());
@@ -377,32 +379,40 @@ impl Handler<ToolTransform> for Calls {
         let seen = self.seen().remove(&key(&result.call, cx)).unwrap_or_default();
         let mut notes = seen.context;
         let mut content = None;
-        if let Some(begun) = seen.begun.filter(|_| !result.is_error) {
-            let call = &result.call;
-            let mut told = json!({
-                "tool_response": {"content": result.content.to_text()},
-                "duration_ms": u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
-            });
-            if let Some(redactor) = cx.service::<Redactor>() {
-                redactor.redact_value(&mut told);
-            }
-            let chosen = self.runner.for_tool(HookEvent::PostToolUse, &call.name);
-            let answered = self.runner.run(chosen, cx, |names| {
-                let mut all = call_fields(names, call, &seen.args);
-                if let (Value::Object(all), Value::Object(told)) = (&mut all, told.clone()) {
-                    all.extend(told);
+        if let Some(begun) = seen.begun {
+            let event = if result.is_error { HookEvent::PostToolUseFailure } else { HookEvent::PostToolUse };
+            let duration = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let redactor = cx.service::<Redactor>();
+            for hook in self.runner.for_tool(event, &result.call.name) {
+                // Each hook sees the result as the one before it left it.
+                let text = content.clone().unwrap_or_else(|| result.content.to_text());
+                let mut told = match event {
+                    HookEvent::PostToolUseFailure => {
+                        json!({"error": text, "is_interrupt": cx.is_stopped(), "duration_ms": duration})
+                    }
+                    _ => json!({"tool_response": {"content": text}, "duration_ms": duration}),
+                };
+                if let Some(redactor) = &redactor {
+                    redactor.redact_value(&mut told);
                 }
-                all
-            });
-            let answered = answered.await;
-            self.runner.report(&answered);
-            for reply in answered.into_iter().filter_map(|(_, answer)| answer.ok()) {
-                stop_run(reply.stop.as_deref(), cx);
-                content = reply.updated_output.or(content);
-                if let Verdict::Block(reason) = reply.verdict {
-                    notes.push(reason);
+                let answered = self.runner.run(vec![hook], cx, |names| {
+                    let mut all = call_fields(names, &result.call, &seen.args);
+                    if let (Value::Object(all), Value::Object(told)) = (&mut all, told.clone()) {
+                        all.extend(told);
+                    }
+                    all
+                });
+                let answered = answered.await;
+                self.runner.report(&answered);
+                for reply in answered.into_iter().filter_map(|(_, answer)| answer.ok()) {
+                    stop_run(reply.stop.as_deref(), cx);
+                    let new = reply.updated_output.filter(|text| !text.is_empty() && !result.is_error);
+                    content = new.or(content);
+                    if let Verdict::Block(reason) = reply.verdict {
+                        notes.push(reason);
+                    }
+                    notes.extend(reply.context);
                 }
-                notes.extend(reply.context);
             }
         }
         if content.is_none() && notes.is_empty() {

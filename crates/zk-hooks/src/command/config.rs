@@ -158,6 +158,12 @@ impl HookSet {
         self.hooks.is_empty()
     }
 
+    /// Sum of the time limits of the hooks of an event, which run one after the other.
+    pub(super) fn total(&self, event: HookEvent) -> Option<Duration> {
+        let limits = self.hooks.iter().filter(|hook| hook.event == event).map(|hook| hook.timeout);
+        limits.reduce(|sum, limit| sum + limit)
+    }
+
     /// Longest time limit among the hooks of these events, which run in parallel.
     pub(super) fn longest(&self, events: &[HookEvent]) -> Option<Duration> {
         self.hooks.iter().filter(|hook| events.contains(&hook.event)).map(|hook| hook.timeout).max()
@@ -177,9 +183,14 @@ fn read_group(
     let not = |error: serde_json::Error| config_error(key, format!("is no hook: {error}"));
     let Group { matcher, mut rest } = Group::deserialize(group).map_err(not)?;
     let matcher = matcher.unwrap_or_default();
-    let matcher = Matcher::parse(&matcher).map_err(|error| {
-        config_error(&format!("{key}.matcher"), format!("is no regular expression: {error}"))
-    })?;
+    let matcher = match event {
+        HookEvent::FileChanged => Matcher::parse_globs(&matcher).map_err(|error| {
+            config_error(&format!("{key}.matcher"), format!("is no list of globs: {error}"))
+        })?,
+        _ => Matcher::parse(&matcher).map_err(|error| {
+            config_error(&format!("{key}.matcher"), format!("is no regular expression: {error}"))
+        })?,
+    };
     let entries = match rest.remove("hooks") {
         None => vec![(key.to_owned(), Value::Object(rest))],
         Some(Value::Array(entries)) if rest.is_empty() => {
@@ -244,7 +255,7 @@ mod tests {
                     {"matcher": "Write", "hooks": [{"type": "command", "command": "b"}, {"type": "http", "url": "x"}]},
                 ],
                 "Stop": [{"command": "c", "async": true}],
-                "FileChanged": [{"command": "d"}],
+                "WorktreeCreate": [{"command": "d"}],
             }),
             source(),
         )
@@ -291,6 +302,7 @@ mod tests {
             (json!({"PreToolUse": [{"command": "x", "timeout": 0}]}), "above 0"),
             (json!({"PreToolUse": [{"command": "x", "timeout": "5"}]}), "is no hook"),
             (json!({"PreToolUse": [{"command": "x", "matcher": "("}]}), "no regular expression"),
+            (json!({"FileChanged": [{"command": "x", "matcher": "a|[b"}]}), "no list of globs: `[b`"),
             (json!({"PreToolUse": [{"matcher": 5, "command": "x"}]}), "is no hook"),
             (json!({"PreToolUse": [{"hooks": [], "command": "x"}]}), "belong into these"),
             (json!({"PreToolUse": [{"hooks": {}}]}), "must be a list"),

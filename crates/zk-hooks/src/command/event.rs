@@ -7,6 +7,8 @@ pub enum HookEvent {
     PreToolUse,
     /// After a call; hooks may replace its result or add to it.
     PostToolUse,
+    /// After a call failed; hooks may add text.
+    PostToolUseFailure,
     /// After all calls of an answer have results; hooks may stop the run or add text.
     PostToolBatch,
     /// After a person sent a prompt; hooks may refuse it or add to it.
@@ -25,14 +27,22 @@ pub enum HookEvent {
     Notification,
     /// Before the person is asked about a call; a hook may answer instead.
     PermissionRequest,
+    /// A call was refused, wherever that was decided.
+    PermissionDenied,
+    /// Tools and commands work in another directory from the next turn on.
+    CwdChanged,
+    /// A file of the project was created, changed or removed.
+    FileChanged,
 }
 
 impl HookEvent {
     /// All events, in listing order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 15] = [
         Self::PreToolUse,
         Self::PermissionRequest,
+        Self::PermissionDenied,
         Self::PostToolUse,
+        Self::PostToolUseFailure,
         Self::PostToolBatch,
         Self::UserPromptSubmit,
         Self::Stop,
@@ -40,6 +50,8 @@ impl HookEvent {
         Self::SessionStart,
         Self::SessionEnd,
         Self::PreCompact,
+        Self::CwdChanged,
+        Self::FileChanged,
         Self::Notification,
     ];
 
@@ -49,6 +61,7 @@ impl HookEvent {
         match self {
             Self::PreToolUse => "PreToolUse",
             Self::PostToolUse => "PostToolUse",
+            Self::PostToolUseFailure => "PostToolUseFailure",
             Self::PostToolBatch => "PostToolBatch",
             Self::UserPromptSubmit => "UserPromptSubmit",
             Self::Stop => "Stop",
@@ -58,6 +71,9 @@ impl HookEvent {
             Self::PreCompact => "PreCompact",
             Self::Notification => "Notification",
             Self::PermissionRequest => "PermissionRequest",
+            Self::PermissionDenied => "PermissionDenied",
+            Self::CwdChanged => "CwdChanged",
+            Self::FileChanged => "FileChanged",
         }
     }
 
@@ -73,6 +89,10 @@ impl HookEvent {
         match self {
             Self::PreToolUse | Self::PermissionRequest | Self::UserPromptSubmit | Self::PreCompact => true,
             Self::PostToolUse
+            | Self::PostToolUseFailure
+            | Self::PermissionDenied
+            | Self::CwdChanged
+            | Self::FileChanged
             | Self::PostToolBatch
             | Self::Stop
             | Self::SubagentStop
@@ -88,7 +108,11 @@ impl HookEvent {
             Self::UserPromptSubmit | Self::SessionStart => true,
             Self::PreToolUse
             | Self::PermissionRequest
+            | Self::PermissionDenied
+            | Self::CwdChanged
+            | Self::FileChanged
             | Self::PostToolUse
+            | Self::PostToolUseFailure
             | Self::PostToolBatch
             | Self::Stop
             | Self::SubagentStop
@@ -106,19 +130,15 @@ impl fmt::Display for HookEvent {
 }
 
 /// Events of Claude Code that zk does not have; their hooks are skipped with a warning.
-pub(super) const ELSEWHERE: [&str; 22] = [
+pub(super) const ELSEWHERE: [&str; 18] = [
     "ConfigChange",
-    "CwdChanged",
     "DirectoryAdded",
     "Elicitation",
     "ElicitationResult",
-    "FileChanged",
     "InstructionsLoaded",
     "MessageDisplay",
-    "PermissionDenied",
     "PostCompact",
     "PostModelSwitch",
-    "PostToolUseFailure",
     "PreModelSwitch",
     "Setup",
     "StopFailure",

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use regex_lite::Regex;
 use zk_core::service::foreign_server_names;
 
@@ -20,6 +21,7 @@ enum Kind {
     All,
     Names(Vec<String>),
     Regex(Regex),
+    Globs(GlobSet),
 }
 
 impl Matcher {
@@ -36,6 +38,23 @@ impl Matcher {
         Ok(Self { text: text.to_owned(), kind })
     }
 
+    /// Parses patterns for files, separated by `|`: one with a slash is matched with the path below the project,
+    /// one without with the file's name. Nothing and `*` match every file.
+    pub(super) fn parse_globs(text: &str) -> Result<Self, String> {
+        let mut globs = GlobSetBuilder::new();
+        let mut count = 0;
+        for pattern in text.split('|').map(str::trim).filter(|pattern| !pattern.is_empty()) {
+            globs.add(glob(pattern)?);
+            count += 1;
+        }
+        let kind = if count == 0 || text.trim() == "*" {
+            Kind::All
+        } else {
+            Kind::Globs(globs.build().map_err(|error| error.to_string())?)
+        };
+        Ok(Self { text: text.to_owned(), kind })
+    }
+
     /// Whether the pattern matches a word.
     #[must_use]
     pub fn is_match(&self, word: &str) -> bool {
@@ -43,6 +62,7 @@ impl Matcher {
             Kind::All => true,
             Kind::Names(names) => names.iter().any(|name| name == word),
             Kind::Regex(regex) => regex.is_match(word),
+            Kind::Globs(globs) => globs.is_match(word),
         }
     }
 
@@ -59,6 +79,14 @@ impl Matcher {
     }
 }
 
+/// Glob over the path of a file below the project.
+fn glob(pattern: &str) -> Result<Glob, String> {
+    let everywhere = if pattern.contains('/') { String::new() } else { "**/".to_owned() };
+    let whole = format!("{everywhere}{}", pattern.trim_start_matches("./").trim_start_matches('/'));
+    let glob = GlobBuilder::new(&whole).literal_separator(true).build();
+    glob.map_err(|error| format!("`{pattern}`: {}", error.kind()))
+}
+
 impl fmt::Display for Matcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.text.is_empty() { "*" } else { &self.text })
@@ -68,6 +96,27 @@ impl fmt::Display for Matcher {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn globs_without_a_slash_match_names_and_others_paths_below_the_project() {
+        for (globs, path, is_match) in [
+            ("", "src/a.rs", true),
+            ("*", ".envrc", true),
+            (".envrc|.env", ".envrc", true),
+            (".envrc|.env", "sub/.env", true),
+            (".env", "src/.envrc", false),
+            ("*.rs", "src/deep/a.rs", true),
+            ("src/*.rs", "src/a.rs", true),
+            ("src/*.rs", "src/deep/a.rs", false),
+            ("./src/**/*.{rs,toml}", "src/deep/a.toml", true),
+            ("/Cargo.toml", "Cargo.toml", true),
+            ("/Cargo.toml", "sub/Cargo.toml", false),
+        ] {
+            assert_eq!(Matcher::parse_globs(globs).unwrap().is_match(path), is_match, "{globs} {path}");
+        }
+        let error = Matcher::parse_globs("ok|[a").unwrap_err();
+        assert!(error.contains("`[a`"), "{error}");
+    }
 
     #[test]
     fn a_tool_is_matched_by_either_name_and_never_by_a_part_of_one() {

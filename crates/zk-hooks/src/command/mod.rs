@@ -2,11 +2,13 @@
 
 mod batches;
 mod calls;
+mod changes;
 mod claude_file;
 mod config;
 mod ends;
 mod event;
 mod failure;
+mod file_watcher;
 mod matcher;
 mod names;
 mod process;
@@ -30,6 +32,7 @@ use session::Session;
 pub use config::{CommandHook, HookConfigError, HookSet, HookSource};
 pub use event::HookEvent;
 pub use failure::HookFailure;
+pub use file_watcher::{FilePatternError, FileWatcher};
 pub use matcher::Matcher;
 pub use names::{Vocabulary, claude_arguments, claude_name, zk_name};
 pub use settings_schema::settings_schema;
@@ -147,12 +150,15 @@ impl Plugin for CommandHooks {
         });
         let has = |events: &[HookEvent]| self.set.hooks.iter().any(|hook| events.contains(&hook.event));
         use HookEvent as E;
-        if has(&[E::PreToolUse, E::PermissionRequest, E::PostToolUse, E::Notification]) {
+        let of_calls =
+            [E::PreToolUse, E::PermissionRequest, E::PostToolUse, E::PostToolUseFailure, E::Notification];
+        if has(&of_calls) {
             Calls::register(scope, &runner);
         }
         batches::register(scope, &runner);
         prompts::register(scope, &runner);
         ends::register(scope, &runner);
+        changes::register(scope, &runner);
         Ok(())
     }
 }

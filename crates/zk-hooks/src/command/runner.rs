@@ -162,6 +162,12 @@ impl Runner {
         Some(self.set.longest(events).unwrap_or_default() + MARGIN)
     }
 
+    /// Time limit of the bus's handler for an event whose hooks run one after the other.
+    pub(super) fn limit_in_turn(&self, events: &[HookEvent]) -> Option<Duration> {
+        let sums = events.iter().filter_map(|event| self.set.total(*event));
+        Some(sums.max().unwrap_or_default() + MARGIN)
+    }
+
     /// Reports failed hooks to the person, where the failure has no other effect.
     pub(super) fn report(&self, answered: &[Answered]) {
         for ((hook, _), answer) in answered {

@@ -270,8 +270,8 @@ impl Skills {
 
     /// Adds served skills. Their names have their host's prefix, so they hide no others.
     fn add_served(&self, set: &mut SkillSet, cx: &Cx) {
-        let exclude = &self.inner.options.roots.exclude;
-        for skill in served(cx).into_iter().filter(|skill| exclude.iter().all(|name| name != skill.name())) {
+        let roots = &self.inner.options.roots;
+        for skill in served(cx).into_iter().filter(|skill| roots.uses(skill.name())) {
             if let Err(at) = set.skills.binary_search_by(|other| other.name().cmp(skill.name())) {
                 set.skills.insert(at, Arc::new(skill));
             }

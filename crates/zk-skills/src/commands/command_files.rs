@@ -80,10 +80,7 @@ impl Event for CommandFilesFound {
 /// directory upwards. Blocks on the file system.
 #[must_use]
 pub fn command_files(cwd: &Path, root: &Path, user: &[PathBuf], files: &dyn HostFiles) -> Vec<CommandFile> {
-    let mut found = BTreeMap::new();
-    for dir in user {
-        look(dir, SkillSource::User, None, files, &mut found);
-    }
+    let mut found = own_command_files(user, files);
     let top = if cwd.starts_with(root) { root } else { cwd };
     for dir in cwd.ancestors().take_while(|dir| dir.starts_with(top)) {
         for kind in PROJECT_DIRS {
@@ -91,6 +88,15 @@ pub fn command_files(cwd: &Path, root: &Path, user: &[PathBuf], files: &dyn Host
         }
     }
     found.into_values().collect()
+}
+
+/// The person's commands, by name.
+fn own_command_files(user: &[PathBuf], files: &dyn HostFiles) -> BTreeMap<String, CommandFile> {
+    let mut found = BTreeMap::new();
+    for dir in user {
+        look(dir, SkillSource::User, None, files, &mut found);
+    }
+    found
 }
 
 fn look(
@@ -206,6 +212,8 @@ const SOURCE: &str = "command-files";
 pub struct CommandFilesPlugin {
     begun: Workplace,
     user: Vec<PathBuf>,
+    /// Whether files of the project are ignored.
+    without_project: bool,
     /// Names of the program's own commands.
     reserved: Arc<[String]>,
     /// Commands of the program that are prompts: names and texts.
@@ -234,11 +242,19 @@ impl CommandFilesPlugin {
         Self {
             begun: Workplace::new(cwd, root),
             user,
+            without_project: false,
             reserved,
             builtin: &[],
             bundles: Arc::default(),
             offered,
         }
+    }
+
+    /// Ignores the project's files.
+    #[must_use]
+    pub fn without_project(mut self) -> Self {
+        self.without_project = true;
+        self
     }
 
     /// Ignores files with these names, which are the program's own commands.
@@ -307,7 +323,8 @@ impl CommandFilesPlugin {
     /// Whether there may be commands, judged by the directories alone.
     fn may_have_some(&self, at: &Workplace) -> bool {
         let top = if at.cwd.starts_with(&at.project) { &at.project } else { &at.cwd };
-        let dirs = at.cwd.ancestors().take_while(|dir| dir.starts_with(top));
+        let is_used = !self.without_project;
+        let dirs = at.cwd.ancestors().take_while(|dir| is_used && dir.starts_with(top));
         let project = dirs.flat_map(|dir| PROJECT_DIRS.iter().map(move |kind| dir.join(kind)));
         project.chain(self.user.iter().cloned()).any(|dir| dir.is_dir())
     }
@@ -322,7 +339,10 @@ impl CommandFilesPlugin {
         let found = tokio::task::spawn_blocking(move || {
             let at = plugin.begun.moved(cwd, &*host_files);
             let any = plugin.may_have_some(&at);
-            let find = || command_files(&at.cwd, &at.project, &plugin.user, &*host_files);
+            let find = || match plugin.without_project {
+                true => own_command_files(&plugin.user, &*host_files).into_values().collect(),
+                false => command_files(&at.cwd, &at.project, &plugin.user, &*host_files),
+            };
             let mut files = if any { find() } else { Vec::new() };
             let of_bundles =
                 plugin.bundles.iter().filter(|command| files.iter().all(|file| file.name != command.name));

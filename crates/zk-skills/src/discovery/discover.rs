@@ -46,8 +46,27 @@ pub struct SkillRoots {
     pub inline: Vec<Skill>,
     /// Names of skills that are ignored.
     pub exclude: Vec<String>,
+    /// Names of the only skills that are used; empty for all.
+    pub only: Vec<String>,
     /// Whether the project's skills are ignored, even if trusted.
     pub without_project: bool,
+}
+
+impl SkillRoots {
+    /// Whether skills with this name are used.
+    ///
+    /// ```
+    /// use zk_skills::SkillRoots;
+    ///
+    /// let only = vec!["pdf".to_owned(), "charts".to_owned()];
+    /// let roots = SkillRoots { only, exclude: vec!["charts".to_owned()], ..SkillRoots::default() };
+    /// assert!(roots.uses("pdf") && !roots.uses("charts") && !roots.uses("deploy"));
+    /// ```
+    #[must_use]
+    pub fn uses(&self, name: &str) -> bool {
+        let is_wanted = self.only.is_empty() || self.only.iter().any(|only| only == name);
+        is_wanted && self.exclude.iter().all(|excluded| excluded != name)
+    }
 }
 
 /// Result of a search for skills.
@@ -141,7 +160,7 @@ pub fn discover(roots: &SkillRoots, files: &dyn HostFiles, trust: Option<&dyn Tr
         found.into_iter().chain(roots.inline.iter().cloned()).map(Arc::new).collect();
     let trusted = trusted(roots, &found, trust);
     for (skill, trusted) in found.into_iter().zip(trusted) {
-        if roots.exclude.iter().any(|name| name == skill.name()) {
+        if !roots.uses(skill.name()) {
             continue;
         }
         if !trusted {

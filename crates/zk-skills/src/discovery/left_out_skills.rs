@@ -52,7 +52,7 @@ pub fn left_out(roots: &SkillRoots, set: &SkillSet, files: &dyn HostFiles) -> Ve
     let real = dirs(roots).into_iter().filter_map(|dir| Some((dir.canonicalize().ok()?, source(&dir))));
     let places: BTreeMap<PathBuf, SkillSource> =
         real.filter(|(real, source)| followed(real, *source)).collect();
-    let excludes = !roots.exclude.is_empty();
+    let excludes = !roots.exclude.is_empty() || !roots.only.is_empty();
     let (source, found) = (SkillSource::Project, Vec::new());
     let mut search = Search { places, known, found, excludes, source, left: 0, deep: 0, is_cut: false };
     for (dir, source) in search.places.clone() {

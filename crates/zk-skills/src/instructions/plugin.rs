@@ -28,6 +28,8 @@ pub struct InstructionsPlugin {
     cwd: PathBuf,
     root: PathBuf,
     own: Option<PathBuf>,
+    /// Whether files of the project are ignored.
+    without_project: bool,
     told: Arc<Mutex<Told>>,
 }
 
@@ -104,7 +106,25 @@ impl InstructionsPlugin {
     /// file `own`.
     #[must_use]
     pub fn new(cwd: &Path, root: &Path, own: Option<PathBuf>) -> Self {
-        Self { cwd: cwd.to_path_buf(), root: root.to_path_buf(), own, told: Arc::default() }
+        let (cwd, root) = (cwd.to_path_buf(), root.to_path_buf());
+        Self { cwd, root, own, without_project: false, told: Arc::default() }
+    }
+
+    /// Ignores the project's files: only the person's are read.
+    ///
+    /// ```
+    /// use std::path::{Path, PathBuf};
+    /// use zk_skills::InstructionsPlugin;
+    ///
+    /// let own = Some(PathBuf::from("/home/me/.config/zk/AGENTS.md"));
+    /// let place = Path::new("/home/me/unknown");
+    /// let plugin = InstructionsPlugin::new(place, place, own).without_project();
+    /// # let _ = plugin;
+    /// ```
+    #[must_use]
+    pub fn without_project(mut self) -> Self {
+        self.without_project = true;
+        self
     }
 
     fn lock_told(&self) -> MutexGuard<'_, Told> {
@@ -119,7 +139,10 @@ impl InstructionsPlugin {
     /// Reads the files for work in `cwd`. Blocks on the file system.
     fn read(&self, cwd: &Path, files: &dyn HostFiles) -> Instructions {
         let place = Workplace::new(&self.cwd, &self.root).moved(Some(cwd.to_path_buf()), files);
-        let mut found = instructions(cwd, &place.project, files);
+        let mut found = match self.without_project {
+            true => Instructions::default(),
+            false => instructions(cwd, &place.project, files),
+        };
         let Some(path) = &self.own else { return found };
         match own(path, files) {
             Ok(None) => {}
@@ -171,6 +194,9 @@ impl InstructionsPlugin {
     fn begin(&self, begin: &ToolBegin, cx: &Cx) {
         let (cwd, top) = (self.cwd(cx), self.prompt_cwd(cx));
         let Effects::Known { list } = &begin.effects else { return };
+        if self.without_project {
+            return;
+        }
         let mut dirs = Vec::new();
         for effect in list {
             match effect {

@@ -6,7 +6,7 @@ mod spill;
 mod tags;
 
 pub(crate) use compress::CutOutput;
-pub use compress::{Compress, Compression, OutputCompressed};
+pub use compress::{Certainty, Compress, Compression, LearnedRule, LearnedRules, OutputCompressed};
 pub use handles::OutputHandles;
 pub use redact::RedactResults;
 pub(crate) use result_caps::ResultCaps;

@@ -15,6 +15,8 @@ const GROUPS: [Group; 4] = [
             ("tree", "branches; /back, /label"),
             ("fork", "go on in a copy"),
             ("btw", "ask beside the run"),
+            ("recap", "what happened so far"),
+            ("loop", "send a prompt again and again"),
             ("compact", "make it smaller"),
             ("context", "what fills the window"),
             ("copy", "the last answer"),

@@ -106,12 +106,30 @@ fn gauge_facts(tokens: Option<u64>, window: Option<u64>, gauge: Option<&ContextG
         brief: Some(Row::of(style, &format!("{} %", gauge.percent))),
         ..Fact::new(6, style, &format!("context {} %", gauge.percent))
     };
+    std::iter::once(filled).chain(compaction_badge(&gauge)).collect()
+}
+
+/// Badge of the compactions so far, with the sizes and the age of the last one; `None` before the first.
+fn compaction_badge(gauge: &ContextGauge) -> Option<Fact> {
     let compacted = match gauge.compactions {
-        0 => None,
-        1 => Some("compacted".to_owned()),
-        times => Some(format!("compacted {times} times")),
+        0 => return None,
+        1 => "compacted".to_owned(),
+        times => format!("compacted {times} times"),
     };
-    std::iter::once(filled).chain(compacted.map(|badge| Fact::dim(7, &badge))).collect()
+    let Some(last) = gauge.last else { return Some(Fact::dim(7, &compacted)) };
+    let sizes = format!("{} → {}", thousands(last.before), thousands(last.after));
+    let whole = format!("{compacted} {sizes} {}", age(last.age_ms));
+    Some(Fact { brief: Some(Row::of(Style::DIM, &compacted)), ..Fact::dim(7, &whole) })
+}
+
+/// Age in its largest unit.
+fn age(ms: u64) -> String {
+    match ms / 60_000 {
+        0 => "just now".to_owned(),
+        minutes @ 1..60 => format!("{minutes} min ago"),
+        minutes @ 60..1440 => format!("{} h ago", minutes / 60),
+        minutes => format!("{} d ago", minutes / 1440),
+    }
 }
 
 /// Facts about the activity: sign and time first, then keys, since a narrow screen shows only the first ones.
@@ -240,7 +258,7 @@ pub(crate) fn running_seconds(status: &Status) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use zk_view::{BatchCounts, Text};
+    use zk_view::{BatchCounts, LastCompaction, Text};
 
     use super::*;
 
@@ -339,6 +357,27 @@ mod tests {
             |window| status_row(&status, &ModelFacts { window, ..facts() }, 0.0, false, 100).unwrap().text();
         assert!(row(Some(200_000)).ends_with("Sonnet 5.5 · context 23 %"), "{}", row(Some(200_000)));
         assert!(row(None).ends_with("Sonnet 5.5 · context 47.2k"), "{}", row(None));
+    }
+
+    #[test]
+    fn compactions_are_a_badge_with_sizes_and_age_that_is_short_where_there_is_no_room() {
+        let drawn = |compactions, age_ms, width| {
+            let last = Some(LastCompaction { before: 180_400, after: 31_000, age_ms });
+            let gauge = ContextGauge { last, ..ContextGauge::new(34, 100, compactions).unwrap() };
+            let status = Status { gauge: Some(gauge), ..Status::default() };
+            status_row(&status, &facts(), 0.0, false, width).unwrap().text()
+        };
+        for (compactions, minutes, width, expected) in [
+            (0, 0, 120, "context 34 %"),
+            (1, 0, 120, "context 34 % · compacted 180.4k → 31k just now"),
+            (1, 5, 120, "context 34 % · compacted 180.4k → 31k 5 min ago"),
+            (3, 125, 120, "context 34 % · compacted 3 times 180.4k → 31k 2 h ago"),
+            (1, 3000, 120, "context 34 % · compacted 180.4k → 31k 2 d ago"),
+            (1, 5, 50, "34 % · compacted"),
+        ] {
+            let row = drawn(compactions, minutes * 60_000, width);
+            assert!(row.ends_with(expected), "{row}");
+        }
     }
 
     #[test]

@@ -9,6 +9,9 @@ use crate::{Block, BlockId, Body, CheckRow, Content, Effect, IndexedView, Lines,
 /// Size of cached full bodies in bytes; older ones are loaded from the stored session.
 const BODY_BYTES: usize = 4 << 20;
 
+/// Milliseconds of a minute, by which ages are told.
+pub(super) const MINUTE_MS: u64 = 60_000;
+
 /// The view and its pending patches.
 #[derive(Debug, Default)]
 pub(super) struct Core {
@@ -17,6 +20,8 @@ pub(super) struct Core {
     pub(super) effects: Vec<Effect>,
     /// Milliseconds since the view began.
     pub(super) now: u64,
+    /// Last compaction: the time at which its age was told, and that age, in milliseconds.
+    compacted: Option<(u64, u64)>,
     bodies: Bodies,
 }
 
@@ -66,7 +71,25 @@ impl Core {
         }
     }
 
-    pub(super) fn set_status(&mut self, status: Status) {
+    /// Takes the age of the last compaction, in milliseconds.
+    pub(super) fn set_compaction_age(&mut self, age_ms: Option<u64>) {
+        self.compacted = age_ms.map(|age| (self.now, age));
+    }
+
+    /// Time since the last compaction in milliseconds, if it is shown.
+    pub(super) fn compaction_age(&self) -> Option<u64> {
+        self.view.status.gauge.and_then(|gauge| gauge.last)?;
+        let (told, age) = self.compacted?;
+        Some(age.saturating_add(self.now.saturating_sub(told)))
+    }
+
+    pub(super) fn set_status(&mut self, mut status: Status) {
+        if let (Some(last), Some((told, age))) =
+            (status.gauge.as_mut().and_then(|gauge| gauge.last.as_mut()), self.compacted)
+        {
+            let age = age.saturating_add(self.now.saturating_sub(told));
+            last.age_ms = age / MINUTE_MS * MINUTE_MS;
+        }
         if self.view.status != status {
             self.emit(Patch::Status { status });
         }

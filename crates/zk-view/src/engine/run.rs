@@ -1,6 +1,7 @@
 use zk_core::events::UsageUpdate;
 
 use super::Engine;
+use super::core::MINUTE_MS;
 use super::subagent_runs::estimated_tokens;
 use crate::{Activity, AgentRow, AgentState, ContextGauge, JobRow, Patch, Status, Text};
 
@@ -170,9 +171,17 @@ impl Engine {
                 Some(_) | None => until_whole(run.since),
             },
             (None, Some(compaction)) => until_whole(compaction.began),
-            (None, None) => return None,
+            (None, None) => return self.until_older_compaction(),
         };
         Some(rest.max(10))
+    }
+
+    /// Milliseconds until the age of the last compaction reads otherwise: minutes in its first hour, hours after
+    /// that. `None` if no age is shown.
+    fn until_older_compaction(&self) -> Option<u64> {
+        let age = self.core.compaction_age()?;
+        let step = if age < 60 * MINUTE_MS { MINUTE_MS } else { 60 * MINUTE_MS };
+        Some(step - age % step)
     }
 
     /// Emits the status if it changed. Times count in whole seconds.
@@ -180,7 +189,10 @@ impl Engine {
         let now = self.core.now;
         let whole = |since: u64| now.saturating_sub(since) / 1000 * 1000;
         let Some(run) = &self.run else {
-            let Some(Compaction { began, before }) = self.compaction else { return };
+            let Some(Compaction { began, before }) = self.compaction else {
+                // The age of the last compaction goes on.
+                return self.core.set_status(self.core.view.status.clone());
+            };
             let Status { context_tokens, gauge, .. } = self.core.view.status;
             let (activity, activity_ms) = (Activity::Compacting { before }, whole(began));
             self.core.set_status(Status {

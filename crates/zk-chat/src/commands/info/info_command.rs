@@ -28,6 +28,7 @@ enum Kind {
     Cost,
     Export,
     Logout,
+    Recap,
     Skills,
     Status,
     Theme,
@@ -37,7 +38,7 @@ const fn about(kind: Kind, name: &'static str, hint: Option<&'static str>, help:
     About { kind, name, help, hint }
 }
 
-const COMMANDS: [About; 9] = [
+const COMMANDS: [About; 10] = [
     about(
         Kind::Agents,
         "agents",
@@ -49,6 +50,7 @@ const COMMANDS: [About; 9] = [
     about(Kind::Cost, "cost", None, "what this session has cost so far, by model"),
     about(Kind::Export, "export", Some("[FILE]"), "write the conversation to a file: .md, .html or .jsonl"),
     about(Kind::Logout, "logout", Some("PROVIDER"), "forget the key or sign-in of a provider"),
+    about(Kind::Recap, "recap", None, "what happened in this conversation, in a few lines"),
     about(Kind::Skills, "skills", None, "skills there are, and who has them"),
     about(Kind::Status, "status", None, "model, mode, directory, session, servers, context and cost"),
     about(Kind::Theme, "theme", None, "other colours, at once"),
@@ -100,6 +102,7 @@ impl Command for InfoCommand {
             | Kind::Cost
             | Kind::Export
             | Kind::Logout
+            | Kind::Recap
             | Kind::Skills
             | Kind::Status
             | Kind::Theme => Vec::new(),
@@ -119,6 +122,7 @@ impl Command for InfoCommand {
                 return Err("/logout takes the name of a provider, such as `/logout anthropic`".into());
             }
             Kind::Logout => context.factory.sign_out(args).await?,
+            Kind::Recap => side_question::recap(&context.agent, cx).await?,
             Kind::Skills => skills(cx).await?,
             Kind::Status => status::status(context, cx).await,
             Kind::Theme => settings::theme(context, args)?,

@@ -43,7 +43,7 @@ pub(crate) fn command_hooks(machine: &Machine, settings: &Settings) -> Outcome<E
         let CommandHook { event, matcher, command, timeout, source, unusable, .. } = &**hook;
         let what = visible_line(command);
         let about =
-            format!("{event:<17} {:<16} {:>4} s", visible_line(&matcher.to_string()), timeout.as_secs());
+            format!("{event:<18} {:<16} {:>4} s", visible_line(&matcher.to_string()), timeout.as_secs());
         let place = visible_line(&source.place);
         let unusable =
             unusable.as_ref().map_or(String::new(), |why| format!("; never runs: {}", visible_line(why)));

@@ -2,12 +2,14 @@
 
 mod ext;
 mod hooks;
+mod learned;
 pub(super) mod mcp;
 mod plugin;
 mod skills;
 
 pub(crate) use ext::ext;
 pub(crate) use hooks::{command_hooks, registry};
+pub(crate) use learned::learned;
 pub(crate) use mcp::mcp;
 pub(crate) use plugin::args::PluginAction;
 pub(crate) use plugin::plugin;

@@ -7,6 +7,7 @@ use zk_providers::{Access, VENDORS, Vendors};
 use super::*;
 use crate::additions::Additions;
 use crate::exit::Failure;
+use crate::launch::StartScope;
 use crate::settings::{LayerValues, SettingsSources};
 use zk_exec::ProgramEnv;
 use zk_settings::ZkDirs;
@@ -24,6 +25,7 @@ fn settings(vars: &[(&str, &str)], given: LayerValues) -> Settings {
             project,
             trust: &FileTrust::new(None, std::sync::Arc::new(LocalStateFiles::default())),
             extra: None,
+            scope: StartScope::default(),
             additions: Additions::default(),
         },
         given,

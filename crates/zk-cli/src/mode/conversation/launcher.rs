@@ -52,6 +52,7 @@ impl Launcher {
         let launch = Launch {
             given,
             config: before.config.clone(),
+            scope: before.scope,
             trust_mcp: before.trust_mcp.clone(),
             mcp_configs: before.mcp_configs.clone(),
             agents: request.agents.clone().or_else(|| before.agents.clone()),

@@ -394,3 +394,20 @@ fn what_a_driven_conversation_does_is_in_the_log() {
     let log = std::fs::read_to_string(person.project().join("driven.log")).unwrap();
     assert!(log.contains("session:start") && log.contains("turn:before"), "{log}");
 }
+
+#[test]
+fn safe_mode_holds_for_conversations_that_programs_drive() {
+    let model = obedient();
+    let person = Person::asking(&model);
+    person.write("AGENTS.md", "agents-of-project\n");
+    for (flags, has_project) in [(&[][..], true), (&["--safe-mode"][..], false)] {
+        let serving = Serving::start(&person, &[&SOCKET[..], flags].concat());
+        let mut client = serving.approver();
+        let conversation = open(&mut client);
+        client.call("submit", &json!({ "conversation": conversation, "text": "hello" })).unwrap();
+        client.until("the answer", |view, _| !view.blocks.is_empty());
+        client.settled();
+        let body = model.bodies().last().unwrap().to_string();
+        assert_eq!(body.contains("agents-of-project"), has_project, "{flags:?}");
+    }
+}

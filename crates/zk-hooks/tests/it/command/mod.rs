@@ -1,5 +1,6 @@
 //! Commands of settings as hooks of runs.
 
+mod changes;
 mod faults;
 mod recorded;
 mod scenes;

@@ -16,9 +16,9 @@ use crate::rpc::wire::refusal::Refusal;
 
 /// Commands of zk to which a driver may pass arguments. None of them allows more without asking, reaches
 /// more, changes keys, or writes outside of calls.
-const COMMANDS_OF_DRIVERS: [&str; 18] = [
+const COMMANDS_OF_DRIVERS: [&str; 19] = [
     "back", "btw", "clear", "compact", "context", "cost", "effort", "help", "init", "label", "models", "new",
-    "review", "show", "status", "thinking", "tools", "tree",
+    "recap", "review", "show", "status", "thinking", "tools", "tree",
 ];
 
 /// Commands that need an approver even without arguments, or that belong to another crate.

@@ -1,15 +1,16 @@
 //! One output made smaller.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::command::runs;
+use super::command::Run;
+use super::learned;
 use super::rules::{Kind, Line, Rules, complains};
 
 /// Lines of noise in a row that are worth a note in their place.
 const LEAST_RUN: usize = 4;
 
 /// Minimum number of consecutive similar lines for a note.
-const LEAST_ALIKE: usize = 5;
+pub(super) const LEAST_ALIKE: usize = 5;
 
 /// An output without its noise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,18 +32,31 @@ impl Compressed {
     }
 }
 
-/// Removes noise from the output of `command`. Error lines are kept, and every kept line is unchanged except
-/// for colours and text overwritten by a carriage return.
-pub(super) fn compress(command: &str, text: &str) -> Compressed {
-    let mut rules = Rules::of(&runs(command));
-    let shown: Vec<String> = text.split('\n').map(as_shown).collect();
+/// Lines of an output as a terminal shows them at the end.
+pub(super) fn shown_lines(text: &str) -> Vec<String> {
+    text.split('\n').map(as_shown).collect()
+}
+
+/// Removes noise from the output `shown` of `runs`, also by learned forms of lines. Error lines are kept, and every
+/// kept line is unchanged.
+pub(super) fn compress(runs: &[Run], shown: &[String], learned: &BTreeSet<String>) -> Compressed {
+    let mut rules = Rules::of(runs);
+    let is_learned = |line: &String| {
+        !learned.is_empty() && learned::shape(line).is_some_and(|shape| learned.contains(&shape))
+    };
     let judged = shown.iter().map(|line| match rules.judge(line) {
         Line::Surely(kind) => Some(kind),
         Line::Likely(kind) if !complains(line) => Some(kind),
+        Line::Kept if is_learned(line) => Some(Kind::Learned),
         Line::Likely(_) | Line::Kept => None,
     });
     let mut noise: Vec<Option<Kind>> = judged.collect();
-    mark_alike(&shown, &mut noise);
+    mark_alike(shown, &mut noise);
+    leave_out_runs(shown, &noise)
+}
+
+/// Replaces runs of lines with one kind of noise by a note and their last line, which tells the progress.
+pub(super) fn leave_out_runs(shown: &[String], noise: &[Option<Kind>]) -> Compressed {
     let mut out = Out::default();
     let mut at = 0;
     while at < shown.len() {
@@ -50,7 +64,6 @@ pub(super) fn compress(command: &str, text: &str) -> Compressed {
         let same = noise.iter().skip(at).take_while(|next| kind.is_some() && **next == kind).count();
         match kind {
             Some(kind) if same >= LEAST_RUN => {
-                // The last line tells the progress.
                 let last = at + same - 1;
                 out.leave_out(kind, same - 1);
                 out.keep(shown.get(last));

@@ -3,6 +3,8 @@
 mod command;
 mod cut;
 mod filter;
+mod found;
+mod learned;
 mod rules;
 mod summary;
 
@@ -23,9 +25,12 @@ use zk_core::model::{CallId, CallRef, ToolContent};
 use crate::OutputDir;
 use crate::policy::spill;
 use crate::text::{count, size};
+use command::runs;
 pub(crate) use cut::CutOutput;
 use cut::fit;
-use filter::compress;
+use filter::{Compressed, compress, shown_lines};
+use found::{compress_page, compress_search};
+pub use learned::{LearnedRule, LearnedRules};
 
 /// Minimum number of lines for compression.
 const LEAST_LINES: usize = 10;
@@ -51,6 +56,8 @@ pub struct Compress {
     shared: Arc<Shared>,
     /// Whether a model shortens output that is still long after the rules.
     asks_model: bool,
+    /// Rules that the outputs of the project teach.
+    learned: Option<LearnedRules>,
 }
 
 #[derive(Debug, Default)]
@@ -64,12 +71,68 @@ struct Shared {
 #[derive(Clone, Debug, Default)]
 struct Running {
     command: String,
+    /// Kind of a result that is no command's output.
+    found: Option<Found>,
     /// The whole output, where the result has its end only.
     cut: Option<CutOutput>,
     /// Whether the result has only a part of the output.
     is_part: bool,
     /// A person approved exactly this call, and wants to see the model's view.
     is_confirmed: bool,
+}
+
+/// Kind of a result that is no command's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// Matching lines of a search.
+    Matches,
+    /// Page of the network, as text.
+    Page,
+}
+
+impl Found {
+    /// Kind of the result of a call, if its form is known.
+    fn of(tool: &str, args: &Value) -> Option<Self> {
+        match tool {
+            "grep" if args.get("mode").and_then(Value::as_str) == Some("content") => Some(Self::Matches),
+            "fetch" if args.get("raw").and_then(Value::as_bool) != Some(true) => Some(Self::Page),
+            _ => None,
+        }
+    }
+
+    /// Description of the call, for a model.
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Matches => "(a search in files)",
+            Self::Page => "(a page of the network)",
+        }
+    }
+}
+
+/// Certainty that a shortened result has all that matters. Each step of the shortening may only lower it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Certainty {
+    /// A model wrote down what matters.
+    Summarised,
+    /// Lines were left out by rules that outputs of the project taught.
+    Learned,
+    /// Lines were left out by built-in rules.
+    Rules,
+    /// Every line is there, in another form.
+    Whole,
+}
+
+impl Certainty {
+    fn of(compressed: &Compressed) -> Self {
+        if compressed.left_out.contains_key(&rules::Kind::Learned) {
+            Self::Learned
+        } else if compressed.lines() > 0 {
+            Self::Rules
+        } else {
+            Self::Whole
+        }
+    }
 }
 
 /// Savings of compression so far, in bytes: `cx.service::<Compression>()`.
@@ -113,6 +176,8 @@ pub struct OutputCompressed {
     pub before: usize,
     /// Bytes after.
     pub after: usize,
+    /// Certainty that nothing that matters is missing.
+    pub certainty: Certainty,
 }
 
 impl Event for OutputCompressed {
@@ -137,6 +202,15 @@ impl Compress {
     }
 }
 
+impl Compress {
+    /// Learns rules from outputs, and uses those learned before.
+    #[must_use]
+    pub fn learning(mut self, rules: LearnedRules) -> Self {
+        self.learned = Some(rules);
+        self
+    }
+}
+
 impl Plugin for Compress {
     fn name(&self) -> &'static str {
         "compress"
@@ -157,7 +231,11 @@ impl Plugin for Compress {
         scope.on_sync_at(reach, move |begin: &ToolBegin, _: &Cx| {
             let command =
                 begin.args.get("command").and_then(Value::as_str).filter(|_| begin.call.name == "shell");
+            let found = Found::of(&begin.call.name, &begin.args);
             shared.running(|running| match command {
+                None if found.is_some() => {
+                    running.entry(begin.call.call_id.clone()).or_default().found = found;
+                }
                 Some(command) => {
                     command.clone_into(&mut running.entry(begin.call.call_id.clone()).or_default().command);
                 }
@@ -180,6 +258,25 @@ impl Shared {
     }
 }
 
+/// Shortens the output of a command, and learns from it.
+fn compress_output(command: &str, text: &str, learned: Option<&LearnedRules>) -> Compressed {
+    let (runs, shown) = (runs(command), shown_lines(text));
+    let shapes = learned.map(|learned| learned.shapes_for(&runs)).unwrap_or_default();
+    if let Some(learned) = learned {
+        // The output is the same whether or not it could be noted.
+        let _ = learned.learn(&runs, &shown);
+    }
+    compress(&runs, &shown, &shapes)
+}
+
+/// Describes what was done to a result.
+fn describe(compressed: &Compressed) -> String {
+    match compressed.lines() {
+        0 => "paths stand above their lines".to_owned(),
+        _ => compressed.describe(),
+    }
+}
+
 /// `text` with `footer` on a separate line.
 fn joined(text: &str, footer: &str) -> String {
     let is_apart = footer.is_empty() || text.is_empty() || text.ends_with('\n') || footer.starts_with('\n');
@@ -191,29 +288,43 @@ impl Handler<ToolTransform> for Compress {
         let running = self.shared.running(|running| running.get(&event.call.call_id).cloned());
         let (Some(running), ToolContent::Text(text)) = (running, &event.content) else { return Ok(None) };
         let Some(dir) = cx.service::<OutputDir>() else { return Ok(None) };
-        if running.command.is_empty() || text.lines().count() < LEAST_LINES {
+        let is_known = match running.found {
+            // A person who was asked about the call sees what the model sees, and errors stay whole.
+            Some(_) => !running.is_confirmed && !event.is_error,
+            None => !running.command.is_empty(),
+        };
+        if !is_known || text.lines().count() < LEAST_LINES {
             return Ok(None);
         }
+        let (found, learned) = (running.found, self.learned.clone());
         let (cut, command, given) = (running.cut, running.command.clone(), text.clone());
         let work = tokio::task::spawn_blocking(move || {
             let whole = cut.and_then(|cut| cut.whole(&given));
-            let compressed = compress(&command, whole.as_ref().map_or(&given, |whole| &whole.text));
+            let text = whole.as_ref().map_or(&given, |whole| &whole.text);
+            let compressed = match found {
+                Some(Found::Matches) => compress_search(text),
+                Some(Found::Page) => compress_page(text),
+                None => compress_output(&command, text, learned.as_ref()),
+            };
             (whole, compressed)
         });
         let (whole, compressed) = work.await?;
-        let (mut shorter, mut what) = (compressed.text.clone(), compressed.describe());
+        let mut certainty = Certainty::of(&compressed);
+        let (mut shorter, mut what) = (compressed.text.clone(), describe(&compressed));
+        let asked = running.found.map_or(running.command.as_str(), |found| found.describe());
         if self.asks_model
             && !running.is_confirmed
-            && let Some(summary) =
-                summary::of(&Source::new(self.name()), &running.command, &shorter, cx).await
+            && let Some(summary) = summary::of(&Source::new(self.name()), asked, &shorter, cx).await
         {
             (shorter, what) = (summary, "a model wrote down what matters".to_owned());
+            certainty = certainty.min(Certainty::Summarised);
         }
         let before = whole.as_ref().map_or(text.len(), |whole| whole.bytes);
         if let Some(whole) = &whole {
             let fitted = fit(&shorter, whole.limit);
             if fitted.left_out > 0 {
                 let lines = count(compressed.lines() + fitted.left_out, "line");
+                certainty = certainty.min(Certainty::Rules);
                 what = format!("{lines}: its end and the lines before that say what went wrong are here");
             }
             shorter = joined(&fitted.text, &whole.footer);
@@ -237,6 +348,7 @@ impl Handler<ToolTransform> for Compress {
         let after = shorter.len();
         self.shared.before.fetch_add(before as u64, Ordering::Relaxed);
         self.shared.after.fetch_add(after as u64, Ordering::Relaxed);
+        // Behind all else, so that no step of the shortening can take it away.
         let note = format!(
             "[{} became {}: {what}; {name} is in {}{}]",
             size(before as u64),
@@ -253,7 +365,7 @@ impl Handler<ToolTransform> for Compress {
             size(before as u64)
         );
         let _ = cx.emit(ToolRemark { call: event.call.clone(), text }).await;
-        let _ = cx.emit(OutputCompressed { call: event.call.clone(), what, before, after }).await;
+        let _ = cx.emit(OutputCompressed { call: event.call.clone(), what, before, after, certainty }).await;
         Ok(Some(ResultPatch { content: Some(content), ..ResultPatch::default() }))
     }
 }

@@ -26,6 +26,8 @@ pub(super) enum Kind {
     Hints,
     Generated,
     Repeated,
+    Learned,
+    Navigation,
 }
 
 impl Kind {
@@ -37,6 +39,8 @@ impl Kind {
             Self::Hints => "hints",
             Self::Generated => "generated files",
             Self::Repeated => "repetitions",
+            Self::Learned => "progress by a learned rule",
+            Self::Navigation => "links of the page",
         }
     }
 }

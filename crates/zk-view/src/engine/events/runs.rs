@@ -1,7 +1,8 @@
 use zk_core::events::{
-    AgentAbort, AgentDone, AgentStart, CompactionStage, ContextCompaction, ContextFill, ContextReduced,
-    SessionEnd, SessionEntry, SessionMessages, SessionOpenTurn, SessionStart, SessionSwitch, SpawnBefore,
-    SpawnComplete, SpawnError, SteerInject, ToolResultsAfter, TurnAfter, TurnBefore, UsageUpdate, ViewBlock,
+    AgentAbort, AgentDone, AgentStart, CompactionStage, CompactionTrigger, ContextCompaction, ContextFill,
+    ContextReduced, SessionEnd, SessionEntry, SessionMessages, SessionOpenTurn, SessionStart, SessionSwitch,
+    SpawnBefore, SpawnComplete, SpawnError, SteerInject, ToolResultsAfter, TurnAfter, TurnBefore,
+    UsageUpdate, ViewBlock,
 };
 use zk_core::kernel::Origin;
 use zk_core::model::{Message, Stats};
@@ -9,7 +10,7 @@ use zk_core::service::{Audience, CustomEntry};
 
 use super::super::subagent_runs::SubagentRun;
 use super::{Engine, Reduce};
-use crate::{Activity, AgentRow, AgentState, Content, ContextGauge, NoteLevel, RunEnd, Text};
+use crate::{Activity, AgentRow, AgentState, Content, ContextGauge, LastCompaction, NoteLevel, RunEnd, Text};
 
 impl Reduce for SessionStart {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
@@ -215,7 +216,11 @@ impl Reduce for ContextFill {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         if origin.depth == 0 {
             let usable = self.usable.unwrap_or_default();
-            return engine.set_gauge(ContextGauge::new(self.tokens, usable, self.compactions));
+            let gauge = ContextGauge::new(self.tokens, usable, self.compactions);
+            let last = self.last.filter(|_| self.compactions > 0);
+            let last = last.map(|last| LastCompaction { before: last.before, after: last.after, age_ms: 0 });
+            engine.core.set_compaction_age(self.age_ms);
+            return engine.set_gauge(gauge.map(|gauge| ContextGauge { last, ..gauge }));
         }
         let gauge = ContextGauge::new(self.tokens, self.usable.unwrap_or_default(), self.compactions);
         engine.change_agents(|agents| {
@@ -245,10 +250,23 @@ impl Reduce for ContextCompaction {
             CompactionStage::Began => {
                 engine.own_activity(origin, Activity::Compacting { before: self.before });
             }
-            // Omitted messages have events of their own, and requests to take a text back have an answer.
-            CompactionStage::Done | CompactionStage::Deferred => {
-                engine.own_activity(origin, Activity::Starting)
+            CompactionStage::Done => {
+                engine.own_activity(origin, Activity::Starting);
+                // A person who asked for it has an answer, and what is prepared beforehand saves little.
+                let is_own = match self.trigger {
+                    CompactionTrigger::Hard | CompactionTrigger::Overflow => origin.depth == 0,
+                    CompactionTrigger::Manual | CompactionTrigger::Soft => false,
+                };
+                if is_own && self.after < self.before {
+                    let Self { before, after, .. } = self;
+                    let text = format!(
+                        "compacted: about {before} tokens are {after} now; /uncompact takes it back, the session \
+                         keeps everything"
+                    );
+                    engine.note(NoteLevel::Info, &text);
+                }
             }
+            CompactionStage::Deferred => engine.own_activity(origin, Activity::Starting),
             CompactionStage::Failed if origin.depth == 0 => {
                 engine.note(NoteLevel::Warning, &format!("compaction freed too little: {note}"));
             }

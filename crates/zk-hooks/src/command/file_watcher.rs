@@ -1,0 +1,219 @@
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::{Instant, sleep_until};
+use zk_core::events::{FileChange, FileChanged};
+use zk_core::kernel::{BoxError, Bus, Plugin, Scope};
+use zk_core::service::{FileWatch, Files, Resolved};
+
+use super::matcher::Matcher;
+
+/// Time without changes of a file after which it is announced, since editors write a file in several steps.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// Longest time that changes of one file are held back while it does not become quiet.
+const MAX_DELAY: Duration = Duration::from_secs(5);
+
+/// Maximum number of changed files that wait to be announced; more are left out.
+const MAX_WAITING_FILES: usize = 10_000;
+
+/// Invalid pattern of files to watch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the pattern of files {0}")]
+pub struct FilePatternError(String);
+
+/// Plugin that announces changed files of a directory as [`FileChanged`], whoever changed them: once a file has
+/// been quiet for 200 ms. Files in `.git` are left out. It watches through the bus's
+/// [`Files`](zk_core::service::Files); where these cannot watch, nothing is announced.
+///
+/// ```
+/// use zk_core::events::FileChanged;
+/// use zk_core::kernel::{Bus, Cx};
+/// use zk_hooks::FileWatcher;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # let _guard = runtime.enter();
+/// let bus = Bus::new();
+/// bus.scope("settings").on_sync(|changed: &FileChanged, _: &Cx| println!("{}", changed.path.display()));
+/// bus.install(&FileWatcher::new("/home/me/project", "*.toml|src/**")?)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct FileWatcher {
+    root: PathBuf,
+    matchers: Vec<Matcher>,
+}
+
+impl FileWatcher {
+    /// Watcher of the files below `root` that match `globs`, separated by `|`: a glob with a slash is matched with
+    /// the path below `root`, one without with the file's name.
+    ///
+    /// # Errors
+    /// [`FilePatternError`] for a glob that cannot be read.
+    pub fn new(root: impl Into<PathBuf>, globs: &str) -> Result<Self, FilePatternError> {
+        let matcher = Matcher::parse_globs(globs).map_err(FilePatternError)?;
+        Ok(Self::of(root.into(), vec![matcher]))
+    }
+
+    pub(super) fn of(root: PathBuf, matchers: Vec<Matcher>) -> Self {
+        Self { root, matchers }
+    }
+
+    fn is_watched(&self, path: &Path) -> bool {
+        let Ok(below) = path.strip_prefix(&self.root) else { return false };
+        let is_of_git = below.components().any(|part| part.as_os_str() == ".git");
+        let name = below.to_string_lossy();
+        !is_of_git && !name.is_empty() && self.matchers.iter().any(|matcher| matcher.is_match(&name))
+    }
+
+    /// Watches until `scope` ends; `failed` is told if that is not possible.
+    pub(super) fn watch(self, scope: &Scope, failed: impl Fn(&str) + Send + Sync + 'static) {
+        let place = scope.clone();
+        scope.spawn(async move {
+            let Some(bus) = place.bus() else { return };
+            let (sender, changes) = unbounded_channel();
+            let files = bus.service::<dyn Files>();
+            let changed = {
+                let watcher = self.clone();
+                Arc::new(move |at: &Resolved| {
+                    if watcher.is_watched(&at.path) {
+                        // The receiver ends with the scope.
+                        let _ = sender.send(at.path.clone());
+                    }
+                })
+            };
+            // Walks the whole tree on some systems.
+            let begun = tokio::task::spawn_blocking(move || {
+                let files = files.ok_or_else(|| "nothing here reaches files".to_owned())?;
+                let root = self.root.to_str().ok_or_else(|| "the directory's name is no text".to_owned())?;
+                let at = files.resolve(&self.root, root).map_err(|error| error.to_string())?;
+                files.watch(&at, changed).map_err(|error| error.to_string())
+            });
+            let watch: Box<dyn FileWatch> = match begun.await {
+                Ok(Ok(watch)) => watch,
+                Ok(Err(why)) => return failed(&why),
+                Err(error) => return failed(&error.to_string()),
+            };
+            announce(&bus, changes).await;
+            drop(watch);
+        });
+    }
+}
+
+impl Plugin for FileWatcher {
+    fn name(&self) -> &'static str {
+        "file-watcher"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        self.clone().watch(scope, |_| ());
+        Ok(())
+    }
+}
+
+/// Changes of one file that wait to be announced.
+struct Waiting {
+    first: Instant,
+    last: Instant,
+}
+
+impl Waiting {
+    fn due(&self) -> Instant {
+        (self.last + QUIET).min(self.first + MAX_DELAY)
+    }
+}
+
+/// Announces changed files until there are no more changes to come.
+async fn announce(bus: &Bus, mut changes: UnboundedReceiver<PathBuf>) {
+    let mut waiting: HashMap<PathBuf, Waiting> = HashMap::new();
+    loop {
+        let due = waiting.values().map(Waiting::due).min();
+        let change = match due {
+            None => changes.recv().await,
+            Some(due) => tokio::select! {
+                change = changes.recv() => change,
+                () = sleep_until(due) => {
+                    emit_due(bus, &mut waiting).await;
+                    continue;
+                }
+            },
+        };
+        let Some(path) = change else { return };
+        let now = Instant::now();
+        if let Some(known) = waiting.get_mut(&path) {
+            known.last = now;
+        } else if waiting.len() < MAX_WAITING_FILES {
+            waiting.insert(path, Waiting { first: now, last: now });
+        }
+    }
+}
+
+async fn emit_due(bus: &Bus, waiting: &mut HashMap<PathBuf, Waiting>) {
+    let now = Instant::now();
+    let mut due: Vec<PathBuf> =
+        waiting.iter().filter(|(_, file)| file.due() <= now).map(|(path, _)| path.clone()).collect();
+    due.sort();
+    for path in due {
+        waiting.remove(&path);
+        let change = match tokio::fs::symlink_metadata(&path).await {
+            Ok(found) if found.is_dir() => continue,
+            Ok(_) => FileChange::Written,
+            Err(_) => FileChange::Removed,
+        };
+        // A failing subscriber is reported by the bus.
+        let _ = bus.cx().emit(FileChanged { path, change }).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use zk_core::kernel::Cx;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn many_changes_of_a_file_are_one_once_it_is_quiet_and_a_restless_one_is_not_held_back_for_ever() {
+        let dir = tempfile::tempdir().unwrap();
+        let (busy, short, gone) =
+            (dir.path().join("busy"), dir.path().join("short"), dir.path().join("gone"));
+        std::fs::write(&busy, "1").unwrap();
+        std::fs::write(&short, "1").unwrap();
+        let bus = Bus::new();
+        let (began, seen) = (Instant::now(), Arc::<Mutex<Vec<_>>>::default());
+        let kept = seen.clone();
+        bus.scope("test").on_sync(move |changed: &FileChanged, _: &Cx| {
+            let name = changed.path.file_name().unwrap().to_string_lossy().into_owned();
+            kept.lock().unwrap().push((name, changed.change, began.elapsed().as_millis() / 100));
+        });
+        let (sender, changes) = unbounded_channel();
+        let writing = async {
+            for step in 0..60 {
+                sender.send(busy.clone()).unwrap();
+                if step < 3 {
+                    sender.send(short.clone()).unwrap();
+                    sender.send(gone.clone()).unwrap();
+                    sender.send(dir.path().to_path_buf()).unwrap();
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            drop(sender);
+        };
+        tokio::join!(announce(&bus, changes), writing);
+        let seen = seen.lock().unwrap().clone();
+        let of = |name: &str| {
+            seen.iter().filter(|row| row.0 == name).map(|row| (row.1, row.2)).collect::<Vec<_>>()
+        };
+        assert_eq!(of("short"), [(FileChange::Written, 4)]);
+        assert_eq!(of("gone"), [(FileChange::Removed, 4)]);
+        assert_eq!(of("busy"), [(FileChange::Written, 50), (FileChange::Written, 61)]);
+        assert_eq!(seen.len(), 4, "a directory is no file: {seen:?}");
+    }
+}
