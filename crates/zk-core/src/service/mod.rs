@@ -23,8 +23,8 @@ pub use backend::{BUILT_IN_BACKEND, Backend, BuiltInBackend};
 pub use clock::{Clock, SystemClock};
 pub use conversation::{
     BranchPath, BranchSummary, Conversation, ConversationError, ConversationState, CurrentCwd, Delivery,
-    MessageDelivery, OpenedSession, RunControl, RunEnded, RunState, SessionOpener, SideAnswer, SideCall,
-    Submitted, SwitchTarget, TreeMove, TurnCwd, TurnEnv,
+    ExpandedPrompts, MessageDelivery, OpenedSession, RunControl, RunEnded, RunState, SessionOpener,
+    SideAnswer, SideCall, Submitted, SwitchTarget, TreeMove, TurnCwd, TurnEnv,
 };
 pub use exec::{
     Attendance, Connections, Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit,

@@ -1,3 +1,4 @@
+mod expanded_prompts;
 mod run_control;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use super::{AnswerError, Entry, QuestionDigest, QuestionId, StoreError, UiAnswer
 use crate::kernel::{BoxError, Cx, EmitError, Plugin};
 use crate::model::{AgentError, Block, EntryId, Message, Model, RunId, SessionId, ThinkingLevel};
 
+pub use expanded_prompts::ExpandedPrompts;
 pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
 
 /// A conversation of a person with an agent, as a front-end uses it: its messages and its current session.
