@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zk_core::events::{
-    ContextReduced, ContextTransform, MessagesCause, SessionLoaded, SessionMessages, SystemSections, ToolEnd,
-    ToolResultsAfter, TurnAfter,
+    ContextReduced, ContextTransform, Input, MessagesCause, SessionLoaded, SessionMessages, SystemSections,
+    ToolEnd, ToolResultsAfter, TurnAfter,
 };
 use zk_core::kernel::{Cx, HookOptions, Reach, Scope, Stage};
 use zk_core::model::{Block, MENTIONED_BY, Message, Role};
@@ -15,6 +15,9 @@ use zk_core::service::{
 
 use crate::recall::block::BLOCK;
 use crate::tool::REMEMBER;
+
+/// Reason of a prompt whose text is not what a person typed.
+const EXPANDED: &str = "a prompt that a command, a file or piped input wrote";
 
 /// Maximum number of reasons that are kept for a prompt.
 const MAX_REASONS: usize = 8;
@@ -51,6 +54,8 @@ struct Entered {
     is_typed: bool,
     /// Whether the system prompt has instructions of files.
     has_instructions: bool,
+    /// Text of the last input before anything changed it, unless a command wrote it.
+    input: Option<String>,
     reasons: Vec<String>,
 }
 
@@ -71,6 +76,19 @@ impl Taint {
             let has_instructions =
                 sections.sections.iter().any(|section| section.id == INSTRUCTIONS && section.bytes > 0);
             taint.with(cx, |entered| entered.has_instructions = has_instructions);
+        });
+        let first = HookOptions { stage: Stage::Early, reach: Some(Reach::Own), time_limit: None };
+        let taint = self.clone();
+        scope.on_sync_at(first, move |input: &Input, cx: &Cx| {
+            let expanded = cx.service::<ExpandedPrompts>();
+            let is_typed = !expanded.is_some_and(|expanded| expanded.has(&input.text));
+            taint.with(cx, |entered| {
+                entered.input = is_typed.then(|| input.text.trim().to_owned());
+                if !is_typed {
+                    entered.add(EXPANDED);
+                }
+            });
+            None
         });
         let taint = self.clone();
         scope.on_sync_at(Reach::Own, move |event: &SessionMessages, cx: &Cx| taint.messages(event, cx));
@@ -140,10 +158,10 @@ impl Taint {
     }
 
     fn messages(&self, event: &SessionMessages, cx: &Cx) {
-        let expanded = cx.service::<ExpandedPrompts>();
         self.with(cx, |entered| {
             if event.cause == MessagesCause::Prompt {
-                *entered = Entered { has_instructions: entered.has_instructions, ..Entered::default() };
+                let (has_instructions, input) = (entered.has_instructions, entered.input.take());
+                *entered = Entered { has_instructions, input, ..Entered::default() };
                 if entered.has_instructions {
                     entered.add("the instructions in files such as AGENTS.md");
                 }
@@ -153,8 +171,9 @@ impl Taint {
                 match message.injected_by.as_deref() {
                     None if is_prompt => {
                         entered.is_typed = true;
-                        if expanded.as_ref().is_some_and(|expanded| expanded.has(&message.text())) {
-                            entered.add("a prompt that a command or a file wrote");
+                        let is_as_typed = entered.input.as_deref() == Some(message.text().trim());
+                        if !is_as_typed {
+                            entered.add(EXPANDED);
                         }
                     }
                     Some(QUERY_CONTEXT) => query_context(message, entered),

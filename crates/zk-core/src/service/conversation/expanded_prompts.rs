@@ -31,10 +31,10 @@ impl ExpandedPrompts {
         texts.push_back(text.trim().to_owned());
     }
 
-    /// Whether a prompt has one of the last texts.
+    /// Whether a prompt is one of the last texts.
     #[must_use]
     pub fn has(&self, prompt: &str) -> bool {
         let texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
-        texts.iter().any(|text| !text.is_empty() && prompt.contains(&**text))
+        texts.iter().any(|text| text == prompt.trim())
     }
 }
