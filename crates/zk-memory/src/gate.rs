@@ -105,7 +105,7 @@ impl Handler<ToolGate> for MemoryGate {
         if let Err(error) = checked {
             return Ok(Some(Ruling::refuse(refusal(&error))));
         }
-        let reasons = self.shared.taint.reasons(cx);
+        let reasons = self.shared.taint.reasons(&text, cx);
         let decision = Self::judged(gate, cx).await?;
         let questions = cx.service::<Questions>().filter(|questions| questions.is_attended());
         match (decision, questions) {
@@ -165,7 +165,7 @@ impl Handler<ToolGate> for MemoryGate {
 }
 
 fn entered(reason: &str) -> String {
-    format!("ask: since your last prompt, {reason} entered the conversation, which you did not type")
+    format!("ask: you did not type all that the model read: {reason}")
 }
 
 /// Refusal of a text, for the model.

@@ -14,10 +14,14 @@ use zk_core::service::{
 };
 
 use crate::recall::block::BLOCK;
+use crate::recall::words::query_words;
 use crate::tool::REMEMBER;
 
 /// Reason of a prompt whose text is not what a person typed.
 const EXPANDED: &str = "a prompt that a command, a file or piped input wrote";
+
+/// Reason of words that the last prompt does not have, in a conversation with content that no person typed.
+const EARLIER: &str = "content from before your prompt, which does not have these words";
 
 /// Maximum number of reasons that are kept for a prompt.
 const MAX_REASONS: usize = 8;
@@ -57,11 +61,23 @@ struct Entered {
     /// Text of the last input before anything changed it, unless a command wrote it.
     input: Option<String>,
     reasons: Vec<String>,
+    /// Whether such content entered at any time: it may have the model wait for the next prompt.
+    is_mixed: bool,
+    /// Words of the person's last prompt.
+    said: Vec<String>,
 }
 
 impl Entered {
+    /// Whether at least half of the words of a text are in the person's last prompt.
+    fn was_said(&self, text: &str) -> bool {
+        let words = query_words(text);
+        let said = words.iter().filter(|word| self.said.contains(word)).count();
+        !words.is_empty() && said * 2 >= words.len()
+    }
+
     fn add(&mut self, reason: impl Into<String>) {
         let reason = reason.into();
+        self.is_mixed = true;
         if self.reasons.len() < MAX_REASONS && !self.reasons.contains(&reason) {
             self.reasons.push(reason);
         }
@@ -136,22 +152,23 @@ impl Taint {
             None
         });
         let taint = self.clone();
-        scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, cx: &Cx| {
-            taint.with(cx, |entered| {
-                entered.is_typed = false;
-                entered.reasons.clear();
-            });
+        scope.on_sync_at(Reach::Own, move |loaded: &SessionLoaded, cx: &Cx| {
+            let is_mixed = !loaded.entries.is_empty();
+            taint.with(cx, |entered| *entered = Entered { is_mixed, ..Entered::default() });
         });
     }
 
-    /// Reasons for which a call of this context may follow words that no person typed; empty if there are none.
-    pub(crate) fn reasons(&self, cx: &Cx) -> Vec<String> {
+    /// Reasons for which the words of a call may come from somebody else than the person; empty if there are none.
+    pub(crate) fn reasons(&self, text: &str, cx: &Cx) -> Vec<String> {
         if cx.origin().depth > 0 {
             return vec!["a sub-agent makes the call, and its prompt was written by a model".to_owned()];
         }
         self.with(cx, |entered| {
             if !entered.is_typed {
                 return vec!["no person typed the prompt of this run".to_owned()];
+            }
+            if entered.reasons.is_empty() && entered.is_mixed && !entered.was_said(text) {
+                return vec![EARLIER.to_owned()];
             }
             entered.reasons.clone()
         })
@@ -161,7 +178,8 @@ impl Taint {
         self.with(cx, |entered| {
             if event.cause == MessagesCause::Prompt {
                 let (has_instructions, input) = (entered.has_instructions, entered.input.take());
-                *entered = Entered { has_instructions, input, ..Entered::default() };
+                let is_mixed = entered.is_mixed;
+                *entered = Entered { has_instructions, input, is_mixed, ..Entered::default() };
                 if entered.has_instructions {
                     entered.add("the instructions in files such as AGENTS.md");
                 }
@@ -172,6 +190,7 @@ impl Taint {
                     None if is_prompt => {
                         entered.is_typed = true;
                         let is_as_typed = entered.input.as_deref() == Some(message.text().trim());
+                        entered.said = query_words(entered.input.as_deref().unwrap_or_default());
                         if !is_as_typed {
                             entered.add(EXPANDED);
                         }
